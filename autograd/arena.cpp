@@ -1,0 +1,80 @@
+#include "autograd/arena.h"
+
+#include <algorithm>
+#include <new>
+
+namespace headcount {
+
+namespace {
+
+constexpr std::size_t kSmallestBlock = std::size_t{1} << 16;
+
+std::size_t round_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+}  // namespace
+
+void AlignedDelete::operator()(std::byte* memory) const {
+  ::operator delete[](memory, std::align_val_t{kAlignment});
+}
+
+AlignedMemory allocate_aligned(std::size_t bytes) {
+  return AlignedMemory(
+      static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment})));
+}
+
+void* Arena::take(std::size_t bytes) {
+  bytes = round_up(bytes);
+  if (blocks_.empty() || blocks_.back().size - blocks_.back().used < bytes) add_block(bytes);
+  Block& block = blocks_.back();
+  std::byte* start = block.memory.get() + block.used;
+  block.used += bytes;
+  return start;
+}
+
+void Arena::add_block(std::size_t bytes) {
+  // Half of what is held already, so that a first step needs few blocks and wastes little.
+  const std::size_t size = std::max({bytes, round_up(capacity() / 2), kSmallestBlock});
+  blocks_.push_back({allocate_aligned(size), size, 0});
+  ++heap_allocations_;
+}
+
+void Arena::reset() {
+  if (blocks_.size() > 1) {
+    std::size_t used = 0;
+    for (const Block& block : blocks_) used += block.used;
+    blocks_.clear();  // before the new block is taken: never both at once
+    add_block(used);
+  }
+  if (!blocks_.empty()) blocks_.back().used = 0;
+}
+
+std::size_t Arena::capacity() const {
+  std::size_t bytes = 0;
+  for (const Block& block : blocks_) bytes += block.size;
+  return bytes;
+}
+
+Real* BufferPool::take(Index count) {
+  Buffer* best = nullptr;
+  for (Buffer& buffer : buffers_) {
+    const bool fits = !buffer.in_use && buffer.size >= count;
+    if (fits && (best == nullptr || buffer.size < best->size)) best = &buffer;
+  }
+  if (best == nullptr) {
+    const std::size_t bytes = round_up(static_cast<std::size_t>(std::max<Index>(count, 1)) * sizeof(Real));
+    buffers_.push_back({allocate_aligned(bytes), static_cast<Index>(bytes / sizeof(Real)), false});
+    capacity_ += bytes;
+    ++heap_allocations_;
+    best = &buffers_.back();
+  }
+  best->in_use = true;
+  return reinterpret_cast<Real*>(best->memory.get());
+}
+
+void BufferPool::give_back(Real* buffer) {
+  for (Buffer& candidate : buffers_) {
+    if (reinterpret_cast<Real*>(candidate.memory.get()) == buffer) candidate.in_use = false;
+  }
+}
+
+}  // namespace headcount

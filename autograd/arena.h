@@ -1,0 +1,78 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "autograd/real.h"
+
+namespace headcount {
+
+/// Every tensor starts on such a boundary: one cache line, one AVX-512 register. Vectorised sums
+/// peel to an aligned start, so equal alignment is also part of bitwise equal results.
+inline constexpr std::size_t kAlignment = 64;
+
+struct AlignedDelete {
+  void operator()(std::byte* memory) const;
+};
+using AlignedMemory = std::unique_ptr<std::byte[], AlignedDelete>;
+
+/// Uninitialised memory aligned to kAlignment. Throws std::bad_alloc.
+AlignedMemory allocate_aligned(std::size_t bytes);
+
+/// Bump allocator for what lives as long as one step: values, saved statistics, vjp closures.
+/// `reset` forgets everything and keeps the memory; if the step did not fit into one block, the
+/// blocks are merged, so that from the second equal step on nothing is taken from the heap.
+class Arena {
+ public:
+  /// Uninitialised, aligned to kAlignment, valid until `reset`.
+  void* take(std::size_t bytes);
+  Real* take_reals(Index count) {
+    return static_cast<Real*>(take(static_cast<std::size_t>(count) * sizeof(Real)));
+  }
+  template <class T>
+  const T* store(const T& object) {
+    static_assert(std::is_trivially_destructible_v<T>, "the arena runs no destructors");
+    return new (take(sizeof(T))) T(object);
+  }
+  void reset();
+
+  std::size_t capacity() const;                                       ///< bytes held
+  std::size_t heap_allocations() const { return heap_allocations_; }  ///< since construction
+
+ private:
+  struct Block {
+    AlignedMemory memory;
+    std::size_t size = 0;
+    std::size_t used = 0;
+  };
+  void add_block(std::size_t bytes);
+
+  std::vector<Block> blocks_;
+  std::size_t heap_allocations_ = 0;
+};
+
+/// Buffers that are taken and given back in any order: the gradients of a backward pass, each of
+/// which dies as soon as its node's vjp has run. A buffer given back is used again.
+class BufferPool {
+ public:
+  Real* take(Index count);
+  void give_back(Real* buffer);
+
+  std::size_t capacity() const { return capacity_; }                  ///< bytes held
+  std::size_t heap_allocations() const { return heap_allocations_; }  ///< since construction
+
+ private:
+  struct Buffer {
+    AlignedMemory memory;
+    Index size = 0;
+    bool in_use = false;
+  };
+  std::vector<Buffer> buffers_;
+  std::size_t capacity_ = 0;
+  std::size_t heap_allocations_ = 0;
+};
+
+}  // namespace headcount

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/tape.h"
+
+/// Gradient check by central differences, in the build's Real. Meaningful in double only: in float
+/// the differences themselves carry errors near 1e-3.
+namespace headcount {
+
+/// One input of a function under check.
+struct CheckedInput {
+  Shape shape;
+  std::vector<Real> values;
+  bool differentiable = true;  ///< false: a constant, neither perturbed nor compared
+};
+
+/// What is checked: from inputs on a tape to one value of any shape. It is called many times on
+/// freshly reset tapes and must compute the same function each time; one that draws random numbers
+/// therefore begins with `tape.set_random`.
+using CheckedFunction = std::function<Var(Tape& tape, std::span<const Var> inputs)>;
+
+struct GradientCheckOptions {
+  /// Inputs of at most this many elements are perturbed element by element; larger ones as a whole,
+  /// in `directions` random directions.
+  Index every_element_up_to = 256;
+  int directions = 1;
+  /// Distance between two points of the stencil for an element of magnitude up to 1. Its error,
+  /// step^4 |f^(5)| / 30, and that of rounding, about 1e-16 |f| / step, are then both near 1e-12.
+  double step = 5e-4;
+  /// Derivatives smaller than this are compared absolutely.
+  double floor = 1e-5;
+  std::uint64_t seed = 1;  ///< of cotangent and directions
+};
+
+/// The worst disagreement found.
+struct GradientReport {
+  /// |analytic - numeric| / max(floor, |analytic| + |numeric|); infinite if either is not finite.
+  double error = 0;
+  std::size_t input = 0;  ///< which input, or which parameter of the store
+  Index element = -1;     ///< which of its elements; -1: a random direction
+  double analytic = 0;
+  double numeric = 0;
+  Index derivatives = 0;  ///< how many were compared: 0 means that nothing was checked
+
+  std::string text() const;  ///< one line with all of the above
+};
+
+/// Compares `backward` with fourth-order central differences,
+///   f'(x) d = (8 (f(x + h d) - f(x - h d)) - (f(x + 2 h d) - f(x - 2 h d))) / (12 h),
+/// where f is the function's value weighted by a random cotangent. The cotangent is never all ones:
+/// a sum hides errors, as that of a softmax, which is 1 whatever its input. For an element, d is
+/// the unit vector times max(1, |x|). Abramowitz and Stegun, "Handbook of mathematical functions"
+/// (1964), formula 25.3.
+GradientReport check_gradients(const CheckedFunction& function, std::vector<CheckedInput> inputs,
+                               const GradientCheckOptions& options = {});
+
+/// The same for every parameter of `store`, as for the loss of a whole model. Leaves the values as
+/// they were, and the gradients cleared.
+GradientReport check_parameter_gradients(const std::function<Var(Tape& tape)>& function,
+                                         ParameterStore& store,
+                                         const GradientCheckOptions& options = {});
+
+}  // namespace headcount

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string_view>
+
+namespace headcount {
+
+/// Every op of the engine. A node cannot be recorded without one of these, and the gradient check
+/// fails for one that has no case: that is how no op goes unchecked.
+enum class Op {
+  leaf,
+  parameter,
+  add,
+  subtract,
+  multiply,
+  divide,
+  scale,
+  sum,
+  reshape,
+  transpose,
+  split,
+  concat,
+  matrix_product,
+  linear,
+  embedding,
+  layer_norm,
+  rms_norm,
+  gelu,
+  silu,
+  silu_gate,
+  dropout,
+  rotary,
+  softmax,
+  attention,
+  cross_entropy,
+  count_,
+};
+
+/// "layer_norm" for Op::layer_norm.
+std::string_view name(Op op);
+
+}  // namespace headcount

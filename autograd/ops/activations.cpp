@@ -1,0 +1,134 @@
+#include <cmath>
+#include <numbers>
+#include <unsupported/Eigen/SpecialFunctions>
+
+#include "autograd/ops.h"
+#include "autograd/ops/support.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr auto kInverseSqrt2 = static_cast<Real>(1 / std::numbers::sqrt2);
+constexpr auto kInverseSqrt2Pi = static_cast<Real>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+
+// y = forward(x), dx = dy derivative(x), both on whole Eigen arrays.
+template <class Forward, class Derivative>
+Var unary(Op op, Var x, Forward forward, Derivative derivative) {
+  Tape& tape = tape_of(x);
+  const Index count = tape.shape(x).size();
+  const Var y = tape.record(op, tape.shape(x), {x});
+  const Real* xv = tape.value(x);
+  Real* yv = tape.value(y);
+  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+    array(yv + begin, end - begin) = forward(array(xv + begin, end - begin));
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    if (const GradientSink dx = t.gradient_sink(x)) {
+      parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+        const Index size = end - begin;
+        put(dx, begin, array(dy + begin, size) * derivative(array(xv + begin, size)));
+      });
+    }
+  });
+  return y;
+}
+
+}  // namespace
+
+// y = x Phi(x); dx = dy (Phi(x) + x phi(x)).
+Var gelu(Var x) {
+  return unary(
+      Op::gelu, x,
+      [](const auto& v) { return Real{0.5} * v * (Real{1} + (v * kInverseSqrt2).erf()); },
+      [](const auto& v) {
+        return Real{0.5} * (Real{1} + (v * kInverseSqrt2).erf()) +
+               v * (v.square() * Real{-0.5}).exp() * kInverseSqrt2Pi;
+      });
+}
+
+// y = x s, s = sigmoid(x); dx = dy s (1 + x (1 - s)).
+Var silu(Var x) {
+  return unary(
+      Op::silu, x, [](const auto& v) { return v * v.logistic(); },
+      [](const auto& v) {
+        return v.logistic() * (Real{1} + v * (Real{1} - v.logistic()));
+      });
+}
+
+// y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
+Var silu_gate(Var gate, Var up) {
+  Tape& tape = tape_of(gate);
+  require(tape.shape(gate) == tape.shape(up), Op::silu_gate,
+          "gate " + tape.shape(gate).text() + " and up " + tape.shape(up).text() + " must agree");
+  const Index count = tape.shape(gate).size();
+  const Var y = tape.record(Op::silu_gate, tape.shape(gate), {gate, up});
+  const Real *gv = tape.value(gate), *uv = tape.value(up);
+  Real* yv = tape.value(y);
+  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+    const auto g = array(gv + begin, end - begin);
+    array(yv + begin, end - begin) = g * g.logistic() * array(uv + begin, end - begin);
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dgate = t.gradient_sink(gate), dup = t.gradient_sink(up);
+    parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+      const auto g = array(gv + begin, end - begin), u = array(uv + begin, end - begin);
+      const auto d = array(dy + begin, end - begin);
+      if (dup) put(dup, begin, d * g * g.logistic());
+      if (dgate) put(dgate, begin, d * u * g.logistic() * (Real{1} + g * (Real{1} - g.logistic())));
+    });
+  });
+  return y;
+}
+
+Dropout::Dropout(Real probability, RandomKey random_key)
+    : threshold(static_cast<std::uint32_t>(std::lround(probability * Real{65536}))),
+      kept(static_cast<Real>(65536.0 / (65536.0 - threshold))),
+      key(random_key) {}
+
+void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
+  // Each counter gives four words, each word two elements.
+  for (Index i = 0; i < count; i += 8) {
+    const auto words = random_words(key, (first + static_cast<std::uint64_t>(i)) / 8);
+    const Index n = std::min<Index>(8, count - i);
+    for (Index j = 0; j < n; ++j) {
+      const std::uint32_t half = words[static_cast<std::size_t>(j / 2)] >> (16 * (j % 2)) & 0xffffu;
+      out[i + j] = half < threshold ? Real{0} : kept;
+    }
+  }
+}
+
+// y = x m with m = 0 or 1 / (1 - p), drawn again in backward; dx = dy m.
+Var dropout(Var x, Real probability) {
+  Tape& tape = tape_of(x);
+  require(probability >= 0 && probability < 1, Op::dropout,
+          "the probability must be at least 0 and below 1, is " + std::to_string(probability));
+  if (!tape.training() || probability == 0) return x;
+  const Index count = tape.shape(x).size();
+  const Dropout mask(probability, tape.next_random_key());
+  const Var y = tape.record(Op::dropout, tape.shape(x), {x});
+  const Real* xv = tape.value(x);
+  Real* yv = tape.value(y);
+  static_assert(kElementChunk % 8 == 0, "multipliers start at multiples of 8");
+  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+    mask.multipliers(static_cast<std::uint64_t>(begin), end - begin, yv + begin);
+    array(yv + begin, end - begin) *= array(xv + begin, end - begin);
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dx = t.gradient_sink(x);
+    if (!dx) return;
+    parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+      constexpr Index kPiece = 512;
+      alignas(kAlignment) Real factors[kPiece];
+      for (Index i = begin; i < end; i += kPiece) {
+        const Index n = std::min(kPiece, end - i);
+        mask.multipliers(static_cast<std::uint64_t>(i), n, factors);
+        put(dx, i, array(dy + i, n) * array(factors, n));
+      }
+    });
+  });
+  return y;
+}
+
+}  // namespace headcount

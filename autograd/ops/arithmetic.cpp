@@ -1,0 +1,155 @@
+#include "autograd/ops.h"
+#include "autograd/ops/support.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+
+namespace {
+
+// Whether b can stand for each leading index of a: its shape is a's, or a's trailing dimensions.
+bool trails(const Shape& a, const Shape& b) {
+  if (b.rank() > a.rank()) return false;
+  for (int i = 1; i <= b.rank(); ++i) {
+    if (a[-i] != b[-i]) return false;
+  }
+  return true;
+}
+
+// y = forward(a, b) elementwise; a_part and b_part are dy's factors for the two gradients:
+// da = a_part(dy, a, b), db = b_part(dy, a, b).
+template <class Forward, class APart, class BPart>
+Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part) {
+  Tape& tape = tape_of(a);
+  const Shape shape = tape.shape(a);
+  require(trails(shape, tape.shape(b)), op,
+          "shapes " + shape.text() + " and " + tape.shape(b).text() +
+              " do not agree; the second must be the trailing part of the first");
+  const Index width = tape.shape(b).size();
+  const Index rows = width == 0 ? 0 : shape.size() / width;
+  const Var y = tape.record(op, shape, {a, b});
+  // Equal shapes are one row, cut within it; broadcasts are cut between rows.
+  const auto for_each = [rows, width](const auto& body) {
+    if (rows == 1) {
+      parallel_chunks(width, kElementChunk, [&](Index begin, Index end) { body(0, begin, end); });
+    } else {
+      parallel_chunks(rows, row_chunk(width), [&](Index begin, Index end) {
+        for (Index row = begin; row < end; ++row) body(row * width, 0, width);
+      });
+    }
+  };
+  {
+    const Real *x = tape.value(a), *z = tape.value(b);
+    Real* out = tape.value(y);
+    for_each([=](Index row, Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) out[row + i] = forward(x[row + i], z[i]);
+    });
+  }
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const Real *x = t.value(a), *z = t.value(b);
+    if (const GradientSink da = t.gradient_sink(a)) {
+      for_each([=](Index row, Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) da.put(row + i, a_part(dy[row + i], x[row + i], z[i]));
+      });
+    }
+    if (const GradientSink db = t.gradient_sink(b)) {
+      // Cut by columns: each sums its rows in order, whatever the number of threads.
+      parallel_chunks(width, row_chunk(rows), [=](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) db.put(i, b_part(dy[i], x[i], z[i]));
+        for (Index row = width; row < rows * width; row += width) {
+          for (Index i = begin; i < end; ++i) {
+            db.data[i] += b_part(dy[row + i], x[row + i], z[i]);
+          }
+        }
+      });
+    }
+  });
+  return y;
+}
+
+}  // namespace
+
+// y = a + b; da = dy, db = dy summed over what b was repeated for.
+Var add(Var a, Var b) {
+  Tape& tape = tape_of(a);
+  if (tape.shape(a) != tape.shape(b)) {
+    return elementwise(
+        Op::add, a, b, [](Real x, Real z) { return x + z; },
+        [](Real dy, Real, Real) { return dy; }, [](Real dy, Real, Real) { return dy; });
+  }
+  const Index count = tape.shape(a).size();
+  const Var y = tape.record(Op::add, tape.shape(a), {a, b});
+  const Real *x = tape.value(a), *z = tape.value(b);
+  Real* out = tape.value(y);
+  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) out[i] = x[i] + z[i];
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    if (const GradientSink da = t.gradient_sink(a)) {
+      parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) da.put(i, dy[i]);
+      });
+    }
+    t.pass_gradient(y, b);
+  });
+  return y;
+}
+
+// y = a - b; da = dy, db = -dy.
+Var subtract(Var a, Var b) {
+  return elementwise(
+      Op::subtract, a, b, [](Real x, Real z) { return x - z; },
+      [](Real dy, Real, Real) { return dy; }, [](Real dy, Real, Real) { return -dy; });
+}
+
+// y = a b; da = dy b, db = dy a.
+Var multiply(Var a, Var b) {
+  return elementwise(
+      Op::multiply, a, b, [](Real x, Real z) { return x * z; },
+      [](Real dy, Real, Real z) { return dy * z; }, [](Real dy, Real x, Real) { return dy * x; });
+}
+
+// y = a / b; da = dy / b, db = -dy a / b^2.
+Var divide(Var a, Var b) {
+  return elementwise(
+      Op::divide, a, b, [](Real x, Real z) { return x / z; },
+      [](Real dy, Real, Real z) { return dy / z; },
+      [](Real dy, Real x, Real z) { return -dy * x / (z * z); });
+}
+
+// y = factor x; dx = factor dy.
+Var scale(Var x, Real factor) {
+  Tape& tape = tape_of(x);
+  const Index count = tape.shape(x).size();
+  const Var y = tape.record(Op::scale, tape.shape(x), {x});
+  const Real* in = tape.value(x);
+  Real* out = tape.value(y);
+  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) out[i] = factor * in[i];
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    if (const GradientSink dx = t.gradient_sink(x)) {
+      parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+        for (Index i = begin; i < end; ++i) dx.put(i, factor * dy[i]);
+      });
+    }
+  });
+  return y;
+}
+
+// y = sum of x, in order and in double; dx = dy everywhere.
+Var sum(Var x) {
+  Tape& tape = tape_of(x);
+  const Index count = tape.shape(x).size();
+  const Var y = tape.record(Op::sum, {}, {x});
+  double total = 0;
+  for (Index i = 0; i < count; ++i) total += static_cast<double>(tape.value(x)[i]);
+  *tape.value(y) = static_cast<Real>(total);
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    if (const GradientSink dx = t.gradient_sink(x)) {
+      for (Index i = 0; i < count; ++i) dx.put(i, *dy);
+    }
+  });
+  return y;
+}
+
+}  // namespace headcount

@@ -1,0 +1,127 @@
+#include <algorithm>
+
+#include "autograd/ops.h"
+#include "autograd/ops/support.h"
+#include "autograd/parallel.h"
+#include "autograd/products.h"
+
+namespace headcount {
+
+// y = a b for each leading index; da = dy b^T, db = a^T dy.
+Var matrix_product(Var a, Var b) {
+  Tape& tape = tape_of(a);
+  const Shape left = tape.shape(a), right = tape.shape(b);
+  bool agree = left.rank() == right.rank() && left.rank() >= 2 && left[-1] == right[-2];
+  for (int i = 0; agree && i + 2 < left.rank(); ++i) agree = left[i] == right[i];
+  require(agree, Op::matrix_product,
+          "shapes " + left.text() + " and " + right.text() + " cannot be multiplied");
+  const Index m = left[-2], k = left[-1], n = right[-1];
+  const Index batch = m * k == 0 ? 0 : left.size() / (m * k);
+  const Var y = tape.record(Op::matrix_product, left.with_last(n), {a, b});
+  const Real *x = tape.value(a), *z = tape.value(b);
+  Real* out = tape.value(y);
+  parallel_chunks(batch, 1, [=](Index i, Index) {
+    multiply(Matrix(out + i * m * n, m, n), ConstMatrix(x + i * m * k, m, k),
+             ConstMatrix(z + i * k * n, k, n));
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const Real *av = t.value(a), *bv = t.value(b);
+    if (const GradientSink da = t.gradient_sink(a)) {
+      parallel_chunks(batch, 1, [=](Index i, Index) {
+        multiply(Matrix(da.data + i * m * k, m, k), ConstMatrix(dy + i * m * n, m, n),
+                 ConstMatrix(bv + i * k * n, k, n).transpose(), da.accumulate);
+      });
+    }
+    if (const GradientSink db = t.gradient_sink(b)) {
+      parallel_chunks(batch, 1, [=](Index i, Index) {
+        multiply(Matrix(db.data + i * k * n, k, n), ConstMatrix(av + i * m * k, m, k).transpose(),
+                 ConstMatrix(dy + i * m * n, m, n), db.accumulate);
+      });
+    }
+  });
+  return y;
+}
+
+// y = x W^T + b over all rows at once; dx = dy W, dW = dy^T x, db = sum of dy's rows.
+Var linear(Var x, Var weight, std::optional<Var> bias) {
+  Tape& tape = tape_of(x);
+  const Shape shape = tape.shape(x), w_shape = tape.shape(weight);
+  require(w_shape.rank() == 2 && shape.rank() > 0 && shape.last() == w_shape[1], Op::linear,
+          "the weight " + w_shape.text() + " wants inputs of its last extent, got " + shape.text());
+  const Index rows = shape.rows(), in = w_shape[1], out = w_shape[0];
+  require(!bias || tape.shape(*bias) == Shape{out}, Op::linear,
+          "the bias must have one number per output, " + std::to_string(out));
+  const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
+                     : tape.record(Op::linear, shape.with_last(out), {x, weight});
+  const Real *xv = tape.value(x), *wv = tape.value(weight);
+  const Real* bv = bias ? tape.value(*bias) : nullptr;
+  Real* yv = tape.value(y);
+  parallel_chunks(rows, product_chunk(rows, out, in), [=](Index begin, Index end) {
+    multiply(Matrix(yv + begin * out, end - begin, out), ConstMatrix(xv + begin * in, end - begin, in),
+             ConstMatrix(wv, out, in).transpose());
+    if (bv == nullptr) return;
+    for (Index row = begin; row < end; ++row) array(yv + row * out, out) += array(bv, out);
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    if (bias) {
+      if (const GradientSink db = t.gradient_sink(*bias)) {
+        parallel_chunks(out, row_chunk(rows), [=](Index begin, Index end) {
+          if (!db.accumulate) std::fill(db.data + begin, db.data + end, Real{0});
+          for (Index row = 0; row < rows; ++row) {
+            for (Index i = begin; i < end; ++i) db.data[i] += dy[row * out + i];
+          }
+        });
+      }
+    }
+    if (const GradientSink dw = t.gradient_sink(weight)) {
+      parallel_multiply(Matrix(dw.data, out, in), ConstMatrix(dy, rows, out).transpose(),
+                        ConstMatrix(t.value(x), rows, in), dw.accumulate);
+    }
+    if (const GradientSink dx = t.gradient_sink(x)) {
+      parallel_multiply(Matrix(dx.data, rows, in), ConstMatrix(dy, rows, out),
+                        ConstMatrix(t.value(weight), out, in), dx.accumulate);
+    }
+  });
+  return y;
+}
+
+// y[row] = table[ids[row]]; dtable[id] = sum of dy's rows with that id.
+Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
+  Tape& tape = tape_of(table);
+  const Shape shape = tape.shape(table);
+  require(shape.rank() == 2, Op::embedding, "the table must be [n, width], is " + shape.text());
+  const Index n = shape[0], width = shape[1], count = rows.size();
+  require(static_cast<std::size_t>(count) == ids.size(), Op::embedding,
+          std::to_string(ids.size()) + " ids do not fill " + rows.text());
+  for (const std::int32_t id : ids) {
+    require(id >= 0 && id < n, Op::embedding,
+            "id " + std::to_string(id) + " is outside the table of " + std::to_string(n) + " rows");
+  }
+  auto* const kept_ids = tape.scratch_of<std::int32_t>(count);
+  std::ranges::copy(ids, kept_ids);
+  Shape result = rows;
+  result.append(width);
+  const Var y = tape.record(Op::embedding, result, {table});
+  const Real* from = tape.value(table);
+  Real* to = tape.value(y);
+  parallel_chunks(count, row_chunk(width), [=](Index begin, Index end) {
+    for (Index row = begin; row < end; ++row) {
+      std::copy_n(from + kept_ids[row] * width, width, to + row * width);
+    }
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dt = t.gradient_sink(table);
+    if (!dt) return;
+    if (!dt.accumulate) std::fill_n(dt.data, n * width, Real{0});
+    // Cut by columns, because rows with the same id meet in the same place.
+    parallel_chunks(width, row_chunk(count), [=](Index begin, Index end) {
+      for (Index row = 0; row < count; ++row) {
+        Real* into = dt.data + kept_ids[row] * width;
+        for (Index i = begin; i < end; ++i) into[i] += dy[row * width + i];
+      }
+    });
+  });
+  return y;
+}
+
+}  // namespace headcount

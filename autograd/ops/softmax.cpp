@@ -1,0 +1,84 @@
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops.h"
+#include "autograd/ops/support.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+
+// y = exp(x - logsumexp(x)) over each row; dx = y (dy - sum(dy y)).
+Var softmax(Var x) {
+  Tape& tape = tape_of(x);
+  const Shape shape = tape.shape(x);
+  require(shape.rank() > 0 && shape.last() > 0, Op::softmax, "nothing to normalise in " + shape.text());
+  const Index rows = shape.rows(), width = shape.last();
+  const Var y = tape.record(Op::softmax, shape, {x});
+  const Real* xv = tape.value(x);
+  Real* yv = tape.value(y);
+  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
+    for (Index row = begin; row < end; ++row) {
+      const auto in = array(xv + row * width, width);
+      auto out = array(yv + row * width, width);
+      out = (in - in.maxCoeff()).exp();
+      out /= out.sum();
+    }
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dx = t.gradient_sink(x);
+    if (!dx) return;
+    parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
+      for (Index row = begin; row < end; ++row) {
+        const auto out = array(static_cast<const Real*>(yv) + row * width, width);
+        const auto d = array(dy + row * width, width);
+        put(dx, row * width, out * (d - (d * out).sum()));
+      }
+    });
+  });
+  return y;
+}
+
+// y = mean of (logsumexp(row) - row[target]); drow = dy (softmax(row) - onehot(target)) / rows.
+Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
+  Tape& tape = tape_of(logits);
+  const Shape shape = tape.shape(logits);
+  const Index rows = shape.rows(), width = shape.last();
+  require(shape.rank() > 0 && static_cast<std::size_t>(rows) == targets.size() && rows > 0,
+          Op::cross_entropy,
+          "logits " + shape.text() + " do not match " + std::to_string(targets.size()) + " targets");
+  for (const std::int32_t target : targets) {
+    require(target >= 0 && target < width, Op::cross_entropy,
+            "target " + std::to_string(target) + " is not one of " + std::to_string(width) + " classes");
+  }
+  auto* const kept_targets = tape.scratch_of<std::int32_t>(rows);
+  std::ranges::copy(targets, kept_targets);
+  Real* logsumexps = tape.scratch(rows);
+  const Var y = tape.record(Op::cross_entropy, {}, {logits});
+  const Real* lv = tape.value(logits);
+  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
+    for (Index row = begin; row < end; ++row) {
+      const auto in = array(lv + row * width, width);
+      const Real most = in.maxCoeff();
+      logsumexps[row] = most + std::log((in - most).exp().sum());
+    }
+  });
+  double total = 0;
+  for (Index row = 0; row < rows; ++row) {
+    total += static_cast<double>(logsumexps[row] - lv[row * width + kept_targets[row]]);
+  }
+  *tape.value(y) = static_cast<Real>(total / static_cast<double>(rows));
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dl = t.gradient_sink(logits);
+    if (!dl) return;
+    const Real weight = *dy / static_cast<Real>(rows);
+    parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
+      for (Index row = begin; row < end; ++row) {
+        put(dl, row * width, (array(lv + row * width, width) - logsumexps[row]).exp() * weight);
+        dl.data[row * width + kept_targets[row]] -= weight;
+      }
+    });
+  });
+  return y;
+}
+
+}  // namespace headcount

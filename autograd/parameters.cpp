@@ -1,0 +1,74 @@
+#include "autograd/parameters.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "autograd/error.h"
+#include "autograd/random.h"
+
+namespace headcount {
+
+ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initializer) {
+  if (values_) throw ShapeError("parameter " + name + " comes after the store was allocated");
+  for (const Entry& other : entries_) {
+    if (other.name == name) throw ShapeError("two parameters are named " + name);
+  }
+  constexpr Index kPadding = static_cast<Index>(kAlignment / sizeof(Real));
+  entries_.push_back({std::move(name), shape, initializer, padded_count_, false});
+  element_count_ += shape.size();
+  padded_count_ += (shape.size() + kPadding - 1) / kPadding * kPadding;
+  return {entries_.size() - 1};
+}
+
+void ParameterStore::allocate() {
+  const std::size_t bytes = static_cast<std::size_t>(padded_count_) * sizeof(Real);
+  for (AlignedMemory* buffer : {&values_, &gradients_, &first_moments_, &second_moments_}) {
+    *buffer = allocate_aligned(bytes);
+    std::memset(buffer->get(), 0, bytes);
+  }
+}
+
+void ParameterStore::initialize(std::uint64_t seed) {
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Entry& e = entries_[i];
+    const RandomKey key{seed, random_stream(e.name), 0};
+    std::uint64_t index = 0;
+    for (Real& x : value({i})) {
+      const double deviate = e.initializer.deviation == 0 ? 0 : random_normal(key, index++);
+      x = static_cast<Real>(e.initializer.mean + e.initializer.deviation * deviate);
+    }
+  }
+}
+
+ParameterId ParameterStore::find(std::string_view name) const {
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (entries_[i].name == name) return {i};
+  }
+  throw ShapeError("the model has no parameter " + std::string(name));
+}
+
+std::span<const Real> ParameterStore::gradient(ParameterId id) {
+  const std::span<Real> result = slice(gradients_, id);
+  if (!entry(id).has_gradient) std::ranges::fill(result, Real{0});
+  return result;
+}
+
+std::span<Real> ParameterStore::all_gradients() {
+  for (std::size_t i = 0; i < size(); ++i) gradient({i});
+  return whole(gradients_);
+}
+
+void ParameterStore::clear_gradients() {
+  for (Entry& e : entries_) e.has_gradient = false;
+}
+
+std::span<Real> ParameterStore::slice(const AlignedMemory& buffer, ParameterId id) const {
+  const Entry& e = entry(id);
+  return {reinterpret_cast<Real*>(buffer.get()) + e.offset, static_cast<std::size_t>(e.shape.size())};
+}
+
+std::span<Real> ParameterStore::whole(const AlignedMemory& buffer) const {
+  return {reinterpret_cast<Real*>(buffer.get()), static_cast<std::size_t>(padded_count_)};
+}
+
+}  // namespace headcount

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "autograd/real.h"
+
+namespace headcount {
+
+/// A row-major matrix somewhere in memory; `stride` elements lie between the starts of two rows.
+/// `transposed` says that the stored matrix is [cols, rows] and is read the other way round.
+struct ConstMatrix {
+  const Real* data;
+  Index rows, cols, stride;
+  bool transposed = false;
+
+  ConstMatrix(const Real* d, Index r, Index c) : ConstMatrix(d, r, c, c) {}
+  ConstMatrix(const Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
+  ConstMatrix transpose() const;
+};
+
+/// A row-major matrix to write to.
+struct Matrix {
+  Real* data;
+  Index rows, cols, stride;
+
+  Matrix(Real* d, Index r, Index c) : Matrix(d, r, c, c) {}
+  Matrix(Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
+};
+
+/// c = a b, or c += a b with `accumulate`; a [m, k], b [k, n], c [m, n], on the calling thread.
+/// Every matrix product of the project is computed here, so that the library behind it is chosen
+/// in one place.
+void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
+
+/// The same, in chunks of rows and columns of c whose borders depend on the sizes alone.
+void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
+
+/// Rows of c per chunk of a parallel product [rows, k] x [k, cols].
+Index product_chunk(Index rows, Index cols, Index k);
+
+/// Counts multiply-accumulates of all products while it lives, for the tests of the cost model.
+class MacCounter {
+ public:
+  MacCounter();
+  ~MacCounter();
+  MacCounter(const MacCounter&) = delete;
+  MacCounter& operator=(const MacCounter&) = delete;
+  std::int64_t count() const;
+};
+
+}  // namespace headcount

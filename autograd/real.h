@@ -1,0 +1,18 @@
+#pragma once
+
+#include <cstddef>
+
+namespace headcount {
+
+/// The number type of a build: float in library `headcount`, double in `headcount_d`.
+/// A build choice instead of a template keeps every signature plain.
+#ifdef HEADCOUNT_DOUBLE
+using Real = double;
+#else
+using Real = float;
+#endif
+
+/// Sizes and positions. Signed, so that differences are what they look like.
+using Index = std::ptrdiff_t;
+
+}  // namespace headcount

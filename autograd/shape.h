@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <string>
+
+#include "autograd/real.h"
+
+namespace headcount {
+
+/// Extents of a tensor of up to four dimensions, row-major: the last one is contiguous.
+class Shape {
+ public:
+  static constexpr int kMaxRank = 4;
+
+  Shape() = default;  ///< a scalar
+  /// Throws ShapeError for a negative extent or more than kMaxRank dimensions.
+  Shape(std::initializer_list<Index> extents);
+
+  int rank() const { return rank_; }
+  /// Extent of dimension `i`; negative `i` counts from the end.
+  Index operator[](int i) const { return extents_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)]; }
+  Index last() const { return rank_ == 0 ? 1 : (*this)[-1]; }
+  Index size() const;  ///< number of elements
+  Index rows() const;  ///< number of elements over `last()`: the product of all extents but the last
+
+  Shape with_last(Index extent) const;  ///< the same shape with another last extent
+  void append(Index extent);
+  bool operator==(const Shape& other) const = default;
+  std::string text() const;  ///< "[12, 64, 128]"
+
+ private:
+  std::array<Index, kMaxRank> extents_{};
+  int rank_ = 0;
+};
+
+}  // namespace headcount

@@ -1,0 +1,182 @@
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "autograd/error.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+
+std::string_view name(Op op) {
+  static constexpr std::array<std::string_view, static_cast<std::size_t>(Op::count_)> kNames = {
+      "leaf",       "parameter", "add",    "subtract",  "multiply",       "divide",
+      "scale",      "sum",       "reshape", "transpose", "split",          "concat",
+      "matrix_product", "linear", "embedding", "layer_norm", "rms_norm", "gelu",
+      "silu",       "silu_gate", "dropout", "rotary",    "softmax",        "attention",
+      "cross_entropy"};
+  return kNames[static_cast<std::size_t>(op)];
+}
+
+const Shape& Var::shape() const {
+  if (tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
+  return tape->node(*this).shape;
+}
+
+std::span<const Real> Var::value() const {
+  const Shape& s = shape();
+  return {tape->node(*this).value, static_cast<std::size_t>(s.size())};
+}
+
+Real Var::item() const {
+  if (shape().size() != 1) throw ShapeError("item() wants one element, the shape is " + shape().text());
+  return value()[0];
+}
+
+std::span<const Real> Var::gradient() const {
+  const Shape& s = shape();
+  const Tape::Node& n = tape->node(*this);
+  if (n.parameter.valid() && n.needs_gradient) return tape->gradients_to_->gradient(n.parameter);
+  if (n.gradient == nullptr) return {};
+  return {n.gradient, static_cast<std::size_t>(s.size())};
+}
+
+const Tape::Node& Tape::node(Var x) const {
+  if (x.tape != this) throw StaleVarError("a Var was used with a tape that it does not belong to");
+  if (x.generation != generation_) {
+    throw StaleVarError("a Var was used after its tape was reset (step " +
+                        std::to_string(x.generation) + ", now " + std::to_string(generation_) + ")");
+  }
+  return nodes_[x.index];
+}
+
+Var Tape::push(const Node& node) {
+  nodes_.push_back(node);
+  return {this, static_cast<std::uint32_t>(nodes_.size() - 1), generation_};
+}
+
+Var Tape::copy_in(const Shape& shape, std::span<const Real> values, bool needs_gradient) {
+  if (static_cast<std::size_t>(shape.size()) != values.size()) {
+    throw ShapeError("shape " + shape.text() + " does not hold " + std::to_string(values.size()) +
+                     " values");
+  }
+  Node n;
+  n.shape = shape;
+  n.value = arena_.take_reals(shape.size());
+  n.needs_gradient = needs_gradient;
+  std::ranges::copy(values, n.value);
+  return push(n);
+}
+
+Var Tape::constant(const Shape& shape, std::span<const Real> values) {
+  return copy_in(shape, values, false);
+}
+
+Var Tape::leaf(const Shape& shape, std::span<const Real> values) {
+  return copy_in(shape, values, true);
+}
+
+Var Tape::parameter(ParameterId id) {
+  Node n;
+  n.op = Op::parameter;
+  n.shape = parameters_->shape(id);
+  n.value = parameters_->slice(parameters_->values_, id).data();
+  n.parameter = id;
+  n.needs_gradient = gradients_to_ != nullptr;
+  if (n.needs_gradient) n.gradient = parameters_->slice(parameters_->gradients_, id).data();
+  return push(n);
+}
+
+Var Tape::record(Op op, const Shape& shape, std::initializer_list<Var> inputs) {
+  Node n;
+  n.op = op;
+  n.shape = shape;
+  for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
+  n.value = arena_.take_reals(shape.size());
+  return push(n);
+}
+
+Var Tape::record_alias(Op op, const Shape& shape, Var input) {
+  Node n;
+  n.op = op;
+  n.shape = shape;
+  n.value = node(input).value;
+  n.needs_gradient = needs_gradient(input);
+  return push(n);
+}
+
+GradientSink Tape::gradient_sink(Var input) {
+  Node& n = node(input);
+  if (!n.needs_gradient) return {};
+  if (n.parameter.valid()) {
+    bool& has_gradient = gradients_to_->entries_[n.parameter.index].has_gradient;
+    return {n.gradient, std::exchange(has_gradient, true)};
+  }
+  const bool accumulate = n.gradient != nullptr;
+  if (!accumulate) n.gradient = gradients_.take(n.shape.size());
+  return {n.gradient, accumulate};
+}
+
+void Tape::pass_gradient(Var output, Var input) {
+  Node& from = node(output);
+  Node& to = node(input);
+  if (!to.needs_gradient) return;
+  if (!to.parameter.valid() && to.gradient == nullptr) {
+    to.gradient = std::exchange(from.gradient, nullptr);
+    return;
+  }
+  const Real* dy = from.gradient;
+  const GradientSink dx = gradient_sink(input);
+  parallel_chunks(to.shape.size(), kElementChunk, [=](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) dx.put(i, dy[i]);
+  });
+}
+
+void Tape::backward(Var output, std::span<const Real> cotangent) {
+  Node& root = node(output);
+  if (!root.needs_gradient) throw ShapeError("backward needs a value that depends on a leaf or a parameter");
+  const auto count = static_cast<std::size_t>(root.shape.size());
+  if (!cotangent.empty() && cotangent.size() != count) {
+    throw ShapeError("the cotangent has " + std::to_string(cotangent.size()) +
+                     " values, the output has shape " + root.shape.text());
+  }
+  const GradientSink seed = gradient_sink(output);
+  for (std::size_t i = 0; i < count; ++i) {
+    seed.put(static_cast<Index>(i), cotangent.empty() ? Real{1} : cotangent[i]);
+  }
+  for (std::size_t i = output.index + 1; i-- > 0;) {
+    if (nodes_[i].gradient == nullptr || nodes_[i].vjp == nullptr) continue;
+    if (trap_) trap(nodes_[i], nodes_[i].gradient, "gradient");
+    nodes_[i].vjp(nodes_[i].closure, *this, nodes_[i].gradient);
+    // The gradient dies here, unless it was passed on to an input.
+    if (nodes_[i].gradient != nullptr) gradients_.give_back(nodes_[i].gradient);
+    nodes_[i].gradient = nullptr;
+  }
+}
+
+void Tape::reset() {
+  for (const Node& n : nodes_) {
+    if (n.gradient != nullptr && !n.parameter.valid()) gradients_.give_back(n.gradient);
+  }
+  nodes_.clear();
+  arena_.reset();
+  random_.stream = 0;
+  ++generation_;
+}
+
+RandomKey Tape::next_random_key() {
+  ++random_.stream;
+  return random_;
+}
+
+void Tape::trap(const Node& n, const Real* numbers, const char* what) const {
+  for (Index i = 0; i < n.shape.size(); ++i) {
+    if (std::isfinite(numbers[i])) continue;
+    throw NonFiniteError("the " + std::string(what) + " of op " + std::string(name(n.op)) + " " +
+                         n.shape.text() + ", node " + std::to_string(&n - nodes_.data()) +
+                         ", is " + std::to_string(numbers[i]) + " at element " + std::to_string(i));
+  }
+}
+
+}  // namespace headcount

@@ -1,0 +1,165 @@
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "autograd/arena.h"
+#include "autograd/op.h"
+#include "autograd/parameters.h"
+#include "autograd/random.h"
+#include "autograd/shape.h"
+
+namespace headcount {
+
+class Tape;
+
+/// A value on a tape: a handle, cheap to copy. Valid until the tape is reset; used after that, it
+/// throws StaleVarError.
+struct Var {
+  Tape* tape = nullptr;
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0;
+
+  const Shape& shape() const;
+  std::span<const Real> value() const;
+  Real item() const;  ///< the value of a tensor of one element
+  /// Gradient of a leaf after `backward`; empty where none arrived. Gradients of intermediate
+  /// values do not outlive the vjp of the op that made them.
+  std::span<const Real> gradient() const;
+};
+
+/// Where a vjp puts its contribution to the gradient of one input: the first one of a backward
+/// pass is assigned, later ones are added, so that gradients are never filled with zeros first.
+struct GradientSink {
+  Real* data = nullptr;
+  bool accumulate = false;
+
+  /// False if the input needs no gradient; then nothing is to be computed for it.
+  explicit operator bool() const { return data != nullptr; }
+  void put(Index i, Real contribution) const {
+    data[i] = accumulate ? data[i] + contribution : contribution;
+  }
+};
+
+/// Reverse-mode automatic differentiation. Construction order is the tape: nodes live in one
+/// vector, the inputs of a node have smaller indices, and `backward` is one loop from the end.
+///
+/// An op is one function under `autograd/ops/`: it checks shapes, calls `record` for a node with
+/// room for the value, computes the value, and sets the vjp (vector-Jacobian product). The contract
+/// of a vjp, called as `vjp(tape, dy)` once for all inputs:
+///  - `dy` points to the gradient of the op's value, same shape;
+///  - for each input it asks `tape.gradient_sink(input)` exactly once, skips the input if the sink
+///    is empty, and otherwise writes or adds every element of the contribution;
+///  - what it captures is trivially destructible (Vars, sizes, pointers into the arena).
+class Tape {
+ public:
+  /// A tape for expressions, or for a model whose parameters are in `parameters`.
+  explicit Tape(ParameterStore* parameters = nullptr)
+      : parameters_(parameters), gradients_to_(parameters) {}
+  /// A tape for a model that is only evaluated: its parameters are constants.
+  explicit Tape(const ParameterStore& parameters) : parameters_(&parameters) {}
+  Tape(const Tape&) = delete;
+  Tape& operator=(const Tape&) = delete;
+
+  /// A copy of `values` without, or with, a gradient. Throws ShapeError on a size that disagrees.
+  Var constant(const Shape& shape, std::span<const Real> values);
+  Var leaf(const Shape& shape, std::span<const Real> values);
+  /// A parameter of the store, in place: its gradient is the store's.
+  Var parameter(ParameterId id);
+
+  /// Gradients of `output` (all of its elements weighted by `cotangent`; by 1 if it is empty) with
+  /// respect to every leaf and parameter it depends on.
+  void backward(Var output, std::span<const Real> cotangent = {});
+
+  /// Starts a new step: forgets all nodes, keeps the memory.
+  void reset();
+
+  /// Whether dropout drops (training) or passes through (evaluation). Off at first.
+  void set_training(bool training) { training_ = training; }
+  bool training() const { return training_; }
+  /// Randomness of this step: dropout draws from (seed, one stream per dropout op, step).
+  void set_random(std::uint64_t seed, std::uint32_t step) { random_ = {seed, 0, step}; }
+  RandomKey next_random_key();
+
+  /// Debug switch: the first NaN or infinity in a value or a gradient throws NonFiniteError that
+  /// names the op and its shapes.
+  void trap_non_finite(bool on) { trap_ = on; }
+
+  /// Bytes held, and heap allocations made so far, for values and gradients.
+  std::size_t memory_capacity() const { return arena_.capacity() + gradients_.capacity(); }
+  std::size_t gradient_capacity() const { return gradients_.capacity(); }
+  std::size_t heap_allocations() const {
+    return arena_.heap_allocations() + gradients_.heap_allocations();
+  }
+
+  // For ops.
+
+  /// A new node with an uninitialised value. It needs a gradient if one of `inputs` does.
+  Var record(Op op, const Shape& shape, std::initializer_list<Var> inputs);
+  /// The same for an op whose value is `input`'s own memory under another shape.
+  Var record_alias(Op op, const Shape& shape, Var input);
+  /// Sets the vjp of `output` and, with the trap on, checks its value: call it last.
+  template <class Vjp>
+  void finish(Var output, const Vjp& vjp);
+  bool needs_gradient(Var x) const { return node(x).needs_gradient; }
+  Real* value(Var x) { return node(x).value; }
+  const Real* value(Var x) const { return node(x).value; }
+  const Shape& shape(Var x) const { return node(x).shape; }
+  /// Memory for saved statistics, until `reset`.
+  Real* scratch(Index count) { return arena_.take_reals(count); }
+  template <class T>
+  T* scratch_of(Index count) {
+    return static_cast<T*>(arena_.take(static_cast<std::size_t>(count) * sizeof(T)));
+  }
+  /// Memory for the duration of one vjp.
+  BufferPool& pool() { return gradients_; }
+  GradientSink gradient_sink(Var input);
+  /// For an input whose contribution is the output's gradient itself (additions, reshapes): gives
+  /// it the buffer where it can, adds where it must. Last use of `dy` in a vjp.
+  void pass_gradient(Var output, Var input);
+
+ private:
+  friend struct Var;
+  using VjpCall = void (*)(const void* closure, Tape& tape, const Real* dy);
+  struct Node {
+    Shape shape;
+    Real* value = nullptr;
+    Real* gradient = nullptr;
+    const void* closure = nullptr;
+    VjpCall vjp = nullptr;
+    ParameterId parameter;
+    Op op = Op::leaf;
+    bool needs_gradient = false;
+  };
+  const Node& node(Var x) const;
+  Node& node(Var x) { return const_cast<Node&>(static_cast<const Tape*>(this)->node(x)); }
+  Var push(const Node& node);
+  Var copy_in(const Shape& shape, std::span<const Real> values, bool needs_gradient);
+  void trap(const Node& node, const Real* numbers, const char* what) const;
+
+  const ParameterStore* parameters_;
+  ParameterStore* gradients_to_ = nullptr;  // the same store, if its gradients are wanted
+  std::vector<Node> nodes_;
+  std::uint32_t generation_ = 0;
+  Arena arena_;
+  BufferPool gradients_;
+  RandomKey random_;
+  bool training_ = false;
+  bool trap_ = false;
+};
+
+template <class Vjp>
+void Tape::finish(Var output, const Vjp& vjp) {
+  Node& n = node(output);
+  if (trap_) trap(n, n.value, "value");
+  if (!n.needs_gradient) return;
+  n.closure = arena_.store(vjp);
+  n.vjp = [](const void* closure, Tape& tape, const Real* dy) {
+    (*static_cast<const Vjp*>(closure))(tape, dy);
+  };
+}
+
+}  // namespace headcount

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/real.h"
+#include "data/recall.h"
+#include "data/tales.h"
+#include "data/vocabulary.h"
+
+namespace headcount {
+
+/// A text as the model sees it: tokens, split by position into a training and a validation part.
+struct Corpus {
+  std::string name;                             ///< "tales", "recall" or the file's path
+  std::string sha256;                           ///< of the UTF-8 text, 64 hexadecimal digits
+  Vocabulary vocabulary;                        ///< of the whole text
+  std::vector<std::int32_t> train, validation;  ///< [characters]
+
+  // Built-in corpora only; empty for files.
+
+  /// 1 where the token at that position belongs to an answer that only recall can tell; [train],
+  /// [validation].
+  std::vector<std::uint8_t> train_answers, validation_answers;
+  /// Nats: the exact -log p of the whole validation text under its grammar, per character. It is
+  /// the floor of the validation loss: a model gets below it only by luck, and one whose context
+  /// is shorter than a story stays above it.
+  std::optional<double> entropy_per_character;
+};
+
+/// What `load_corpus` makes. Files heed validation_fraction alone; `tales` heeds people to
+/// questions, with the meanings of TalesOptions; `recall` heeds pairs to gap, as RecallOptions.
+struct CorpusOptions {
+  std::uint64_t seed = 1;
+  Index characters = 1'000'000;  ///< least length of the text, 1000 .. 10^9; ends with a story
+  int people = TalesOptions{}.people;
+  int things = TalesOptions{}.things;
+  int places = TalesOptions{}.places;
+  int distance = TalesOptions{}.distance;
+  int questions = TalesOptions{}.questions;
+  int pairs = RecallOptions{}.pairs;
+  int keys = RecallOptions{}.keys;
+  int gap = RecallOptions{}.gap;
+  double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
+};
+
+/// Makes the built-in corpus `data` names, or reads the UTF-8 file at path `data` (a file named
+/// like a built-in: "./tales"). A file's training part is its first int((1 - validation_fraction) *
+/// characters) characters, as in nanoGPT; a built-in is cut where the nearest story ends.
+/// Throws DataError for an unusable file or option, for fewer than two different characters, and
+/// when a part would be empty.
+Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
+
+}  // namespace headcount

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "autograd/random.h"
+
+namespace headcount {
+
+/// Picks one of `count` equally likely alternatives: returns a number in 0 .. count - 1.
+/// Generators draw through it alone, so that a test can walk through every text of a grammar.
+using Chooser = std::function<std::uint64_t(std::uint64_t count)>;
+
+/// The chooser that draws its numbers at `key`, counters 0, 1, 2, ...
+Chooser random_chooser(const RandomKey& key);
+
+/// One text drawn from a grammar. The built-in grammars are *injective* (two different sequences of
+/// choices never write the same text) and *prefix-free* (no text begins another), so `nats` is the
+/// exact information of the text, -log p(text), and that of several texts in a row is their sum.
+/// No model can have a lower expected loss on them.
+struct Story {
+  std::string text;                   ///< ASCII, so bytes are characters
+  double nats = 0;                    ///< -log p(text)
+  std::vector<std::uint8_t> answers;  ///< [text.size()], 1 at characters that only recall can tell
+};
+
+/// Writes a story and keeps the account of what its choices cost.
+class StoryWriter {
+ public:
+  explicit StoryWriter(Chooser chooser);
+
+  /// A number in 0 .. count - 1, uniform; costs log(count) nats. `count` is at least 1.
+  std::size_t choose(std::size_t count);
+
+  /// Removes a uniformly chosen item from `items` and returns it; the others keep their order.
+  template <class Item>
+  Item draw(std::vector<Item>& items) {
+    const auto chosen = items.begin() + static_cast<std::ptrdiff_t>(choose(items.size()));
+    Item item = std::move(*chosen);
+    items.erase(chosen);
+    return item;
+  }
+
+  void write(std::string_view text);
+  /// As write; marks the characters as an answer.
+  void write_answer(std::string_view text);
+
+  Story finish() &&;
+
+ private:
+  Chooser chooser_;
+  Story story_;
+};
+
+/// Throws DataError that names `option` and the range unless low <= value <= high.
+void check_option(std::string_view option, std::int64_t value, std::int64_t low, std::int64_t high);
+
+}  // namespace headcount

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "data/story.h"
+
+namespace headcount {
+
+/// How hard the built-in corpus `tales` is. The defaults give stories of about 250 characters.
+struct TalesOptions {
+  int people = 3;     ///< people in a story, 1 .. 12
+  int things = 2;     ///< things in a story, 1 .. 16
+  int places = 3;     ///< most places in a story, 1 .. 12
+  int distance = 3;   ///< events between the opening and the questions, 0 .. 1000
+  int questions = 2;  ///< questions that close a story, 1 .. people + things
+};
+
+/// The names that stories draw from. No name may repeat.
+struct TalesNames {
+  std::vector<std::string_view> people, things, places;
+};
+
+/// 12 people, 16 things, 12 places.
+const TalesNames& tales_names();
+
+/// One story: who is where, who has what; then people walk about, give, put down and pick up
+/// things; then questions, as in
+///
+///     Clara is in the mill. Tom is in the barn. Ida is in the mill.
+///     Tom has the cup. Ida has the map.
+///     Ida gives the map to Clara. Tom runs to the mill. Tom puts down the cup.
+///     Where is the cup? In the mill.
+///     Who has the map? Clara.
+///
+/// and an empty line. A thing goes where its holder goes; people give to those in the same place
+/// and pick up what lies there. Answers follow from the story and cost nothing; their names are
+/// marked in Story::answers. The tasks are in the spirit of bAbI (Weston et al. 2015,
+/// arXiv:1502.05698), the grammar is our own.
+/// Throws DataError that names the option which is out of range.
+Story tell_tale(const TalesOptions& options, const Chooser& chooser,
+                const TalesNames& names = tales_names());
+
+}  // namespace headcount

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace headcount {
+
+/// The bytes of a file. Throws DataError, naming the file, when it is missing, a folder, unreadable
+/// or empty.
+std::string read_file(const std::filesystem::path& path);
+
+/// The code points of UTF-8 `bytes`; a byte order mark, if any, stays. Throws DataError, naming
+/// `source` and the byte offset, at the first NUL byte (a binary file) or invalid byte, whichever
+/// comes first.
+std::u32string decode_utf8(std::string_view bytes, const std::string& source);
+
+/// The UTF-8 bytes of `text`. Throws DataError for a value that is no Unicode scalar value.
+std::string encode_utf8(std::u32string_view text);
+
+/// SHA-256 (FIPS 180-4) of `bytes` as 64 lower-case hexadecimal digits.
+std::string sha256_hex(std::string_view bytes);
+
+}  // namespace headcount

@@ -1,0 +1,87 @@
+#include "data/vocabulary.h"
+
+#include <algorithm>
+#include <functional>
+#include <iomanip>
+#include <sstream>
+#include <utility>
+
+#include "autograd/error.h"
+#include "data/text.h"
+
+namespace headcount {
+
+namespace {
+
+std::u32string distinct(std::u32string_view text) {
+  std::u32string symbols(text);
+  std::sort(symbols.begin(), symbols.end());
+  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+  return symbols;
+}
+
+/// "'é' (U+00E9)"; control characters by number only, so that the message stays one line.
+std::string name_of(char32_t symbol) {
+  std::ostringstream name;
+  const bool control =
+      symbol < 0x20 || (symbol >= 0x7F && symbol < 0xA0) || symbol == 0x2028 || symbol == 0x2029;
+  if (!control) name << "'" << encode_utf8({&symbol, 1}) << "' (";
+  name << "U+" << std::hex << std::uppercase << std::setw(4) << std::setfill('0')
+       << static_cast<std::uint32_t>(symbol) << (control ? "" : ")");
+  return name.str();
+}
+
+}  // namespace
+
+Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
+  const auto disorder =
+      std::adjacent_find(symbols_.begin(), symbols_.end(), std::greater_equal<char32_t>());
+  if (disorder != symbols_.end()) {
+    throw DataError("the vocabulary's symbols must ascend, each once, but " + name_of(disorder[1]) +
+                    " follows " + name_of(disorder[0]) + "; sort them");
+  }
+}
+
+Vocabulary Vocabulary::from_text(std::u32string_view text) { return Vocabulary(distinct(text)); }
+
+std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
+  std::vector<std::int32_t> tokens;
+  tokens.reserve(text.size());
+  std::u32string unknown;
+  for (const char32_t symbol : text) {
+    const auto found = std::lower_bound(symbols_.begin(), symbols_.end(), symbol);
+    if (found == symbols_.end() || *found != symbol) {
+      unknown += symbol;
+    } else {
+      tokens.push_back(static_cast<std::int32_t>(found - symbols_.begin()));
+    }
+  }
+  if (unknown.empty()) return tokens;
+
+  unknown = distinct(unknown);
+  constexpr std::size_t most_named = 20;  // a text in another script would fill the screen
+  std::string names;
+  for (std::size_t i = 0; i < std::min(unknown.size(), most_named); ++i) {
+    names += (i == 0 ? "" : ", ") + name_of(unknown[i]);
+  }
+  if (unknown.size() > most_named) {
+    names += " and " + std::to_string(unknown.size() - most_named) + " more";
+  }
+  throw DataError("the model's vocabulary of " + std::to_string(size()) + " characters lacks " +
+                  names + "; remove them from the text");
+}
+
+std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
+  std::u32string text;
+  text.reserve(tokens.size());
+  for (const std::int32_t token : tokens) {
+    if (token < 0 || token >= size()) {
+      throw DataError("token " + std::to_string(token) + " is outside the vocabulary of " +
+                      std::to_string(size()) + " characters; use the vocabulary it came from");
+    }
+    text += symbols_[static_cast<std::size_t>(token)];
+  }
+  return encode_utf8(text);
+}
+
+}  // namespace headcount

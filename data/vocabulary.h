@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/real.h"
+
+namespace headcount {
+
+/// The characters (Unicode code points) that a model knows, in ascending order. A character's token
+/// is its position in that order, 0 .. size() - 1, as in nanoGPT's character-level data sets.
+class Vocabulary {
+ public:
+  /// No symbols: knows no text.
+  Vocabulary() = default;
+
+  /// Throws DataError unless `symbols` ascend strictly.
+  explicit Vocabulary(std::u32string symbols);
+
+  /// The distinct characters of `text`.
+  static Vocabulary from_text(std::u32string_view text);
+
+  Index size() const { return static_cast<Index>(symbols_.size()); }
+  const std::u32string& symbols() const { return symbols_; }
+
+  /// One token per character. Throws DataError that names the unknown characters, each once.
+  std::vector<std::int32_t> encode(std::u32string_view text) const;
+
+  /// UTF-8 text of `tokens`. Throws DataError for a token outside 0 .. size() - 1.
+  std::string decode(std::span<const std::int32_t> tokens) const;
+
+  bool operator==(const Vocabulary&) const = default;
+
+ private:
+  std::u32string symbols_;
+};
+
+}  // namespace headcount

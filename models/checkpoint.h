@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "models/language_model.h"
+
+namespace headcount {
+
+class Safetensors;
+
+/// A model and the characters that its tokens stand for.
+struct Checkpoint {
+  std::unique_ptr<LanguageModel> model;
+  std::u32string symbols;  ///< token i is symbols[i]
+};
+
+/// Writes a checkpoint folder, whole or not at all: `config.json` (the model's settings and
+/// symbols) and `model.safetensors` (its weights, under Hugging Face's names).
+/// Throws WriteError.
+void save_checkpoint(const std::filesystem::path& folder, const LanguageModel& model,
+                     std::u32string_view symbols);
+
+/// Reads a checkpoint folder. Throws DataError that names the file and what is wrong in it: for a
+/// weight of another shape, the tensor and both shapes.
+Checkpoint load_checkpoint(const std::filesystem::path& folder);
+
+/// Copies the weights of `file` into `parameters`. Throws DataError for a weight that is missing,
+/// left over, or of another shape.
+
+void read_weights(const Safetensors& file, ParameterStore& parameters);
+
+}  // namespace headcount

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "autograd/error.h"
+
+/// Files that survive a crash: whoever looks at a path, at any moment, finds the old contents or
+/// the new ones, whole. Source: rename(2) replaces atomically, and neither a file nor its name is
+/// on the disk before fsync(2) of the file and of the folder that holds the name.
+
+namespace headcount {
+
+/// The disk did not take what it was given. `what()` reads
+/// "cannot write runs/a/config.json: No space left on device".
+class WriteError : public Error {
+ public:
+  /// `error_number` is an errno.
+  WriteError(const std::filesystem::path& path, int error_number);
+
+  const std::filesystem::path& path() const { return path_; }
+  int error_number() const { return error_number_; }
+
+ private:
+  std::filesystem::path path_;
+  int error_number_;
+};
+
+/// The system calls behind this file, in one place so that a test can make the n-th one fail.
+/// Each keeps the contract of the call it is named after: -1 and errno on failure.
+struct SystemCalls {
+  std::function<int(const char* path, int flags, mode_t mode)> open;
+  std::function<ssize_t(int file, const void* bytes, std::size_t count)> write;
+  std::function<int(int file)> fsync;
+  std::function<int(int file)> close;
+  std::function<int(const char* from, const char* to)> rename;
+  std::function<int(const char* path, mode_t mode)> mkdir;
+};
+
+/// The table in use. Only tests change it, and only while no other thread writes files.
+SystemCalls& system_calls();
+
+/// A new file, written front to back; on the disk once `close` has returned.
+/// A file whose object dies before `close` stays behind incomplete: make it inside
+/// `publish_folder`, which removes it then.
+class DurableFile {
+ public:
+  /// Creates the file, or empties it. Throws WriteError.
+  explicit DurableFile(std::filesystem::path path);
+  ~DurableFile();
+  DurableFile(const DurableFile&) = delete;
+  DurableFile& operator=(const DurableFile&) = delete;
+
+  /// Appends all of `bytes`. Throws WriteError.
+  void write(std::span<const std::byte> bytes);
+  void write(std::string_view text);
+
+  /// Flushes to the disk and closes. Throws WriteError. Call it once.
+  void close();
+
+ private:
+  std::filesystem::path path_;
+  int file_;
+};
+
+/// Replaces the file at `path`, or creates it, atomically: writes ".NAME.partial" beside it and
+/// renames that. The folder must exist; one writer of a path at a time.
+/// Throws WriteError; the partial file is gone then, and `path` has its old contents (or, where
+/// only the last flush of the folder failed, the new ones).
+void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
+
+/// Creates the folder `path` with everything in it, atomically: calls `fill` with an empty staging
+/// folder ".NAME.partial" beside it, flushes what `fill` made and renames the staging folder.
+/// A staging folder that a crash left behind is replaced. The parent must exist and `path` must
+/// not; one writer of a path at a time.
+/// Throws WriteError, naming files by their final path, and whatever `fill` throws; the staging
+/// folder is gone then and `path` absent (or, where only the last flush of the parent failed,
+/// complete).
+void publish_folder(const std::filesystem::path& path,
+                    const std::function<void(const std::filesystem::path& staging)>& fill);
+
+}  // namespace headcount

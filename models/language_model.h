@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "models/config.h"
+
+namespace headcount {
+
+/// A decoder-only transformer over a vocabulary of characters, pre-norm:
+///   x = embed(tokens) [+ embed_positions]
+///   for each layer: x += attention(norm(x)); x += mlp(norm(x))
+///   logits = norm(x) head^T
+class LanguageModel {
+ public:
+  /// Parameters are allocated and zero; see `initialize`. Resolves `config`.
+  LanguageModel(ModelConfig config, Index vocabulary);
+
+  /// Fresh weights: N(0, 0.02), projections to the residual stream N(0, 0.02 / sqrt(2 layers)).
+  void initialize(std::uint64_t seed) { parameters_.initialize(seed); }
+
+  const ModelConfig& config() const { return config_; }
+  Index vocabulary() const { return vocabulary_; }
+  ParameterStore& parameters() { return parameters_; }
+  const ParameterStore& parameters() const { return parameters_; }
+
+  /// Logits [sequences, length, vocabulary] of the next token at each position; `tokens` is
+  /// [sequences, length] and `tape` must have been made with `parameters()`.
+  /// Throws ShapeError if the length exceeds the context.
+  Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences) const;
+  /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar.
+  Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
+           Index sequences) const;
+
+  /// Bytes that decoding keeps per token of context, over all layers, at `bytes_per_element`.
+  Index cache_bytes_per_token(Index bytes_per_element) const;
+
+ private:
+  struct Block {
+    Norm attention_norm;
+    std::unique_ptr<Attention> attention;
+    Norm mlp_norm;
+    Mlp mlp;
+  };
+  Block make_block(Index layer);
+
+  ModelConfig config_;
+  Index vocabulary_;
+  ParameterStore parameters_;
+  Embedding embed_tokens_;
+  std::optional<Embedding> embed_positions_;
+  std::vector<Block> blocks_;
+  Norm norm_;
+  std::optional<Linear> head_;  // absent when tied to the embedding
+};
+
+}  // namespace headcount

@@ -1,0 +1,116 @@
+#include "models/settings.h"
+
+#include <charconv>
+#include <cmath>
+
+namespace headcount {
+
+namespace {
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+// The whole of `text` as a Number, whatever its range; says whether it is one and whether it fits.
+template <class Number>
+std::errc parse_whole(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
+  return error;
+}
+
+std::string plain(double value) {
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+}
+
+}  // namespace
+
+void Settings::integer(std::string name, std::string help, Index& field, Index low, Index high) {
+  custom(
+      name, std::move(help),
+      [name, low, high, &field](std::string_view text) {
+        Index number = 0;
+        const std::errc error = parse_whole(text, number);
+        if (error == std::errc::invalid_argument) {
+          throw SettingError("--" + name + " wants a whole number, got " + quoted(text));
+        }
+        if (error != std::errc{} || number < low || number > high) {
+          throw SettingError("--" + name + " must be between " + std::to_string(low) + " and " +
+                             std::to_string(high) + ", is " + std::string(text));
+        }
+        field = number;
+      },
+      [&field] { return nlohmann::json(field); });
+}
+
+void Settings::unsigned_integer(std::string name, std::string help, std::uint64_t& field) {
+  custom(
+      name, std::move(help),
+      [name, &field](std::string_view text) {
+        std::uint64_t number = 0;
+        if (parse_whole(text, number) != std::errc{}) {
+          throw SettingError("--" + name + " wants a whole number from 0 to 2^64 - 1, got " + quoted(text));
+        }
+        field = number;
+      },
+      [&field] { return nlohmann::json(field); });
+}
+
+void Settings::number(std::string name, std::string help, double& field, double low, double high,
+                      bool open) {
+  custom(
+      name, std::move(help),
+      [name, low, high, open, &field](std::string_view text) {
+        double number = 0;
+        const std::errc error = parse_whole(text, number);
+        if (error == std::errc::invalid_argument || std::isnan(number)) {
+          throw SettingError("--" + name + " wants a number, got " + quoted(text));
+        }
+        if (error != std::errc{} || number < low || number > high || (open && number == high)) {
+          const bool bounded = high < std::numeric_limits<double>::max();
+          throw SettingError("--" + name + " must be at least " + plain(low) +
+                             (bounded ? (open ? " and below " : " and at most ") + plain(high) : "") +
+                             ", is " + std::string(text));
+        }
+        field = number;
+      },
+      [&field] { return nlohmann::json(field); });
+}
+
+void Settings::on_off(std::string name, std::string help, bool& field) {
+  choice<bool>(std::move(name), std::move(help), field, {{"on", true}, {"off", false}});
+}
+
+void Settings::text(std::string name, std::string help, std::string& field) {
+  custom(
+      std::move(name), std::move(help), [&field](std::string_view text) { field = text; },
+      [&field] { return nlohmann::json(field); });
+}
+
+void Settings::custom(std::string name, std::string help, std::function<void(std::string_view)> parse,
+                      std::function<nlohmann::json()> value) {
+  settings_.push_back({std::move(name), heading_, std::move(help), std::move(parse), std::move(value)});
+}
+
+const Setting* Settings::find(std::string_view name) const {
+  for (const Setting& setting : settings_) {
+    if (setting.name == name) return &setting;
+  }
+  return nullptr;
+}
+
+nlohmann::ordered_json Settings::values() const {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const Setting& setting : settings_) object[setting.name] = setting.value();
+  return object;
+}
+
+void Settings::read(const nlohmann::json& object) {
+  if (!object.is_object()) throw SettingError("a configuration must be a JSON object");
+  for (const auto& [key, value] : object.items()) {
+    const Setting* setting = find(key);
+    if (setting == nullptr) throw SettingError("'" + key + "' is not a setting");
+    setting->parse(value.is_string() ? value.get<std::string>() : value.dump());
+  }
+}
+
+}  // namespace headcount

@@ -1,0 +1,96 @@
+#include <array>
+
+#include "nn/attention/kinds.h"
+
+/// Grouped-query attention and its two ends: H query heads share G key/value heads. MHA is G = H
+/// (Vaswani et al., 2017), MQA is G = 1 (Shazeer, 2019), GQA lies between (Ainslie et al., 2023).
+namespace headcount {
+
+namespace {
+
+class GroupedAttention : public Attention {
+ public:
+  GroupedAttention(ParameterStore& parameters, const std::string& prefix, const AttentionConfig& c,
+                   const WeightInit& init)
+      : config_(c),
+        q_proj_(parameters, prefix + ".q_proj", c.dim, c.heads * c.head_dim, c.bias, init.deviation),
+        k_proj_(parameters, prefix + ".k_proj", c.dim, c.kv_heads * c.head_dim, c.bias, init.deviation),
+        v_proj_(parameters, prefix + ".v_proj", c.dim, c.kv_heads * c.head_dim, c.bias, init.deviation) {
+    if (c.output_projection) {
+      o_proj_.emplace(parameters, prefix + ".o_proj", c.heads * c.head_dim, c.dim, c.bias,
+                      init.residual_deviation);
+    }
+    if (c.rotary) rotary_.emplace(c.head_dim, c.positions, c.rope_theta);
+  }
+
+  Var forward(Var x, std::span<const std::uint8_t> key_mask) const override {
+    const Var q = prepare(split_heads(q_proj_(x), config_.heads));
+    const Var k = prepare(split_heads(k_proj_(x), config_.kv_heads));
+    const Var v = split_heads(v_proj_(x), config_.kv_heads);
+    const Var y =
+        merge_heads(attention(q, k, v, attention_options(config_, config_.head_dim, key_mask)));
+    return o_proj_ ? (*o_proj_)(y) : y;
+  }
+
+ private:
+  // What queries and keys share: normalisation if asked for, then rotation.
+  Var prepare(Var x) const {
+    const Var normed = normalize_for_scores(x, config_.score_scale);
+    return rotary_ ? rotary(normed, *rotary_, *config_.rotary_layout) : normed;
+  }
+
+  AttentionConfig config_;
+  Linear q_proj_, k_proj_, v_proj_;
+  std::optional<Linear> o_proj_;
+  std::optional<RotaryTable> rotary_;
+};
+
+std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& prefix,
+                                const AttentionConfig& config, const WeightInit& init) {
+  return std::make_unique<GroupedAttention>(parameters, prefix, config, init);
+}
+
+// k and v of each key/value head.
+Index cache_elements_per_token(const AttentionConfig& c) { return 2 * c.kv_heads * c.head_dim; }
+
+void resolve_rotary(AttentionConfig& c) {
+  if (!c.rotary_layout) c.rotary_layout = RotaryLayout::half;
+  require_setting(!c.rotary || c.head_dim % 2 == 0,
+                  "--positions rope turns pairs and needs an even head dimension, --head-dim is " +
+                      std::to_string(c.head_dim));
+}
+
+void resolve_mha(AttentionConfig& c) {
+  c.kv_heads = c.heads;
+  resolve_rotary(c);
+}
+
+void resolve_mqa(AttentionConfig& c) {
+  c.kv_heads = 1;
+  resolve_rotary(c);
+}
+
+void resolve_gqa(AttentionConfig& c) {
+  if (c.kv_heads == kUnset) {
+    require_setting(c.heads % 2 == 0, "--attention gqa takes half of --heads as key/value heads, but " +
+                                          std::to_string(c.heads) + " is odd; give --kv-heads");
+    c.kv_heads = c.heads / 2;
+  }
+  require_setting(c.kv_heads > 0 && c.heads % c.kv_heads == 0,
+                  "--kv-heads " + std::to_string(c.kv_heads) + " does not divide --heads " +
+                      std::to_string(c.heads));
+  resolve_rotary(c);
+}
+
+constexpr std::array<std::string_view, 1> kGqaSettings = {"kv-heads"};
+
+}  // namespace
+
+const AttentionKind kMha = {"mha", "multi-head: each query head has its own keys and values", {},
+                            resolve_mha, make, cache_elements_per_token};
+const AttentionKind kMqa = {"mqa", "multi-query: all query heads share one key/value head", {},
+                            resolve_mqa, make, cache_elements_per_token};
+const AttentionKind kGqa = {"gqa", "grouped-query: --kv-heads key/value heads, each for a group of query heads",
+                            kGqaSettings, resolve_gqa, make, cache_elements_per_token};
+
+}  // namespace headcount

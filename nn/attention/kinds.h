@@ -1,0 +1,11 @@
+#pragma once
+
+#include "nn/attention/attention.h"
+
+/// The attentions of this folder, for the registry.
+namespace headcount {
+
+extern const AttentionKind kMha, kMqa, kGqa;  // grouped.cpp
+extern const AttentionKind kMla;              // mla.cpp
+
+}  // namespace headcount

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "autograd/ops.h"
+#include "autograd/parameters.h"
+
+namespace headcount {
+
+/// Standard deviations of initial weights: GPT-2's scheme, as in nanoGPT.
+struct WeightInit {
+  double deviation = 0.02;
+  double residual_deviation = 0.02;  ///< projections that write to the residual stream
+
+  static WeightInit for_layers(Index layers);  ///< 0.02 and 0.02 / sqrt(2 layers)
+};
+
+/// y = x W^T + b; W is `prefix.weight` [out, in], b is `prefix.bias` [out].
+class Linear {
+ public:
+  Linear(ParameterStore& parameters, const std::string& prefix, Index in, Index out, bool bias,
+         double deviation);
+  /// x [..., in] -> [..., out]
+  Var operator()(Var x) const;
+
+ private:
+  ParameterId weight_;
+  std::optional<ParameterId> bias_;
+};
+
+/// A table of vectors, `prefix.weight` [count, width].
+class Embedding {
+ public:
+  Embedding(ParameterStore& parameters, const std::string& prefix, Index count, Index width,
+            double deviation);
+  /// ids, one per element of `rows` -> [rows..., width]
+  Var operator()(Tape& tape, std::span<const std::int32_t> ids, const Shape& rows) const;
+  Var weight(Tape& tape) const { return tape.parameter(weight_); }
+
+ private:
+  ParameterId weight_;
+};
+
+enum class NormKind { rms, layer };
+
+/// RMSNorm, or LayerNorm with or without a bias; `prefix.weight` and `prefix.bias` [width].
+class Norm {
+ public:
+  Norm(ParameterStore& parameters, const std::string& prefix, Index width, NormKind kind, bool bias,
+       double epsilon);
+  Var operator()(Var x) const;  ///< [..., width] -> the same shape
+
+ private:
+  NormKind kind_;
+  ParameterId weight_;
+  std::optional<ParameterId> bias_;
+  Real epsilon_;
+};
+
+enum class Activation { gelu, swiglu };
+
+/// The feed-forward layer: down(gelu(up(x))), or down(silu(gate(x)) * up(x)).
+class Mlp {
+ public:
+  Mlp(ParameterStore& parameters, const std::string& prefix, Index width, Index hidden,
+      Activation activation, bool bias, const WeightInit& init);
+  Var operator()(Var x) const;  ///< [..., width] -> the same shape
+
+ private:
+  std::optional<Linear> gate_;
+  Linear up_, down_;
+};
+
+}  // namespace headcount

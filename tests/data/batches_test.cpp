@@ -1,0 +1,143 @@
+#include "data/batches.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <numeric>
+#include <set>
+#include <string>
+
+#include "autograd/error.h"
+
+namespace headcount {
+namespace {
+
+/// 0, 1, 2, ...: a token tells its own position.
+std::vector<std::int32_t> count_up(Index size) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(size));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens;
+}
+
+const RandomKey some_step = {.seed = 7, .stream = random_stream("batches"), .step = 3};
+
+TEST(SampleWindows, AreConsecutiveTokensWithTargetsOneLater) {
+  EXPECT_TRUE(rc::check([] {
+    const auto context = *rc::gen::inRange<Index>(1, 20);
+    const auto size = context + *rc::gen::inRange<Index>(1, 50);
+    const auto sequences = *rc::gen::inRange<Index>(1, 9);
+    Batch batch;
+    sample_windows(count_up(size), {*rc::gen::arbitrary<std::uint64_t>(), 1, 2}, sequences, context,
+                   batch);
+    RC_ASSERT(batch.sequences == sequences);
+    RC_ASSERT(batch.length == context);
+    RC_ASSERT(std::ssize(batch.inputs) == sequences * context);
+    RC_ASSERT(std::ssize(batch.targets) == sequences * context);
+    for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+      const bool row_starts = i % static_cast<std::size_t>(context) == 0;
+      if (!row_starts) RC_ASSERT(batch.inputs[i] == batch.inputs[i - 1] + 1);
+      RC_ASSERT(batch.targets[i] == batch.inputs[i] + 1);
+      RC_ASSERT(batch.targets[i] < size);
+    }
+  }));
+}
+
+TEST(SampleWindows, StartAnywhereThatAWindowFits) {
+  Batch batch;
+  sample_windows(count_up(10), some_step, 1000, 4, batch);
+  std::set<std::int32_t> starts;
+  for (std::size_t row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 4]);
+  EXPECT_EQ(starts, (std::set<std::int32_t>{0, 1, 2, 3, 4, 5}));
+}
+
+TEST(SampleWindows, DependOnTheKeyAlone) {
+  const auto tokens = count_up(1000);
+  Batch first, again, next;
+  sample_windows(tokens, some_step, 8, 16, first);
+  sample_windows(tokens, some_step, 8, 16, again);
+  RandomKey next_step = some_step;
+  ++next_step.step;
+  sample_windows(tokens, next_step, 8, 16, next);
+  EXPECT_EQ(first.inputs, again.inputs);
+  EXPECT_NE(first.inputs, next.inputs);
+}
+
+TEST(SampleWindows, ReuseTheBatchsMemory) {
+  const auto tokens = count_up(100);
+  Batch batch;
+  sample_windows(tokens, some_step, 8, 16, batch);
+  const auto* inputs = batch.inputs.data();
+  const auto* targets = batch.targets.data();
+  sample_windows(tokens, some_step, 4, 16, batch);
+  sample_windows(tokens, some_step, 8, 16, batch);
+  EXPECT_EQ(batch.inputs.data(), inputs);
+  EXPECT_EQ(batch.targets.data(), targets);
+}
+
+TEST(SampleWindows, TellBothNumbersWhenTheTextIsTooShort) {
+  Batch batch;
+  EXPECT_NO_THROW(sample_windows(count_up(65), some_step, 1, 64, batch));
+  try {
+    sample_windows(count_up(64), some_step, 1, 64, batch);
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "the context of 64 is longer than the text of 64 characters allows (context + 1); "
+              "shorten the context or use more text");
+  }
+}
+
+TEST(SampleWindows, RefuseEmptyBatchesAndContexts) {
+  Batch batch;
+  EXPECT_THROW(sample_windows(count_up(9), some_step, 0, 4, batch), ShapeError);
+  EXPECT_THROW(sample_windows(count_up(9), some_step, 1, 0, batch), ShapeError);
+}
+
+TEST(EvaluationWindows, CoverEachTargetOnceInOrder) {
+  EXPECT_TRUE(rc::check([] {
+    const auto context = *rc::gen::inRange<Index>(1, 20);
+    const auto size = context + *rc::gen::inRange<Index>(1, 100);
+    const auto most = *rc::gen::inRange<Index>(1, 6);
+    const auto tokens = count_up(size);
+    std::vector<std::int32_t> inputs, targets;
+    Batch batch;
+    const Index windows = evaluation_windows(size, context);
+    for (Index window = 0; window < windows; window += batch.sequences) {
+      evaluation_window_batch(tokens, window, most, context, batch);
+      RC_ASSERT(batch.sequences >= 1);
+      RC_ASSERT(batch.sequences <= most);
+      RC_ASSERT((batch.length == context || window == windows - 1));
+      RC_ASSERT(std::ssize(batch.inputs) == batch.sequences * batch.length);
+      inputs.insert(inputs.end(), batch.inputs.begin(), batch.inputs.end());
+      targets.insert(targets.end(), batch.targets.begin(), batch.targets.end());
+    }
+    RC_ASSERT(inputs == std::vector<std::int32_t>(tokens.begin(), tokens.end() - 1));
+    RC_ASSERT(targets == std::vector<std::int32_t>(tokens.begin() + 1, tokens.end()));
+  }));
+}
+
+TEST(EvaluationWindows, PutTheShortRestInABatchOfItsOwn) {
+  const auto tokens = count_up(12);  // 11 targets: two windows of 4, one of 3
+  Batch batch;
+  EXPECT_EQ(evaluation_windows(12, 4), 3);
+  evaluation_window_batch(tokens, 0, 8, 4, batch);
+  EXPECT_EQ(batch.sequences, 2);
+  EXPECT_EQ(batch.length, 4);
+  evaluation_window_batch(tokens, 2, 8, 4, batch);
+  EXPECT_EQ(batch.sequences, 1);
+  EXPECT_EQ(batch.inputs, (std::vector<std::int32_t>{8, 9, 10}));
+  EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{9, 10, 11}));
+}
+
+TEST(EvaluationWindows, RefuseWhatDoesNotExist) {
+  const auto tokens = count_up(12);
+  Batch batch;
+  EXPECT_THROW(evaluation_windows(4, 4), DataError);
+  EXPECT_THROW(evaluation_windows(4, 0), ShapeError);
+  EXPECT_THROW(evaluation_window_batch(tokens, 3, 1, 4, batch), ShapeError);
+  EXPECT_THROW(evaluation_window_batch(tokens, -1, 1, 4, batch), ShapeError);
+  EXPECT_THROW(evaluation_window_batch(tokens, 0, 0, 4, batch), ShapeError);
+}
+
+}  // namespace
+}  // namespace headcount

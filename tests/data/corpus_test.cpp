@@ -1,0 +1,163 @@
+#include "data/corpus.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <string>
+
+#include "autograd/error.h"
+#include "data/temporary_folder.h"
+#include "data/text.h"
+
+namespace headcount {
+namespace {
+
+std::string train_text(const Corpus& corpus) { return corpus.vocabulary.decode(corpus.train); }
+
+std::string validation_text(const Corpus& corpus) {
+  return corpus.vocabulary.decode(corpus.validation);
+}
+
+class CorpusFromFile : public testing::Test {
+ protected:
+  TemporaryFolder folder_;
+};
+
+TEST_F(CorpusFromFile, SplitsByPositionAsNanoGptDoes) {
+  const std::string text = "The quick brown f\u00F6x.";  // 20 characters, 21 bytes
+  const std::string path = folder_.file("split", text + "0123456");
+  const Corpus corpus = load_corpus(path);
+  EXPECT_EQ(corpus.name, path);
+  EXPECT_EQ(corpus.sha256, sha256_hex(text + "0123456"));
+  EXPECT_EQ(train_text(corpus), text + "0123");  // int(0.9 * 27) = 24 characters
+  EXPECT_EQ(validation_text(corpus), "456");
+  EXPECT_TRUE(corpus.train_answers.empty());
+  EXPECT_TRUE(corpus.validation_answers.empty());
+  EXPECT_FALSE(corpus.entropy_per_character.has_value());
+}
+
+TEST_F(CorpusFromFile, VocabularyKnowsBothParts) {
+  const Corpus corpus = load_corpus(folder_.file("both", "aaaaaaaaab"));
+  EXPECT_EQ(corpus.vocabulary.symbols(), U"ab");
+  EXPECT_EQ(corpus.validation, (std::vector<std::int32_t>{1}));
+}
+
+TEST_F(CorpusFromFile, NeedsTwoDifferentCharacters) {
+  EXPECT_THROW(load_corpus(folder_.file("one", "a")), DataError);
+  EXPECT_THROW(load_corpus(folder_.file("same", std::string(100, 'a'))), DataError);
+  EXPECT_NO_THROW(load_corpus(folder_.file("two", "ab")));
+}
+
+TEST_F(CorpusFromFile, NamesTheFileInErrors) {
+  const std::string path = folder_.file("latin1", "caf\xE9");
+  try {
+    load_corpus(path);
+    FAIL();
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+  }
+  EXPECT_THROW(load_corpus("no/such/file"), DataError);
+}
+
+TEST_F(CorpusFromFile, AFileNamedLikeABuiltInIsReachedByPath) {
+  const auto home = std::filesystem::current_path();
+  folder_.file("tales", "not a story");
+  std::filesystem::current_path(folder_.path());
+  const Corpus corpus = load_corpus("./tales");
+  std::filesystem::current_path(home);
+  EXPECT_EQ(train_text(corpus) + validation_text(corpus), "not a story");
+}
+
+TEST_F(CorpusFromFile, KeepsTheValidationFractionBetweenNoneAndAll) {
+  const std::string path = folder_.file("fraction", "abcdefghij");
+  EXPECT_EQ(load_corpus(path, {.validation_fraction = 0.5}).train.size(), 5u);
+  for (const double fraction : {0.0, 1.0, -0.5, 0.95}) {  // 0.95 leaves no character to train on
+    EXPECT_THROW(load_corpus(path, {.validation_fraction = fraction}), DataError) << fraction;
+  }
+}
+
+class BuiltInCorpus : public testing::TestWithParam<const char*> {};
+
+TEST_P(BuiltInCorpus, IsSplitWhereAStoryEnds) {
+  const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
+  const std::string end = corpus.name == "tales" ? ".\n\n" : "\n";
+  EXPECT_TRUE(train_text(corpus).ends_with(end));
+  EXPECT_TRUE(validation_text(corpus).ends_with(end));
+  const auto all = corpus.train.size() + corpus.validation.size();
+  EXPECT_GE(all, 20'000u);
+  EXPECT_LT(all, 20'400u);
+  EXPECT_NEAR(static_cast<double>(corpus.train.size()), 0.9 * static_cast<double>(all), 200);
+  EXPECT_EQ(corpus.sha256, sha256_hex(train_text(corpus) + validation_text(corpus)));
+}
+
+TEST_P(BuiltInCorpus, MarksAnswersInBothParts) {
+  const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
+  EXPECT_EQ(corpus.train_answers.size(), corpus.train.size());
+  EXPECT_EQ(corpus.validation_answers.size(), corpus.validation.size());
+  const std::string before = corpus.name == "tales" ? " " : "abcdefghijklmnopqrstuvwxyz";
+  const std::string text = validation_text(corpus);
+  int answers = 0;
+  for (std::size_t i = 1; i < text.size(); ++i) {
+    if (!corpus.validation_answers[i] || corpus.validation_answers[i - 1]) continue;
+    ++answers;
+    EXPECT_NE(before.find(text[i - 1]), std::string::npos);
+  }
+  EXPECT_GT(answers, 10);
+}
+
+TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {
+  const Corpus one = load_corpus(GetParam(), {.seed = 1, .characters = 5'000});
+  EXPECT_EQ(one.sha256, load_corpus(GetParam(), {.seed = 1, .characters = 5'000}).sha256);
+  EXPECT_NE(one.sha256, load_corpus(GetParam(), {.seed = 2, .characters = 5'000}).sha256);
+  const Corpus longer = load_corpus(GetParam(), {.seed = 1, .characters = 9'000});
+  EXPECT_TRUE(train_text(longer).starts_with(train_text(one) + validation_text(one)));
+}
+
+TEST_P(BuiltInCorpus, HasAPartOfEachEvenWithHugeStories) {
+  const CorpusOptions options = {.characters = 1000, .distance = 1000, .gap = 60'000};
+  const Corpus corpus = load_corpus(GetParam(), options);
+  EXPECT_FALSE(corpus.train.empty());
+  EXPECT_FALSE(corpus.validation.empty());
+}
+
+TEST_P(BuiltInCorpus, RefusesALengthOutOfRange) {
+  EXPECT_THROW(load_corpus(GetParam(), {.characters = 999}), DataError);
+  EXPECT_THROW(load_corpus(GetParam(), {.characters = 1'000'000'001}), DataError);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "recall"),
+                         [](const auto& built_in) { return std::string(built_in.param); });
+
+TEST(CorpusEntropy, IsWhatTheStoriesOfTheValidationTextCost) {
+  const Corpus corpus = load_corpus("tales", {.seed = 5, .characters = 10'000});
+  const std::string validation = validation_text(corpus);
+  double nats = 0;
+  std::size_t characters = 0;
+  std::string text;
+  for (std::uint32_t i = 0; text.size() < corpus.train.size() + validation.size(); ++i) {
+    const Story story = tell_tale({}, random_chooser({5, random_stream("data/tales"), i}));
+    text += story.text;
+    if (text.size() <= corpus.train.size()) continue;
+    nats += story.nats;
+    characters += story.text.size();
+  }
+  EXPECT_EQ(text, train_text(corpus) + validation);
+  EXPECT_EQ(characters, validation.size());
+  EXPECT_NEAR(*corpus.entropy_per_character, nats / static_cast<double>(characters), 1e-12);
+}
+
+TEST(CorpusEntropy, OfRecallIsTheSameForEveryLine) {
+  const Corpus corpus = load_corpus("recall", {.characters = 10'000, .pairs = 2, .keys = 3});
+  EXPECT_NEAR(*corpus.entropy_per_character, std::log(3 * 10 * 2 * 10 * 2) / (6 * 2 + 8 + 2), 1e-9);
+}
+
+TEST(CorpusDefaults, AreTheSameTextEverywhere) {
+  EXPECT_EQ(load_corpus("tales").sha256,
+            "646380304c9f5638b56f9d60e2135064f87798261dd688b540bc7197867224bc");
+  EXPECT_EQ(load_corpus("recall").sha256,
+            "ea889bbc6339f7bba69631cd4f3399abd28ee1fa5760157fb9655a3e65e1bd3b");
+}
+
+}  // namespace
+}  // namespace headcount

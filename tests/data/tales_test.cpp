@@ -1,0 +1,220 @@
+#include "data/tales.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <sstream>
+#include <string>
+
+#include "autograd/error.h"
+#include "data/every_story.h"
+
+namespace headcount {
+namespace {
+
+/// Reads a story as a person would, knowing nothing of the generator: follows who is where and who
+/// has what, and answers the questions.
+class Reader {
+ public:
+  /// The answers, in the order of the questions.
+  std::vector<std::string> read(const std::string& story) {
+    std::istringstream sentences(story);
+    std::vector<std::string> words;
+    std::string word;
+    std::vector<std::string> answers;
+    while (sentences >> word) {
+      const char end = word.back();
+      if (end == '.' || end == '?') word.pop_back();
+      words.push_back(word);
+      if (end == '?') answers.push_back(answer(words));
+      // What follows a question is its answer: not read, so that it cannot be copied.
+      if (end == '.' && !asked_) understand(words);
+      if (end == '.') asked_ = false;
+      if (end == '?') asked_ = true;
+      if (end == '.' || end == '?') words.clear();
+    }
+    return answers;
+  }
+
+  bool plausible() const { return plausible_; }
+
+ private:
+  void understand(const std::vector<std::string>& words) {
+    const std::string& person = words[0];
+    const std::string& verb = words[1];
+    const std::string& last = words.back();
+    if (verb == "is" || verb == "goes" || verb == "walks" || verb == "runs") {
+      if (verb != "is") plausible_ = plausible_ && place_[person] != last;
+      place_[person] = last;
+      for (const auto& [thing, holder] : holder_) {
+        if (holder == person) place_[thing] = last;
+      }
+    } else if (verb == "has" || verb == "picks") {
+      if (verb == "picks") {
+        plausible_ = plausible_ && !holder_.contains(last) && place_[last] == place_[person];
+      }
+      holder_[last] = person;
+      place_[last] = place_[person];
+    } else if (verb == "puts") {
+      plausible_ = plausible_ && holder_[last] == person;
+      holder_.erase(last);
+    } else {  // Ida gives the map to Tom
+      const std::string& thing = words[3];
+      plausible_ = plausible_ && verb == "gives" && holder_[thing] == person &&
+                   place_[last] == place_[person] && last != person;
+      holder_[thing] = last;
+    }
+  }
+
+  std::string answer(const std::vector<std::string>& words) const {
+    return words[0] == "Who" ? holder_.at(words.back()) : place_.at(words.back());
+  }
+
+  std::map<std::string, std::string> place_;   // of people and things
+  std::map<std::string, std::string> holder_;  // of things
+  bool asked_ = false;
+  bool plausible_ = true;
+};
+
+/// The marked runs of characters.
+std::vector<std::string> marked(const Story& story) {
+  std::vector<std::string> runs;
+  for (std::size_t i = 0; i < story.text.size(); ++i) {
+    if (!story.answers[i]) continue;
+    if (i == 0 || !story.answers[i - 1]) runs.emplace_back();
+    runs.back() += story.text[i];
+  }
+  return runs;
+}
+
+TalesOptions any_options() {
+  TalesOptions options;
+  options.people = *rc::gen::inRange(1, 13);
+  options.things = *rc::gen::inRange(1, 17);
+  options.places = *rc::gen::inRange(1, 13);
+  options.distance = *rc::gen::inRange(0, 30);
+  options.questions = *rc::gen::inRange(1, options.people + options.things + 1);
+  return options;
+}
+
+TEST(Tales, AnswersFollowFromTheStory) {
+  EXPECT_TRUE(rc::check([] {
+    const TalesOptions options = any_options();
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Story story = tell_tale(options, random_chooser({seed, 1, 2}));
+    Reader reader;
+    const auto answers = reader.read(story.text);
+    RC_ASSERT(std::ssize(answers) == options.questions);
+    RC_ASSERT(answers == marked(story));
+    RC_ASSERT(reader.plausible());
+  }));
+}
+
+TEST(Tales, AnswersWereNamedBeforeTheQuestions) {
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const Story story = tell_tale({}, random_chooser({1, 2, i}));
+    const std::string told = story.text.substr(0, story.text.find('?'));
+    for (const auto& answer : marked(story)) EXPECT_NE(told.find(answer), std::string::npos);
+  }
+}
+
+TEST(Tales, KeepToTheNumbersAskedFor) {
+  EXPECT_TRUE(rc::check([] {
+    const TalesOptions options = any_options();
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const std::string text = tell_tale(options, random_chooser({seed, 1, 2})).text;
+    const auto named = [&](const std::vector<std::string_view>& names) {
+      return std::count_if(names.begin(), names.end(), [&](std::string_view name) {
+        return text.find(std::string(1, ' ').append(name)) != std::string::npos ||
+               text.starts_with(name);
+      });
+    };
+    RC_ASSERT(named(tales_names().people) == options.people);
+    RC_ASSERT(named(tales_names().things) == options.things);
+    RC_ASSERT(named(tales_names().places) <= options.places);
+    RC_ASSERT(std::count(text.begin(), text.end(), '?') == options.questions);
+    const auto opening_and_answers = options.people + options.things + options.questions;
+    RC_ASSERT(std::count(text.begin(), text.end(), '.') == opening_and_answers + options.distance);
+  }));
+}
+
+TEST(Tales, EndWithTheirOnlyEmptyLine) {
+  EXPECT_TRUE(rc::check([] {
+    const TalesOptions options = any_options();
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const std::string text = tell_tale(options, random_chooser({seed, 1, 2})).text;
+    RC_ASSERT(text.find("\n\n") == text.size() - 2);
+  }));
+}
+
+TEST(Tales, AreAScreenfulByDefault) {
+  double characters = 0;
+  std::size_t longest = 0;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    const std::size_t size = tell_tale({}, random_chooser({1, 2, i})).text.size();
+    characters += static_cast<double>(size);
+    longest = std::max(longest, size);
+  }
+  EXPECT_GT(characters / 1000, 150);
+  EXPECT_LT(characters / 1000, 256);
+  EXPECT_LE(longest, 300u);
+}
+
+TEST(Tales, DependOnTheKeyAlone) {
+  const Story first = tell_tale({}, random_chooser({1, 2, 3}));
+  EXPECT_EQ(first.text, tell_tale({}, random_chooser({1, 2, 3})).text);
+  EXPECT_NE(first.text, tell_tale({}, random_chooser({1, 2, 4})).text);
+  EXPECT_NE(first.text, tell_tale({}, random_chooser({2, 2, 3})).text);
+}
+
+TEST(Tales, NamesAreDistinct) {
+  const auto& names = tales_names();
+  std::set<std::string_view> all(names.people.begin(), names.people.end());
+  all.insert(names.things.begin(), names.things.end());
+  all.insert(names.places.begin(), names.places.end());
+  EXPECT_EQ(all.size(), 12u + 16 + 12);
+}
+
+TEST(Tales, NatsAreExactOverAllStories) {
+  const TalesNames names = {.people = {"Ann", "Anna", "Tom"},
+                            .things = {"map", "cup"},
+                            .places = {"mill", "cave", "barn"}};
+  const TalesOptions tiny[] = {
+      {.people = 1, .things = 1, .places = 1, .distance = 3, .questions = 2},
+      {.people = 2, .things = 1, .places = 1, .distance = 3, .questions = 1},
+      {.people = 1, .things = 1, .places = 3, .distance = 3, .questions = 1},
+      {.people = 2, .things = 1, .places = 2, .distance = 2, .questions = 2},
+      {.people = 2, .things = 2, .places = 2, .distance = 1, .questions = 1},
+      {.people = 3, .things = 2, .places = 3, .distance = 0, .questions = 1},
+  };
+  for (const TalesOptions& options : tiny) {
+    const auto all =
+        every_story([&](const Chooser& chooser) { return tell_tale(options, chooser, names); });
+    SCOPED_TRACE(std::to_string(all.size()) + " stories such as:\n" + all.front().story.text);
+    EXPECT_GT(all.size(), 30u);
+    EXPECT_GT(expect_exact_nats(all), 3);
+  }
+}
+
+TEST(Tales, RefuseOptionsOutOfRange) {
+  const auto error_of = [](const TalesOptions& options) -> std::string {
+    try {
+      tell_tale(options, random_chooser({1, 2, 3}));
+    } catch (const DataError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(error_of({.people = 13}), "people is 13 but must be 1 to 12");
+  EXPECT_EQ(error_of({.people = 0}), "people is 0 but must be 1 to 12");
+  EXPECT_EQ(error_of({.things = 17}), "things is 17 but must be 1 to 16");
+  EXPECT_EQ(error_of({.places = 13}), "places is 13 but must be 1 to 12");
+  EXPECT_EQ(error_of({.distance = -1}), "distance is -1 but must be 0 to 1000");
+  EXPECT_EQ(error_of({.questions = 6}), "questions is 6 but must be 1 to 5");
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,93 @@
+#include "data/text.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string>
+
+#include "autograd/error.h"
+#include "data/temporary_folder.h"
+
+namespace headcount {
+namespace {
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(ReadFile, ReturnsTheBytesAsTheyAre) {
+  const std::string bytes("a\r\n\0\xff z\n", 8);
+  const TemporaryFolder folder;
+  EXPECT_EQ(read_file(folder.file("bytes", bytes)), bytes);
+}
+
+TEST(ReadFile, NamesAMissingFile) {
+  EXPECT_EQ(error_of([] { read_file("no/such.txt"); }),
+            "there is no file 'no/such.txt'; check the path");
+}
+
+TEST(ReadFile, NamesAFolder) {
+  EXPECT_EQ(error_of([] { read_file("."); }), "'.' is a folder; name a file in it");
+}
+
+TEST(ReadFile, NamesAnEmptyFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("empty", "");
+  EXPECT_EQ(error_of([&] { read_file(path); }),
+            "'" + path + "' is empty; name a file with text in it");
+}
+
+TEST(ReadFile, NamesAnUnreadableFile) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("unreadable", "secret");
+  std::filesystem::permissions(path, std::filesystem::perms::none);
+  if (std::ifstream(path)) GTEST_SKIP() << "this user may read everything";
+  EXPECT_EQ(error_of([&] { read_file(path); }),
+            "'" + path + "' cannot be read: Permission denied; check its permissions");
+}
+
+TEST(Utf8, RoundTripsEveryLengthOfCharacter) {
+  const std::string bytes = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\n";
+  const std::u32string text = U"a\u00E9\u20AC\U0001F600\n";
+  EXPECT_EQ(decode_utf8(bytes, "x"), text);
+  EXPECT_EQ(encode_utf8(text), bytes);
+}
+
+TEST(Utf8, NamesSourceAndOffsetOfAnInvalidByte) {
+  const auto decode = [](const std::string& bytes) {
+    return error_of([&] { decode_utf8(bytes, "old.txt"); });
+  };
+  const std::string end = "; convert it, e.g. with iconv";
+  EXPECT_EQ(decode("caf\xE9 au lait"), "'old.txt' is not UTF-8: invalid byte at offset 3" + end);
+  EXPECT_EQ(decode("\xFF\xFE"
+                   "a"),
+            "'old.txt' is not UTF-8: invalid byte at offset 0" + end);
+  EXPECT_EQ(decode("ab\xE2\x82"), "'old.txt' is not UTF-8: invalid byte at offset 2" + end);
+  EXPECT_EQ(decode("\xC0\xAF"), "'old.txt' is not UTF-8: invalid byte at offset 0" + end);
+  EXPECT_EQ(decode("a\xED\xA0\x80"), "'old.txt' is not UTF-8: invalid byte at offset 1" + end);
+}
+
+TEST(Utf8, TakesANulByteForABinaryFile) {
+  EXPECT_EQ(error_of([] { decode_utf8(std::string("ELF\0\xFF", 5), "a.out"); }),
+            "'a.out' looks like a binary file: NUL byte at offset 3; name a text file");
+}
+
+TEST(Utf8, RefusesToEncodeWhatIsNoCharacter) {
+  EXPECT_NE(error_of([] { encode_utf8(std::u32string(1, char32_t{0xD800})); }), "no error");
+  EXPECT_NE(error_of([] { encode_utf8(std::u32string(1, char32_t{0x110000})); }), "no error");
+}
+
+TEST(Sha256, AgreesWithTheStandardsExamples) {  // FIPS 180-4 example vectors
+  EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+}  // namespace
+}  // namespace headcount

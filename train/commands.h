@@ -1,0 +1,12 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+/// The subcommands: each takes the arguments after its name, writes results to standard output and
+/// progress to standard error, and returns the exit code or throws.
+namespace headcount {
+
+int train_command(const std::vector<std::string>& arguments);
+
+}  // namespace headcount

@@ -1,0 +1,71 @@
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "models/settings.h"
+#include "train/command_line.h"
+#include "train/commands.h"
+#include "train/trainer.h"
+
+namespace {
+
+using namespace headcount;
+
+struct Command {
+  std::string_view name, summary;
+  int (*run)(const std::vector<std::string>& arguments);
+};
+
+constexpr Command kCommands[] = {
+    {"train", "train a model and report its loss and its KV-cache cost", train_command},
+};
+
+void print_help(std::ostream& out) {
+  out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
+         "  headcount COMMAND [flags]\n\n";
+  for (const Command& command : kCommands) out << "  " << command.name << "  " << command.summary << '\n';
+  out << "\nheadcount COMMAND --help lists the flags of a command.\n";
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    print_help(std::cerr);
+    return 2;
+  }
+  if (arguments[0] == "--help" || arguments[0] == "help") {
+    print_help(std::cout);
+    return 0;
+  }
+  std::string known;
+  for (const Command& command : kCommands) {
+    if (command.name == arguments[0]) return command.run({arguments.begin() + 1, arguments.end()});
+    known += (known.empty() ? "" : ", ") + std::string(command.name);
+  }
+  throw UsageError("'" + arguments[0] + "' is no command of headcount; known are " + known);
+}
+
+// Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 diverged.
+int exit_code(const std::exception& error) {
+  if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const SettingError*>(&error) ||
+      dynamic_cast<const ShapeError*>(&error)) {
+    return 2;
+  }
+  if (dynamic_cast<const DataError*>(&error)) return 3;
+  if (dynamic_cast<const DivergedError*>(&error)) return 4;
+  return 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run({argv + 1, argv + argc});
+  } catch (const std::bad_alloc&) {
+    std::cerr << "headcount: out of memory; choose a smaller model, batch or context\n";
+    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << "headcount: " << error.what() << '\n';
+    return exit_code(error);
+  }
+}

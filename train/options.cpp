@@ -1,0 +1,102 @@
+#include "train/options.h"
+
+#include <algorithm>
+
+namespace headcount {
+
+Settings TrainOptions::settings() {
+  Settings s = model.settings();
+  s.group("Data");
+  s.text("data", "tales, recall, or a UTF-8 text file", data);
+  s.integer("people", "tales: people in a story", people, 1);
+  s.integer("things", "tales: things in a story", things, 1);
+  s.integer("places", "tales: places in a story", places, 1);
+  s.integer("distance", "tales: events before the questions", distance, 0);
+  s.integer("pairs", "recall: key-value pairs in a line", pairs, 1);
+  s.integer("keys", "recall: different keys", keys, 1);
+  s.integer("gap", "recall: fillers between pairs and queries", gap, 0);
+  s.group("Optimiser");
+  s.integer("steps", "updates", steps, 1);
+  s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
+  s.integer("accumulate", "forward passes in a step", accumulate, 1, 1 << 16);
+  s.number("lr", "peak learning rate", learning_rate, 0, 100);
+  s.number("min-lr", "learning rate at the end; default lr / 10", least_learning_rate, 0, 100);
+  s.integer("warmup", "steps of linear warm-up", warmup, 0);
+  s.number("beta1", "AdamW: decay of the mean", optimizer.beta1, 0, 1, true);
+  s.number("beta2", "AdamW: decay of the mean square", optimizer.beta2, 0, 1, true);
+  s.number("weight-decay", "AdamW: of matrices", optimizer.weight_decay, 0, 100);
+  s.number("grad-clip", "greatest gradient norm; 0: any", gradient_clip, 0);
+  s.group("Run");
+  s.unsigned_integer("seed", "of weights, batches, dropout and built-in text", seed);
+  s.integer("eval-every", "steps between evaluations; 0: at the end only", eval_every, 0);
+  return s;
+}
+
+void TrainOptions::resolve() {
+  model.resolve();
+  if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
+  require_setting(least_learning_rate <= learning_rate, "--min-lr is greater than --lr");
+}
+
+CorpusOptions TrainOptions::corpus() const {
+  CorpusOptions c;
+  c.people = static_cast<int>(people);
+  c.things = static_cast<int>(things);
+  c.places = static_cast<int>(places);
+  c.distance = static_cast<int>(distance);
+  c.pairs = static_cast<int>(pairs);
+  c.keys = static_cast<int>(keys);
+  c.gap = static_cast<int>(gap);
+  return c;
+}
+
+nlohmann::ordered_json to_json(const TrainOptions& options) {
+  TrainOptions copy = options;
+  nlohmann::ordered_json values = to_json(options.model);
+  const Settings model = copy.model.settings();
+  const Settings all = copy.settings();
+  for (const Setting& setting : all.all()) {
+    if (model.find(setting.name) == nullptr) values[setting.name] = setting.value();
+  }
+  const auto drop_unless = [&](const char* data, std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+      if (options.data != data) values.erase(name);
+    }
+  };
+  drop_unless("tales", {"people", "things", "places", "distance"});
+  drop_unless("recall", {"pairs", "keys", "gap"});
+  return values;
+}
+
+const std::vector<Preset>& presets() {
+  // The two character-level configurations of nanoGPT, which has no flag for most of this.
+  static const nlohmann::json nanogpt = {
+      {"norm", "layer"},      {"activation", "gelu"}, {"positions", "learned"}, {"tie-embeddings", "on"},
+      {"bias", "off"},        {"lr", 1e-3},           {"min-lr", 1e-4},         {"warmup", 100},
+      {"beta1", 0.9},         {"beta2", 0.99},        {"weight-decay", 0.1},    {"grad-clip", 1.0},
+      {"eval-every", 250}};
+  const auto with = [](nlohmann::json settings, const nlohmann::json& more) {
+    settings.update(more);
+    return settings;
+  };
+  static const std::vector<Preset> all = {
+      {"nanogpt-cpu", "4 layers, 4 heads, 128 wide, context 64: 0.8 M parameters",
+       with(nanogpt, {{"layers", 4}, {"heads", 4}, {"dim", 128}, {"context", 64}, {"batch", 12},
+                      {"dropout", 0.0}, {"steps", 2000}})},
+      {"nanogpt-gpu", "6 layers, 6 heads, 384 wide, context 256: 10.7 M parameters",
+       with(nanogpt, {{"layers", 6}, {"heads", 6}, {"dim", 384}, {"context", 256}, {"batch", 64},
+                      {"dropout", 0.2}, {"steps", 5000}})},
+  };
+  return all;
+}
+
+const Preset& preset(std::string_view name) {
+  std::string known;
+  for (const Preset& candidate : presets()) {
+    if (candidate.name == name) return candidate;
+    known += (known.empty() ? "" : ", ") + candidate.name;
+  }
+  throw SettingError("--preset must be one of " + known + ", is '" + std::string(name) + "'");
+}
+
+}  // namespace headcount

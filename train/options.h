@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "models/config.h"
+#include "train/optimizer.h"
+
+namespace headcount {
+
+/// Everything that defines a training run: `headcount train` with the same options trains the same
+/// weights.
+struct TrainOptions {
+  ModelConfig model;
+
+  std::string data = "tales";
+  Index people = CorpusOptions{}.people, things = CorpusOptions{}.things, places = CorpusOptions{}.places,
+        distance = CorpusOptions{}.distance, pairs = CorpusOptions{}.pairs, keys = CorpusOptions{}.keys,
+        gap = CorpusOptions{}.gap;
+
+  Index steps = 1000;
+  Index batch = 12;     ///< sequences per forward pass
+  Index accumulate = 1;  ///< forward passes per step
+  double learning_rate = 1e-3;
+  double least_learning_rate = -1;  ///< default a tenth of learning_rate
+  Index warmup = 100;
+  AdamW optimizer;
+  double gradient_clip = 1;
+  std::uint64_t seed = 1;
+  Index eval_every = 250;  ///< 0: at the end only
+
+  /// Fills in defaults; throws ShapeError that names the flags which do not fit together.
+  void resolve();
+  /// Settings bound to this object, the model's included.
+  Settings settings();
+
+  CorpusOptions corpus() const;
+  Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
+};
+
+/// Settings of `options` that mean something, with their values; `options` is resolved.
+nlohmann::ordered_json to_json(const TrainOptions& options);
+
+/// A named set of settings.
+struct Preset {
+  std::string name, summary;
+  nlohmann::json settings;
+};
+const std::vector<Preset>& presets();
+/// Throws SettingError that lists the known names.
+const Preset& preset(std::string_view name);
+
+}  // namespace headcount

@@ -1,0 +1,67 @@
+#include "train/progress.h"
+
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <iostream>
+
+namespace headcount {
+
+namespace {
+
+constexpr Index kPlainLines = 20;  // over a whole run
+constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
+
+template <class... Numbers>
+std::string formatted(const char* format, Numbers... numbers) {
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(), format, numbers...);
+  return text.data();
+}
+
+std::string duration(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole >= 3600) return formatted("%ldh%02ldm", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return formatted("%ldm%02lds", whole / 60, whole % 60);
+  return formatted("%lds", whole);
+}
+
+}  // namespace
+
+Progress::Progress(ProgressMode mode, Index steps, Index tokens_per_step)
+    : shown_(mode != ProgressMode::never),
+      terminal_(mode == ProgressMode::always || isatty(STDERR_FILENO) == 1),
+      steps_(steps),
+      tokens_per_step_(tokens_per_step),
+      interval_(std::max<Index>(1, steps / kPlainLines)) {}
+
+std::string Progress::line(const StepResult& result, double training_seconds) const {
+  const double steps_per_second = static_cast<double>(result.step) / training_seconds;
+  std::string text = formatted("step %td/%td  loss %.4f", result.step, steps_, result.loss);
+  if (validation_loss_) text += formatted("  val %.4f", *validation_loss_);
+  text += formatted("  lr %.2e  grad %.3f  %.0f tokens/s", result.learning_rate, result.gradient_norm,
+                    steps_per_second * static_cast<double>(tokens_per_step_));
+  return text + "  ETA " + duration(static_cast<double>(steps_ - result.step) / steps_per_second);
+}
+
+void Progress::update(const StepResult& result, std::optional<double> validation_loss,
+                      double training_seconds) {
+  if (validation_loss) validation_loss_ = validation_loss;
+  if (!shown_) return;
+  const auto now = std::chrono::steady_clock::now();
+  const bool last = result.step == steps_;
+  if (terminal_) {
+    if (!last && !validation_loss && now - last_shown_ < kRewriteEvery) return;
+    last_shown_ = now;
+    std::cerr << "\r\033[K" << line(result, training_seconds) << std::flush;
+  } else if (last || validation_loss || result.step % interval_ == 0 || result.step == 1) {
+    std::cerr << line(result, training_seconds) << '\n';
+  }
+}
+
+void Progress::finish() {
+  if (shown_ && terminal_) std::cerr << '\n';
+}
+
+}  // namespace headcount

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "train/trainer.h"
+
+namespace headcount {
+
+/// How progress is shown: as one rewritten line or as plain lines, whichever suits standard error;
+/// rewritten in any case; not at all.
+enum class ProgressMode { automatic, always, never };
+
+/// Progress of a run on standard error: on a terminal one line that is rewritten, otherwise one
+/// plain line per interval.
+class Progress {
+ public:
+  Progress(ProgressMode mode, Index steps, Index tokens_per_step);
+
+  /// After each step; `validation_loss` where the step ended with an evaluation.
+  void update(const StepResult& result, std::optional<double> validation_loss, double training_seconds);
+  /// Leaves the rewritten line, if there is one.
+  void finish();
+
+ private:
+  std::string line(const StepResult& result, double training_seconds) const;
+
+  bool shown_, terminal_;
+  Index steps_, tokens_per_step_, interval_;
+  std::optional<double> validation_loss_;
+  std::chrono::steady_clock::time_point last_shown_{};
+};
+
+}  // namespace headcount

@@ -1,0 +1,89 @@
+#include "train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace headcount {
+
+Trainer::Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens)
+    : model_(model), options_(options), tokens_(tokens), tape_(&model.parameters()) {
+  tape_.set_training(true);
+}
+
+StepResult Trainer::step() {
+  StepResult result;
+  result.step = steps_done_ + 1;
+  result.learning_rate = options_.schedule().at(steps_done_);
+  ParameterStore& parameters = model_.parameters();
+  parameters.clear_gradients();
+  for (Index pass = 0; pass < options_.accumulate; ++pass) {
+    const auto draw = static_cast<std::uint32_t>(steps_done_ * options_.accumulate + pass);
+    tape_.reset();
+    tape_.set_random(options_.seed, draw);
+    sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
+                   options_.model.context, batch_);
+    const Var loss = model_.loss(tape_, batch_.inputs, batch_.targets, batch_.sequences);
+    tape_.backward(loss);
+    result.loss += static_cast<double>(loss.item()) / static_cast<double>(options_.accumulate);
+  }
+  const double mean = 1 / static_cast<double>(options_.accumulate);
+  result.gradient_norm = gradient_norm(parameters) * mean;
+  if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
+    throw DivergedError("the " + std::string(std::isfinite(result.loss) ? "gradient" : "loss") +
+                        " became " + std::to_string(std::isfinite(result.loss) ? result.gradient_norm : result.loss) +
+                        " at step " + std::to_string(result.step) +
+                        "; lower --lr, lengthen --warmup or set --grad-clip");
+  }
+  options_.optimizer.update(parameters, result.learning_rate,
+                            mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step);
+  ++steps_done_;
+  return result;
+}
+
+namespace {
+
+// Counts of right predictions of a batch whose first target is at `position` of the text.
+void count_right(std::span<const Real> logits, const Batch& batch, Index position,
+                 std::span<const std::uint8_t> answers, Index& right, Index& right_answers, Index& all_answers) {
+  const std::size_t width = logits.size() / batch.targets.size();
+  for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+    const auto row = logits.subspan(i * width, width);
+    const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
+    right += hit;
+    if (answers.empty() || answers[static_cast<std::size_t>(position) + i] == 0) continue;
+    ++all_answers;
+    right_answers += hit;
+  }
+}
+
+}  // namespace
+
+Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                    std::span<const std::uint8_t> answers) {
+  constexpr Index kTokensPerBatch = 1024;
+  Tape tape(model.parameters());
+  const Index context = model.config().context;
+  const Index windows = evaluation_windows(static_cast<Index>(tokens.size()), context);
+  Evaluation result;
+  Batch batch;
+  double total = 0;
+  Index right = 0, right_answers = 0, all_answers = 0;
+  for (Index w = 0; w < windows; w += batch.sequences) {
+    evaluation_window_batch(tokens, w, std::max<Index>(1, kTokensPerBatch / context), context, batch);
+    tape.reset();
+    const Var logits = model.logits(tape, batch.inputs, batch.sequences);
+    const auto count = static_cast<Index>(batch.targets.size());
+    total += static_cast<double>(cross_entropy(logits, batch.targets).item()) * static_cast<double>(count);
+    count_right(logits.value(), batch, w * context + 1, answers, right, right_answers, all_answers);
+    result.characters += count;
+  }
+  const auto characters = static_cast<double>(result.characters);
+  result.loss = total / characters;
+  result.accuracy = static_cast<double>(right) / characters;
+  if (all_answers > 0) {
+    result.answer_accuracy = static_cast<double>(right_answers) / static_cast<double>(all_answers);
+  }
+  return result;
+}
+
+}  // namespace headcount

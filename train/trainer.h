@@ -1,0 +1,62 @@
+#pragma once
+
+#include <span>
+
+#include "autograd/tape.h"
+#include "data/batches.h"
+#include "models/language_model.h"
+#include "train/options.h"
+
+namespace headcount {
+
+/// The loss became NaN or infinite.
+class DivergedError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// What one step did.
+struct StepResult {
+  Index step = 0;  ///< counts from 1
+  double loss = 0;  ///< mean of the batch before the update, nats per character
+  double learning_rate = 0;
+  double gradient_norm = 0;  ///< before clipping
+};
+
+/// Losses over a text, each target counted once.
+struct Evaluation {
+  double loss = 0;      ///< nats per character
+  double accuracy = 0;  ///< share of characters whose likeliest prediction is right
+  Index characters = 0;
+  /// The same over answer characters, where the corpus marks them.
+  std::optional<double> answer_accuracy;
+};
+
+/// Trains a model on a text, step by step. A step is a pure function of the weights, the moments,
+/// the seed and the step's number.
+class Trainer {
+ public:
+  /// `options` is resolved; model and tokens must outlive the trainer.
+  Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens);
+
+  /// One whole step: batches, forward, backward, clip, update. Throws DivergedError that names the
+  /// step; the weights are then those before it.
+  StepResult step();
+
+  Index steps_done() const { return steps_done_; }
+
+ private:
+  LanguageModel& model_;
+  TrainOptions options_;
+  std::span<const std::int32_t> tokens_;
+  Tape tape_;
+  Batch batch_;
+  Index steps_done_ = 0;
+};
+
+/// The whole of `tokens` in order, in non-overlapping windows of the model's context. `answers`
+/// marks answer characters, position by position; may be empty.
+Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                    std::span<const std::uint8_t> answers = {});
+
+}  // namespace headcount
