@@ -9,7 +9,9 @@ namespace {
 
 constexpr std::size_t kSmallestBlock = std::size_t{1} << 16;
 
-std::size_t round_up(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+std::size_t round_up(std::size_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
 
 }  // namespace
 
@@ -61,7 +63,8 @@ Real* BufferPool::take(Index count) {
     if (fits && (best == nullptr || buffer.size < best->size)) best = &buffer;
   }
   if (best == nullptr) {
-    const std::size_t bytes = round_up(static_cast<std::size_t>(std::max<Index>(count, 1)) * sizeof(Real));
+    const std::size_t bytes =
+        round_up(static_cast<std::size_t>(std::max<Index>(count, 1)) * sizeof(Real));
     buffers_.push_back({allocate_aligned(bytes), static_cast<Index>(bytes / sizeof(Real)), false});
     capacity_ += bytes;
     ++heap_allocations_;

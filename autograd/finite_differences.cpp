@@ -114,9 +114,9 @@ double weigh(std::span<const Real> value, std::span<const Real> cotangent) {
 std::string GradientReport::text() const {
   const std::string where =
       element < 0 ? "a random direction" : "element " + std::to_string(element);
-  return "relative error " + std::to_string(error * 1e6) + "e-6 of input " +
-         std::to_string(input) + " in " + where + ": analytic " + std::to_string(analytic) +
-         ", numeric " + std::to_string(numeric) + " (worst of " + std::to_string(derivatives) + ")";
+  return "relative error " + std::to_string(error * 1e6) + "e-6 of input " + std::to_string(input) +
+         " in " + where + ": analytic " + std::to_string(analytic) + ", numeric " +
+         std::to_string(numeric) + " (worst of " + std::to_string(derivatives) + ")";
 }
 
 GradientReport check_gradients(const CheckedFunction& function, std::vector<CheckedInput> inputs,

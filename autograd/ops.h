@@ -28,8 +28,8 @@ inline Var operator*(Var a, Var b) { return multiply(a, b); }
 inline Var operator/(Var a, Var b) { return divide(a, b); }
 
 // Shapes.
-Var reshape(Var x, const Shape& shape);              ///< the same elements; no copy
-Var transpose(Var x, int first, int second);         ///< dimensions `first` and `second` exchanged
+Var reshape(Var x, const Shape& shape);       ///< the same elements; no copy
+Var transpose(Var x, int first, int second);  ///< dimensions `first` and `second` exchanged
 std::vector<Var> split(Var x, std::span<const Index> sizes);  ///< along the last dimension
 /// Along the last dimension. In `b` any leading extent may be 1: it is then repeated (the rotary
 /// key that all heads of MLA share).
@@ -49,8 +49,8 @@ Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
 /// Zhang and Sennrich, "Root mean square layer normalization" (2019).
 Var rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 
-Var gelu(Var x);  ///< x Phi(x), the exact (erf) form; Hendrycks and Gimpel (2016)
-Var silu(Var x);  ///< x sigmoid(x)
+Var gelu(Var x);                  ///< x Phi(x), the exact (erf) form; Hendrycks and Gimpel (2016)
+Var silu(Var x);                  ///< x sigmoid(x)
 Var silu_gate(Var gate, Var up);  ///< silu(gate) * up, the gate of SwiGLU; Shazeer (2020)
 
 /// Zero with probability `probability`, else x / (1 - probability), on a training tape; x itself
@@ -100,7 +100,7 @@ struct AttentionOptions {
   RowScale row_scale = RowScale::one;
   Real dropout = 0;  ///< of the attention weights, on a training tape
   /// [B, S], 1 = key may be seen; empty: all may. A query that sees no key gives zeros.
-  std::span<const std::uint8_t> key_mask;
+  std::span<const std::uint8_t> key_mask = {};
 };
 
 /// softmax(scale q k^T) v for each head: q [B, T, H, Dk], k [B, S, G, Dk], v [B, S, G, Dv] ->

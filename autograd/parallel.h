@@ -28,6 +28,13 @@ inline Index row_chunk(Index width) {
   return std::max<Index>(1, kElementChunk / std::max<Index>(1, width));
 }
 
+/// Tasks per chunk for a loop over tasks of `macs` multiply-accumulates each, so that a chunk is
+/// worth a thread.
+inline Index task_chunk(Index macs) {
+  constexpr Index kChunkMacs = 1 << 17;  // about ten microseconds
+  return std::max<Index>(1, kChunkMacs / std::max<Index>(1, macs));
+}
+
 /// Number of threads that parallel loops use from now on; 0 chooses the number of processors.
 void set_threads(int threads);
 int threads();

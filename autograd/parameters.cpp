@@ -64,7 +64,8 @@ void ParameterStore::clear_gradients() {
 
 std::span<Real> ParameterStore::slice(const AlignedMemory& buffer, ParameterId id) const {
   const Entry& e = entry(id);
-  return {reinterpret_cast<Real*>(buffer.get()) + e.offset, static_cast<std::size_t>(e.shape.size())};
+  return {reinterpret_cast<Real*>(buffer.get()) + e.offset,
+          static_cast<std::size_t>(e.shape.size())};
 }
 
 std::span<Real> ParameterStore::whole(const AlignedMemory& buffer) const {

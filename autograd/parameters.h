@@ -42,7 +42,7 @@ class ParameterStore {
   /// parameter's name, so that equal names start equal in models that differ elsewhere.
   void initialize(std::uint64_t seed);
 
-  std::size_t size() const { return entries_.size(); }  ///< number of parameters (tensors)
+  std::size_t size() const { return entries_.size(); }    ///< number of parameters (tensors)
   Index element_count() const { return element_count_; }  ///< sum of their sizes
   const std::string& name(ParameterId id) const { return entry(id).name; }
   const Shape& shape(ParameterId id) const { return entry(id).shape; }

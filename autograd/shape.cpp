@@ -28,8 +28,15 @@ Shape Shape::with_last(Index extent) const {
 }
 
 void Shape::append(Index extent) {
-  if (extent < 0) throw ShapeError("a shape cannot have the negative extent " + std::to_string(extent));
-  if (rank_ == kMaxRank) throw ShapeError("a shape has at most 4 dimensions, got " + text() + " and one more");
+  if (extent < 0)
+    throw ShapeError("a shape cannot have the negative extent " + std::to_string(extent));
+  if (rank_ == kMaxRank)
+    throw ShapeError("a shape has at most 4 dimensions, got " + text() + " and one more");
+  Index bytes = 0;  // of a tensor this large; what does not fit must not wrap
+  if (__builtin_mul_overflow(size(), extent, &bytes) || __builtin_mul_overflow(bytes, 8, &bytes)) {
+    throw ShapeError("a tensor of shape " + text() + " x " + std::to_string(extent) +
+                     " is too large for 64 bits");
+  }
   extents_[static_cast<std::size_t>(rank_++)] = extent;
 }
 

@@ -19,10 +19,13 @@ class Shape {
 
   int rank() const { return rank_; }
   /// Extent of dimension `i`; negative `i` counts from the end.
-  Index operator[](int i) const { return extents_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)]; }
+  Index operator[](int i) const {
+    return extents_[static_cast<std::size_t>(i < 0 ? i + rank_ : i)];
+  }
   Index last() const { return rank_ == 0 ? 1 : (*this)[-1]; }
   Index size() const;  ///< number of elements
-  Index rows() const;  ///< number of elements over `last()`: the product of all extents but the last
+  Index rows()
+      const;  ///< number of elements over `last()`: the product of all extents but the last
 
   Shape with_last(Index extent) const;  ///< the same shape with another last extent
   void append(Index extent);

@@ -11,10 +11,10 @@ namespace headcount {
 
 std::string_view name(Op op) {
   static constexpr std::array<std::string_view, static_cast<std::size_t>(Op::count_)> kNames = {
-      "leaf",       "parameter", "add",    "subtract",  "multiply",       "divide",
-      "scale",      "sum",       "reshape", "transpose", "split",          "concat",
-      "matrix_product", "linear", "embedding", "layer_norm", "rms_norm", "gelu",
-      "silu",       "silu_gate", "dropout", "rotary",    "softmax",        "attention",
+      "leaf",           "parameter", "add",       "subtract",   "multiply", "divide",
+      "scale",          "sum",       "reshape",   "transpose",  "split",    "concat",
+      "matrix_product", "linear",    "embedding", "layer_norm", "rms_norm", "gelu",
+      "silu",           "silu_gate", "dropout",   "rotary",     "softmax",  "attention",
       "cross_entropy"};
   return kNames[static_cast<std::size_t>(op)];
 }
@@ -30,7 +30,8 @@ std::span<const Real> Var::value() const {
 }
 
 Real Var::item() const {
-  if (shape().size() != 1) throw ShapeError("item() wants one element, the shape is " + shape().text());
+  if (shape().size() != 1)
+    throw ShapeError("item() wants one element, the shape is " + shape().text());
   return value()[0];
 }
 
@@ -46,7 +47,8 @@ const Tape::Node& Tape::node(Var x) const {
   if (x.tape != this) throw StaleVarError("a Var was used with a tape that it does not belong to");
   if (x.generation != generation_) {
     throw StaleVarError("a Var was used after its tape was reset (step " +
-                        std::to_string(x.generation) + ", now " + std::to_string(generation_) + ")");
+                        std::to_string(x.generation) + ", now " + std::to_string(generation_) +
+                        ")");
   }
   return nodes_[x.index];
 }
@@ -135,7 +137,8 @@ void Tape::pass_gradient(Var output, Var input) {
 
 void Tape::backward(Var output, std::span<const Real> cotangent) {
   Node& root = node(output);
-  if (!root.needs_gradient) throw ShapeError("backward needs a value that depends on a leaf or a parameter");
+  if (!root.needs_gradient)
+    throw ShapeError("backward needs a value that depends on a leaf or a parameter");
   const auto count = static_cast<std::size_t>(root.shape.size());
   if (!cotangent.empty() && cotangent.size() != count) {
     throw ShapeError("the cotangent has " + std::to_string(cotangent.size()) +
@@ -146,8 +149,12 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
     seed.put(static_cast<Index>(i), cotangent.empty() ? Real{1} : cotangent[i]);
   }
   for (std::size_t i = output.index + 1; i-- > 0;) {
-    if (nodes_[i].gradient == nullptr || nodes_[i].vjp == nullptr) continue;
-    if (trap_) trap(nodes_[i], nodes_[i].gradient, "gradient");
+    if (nodes_[i].gradient == nullptr) continue;
+    if (trap_) {
+      const Var at{this, static_cast<std::uint32_t>(i), generation_};
+      trap(nodes_[i], at.gradient().data(), "gradient");
+    }
+    if (nodes_[i].vjp == nullptr) continue;
     nodes_[i].vjp(nodes_[i].closure, *this, nodes_[i].gradient);
     // The gradient dies here, unless it was passed on to an input.
     if (nodes_[i].gradient != nullptr) gradients_.give_back(nodes_[i].gradient);
@@ -174,8 +181,8 @@ void Tape::trap(const Node& n, const Real* numbers, const char* what) const {
   for (Index i = 0; i < n.shape.size(); ++i) {
     if (std::isfinite(numbers[i])) continue;
     throw NonFiniteError("the " + std::string(what) + " of op " + std::string(name(n.op)) + " " +
-                         n.shape.text() + ", node " + std::to_string(&n - nodes_.data()) +
-                         ", is " + std::to_string(numbers[i]) + " at element " + std::to_string(i));
+                         n.shape.text() + ", node " + std::to_string(&n - nodes_.data()) + ", is " +
+                         std::to_string(numbers[i]) + " at element " + std::to_string(i));
   }
 }
 

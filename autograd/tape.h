@@ -44,6 +44,12 @@ struct GradientSink {
   }
 };
 
+/// Mean entropy of the attention rows that were computed: how far from one-hot the softmax is.
+struct AttentionEntropy {
+  double sum = 0;  ///< nats
+  Index rows = 0;  ///< queries of all heads, those that see no key left out
+};
+
 /// Reverse-mode automatic differentiation. Construction order is the tape: nodes live in one
 /// vector, the inputs of a node have smaller indices, and `backward` is one loop from the end.
 ///
@@ -88,6 +94,10 @@ class Tape {
   /// names the op and its shapes.
   void trap_non_finite(bool on) { trap_ = on; }
 
+  /// Where attention adds the entropies of its rows from now on; null: nowhere.
+  void measure_attention_entropy(AttentionEntropy* entropy) { attention_entropy_ = entropy; }
+  AttentionEntropy* attention_entropy() const { return attention_entropy_; }
+
   /// Bytes held, and heap allocations made so far, for values and gradients.
   std::size_t memory_capacity() const { return arena_.capacity() + gradients_.capacity(); }
   std::size_t gradient_capacity() const { return gradients_.capacity(); }
@@ -108,6 +118,7 @@ class Tape {
   Real* value(Var x) { return node(x).value; }
   const Real* value(Var x) const { return node(x).value; }
   const Shape& shape(Var x) const { return node(x).shape; }
+  Op op(Var x) const { return node(x).op; }
   /// Memory for saved statistics, until `reset`.
   Real* scratch(Index count) { return arena_.take_reals(count); }
   template <class T>
@@ -147,6 +158,7 @@ class Tape {
   Arena arena_;
   BufferPool gradients_;
   RandomKey random_;
+  AttentionEntropy* attention_entropy_ = nullptr;
   bool training_ = false;
   bool trap_ = false;
 };

@@ -1,7 +1,8 @@
 #include "models/checkpoint.h"
 
-#include <fstream>
 #include <utf8.h>
+
+#include <fstream>
 
 #include "models/durable.h"
 #include "models/safetensors.h"
@@ -18,13 +19,12 @@ std::vector<std::int64_t> extents(const Shape& shape) {
   return result;
 }
 
-std::string text_of(const std::vector<std::int64_t>& shape) {
-  return nlohmann::json(shape).dump();
-}
+std::string text_of(const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); }
 
 nlohmann::json read_json(const std::filesystem::path& path) {
   std::ifstream file(path);
-  if (!file) throw DataError("cannot read " + path.string() + "; is this a checkpoint folder?");
+  if (!file || std::filesystem::is_directory(path))
+    throw DataError("cannot read " + path.string() + "; is this a checkpoint folder?");
   try {
     return nlohmann::json::parse(file);
   } catch (const nlohmann::json::exception& error) {

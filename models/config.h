@@ -15,8 +15,8 @@ enum class Positions {
 /// Everything that defines the language model but its vocabulary.
 struct ModelConfig {
   Index layers = 4;
-  Index dim = 128;      ///< width of the residual stream
-  Index context = 64;   ///< tokens of the longest sequence
+  Index dim = 128;         ///< width of the residual stream
+  Index context = 256;     ///< tokens of the longest sequence
   Index ffn_dim = kUnset;  ///< default 4 dim with GELU; 8/3 dim, rounded up to 8, with SwiGLU
   Positions positions = Positions::rope;
   NormKind norm = NormKind::rms;

@@ -16,17 +16,20 @@ ModelConfig resolved(ModelConfig config) {
 LanguageModel::LanguageModel(ModelConfig config, Index vocabulary)
     : config_(resolved(std::move(config))),
       vocabulary_(vocabulary),
-      embed_tokens_(parameters_, "model.embed_tokens", vocabulary, config_.dim, WeightInit{}.deviation),
+      embed_tokens_(parameters_, "model.embed_tokens", vocabulary, config_.dim,
+                    WeightInit{}.deviation),
       embed_positions_(config_.positions == Positions::learned
-                           ? std::optional<Embedding>(std::in_place, parameters_, "model.embed_positions",
-                                                      config_.context, config_.dim, WeightInit{}.deviation)
+                           ? std::optional<Embedding>(std::in_place, parameters_,
+                                                      "model.embed_positions", config_.context,
+                                                      config_.dim, WeightInit{}.deviation)
                            : std::nullopt),
       blocks_([this] {
         std::vector<Block> blocks;
         for (Index layer = 0; layer < config_.layers; ++layer) blocks.push_back(make_block(layer));
         return blocks;
       }()),
-      norm_(parameters_, "model.norm", config_.dim, config_.norm, config_.bias, config_.norm_epsilon) {
+      norm_(parameters_, "model.norm", config_.dim, config_.norm, config_.bias,
+            config_.norm_epsilon) {
   if (!config_.tie_embeddings) {
     head_.emplace(parameters_, "lm_head", config_.dim, vocabulary, false, WeightInit{}.deviation);
   }
@@ -37,27 +40,29 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
   const std::string prefix = "model.layers." + std::to_string(layer) + ".";
   const WeightInit init = WeightInit::for_layers(config_.layers);
   const auto norm = [&](const char* name) {
-    return Norm(parameters_, prefix + name, config_.dim, config_.norm, config_.bias, config_.norm_epsilon);
+    return Norm(parameters_, prefix + name, config_.dim, config_.norm, config_.bias,
+                config_.norm_epsilon);
   };
   // Braces evaluate in order: parameters are added as they are named here.
   return {norm("input_layernorm"),
           make_attention(parameters_, prefix + "self_attn", config_.attention, init),
           norm("post_attention_layernorm"),
-          Mlp(parameters_, prefix + "mlp", config_.dim, config_.ffn_dim, config_.activation, config_.bias,
-              init)};
+          Mlp(parameters_, prefix + "mlp", config_.dim, config_.ffn_dim, config_.activation,
+              config_.bias, init)};
 }
 
 Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
   if (length > config_.context) {
-    throw ShapeError("a sequence of " + std::to_string(length) + " tokens is longer than the context of " +
-                     std::to_string(config_.context));
+    throw ShapeError("a sequence of " + std::to_string(length) +
+                     " tokens is longer than the context of " + std::to_string(config_.context));
   }
   const auto drop = [&](Var x) { return dropout(x, static_cast<Real>(config_.dropout)); };
   Var x = embed_tokens_(tape, tokens, {sequences, length});
   if (embed_positions_) {
     std::vector<std::int32_t> positions(static_cast<std::size_t>(length));
-    for (Index t = 0; t < length; ++t) positions[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(t);
+    for (Index t = 0; t < length; ++t)
+      positions[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(t);
     x = add(x, (*embed_positions_)(tape, positions, {length}));
   }
   x = drop(x);
@@ -75,8 +80,7 @@ Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
 }
 
 Index LanguageModel::cache_bytes_per_token(Index bytes_per_element) const {
-  return config_.layers * attention_kind(config_.attention.kind).cache_elements_per_token(config_.attention) *
-         bytes_per_element;
+  return config_.layers * cache_elements_per_token(config_.attention) * bytes_per_element;
 }
 
 }  // namespace headcount

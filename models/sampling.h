@@ -16,11 +16,13 @@ struct SamplingOptions {
 
 /// Token drawn for position `position` of a text from `logits` [vocabulary]: a pure function of its
 /// arguments.
-std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options, Index position);
+std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options,
+                          Index position);
 
 /// `prompt` continued by `count` tokens. Each comes from a forward pass over the last
 /// `context` tokens.
-std::vector<std::int32_t> sample_tokens(const LanguageModel& model, std::vector<std::int32_t> prompt,
-                                        Index count, const SamplingOptions& options);
+std::vector<std::int32_t> sample_tokens(const LanguageModel& model,
+                                        std::vector<std::int32_t> prompt, Index count,
+                                        const SamplingOptions& options);
 
 }  // namespace headcount

@@ -48,7 +48,8 @@ void Settings::unsigned_integer(std::string name, std::string help, std::uint64_
       [name, &field](std::string_view text) {
         std::uint64_t number = 0;
         if (parse_whole(text, number) != std::errc{}) {
-          throw SettingError("--" + name + " wants a whole number from 0 to 2^64 - 1, got " + quoted(text));
+          throw SettingError("--" + name + " wants a whole number from 0 to 2^64 - 1, got " +
+                             quoted(text));
         }
         field = number;
       },
@@ -67,9 +68,10 @@ void Settings::number(std::string name, std::string help, double& field, double 
         }
         if (error != std::errc{} || number < low || number > high || (open && number == high)) {
           const bool bounded = high < std::numeric_limits<double>::max();
-          throw SettingError("--" + name + " must be at least " + plain(low) +
-                             (bounded ? (open ? " and below " : " and at most ") + plain(high) : "") +
-                             ", is " + std::string(text));
+          throw SettingError(
+              "--" + name + " must be at least " + plain(low) +
+              (bounded ? (open ? " and below " : " and at most ") + plain(high) : "") + ", is " +
+              std::string(text));
         }
         field = number;
       },
@@ -80,15 +82,22 @@ void Settings::on_off(std::string name, std::string help, bool& field) {
   choice<bool>(std::move(name), std::move(help), field, {{"on", true}, {"off", false}});
 }
 
+void Settings::flag(std::string name, std::string help, bool& field) {
+  on_off(std::move(name), std::move(help), field);
+  settings_.back().bare = true;
+}
+
 void Settings::text(std::string name, std::string help, std::string& field) {
   custom(
       std::move(name), std::move(help), [&field](std::string_view text) { field = text; },
       [&field] { return nlohmann::json(field); });
 }
 
-void Settings::custom(std::string name, std::string help, std::function<void(std::string_view)> parse,
+void Settings::custom(std::string name, std::string help,
+                      std::function<void(std::string_view)> parse,
                       std::function<nlohmann::json()> value) {
-  settings_.push_back({std::move(name), heading_, std::move(help), std::move(parse), std::move(value)});
+  settings_.push_back(
+      {std::move(name), heading_, std::move(help), std::move(parse), std::move(value), false});
 }
 
 const Setting* Settings::find(std::string_view name) const {

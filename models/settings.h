@@ -28,6 +28,7 @@ struct Setting {
   std::string help;
   std::function<void(std::string_view)> parse;  ///< throws SettingError
   std::function<nlohmann::json()> value;
+  bool bare = false;  ///< the name alone means "on"
 };
 
 /// A list of settings bound to the fields of one configuration object, which must outlive it.
@@ -42,6 +43,8 @@ class Settings {
   void number(std::string name, std::string help, double& field, double low,
               double high = std::numeric_limits<double>::max(), bool open = false);
   void on_off(std::string name, std::string help, bool& field);
+  /// On or off; on the command line the name alone switches it on.
+  void flag(std::string name, std::string help, bool& field);
   void text(std::string name, std::string help, std::string& field);
   /// One of the given names; the field gets the value beside it.
   template <class Field>
@@ -76,7 +79,8 @@ void Settings::choice(std::string name, std::string help, Field& field,
           field = value;
           return;
         }
-        throw SettingError("--" + name + " must be one of " + known + ", is '" + std::string(text) + "'");
+        throw SettingError("--" + name + " must be one of " + known + ", is '" + std::string(text) +
+                           "'");
       },
       [choices, &field]() -> nlohmann::json {
         for (const auto& [text, value] : choices) {

@@ -10,8 +10,8 @@ WeightInit WeightInit::for_layers(Index layers) {
 
 namespace {
 
-std::optional<ParameterId> add_bias(ParameterStore& parameters, const std::string& prefix, Index width,
-                                    bool bias) {
+std::optional<ParameterId> add_bias(ParameterStore& parameters, const std::string& prefix,
+                                    Index width, bool bias) {
   if (!bias) return std::nullopt;
   return parameters.add(prefix + ".bias", {width}, Initializer::zeros());
 }
@@ -23,8 +23,8 @@ std::optional<Var> on_tape(Tape& tape, std::optional<ParameterId> id) {
 
 }  // namespace
 
-Linear::Linear(ParameterStore& parameters, const std::string& prefix, Index in, Index out, bool bias,
-               double deviation)
+Linear::Linear(ParameterStore& parameters, const std::string& prefix, Index in, Index out,
+               bool bias, double deviation)
     : weight_(parameters.add(prefix + ".weight", {out, in}, Initializer::normal(deviation))),
       bias_(add_bias(parameters, prefix, out, bias)) {}
 
@@ -32,16 +32,16 @@ Var Linear::operator()(Var x) const {
   return linear(x, x.tape->parameter(weight_), on_tape(*x.tape, bias_));
 }
 
-Embedding::Embedding(ParameterStore& parameters, const std::string& prefix, Index count, Index width,
-                     double deviation)
+Embedding::Embedding(ParameterStore& parameters, const std::string& prefix, Index count,
+                     Index width, double deviation)
     : weight_(parameters.add(prefix + ".weight", {count, width}, Initializer::normal(deviation))) {}
 
 Var Embedding::operator()(Tape& tape, std::span<const std::int32_t> ids, const Shape& rows) const {
   return embedding(weight(tape), ids, rows);
 }
 
-Norm::Norm(ParameterStore& parameters, const std::string& prefix, Index width, NormKind kind, bool bias,
-           double epsilon)
+Norm::Norm(ParameterStore& parameters, const std::string& prefix, Index width, NormKind kind,
+           bool bias, double epsilon)
     : kind_(kind),
       weight_(parameters.add(prefix + ".weight", {width}, Initializer::ones())),
       bias_(add_bias(parameters, prefix, width, bias && kind == NormKind::layer)),
@@ -56,8 +56,8 @@ Var Norm::operator()(Var x) const {
 Mlp::Mlp(ParameterStore& parameters, const std::string& prefix, Index width, Index hidden,
          Activation activation, bool bias, const WeightInit& init)
     : gate_(activation == Activation::swiglu
-                ? std::optional<Linear>(std::in_place, parameters, prefix + ".gate_proj", width, hidden,
-                                        bias, init.deviation)
+                ? std::optional<Linear>(std::in_place, parameters, prefix + ".gate_proj", width,
+                                        hidden, bias, init.deviation)
                 : std::nullopt),
       up_(parameters, prefix + ".up_proj", width, hidden, bias, init.deviation),
       down_(parameters, prefix + ".down_proj", hidden, width, bias, init.residual_deviation) {}

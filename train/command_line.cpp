@@ -3,6 +3,8 @@
 #include <cxxopts.hpp>
 #include <iostream>
 
+#include "models/config.h"
+
 namespace headcount {
 
 bool CommandLine::has(std::string_view flag) const {
@@ -21,23 +23,53 @@ std::string CommandLine::get(std::string_view flag, std::string otherwise) const
 
 namespace {
 
+// "--bias off" as "--bias=off": cxxopts takes a word after a flag that can stand alone for the next
+// argument.
+std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
+                                   const Settings& settings) {
+  std::vector<std::string> joined;
+  for (const std::string& argument : arguments) {
+    const bool value = argument == "on" || argument == "off";
+    const Setting* before = value && !joined.empty() && joined.back().starts_with("--")
+                                ? settings.find(std::string_view(joined.back()).substr(2))
+                                : nullptr;
+    if (before != nullptr && before->bare) {
+      joined.back() += "=" + argument;
+    } else {
+      joined.push_back(argument);
+    }
+  }
+  return joined;
+}
+
+// Settings whose default depends on others name it in their help text.
+std::string default_text(const Setting& setting) {
+  const nlohmann::json value = setting.value();
+  if (value.is_null() || value == kUnset || setting.bare) return "";
+  return " [" + (value.is_string() ? value.get<std::string>() : value.dump()) + "]";
+}
+
 // cxxopts puts what it quotes between typographic marks; a terminal may not have them.
 std::string plain(std::string message) {
   for (const std::string_view mark : {"\u2018", "\u2019"}) {
-    for (std::size_t at; (at = message.find(mark)) != std::string::npos;) message.replace(at, mark.size(), "'");
+    for (std::size_t at; (at = message.find(mark)) != std::string::npos;)
+      message.replace(at, mark.size(), "'");
   }
   return message;
 }
 
 }  // namespace
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments, const CommandHelp& command,
-                               const Settings& settings, const std::vector<Flag>& flags) {
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const CommandHelp& command, const Settings& settings,
+                               const std::vector<Flag>& flags) {
   cxxopts::Options options("headcount " + command.name, command.summary);
   options.custom_help("[flags]").set_width(100);
   // Every value is read as text: Setting::parse checks ranges, cxxopts would wrap large numbers.
   for (const Setting& s : settings.all()) {
-    options.add_options(s.group)(s.name, s.help, cxxopts::value<std::string>());
+    const auto value = cxxopts::value<std::string>();
+    options.add_options(s.group)(s.name, s.help + default_text(s),
+                                 s.bare ? value->implicit_value("on") : value);
   }
   for (const Flag& f : flags) {
     if (f.takes_value) {
@@ -48,8 +80,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
   }
   options.add_options("Run")("help", "this text");
 
+  const std::vector<std::string> joined = join_bare(arguments, settings);
   std::vector<const char*> argv = {"headcount"};
-  for (const std::string& argument : arguments) argv.push_back(argument.c_str());
+  for (const std::string& argument : joined) argv.push_back(argument.c_str());
   CommandLine line;
   const std::string hint = "; see headcount " + command.name + " --help";
   try {
@@ -64,7 +97,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments, const 
   } catch (const cxxopts::exceptions::exception& error) {
     throw UsageError(plain(error.what()) + hint);
   }
-  if (line.has("help")) std::cout << options.help() << "\nExamples:\n" << command.examples;
+  std::vector<std::string> groups;
+  for (const Setting& s : settings.all()) {
+    if (groups.empty() || groups.back() != s.group) groups.push_back(s.group);
+  }
+  if (line.has("help")) std::cout << options.help(groups) << "\nExamples:\n" << command.examples;
   return line;
 }
 

@@ -39,7 +39,8 @@ struct CommandLine {
 
 /// Splits the arguments after the subcommand into settings and flags. Prints help and returns with
 /// `help` among the flags if that was asked for. Throws UsageError.
-CommandLine parse_command_line(const std::vector<std::string>& arguments, const CommandHelp& command,
-                               const Settings& settings, const std::vector<Flag>& flags);
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const CommandHelp& command, const Settings& settings,
+                               const std::vector<Flag>& flags);
 
 }  // namespace headcount

@@ -8,5 +8,6 @@
 namespace headcount {
 
 int train_command(const std::vector<std::string>& arguments);
+int cost_command(const std::vector<std::string>& arguments);
 
 }  // namespace headcount

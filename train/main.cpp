@@ -19,12 +19,14 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "train a model and report its loss and its KV-cache cost", train_command},
+    {"cost", "count what each attention costs, from sizes alone", cost_command},
 };
 
 void print_help(std::ostream& out) {
   out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
          "  headcount COMMAND [flags]\n\n";
-  for (const Command& command : kCommands) out << "  " << command.name << "  " << command.summary << '\n';
+  for (const Command& command : kCommands)
+    out << "  " << command.name << "  " << command.summary << '\n';
   out << "\nheadcount COMMAND --help lists the flags of a command.\n";
 }
 

@@ -18,7 +18,8 @@ void AdamW::update(ParameterStore& parameters, double learning_rate, double grad
   const auto tiny = static_cast<Real>(epsilon), factor = static_cast<Real>(gradient_scale);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const ParameterId id{i};
-    const auto keep = static_cast<Real>(parameters.decays(id) ? 1 - learning_rate * weight_decay : 1);
+    const auto keep =
+        static_cast<Real>(parameters.decays(id) ? 1 - learning_rate * weight_decay : 1);
     Real* const x = parameters.value(id).data();
     Real* const m = parameters.first_moment(id).data();
     Real* const v = parameters.second_moment(id).data();
@@ -59,7 +60,8 @@ double clip_scale(double norm, double limit) {
 double Schedule::at(Index step) const {
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
   const Index span = std::max<Index>(1, steps - warmup);
-  const double progress = std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(span));
+  const double progress =
+      std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(span));
   return least + 0.5 * (1 + std::cos(std::numbers::pi * progress)) * (peak - least);
 }
 

@@ -13,8 +13,10 @@ struct AdamW {
 
   /// One update with the gradients of `parameters` times `gradient_scale`; `step` counts from 1.
   ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
-  ///   x = (1 - rate decay) x - rate (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon)
-  void update(ParameterStore& parameters, double learning_rate, double gradient_scale, Index step) const;
+  ///   x = (1 - rate decay) x - rate (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) +
+  ///   epsilon)
+  void update(ParameterStore& parameters, double learning_rate, double gradient_scale,
+              Index step) const;
 };
 
 /// Euclidean norm of all gradients together, summed in double over fixed chunks.

@@ -8,13 +8,14 @@ Settings TrainOptions::settings() {
   Settings s = model.settings();
   s.group("Data");
   s.text("data", "tales, recall, or a UTF-8 text file", data);
-  s.integer("people", "tales: people in a story", people, 1);
-  s.integer("things", "tales: things in a story", things, 1);
-  s.integer("places", "tales: places in a story", places, 1);
-  s.integer("distance", "tales: events before the questions", distance, 0);
-  s.integer("pairs", "recall: key-value pairs in a line", pairs, 1);
-  s.integer("keys", "recall: different keys", keys, 1);
-  s.integer("gap", "recall: fillers between pairs and queries", gap, 0);
+  s.integer("people", "tales: people in a story", people, 1, 12);
+  s.integer("things", "tales: things in a story", things, 1, 16);
+  s.integer("places", "tales: places in a story", places, 1, 12);
+  s.integer("distance", "tales: events before the questions", distance, 0, 1000);
+  s.integer("questions", "tales: questions that close a story", questions, 1, 28);
+  s.integer("pairs", "recall: key-value pairs in a line", pairs, 1, 52);
+  s.integer("keys", "recall: different keys", keys, 1, 52);
+  s.integer("gap", "recall: fillers between pairs and queries", gap, 0, 65536);
   s.group("Optimiser");
   s.integer("steps", "updates", steps, 1);
   s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
@@ -27,7 +28,7 @@ Settings TrainOptions::settings() {
   s.number("weight-decay", "AdamW: of matrices", optimizer.weight_decay, 0, 100);
   s.number("grad-clip", "greatest gradient norm; 0: any", gradient_clip, 0);
   s.group("Run");
-  s.unsigned_integer("seed", "of weights, batches, dropout and built-in text", seed);
+  s.unsigned_integer("seed", "of weights, batches, dropout and the sample", seed);
   s.integer("eval-every", "steps between evaluations; 0: at the end only", eval_every, 0);
   return s;
 }
@@ -35,6 +36,10 @@ Settings TrainOptions::settings() {
 void TrainOptions::resolve() {
   model.resolve();
   if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
+  require_setting(
+      questions <= people + things,
+      "--questions must not exceed --people plus --things, " + std::to_string(people + things));
+  require_setting(pairs <= keys, "--pairs must not exceed --keys, " + std::to_string(keys));
   require_setting(least_learning_rate <= learning_rate, "--min-lr is greater than --lr");
 }
 
@@ -44,6 +49,7 @@ CorpusOptions TrainOptions::corpus() const {
   c.things = static_cast<int>(things);
   c.places = static_cast<int>(places);
   c.distance = static_cast<int>(distance);
+  c.questions = static_cast<int>(questions);
   c.pairs = static_cast<int>(pairs);
   c.keys = static_cast<int>(keys);
   c.gap = static_cast<int>(gap);
@@ -63,7 +69,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
       if (options.data != data) values.erase(name);
     }
   };
-  drop_unless("tales", {"people", "things", "places", "distance"});
+  drop_unless("tales", {"people", "things", "places", "distance", "questions"});
   drop_unless("recall", {"pairs", "keys", "gap"});
   return values;
 }
@@ -71,9 +77,10 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
 const std::vector<Preset>& presets() {
   // The two character-level configurations of nanoGPT, which has no flag for most of this.
   static const nlohmann::json nanogpt = {
-      {"norm", "layer"},      {"activation", "gelu"}, {"positions", "learned"}, {"tie-embeddings", "on"},
-      {"bias", "off"},        {"lr", 1e-3},           {"min-lr", 1e-4},         {"warmup", 100},
-      {"beta1", 0.9},         {"beta2", 0.99},        {"weight-decay", 0.1},    {"grad-clip", 1.0},
+      {"norm", "layer"},        {"activation", "gelu"}, {"positions", "learned"},
+      {"tie-embeddings", "on"}, {"bias", "off"},        {"lr", 1e-3},
+      {"min-lr", 1e-4},         {"warmup", 100},        {"beta1", 0.9},
+      {"beta2", 0.99},          {"weight-decay", 0.1},  {"grad-clip", 1.0},
       {"eval-every", 250}};
   const auto with = [](nlohmann::json settings, const nlohmann::json& more) {
     settings.update(more);
@@ -81,11 +88,21 @@ const std::vector<Preset>& presets() {
   };
   static const std::vector<Preset> all = {
       {"nanogpt-cpu", "4 layers, 4 heads, 128 wide, context 64: 0.8 M parameters",
-       with(nanogpt, {{"layers", 4}, {"heads", 4}, {"dim", 128}, {"context", 64}, {"batch", 12},
-                      {"dropout", 0.0}, {"steps", 2000}})},
+       with(nanogpt, {{"layers", 4},
+                      {"heads", 4},
+                      {"dim", 128},
+                      {"context", 64},
+                      {"batch", 12},
+                      {"dropout", 0.0},
+                      {"steps", 2000}})},
       {"nanogpt-gpu", "6 layers, 6 heads, 384 wide, context 256: 10.7 M parameters",
-       with(nanogpt, {{"layers", 6}, {"heads", 6}, {"dim", 384}, {"context", 256}, {"batch", 64},
-                      {"dropout", 0.2}, {"steps", 5000}})},
+       with(nanogpt, {{"layers", 6},
+                      {"heads", 6},
+                      {"dim", 384},
+                      {"context", 256},
+                      {"batch", 64},
+                      {"dropout", 0.2},
+                      {"steps", 5000}})},
   };
   return all;
 }

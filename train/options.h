@@ -15,12 +15,13 @@ struct TrainOptions {
   ModelConfig model;
 
   std::string data = "tales";
-  Index people = CorpusOptions{}.people, things = CorpusOptions{}.things, places = CorpusOptions{}.places,
-        distance = CorpusOptions{}.distance, pairs = CorpusOptions{}.pairs, keys = CorpusOptions{}.keys,
-        gap = CorpusOptions{}.gap;
+  Index people = CorpusOptions{}.people, things = CorpusOptions{}.things,
+        places = CorpusOptions{}.places, distance = CorpusOptions{}.distance,
+        questions = CorpusOptions{}.questions, pairs = CorpusOptions{}.pairs,
+        keys = CorpusOptions{}.keys, gap = CorpusOptions{}.gap;
 
   Index steps = 1000;
-  Index batch = 12;     ///< sequences per forward pass
+  Index batch = 8;       ///< sequences per forward pass
   Index accumulate = 1;  ///< forward passes per step
   double learning_rate = 1e-3;
   double least_learning_rate = -1;  ///< default a tenth of learning_rate

@@ -36,12 +36,16 @@ Progress::Progress(ProgressMode mode, Index steps, Index tokens_per_step)
       tokens_per_step_(tokens_per_step),
       interval_(std::max<Index>(1, steps / kPlainLines)) {}
 
+Progress::~Progress() {
+  if (in_line_) std::cerr << '\n';
+}
+
 std::string Progress::line(const StepResult& result, double training_seconds) const {
   const double steps_per_second = static_cast<double>(result.step) / training_seconds;
   std::string text = formatted("step %td/%td  loss %.4f", result.step, steps_, result.loss);
   if (validation_loss_) text += formatted("  val %.4f", *validation_loss_);
-  text += formatted("  lr %.2e  grad %.3f  %.0f tokens/s", result.learning_rate, result.gradient_norm,
-                    steps_per_second * static_cast<double>(tokens_per_step_));
+  text += formatted("  lr %.2e  grad %.3f  %.0f tokens/s", result.learning_rate,
+                    result.gradient_norm, steps_per_second * static_cast<double>(tokens_per_step_));
   return text + "  ETA " + duration(static_cast<double>(steps_ - result.step) / steps_per_second);
 }
 
@@ -55,13 +59,10 @@ void Progress::update(const StepResult& result, std::optional<double> validation
     if (!last && !validation_loss && now - last_shown_ < kRewriteEvery) return;
     last_shown_ = now;
     std::cerr << "\r\033[K" << line(result, training_seconds) << std::flush;
+    in_line_ = true;
   } else if (last || validation_loss || result.step % interval_ == 0 || result.step == 1) {
     std::cerr << line(result, training_seconds) << '\n';
   }
-}
-
-void Progress::finish() {
-  if (shown_ && terminal_) std::cerr << '\n';
 }
 
 }  // namespace headcount

@@ -17,16 +17,19 @@ enum class ProgressMode { automatic, always, never };
 class Progress {
  public:
   Progress(ProgressMode mode, Index steps, Index tokens_per_step);
+  /// Leaves the rewritten line, if there is one, so that what follows starts a new one.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
 
   /// After each step; `validation_loss` where the step ended with an evaluation.
-  void update(const StepResult& result, std::optional<double> validation_loss, double training_seconds);
-  /// Leaves the rewritten line, if there is one.
-  void finish();
+  void update(const StepResult& result, std::optional<double> validation_loss,
+              double training_seconds);
 
  private:
   std::string line(const StepResult& result, double training_seconds) const;
 
-  bool shown_, terminal_;
+  bool shown_, terminal_, in_line_ = false;
   Index steps_, tokens_per_step_, interval_;
   std::optional<double> validation_loss_;
   std::chrono::steady_clock::time_point last_shown_{};

@@ -19,14 +19,16 @@ void make_folder(const fs::path& path) {
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path, const TrainOptions& options, bool force) : path_(std::move(path)) {
+RunFolder::RunFolder(fs::path path, const TrainOptions& options, bool force)
+    : path_(std::move(path)) {
   std::error_code error;
   if (fs::exists(path_, error) && !fs::is_directory(path_, error)) {
     throw UsageError("--out " + path_.string() + " is a file; name a new folder");
   }
   if (fs::is_directory(path_, error) && !fs::is_empty(path_, error)) {
     if (!force) {
-      throw UsageError("--out " + path_.string() + " is not empty; name a new folder, or add --force to replace the run in it");
+      throw UsageError("--out " + path_.string() +
+                       " is not empty; name a new folder, or add --force to replace the run in it");
     }
     for (const char* ours : {"config.json", "metrics.jsonl", "checkpoints", "samples"}) {
       fs::remove_all(path_ / ours, error);
@@ -64,7 +66,8 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
 }
 
 fs::path default_run_folder(const TrainOptions& options) {
-  const std::string name = "runs/" + fs::path(options.data).stem().string() + "-" + options.model.attention.kind;
+  const std::string name =
+      "runs/" + fs::path(options.data).stem().string() + "-" + options.model.attention.kind;
   fs::path path = name;
   for (int i = 2; fs::exists(path); ++i) path = name + "-" + std::to_string(i);
   return path;

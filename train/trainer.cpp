@@ -5,7 +5,12 @@
 
 namespace headcount {
 
-Trainer::Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens)
+DivergedError::DivergedError(const std::string& what, double value, Index step)
+    : Error("the " + what + " became " + (std::isnan(value) ? "NaN" : "infinite") + " at step " +
+            std::to_string(step) + "; lower --lr, lengthen --warmup or set --grad-clip") {}
+
+Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
+                 std::span<const std::int32_t> tokens)
     : model_(model), options_(options), tokens_(tokens), tape_(&model.parameters()) {
   tape_.set_training(true);
 }
@@ -28,14 +33,13 @@ StepResult Trainer::step() {
   }
   const double mean = 1 / static_cast<double>(options_.accumulate);
   result.gradient_norm = gradient_norm(parameters) * mean;
-  if (!std::isfinite(result.loss) || !std::isfinite(result.gradient_norm)) {
-    throw DivergedError("the " + std::string(std::isfinite(result.loss) ? "gradient" : "loss") +
-                        " became " + std::to_string(std::isfinite(result.loss) ? result.gradient_norm : result.loss) +
-                        " at step " + std::to_string(result.step) +
-                        "; lower --lr, lengthen --warmup or set --grad-clip");
+  for (const auto& [what, value] :
+       {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.gradient_norm}}) {
+    if (!std::isfinite(value)) throw DivergedError(what, value, result.step);
   }
   options_.optimizer.update(parameters, result.learning_rate,
-                            mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step);
+                            mean * clip_scale(result.gradient_norm, options_.gradient_clip),
+                            result.step);
   ++steps_done_;
   return result;
 }
@@ -44,7 +48,8 @@ namespace {
 
 // Counts of right predictions of a batch whose first target is at `position` of the text.
 void count_right(std::span<const Real> logits, const Batch& batch, Index position,
-                 std::span<const std::uint8_t> answers, Index& right, Index& right_answers, Index& all_answers) {
+                 std::span<const std::uint8_t> answers, Index& right, Index& right_answers,
+                 Index& all_answers) {
   const std::size_t width = logits.size() / batch.targets.size();
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
     const auto row = logits.subspan(i * width, width);
@@ -62,6 +67,8 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
                     std::span<const std::uint8_t> answers) {
   constexpr Index kTokensPerBatch = 1024;
   Tape tape(model.parameters());
+  AttentionEntropy entropy;
+  tape.measure_attention_entropy(&entropy);
   const Index context = model.config().context;
   const Index windows = evaluation_windows(static_cast<Index>(tokens.size()), context);
   Evaluation result;
@@ -69,16 +76,19 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   double total = 0;
   Index right = 0, right_answers = 0, all_answers = 0;
   for (Index w = 0; w < windows; w += batch.sequences) {
-    evaluation_window_batch(tokens, w, std::max<Index>(1, kTokensPerBatch / context), context, batch);
+    evaluation_window_batch(tokens, w, std::max<Index>(1, kTokensPerBatch / context), context,
+                            batch);
     tape.reset();
     const Var logits = model.logits(tape, batch.inputs, batch.sequences);
     const auto count = static_cast<Index>(batch.targets.size());
-    total += static_cast<double>(cross_entropy(logits, batch.targets).item()) * static_cast<double>(count);
+    total += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
+             static_cast<double>(count);
     count_right(logits.value(), batch, w * context + 1, answers, right, right_answers, all_answers);
     result.characters += count;
   }
   const auto characters = static_cast<double>(result.characters);
   result.loss = total / characters;
+  result.attention_entropy = entropy.sum / static_cast<double>(entropy.rows);
   result.accuracy = static_cast<double>(right) / characters;
   if (all_answers > 0) {
     result.answer_accuracy = static_cast<double>(right_answers) / static_cast<double>(all_answers);

@@ -9,15 +9,15 @@
 
 namespace headcount {
 
-/// The loss became NaN or infinite.
+/// A number of the training became NaN or infinite; the message names it, the step and remedies.
 class DivergedError : public Error {
  public:
-  using Error::Error;
+  DivergedError(const std::string& what, double value, Index step);
 };
 
 /// What one step did.
 struct StepResult {
-  Index step = 0;  ///< counts from 1
+  Index step = 0;   ///< counts from 1
   double loss = 0;  ///< mean of the batch before the update, nats per character
   double learning_rate = 0;
   double gradient_norm = 0;  ///< before clipping
@@ -28,6 +28,7 @@ struct Evaluation {
   double loss = 0;      ///< nats per character
   double accuracy = 0;  ///< share of characters whose likeliest prediction is right
   Index characters = 0;
+  double attention_entropy = 0;  ///< nats, mean over rows, heads and layers
   /// The same over answer characters, where the corpus marks them.
   std::optional<double> answer_accuracy;
 };

@@ -52,9 +52,7 @@ Var gelu(Var x) {
 Var silu(Var x) {
   return unary(
       Op::silu, x, [](const auto& v) { return v * v.logistic(); },
-      [](const auto& v) {
-        return v.logistic() * (Real{1} + v * (Real{1} - v.logistic()));
-      });
+      [](const auto& v) { return v.logistic() * (Real{1} + v * (Real{1} - v.logistic())); });
 }
 
 // y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
@@ -75,8 +73,9 @@ Var silu_gate(Var gate, Var up) {
     parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
       const auto g = array(gv + begin, end - begin), u = array(uv + begin, end - begin);
       const auto d = array(dy + begin, end - begin);
-      if (dup) put(dup, begin, d * g * g.logistic());
+      // In the order of the sinks: if gate and up are one value, the second adds to the first.
       if (dgate) put(dgate, begin, d * u * g.logistic() * (Real{1} + g * (Real{1} - g.logistic())));
+      if (dup) put(dup, begin, d * g * g.logistic());
     });
   });
   return y;

@@ -73,8 +73,8 @@ Var add(Var a, Var b) {
   Tape& tape = tape_of(a);
   if (tape.shape(a) != tape.shape(b)) {
     return elementwise(
-        Op::add, a, b, [](Real x, Real z) { return x + z; },
-        [](Real dy, Real, Real) { return dy; }, [](Real dy, Real, Real) { return dy; });
+        Op::add, a, b, [](Real x, Real z) { return x + z; }, [](Real dy, Real, Real) { return dy; },
+        [](Real dy, Real, Real) { return dy; });
   }
   const Index count = tape.shape(a).size();
   const Var y = tape.record(Op::add, tape.shape(a), {a, b});

@@ -17,6 +17,13 @@ constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 
 using Tile = Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 
+// exp(x), and exactly 0 for -infinity. Eigen's vectorised exp ends at the smallest numbers above 0
+// instead: a query that sees no key would seem to see all of them, and such numbers are slow.
+template <class Scores>
+auto exp_or_zero(const Scores& x) {
+  return (x.exp() - std::numeric_limits<Real>::min()).max(Real{0});
+}
+
 // A tensor [B, T, heads, width] read one head at a time.
 template <class Number>
 struct Heads {
@@ -46,6 +53,7 @@ struct Problem {
   const std::uint8_t* key_mask;  // [B, S] or null
   Real* logsumexp;               // [B, H, T]
   Real* row_factor;              // [B, H, T]: the scale times the row's own
+  Real* entropy;                 // [B, H, T]: of the weights before dropout; or null
 
   Index row(Index b, Index h, Index i) const { return (b * q.heads + h) * q.length + i; }
   bool drops() const { return dropout.threshold > 0; }
@@ -87,7 +95,8 @@ struct Problem {
     if (row_scale == RowScale::one) {
       s *= scale;
     } else {
-      s.colwise() *= Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, 1>>(row_factor + row(b, h, i), s.rows());
+      s.colwise() *=
+          Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, 1>>(row_factor + row(b, h, i), s.rows());
     }
     for_hidden(s, b, i, j, [&](Index r, Index c) { s(r, c) = -kInfinity; });
   }
@@ -97,7 +106,8 @@ struct Problem {
     const Index row_length = (k.length + 7) / 8 * 8;
     alignas(kAlignment) Real factors[kKeyTile];
     for (Index r = 0; r < p.rows(); ++r) {
-      dropout.multipliers(static_cast<std::uint64_t>(row(b, h, i + r) * row_length + j), p.cols(), factors);
+      dropout.multipliers(static_cast<std::uint64_t>(row(b, h, i + r) * row_length + j), p.cols(),
+                          factors);
       p.row(r) *= array(factors, p.cols()).transpose();
     }
   }
@@ -128,14 +138,27 @@ void find_row_factors(const Problem& p, Index b, Index h, Index i, Index rows, T
   }
 }
 
+// moment = sum of e^(s - base) (s - base) over the keys so far, moved to a new base and with a row
+// of scores added; the row's entropy is log(total) - moment / total.
+template <class Row>
+void add_moment(const Row& scores, Real base, Real shrink, Real old_most, Real total,
+                Real& moment) {
+  if (shrink > 0) moment = shrink * (moment + (old_most - base) * total);
+  for (Index c = 0; c < scores.size(); ++c) {
+    const Real s = scores(c) - base;
+    if (s > -kInfinity) moment += std::exp(s) * s;
+  }
+}
+
 // Output rows [i, i + rows) of head h: a running maximum m and sum l of each row over the key
 // tiles; out is rescaled whenever m grows.
 void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, Index i, Index rows) {
   TileMemory memory;
   if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
-  Real most[kQueryTile], total[kQueryTile];
+  Real most[kQueryTile], total[kQueryTile], moment[kQueryTile];
   std::fill_n(most, rows, -kInfinity);
   std::fill_n(total, rows, Real{0});
+  std::fill_n(moment, rows, Real{0});
   const Matrix o(out.at(b, i, h), rows, out.width, out.stride());
   for (Index r = 0; r < rows; ++r) std::fill_n(out.at(b, i + r, h), out.width, Real{0});
   p.for_key_tiles(i, i + rows, [&](Index j) {
@@ -144,8 +167,9 @@ void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, In
     for (Index r = 0; r < rows; ++r) {
       const Real now = std::max(most[r], s.row(r).maxCoeff());
       const Real base = now == -kInfinity ? Real{0} : now;  // no key seen yet: all weights are 0
-      s.row(r) = (s.row(r) - base).exp();
       const Real shrink = std::exp(most[r] - base);
+      if (p.entropy != nullptr) add_moment(s.row(r), base, shrink, most[r], total[r], moment[r]);
+      s.row(r) = exp_or_zero(s.row(r) - base);
       total[r] = total[r] * shrink + s.row(r).sum();
       if (shrink != 1) array(out.at(b, i + r, h), out.width) *= shrink;
       most[r] = now;
@@ -159,6 +183,9 @@ void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, In
     if (sees) array(out.at(b, i + r, h), out.width) /= total[r];
     // +infinity makes every weight that backward recomputes 0.
     p.logsumexp[p.row(b, h, i + r)] = sees ? most[r] + std::log(total[r]) : kInfinity;
+    if (p.entropy == nullptr) continue;
+    p.entropy[p.row(b, h, i + r)] =
+        sees ? std::log(total[r]) - moment[r] / total[r] : std::numeric_limits<Real>::quiet_NaN();
   }
 }
 
@@ -169,11 +196,13 @@ void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, In
 // the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2.
 class HeadBackward {
  public:
-  HeadBackward(const Problem& problem, Heads<const Real> out, const Real* dy, Index batch, Index head)
+  HeadBackward(const Problem& problem, Heads<const Real> out, const Real* dy, Index batch,
+               Index head)
       : p(problem), o(out), d_o{dy, out.length, out.heads, out.width}, b(batch), h(head) {}
 
   // Writes dQ where `dq` has data, and dK, dV of this head alone where theirs have.
-  void run(const GradientSink& dq, const Heads<Real>& dk, bool add_dk, const Heads<Real>& dv, bool add_dv) {
+  void run(const GradientSink& dq, const Heads<Real>& dk, bool add_dk, const Heads<Real>& dv,
+           bool add_dv) {
     const Heads<Real> dq_heads{dq.data, p.q.length, p.q.heads, p.q.width};
     if (dq && !dq.accumulate) {
       for (Index i = 0; i < p.q.length; ++i) std::fill_n(dq_heads.at(b, i, h), p.q.width, Real{0});
@@ -187,7 +216,8 @@ class HeadBackward {
     for (Index i = 0; i < p.q.length; i += kQueryTile) {
       const Index rows = std::min(kQueryTile, p.q.length - i);
       for (Index r = 0; r < rows; ++r) {
-        out_dot[r] = (array(o.at(b, i + r, h), o.width) * array(d_o.at(b, i + r, h), o.width)).sum();
+        out_dot[r] =
+            (array(o.at(b, i + r, h), o.width) * array(d_o.at(b, i + r, h), o.width)).sum();
         along_row[r] = 0;
       }
       if (p.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
@@ -213,7 +243,9 @@ class HeadBackward {
   void weights(Index i, Index rows, Index j) {
     Tile s = p_memory.tile(rows, cols(j));
     p.scores(s, b, h, i, j);
-    for (Index r = 0; r < rows; ++r) s.row(r) = (s.row(r) - p.logsumexp[p.row(b, h, i + r)]).exp();
+    for (Index r = 0; r < rows; ++r) {
+      s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
+    }
     Tile ds = ds_memory.tile(rows, cols(j));
     multiply(Matrix(ds.data(), rows, cols(j)), rows_of(d_o, b, h, i, rows),
              rows_of(p.v, b, h / p.group, j, cols(j)).transpose());
@@ -247,7 +279,8 @@ class HeadBackward {
     if (dv.data != nullptr) {
       if (p.drops()) p.drop(weight, b, h, i, j);
       multiply(Matrix(dv.at(b, j, h), cols(j), dv.width, dv.stride()),
-               ConstMatrix(weight.data(), rows, cols(j)).transpose(), rows_of(d_o, b, h, i, rows), true);
+               ConstMatrix(weight.data(), rows, cols(j)).transpose(), rows_of(d_o, b, h, i, rows),
+               true);
     }
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;
@@ -268,8 +301,8 @@ class HeadBackward {
 };
 
 // sink [B, S, G, width] from per-query-head parts [B, S, H, width]: the heads of a group in order.
-void sum_groups(const GradientSink& sink, const Real* parts, Index rows, Index kv_heads, Index group,
-                Index width) {
+void sum_groups(const GradientSink& sink, const Real* parts, Index rows, Index kv_heads,
+                Index group, Index width) {
   parallel_chunks(rows * kv_heads, row_chunk(group * width), [=](Index begin, Index end) {
     for (Index i = begin; i < end; ++i) {
       for (Index h = 0; h < group; ++h) {
@@ -293,10 +326,11 @@ void check(const Shape& q, const Shape& k, const Shape& v, const AttentionOption
   fail_unless(!options.causal || q[1] <= k[1], "causal attention needs a key for every query");
   fail_unless(options.window == 0 || (options.causal && options.window > 0),
               "a window must be positive and causal");
-  fail_unless(options.key_mask.empty() ||
-                  options.key_mask.size() == static_cast<std::size_t>(k[0] * k[1]),
-              "the key mask must be [B, S]");
-  fail_unless(options.dropout >= 0 && options.dropout < 1, "dropout must be at least 0 and below 1");
+  fail_unless(
+      options.key_mask.empty() || options.key_mask.size() == static_cast<std::size_t>(k[0] * k[1]),
+      "the key mask must be [B, S]");
+  fail_unless(options.dropout >= 0 && options.dropout < 1,
+              "dropout must be at least 0 and below 1");
 }
 
 Problem make_problem(Tape& tape, Var q, Var k, Var v, const AttentionOptions& options) {
@@ -313,9 +347,12 @@ Problem make_problem(Tape& tape, Var q, Var k, Var v, const AttentionOptions& op
             .dropout = {},
             .key_mask = nullptr,
             .logsumexp = tape.scratch(qs[0] * qs[1] * qs[2]),
-            .row_factor = nullptr};
+            .row_factor = nullptr,
+            .entropy = nullptr};
+  if (tape.attention_entropy() != nullptr) p.entropy = tape.scratch(qs[0] * qs[1] * qs[2]);
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(qs[0] * qs[1] * qs[2]);
-  if (tape.training() && options.dropout > 0) p.dropout = Dropout(options.dropout, tape.next_random_key());
+  if (tape.training() && options.dropout > 0)
+    p.dropout = Dropout(options.dropout, tape.next_random_key());
   if (!options.key_mask.empty()) {
     auto* mask = tape.scratch_of<std::uint8_t>(static_cast<Index>(options.key_mask.size()));
     std::ranges::copy(options.key_mask, mask);
@@ -335,11 +372,23 @@ Var attention(Var q, Var k, Var v, const AttentionOptions& options) {
   const Problem problem = make_problem(tape, q, k, v, options);
   const Heads<Real> out{tape.value(y), qs[1], qs[2], vs[3]};
   const Index heads = qs[2], tiles = (qs[1] + kQueryTile - 1) / kQueryTile;
-  parallel_chunks(qs[0] * heads * tiles, 1, [&](Index task, Index) {
-    const Index i = task % tiles * kQueryTile;
-    forward_tile(problem, out, task / tiles / heads, task / tiles % heads, i,
-                 std::min(kQueryTile, qs[1] - i));
+  const Index macs_per_query = problem.k.length * (problem.k.width + problem.v.width);
+  const Index forward_chunk = task_chunk(std::min(kQueryTile, qs[1]) * macs_per_query);
+  parallel_chunks(qs[0] * heads * tiles, forward_chunk, [&](Index begin, Index end) {
+    for (Index task = begin; task < end; ++task) {
+      const Index i = task % tiles * kQueryTile;
+      forward_tile(problem, out, task / tiles / heads, task / tiles % heads, i,
+                   std::min(kQueryTile, qs[1] - i));
+    }
   });
+  if (problem.entropy != nullptr) {
+    for (const Real entropy :
+         std::span(problem.entropy, static_cast<std::size_t>(qs[0] * heads * qs[1]))) {
+      if (std::isnan(entropy)) continue;  // the query sees no key
+      tape.attention_entropy()->sum += static_cast<double>(entropy);
+      ++tape.attention_entropy()->rows;
+    }
+  }
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const Problem& p = problem;
     const GradientSink dq = t.gradient_sink(q), dk = t.gradient_sink(k), dv = t.gradient_sink(v);
@@ -351,10 +400,13 @@ Var attention(Var q, Var k, Var v, const AttentionOptions& options) {
     const Heads<Real> dk_heads{dk_parts, p.k.length, heads, p.k.width};
     const Heads<Real> dv_heads{dv_parts, p.v.length, heads, p.v.width};
     const Heads<const Real> o{out.data, out.length, out.heads, out.width};
-    parallel_chunks(p.batch * heads, 1, [&](Index task, Index) {
-      HeadBackward(p, o, dy, task / heads, task % heads)
-          .run(dq, dk_heads, !apart && dk.accumulate, dv_heads, !apart && dv.accumulate);
-    });
+    parallel_chunks(
+        p.batch * heads, task_chunk(p.q.length * macs_per_query), [&](Index begin, Index end) {
+          for (Index task = begin; task < end; ++task) {
+            HeadBackward(p, o, dy, task / heads, task % heads)
+                .run(dq, dk_heads, !apart && dk.accumulate, dv_heads, !apart && dv.accumulate);
+          }
+        });
     if (!apart) return;
     for (const auto& [sink, parts, width] :
          {std::tuple{dk, dk_parts, p.k.width}, std::tuple{dv, dv_parts, p.v.width}}) {

@@ -17,23 +17,28 @@ Var matrix_product(Var a, Var b) {
           "shapes " + left.text() + " and " + right.text() + " cannot be multiplied");
   const Index m = left[-2], k = left[-1], n = right[-1];
   const Index batch = m * k == 0 ? 0 : left.size() / (m * k);
+  const auto each = [batch, chunk = task_chunk(m * k * n)](const auto& body) {
+    parallel_chunks(batch, chunk, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) body(i);
+    });
+  };
   const Var y = tape.record(Op::matrix_product, left.with_last(n), {a, b});
   const Real *x = tape.value(a), *z = tape.value(b);
   Real* out = tape.value(y);
-  parallel_chunks(batch, 1, [=](Index i, Index) {
+  each([=](Index i) {
     multiply(Matrix(out + i * m * n, m, n), ConstMatrix(x + i * m * k, m, k),
              ConstMatrix(z + i * k * n, k, n));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const Real *av = t.value(a), *bv = t.value(b);
     if (const GradientSink da = t.gradient_sink(a)) {
-      parallel_chunks(batch, 1, [=](Index i, Index) {
+      each([=](Index i) {
         multiply(Matrix(da.data + i * m * k, m, k), ConstMatrix(dy + i * m * n, m, n),
                  ConstMatrix(bv + i * k * n, k, n).transpose(), da.accumulate);
       });
     }
     if (const GradientSink db = t.gradient_sink(b)) {
-      parallel_chunks(batch, 1, [=](Index i, Index) {
+      each([=](Index i) {
         multiply(Matrix(db.data + i * k * n, k, n), ConstMatrix(av + i * m * k, m, k).transpose(),
                  ConstMatrix(dy + i * m * n, m, n), db.accumulate);
       });
@@ -50,15 +55,16 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
           "the weight " + w_shape.text() + " wants inputs of its last extent, got " + shape.text());
   const Index rows = shape.rows(), in = w_shape[1], out = w_shape[0];
   require(!bias || tape.shape(*bias) == Shape{out}, Op::linear,
-          "the bias must have one number per output, " + std::to_string(out));
+          "the bias must be [" + std::to_string(out) + "], one number per output, is " +
+              (bias ? tape.shape(*bias).text() : ""));
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
   const Real *xv = tape.value(x), *wv = tape.value(weight);
   const Real* bv = bias ? tape.value(*bias) : nullptr;
   Real* yv = tape.value(y);
   parallel_chunks(rows, product_chunk(rows, out, in), [=](Index begin, Index end) {
-    multiply(Matrix(yv + begin * out, end - begin, out), ConstMatrix(xv + begin * in, end - begin, in),
-             ConstMatrix(wv, out, in).transpose());
+    multiply(Matrix(yv + begin * out, end - begin, out),
+             ConstMatrix(xv + begin * in, end - begin, in), ConstMatrix(wv, out, in).transpose());
     if (bv == nullptr) return;
     for (Index row = begin; row < end; ++row) array(yv + row * out, out) += array(bv, out);
   });
@@ -94,7 +100,8 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   require(static_cast<std::size_t>(count) == ids.size(), Op::embedding,
           std::to_string(ids.size()) + " ids do not fill " + rows.text());
   for (const std::int32_t id : ids) {
-    require(id >= 0 && id < n, Op::embedding,
+    if (id >= 0 && id < n) continue;
+    require(false, Op::embedding,
             "id " + std::to_string(id) + " is outside the table of " + std::to_string(n) + " rows");
   }
   auto* const kept_ids = tape.scratch_of<std::int32_t>(count);

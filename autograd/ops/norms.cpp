@@ -26,9 +26,12 @@ Var normalize(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, 
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   const Index rows = shape.rows(), width = shape.last();
+  const auto text = [&](std::optional<Var> p) { return p ? tape.shape(*p).text() : "none"; };
   require(shape.rank() > 0 && (!weight || tape.shape(*weight) == Shape{width}) &&
               (!bias || tape.shape(*bias) == Shape{width}),
-          op, "weight and bias must be [" + std::to_string(width) + "] for an input " + shape.text());
+          op,
+          "weight and bias must be [" + std::to_string(width) + "] for an input " + shape.text() +
+              ", are " + text(weight) + " and " + text(bias));
   const Var w_or_x = weight.value_or(x), b_or_x = bias.value_or(x);
   const Var y = tape.record(op, shape, {x, w_or_x, b_or_x});
   const Real* xv = tape.value(x);
@@ -84,7 +87,8 @@ Var normalize(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, 
       }
     });
     for (Index c = 0; c < chunks; ++c) {
-      const GradientSink next_dw{dw.data, dw.accumulate || c > 0}, next_db{db.data, db.accumulate || c > 0};
+      const GradientSink next_dw{dw.data, dw.accumulate || c > 0},
+          next_db{db.data, db.accumulate || c > 0};
       if (dw) put(next_dw, 0, array(partials + c * 3 * width, width));
       if (db) put(next_db, 0, array(partials + (c * 3 + 1) * width, width));
     }

@@ -12,8 +12,9 @@ RotaryTable::RotaryTable(Index dim, Index positions, double theta)
           "the rotary dimension must be even, is " + std::to_string(dim));
   for (Index position = 0; position < positions; ++position) {
     for (Index j = 0; j < dim / 2; ++j) {
-      const double angle = static_cast<double>(position) *
-                           std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(dim));
+      const double angle =
+          static_cast<double>(position) *
+          std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(dim));
       cosines_.push_back(static_cast<Real>(std::cos(angle)));
       sines_.push_back(static_cast<Real>(std::sin(angle)));
     }
@@ -29,9 +30,10 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
           "wants [B, T, H, D] with D >= " + std::to_string(table.dim()) + ", got " + shape.text());
   const Index length = shape[1], heads = shape[2], width = shape[3], turned = table.dim();
   require(first_position >= 0 && first_position + length <= table.positions(), Op::rotary,
-          "position " + std::to_string(first_position + length - 1) + " is beyond the table of " +
-              std::to_string(table.positions()) + " positions");
-  const Index stride = layout == RotaryLayout::half ? 1 : 2;     // from pair to pair
+          "positions " + std::to_string(first_position) + " to " +
+              std::to_string(first_position + length - 1) + " are not all in the table of " +
+              std::to_string(table.positions()));
+  const Index stride = layout == RotaryLayout::half ? 1 : 2;            // from pair to pair
   const Index partner = layout == RotaryLayout::half ? turned / 2 : 1;  // within a pair
   const RotaryTable* const angles = &table;
   // turn = 1 in forward, -1 in backward.

@@ -89,7 +89,8 @@ Var columns(Var x, Index begin, Index size) {
   const Real* in = tape.value(x) + begin;
   Real* out = tape.value(y);
   parallel_chunks(rows, row_chunk(size), [=](Index first, Index last) {
-    for (Index row = first; row < last; ++row) std::copy_n(in + row * width, size, out + row * size);
+    for (Index row = first; row < last; ++row)
+      std::copy_n(in + row * width, size, out + row * size);
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x);
@@ -130,7 +131,8 @@ Var concat(Var a, Var b) {
   Tape& tape = tape_of(a);
   const Shape left = tape.shape(a), right = tape.shape(b);
   bool agree = left.rank() == right.rank() && left.rank() > 0;
-  std::array<Index, Shape::kMaxRank> extents{1, 1, 1, 1}, strides{};  // leading ones; row strides in b
+  std::array<Index, Shape::kMaxRank> extents{1, 1, 1, 1},
+      strides{};  // leading ones; row strides in b
   Index stride = 1;
   for (int i = left.rank() - 2; agree && i >= 0; --i) {
     const auto at = static_cast<std::size_t>(i + Shape::kMaxRank - left.rank() + 1);

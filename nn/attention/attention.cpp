@@ -26,7 +26,8 @@ ScoreScale ScoreScale::parse(std::string_view text) {
   }
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) || value <= 0) {
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) ||
+      value <= 0) {
     throw ShapeError("'" + std::string(text) +
                      "' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number");
   }
@@ -60,9 +61,25 @@ void resolve(AttentionConfig& config) {
   attention_kind(config.kind).resolve(config);
 }
 
+void AttentionCosts::add_linear(Count in, Count out, bool bias) {
+  linear_macs_per_token += in * out;
+  parameters += in * out + (bias ? out : 0);
+}
+
+Index cache_elements_per_token(const AttentionConfig& config) {
+  return attention_kind(config.kind).costs(config).front().cache_elements_per_token.value();
+}
+
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
                                           const AttentionConfig& config, const WeightInit& init) {
   return attention_kind(config.kind).make(parameters, prefix, config, init);
+}
+
+void resolve_rotary_heads(AttentionConfig& config) {
+  if (!config.rotary_layout) config.rotary_layout = RotaryLayout::half;
+  require_setting(!config.rotary || config.head_dim % 2 == 0,
+                  "--positions rope turns pairs and needs an even head dimension, --head-dim is " +
+                      std::to_string(config.head_dim));
 }
 
 AttentionOptions attention_options(const AttentionConfig& config, Index width,
@@ -77,11 +94,8 @@ AttentionOptions attention_options(const AttentionConfig& config, Index width,
       options.scale = static_cast<Real>(inverse_sqrt);
       break;
     case ScoreScale::Kind::none:
-      options.scale = 1;
-      break;
     case ScoreScale::Kind::qk_norm:
-      // RMSNorm leaves vectors of length sqrt(width).
-      options.scale = static_cast<Real>(1 / static_cast<double>(width));
+      options.scale = 1;
       break;
     case ScoreScale::Kind::row_norm:
       options.row_scale = RowScale::inverse_norm;
@@ -111,7 +125,9 @@ Var merge_heads(Var x) {
 Var normalize_for_scores(Var x, const ScoreScale& score_scale) {
   if (score_scale.kind != ScoreScale::Kind::qk_norm) return x;
   constexpr Real kTiny = Real{1e-12};  // against 0 / 0 only
-  return rms_norm(x, std::nullopt, kTiny);
+  // RMSNorm leaves vectors of length sqrt(width).
+  const double length = std::sqrt(static_cast<double>(x.shape().last()));
+  return scale(rms_norm(x, std::nullopt, kTiny), static_cast<Real>(1 / length));
 }
 
 void require_setting(bool condition, const std::string& message) {

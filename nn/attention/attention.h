@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "nn/count.h"
 #include "nn/layers.h"
 
 namespace headcount {
@@ -52,6 +53,8 @@ struct AttentionConfig {
   Index v_dim = kUnset;     ///< mla: width of v; default head_dim
   bool latent_norm = true;  ///< mla: RMSNorm on the latents
 
+  Index latent_dim = kUnset;  ///< latent-bias: width of z; default head_dim / 2
+
   bool rotary = true;  ///< rotary positions; otherwise none in attention
   /// Default: half for the GQA family, interleaved for MLA, as their models have it.
   std::optional<RotaryLayout> rotary_layout;
@@ -75,19 +78,34 @@ class Attention {
   virtual Var forward(Var x, std::span<const std::uint8_t> key_mask) const = 0;
 };
 
+/// What one layer of an attention costs, counted from its configuration. Source of the formulas:
+/// the sizes of the layer's matrices; tests hold them against the real parameters and products.
+struct AttentionCosts {
+  std::string_view name;         ///< the kind's, or "mla-absorbed"
+  Count parameters;              ///< biases and norms included
+  Count linear_macs_per_token;   ///< multiply-accumulates of the projections
+  Count macs_per_pair;           ///< of q.k and p v, for one query and one key, all heads
+  Count expansion_macs_per_key;  ///< in decoding: to get k and v back from what is cached
+  Count cache_elements_per_token;
+
+  /// Counts a projection [out, in].
+  void add_linear(Count in, Count out, bool bias);
+};
+
 /// One entry of the registry: what flag parsing, help, gradient checks and tables need to know
 /// about an attention without building it.
 struct AttentionKind {
   std::string_view name;
-  std::string_view summary;                ///< one line for help
+  std::string_view summary;                    ///< one line for help
   std::span<const std::string_view> settings;  ///< the flags that only some attentions have
   /// Fills in defaults. Throws ShapeError that names the flags which do not fit together.
   void (*resolve)(AttentionConfig& config);
   /// Adds the parameters under `prefix` and returns the layer. `config` is resolved.
   std::unique_ptr<Attention> (*make)(ParameterStore& parameters, const std::string& prefix,
                                      const AttentionConfig& config, const WeightInit& init);
-  /// Numbers that decoding keeps for each token and layer. `config` is resolved.
-  Index (*cache_elements_per_token)(const AttentionConfig& config);
+  /// Costs of the layer as it is trained first, then of other forms it can be decoded in.
+  /// `config` is resolved.
+  std::vector<AttentionCosts> (*costs)(const AttentionConfig& config);
 };
 
 /// All attentions. To add one: a file in this folder and a line in registry.cpp.
@@ -99,10 +117,16 @@ const AttentionKind& attention_kind(std::string_view name);
 /// Fills in `config`'s defaults: those that all kinds share, then the kind's own.
 void resolve(AttentionConfig& config);
 
+/// Numbers that decoding keeps for each token in one layer. `config` is resolved.
+Index cache_elements_per_token(const AttentionConfig& config);
+
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
                                           const AttentionConfig& config, const WeightInit& init);
 
 // What the attentions share.
+
+/// For kinds that rotate whole heads: the default layout, and an even width.
+void resolve_rotary_heads(AttentionConfig& config);
 
 /// Options of the fused op for a layer whose q and k have `width` elements per head.
 AttentionOptions attention_options(const AttentionConfig& config, Index width,

@@ -13,9 +13,12 @@ class GroupedAttention : public Attention {
   GroupedAttention(ParameterStore& parameters, const std::string& prefix, const AttentionConfig& c,
                    const WeightInit& init)
       : config_(c),
-        q_proj_(parameters, prefix + ".q_proj", c.dim, c.heads * c.head_dim, c.bias, init.deviation),
-        k_proj_(parameters, prefix + ".k_proj", c.dim, c.kv_heads * c.head_dim, c.bias, init.deviation),
-        v_proj_(parameters, prefix + ".v_proj", c.dim, c.kv_heads * c.head_dim, c.bias, init.deviation) {
+        q_proj_(parameters, prefix + ".q_proj", c.dim, c.heads * c.head_dim, c.bias,
+                init.deviation),
+        k_proj_(parameters, prefix + ".k_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
+                init.deviation),
+        v_proj_(parameters, prefix + ".v_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
+                init.deviation) {
     if (c.output_projection) {
       o_proj_.emplace(parameters, prefix + ".o_proj", c.heads * c.head_dim, c.dim, c.bias,
                       init.residual_deviation);
@@ -50,47 +53,53 @@ std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& p
   return std::make_unique<GroupedAttention>(parameters, prefix, config, init);
 }
 
-// k and v of each key/value head.
-Index cache_elements_per_token(const AttentionConfig& c) { return 2 * c.kv_heads * c.head_dim; }
-
-void resolve_rotary(AttentionConfig& c) {
-  if (!c.rotary_layout) c.rotary_layout = RotaryLayout::half;
-  require_setting(!c.rotary || c.head_dim % 2 == 0,
-                  "--positions rope turns pairs and needs an even head dimension, --head-dim is " +
-                      std::to_string(c.head_dim));
+std::vector<AttentionCosts> costs(const AttentionConfig& c) {
+  const Count q_width = Count(c.heads) * c.head_dim, kv_width = Count(c.kv_heads) * c.head_dim;
+  AttentionCosts costs;
+  costs.name = attention_kind(c.kind).name;
+  costs.add_linear(c.dim, q_width, c.bias);
+  costs.add_linear(c.dim, kv_width, c.bias);
+  costs.add_linear(c.dim, kv_width, c.bias);
+  if (c.output_projection) costs.add_linear(q_width, c.dim, c.bias);
+  costs.macs_per_pair = Count(2) * q_width;
+  costs.cache_elements_per_token = Count(2) * kv_width;  // k and v of each key/value head
+  return {costs};
 }
 
 void resolve_mha(AttentionConfig& c) {
   c.kv_heads = c.heads;
-  resolve_rotary(c);
+  resolve_rotary_heads(c);
 }
 
 void resolve_mqa(AttentionConfig& c) {
   c.kv_heads = 1;
-  resolve_rotary(c);
+  resolve_rotary_heads(c);
 }
 
 void resolve_gqa(AttentionConfig& c) {
   if (c.kv_heads == kUnset) {
-    require_setting(c.heads % 2 == 0, "--attention gqa takes half of --heads as key/value heads, but " +
-                                          std::to_string(c.heads) + " is odd; give --kv-heads");
+    require_setting(c.heads % 2 == 0,
+                    "--attention gqa takes half of --heads as key/value heads, but " +
+                        std::to_string(c.heads) + " is odd; give --kv-heads");
     c.kv_heads = c.heads / 2;
   }
   require_setting(c.kv_heads > 0 && c.heads % c.kv_heads == 0,
                   "--kv-heads " + std::to_string(c.kv_heads) + " does not divide --heads " +
                       std::to_string(c.heads));
-  resolve_rotary(c);
+  resolve_rotary_heads(c);
 }
 
 constexpr std::array<std::string_view, 1> kGqaSettings = {"kv-heads"};
 
 }  // namespace
 
-const AttentionKind kMha = {"mha", "multi-head: each query head has its own keys and values", {},
-                            resolve_mha, make, cache_elements_per_token};
-const AttentionKind kMqa = {"mqa", "multi-query: all query heads share one key/value head", {},
-                            resolve_mqa, make, cache_elements_per_token};
-const AttentionKind kGqa = {"gqa", "grouped-query: --kv-heads key/value heads, each for a group of query heads",
-                            kGqaSettings, resolve_gqa, make, cache_elements_per_token};
+const AttentionKind kMha = {
+    "mha", "multi-head: each query head has its own keys and values", {}, resolve_mha, make, costs};
+const AttentionKind kMqa = {
+    "mqa", "multi-query: all query heads share one key/value head", {}, resolve_mqa, make, costs};
+const AttentionKind kGqa = {
+    "gqa",        "grouped-query: --kv-heads key/value heads, each for a group of query heads",
+    kGqaSettings, resolve_gqa,
+    make,         costs};
 
 }  // namespace headcount

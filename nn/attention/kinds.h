@@ -7,5 +7,6 @@ namespace headcount {
 
 extern const AttentionKind kMha, kMqa, kGqa;  // grouped.cpp
 extern const AttentionKind kMla;              // mla.cpp
+extern const AttentionKind kLatentBias;       // latent_bias.cpp
 
 }  // namespace headcount

@@ -15,8 +15,8 @@ class LatentAttention : public Attention {
       : config_(c),
         kv_a_(parameters, prefix + ".kv_a_proj_with_mqa", c.dim, c.kv_rank + c.rope_dim, c.bias,
               init.deviation),
-        kv_b_(parameters, prefix + ".kv_b_proj", c.kv_rank, c.heads * (c.nope_dim + c.v_dim), c.bias,
-              init.deviation) {
+        kv_b_(parameters, prefix + ".kv_b_proj", c.kv_rank, c.heads * (c.nope_dim + c.v_dim),
+              c.bias, init.deviation) {
     const Index q_width = c.heads * (c.nope_dim + c.rope_dim);
     const auto add_norm = [&](std::optional<Norm>& norm, const std::string& name, Index width) {
       if (c.latent_norm) {
@@ -49,9 +49,9 @@ class LatentAttention : public Attention {
     const Var shared_key = turn(split_heads(kv[1], 1));
     const Var k = concat(expanded[0], shared_key), v = expanded[1];
 
-    const Var y = merge_heads(attention(
-        normalize_for_scores(q, c.score_scale), normalize_for_scores(k, c.score_scale), v,
-        attention_options(c, c.nope_dim + c.rope_dim, key_mask)));
+    const Var y = merge_heads(attention(normalize_for_scores(q, c.score_scale),
+                                        normalize_for_scores(k, c.score_scale), v,
+                                        attention_options(c, c.nope_dim + c.rope_dim, key_mask)));
     return o_proj_ ? (*o_proj_)(y) : y;
   }
 
@@ -72,8 +72,37 @@ std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& p
   return std::make_unique<LatentAttention>(parameters, prefix, config, init);
 }
 
-// The normed latent and the rotated key: no factor 2, k and v come from the same latent.
-Index cache_elements_per_token(const AttentionConfig& c) { return c.kv_rank + c.rope_dim; }
+// The projections that both forms have: of the query as far as its latent, and of the keys.
+AttentionCosts common_costs(const AttentionConfig& c) {
+  AttentionCosts costs;
+  if (c.q_rank > 0) costs.add_linear(c.dim, c.q_rank, c.bias);
+  costs.add_linear(c.dim, Count(c.kv_rank) + c.rope_dim, c.bias);
+  if (c.latent_norm) costs.parameters += Count(c.q_rank) + c.kv_rank;
+  // The normed latent and the rotated key: no factor 2, k and v come from the same latent.
+  costs.cache_elements_per_token = Count(c.kv_rank) + c.rope_dim;
+  return costs;
+}
+
+// As trained: k and v are expanded by kv_b_proj. Absorbed: kv_b_proj is multiplied into the query
+// projection, W_Q', and the output projection, W_O'; queries and sums are kv_rank wide, and the
+// latent itself is key and value of all heads. A bias of kv_b_proj becomes one of W_O'.
+std::vector<AttentionCosts> costs(const AttentionConfig& c) {
+  const Count q_in = c.q_rank > 0 ? c.q_rank : c.dim;
+  AttentionCosts trained = common_costs(c);
+  trained.name = kMla.name;
+  trained.add_linear(q_in, Count(c.heads) * (Count(c.nope_dim) + c.rope_dim), c.bias);
+  trained.add_linear(c.kv_rank, Count(c.heads) * (Count(c.nope_dim) + c.v_dim), c.bias);
+  if (c.output_projection) trained.add_linear(Count(c.heads) * c.v_dim, c.dim, c.bias);
+  trained.macs_per_pair = Count(c.heads) * (Count(c.nope_dim) + c.rope_dim + c.v_dim);
+  trained.expansion_macs_per_key = Count(c.kv_rank) * c.heads * (Count(c.nope_dim) + c.v_dim);
+
+  AttentionCosts absorbed = common_costs(c);
+  absorbed.name = "mla-absorbed";
+  absorbed.add_linear(q_in, Count(c.heads) * (Count(c.kv_rank) + c.rope_dim), c.bias);
+  if (c.output_projection) absorbed.add_linear(Count(c.heads) * c.kv_rank, c.dim, c.bias);
+  absorbed.macs_per_pair = Count(c.heads) * (Count(2) * c.kv_rank + c.rope_dim);
+  return {trained, absorbed};
+}
 
 void resolve_mla(AttentionConfig& c) {
   const auto use_default = [](Index& setting, Index value) {
@@ -98,6 +127,9 @@ constexpr std::array<std::string_view, 6> kSettings = {"kv-rank",  "q-rank", "no
 const AttentionKind kMla = {
     "mla",
     "multi-head latent (DeepSeek): a latent of --kv-rank and a rotary key of --rope-dim per token",
-    kSettings, resolve_mla, make, cache_elements_per_token};
+    kSettings,
+    resolve_mla,
+    make,
+    costs};
 
 }  // namespace headcount

@@ -5,7 +5,7 @@
 namespace headcount {
 
 std::span<const AttentionKind* const> attention_kinds() {
-  static constexpr std::array kKinds = {&kMha, &kMqa, &kGqa, &kMla};
+  static constexpr std::array kKinds = {&kMha, &kMqa, &kGqa, &kMla, &kLatentBias};
   return kKinds;
 }
 

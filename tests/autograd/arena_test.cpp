@@ -1,0 +1,90 @@
+#include "autograd/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace headcount {
+namespace {
+
+bool aligned(const void* memory) {
+  return reinterpret_cast<std::uintptr_t>(memory) % kAlignment == 0;
+}
+
+TEST(Arena, AlignsWhateverItGives) {
+  Arena arena;
+  for (const std::size_t bytes : {1u, 63u, 64u, 65u, 200000u, 7u}) {
+    EXPECT_TRUE(aligned(arena.take(bytes))) << bytes;
+  }
+}
+
+TEST(Arena, GivesMemoryThatDoesNotOverlap) {
+  Arena arena;
+  std::vector<std::span<Real>> pieces;
+  for (Index i = 1; i < 200; ++i) {
+    const Index count = i * 97;
+    pieces.push_back({arena.take_reals(count), static_cast<std::size_t>(count)});
+    std::ranges::fill(pieces.back(), static_cast<Real>(i));
+  }
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    EXPECT_TRUE(
+        std::ranges::all_of(pieces[i], [&](Real x) { return x == static_cast<Real>(i + 1); }));
+  }
+}
+
+TEST(Arena, MergesItsBlocksSoThatTheSecondEqualStepFitsIntoOne) {
+  Arena arena;
+  const auto step = [&] {
+    for (int i = 0; i < 100; ++i) arena.take(10000);
+  };
+  step();
+  EXPECT_GT(arena.heap_allocations(), 1u) << "the first step needs several blocks";
+  const std::size_t before = arena.heap_allocations();
+  arena.reset();
+  EXPECT_EQ(arena.heap_allocations(), before + 1) << "all of them become one";
+  EXPECT_LE(arena.capacity(), 100 * (10000 + kAlignment)) << "and no larger than was used";
+  for (int i = 0; i < 3; ++i) {
+    step();
+    arena.reset();
+  }
+  EXPECT_EQ(arena.heap_allocations(), before + 1);
+}
+
+TEST(Arena, GrowsForALargerStep) {
+  Arena arena;
+  arena.take(100);
+  arena.reset();
+  arena.take(1000000);
+  arena.reset();
+  EXPECT_GE(arena.capacity(), 1000000u);
+}
+
+TEST(BufferPool, UsesAgainWhatWasGivenBack) {
+  BufferPool pool;
+  Real* const first = pool.take(1000);
+  Real* const second = pool.take(1000);
+  EXPECT_NE(first, second);
+  pool.give_back(first);
+  EXPECT_EQ(pool.take(900), first);
+  EXPECT_EQ(pool.heap_allocations(), 2u);
+  EXPECT_GE(pool.capacity(), 2 * 1000 * sizeof(Real));
+  EXPECT_LT(pool.capacity(), 2 * (1000 * sizeof(Real) + kAlignment));
+  EXPECT_TRUE(aligned(first));
+}
+
+TEST(BufferPool, TakesTheSmallestThatFits) {
+  BufferPool pool;
+  Real* const large = pool.take(5000);
+  Real* const small = pool.take(1000);
+  pool.give_back(large);
+  pool.give_back(small);
+  EXPECT_EQ(pool.take(1000), small);
+  EXPECT_EQ(pool.take(1001), large);
+  EXPECT_EQ(pool.heap_allocations(), 2u);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,109 @@
+#include "autograd/op_cases.h"
+
+namespace headcount {
+
+namespace {
+
+using Inputs = std::span<const Var>;
+using Mask = std::vector<std::uint8_t>;
+
+struct AttentionSizes {
+  Index queries, keys, query_heads, kv_heads;
+  Index batch = 2;
+  Index qk_width = 3, v_width = 2;
+};
+
+void add(CaseList& cases, const std::string& name, const AttentionSizes& s,
+         const AttentionOptions& options, const Mask& mask = {}) {
+  const auto call = [=](Tape& tape, Inputs x) {
+    tape.set_training(true);
+    tape.set_random(17, 4);
+    AttentionOptions with_mask = options;
+    with_mask.key_mask = mask;
+    return attention(x[0], x[1], x[2], with_mask);
+  };
+  cases.add(name,
+            {{s.batch, s.queries, s.query_heads, s.qk_width},
+             {s.batch, s.keys, s.kv_heads, s.qk_width},
+             {s.batch, s.keys, s.kv_heads, s.v_width}},
+            call);
+}
+
+// A mask [2, keys] with every third key hidden.
+Mask every_third_hidden(Index keys) {
+  Mask mask;
+  for (Index i = 0; i < 2 * keys; ++i) mask.push_back(i % 3 != 1);
+  return mask;
+}
+
+// The first sequence sees everything, the second nothing.
+Mask second_sequence_hidden(Index keys) {
+  Mask mask(static_cast<std::size_t>(keys), 1);
+  mask.resize(static_cast<std::size_t>(2 * keys), 0);
+  return mask;
+}
+
+// The first `hidden` keys of both sequences are padding: with causal attention, as many queries
+// see nothing.
+Mask padded_left(Index keys, Index hidden) {
+  Mask mask;
+  for (Index i = 0; i < 2 * keys; ++i) mask.push_back(i % keys >= hidden);
+  return mask;
+}
+
+void add_heads_and_lengths(CaseList& cases, Index length) {
+  const Real scale{0.6};
+  add(cases, "causal, as many KV heads", {length, length, 3, 3}, {.scale = scale});
+  add(cases, "causal, one KV head", {length, length, 3, 1}, {.scale = scale});
+  add(cases, "causal, grouped", {length, length, 4, 2}, {.scale = scale});
+  add(cases, "causal, more keys than queries", {length, length + 2, 4, 2}, {.scale = scale});
+  add(cases, "causal, one query", {1, length, 4, 2}, {.scale = scale});
+  add(cases, "all keys", {length, length, 2, 2}, {.scale = scale, .causal = false});
+  add(cases, "all keys, grouped, more keys than queries", {length, length + 2, 4, 2},
+      {.scale = scale, .causal = false});
+  add(cases, "all keys, fewer keys than queries", {length + 2, length, 2, 1},
+      {.scale = scale, .causal = false});
+  add(cases, "negative scale", {length, length, 2, 1}, {.scale = -scale});
+  cases.add("one value for q, k and v", {{2, length, 3, 4}},
+            [=](Tape&, Inputs x) { return attention(x[0], x[0], x[0], {.scale = scale}); });
+  cases.add("one value for k and v, grouped", {{2, length, 4, 3}, {2, length, 2, 3}},
+            [=](Tape&, Inputs x) { return attention(x[0], x[1], x[1], {.scale = scale}); });
+}
+
+void add_options(CaseList& cases, const std::string& prefix, Index length, RowScale row_scale) {
+  const Index keys = length + 1, window = cases.pick(2, 40), hidden = cases.pick(2, 67);
+  const Real scale{0.8};
+  const AttentionOptions causal = {.scale = scale, .row_scale = row_scale};
+  AttentionOptions all_keys = causal, windowed = causal, dropping = causal;
+  all_keys.causal = false;
+  windowed.window = window;
+  dropping.dropout = Real{0.3};
+  add(cases, prefix + "causal", {length, length, 4, 2}, causal);
+  add(cases, prefix + "all keys", {length, keys, 2, 2}, all_keys);
+  add(cases, prefix + "window", {length, length, 2, 1}, windowed);
+  add(cases, prefix + "window, more keys than queries", {length, keys, 2, 2}, windowed);
+  add(cases, prefix + "mask", {length, keys, 4, 2}, causal, every_third_hidden(keys));
+  add(cases, prefix + "all keys, mask", {length, keys, 2, 1}, all_keys, every_third_hidden(keys));
+  add(cases, prefix + "all keys, a sequence that sees nothing", {length, length, 2, 2}, all_keys,
+      second_sequence_hidden(length));
+  add(cases, prefix + "queries that see nothing", {length, length, 4, 2}, causal,
+      padded_left(length, hidden));
+  add(cases, prefix + "dropout", {length, length, 2, 2}, dropping);
+  AttentionOptions everything = dropping;
+  everything.window = window;
+  add(cases, prefix + "window, mask and dropout, grouped", {length, keys, 4, 2}, everything,
+      every_third_hidden(keys));
+}
+
+}  // namespace
+
+// Large lengths span several tiles of 64 and end within one.
+void add_attention_cases(CaseList& cases) {
+  const Index length = cases.pick(4, 150);
+  add_heads_and_lengths(cases, length);
+  add_options(cases, "", length, RowScale::one);
+  add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);
+  add_options(cases, "inverse square root of length, ", length, RowScale::inverse_sqrt_length);
+}
+
+}  // namespace headcount

@@ -1,0 +1,232 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/evaluation.h"
+#include "autograd/ops.h"
+
+// What a user of attention may count on, whatever the arithmetic inside.
+namespace headcount {
+namespace {
+
+constexpr double kTolerance = sizeof(Real) == 8 ? 1e-12 : 2e-5;
+
+struct Inputs {
+  std::vector<Real> q, k, v;
+  Shape q_shape, k_shape, v_shape;
+
+  Inputs(const Shape& query, const Shape& key, Index v_width)
+      : q_shape(query), k_shape(key), v_shape(key.with_last(v_width)) {
+    q = normal_values("q", 0, q_shape.size());
+    k = normal_values("k", 0, k_shape.size());
+    v = normal_values("v", 0, v_shape.size());
+  }
+  Evaluation evaluate(const AttentionOptions& options) const {
+    const auto function = [&](Tape&, std::span<const Var> x) {
+      return attention(x[0], x[1], x[2], options);
+    };
+    const std::vector<CheckedInput> inputs = {{q_shape, q}, {k_shape, k}, {v_shape, v}};
+    return headcount::evaluate(function, inputs);
+  }
+};
+
+// Elements [begin, end) of the second dimension of a [1, n, ...] tensor of `row` elements each.
+std::vector<Real> rows(const std::vector<Real>& x, Index begin, Index end, Index row) {
+  return {x.begin() + begin * row, x.begin() + end * row};
+}
+
+bool all_zero(const std::vector<Real>& x) {
+  return std::ranges::all_of(x, [](Real value) { return value == 0; });
+}
+
+TEST(Attention, QueryHeadReadsTheKeyValueHeadOfItsGroup) {
+  constexpr Index kHeads = 6, kLength = 5, kWidth = 4;
+  for (const Index kv_heads : {1, 2, 3, 6}) {
+    Inputs inputs({1, kLength, kHeads, kWidth}, {1, kLength, kv_heads, kWidth}, 1);
+    // Values tell the heads apart: that of key/value head g is g everywhere.
+    for (std::size_t i = 0; i < inputs.v.size(); ++i) {
+      inputs.v[i] = static_cast<Real>(static_cast<Index>(i) % kv_heads);
+    }
+    const std::vector<Real> out = inputs.evaluate({}).value;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      const Index head = static_cast<Index>(i) % kHeads;
+      EXPECT_NEAR(static_cast<double>(out[i]), static_cast<double>(head / (kHeads / kv_heads)),
+                  kTolerance)
+          << "head " << head << " of " << kHeads << ", " << kv_heads << " key/value heads";
+    }
+  }
+}
+
+TEST(Attention, OfEqualScoresIsTheMeanOfTheValuesSeen) {
+  Inputs inputs({1, 4, 1, 2}, {1, 4, 1, 2}, 1);
+  std::ranges::fill(inputs.q, Real{0});
+  inputs.v = {1, 2, 4, 8};
+  const auto expect = [&](const AttentionOptions& options, const std::vector<double>& means) {
+    const std::vector<Real> out = inputs.evaluate(options).value;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+      EXPECT_NEAR(static_cast<double>(out[i]), means[i], kTolerance);
+    }
+  };
+  expect({}, {1, 1.5, 7.0 / 3, 3.75});
+  expect({.causal = false}, {3.75, 3.75, 3.75, 3.75});
+  expect({.window = 2}, {1, 1.5, 3, 6});
+  const std::vector<std::uint8_t> mask = {0, 1, 0, 1};
+  expect({.key_mask = mask}, {0, 2, 2, 5});
+}
+
+TEST(Attention, ShortOfQueriesAlignsThemWithTheLastKeys) {
+  Inputs whole({1, 7, 2, 4}, {1, 7, 2, 4}, 4);
+  Inputs last = whole;
+  last.q_shape = {1, 2, 2, 4};
+  last.q = rows(whole.q, 5, 7, 8);
+  const std::vector<Real> all = whole.evaluate({}).value, two = last.evaluate({}).value;
+  for (std::size_t i = 0; i < two.size(); ++i) {
+    EXPECT_NEAR(static_cast<double>(two[i]), static_cast<double>(all[5 * 8 + i]), kTolerance);
+  }
+}
+
+TEST(Attention, CausalDoesNotSeeTheFuture) {
+  constexpr Index kLength = 100, kRow = 2 * 8, kNow = 70;
+  for (const RowScale row_scale :
+       {RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length}) {
+    Inputs inputs({1, kLength, 2, 8}, {1, kLength, 2, 8}, 8);
+    const auto before = inputs.evaluate({.row_scale = row_scale}).value;
+    for (auto* x : {&inputs.q, &inputs.k, &inputs.v}) {
+      for (std::size_t i = kNow * kRow; i < x->size(); ++i) (*x)[i] += 3;
+    }
+    const auto after = inputs.evaluate({.row_scale = row_scale}).value;
+    EXPECT_EQ(rows(before, 0, kNow, kRow), rows(after, 0, kNow, kRow));
+    EXPECT_NE(rows(before, kNow, kNow + 1, kRow), rows(after, kNow, kNow + 1, kRow));
+  }
+}
+
+TEST(Attention, HiddenKeysGetNoGradient) {
+  constexpr Index kLength = 96, kHidden = 40, kRow = 2 * 8;  // 40 to 56 of 96 are hidden
+  const Inputs inputs({1, kLength, 4, 8}, {1, kLength, 2, 8}, 8);
+  std::vector<std::uint8_t> mask(kLength, 1);
+  std::fill_n(mask.begin() + kHidden, 16, std::uint8_t{0});
+  const Evaluation result = inputs.evaluate({.causal = false, .key_mask = mask});
+  for (const std::size_t input : {1u, 2u}) {
+    const std::vector<Real>& gradient = result.gradients[input];
+    EXPECT_TRUE(all_zero(rows(gradient, kHidden, kHidden + 16, kRow)));
+    EXPECT_FALSE(all_zero(rows(gradient, kHidden - 1, kHidden, kRow)));
+    EXPECT_FALSE(all_zero(rows(gradient, kHidden + 16, kHidden + 17, kRow)));
+  }
+}
+
+// Lengths with whole and broken vectors and tiles: exp(-infinity) has its own way in each.
+TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndTakeNoGradient) {
+  for (const Index length : {3, 8, 64, 70, 128, 150}) {
+    for (const RowScale row_scale :
+         {RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length}) {
+      const Inputs inputs({1, length, 2, 4}, {1, length, 1, 4}, 3);
+      const std::vector<std::uint8_t> mask(static_cast<std::size_t>(length), 0);
+      const Evaluation nothing = inputs.evaluate({.row_scale = row_scale, .key_mask = mask});
+      EXPECT_TRUE(all_zero(nothing.value)) << length;
+      for (const auto& gradient : nothing.gradients) EXPECT_TRUE(all_zero(gradient)) << length;
+    }
+  }
+}
+
+TEST(Attention, QueriesBehindPaddingAreAsWithoutIt) {
+  constexpr Index kPadding = 67, kLength = 30;
+  const Inputs padded({1, kPadding + kLength, 2, 4}, {1, kPadding + kLength, 1, 4}, 3);
+  Inputs bare({1, kLength, 2, 4}, {1, kLength, 1, 4}, 3);
+  bare.q = rows(padded.q, kPadding, kPadding + kLength, 8);
+  bare.k = rows(padded.k, kPadding, kPadding + kLength, 4);
+  bare.v = rows(padded.v, kPadding, kPadding + kLength, 3);
+  std::vector<std::uint8_t> mask(kPadding + kLength, 1);
+  std::fill_n(mask.begin(), kPadding, std::uint8_t{0});
+  const std::vector<Real> with = padded.evaluate({.key_mask = mask}).value;
+  EXPECT_TRUE(all_zero(rows(with, 0, kPadding, 6)));
+  const Evaluation expected{bare.evaluate({}).value, {}};
+  const Evaluation actual{rows(with, kPadding, kPadding + kLength, 6), {}};
+  EXPECT_LT(difference(actual, expected), kTolerance);
+}
+
+TEST(Attention, StaysFiniteAtScoresBeyondTheRangeOfExp) {
+  Inputs inputs({1, 70, 2, 4}, {1, 70, 1, 4}, 3);
+  for (Real& x : inputs.q) x *= 1000;
+  const Evaluation result = inputs.evaluate({});
+  EXPECT_LT(difference(result, result), 1) << "a number is not finite";
+}
+
+TEST(Attention, DoesNotHideANaN) {
+  for (const Index length : {3, 64}) {
+    Inputs inputs({1, length, 1, 4}, {1, length, 1, 4}, 3);
+    inputs.k[1] = std::numeric_limits<Real>::quiet_NaN();
+    const std::vector<Real> out = inputs.evaluate({}).value;
+    EXPECT_TRUE(std::ranges::all_of(out, [](Real x) { return std::isnan(x); })) << length;
+  }
+}
+
+// Mean over rows of -sum of w log w, w the weights, from scores computed one by one.
+double expected_entropy(const Inputs& inputs, double scale, const std::vector<std::uint8_t>& mask) {
+  const Index length = inputs.q_shape[1], heads = inputs.q_shape[2], width = inputs.q_shape[3];
+  double sum = 0;
+  Index rows = 0;
+  for (Index row = 0; row < length * heads; ++row) {
+    std::vector<double> weights;
+    double total = 0;
+    for (Index s = 0; s <= row / heads; ++s) {
+      if (mask[static_cast<std::size_t>(s)] == 0) continue;
+      double score = 0;  // as many key/value heads as query heads
+      for (Index i = 0; i < width; ++i) {
+        score += static_cast<double>(inputs.q[static_cast<std::size_t>(row * width + i)]) *
+                 static_cast<double>(
+                     inputs.k[static_cast<std::size_t>((s * heads + row % heads) * width + i)]);
+      }
+      weights.push_back(std::exp(scale * score));
+      total += weights.back();
+    }
+    for (const double w : weights) sum -= w / total * std::log(w / total);
+    rows += !weights.empty();
+  }
+  return sum / static_cast<double>(rows);
+}
+
+TEST(Attention, MeasuresTheMeanEntropyOfItsRowsWhereAsked) {
+  constexpr Index kLength = 150, kHidden = 5;
+  const Inputs inputs({1, kLength, 2, 4}, {1, kLength, 2, 4}, 3);
+  std::vector<std::uint8_t> mask(kLength, 1);
+  std::fill_n(mask.begin(), kHidden, std::uint8_t{0});  // the first rows see nothing: left out
+  AttentionEntropy entropy;
+  Tape tape;
+  tape.measure_attention_entropy(&entropy);
+  const Var q = tape.leaf(inputs.q_shape, inputs.q), k = tape.leaf(inputs.k_shape, inputs.k);
+  const Var v = tape.leaf(inputs.v_shape, inputs.v);
+  const auto run = [&] { attention(q, k, v, {.scale = Real{0.7}, .key_mask = mask}); };
+  run();
+  EXPECT_EQ(entropy.rows, 2 * (kLength - kHidden));
+  const double mean = entropy.sum / static_cast<double>(entropy.rows);
+  EXPECT_NEAR(mean, expected_entropy(inputs, 0.7, mask), kTolerance);
+  run();
+  EXPECT_EQ(entropy.rows, 4 * (kLength - kHidden)) << "further calls add to it";
+  tape.measure_attention_entropy(nullptr);
+  run();
+  EXPECT_EQ(entropy.rows, 4 * (kLength - kHidden));
+}
+
+std::size_t memory_at(Index length) {
+  Tape tape;
+  const Inputs inputs({1, length, 4, 8}, {1, length, 2, 8}, 8);
+  const Var q = tape.leaf(inputs.q_shape, inputs.q), k = tape.leaf(inputs.k_shape, inputs.k);
+  const Var v = tape.leaf(inputs.v_shape, inputs.v);
+  tape.backward(attention(q, k, v, {}));
+  return tape.memory_capacity();
+}
+
+TEST(Attention, TakesMemoryThatGrowsLinearlyWithLength) {
+  for (const Index length : {512, 1024}) {
+    const double growth =
+        static_cast<double>(memory_at(2 * length)) / static_cast<double>(memory_at(length));
+    EXPECT_LT(growth, 2.5);
+    EXPECT_LT(memory_at(length), static_cast<std::size_t>(length * length) * sizeof(Real))
+        << "less than one matrix of scores";
+  }
+}
+
+}  // namespace
+}  // namespace headcount

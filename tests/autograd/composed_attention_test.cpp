@@ -1,0 +1,115 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cmath>
+
+#include "autograd/compositions.h"
+#include "autograd/evaluation.h"
+
+// The fused attention against its composition, and what a user may count on.
+namespace headcount {
+namespace {
+
+using Inputs = std::span<const Var>;
+
+constexpr double kTolerance = 1e-10;
+
+// All of the range from the first test on; rapidcheck would begin with its lower end.
+Index any(Index least, Index most) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
+}
+
+struct Sizes {
+  Index batch, queries, keys, heads, kv_heads, qk_width, v_width;
+
+  std::vector<CheckedInput> inputs(const std::string& seed) const {
+    const std::vector<Shape> shapes = {{batch, queries, heads, qk_width},
+                                       {batch, keys, kv_heads, qk_width},
+                                       {batch, keys, kv_heads, v_width}};
+    return normal_inputs(seed, shapes);
+  }
+};
+
+Sizes any_sizes(Index longest) {
+  const Index keys = any(1, longest), kv_heads = any(1, 3);
+  return {any(1, 3), any(1, keys), keys, any(1, 3) * kv_heads, kv_heads, any(1, 9), any(1, 9)};
+}
+
+CheckedFunction with(Var (*attend)(Var, Var, Var, const AttentionOptions&),
+                     const AttentionOptions& options) {
+  return [=](Tape& tape, Inputs x) {
+    tape.set_training(true);
+    tape.set_random(5, 6);
+    return attend(x[0], x[1], x[2], options);
+  };
+}
+
+void agree(const AttentionOptions& options, const std::vector<CheckedInput>& inputs) {
+  const double error = difference(evaluate(with(attention, options), inputs),
+                                  evaluate(with(composed_attention, options), inputs));
+  RC_LOG() << "difference " << error << "\n";
+  RC_ASSERT(error < kTolerance);
+}
+
+std::vector<std::uint8_t> any_mask(Index size) {
+  const Index shown_of_8 = any(0, 7);
+  std::vector<std::uint8_t> mask;
+  for (Index i = 0; i < size; ++i) mask.push_back(any(0, 7) < shown_of_8);
+  return mask;
+}
+
+AttentionOptions any_options(Index keys, std::span<const std::uint8_t> mask) {
+  AttentionOptions options;
+  options.scale = static_cast<Real>(any(1, 20)) / 10;
+  options.causal = *rc::gen::arbitrary<bool>();
+  if (options.causal && any(0, 1) == 1) options.window = any(1, keys);
+  if (any(0, 1) == 1) options.key_mask = mask;
+  return options;
+}
+
+TEST(ComposedAttention, AnyOptionsAndShapes) {
+  EXPECT_TRUE(rc::check([] {
+    const Sizes sizes = any_sizes(40);
+    const auto mask = any_mask(sizes.batch * sizes.keys);
+    agree(any_options(sizes.keys, mask), sizes.inputs("any" + std::to_string(any(0, 1000))));
+  }));
+}
+
+TEST(ComposedAttention, LengthsOfSeveralTiles) {
+  EXPECT_TRUE(rc::check([] {
+    Sizes sizes = any_sizes(12);
+    sizes.keys += any(60, 140);
+    sizes.queries += any(0, sizes.keys - sizes.queries);
+    const auto mask = any_mask(sizes.batch * sizes.keys);
+    agree(any_options(sizes.keys, mask), sizes.inputs("long" + std::to_string(any(0, 1000))));
+  }));
+}
+
+TEST(ComposedAttention, RowScales) {
+  EXPECT_TRUE(rc::check([] {
+    const Sizes sizes = any_sizes(80);
+    const auto mask = any_mask(sizes.batch * sizes.keys);
+    AttentionOptions options = any_options(sizes.keys, mask);
+    options.row_scale = *rc::gen::element(RowScale::inverse_norm, RowScale::inverse_sqrt_length);
+    // Scores well above 0: a row of zeros has no norm to divide by.
+    auto inputs = sizes.inputs("scaled" + std::to_string(any(0, 1000)));
+    for (CheckedInput& input : inputs) {
+      for (Real& x : input.values) x = Real{0.5} + std::abs(x);
+    }
+    agree(options, inputs);
+  }));
+}
+
+TEST(ComposedAttention, DropoutIsThatOfTheWeights) {
+  EXPECT_TRUE(rc::check([] {
+    Sizes sizes = any_sizes(10);
+    sizes.keys *= 8;
+    const auto mask = any_mask(sizes.batch * sizes.keys);
+    AttentionOptions options = any_options(sizes.keys, mask);
+    options.dropout = *rc::gen::element(Real{0.1}, Real{0.5});
+    agree(options, sizes.inputs("dropped" + std::to_string(any(0, 1000))));
+  }));
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <array>
+
+#include "autograd/compositions.h"
+#include "autograd/evaluation.h"
+
+// Each fused op against its composition: values, and gradients of every input.
+namespace headcount {
+namespace {
+
+using Inputs = std::span<const Var>;
+
+constexpr double kTolerance = 1e-10;
+
+// All of the range from the first test on; rapidcheck would begin with its lower end.
+Index any(int least, int most) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
+}
+
+// Any shape of rank 1 to 4 with this last extent.
+Shape any_shape(Index last) {
+  Shape shape;
+  for (Index rank = any(0, 3); rank > 0; --rank) shape.append(any(1, 7));
+  shape.append(last);
+  return shape;
+}
+
+std::vector<std::int32_t> any_ids(Index count, Index bound) {
+  std::vector<std::int32_t> ids;
+  for (Index i = 0; i < count; ++i)
+    ids.push_back(static_cast<std::int32_t>(any(0, static_cast<int>(bound) - 1)));
+  return ids;
+}
+
+void agree(const CheckedFunction& fused, const CheckedFunction& composed,
+           std::initializer_list<Shape> shapes) {
+  const auto inputs = normal_inputs("composed" + std::to_string(any(0, 1000)), shapes);
+  const double error = difference(evaluate(fused, inputs), evaluate(composed, inputs));
+  RC_LOG() << "difference " << error << "\n";
+  RC_ASSERT(error < kTolerance);
+}
+
+TEST(Composed, ElementwiseFunctionsOfTheTestsAreRight) {
+  const auto function = [](Tape&, Inputs x) {
+    return exponential(x[0]) * logarithm(x[0]) + square_root(x[0]) * error_function(x[0]);
+  };
+  std::vector<CheckedInput> inputs = {{{4}, {Real{0.3}, Real{0.9}, Real{1.4}, Real{2.2}}}};
+  const GradientReport report = check_gradients(function, inputs);
+  EXPECT_LT(report.error, 1e-8) << report.text();
+}
+
+TEST(Composed, Gelu) {
+  EXPECT_TRUE(rc::check([] {
+    agree([](Tape&, Inputs x) { return gelu(x[0]); },
+          [](Tape&, Inputs x) { return composed_gelu(x[0]); }, {any_shape(any(1, 40))});
+  }));
+}
+
+TEST(Composed, Silu) {
+  EXPECT_TRUE(rc::check([] {
+    agree([](Tape&, Inputs x) { return silu(x[0]); },
+          [](Tape&, Inputs x) { return composed_silu(x[0]); }, {any_shape(any(1, 40))});
+  }));
+}
+
+TEST(Composed, SiluGate) {
+  EXPECT_TRUE(rc::check([] {
+    const Shape shape = any_shape(any(1, 40));
+    agree([](Tape&, Inputs x) { return silu_gate(x[0], x[1]); },
+          [](Tape&, Inputs x) { return composed_silu(x[0]) * x[1]; }, {shape, shape});
+  }));
+}
+
+TEST(Composed, Softmax) {
+  EXPECT_TRUE(rc::check([] {
+    agree([](Tape&, Inputs x) { return softmax(x[0]); },
+          [](Tape&, Inputs x) { return composed_softmax(x[0]); }, {any_shape(any(1, 40))});
+  }));
+}
+
+TEST(Composed, LayerNorm) {
+  EXPECT_TRUE(rc::check([] {
+    const Index width = any(3, 40);
+    const bool has_bias = *rc::gen::arbitrary<bool>();
+    const Real epsilon = *rc::gen::element(Real{1e-5}, Real{0.1});
+    const auto bias = [=](Inputs x) { return has_bias ? std::optional(x[2]) : std::nullopt; };
+    agree([=](Tape&, Inputs x) { return layer_norm(x[0], x[1], bias(x), epsilon); },
+          [=](Tape&, Inputs x) { return composed_layer_norm(x[0], x[1], bias(x), epsilon); },
+          {any_shape(width), {width}, {width}});
+  }));
+}
+
+TEST(Composed, RmsNorm) {
+  EXPECT_TRUE(rc::check([] {
+    const Index width = any(1, 40);
+    const bool has_weight = *rc::gen::arbitrary<bool>();
+    const Real epsilon = *rc::gen::element(Real{1e-4}, Real{0.1});
+    const auto weight = [=](Inputs x) { return has_weight ? std::optional(x[1]) : std::nullopt; };
+    agree([=](Tape&, Inputs x) { return rms_norm(x[0], weight(x), epsilon); },
+          [=](Tape&, Inputs x) { return composed_rms_norm(x[0], weight(x), epsilon); },
+          {any_shape(width), {width}});
+  }));
+}
+
+TEST(Composed, Linear) {
+  EXPECT_TRUE(rc::check([] {
+    const Index in = any(1, 40), out = any(1, 40);
+    const bool has_bias = *rc::gen::arbitrary<bool>();
+    const auto bias = [=](Inputs x) { return has_bias ? std::optional(x[2]) : std::nullopt; };
+    agree([=](Tape&, Inputs x) { return linear(x[0], x[1], bias(x)); },
+          [=](Tape&, Inputs x) { return composed_linear(x[0], x[1], bias(x)); },
+          {any_shape(in), {out, in}, {out}});
+  }));
+}
+
+TEST(Composed, Embedding) {
+  EXPECT_TRUE(rc::check([] {
+    const Index n = any(1, 20);
+    const Shape rows = {any(1, 5), any(1, 9)};
+    const auto ids = any_ids(rows.size(), n);
+    agree([&](Tape&, Inputs x) { return embedding(x[0], ids, rows); },
+          [&](Tape&, Inputs x) { return composed_embedding(x[0], ids, rows); }, {{n, any(1, 20)}});
+  }));
+}
+
+TEST(Composed, CrossEntropy) {
+  EXPECT_TRUE(rc::check([] {
+    const Shape shape = any_shape(any(1, 40));
+    const auto targets = any_ids(shape.rows(), shape.last());
+    agree([&](Tape&, Inputs x) { return cross_entropy(x[0], targets); },
+          [&](Tape&, Inputs x) { return composed_cross_entropy(x[0], targets); }, {shape});
+  }));
+}
+
+TEST(Composed, Rotary) {
+  EXPECT_TRUE(rc::check([] {
+    const Index dim = 2 * any(1, 6), width = dim + any(0, 5), length = any(1, 9);
+    const Index first = any(0, 20);
+    const RotaryLayout layout = *rc::gen::element(RotaryLayout::half, RotaryLayout::interleaved);
+    const RotaryTable table(dim, first + length, 10000);
+    agree([&](Tape&, Inputs x) { return rotary(x[0], table, layout, first); },
+          [&](Tape&, Inputs x) { return composed_rotary(x[0], dim, 10000, layout, first); },
+          {{any(1, 3), length, any(1, 4), width}});
+  }));
+}
+
+// Shape ops have no formula but each other.
+TEST(Composed, SplitUndoesConcat) {
+  EXPECT_TRUE(rc::check([] {
+    const std::array<Index, 2> widths = {any(1, 9), any(1, 9)};
+    const Shape left = any_shape(widths[0]), right = left.with_last(widths[1]);
+    agree(
+        [=](Tape&, Inputs x) {
+          const std::vector<Var> pieces = split(concat(x[0], x[1]), widths);
+          return sum(pieces[0] * x[0]) + sum(pieces[1] * x[1]);
+        },
+        [](Tape&, Inputs x) { return sum(x[0] * x[0]) + sum(x[1] * x[1]); }, {left, right});
+  }));
+}
+
+TEST(Composed, TransposeTwiceIsNothing) {
+  EXPECT_TRUE(rc::check([] {
+    const int first = static_cast<int>(any(0, 3));
+    const int second = (first + static_cast<int>(any(1, 3))) % 4;
+    agree([=](Tape&, Inputs x) { return transpose(transpose(x[0], first, second), second, first); },
+          [](Tape&, Inputs x) { return x[0]; }, {{any(1, 5), any(1, 5), any(1, 5), any(1, 5)}});
+  }));
+}
+
+}  // namespace
+}  // namespace headcount

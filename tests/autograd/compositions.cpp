@@ -1,0 +1,214 @@
+#include "autograd/compositions.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numbers>
+
+namespace headcount {
+
+namespace {
+
+// y = f(x), dx = dy slope(x, y). The tape wants the name of some op; which one plays no part.
+template <class Function, class Slope>
+Var elementwise(Var x, Function f, Slope slope) {
+  Tape& tape = *x.tape;
+  const Index count = x.shape().size();
+  const Var y = tape.record(Op::scale, x.shape(), {x});
+  for (Index i = 0; i < count; ++i) tape.value(y)[i] = f(tape.value(x)[i]);
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dx = t.gradient_sink(x);
+    if (!dx) return;
+    for (Index i = 0; i < count; ++i) dx.put(i, dy[i] * slope(t.value(x)[i], t.value(y)[i]));
+  });
+  return y;
+}
+
+Var one_hot(Tape& tape, std::span<const std::int32_t> ids, Index classes) {
+  const Index rows = std::ssize(ids);
+  std::vector<Real> values(static_cast<std::size_t>(rows * classes));
+  for (Index i = 0; i < rows; ++i) {
+    values[static_cast<std::size_t>(i * classes + ids[static_cast<std::size_t>(i)])] = 1;
+  }
+  return tape.constant({rows, classes}, values);
+}
+
+}  // namespace
+
+Var exponential(Var x) {
+  return elementwise(
+      x, [](Real v) { return std::exp(v); }, [](Real, Real y) { return y; });
+}
+
+Var logarithm(Var x) {
+  return elementwise(
+      x, [](Real v) { return std::log(v); }, [](Real v, Real) { return 1 / v; });
+}
+
+Var square_root(Var x) {
+  return elementwise(
+      x, [](Real v) { return std::sqrt(v); }, [](Real, Real y) { return Real{0.5} / y; });
+}
+
+Var error_function(Var x) {
+  return elementwise(
+      x, [](Real v) { return std::erf(v); },
+      [](Real v, Real) {
+        return static_cast<Real>(2 * std::numbers::inv_sqrtpi) * std::exp(-v * v);
+      });
+}
+
+Var filled(Tape& tape, const Shape& shape, Real value) {
+  return tape.constant(shape, std::vector<Real>(static_cast<std::size_t>(shape.size()), value));
+}
+
+Var row_sums(Var x) {
+  const Index n = x.shape().last();
+  return composed_linear(x, filled(*x.tape, {n, n}, 1), std::nullopt);
+}
+
+// 1 / (1 + e^-x)
+Var composed_sigmoid(Var x) {
+  const Var one = filled(*x.tape, x.shape(), 1);
+  return one / (one + exponential(scale(x, -1)));
+}
+
+// x (1 + erf(x / sqrt(2))) / 2
+Var composed_gelu(Var x) {
+  const Var phi = error_function(scale(x, static_cast<Real>(1 / std::numbers::sqrt2)));
+  return scale(x * (filled(*x.tape, x.shape(), 1) + phi), Real{0.5});
+}
+
+Var composed_silu(Var x) { return x * composed_sigmoid(x); }
+
+Var composed_softmax(Var x) {
+  const Var e = exponential(x);
+  return e / row_sums(e);
+}
+
+Var composed_layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
+  const Real mean = 1 / static_cast<Real>(x.shape().last());
+  const Var centred = x - scale(row_sums(x), mean);
+  const Var variance = scale(row_sums(centred * centred), mean);
+  const Var y = centred / square_root(variance + filled(*x.tape, x.shape(), epsilon)) * weight;
+  return bias ? y + *bias : y;
+}
+
+Var composed_rms_norm(Var x, std::optional<Var> weight, Real epsilon) {
+  const Var mean = scale(row_sums(x * x), 1 / static_cast<Real>(x.shape().last()));
+  const Var y = x / square_root(mean + filled(*x.tape, x.shape(), epsilon));
+  return weight ? y * *weight : y;
+}
+
+Var composed_linear(Var x, Var weight, std::optional<Var> bias) {
+  const Shape shape = x.shape();
+  const Index out = weight.shape()[0];
+  const Var rows = reshape(x, {shape.rows(), shape.last()});
+  const Var y = reshape(matrix_product(rows, transpose(weight, 0, 1)), shape.with_last(out));
+  return bias ? y + *bias : y;
+}
+
+Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
+  Shape shape = rows;
+  shape.append(table.shape()[1]);
+  return reshape(matrix_product(one_hot(*table.tape, ids, table.shape()[0]), table), shape);
+}
+
+// mean of log(sum of e^x) - x[target]
+Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets) {
+  Tape& tape = *logits.tape;
+  const Index rows = logits.shape().rows(), classes = logits.shape().last();
+  const Var x = reshape(logits, {rows, classes});
+  const Var column = filled(tape, {classes, 1}, 1);
+  const Var logsumexp = logarithm(matrix_product(exponential(x), column));
+  const Var picked = matrix_product(x * one_hot(tape, targets, classes), column);
+  return scale(sum(logsumexp - picked), 1 / static_cast<Real>(rows));
+}
+
+Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position) {
+  const Shape s = x.shape();  // [B, T, H, D]
+  const Index length = s[1], width = s[3], start = width - dim;
+  std::vector<Real> turns(static_cast<std::size_t>(length * width * width));  // x row times matrix
+  const auto at = [&](Index t, Index from, Index to) -> Real& {
+    return turns[static_cast<std::size_t>((t * width + from) * width + to)];
+  };
+  for (Index t = 0; t < length; ++t) {
+    for (Index i = 0; i < start; ++i) at(t, i, i) = 1;
+    for (Index j = 0; j < dim / 2; ++j) {
+      const double frequency =
+          std::pow(theta, -2 * static_cast<double>(j) / static_cast<double>(dim));
+      const double angle = static_cast<double>(first_position + t) * frequency;
+      const bool half = layout == RotaryLayout::half;
+      const Index a = start + (half ? j : 2 * j), b = half ? a + dim / 2 : a + 1;
+      at(t, a, a) = at(t, b, b) = static_cast<Real>(std::cos(angle));
+      at(t, a, b) = static_cast<Real>(std::sin(angle));
+      at(t, b, a) = -at(t, a, b);
+    }
+  }
+  const Var by_position = transpose(x, 0, 1);  // [T, B, H, D]
+  const Var turned = matrix_product(reshape(by_position, {length, s[0] * s[2], width}),
+                                    x.tape->constant({length, width, width}, turns));
+  return transpose(reshape(turned, {length, s[0], s[2], width}), 0, 1);
+}
+
+namespace {
+
+bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index keys) {
+  const Index last = o.causal ? keys - queries + t : keys - 1;
+  const bool masked =
+      !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
+  return s <= last && (o.window == 0 || s > last - o.window) && !masked;
+}
+
+// [B, H, T, S] of `seen` where the query sees the key, `hidden` elsewhere.
+Var visibility(const AttentionOptions& options, Tape& tape, const Shape& shape, Real seen,
+               Real hidden) {
+  std::vector<Real> values;
+  for (Index row = 0; row < shape.rows(); ++row) {
+    for (Index s = 0; s < shape[3]; ++s) {
+      const Index b = row / shape[2] / shape[1], t = row % shape[2];
+      values.push_back(sees(options, b, t, s, shape[2], shape[3]) ? seen : hidden);
+    }
+  }
+  return tape.constant(shape, values);
+}
+
+// x [B, S, G, D] -> [B, D, H, S], head i a copy of head i / (H / G).
+Var repeat_heads(Var x, Index heads) {
+  const Index kv_heads = x.shape()[2];
+  std::vector<std::int32_t> source;
+  for (Index i = 0; i < heads; ++i) {
+    source.push_back(static_cast<std::int32_t>(i / (heads / kv_heads)));
+  }
+  const Var repeat = one_hot(*x.tape, source, kv_heads);  // [H, G]
+  return transpose(transpose(composed_linear(transpose(x, 2, 3), repeat, std::nullopt), 1, 2), 2,
+                   3);
+}
+
+Var scaled_scores(Var raw, const AttentionOptions& options) {
+  Tape& tape = *raw.tape;
+  const Var seen = visibility(options, tape, raw.shape(), 1, 0);
+  if (options.row_scale == RowScale::one) return scale(raw, options.scale);
+  // A query that sees nothing has norm and length 0; what it is divided by then plays no part.
+  const Var nothing = filled(tape, raw.shape(), std::numeric_limits<Real>::min());
+  const Var squares = options.row_scale == RowScale::inverse_norm ? raw * raw * seen : seen;
+  return scale(raw, options.scale) / square_root(row_sums(squares) + nothing);
+}
+
+}  // namespace
+
+Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
+  Tape& tape = *q.tape;
+  const Index heads = q.shape()[2];
+  const Var queries = transpose(q, 1, 2);                                       // [B, H, T, Dk]
+  const Var keys = transpose(repeat_heads(k, heads), 1, 2);                     // [B, H, Dk, S]
+  const Var values = transpose(transpose(repeat_heads(v, heads), 1, 2), 2, 3);  // [B, H, S, Dv]
+  const Var raw = matrix_product(queries, keys);                                // [B, H, T, S]
+  const Var masked =
+      scaled_scores(raw, options) + visibility(options, tape, raw.shape(), 0, Real{-1e30});
+  // Where nothing is seen the softmax is uniform; the product makes it 0.
+  const Var weights = softmax(masked) * visibility(options, tape, raw.shape(), 1, 0);
+  return transpose(matrix_product(dropout(weights, options.dropout), values), 1, 2);
+}
+
+}  // namespace headcount

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "autograd/ops.h"
+
+/// The fused ops once more, put together from elementwise functions and matrix products as their
+/// formulas read: slow, with every intermediate tensor kept, and easy to believe.
+namespace headcount {
+
+// Elementwise functions that the engine has no op for.
+Var exponential(Var x);
+Var logarithm(Var x);
+Var square_root(Var x);
+Var error_function(Var x);
+
+/// A constant of this shape, all `value`.
+Var filled(Tape& tape, const Shape& shape, Real value);
+/// x [..., n] -> [..., n], each element the sum of its row.
+Var row_sums(Var x);
+
+Var composed_sigmoid(Var x);
+Var composed_gelu(Var x);
+Var composed_silu(Var x);
+Var composed_softmax(Var x);
+Var composed_layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
+Var composed_rms_norm(Var x, std::optional<Var> weight, Real epsilon);
+Var composed_linear(Var x, Var weight, std::optional<Var> bias);
+Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
+Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets);
+/// Each head times the rotation matrix of its position.
+Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position);
+/// With the whole T x S matrix of weights of each head, key/value heads repeated by a matrix of
+/// zeros and ones. On a training tape its dropout agrees with that of `attention` if S is a
+/// multiple of 8.
+Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options);
+
+}  // namespace headcount

@@ -1,0 +1,231 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "autograd/evaluation.h"
+#include "autograd/op_cases.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+namespace {
+
+using Inputs = std::span<const Var>;
+
+constexpr double kTolerance = 1e-6;
+
+bool records(Op op, const OpCase& c) {
+  Tape tape;
+  std::vector<Var> vars;
+  for (const CheckedInput& input : c.inputs) vars.push_back(tape.leaf(input.shape, input.values));
+  const Var output = c.function(tape, vars);
+  for (Var at = output;; --at.index) {
+    if (tape.op(at) == op) return true;
+    if (at.index == 0) return false;
+  }
+}
+
+class GradientOfOp : public testing::TestWithParam<Op> {
+ protected:
+  // Thousands of tiny loops: waking a second thread for each takes longer than they do.
+  void SetUp() override { set_threads(1); }
+  void TearDown() override { set_threads(0); }
+};
+INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfOp, testing::ValuesIn(all_ops()),
+                         [](const auto& at) { return std::string(name(at.param)); });
+
+TEST_P(GradientOfOp, HasCasesThatRecordIt) {
+  for (const CaseSize size : {CaseSize::tiny, CaseSize::several_chunks}) {
+    const std::vector<OpCase> cases = op_cases(GetParam(), size);
+    EXPECT_NE(cases.empty(), checked_without_cases(GetParam()).empty())
+        << name(GetParam()) << " needs a case in op_cases.cpp";
+    for (const OpCase& c : cases) EXPECT_TRUE(records(GetParam(), c)) << c.name;
+  }
+}
+
+TEST_P(GradientOfOp, EveryElementAgreesWithFiniteDifferences) {
+  for (const OpCase& c : op_cases(GetParam(), CaseSize::tiny)) {
+    const GradientReport report = check_gradients(c.function, c.inputs);
+    EXPECT_LE(report.error, kTolerance) << c.name << ": " << report.text();
+    Index elements = 0;
+    for (const CheckedInput& input : c.inputs) elements += input.shape.size();
+    EXPECT_EQ(report.derivatives, elements) << c.name;
+  }
+}
+
+TEST_P(GradientOfOp, RandomDirectionAgreesOnLargeShapes) {
+  for (const OpCase& c : op_cases(GetParam(), CaseSize::several_chunks)) {
+    const GradientReport report = check_gradients(c.function, c.inputs, {.every_element_up_to = 0});
+    EXPECT_LE(report.error, kTolerance) << c.name << ": " << report.text();
+    EXPECT_EQ(report.derivatives, std::ssize(c.inputs)) << c.name;
+  }
+}
+
+TEST_P(GradientOfOp, AddsToGradientsThatAreThereAlready) {
+  for (const OpCase& c : op_cases(GetParam(), CaseSize::tiny)) {
+    Evaluation once = evaluate(c.function, c.inputs);
+    const Evaluation twice = evaluate(c.function, c.inputs, 2);
+    for (std::vector<Real>& gradient : once.gradients) {
+      for (Real& x : gradient) x *= 2;
+    }
+    EXPECT_LE(difference(once, twice), 1e-13) << c.name;
+  }
+}
+
+TEST_P(GradientOfOp, OfOneInputDoesNotDependOnWhetherOthersNeedTheirs) {
+  for (const OpCase& c : op_cases(GetParam(), CaseSize::tiny)) {
+    const Evaluation all = evaluate(c.function, c.inputs);
+    for (std::size_t i = 0; i < c.inputs.size(); ++i) {
+      std::vector<CheckedInput> inputs = c.inputs;
+      for (std::size_t j = 0; j < inputs.size(); ++j) inputs[j].differentiable = j == i;
+      Evaluation one = all;
+      for (std::size_t j = 0; j < inputs.size(); ++j) {
+        if (j != i) one.gradients[j].clear();
+      }
+      EXPECT_TRUE(bitwise_equal(evaluate(c.function, inputs), one)) << c.name << ", input " << i;
+    }
+  }
+}
+
+// The check itself: what it must catch.
+
+// y = 2 x, claims dx = 2.001 dy.
+Var wrong_scale(Var x) {
+  Tape& tape = *x.tape;
+  const Index count = x.shape().size();
+  const Var y = tape.record(Op::scale, x.shape(), {x});
+  for (Index i = 0; i < count; ++i) tape.value(y)[i] = 2 * tape.value(x)[i];
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dx = t.gradient_sink(x);
+    for (Index i = 0; i < count; ++i) dx.put(i, Real{2.001} * dy[i]);
+  });
+  return y;
+}
+
+// A softmax that claims to have no gradient: true of the sum of its values, and of nothing else.
+Var softmax_without_gradient(Var x) {
+  Tape& tape = *x.tape;
+  const Index count = x.shape().size();
+  Tape other;
+  const Var right = softmax(other.constant(x.shape(), x.value()));
+  const Var y = tape.record(Op::softmax, x.shape(), {x});
+  for (Index i = 0; i < count; ++i) tape.value(y)[i] = right.value()[static_cast<std::size_t>(i)];
+  tape.finish(y, [=](Tape& t, const Real*) {
+    const GradientSink dx = t.gradient_sink(x);
+    for (Index i = 0; i < count; ++i) dx.put(i, 0);
+  });
+  return y;
+}
+
+std::vector<CheckedInput> one_input(Index count) {
+  const Shape shape = {count};
+  return normal_inputs("gradient check", {&shape, 1});
+}
+
+TEST(GradientCheck, CatchesAWrongFactorInEveryElement) {
+  const auto report =
+      check_gradients([](Tape&, Inputs x) { return wrong_scale(x[0]); }, one_input(7));
+  // |2.001 - 2| / (2.001 + 2), whatever the element's weight.
+  EXPECT_NEAR(report.error, 0.001 / 4.001, 1e-8);
+  EXPECT_EQ(report.derivatives, 7);
+}
+
+TEST(GradientCheck, CatchesAWrongFactorInARandomDirection) {
+  const auto report = check_gradients([](Tape&, Inputs x) { return wrong_scale(x[0]); },
+                                      one_input(70), {.every_element_up_to = 69});
+  EXPECT_NEAR(report.error, 0.001 / 4.001, 1e-8);
+  EXPECT_EQ(report.derivatives, 1);
+}
+
+TEST(GradientCheck, CatchesOneWrongElementAndNamesIt) {
+  // Element 5 of input 1 arrives as a constant, so its gradient is missing.
+  const auto function = [](Tape& tape, Inputs x) {
+    const std::array<Real, 6> keep = {1, 1, 1, 1, 1, 0}, drop = {0, 0, 0, 0, 0, 1};
+    const Var constant = tape.constant({6}, x[1].value());
+    return x[0] * (x[1] * tape.constant({6}, keep) + constant * tape.constant({6}, drop));
+  };
+  const Shape shape = {6};
+  const auto report = check_gradients(function, normal_inputs("named", std::array{shape, shape}));
+  EXPECT_EQ(report.input, 1u);
+  EXPECT_EQ(report.element, 5);
+  EXPECT_DOUBLE_EQ(report.analytic, 0);
+  EXPECT_DOUBLE_EQ(report.error, 1);
+  EXPECT_NE(report.text().find("input 1 in element 5"), std::string::npos) << report.text();
+}
+
+TEST(GradientCheck, CatchesWhatACotangentOfOnesHides) {
+  const auto summed = check_gradients(
+      [](Tape&, Inputs x) { return sum(softmax_without_gradient(x[0])); }, one_input(6));
+  EXPECT_LE(summed.error, kTolerance) << "the sum of a softmax is 1, whatever its gradient claims";
+  const auto weighted =
+      check_gradients([](Tape&, Inputs x) { return softmax_without_gradient(x[0]); }, one_input(6));
+  EXPECT_DOUBLE_EQ(weighted.error, 1);
+}
+
+TEST(GradientCheck, CatchesANonFiniteGradient) {
+  const auto function = [](Tape& tape, Inputs x) {
+    const Var y = tape.record(Op::scale, x[0].shape(), {x[0]});
+    *tape.value(y) = *tape.value(x[0]);
+    tape.finish(y, [in = x[0]](Tape& t, const Real*) {
+      t.gradient_sink(in).put(0, std::numeric_limits<Real>::quiet_NaN());
+    });
+    return y;
+  };
+  EXPECT_TRUE(std::isinf(check_gradients(function, one_input(1)).error));
+}
+
+TEST(GradientCheck, LeavesConstantsAlone) {
+  std::vector<CheckedInput> inputs = {one_input(4)[0], one_input(4)[0]};
+  inputs[1].differentiable = false;
+  const auto report =
+      check_gradients([](Tape&, Inputs x) { return x[0] * wrong_scale(x[1]); }, inputs);
+  EXPECT_LE(report.error, kTolerance) << report.text();
+  EXPECT_EQ(report.derivatives, 4);
+}
+
+// Parameters of a store, instead of leaves.
+class GradientParameters : public testing::Test {
+ protected:
+  GradientParameters() {
+    table = store.add("table", {7, 4}, Initializer::normal(1));
+    weight = store.add("weight", {20, 20}, Initializer::normal(0.3));
+    bias = store.add("bias", {20}, Initializer::normal(1));
+    unused = store.add("unused", {3}, Initializer::ones());
+    store.allocate();
+    store.initialize(3);
+  }
+  Var rows(Tape& tape) const {
+    const std::vector<std::int32_t> ids = {0, 6, 2, 2, 5, 1, 3, 3, 3, 4};
+    return reshape(embedding(tape.parameter(table), ids, {10}), {2, 20});
+  }
+  ParameterStore store;
+  ParameterId table, weight, bias, unused;
+};
+
+TEST_F(GradientParameters, UsedTwiceAndNotAtAll) {
+  const auto function = [this](Tape& tape) {
+    const Var w = tape.parameter(weight);
+    const Var h = silu(linear(rows(tape), w, tape.parameter(bias)));
+    return linear(h, tape.parameter(weight)) + tape.parameter(bias);
+  };
+  const std::vector<Real> before(store.all_values().begin(), store.all_values().end());
+  const GradientReport report = check_parameter_gradients(function, store, {.directions = 3});
+  EXPECT_LE(report.error, kTolerance) << report.text();
+  EXPECT_EQ(report.derivatives, 7 * 4 + 3 + 20 + 3);
+  EXPECT_TRUE(std::ranges::equal(store.all_values(), before)) << "values must be as they were";
+  for (const Real x : store.all_gradients()) EXPECT_EQ(x, 0);
+}
+
+TEST_F(GradientParameters, WrongGradientIsCaughtAndNamed) {
+  const auto function = [this](Tape& tape) {
+    return linear(rows(tape), tape.parameter(weight), wrong_scale(tape.parameter(bias)));
+  };
+  const GradientReport report = check_parameter_gradients(function, store);
+  EXPECT_NEAR(report.error, 0.001 / 4.001, 1e-8);
+  EXPECT_EQ(report.input, bias.index);
+}
+
+}  // namespace
+}  // namespace headcount

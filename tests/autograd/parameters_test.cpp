@@ -1,0 +1,153 @@
+#include "autograd/parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "autograd/error.h"
+#include "autograd/ops.h"
+
+namespace headcount {
+namespace {
+
+std::vector<Real> copy(std::span<const Real> values) { return {values.begin(), values.end()}; }
+
+TEST(Parameters, OfEqualNamesStartEqualWhateverElseThereIs) {
+  ParameterStore small, large;
+  const ParameterId alone = small.add("layer.weight", {5, 7}, Initializer::normal(0.02));
+  large.add("embedding", {11, 3}, Initializer::normal(1));
+  const ParameterId among = large.add("layer.weight", {5, 7}, Initializer::normal(0.02));
+  const ParameterId other = large.add("layer.other", {5, 7}, Initializer::normal(0.02));
+  for (ParameterStore* store : {&small, &large}) {
+    store->allocate();
+    store->initialize(4);
+  }
+  EXPECT_EQ(copy(small.value(alone)), copy(large.value(among)));
+  EXPECT_NE(copy(large.value(among)), copy(large.value(other)));
+  const std::vector<Real> before = copy(small.value(alone));
+  small.initialize(5);
+  EXPECT_NE(copy(small.value(alone)), before) << "another seed";
+}
+
+TEST(Parameters, StartAsTheirInitializerSays) {
+  ParameterStore store;
+  const ParameterId normal = store.add("normal", {200, 100}, Initializer::normal(0.02));
+  const ParameterId ones = store.add("ones", {3}, Initializer::ones());
+  const ParameterId zeros = store.add("zeros", {3}, Initializer::zeros());
+  store.allocate();
+  store.initialize(1);
+  double sum = 0, squares = 0;
+  for (const Real x : store.value(normal)) {
+    sum += static_cast<double>(x);
+    squares += static_cast<double>(x) * static_cast<double>(x);
+  }
+  // Five standard errors of the mean and of the variance of 20000 numbers.
+  EXPECT_NEAR(sum / 20000, 0, 5 * 0.02 / std::sqrt(20000.0));
+  EXPECT_NEAR(squares / 20000, 4e-4, 5 * 4e-4 * std::sqrt(2 / 20000.0));
+  EXPECT_EQ(copy(store.value(ones)), std::vector<Real>(3, 1));
+  EXPECT_EQ(copy(store.value(zeros)), std::vector<Real>(3, 0));
+}
+
+TEST(Parameters, AreFoundByName) {
+  ParameterStore store;
+  store.add("a", {2}, Initializer::ones());
+  const ParameterId b = store.add("b", {2, 3}, Initializer::ones());
+  EXPECT_EQ(store.find("b").index, b.index);
+  EXPECT_EQ(store.name(b), "b");
+  EXPECT_EQ(store.element_count(), 8);
+  EXPECT_TRUE(store.decays(b));
+  EXPECT_FALSE(store.decays(store.find("a"))) << "vectors do not decay";
+  try {
+    store.find("c");
+    FAIL();
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(), "the model has no parameter c");
+  }
+}
+
+TEST(Parameters, RefuseASecondOfTheSameNameAndOneThatComesTooLate) {
+  ParameterStore store;
+  store.add("a", {2}, Initializer::ones());
+  EXPECT_THROW(store.add("a", {3}, Initializer::ones()), ShapeError);
+  store.allocate();
+  EXPECT_THROW(store.add("b", {3}, Initializer::ones()), ShapeError);
+}
+
+TEST(Parameters, LieInOneBufferWithZerosBetween) {
+  ParameterStore store;
+  const ParameterId a = store.add("a", {3}, Initializer::ones());
+  const ParameterId b = store.add("b", {5}, Initializer::ones());
+  store.allocate();
+  store.initialize(1);
+  for (const ParameterId id : {a, b}) {
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(store.value(id).data()) % kAlignment, 0u);
+  }
+  double total = 0;
+  for (const Real x : store.all_values()) total += static_cast<double>(x);
+  EXPECT_EQ(total, 8) << "the padding must be zero";
+  EXPECT_EQ(store.all_gradients().size(), store.all_values().size());
+}
+
+// Gradients of sum(w * x) with respect to w: x each time.
+class ParameterGradients : public testing::Test {
+ protected:
+  ParameterGradients() {
+    used = store.add("used", {2}, Initializer::ones());
+    unused = store.add("unused", {2}, Initializer::ones());
+    store.allocate();
+    store.initialize(1);
+  }
+  void backward(Real x, Real cotangent = 1) {
+    tape.reset();
+    const Real weights[] = {cotangent, cotangent};
+    tape.backward(tape.parameter(used) * tape.constant({2}, std::vector<Real>{x, 2 * x}), weights);
+  }
+  ParameterStore store;
+  ParameterId used, unused;
+  Tape tape{&store};
+};
+
+TEST_F(ParameterGradients, AddUpOverSeveralPasses) {
+  backward(1);
+  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{1, 2}));
+  backward(10);
+  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{11, 22}));
+}
+
+TEST_F(ParameterGradients, BeginAnewOnceCleared) {
+  // NaN would survive an addition, or a multiplication by 0: the first contribution is assigned.
+  backward(1, std::numeric_limits<Real>::quiet_NaN());
+  EXPECT_TRUE(std::isnan(store.gradient(used)[0]));
+  store.clear_gradients();
+  backward(3);
+  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{3, 6}));
+}
+
+TEST_F(ParameterGradients, AreZeroWhereNoneArrived) {
+  backward(1);
+  EXPECT_EQ(copy(store.gradient(unused)), std::vector<Real>(2, 0));
+  store.clear_gradients();
+  EXPECT_TRUE(std::ranges::all_of(store.all_gradients(), [](Real x) { return x == 0; }));
+}
+
+TEST_F(ParameterGradients, OfAParameterUsedTwiceIsTheSum) {
+  tape.reset();
+  const Var w = tape.parameter(used), again = tape.parameter(used);
+  const std::vector<Real> x = {3, 4};
+  tape.backward(w * tape.constant({2}, x) + again);
+  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{4, 5}));
+  EXPECT_EQ(copy(w.gradient()), copy(again.gradient()));
+}
+
+TEST_F(ParameterGradients, AreNotComputedOnATapeOfAConstStore) {
+  Tape evaluation(std::as_const(store));
+  const Var w = evaluation.parameter(used);
+  EXPECT_EQ(copy(w.value()), std::vector<Real>(2, 1));
+  EXPECT_THROW(evaluation.backward(scale(w, 2)), ShapeError);
+  EXPECT_TRUE(w.gradient().empty());
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,109 @@
+#include "autograd/products.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cmath>
+
+#include "autograd/evaluation.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+namespace {
+
+constexpr double kTolerance = sizeof(Real) == 8 ? 1e-13 : 1e-5;
+
+Index any(Index least, Index most) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
+}
+
+// A product c = a b with rows that lie apart in memory.
+struct Product {
+  Index m, k, n;
+  bool a_transposed, b_transposed, accumulate;
+  Index gap;  // between the end of a row and the next one
+  std::vector<Real> a = normal_values("a", 0, (m + gap) * (k + gap));
+  std::vector<Real> b = normal_values("b", 0, (k + gap) * (n + gap));
+  std::vector<Real> c = normal_values("c", 0, m*(n + gap));
+
+  ConstMatrix left() const {
+    return a_transposed ? ConstMatrix(a.data(), k, m, m + gap).transpose()
+                        : ConstMatrix(a.data(), m, k, k + gap);
+  }
+  ConstMatrix right() const {
+    return b_transposed ? ConstMatrix(b.data(), n, k, k + gap).transpose()
+                        : ConstMatrix(b.data(), k, n, n + gap);
+  }
+  std::vector<Real> run(void (*product)(Matrix, ConstMatrix, ConstMatrix, bool)) const {
+    std::vector<Real> result = c;
+    product(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate);
+    return result;
+  }
+  // By the definition, in double; elements between rows stay as they are.
+  std::vector<double> expected() const {
+    const auto at = [](const ConstMatrix& x, Index i, Index j) {
+      return static_cast<double>(x.transposed ? x.data[j * x.stride + i]
+                                              : x.data[i * x.stride + j]);
+    };
+    std::vector<double> result(c.begin(), c.end());
+    for (Index i = 0; i < m; ++i) {
+      for (Index j = 0; j < n; ++j) {
+        double& to = result[static_cast<std::size_t>(i * (n + gap) + j)];
+        if (!accumulate) to = 0;
+        for (Index l = 0; l < k; ++l) to += at(left(), i, l) * at(right(), l, j);
+      }
+    }
+    return result;
+  }
+};
+
+double difference(const std::vector<Real>& a, const std::vector<double>& b, Index k) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    worst = std::max(worst, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return worst / std::sqrt(static_cast<double>(k + 1));
+}
+
+TEST(Products, FollowTheDefinition) {
+  EXPECT_TRUE(rc::check([] {
+    const Product p = {any(1, 90),     any(1, 90),     any(1, 90), any(0, 1) == 1,
+                       any(0, 1) == 1, any(0, 1) == 1, any(0, 9)};
+    RC_ASSERT(difference(p.run(multiply), p.expected(), p.k) < kTolerance);
+    RC_ASSERT(difference(p.run(parallel_multiply), p.expected(), p.k) < kTolerance);
+  }));
+}
+
+TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
+  for (const Index m : {1, 7, 100, 301}) {
+    for (int flags = 0; flags < 8; ++flags) {
+      const Product p = {m, 130, 75, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, 3};
+      set_threads(1);
+      const std::vector<Real> alone = p.run(parallel_multiply);
+      for (const int count : {2, 3, 8}) {
+        set_threads(count);
+        EXPECT_EQ(p.run(parallel_multiply), alone) << m << " rows, " << count << " threads";
+      }
+      EXPECT_LT(difference(alone, p.expected(), p.k), kTolerance);
+    }
+  }
+  set_threads(0);
+}
+
+TEST(Products, LargeOnesAreCutForSeveralThreads) {
+  EXPECT_LT(product_chunk(301, 75, 130), 301);
+  EXPECT_GE(product_chunk(8, 8, 8), 8) << "a small product is not worth a second thread";
+}
+
+TEST(Products, AreCountedWhileACounterLives) {
+  const Product p = {5, 6, 7, false, false, false, 0};
+  p.run(multiply);
+  const MacCounter counter;
+  EXPECT_EQ(counter.count(), 0);
+  p.run(multiply);
+  p.run(parallel_multiply);
+  EXPECT_EQ(counter.count(), 2 * 5 * 6 * 7);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,153 @@
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+
+#include "autograd/error.h"
+#include "autograd/evaluation.h"
+#include "autograd/ops.h"
+
+// What is wrong with a shape is said in words: the op, and the shapes that do not go together.
+namespace headcount {
+namespace {
+
+class ShapeErrors : public testing::Test {
+ protected:
+  Var of(const Shape& shape) { return tape.leaf(shape, normal_values("", 0, shape.size())); }
+
+  // `call` must throw a ShapeError that mentions all of `parts`.
+  void expect(std::vector<std::string> parts, const std::function<void()>& call) {
+    try {
+      call();
+      ADD_FAILURE() << "no error that names " << parts[0];
+    } catch (const ShapeError& error) {
+      const std::string message = error.what();
+      EXPECT_EQ(message.rfind(parts[0] + ": ", 0), 0u) << message;
+      EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+      for (const std::string& part : parts) {
+        EXPECT_NE(message.find(part), std::string::npos) << message << " lacks " << part;
+      }
+    }
+  }
+  Tape tape;
+};
+
+TEST_F(ShapeErrors, OfArithmetic) {
+  expect({"add", "[2, 3]", "[2]"}, [&] { add(of({2, 3}), of({2})); });
+  expect({"subtract", "[3]", "[2, 3]"}, [&] { subtract(of({3}), of({2, 3})); });
+  expect({"multiply", "[2, 3]", "[2, 1]"}, [&] { multiply(of({2, 3}), of({2, 1})); });
+  expect({"divide", "[2, 3]", "[4]"}, [&] { divide(of({2, 3}), of({4})); });
+}
+
+TEST_F(ShapeErrors, OfShaping) {
+  expect({"reshape", "[2, 3]", "[7]"}, [&] { reshape(of({2, 3}), {7}); });
+  expect({"transpose", "[2, 3]", "1 and 2"}, [&] { transpose(of({2, 3}), 1, 2); });
+  expect({"transpose", "[2, 3]", "1 and 1"}, [&] { transpose(of({2, 3}), 1, 1); });
+  expect({"transpose", "[2, 3]", "-1 and 0"}, [&] { transpose(of({2, 3}), -1, 0); });
+  const std::array<Index, 2> sizes = {1, 1};
+  expect({"split", "[2, 3]", "2"}, [&] { split(of({2, 3}), sizes); });
+  expect({"concat", "[2, 3]", "[3, 3]"}, [&] { concat(of({2, 3}), of({3, 3})); });
+  expect({"concat", "[1, 3]", "[2, 3]"}, [&] { concat(of({1, 3}), of({2, 3})); });
+  expect({"concat", "[2, 3]", "[3]"}, [&] { concat(of({2, 3}), of({3})); });
+}
+
+TEST_F(ShapeErrors, OfProducts) {
+  expect({"matrix_product", "[2, 3]", "[2, 4]"}, [&] { matrix_product(of({2, 3}), of({2, 4})); });
+  expect({"matrix_product", "[2, 2, 3]", "[3, 3, 4]"}, [&] {
+    matrix_product(of({2, 2, 3}), of({3, 3, 4}));
+  });
+  expect({"linear", "[2, 3]", "[5, 4]"}, [&] { linear(of({2, 3}), of({5, 4})); });
+  expect({"linear", "[4]", "[5]"}, [&] { linear(of({2, 3}), of({5, 3}), of({4})); });
+}
+
+TEST_F(ShapeErrors, OfEmbedding) {
+  const std::array<std::int32_t, 2> ids = {0, 4}, negative = {-1, 0};
+  expect({"embedding", "4", "4 rows"}, [&] { embedding(of({4, 3}), ids, {2}); });
+  expect({"embedding", "-1", "4 rows"}, [&] { embedding(of({4, 3}), negative, {2}); });
+  expect({"embedding", "2 ids", "[3]"}, [&] { embedding(of({5, 3}), ids, {3}); });
+  expect({"embedding", "[5]"}, [&] { embedding(of({5}), ids, {2}); });
+}
+
+TEST_F(ShapeErrors, OfNorms) {
+  const Real epsilon{1e-5};
+  expect({"layer_norm", "[2, 3]", "[3]", "[4]"}, [&] {
+    layer_norm(of({2, 3}), of({4}), std::nullopt, epsilon);
+  });
+  expect({"layer_norm", "[2, 3]", "[3]", "[4]"}, [&] {
+    layer_norm(of({2, 3}), of({3}), of({4}), epsilon);
+  });
+  expect({"rms_norm", "[2, 3]", "[3]", "[4]"}, [&] { rms_norm(of({2, 3}), of({4}), epsilon); });
+}
+
+TEST_F(ShapeErrors, OfActivationsAndDropout) {
+  expect({"silu_gate", "[2, 3]", "[3, 2]"}, [&] { silu_gate(of({2, 3}), of({3, 2})); });
+  expect({"dropout", "1.0"}, [&] { dropout(of({2}), 1); });
+  expect({"dropout", "-0.1"}, [&] { dropout(of({2}), Real{-0.1}); });
+}
+
+TEST_F(ShapeErrors, OfRotary) {
+  expect({"rotary", "3"}, [] { RotaryTable(3, 5, 10000); });
+  const RotaryTable table(4, 5, 10000);
+  const auto turn = [&](const Shape& shape, Index first) {
+    return [=, this, &table] { rotary(of(shape), table, RotaryLayout::half, first); };
+  };
+  expect({"rotary", "[1, 2, 1, 2]", "4"}, turn({1, 2, 1, 2}, 0));
+  expect({"rotary", "[2, 1, 4]"}, turn({2, 1, 4}, 0));
+  expect({"rotary", "3 to 5", "table of 5"}, turn({1, 3, 1, 4}, 3));
+  expect({"rotary", "-1 to 1"}, turn({1, 3, 1, 4}, -1));
+}
+
+TEST_F(ShapeErrors, OfSoftmaxAndCrossEntropy) {
+  expect({"softmax", "[]"}, [&] { softmax(of({})); });
+  expect({"softmax", "[2, 0]"}, [&] { softmax(of({2, 0})); });
+  const std::array<std::int32_t, 2> targets = {0, 3};
+  expect({"cross_entropy", "[3, 4]", "2 targets"}, [&] { cross_entropy(of({3, 4}), targets); });
+  expect({"cross_entropy", "3", "3 classes"}, [&] { cross_entropy(of({2, 3}), targets); });
+}
+
+TEST_F(ShapeErrors, OfAttention) {
+  const auto attend = [this](const Shape& q, const Shape& k, const Shape& v,
+                             const AttentionOptions& options = {}) {
+    return [=, this] { attention(of(q), of(k), of(v), options); };
+  };
+  const Shape q = {2, 3, 4, 5}, k = {2, 3, 2, 5};
+  const std::array<std::uint8_t, 5> mask{};
+  expect({"attention", "[2, 3, 4, 5]", "[2, 3, 3, 5]"}, attend(q, {2, 3, 3, 5}, {2, 3, 3, 5}));
+  expect({"attention", "[2, 3, 4, 5]", "[2, 3, 2, 6]"}, attend(q, {2, 3, 2, 6}, k));
+  expect({"attention", "[1, 3, 2, 5]"}, attend(q, {1, 3, 2, 5}, k));
+  expect({"attention", "[2, 4, 2, 5]"}, attend(q, k, {2, 4, 2, 5}));
+  expect({"attention", "[2, 3, 1, 5]"}, attend(q, k, {2, 3, 1, 5}));
+  expect({"attention", "[3, 4, 5]"}, attend({3, 4, 5}, k, k));
+  expect({"attention", "key for every query"}, attend(q, {2, 2, 2, 5}, {2, 2, 2, 5}));
+  expect({"attention", "window"}, attend(q, k, k, {.causal = false, .window = 2}));
+  expect({"attention", "window"}, attend(q, k, k, {.window = -1}));
+  expect({"attention", "key mask"}, attend(q, k, k, {.key_mask = mask}));
+  expect({"attention", "dropout"}, attend(q, k, k, {.dropout = 1}));
+}
+
+TEST(ShapeError, OfShapesThemselves) {
+  EXPECT_THROW((Shape{2, -1}), ShapeError);
+  EXPECT_THROW((Shape{1, 2, 3, 4, 5}), ShapeError);
+  EXPECT_THROW(Shape{}.with_last(3), ShapeError);
+}
+
+TEST(ShapeError, OfTheItemOfAVector) {
+  Tape tape;
+  const std::array<Real, 2> values = {1, 2};
+  EXPECT_THROW(tape.leaf({2}, values).item(), ShapeError);
+  EXPECT_EQ(sum(tape.leaf({2}, values)).item(), 3);
+}
+
+TEST(Shape, KnowsItsExtents) {
+  const Shape shape = {2, 3, 4};
+  EXPECT_EQ(shape.text(), "[2, 3, 4]");
+  EXPECT_EQ(shape.size(), 24);
+  EXPECT_EQ(shape.rows(), 6);
+  EXPECT_EQ(shape.last(), 4);
+  EXPECT_EQ(shape[-3], 2);
+  EXPECT_EQ(shape.with_last(7), (Shape{2, 3, 7}));
+  EXPECT_EQ(Shape{}.size(), 1) << "a scalar";
+}
+
+}  // namespace
+}  // namespace headcount

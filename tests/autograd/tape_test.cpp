@@ -1,0 +1,231 @@
+#include "autograd/tape.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "autograd/error.h"
+#include "autograd/evaluation.h"
+#include "autograd/ops.h"
+
+namespace headcount {
+namespace {
+
+std::vector<Real> copy(std::span<const Real> values) { return {values.begin(), values.end()}; }
+
+Var leaf(Tape& tape, const Shape& shape) {
+  return tape.leaf(shape, normal_values("leaf", 0, shape.size()));
+}
+
+// Runs `body`, which must throw an E, and returns its message.
+template <class E, class Body>
+std::string message_of(const Body& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return "";
+}
+
+TEST(Tape, RefusesAVarOfAStepThatIsOver) {
+  Tape tape;
+  const Var old = leaf(tape, {3});
+  tape.reset();
+  const Var fresh = leaf(tape, {3});
+  for (const auto& use : std::vector<std::function<void()>>{
+           [&] { old.value(); }, [&] { old.gradient(); }, [&] { old.shape(); }, [&] { silu(old); },
+           [&] { add(fresh, old); }, [&] { tape.backward(old); }}) {
+    EXPECT_EQ(message_of<StaleVarError>(use),
+              "a Var was used after its tape was reset (step 0, now 1)");
+  }
+  EXPECT_EQ(fresh.value().size(), 3u);
+}
+
+TEST(Tape, RefusesAVarOfAnotherTapeOrOfNone) {
+  Tape tape, other;
+  const Var mine = leaf(tape, {3}), foreign = leaf(other, {3});
+  EXPECT_THROW(mine + foreign, StaleVarError);
+  EXPECT_THROW(tape.backward(foreign), StaleVarError);
+  EXPECT_THROW(silu(Var{}), StaleVarError);
+  EXPECT_THROW(Var{}.value(), StaleVarError);
+}
+
+TEST(Tape, RefusesBackwardFromAConstantAndACotangentOfAnotherSize) {
+  Tape tape;
+  const std::vector<Real> one = {1}, two = {1, 2};
+  EXPECT_THROW(tape.backward(silu(tape.constant({1}, one))), ShapeError);
+  EXPECT_THROW(tape.backward(silu(tape.leaf({2}, two)), one), ShapeError);
+  EXPECT_THROW(tape.leaf({3}, two), ShapeError);
+}
+
+TEST(Tape, AddsUpTheGradientsOfAValueUsedManyTimes) {
+  Tape tape;
+  const std::vector<Real> values = {2, 3};
+  const Var x = tape.leaf({2}, values);
+  const Var y = x * x;                             // y = x^2, used three times
+  tape.backward(y * x + y - scale(y, Real{0.5}));  // x^3 + x^2 / 2
+  EXPECT_EQ(copy(x.gradient()), (std::vector<Real>{3 * 4 + 2, 3 * 9 + 3}));
+}
+
+TEST(Tape, AddsUpGradientsPassedOnThroughReshapesAndAdditions) {
+  Tape tape;
+  const std::vector<Real> values = {2, 3};
+  const Var x = tape.leaf({2}, values);
+  const Var row = reshape(x, {1, 2});
+  tape.backward(reshape(row, {2}) + reshape(row + row, {2}) + x);
+  EXPECT_EQ(copy(x.gradient()), std::vector<Real>(2, 4));
+}
+
+TEST(Tape, WeighsOutputsByTheCotangentAndByOneWithoutIt) {
+  Tape tape;
+  const std::vector<Real> values = {2, 3}, cotangent = {10, 100};
+  const Var x = tape.leaf({2}, values), z = tape.leaf({2}, values);
+  tape.backward(x * x, cotangent);
+  tape.backward(z * z);
+  EXPECT_EQ(copy(x.gradient()), (std::vector<Real>{40, 600}));
+  EXPECT_EQ(copy(z.gradient()), (std::vector<Real>{4, 6}));
+}
+
+TEST(Tape, GivesNoGradientToConstantsAndToWhatTheOutputDoesNotDependOn) {
+  Tape tape;
+  const std::vector<Real> values = {2, 3};
+  const Var x = tape.leaf({2}, values), apart = tape.leaf({2}, values);
+  const Var constant = tape.constant({2}, values), intermediate = x * constant;
+  silu(apart);
+  tape.backward(silu(intermediate));
+  EXPECT_EQ(x.gradient().size(), 2u);
+  EXPECT_TRUE(apart.gradient().empty());
+  EXPECT_TRUE(constant.gradient().empty());
+  EXPECT_TRUE(intermediate.gradient().empty()) << "it died once it was used";
+}
+
+TEST(Tape, BeginsANewStepWithoutGradients) {
+  Tape tape;
+  for (int step = 0; step < 3; ++step) {
+    tape.reset();
+    const std::vector<Real> values = {2, 3};
+    const Var x = tape.leaf({2}, values);
+    EXPECT_TRUE(x.gradient().empty());
+    tape.backward(x * x);
+    EXPECT_EQ(copy(x.gradient()), (std::vector<Real>{4, 6}));
+  }
+}
+
+// Memory.
+
+std::size_t gradient_bytes_of_chain(int layers) {
+  Tape tape;
+  Var x = leaf(tape, {100, 32});
+  const Var weight = tape.constant({32, 32}, normal_values("weight", 0, 32 * 32));
+  for (int i = 0; i < layers; ++i) x = x + silu(linear(x, weight));
+  tape.backward(x);
+  return tape.gradient_capacity();
+}
+
+TEST(TapeMemory, OfGradientsIsThatOfAFewLayersHoweverDeepTheChain) {
+  constexpr std::size_t kBuffer = 100 * 32 * sizeof(Real);
+  EXPECT_LE(gradient_bytes_of_chain(50), 4 * kBuffer);
+  EXPECT_EQ(gradient_bytes_of_chain(50), gradient_bytes_of_chain(3));
+}
+
+// One training step of a tiny transformer.
+void step(Tape& tape, ParameterStore& store, Index length) {
+  tape.reset();
+  const std::vector<std::int32_t> ids(static_cast<std::size_t>(2 * length), 3);
+  const Var table = tape.parameter(store.find("table"));
+  const Var weight = tape.parameter(store.find("weight"));
+  const Var x = embedding(table, ids, {2, length});
+  const std::array<Index, 3> sizes = {16, 8, 8};
+  const auto qkv = split(linear(rms_norm(x, std::nullopt, Real{1e-6}), weight), sizes);
+  const Var attended =
+      attention(reshape(qkv[0], {2, length, 4, 4}), reshape(qkv[1], {2, length, 2, 4}),
+                reshape(qkv[2], {2, length, 2, 4}), {.scale = Real{0.5}, .dropout = Real{0.1}});
+  const Var y = x + dropout(reshape(attended, {2, length, 16}), Real{0.1});
+  tape.backward(cross_entropy(linear(y, table), ids));
+}
+
+TEST(TapeMemory, IsNotTakenFromTheHeapAgainAtEqualShapes) {
+  ParameterStore store;
+  store.add("table", {300, 16}, Initializer::normal(0.1));
+  store.add("weight", {32, 16}, Initializer::normal(0.1));
+  store.allocate();
+  store.initialize(1);
+  Tape tape(&store);
+  tape.set_training(true);
+  step(tape, store, 100);
+  EXPECT_GT(tape.heap_allocations(), 0u);
+  step(tape, store, 100);
+  const std::size_t allocations = tape.heap_allocations(), capacity = tape.memory_capacity();
+  for (int i = 0; i < 5; ++i) step(tape, store, 100);
+  step(tape, store, 37);  // a smaller one fits, too
+  EXPECT_EQ(tape.heap_allocations(), allocations);
+  EXPECT_EQ(tape.memory_capacity(), capacity);
+}
+
+// The trap for NaN and infinity.
+
+class Trap : public testing::Test {
+ protected:
+  Trap() { tape.trap_non_finite(true); }
+  Tape tape;
+  const Real tiny = std::numeric_limits<Real>::min();  // its square is 0
+};
+
+TEST_F(Trap, NamesTheOpAndShapeOfANonFiniteValue) {
+  const std::vector<Real> ones = {1, 1, 1, 1, 1, 1}, zero = {1, 1, 1, 1, 0, 1};
+  const Var a = tape.leaf({2, 3}, ones), b = tape.constant({2, 3}, zero);
+  EXPECT_EQ(message_of<NonFiniteError>([&] { a / b; }),
+            "the value of op divide [2, 3], node 2, is inf at element 4");
+}
+
+TEST_F(Trap, NamesTheOpAndShapeOfANonFiniteGradient) {
+  const std::vector<Real> values = {tiny, tiny};
+  const Var a = tape.constant({2}, values), b = scale(tape.leaf({2}, values), 1);
+  EXPECT_EQ(message_of<NonFiniteError>([&] { tape.backward(a / b); }),
+            "the gradient of op scale [2], node 2, is -inf at element 0");
+}
+
+TEST_F(Trap, SeesTheGradientOfALeaf) {
+  const std::vector<Real> values = {tiny, tiny};
+  const Var a = tape.constant({2}, values), b = tape.leaf({2}, values);
+  EXPECT_EQ(message_of<NonFiniteError>([&] { tape.backward(a / b); }),
+            "the gradient of op leaf [2], node 1, is -inf at element 0");
+}
+
+TEST_F(Trap, SeesTheGradientOfAParameter) {
+  ParameterStore store;
+  const ParameterId id = store.add("b", {2}, {static_cast<double>(tiny), 0});
+  const ParameterId unused = store.add("unused", {2}, Initializer::ones());
+  store.allocate();
+  store.initialize(1);
+  Tape with_store(&store);
+  with_store.trap_non_finite(true);
+  with_store.parameter(unused);
+  const std::vector<Real> values = {tiny, tiny};
+  const Var a = with_store.constant({2}, values), b = with_store.parameter(id);
+  EXPECT_EQ(message_of<NonFiniteError>([&] { with_store.backward(a / b); }),
+            "the gradient of op parameter [2], node 2, is -inf at element 0");
+}
+
+TEST_F(Trap, LetsFiniteNumbersPass) {
+  const Var x = leaf(tape, {4, 5});
+  EXPECT_NO_THROW(tape.backward(softmax(gelu(x) * x)));
+}
+
+TEST(Tape, LetsNonFiniteNumbersPassWithoutTheTrap) {
+  Tape tape;
+  const std::vector<Real> one = {1}, zero = {0};
+  EXPECT_NO_THROW(tape.backward(tape.leaf({1}, one) / tape.leaf({1}, zero)));
+}
+
+TEST(Tape, EveryOpHasAName) {
+  EXPECT_EQ(name(Op::leaf), "leaf");
+  EXPECT_EQ(name(Op::layer_norm), "layer_norm");
+  EXPECT_EQ(name(Op::attention), "attention");
+  EXPECT_EQ(name(Op::cross_entropy), "cross_entropy");
+}
+
+}  // namespace
+}  // namespace headcount

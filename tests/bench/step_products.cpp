@@ -1,0 +1,83 @@
+#include "bench/step_products.h"
+
+#include <algorithm>
+
+#include "autograd/parallel.h"
+#include "autograd/products.h"
+
+namespace headcount {
+
+std::vector<Product> step_products(const LanguageModel& model, Index batch) {
+  const ModelConfig& config = model.config();
+  const AttentionConfig& a = config.attention;
+  const ParameterStore& parameters = model.parameters();
+  const Index rows = batch * config.context;
+  std::vector<Product> products;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Shape& shape = parameters.shape({i});
+    const bool looked_up =
+        parameters.name({i}).starts_with("model.embed") &&
+        !(config.tie_embeddings && parameters.name({i}).starts_with("model.embed_tokens"));
+    if (shape.rank() != 2 || looked_up) continue;
+    const Index out = shape[0], in = shape[1];
+    products.push_back({rows, out, in, false, true, 1});   // y = x W^T
+    products.push_back({rows, in, out, false, false, 1});  // dx = dy W
+    products.push_back({out, in, rows, true, false, 1});   // dW = dy^T x
+  }
+  const bool latent = a.kind == "mla";
+  const Index k_width =
+      latent ? a.nope_dim + a.rope_dim : a.head_dim + (a.kind == "latent-bias" ? a.latent_dim : 0);
+  const Index v_width = latent ? a.v_dim : a.head_dim;
+  const Index t = config.context, heads = batch * a.heads * config.layers;
+  products.push_back({t, t, k_width, false, true, heads});   // q k^T
+  products.push_back({t, v_width, t, false, false, heads});  // p v
+  products.push_back({t, t, k_width, false, true, heads});   // q k^T again, in backward
+  products.push_back({t, t, v_width, false, true, heads});   // do v^T
+  products.push_back({t, v_width, t, true, false, heads});   // p^T do
+  products.push_back({t, k_width, t, false, false, heads});  // ds k
+  products.push_back({t, k_width, t, true, false, heads});   // ds^T q
+  return products;
+}
+
+ProductRun::ProductRun(std::vector<Product> products) : products_(std::move(products)) {
+  Index a = 0, b = 0, c = 0;
+  for (const Product& p : products_) {
+    a = std::max(a, p.count * p.rows * p.k);
+    b = std::max(b, p.count * p.k * p.cols);
+    c = std::max(c, p.count * p.rows * p.cols);
+  }
+  const auto ones = [](Index count) {
+    AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof(Real));
+    std::fill_n(reinterpret_cast<Real*>(memory.get()), count, Real{1});
+    return memory;
+  };
+  a_ = ones(a);
+  b_ = ones(b);
+  c_ = ones(c);
+}
+
+void ProductRun::run() {
+  auto* const a = reinterpret_cast<Real*>(a_.get());
+  auto* const b = reinterpret_cast<Real*>(b_.get());
+  auto* const c = reinterpret_cast<Real*>(c_.get());
+  for (const Product& p : products_) {
+    const auto left = [&](Index i) {
+      const Real* data = a + i * p.rows * p.k;
+      return p.a_transposed ? ConstMatrix(data, p.k, p.rows).transpose()
+                            : ConstMatrix(data, p.rows, p.k);
+    };
+    const auto right = [&](Index i) {
+      const Real* data = b + i * p.k * p.cols;
+      return p.b_transposed ? ConstMatrix(data, p.cols, p.k).transpose()
+                            : ConstMatrix(data, p.k, p.cols);
+    };
+    const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
+    if (p.count == 1) {
+      parallel_multiply(result(0), left(0), right(0));
+    } else {
+      parallel_chunks(p.count, 1, [&](Index i, Index) { multiply(result(i), left(i), right(i)); });
+    }
+  }
+}
+
+}  // namespace headcount

@@ -1,0 +1,221 @@
+#include "models/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/temporary_folder.h"
+#include "models/durable.h"
+#include "models/safetensors.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::u32string_view kSymbols = U"\n aé€\U0001F600";
+
+ModelConfig small_config(std::string_view attention = "mha") {
+  ModelConfig config;
+  config.attention.kind = attention;
+  config.attention.heads = 2;
+  config.layers = 1;
+  config.dim = 8;
+  config.context = 5;
+  return config;
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class CheckpointFolder : public testing::Test {
+ protected:
+  CheckpointFolder() : model_(small_config(), std::ssize(kSymbols)) {
+    model_.initialize(3);
+    save_checkpoint(folder_, model_, kSymbols);
+  }
+
+  // What loading says.
+  std::string load_error() const {
+    return error_of([this] { load_checkpoint(folder_); });
+  }
+  void write_config(const std::string& text) const {
+    write_file_durably(folder_ / "config.json", text);
+  }
+  nlohmann::json config() const {
+    return nlohmann::json::parse(std::ifstream(folder_ / "config.json"));
+  }
+  // The model's tensors, to be changed and written.
+  std::vector<TensorSource> tensors() const {
+    std::vector<TensorSource> result;
+    const Safetensors file = Safetensors::open(folder_ / "model.safetensors");
+    for (const TensorView& tensor : file.tensors()) {
+      const ParameterId id = model_.parameters().find(tensor.name);
+      result.push_back(
+          {tensor.name, tensor.shape, Dtype::f32, model_.parameters().value(id).data()});
+    }
+    return result;
+  }
+  void write_weights(const std::vector<TensorSource>& tensors) const {
+    write_safetensors(folder_ / "model.safetensors", tensors);
+  }
+
+  TemporaryFolder parent_;
+  fs::path folder_ = parent_.path() / "step-7";
+  LanguageModel model_;
+};
+
+TEST_F(CheckpointFolder, HoldsExactlyConfigurationAndWeights) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"config.json", "model.safetensors"}));
+  EXPECT_EQ(std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator()), 1);
+}
+
+TEST_F(CheckpointFolder, NamesAndShapesTensorsAsTheModelDoes) {
+  const Safetensors file = Safetensors::open(folder_ / "model.safetensors");
+  EXPECT_EQ(file.tensors().size(), model_.parameters().size());
+  EXPECT_EQ(file.at("model.embed_tokens.weight").shape, (std::vector<std::int64_t>{6, 8}));
+  EXPECT_EQ(file.at("model.norm.weight").shape, (std::vector<std::int64_t>{8}));
+}
+
+TEST(CheckpointRoundTrip, KeepsEveryBitForEveryAttention) {
+  const TemporaryFolder parent;
+  for (const AttentionKind* kind : attention_kinds()) {
+    LanguageModel model(small_config(kind->name), std::ssize(kSymbols));
+    model.initialize(3);
+    // Bits that a detour over text or another type would lose.
+    model.parameters().value({0})[0] = Real{-0.0F};
+    model.parameters().value({0})[1] = std::numeric_limits<Real>::denorm_min();
+    const fs::path folder = parent.path() / kind->name;
+    save_checkpoint(folder, model, kSymbols);
+    Checkpoint read = load_checkpoint(folder);
+    EXPECT_EQ(read.symbols, kSymbols);
+    EXPECT_EQ(to_json(read.model->config()), to_json(model.config()));
+    const auto before = model.parameters().all_values();
+    const auto after = read.model->parameters().all_values();
+    ASSERT_EQ(after.size(), before.size()) << kind->name;
+    EXPECT_EQ(std::memcmp(after.data(), before.data(), before.size_bytes()), 0) << kind->name;
+  }
+}
+
+TEST_F(CheckpointFolder, ThatIsMissingIsNamed) {
+  fs::remove_all(folder_);
+  EXPECT_TRUE(contains(load_error(), (folder_ / "config.json").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithAFolderInPlaceOfTheConfigurationIsRefused) {
+  fs::remove(folder_ / "config.json");
+  fs::create_directory(folder_ / "config.json");
+  EXPECT_TRUE(contains(load_error(), (folder_ / "config.json").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithoutWeightsIsNamed) {
+  fs::remove(folder_ / "model.safetensors");
+  EXPECT_TRUE(contains(load_error(), (folder_ / "model.safetensors").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithTruncatedWeightsIsRefused) {
+  const fs::path weights = folder_ / "model.safetensors";
+  fs::resize_file(weights, fs::file_size(weights) - 1);
+  EXPECT_TRUE(contains(load_error(), weights.string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithUnusableConfigurationIsRefused) {
+  nlohmann::json no_model = config(), no_symbols = config(), unknown = config();
+  nlohmann::json bad_value = config(), bad_shape = config(), wrong_type = config();
+  no_model.erase("model");
+  no_symbols.erase("symbols");
+  unknown["model"]["colour"] = 1;
+  bad_value["model"]["layers"] = "many";
+  bad_shape["model"].erase("head-dim");
+  bad_shape["model"]["heads"] = 3;
+  wrong_type["symbols"] = 5;
+  const std::vector<std::pair<std::string, std::string>> all = {
+      {"", "not valid JSON"},
+      {"{\"model\": {", "not valid JSON"},
+      {"[]", ""},
+      {"\xff", "not valid JSON"},
+      {no_model.dump(), "model"},
+      {no_symbols.dump(), "symbols"},
+      {unknown.dump(), "'colour'"},
+      {bad_value.dump(), "--layers"},
+      {bad_shape.dump(), "--heads 3"},
+      {wrong_type.dump(), "string"},
+  };
+  for (const auto& [text, expected] : all) {
+    write_config(text);
+    EXPECT_TRUE(contains(load_error(), (folder_ / "config.json").string())) << load_error();
+    EXPECT_TRUE(contains(load_error(), expected)) << load_error() << " lacks " << expected;
+    EXPECT_FALSE(contains(load_error(), "\n")) << load_error();
+  }
+}
+
+TEST_F(CheckpointFolder, WithAnotherShapeNamesTensorAndBothShapes) {
+  nlohmann::json changed = config();
+  changed["model"]["ffn-dim"] = 40;
+  write_config(changed.dump());
+  const std::string error = load_error();
+  EXPECT_TRUE(contains(error, "model.layers.0.mlp.gate_proj.weight")) << error;
+  EXPECT_TRUE(contains(error, "[24,8]")) << error;
+  EXPECT_TRUE(contains(error, "[40,8]")) << error;
+}
+
+TEST_F(CheckpointFolder, WithTransposedShapeIsRefusedThoughTheSizeAgrees) {
+  std::vector<TensorSource> changed = tensors();
+  const auto gate =
+      std::ranges::find(changed, "model.layers.0.mlp.gate_proj.weight", &TensorSource::name);
+  ASSERT_NE(gate, changed.end());
+  gate->shape = {8, 24};
+  write_weights(changed);
+  EXPECT_TRUE(contains(load_error(), "gate_proj.weight has shape [8,24]")) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithAMissingTensorNamesIt) {
+  std::vector<TensorSource> changed = tensors();
+  std::erase_if(changed, [](const TensorSource& t) { return t.name == "lm_head.weight"; });
+  write_weights(changed);
+  EXPECT_TRUE(contains(load_error(), "lm_head.weight")) << load_error();
+  EXPECT_TRUE(contains(load_error(), (folder_ / "model.safetensors").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithATensorTooManyNamesIt) {
+  std::vector<TensorSource> changed = tensors();
+  changed.push_back(changed.front());
+  changed.back().name = "model.layers.1.input_layernorm.weight";
+  write_weights(changed);
+  const std::string error = load_error();
+  EXPECT_TRUE(contains(error, "model.layers.1.input_layernorm.weight is no weight")) << error;
+}
+
+TEST_F(CheckpointFolder, ReadsWeightsOfOtherPrecision) {
+  std::vector<std::vector<double>> wide;
+  std::vector<TensorSource> changed = tensors();
+  for (TensorSource& tensor : changed) {
+    const auto values = model_.parameters().value(model_.parameters().find(tensor.name));
+    wide.emplace_back(values.begin(), values.end());
+    tensor.dtype = Dtype::f64;
+    tensor.data = wide.back().data();
+  }
+  write_weights(changed);
+  const Checkpoint read = load_checkpoint(folder_);
+  EXPECT_TRUE(
+      std::ranges::equal(read.model->parameters().all_values(), model_.parameters().all_values()));
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,92 @@
+// Whole two-layer models against central differences: the loss, with respect to every parameter.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "autograd/finite_differences.h"
+#include "autograd/parallel.h"
+#include "models/language_model.h"
+#include "nn/random_weights.h"
+
+namespace headcount {
+namespace {
+
+constexpr double kTolerance = 1e-6;
+constexpr Index kVocabulary = 7;
+
+// Names and values of settings, as in a config.json.
+nlohmann::json nanogpt_style() {
+  return {{"norm", "layer"},
+          {"activation", "gelu"},
+          {"positions", "learned"},
+          {"tie-embeddings", "on"}};
+}
+nlohmann::json llama_style() {
+  return {
+      {"norm", "rms"}, {"activation", "swiglu"}, {"positions", "rope"}, {"tie-embeddings", "off"}};
+}
+
+// Attention, nanoGPT-like or Llama-like, biases.
+using ModelCase = std::tuple<const AttentionKind*, bool, bool>;
+
+class GradientOfModel : public testing::TestWithParam<ModelCase> {
+ protected:
+  // Shapes this small are not worth a second thread.
+  void SetUp() override { set_threads(1); }
+  void TearDown() override { set_threads(0); }
+
+  static ModelConfig config() {
+    const auto& [kind, nanogpt, bias] = GetParam();
+    ModelConfig config;
+    config.settings().read(nanogpt ? nanogpt_style() : llama_style());
+    config.attention.kind = kind->name;
+    config.attention.head_dim = 4;
+    config.bias = bias;
+    config.layers = 2;
+    config.dim = 8;
+    config.ffn_dim = 9;
+    config.context = 5;
+    return config;
+  }
+
+  static void check(const ModelConfig& config) {
+    LanguageModel model(config, kVocabulary);
+    draw_weights(model.parameters());
+    // Two sequences; every token occurs, some twice.
+    const std::vector<std::int32_t> tokens = {0, 3, 3, 5, 1, 6, 2, 4, 0, 5};
+    const std::vector<std::int32_t> targets = {3, 3, 5, 1, 2, 2, 4, 0, 5, 6};
+    const auto function = [&](Tape& tape) {
+      tape.set_training(true);
+      tape.set_random(3, 1);
+      return model.loss(tape, tokens, targets, 2);
+    };
+    const GradientReport report = check_parameter_gradients(
+        function, model.parameters(), {.every_element_up_to = 48, .directions = 3});
+    EXPECT_LE(report.error, kTolerance) << report.text();
+    EXPECT_GT(report.derivatives, static_cast<Index>(model.parameters().size()));
+  }
+};
+std::string name_of(const testing::TestParamInfo<ModelCase>& model_case) {
+  const auto& [kind, nanogpt, bias] = model_case.param;
+  std::string name(kind->name);
+  std::ranges::replace(name, '-', '_');
+  return name + (nanogpt ? "_like_nanogpt" : "_like_llama") + (bias ? "_with_biases" : "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfModel,
+                         testing::Combine(testing::ValuesIn(attention_kinds()), testing::Bool(),
+                                          testing::Bool()),
+                         name_of);
+
+TEST_P(GradientOfModel, OfTwoLayersAgreesWithFiniteDifferences) { check(config()); }
+
+TEST_P(GradientOfModel, WithDropoutAgreesWithFiniteDifferences) {
+  ModelConfig dropping = config();
+  dropping.dropout = 0.2;
+  check(dropping);
+}
+
+}  // namespace
+}  // namespace headcount

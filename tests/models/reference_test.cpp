@@ -1,0 +1,219 @@
+// Numbers computed by other people's code: every fixture of a folder, outputs and gradients of
+// attention layers, and ten training steps of whole models.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "autograd/tape.h"
+#include "models/checkpoint.h"
+#include "models/language_model.h"
+#include "models/safetensors.h"
+#include "train/optimizer.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr bool kDouble = sizeof(Real) == sizeof(double);
+constexpr double kOutputTolerance = kDouble ? 1e-9 : 1e-4;
+constexpr double kTrainingTolerance = kDouble ? 1e-8 : 1e-4;
+
+fs::path fixture_folder() {
+  const char* folder = std::getenv("HEADCOUNT_FIXTURES");
+  return folder != nullptr ? folder : HEADCOUNT_FIXTURE_FOLDER;
+}
+
+std::vector<std::string> fixture_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(fixture_folder())) {
+    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<Real> reals(const TensorView& tensor) {
+  std::vector<Real> values(tensor.element_count());
+  read_into(tensor, values);
+  return values;
+}
+
+Shape shape_of(const TensorView& tensor) {
+  Shape shape;
+  for (const std::int64_t extent : tensor.shape) shape.append(extent);
+  return shape;
+}
+
+std::vector<std::int32_t> tokens_of(const TensorView& tensor) {
+  const std::vector<std::int64_t> wide = read_integers(tensor);
+  return {wide.begin(), wide.end()};
+}
+
+void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance) {
+  const std::vector<double> wanted = expected.to_doubles();
+  ASSERT_EQ(values.size(), wanted.size()) << expected.name;
+  double worst = 0;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    // NaN must fail: it compares false with everything.
+    const double error = std::abs(static_cast<double>(values[i]) - wanted[i]);
+    worst = error <= worst ? worst : error;
+  }
+  EXPECT_LE(worst, tolerance) << expected.name;
+}
+
+// The attention's part of a fixture's configuration.
+AttentionConfig attention_config(const json& c) {
+  AttentionConfig a;
+  a.kind =
+      c.at("attention") == "latent_bias" ? "latent-bias" : c.at("attention").get<std::string>();
+  a.dim = c.at("d_model");
+  a.heads = c.at("n_heads");
+  a.head_dim = c.value("head_dim", kUnset);
+  if (a.kind == "gqa") a.kv_heads = c.at("n_kv_heads");
+  a.kv_rank = c.value("kv_lora_rank", kUnset);
+  a.q_rank = c.value("q_lora_rank", kUnset);
+  a.nope_dim = c.value("qk_nope_head_dim", kUnset);
+  a.rope_dim = c.value("qk_rope_head_dim", kUnset);
+  a.v_dim = c.value("v_head_dim", kUnset);
+  a.latent_norm = c.value("latent_norm", true);
+  a.latent_dim = c.value("latent_dim", kUnset);
+  a.rotary = c.at("positions") == "rope";
+  if (c.contains("rope_layout")) {
+    a.rotary_layout = c["rope_layout"] == "half" ? RotaryLayout::half : RotaryLayout::interleaved;
+  }
+  a.rope_theta = c.value("rope_theta", 10000.0);
+  a.bias = c.at("bias");
+  a.output_projection = c.value("output_projection", true);
+  a.causal = c.value("causal", true);
+  if (c.contains("score_scale")) a.score_scale = {ScoreScale::Kind::number, c["score_scale"]};
+  return a;
+}
+
+class Reference : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    file_ = Safetensors::open(fixture_folder() / (GetParam() + ".safetensors"));
+    config_ = json::parse(file_.metadata().at("config"));
+  }
+
+  void copy_weights(ParameterStore& parameters, const std::string& prefix) {
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const TensorView& tensor = file_.at("w." + parameters.name({i}).substr(prefix.size()));
+      ASSERT_EQ(shape_of(tensor), parameters.shape({i})) << tensor.name;
+      read_into(tensor, parameters.value({i}));
+    }
+  }
+
+  // Every parameter against PREFIX.NAME of the fixture, which must have no other.
+  void expect_parameters(const std::string& prefix, const std::string& store_prefix,
+                         ParameterStore& parameters, bool gradients, double tolerance) {
+    std::size_t in_fixture = 0;
+    for (const TensorView& tensor : file_.tensors()) in_fixture += tensor.name.starts_with(prefix);
+    EXPECT_EQ(in_fixture, parameters.size());
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const std::span<const Real> values =
+          gradients ? parameters.gradient({i}) : std::span<const Real>(parameters.value({i}));
+      expect_close(values, file_.at(prefix + parameters.name({i}).substr(store_prefix.size())),
+                   tolerance);
+    }
+  }
+
+  void check_attention();
+  void check_model();
+
+  Safetensors file_;
+  json config_;
+};
+
+void Reference::check_attention() {
+  const std::string prefix = "layer.";
+  AttentionConfig config = attention_config(config_);
+  const TensorView& x = file_.at("x");
+  config.positions = x.shape[1];
+  resolve(config);
+  ParameterStore parameters;
+  const auto layer = make_attention(parameters, "layer", config, {});
+  parameters.allocate();
+  copy_weights(parameters, prefix);
+  std::vector<std::uint8_t> mask;
+  if (file_.contains("key_mask")) {
+    for (const std::int64_t keep : read_integers(file_.at("key_mask"))) mask.push_back(keep != 0);
+  }
+  Tape tape(&parameters);
+  const Var input = tape.leaf(shape_of(x), reals(x));
+  const Var y = layer->forward(input, mask);
+  ASSERT_EQ(y.shape(), shape_of(file_.at("y")));
+  expect_close(y.value(), file_.at("y"), kOutputTolerance);
+  tape.backward(y, reals(file_.at("dy")));
+  expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
+  expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
+}
+
+void Reference::check_model() {
+  ModelConfig config;
+  if (!config_.contains("causal")) config_["causal"] = true;
+  config.layers = config_.at("n_layers");
+  config.dim = config_.at("d_model");
+  config.context = config_.at("context");
+  config.ffn_dim = config_.at("ffn_dim");
+  config.positions = config_.at("positions") == "rope" ? Positions::rope : Positions::learned;
+  config.norm = config_.at("norm") == "rmsnorm" ? NormKind::rms : NormKind::layer;
+  config.norm_epsilon = config_.at("norm_eps");
+  config.activation = config_.at("activation") == "swiglu" ? Activation::swiglu : Activation::gelu;
+  config.tie_embeddings = config_.at("tie_embeddings");
+  config.bias = config_.at("bias");
+  config.attention = attention_config(config_);
+  LanguageModel model(config, config_.at("vocab_size"));
+  ParameterStore& parameters = model.parameters();
+  copy_weights(parameters, "");
+
+  const std::vector<std::int32_t> tokens = tokens_of(file_.at("tokens"));
+  const std::vector<std::int32_t> targets = tokens_of(file_.at("targets"));
+  const AdamW adam{config_.at("beta1"), config_.at("beta2"), config_.at("eps"),
+                   config_.at("weight_decay")};
+  const std::vector<double> losses = file_.at("losses").to_doubles();
+  const std::vector<double> norms = file_.at("grad_norms").to_doubles();
+  const Index sequences = file_.at("tokens").shape[1];
+  const std::size_t per_step = tokens.size() / losses.size();
+  Tape tape(&parameters);
+  for (std::size_t step = 0; step < losses.size(); ++step) {
+    tape.reset();
+    parameters.clear_gradients();
+    const auto inputs = std::span(tokens).subspan(step * per_step, per_step);
+    const Var logits = model.logits(tape, inputs, sequences);
+    const Var loss = cross_entropy(logits, std::span(targets).subspan(step * per_step, per_step));
+    if (step == 0) expect_close(logits.value(), file_.at("logits0"), kOutputTolerance);
+    EXPECT_NEAR(static_cast<double>(loss.item()), losses[step], kTrainingTolerance)
+        << "step " << step;
+    tape.backward(loss);
+    if (step == 0) expect_parameters("dw.", "", parameters, true, kOutputTolerance);
+    const double norm = gradient_norm(parameters);
+    EXPECT_NEAR(norm, norms[step], kTrainingTolerance) << "step " << step;
+    adam.update(parameters, config_.at("learning_rate"), clip_scale(norm, config_.at("grad_clip")),
+                static_cast<Index>(step) + 1);
+  }
+  expect_parameters("final.", "", parameters, false, kTrainingTolerance);
+}
+
+TEST_P(Reference, Matches) {
+  const std::string& kind = file_.metadata().at("kind");
+  if (kind == "attention") {
+    check_attention();
+  } else if (kind == "model") {
+    check_model();
+  } else {
+    FAIL() << "a fixture of unknown kind " << kind;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
+                         [](const auto& fixture) { return fixture.param; });
+
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 23u); }
+
+}  // namespace
+}  // namespace headcount

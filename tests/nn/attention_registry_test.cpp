@@ -1,0 +1,179 @@
+// What the registry knows of attentions without building them: names, defaults, cache sizes,
+// impossible shapes.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "nn/attention/attention.h"
+
+namespace headcount {
+namespace {
+
+AttentionConfig resolved(AttentionConfig config) {
+  resolve(config);
+  return config;
+}
+
+AttentionConfig of_kind(std::string_view kind, Index heads = 8, Index dim = 256) {
+  AttentionConfig config;
+  config.kind = kind;
+  config.heads = heads;
+  config.dim = dim;
+  return config;
+}
+
+Index cache_elements(const AttentionConfig& config) {
+  return cache_elements_per_token(resolved(config));
+}
+
+std::string error_of(const AttentionConfig& config) {
+  try {
+    resolved(config);
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
+  std::set<std::string_view> names;
+  for (const AttentionKind* kind : attention_kinds()) {
+    EXPECT_TRUE(names.insert(kind->name).second) << kind->name;
+    EXPECT_EQ(&attention_kind(kind->name), kind);
+    EXPECT_FALSE(kind->summary.empty()) << kind->name;
+  }
+  for (const char* const known : {"mha", "mqa", "gqa", "mla", "latent-bias"}) {
+    EXPECT_TRUE(names.contains(known)) << known;
+  }
+}
+
+TEST(AttentionRegistry, UnknownNameIsAnErrorThatListsAll) {
+  const std::string message = error_of(of_kind("mhla"));
+  EXPECT_NE(message.find("'mhla'"), std::string::npos) << message;
+  for (const AttentionKind* kind : attention_kinds()) {
+    EXPECT_NE(message.find(kind->name), std::string::npos) << message;
+  }
+}
+
+TEST(AttentionDefaults, HeadsShareTheWidth) {
+  EXPECT_EQ(resolved(of_kind("mha", 8, 256)).head_dim, 32);
+  AttentionConfig given = of_kind("mha", 8, 250);
+  given.head_dim = 20;
+  EXPECT_EQ(resolved(given).head_dim, 20);
+}
+
+TEST(AttentionDefaults, KvHeadsAreAllOneOrHalf) {
+  EXPECT_EQ(resolved(of_kind("mha")).kv_heads, 8);
+  EXPECT_EQ(resolved(of_kind("mqa")).kv_heads, 1);
+  EXPECT_EQ(resolved(of_kind("gqa")).kv_heads, 4);
+  AttentionConfig given = of_kind("gqa");
+  given.kv_heads = 2;
+  EXPECT_EQ(resolved(given).kv_heads, 2);
+}
+
+TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
+  const AttentionConfig c = resolved(of_kind("mla", 4, 128));
+  EXPECT_EQ(c.nope_dim, 32);
+  EXPECT_EQ(c.v_dim, 32);
+  EXPECT_EQ(c.rope_dim, 16);
+  EXPECT_EQ(c.q_rank, 0);
+  EXPECT_EQ(c.kv_rank, 48);
+  EXPECT_TRUE(c.latent_norm);
+}
+
+TEST(AttentionDefaults, RotateAsLlamaDoesAndMlaAsDeepSeekDoes) {
+  EXPECT_EQ(resolved(of_kind("mha")).rotary_layout, RotaryLayout::half);
+  EXPECT_EQ(resolved(of_kind("mqa")).rotary_layout, RotaryLayout::half);
+  EXPECT_EQ(resolved(of_kind("gqa")).rotary_layout, RotaryLayout::half);
+  EXPECT_EQ(resolved(of_kind("mla")).rotary_layout, RotaryLayout::interleaved);
+}
+
+TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
+  for (const Index head_dim : {1, 2, 3, 4, 6, 10, 16, 22, 31, 32, 64, 128}) {
+    AttentionConfig mla = of_kind("mla", 4, 4 * head_dim), mqa = of_kind("mqa", 4, 4 * head_dim);
+    mqa.rotary = false;  // which would refuse odd heads
+    EXPECT_EQ(cache_elements(mla), cache_elements(mqa)) << head_dim;
+  }
+}
+
+// Elements per token and layer: keys and values of each KV head; for MLA the latent and one rotary
+// key, without a factor 2.
+TEST(CacheElementsPerToken, FollowTheKindsFormula) {
+  EXPECT_EQ(cache_elements(of_kind("mha")), 2 * 8 * 32);
+  EXPECT_EQ(cache_elements(of_kind("mqa")), 2 * 32);
+  AttentionConfig gqa = of_kind("gqa");
+  gqa.kv_heads = 2;
+  EXPECT_EQ(cache_elements(gqa), 2 * 2 * 32);
+  AttentionConfig mla = of_kind("mla");
+  mla.kv_rank = 48;
+  mla.rope_dim = 16;
+  mla.q_rank = 100;
+  EXPECT_EQ(cache_elements(mla), 48 + 16);
+  mla.rope_dim = 0;
+  EXPECT_EQ(cache_elements(mla), 48);
+  AttentionConfig latent_bias = of_kind("latent-bias");
+  latent_bias.latent_dim = 10;
+  EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
+}
+
+// DeepSeek-V3 has 512 + 64 of them; Llama 3 8B has 8 KV heads of 128.
+TEST(CacheElementsPerToken, AreThoseOfPublishedModels) {
+  AttentionConfig deepseek = of_kind("mla", 128, 7168);
+  deepseek.head_dim = deepseek.nope_dim = deepseek.v_dim = 128;
+  deepseek.kv_rank = 512;
+  deepseek.q_rank = 1536;
+  deepseek.rope_dim = 64;
+  EXPECT_EQ(cache_elements(deepseek), 576);
+  AttentionConfig llama = of_kind("gqa", 32, 4096);
+  llama.kv_heads = 8;
+  EXPECT_EQ(cache_elements(llama), 2048);
+}
+
+struct BadShape {
+  std::string expected;  // in the message
+  AttentionConfig config;
+};
+
+TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
+  AttentionConfig kv_heads = of_kind("gqa");
+  kv_heads.kv_heads = 3;
+  AttentionConfig more_kv_heads = of_kind("gqa");
+  more_kv_heads.kv_heads = 16;
+  AttentionConfig rope_dim = of_kind("mla");
+  rope_dim.rope_dim = 7;
+  AttentionConfig kv_rank = of_kind("mla");
+  kv_rank.rope_dim = 64;
+  const std::vector<BadShape> all = {
+      {"--heads 3 does not divide --dim 256", of_kind("mha", 3)},
+      {"--heads 3 does not divide --dim 256", of_kind("mqa", 3)},
+      {"--heads 3 does not divide --dim 256", of_kind("mla", 3)},
+      {"--kv-heads 3 does not divide --heads 8", kv_heads},
+      {"--kv-heads 16 does not divide --heads 8", more_kv_heads},
+      {"--kv-heads", of_kind("gqa", 5, 50)},
+      {"--head-dim is 5", of_kind("mha", 3, 15)},
+      {"--head-dim is 5", of_kind("mqa", 3, 15)},
+      {"--head-dim is 5", of_kind("gqa", 4, 20)},
+      {"--head-dim is 5", of_kind("latent-bias", 3, 15)},
+      {"--rope-dim must be even, is 7", rope_dim},
+      {"--kv-rank must be at least 1, is 0", kv_rank},
+  };
+  for (const auto& [expected, config] : all) {
+    EXPECT_NE(error_of(config).find(expected), std::string::npos) << error_of(config);
+  }
+}
+
+TEST(ImpossibleShapes, OddHeadsAreFineWithoutRotation) {
+  AttentionConfig odd = of_kind("mha", 3, 15);
+  odd.rotary = false;
+  EXPECT_EQ(error_of(odd), "no error");
+  AttentionConfig mla = of_kind("mla");
+  mla.rope_dim = 7;
+  mla.rotary = false;
+  EXPECT_EQ(error_of(mla), "no error");
+}
+
+}  // namespace
+}  // namespace headcount

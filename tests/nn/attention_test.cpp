@@ -1,0 +1,460 @@
+#include "nn/attention/attention.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "nn/random_weights.h"
+
+namespace headcount {
+namespace {
+
+using Values = std::vector<Real>;
+using Mask = std::vector<std::uint8_t>;
+
+constexpr double kRounding = 2e-5;
+
+Values normal_values(std::uint32_t stream, Index count) {
+  Values values;
+  for (Index i = 0; i < count; ++i) {
+    const double deviate = random_normal({5, stream, 0}, static_cast<std::uint64_t>(i));
+    values.push_back(static_cast<Real>(deviate));
+  }
+  return values;
+}
+
+// Largest |a - b| / max(1, |a|); infinite where sizes disagree or a number is not finite.
+double difference(std::span<const Real> a, std::span<const Real> b) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double worst = a.size() == b.size() ? 0 : kInfinity;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    const double error = std::abs(x - y) / std::max(1.0, std::abs(x));
+    worst = std::isfinite(error) ? std::max(worst, error) : kInfinity;
+  }
+  return worst;
+}
+
+// A layer with random weights; those of one name are equal in all layers.
+struct Layer {
+  AttentionConfig config;
+  ParameterStore store;
+  std::unique_ptr<Attention> attention;
+
+  explicit Layer(AttentionConfig c) : config(std::move(c)) {
+    resolve(config);
+    attention = make_attention(store, "a", config, {});
+    store.allocate();
+    draw_weights(store);
+  }
+  std::span<Real> weight(const std::string& name) { return store.value(store.find("a." + name)); }
+
+  Values forward(const Values& x, Index batch, const Mask& mask = {}, bool training = false) const {
+    Tape tape(store);
+    tape.set_training(training);
+    const Index length = std::ssize(x) / batch / config.dim;
+    const Var y = attention->forward(tape.constant({batch, length, config.dim}, x), mask);
+    return {y.value().begin(), y.value().end()};
+  }
+
+  // Output, then gradients of the input and of all weights for a random cotangent.
+  Values forward_and_backward(const Values& x, Index batch) {
+    Tape tape(&store);
+    store.clear_gradients();
+    const Index length = std::ssize(x) / batch / config.dim;
+    const Var input = tape.leaf({batch, length, config.dim}, x);
+    const Var y = attention->forward(input, {});
+    Values result(y.value().begin(), y.value().end());
+    tape.backward(y, normal_values(1, y.shape().size()));
+    result.insert(result.end(), input.gradient().begin(), input.gradient().end());
+    const std::span<const Real> gradients = store.all_gradients();
+    result.insert(result.end(), gradients.begin(), gradients.end());
+    return result;
+  }
+};
+
+// Sizes of an input: up to three sequences of up to 80 tokens, more than a tile of 64.
+struct Input {
+  Index batch = *rc::gen::inRange<Index>(1, 4);
+  Index length = *rc::gen::inRange<Index>(1, 81);
+
+  Values values(Index dim) const { return normal_values(0, batch * length * dim); }
+};
+
+AttentionConfig random_config(std::string_view kind, Index heads) {
+  AttentionConfig c;
+  c.kind = kind;
+  c.heads = heads;
+  c.head_dim = 2 * *rc::gen::inRange<Index>(1, 9);
+  c.dim = *rc::gen::inRange<Index>(1, 33);
+  c.positions = 80;
+  c.rotary = *rc::gen::arbitrary<bool>();
+  c.bias = *rc::gen::arbitrary<bool>();
+  c.causal = *rc::gen::arbitrary<bool>();
+  c.score_scale = ScoreScale::parse(
+      *rc::gen::element<std::string>("inv-sqrt", "qk-norm", "row-norm", "length"));
+  return c;
+}
+
+Index random_heads() { return *rc::gen::element<Index>(1, 2, 3, 4, 6, 8); }
+
+Index random_divisor(Index n) {
+  return *rc::gen::suchThat(rc::gen::inRange<Index>(1, n + 1), [n](Index d) { return n % d == 0; });
+}
+
+AttentionConfig with_kind(AttentionConfig config, std::string_view kind) {
+  config.kind = kind;
+  return config;
+}
+
+// Blocks of `block` elements in a new order: block i comes from block order[i].
+void permute_blocks(std::span<Real> values, std::size_t block,
+                    const std::vector<std::size_t>& order) {
+  const Values old(values.begin(), values.end());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::copy_n(old.begin() + static_cast<Index>(order[i] * block), block,
+                values.begin() + static_cast<Index>(i * block));
+  }
+}
+
+RC_GTEST_PROP(GroupedAttention, WithAsManyKvHeadsAsQueryHeadsIsMha, ()) {
+  const Input input;
+  AttentionConfig gqa = random_config("gqa", random_heads());
+  gqa.kv_heads = gqa.heads;
+  const Values x = input.values(gqa.dim);
+  const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
+  RC_ASSERT(grouped == Layer(with_kind(gqa, "mha")).forward_and_backward(x, input.batch));
+}
+
+RC_GTEST_PROP(GroupedAttention, WithOneKvHeadIsMqa, ()) {
+  const Input input;
+  AttentionConfig gqa = random_config("gqa", random_heads());
+  gqa.kv_heads = 1;
+  const Values x = input.values(gqa.dim);
+  const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
+  RC_ASSERT(grouped == Layer(with_kind(gqa, "mqa")).forward_and_backward(x, input.batch));
+}
+
+// Query head i reads KV head i / (H / G): GQA is the MHA whose keys and values repeat each KV head
+// H / G times in a row.
+RC_GTEST_PROP(GroupedAttention, IsMhaWithEachKvHeadRepeatedForItsGroup, ()) {
+  const Input input;
+  AttentionConfig config = random_config("gqa", random_heads());
+  config.kv_heads = random_divisor(config.heads);
+  Layer gqa(config), mha(with_kind(config, "mha"));
+  const std::vector<std::string> kinds =
+      config.bias ? std::vector<std::string>{"weight", "bias"} : std::vector<std::string>{"weight"};
+  for (const std::string& kind : kinds) {
+    for (const std::string name : {"k_proj.", "v_proj."}) {
+      const std::span<const Real> few = gqa.weight(name + kind);
+      const std::span<Real> many = mha.weight(name + kind);
+      const std::size_t block = many.size() / static_cast<std::size_t>(config.heads);
+      for (Index head = 0; head < config.heads; ++head) {
+        const Index kv_head = head / (config.heads / config.kv_heads);
+        std::ranges::copy(few.subspan(static_cast<std::size_t>(kv_head) * block, block),
+                          many.begin() + head * static_cast<Index>(block));
+      }
+    }
+  }
+  const Values x = input.values(config.dim);
+  RC_ASSERT(difference(gqa.forward(x, input.batch), mha.forward(x, input.batch)) < kRounding);
+}
+
+RC_GTEST_PROP(GroupedAttention, DoesNotCareInWhichOrderGroupsStand, ()) {
+  const Input input;
+  AttentionConfig config = random_config("gqa", random_heads());
+  config.kv_heads = random_divisor(config.heads);
+  std::vector<std::size_t> order;
+  for (Index g = 0; g < config.kv_heads; ++g) order.push_back(static_cast<std::size_t>(g));
+  std::shuffle(order.begin(), order.end(), std::mt19937(*rc::gen::arbitrary<unsigned>()));
+  Layer plain(config), permuted(config);
+  for (std::size_t i = 0; i < permuted.store.size(); ++i) {
+    const std::string name = permuted.store.name({i});
+    const std::span<Real> values = permuted.store.value({i});
+    // o_proj reads the heads along its columns and its bias none of them.
+    const bool output = name.starts_with("a.o_proj");
+    if (name == "a.o_proj.bias") continue;
+    const auto rows = static_cast<std::size_t>(output ? config.dim : 1);
+    const std::size_t width = values.size() / rows;
+    for (std::size_t row = 0; row < rows; ++row) {
+      permute_blocks(values.subspan(row * width, width), width / order.size(), order);
+    }
+  }
+  const Values x = input.values(config.dim);
+  RC_ASSERT(difference(plain.forward(x, input.batch), permuted.forward(x, input.batch)) <
+            kRounding);
+}
+
+// MLA by hand: keys and values of each head expanded into whole tensors, then attention.
+Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
+  const AttentionConfig& c = layer.config;
+  const Index length = std::ssize(x) / batch / c.dim;
+  Tape tape(layer.store);
+  const auto project = [&](Var input, const std::string& name) {
+    const auto parameter = [&](const std::string& kind) {
+      return tape.parameter(layer.store.find("a." + name + kind));
+    };
+    return linear(input, parameter(".weight"),
+                  c.bias ? std::optional(parameter(".bias")) : std::nullopt);
+  };
+  const auto norm = [&](Var input, const std::string& name) {
+    if (!c.latent_norm) return input;
+    return rms_norm(input, tape.parameter(layer.store.find("a." + name + ".weight")), Real{1e-6});
+  };
+  const Var in = tape.constant({batch, length, c.dim}, x);
+  const Var q_flat = c.q_rank == 0
+                         ? project(in, "q_proj")
+                         : project(norm(project(in, "q_a_proj"), "q_a_layernorm"), "q_b_proj");
+  const std::vector<Var> kv =
+      split(project(in, "kv_a_proj_with_mqa"), std::array{c.kv_rank, c.rope_dim});
+  const Var expanded = project(norm(kv[0], "kv_a_layernorm"), "kv_b_proj");
+
+  const Index width = c.nope_dim + c.rope_dim;
+  const RotaryTable table(c.rope_dim, length, c.rope_theta);
+  const auto turn = [&](Var input) { return rotary(input, table, RotaryLayout::interleaved); };
+  const Var q = turn(reshape(q_flat, {batch, length, c.heads, width}));
+  const Var shared_key = turn(reshape(kv[1], {batch, length, 1, c.rope_dim}));
+  Values k, v;
+  for (Index token = 0; token < batch * length; ++token) {
+    const Real* const rope = shared_key.value().data() + token * c.rope_dim;
+    for (Index head = 0; head < c.heads; ++head) {
+      const Real* const own =
+          expanded.value().data() + (token * c.heads + head) * (c.nope_dim + c.v_dim);
+      k.insert(k.end(), own, own + c.nope_dim);
+      k.insert(k.end(), rope, rope + c.rope_dim);
+      v.insert(v.end(), own + c.nope_dim, own + c.nope_dim + c.v_dim);
+    }
+  }
+  const auto scale = static_cast<Real>(1 / std::sqrt(static_cast<double>(width)));
+  const Var y = attention(q, tape.constant({batch, length, c.heads, width}, k),
+                          tape.constant({batch, length, c.heads, c.v_dim}, v),
+                          {.scale = scale, .causal = c.causal});
+  const Var out = project(reshape(y, {batch, length, c.heads * c.v_dim}), "o_proj");
+  return {out.value().begin(), out.value().end()};
+}
+
+RC_GTEST_PROP(LatentAttention, IsMhaWhoseKeysAndValuesAreItsExpansions, ()) {
+  const Input input;
+  AttentionConfig config = random_config("mla", random_heads());
+  config.rotary = true;
+  config.score_scale = {};
+  config.kv_rank = *rc::gen::inRange<Index>(1, 20);
+  config.q_rank = *rc::gen::inRange<Index>(0, 20);
+  config.nope_dim = *rc::gen::inRange<Index>(1, 12);
+  config.rope_dim = 2 * *rc::gen::inRange<Index>(1, 6);
+  config.v_dim = *rc::gen::inRange<Index>(1, 12);
+  config.latent_norm = *rc::gen::arbitrary<bool>();
+  const Layer layer(config);
+  const Values x = input.values(config.dim);
+  RC_ASSERT(difference(expanded_mla(layer, x, input.batch), layer.forward(x, input.batch)) <
+            kRounding);
+}
+
+RC_GTEST_PROP(LatentBiasAttention, WithoutABiasIsMha, ()) {
+  const Input input;
+  AttentionConfig config = random_config("latent-bias", random_heads());
+  config.latent_dim = *rc::gen::inRange<Index>(1, 10);
+  Layer biased(config);
+  std::ranges::fill(biased.weight("z_proj.weight"), Real{0});
+  if (config.bias) std::ranges::fill(biased.weight("z_proj.bias"), Real{0});
+  const Values x = input.values(config.dim);
+  const Values y = Layer(with_kind(config, "mha")).forward(x, input.batch);
+  RC_ASSERT(difference(y, biased.forward(x, input.batch)) < kRounding);
+}
+
+// What holds for every attention.
+class EveryAttention : public testing::TestWithParam<const AttentionKind*> {
+ protected:
+  std::string_view kind() const { return GetParam()->name; }
+};
+INSTANTIATE_TEST_SUITE_P(Registry, EveryAttention, testing::ValuesIn(attention_kinds()),
+                         [](const auto& kind) {
+                           std::string name(kind.param->name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST_P(EveryAttention, CausalPrefixDoesNotDependOnWhatFollows) {
+  EXPECT_TRUE(rc::check([this] {
+    AttentionConfig config = random_config(kind(), 2 * random_heads());
+    config.causal = true;
+    const Layer layer(config);
+    const Index length = *rc::gen::inRange<Index>(1, 81),
+                kept = *rc::gen::inRange<Index>(0, length);
+    const Values x = normal_values(0, length * config.dim);
+    Values changed = normal_values(7, length * config.dim);
+    std::copy_n(x.begin(), kept * config.dim, changed.begin());
+    Values y = layer.forward(x, 1), y_changed = layer.forward(changed, 1);
+    RC_ASSERT(y != y_changed);
+    y.resize(static_cast<std::size_t>(kept * config.dim));
+    y_changed.resize(y.size());
+    RC_ASSERT(y == y_changed);
+  }));
+}
+
+TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
+  EXPECT_TRUE(rc::check([this] {
+    const AttentionConfig config = random_config(kind(), 2 * random_heads());
+    const Layer layer(config);
+    const Input input;
+    const Index tokens = input.batch * input.length;
+    const auto mask = *rc::gen::container<Mask>(static_cast<std::size_t>(tokens),
+                                                rc::gen::inRange<std::uint8_t>(0, 2));
+    const Values x = input.values(config.dim);
+    Values changed = normal_values(7, std::ssize(x));
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if (mask[i / static_cast<std::size_t>(config.dim)] != 0) changed[i] = x[i];
+    }
+    const Values y = layer.forward(x, input.batch, mask);
+    const Values y_changed = layer.forward(changed, input.batch, mask);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      if (mask[i / static_cast<std::size_t>(config.dim)] != 0) RC_ASSERT(y[i] == y_changed[i]);
+    }
+  }));
+}
+
+AttentionConfig small_config(std::string_view kind) {
+  AttentionConfig config;
+  config.kind = kind;
+  config.dim = 12;
+  config.heads = 2;
+  config.head_dim = 4;
+  config.positions = 9;
+  return config;
+}
+
+TEST_P(EveryAttention, SequenceOfPaddingGivesTheOutputBias) {
+  AttentionConfig config = small_config(kind());
+  config.bias = true;
+  Layer layer(config);
+  const Values y = layer.forward(normal_values(0, 5 * 12), 1, Mask(5, 0));
+  const std::span<const Real> bias = layer.weight("o_proj.bias");
+  for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], bias[i % 12]);
+}
+
+TEST_P(EveryAttention, WithoutOutputProjectionGivesTheHeadsSideBySide) {
+  AttentionConfig config = small_config(kind());
+  config.output_projection = false;
+  const Layer layer(config);
+  EXPECT_EQ(layer.forward(normal_values(0, 5 * 12), 1).size(), 5u * 2 * 4);
+  for (std::size_t i = 0; i < layer.store.size(); ++i) {
+    EXPECT_EQ(layer.store.name({i}).find("o_proj"), std::string::npos);
+  }
+}
+
+TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
+  AttentionConfig config = small_config(kind());
+  const Layer keeping(config);
+  config.dropout = 0.5;
+  const Layer dropping(config);
+  const Values x = normal_values(0, 9 * 12);
+  EXPECT_EQ(dropping.forward(x, 1), keeping.forward(x, 1));
+  EXPECT_NE(dropping.forward(x, 1, {}, true), keeping.forward(x, 1, {}, true));
+}
+
+TEST_P(EveryAttention, SeesPositionsThroughRotationAlone) {
+  // Without a mask and without positions, attention does not know the order of its tokens.
+  AttentionConfig config = small_config(kind());
+  config.causal = false;
+  const Values x = normal_values(0, 9 * 12);
+  Values reversed;
+  for (Index t = 8; t >= 0; --t) {
+    reversed.insert(reversed.end(), x.begin() + 12 * t, x.begin() + 12 * (t + 1));
+  }
+  const auto outputs_agree = [&](const Layer& layer) {
+    const Values y = layer.forward(x, 1), z = layer.forward(reversed, 1);
+    double worst = 0;
+    for (std::size_t t = 0; t < 9; ++t) {
+      worst = std::max(worst, difference(std::span(y).subspan(12 * t, 12),
+                                         std::span(z).subspan(12 * (8 - t), 12)));
+    }
+    return worst < kRounding;
+  };
+  EXPECT_FALSE(outputs_agree(Layer(config)));
+  config.rotary = false;
+  EXPECT_TRUE(outputs_agree(Layer(config)));
+}
+
+TEST(ScoreScaling, OfANumberReplacesTheInverseSquareRoot) {
+  AttentionConfig config = small_config("mha");
+  const Values x = normal_values(0, 9 * 12);
+  const Values y = Layer(config).forward(x, 1);
+  config.score_scale = ScoreScale::parse("0.5");  // 1 / sqrt(4)
+  EXPECT_EQ(Layer(config).forward(x, 1), y);
+  config.score_scale = ScoreScale::parse("0.6");
+  EXPECT_NE(Layer(config).forward(x, 1), y);
+  config.score_scale = ScoreScale::parse("none");
+  const Values unscaled = Layer(config).forward(x, 1);
+  config.score_scale = ScoreScale::parse("1");
+  EXPECT_EQ(Layer(config).forward(x, 1), unscaled);
+}
+
+TEST(ScoreScaling, ByLengthDividesByTheRootOfTheKeysSeen) {
+  AttentionConfig config = small_config("mha");
+  config.causal = false;
+  const Values x = normal_values(0, 9 * 12);
+  config.score_scale = ScoreScale::parse("length");
+  const Values y = Layer(config).forward(x, 1);
+  config.score_scale = {ScoreScale::Kind::number, 0.5 / 3};  // 1 / (sqrt(4) sqrt(9))
+  EXPECT_LT(difference(Layer(config).forward(x, 1), y), kRounding);
+}
+
+// Two tokens x and -x, no positions, and keys that equal the queries: scores are the cosines 1 and
+// -1, so the first output is (e - 1/e) / (e + 1/e) times the first value.
+TEST(ScoreScaling, ByQkNormMakesScoresCosines) {
+  for (const std::string_view kind : {"mha", "latent-bias"}) {
+    AttentionConfig config = small_config(kind);
+    config.rotary = config.causal = config.output_projection = false;
+    config.score_scale = ScoreScale::parse("qk-norm");
+    Layer layer(config);
+    std::ranges::copy(layer.weight("q_proj.weight"), layer.weight("k_proj.weight").begin());
+    Values x = normal_values(0, 12);
+    const std::span<const Real> v_proj = layer.weight("v_proj.weight");
+    Values expected;
+    for (std::size_t row = 0; row < 8; ++row) {
+      double v = 0;
+      for (std::size_t i = 0; i < 12; ++i) v += static_cast<double>(v_proj[row * 12 + i] * x[i]);
+      expected.push_back(static_cast<Real>(std::tanh(1.0) * v));
+    }
+    for (std::size_t i = 0; i < 12; ++i) x.push_back(-x[i]);
+    Values y = layer.forward(x, 1);
+    y.resize(8);
+    EXPECT_LT(difference(expected, y), kRounding) << kind;
+  }
+}
+
+TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
+  for (const char* const scale : {"qk-norm", "row-norm"}) {
+    for (const AttentionKind* kind : attention_kinds()) {
+      if (kind->name == "latent-bias") continue;  // its queries are partly z
+      AttentionConfig config = small_config(kind->name);
+      config.score_scale = ScoreScale::parse(scale);
+      Layer layer(config);
+      const Values x = normal_values(0, 9 * 12);
+      const Values y = layer.forward(x, 1);
+      for (Real& w : layer.weight("q_proj.weight")) w *= 3;
+      EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << scale << ", " << kind->name;
+    }
+  }
+}
+
+TEST(ScoreScaling, ReadsWhatItWrites) {
+  for (const char* const text :
+       {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.125", "1e-05"}) {
+    EXPECT_EQ(ScoreScale::parse(text).text(), text);
+  }
+  for (const char* const text : {"", "0", "-1", "nan", "inf", "1e999", "0.5x", "sqrt"}) {
+    EXPECT_THROW(ScoreScale::parse(text), ShapeError) << text;
+  }
+}
+
+}  // namespace
+}  // namespace headcount

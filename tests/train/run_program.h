@@ -1,0 +1,93 @@
+#pragma once
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "data/temporary_folder.h"
+
+namespace headcount {
+
+inline std::string file_contents(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+struct ProgramResult {
+  int exit_code = -1;  ///< 128 + signal if one ended it, as in a shell
+  std::string out, err;
+};
+
+/// Runs the program `headcount` with `arguments` in `folder`; neither of its outputs is a terminal.
+inline ProgramResult run_program(std::vector<std::string> arguments,
+                                 const std::filesystem::path& folder) {
+  const TemporaryFolder outputs;
+  const std::string out = outputs.path() / "out", err = outputs.path() / "err";
+  std::string program = HEADCOUNT_PROGRAM;
+  std::vector<char*> argv = {program.data()};
+  for (std::string& argument : arguments) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  constexpr int kNewFile = O_WRONLY | O_CREAT | O_TRUNC;
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out.c_str(), kNewFile, 0600);
+  posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err.c_str(), kNewFile, 0600);
+  posix_spawn_file_actions_addchdir_np(&actions, folder.c_str());
+  pid_t child = 0;
+  const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  if (error != 0) throw std::runtime_error("cannot run " + program);
+
+  int status = 0;
+  if (waitpid(child, &status, 0) != child) throw std::runtime_error("lost " + program);
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return {code, file_contents(out), file_contents(err)};
+}
+
+/// The words of a command line, none of which has a space in it.
+inline std::vector<std::string> words(const std::string& line) {
+  std::istringstream stream(line);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
+/// A folder with a text to train on, text.txt, and `headcount train` with a model that takes
+/// milliseconds; flags that are given twice count the second time.
+class TrainFolder {
+ public:
+  TrainFolder() {
+    std::string text;
+    for (int i = 0; i < 40; ++i) text += std::to_string(i * i) + " is a square.\n";
+    folder_.file("text.txt", text);  // about 700 characters, 70 of them for validation
+  }
+
+  std::filesystem::path operator/(const std::string& name) const { return folder_.path() / name; }
+  void file(const std::string& name, const std::string& bytes) const { folder_.file(name, bytes); }
+  bool has(const std::string& name) const { return std::filesystem::exists(*this / name); }
+  std::string contents(const std::string& name) const { return file_contents(*this / name); }
+
+  ProgramResult headcount(const std::string& line) const {
+    return run_program(words(line), folder_.path());
+  }
+  ProgramResult train(const std::string& flags) const {
+    return headcount(
+        "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
+        "--threads 1 " +
+        flags);
+  }
+
+ private:
+  TemporaryFolder folder_;
+};
+
+}  // namespace headcount
