@@ -35,6 +35,7 @@ Settings ModelConfig::settings() {
         }
       },
       [this] { return nlohmann::json(attention.score_scale.text()); });
+  s.integer("window", "a token sees only this many, itself included; 0: all", attention.window, 0);
   s.choice<std::optional<RotaryLayout>>(
       "rope-layout", "which elements rotate together; default half, mla interleaved",
       attention.rotary_layout,

@@ -1,5 +1,7 @@
 #include "models/language_model.h"
 
+#include <numeric>
+
 #include "autograd/error.h"
 
 namespace headcount {
@@ -51,27 +53,51 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
               config_.bias, init)};
 }
 
-Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences) const {
+template <class Attend>
+Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
+                       const Attend& attend) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
-  if (length > config_.context) {
-    throw ShapeError("a sequence of " + std::to_string(length) +
+  if (first + length > config_.context) {
+    throw ShapeError("a sequence of " + std::to_string(first + length) +
                      " tokens is longer than the context of " + std::to_string(config_.context));
   }
   const auto drop = [&](Var x) { return dropout(x, static_cast<Real>(config_.dropout)); };
   Var x = embed_tokens_(tape, tokens, {sequences, length});
   if (embed_positions_) {
-    std::vector<std::int32_t> positions(static_cast<std::size_t>(length));
-    for (Index t = 0; t < length; ++t)
-      positions[static_cast<std::size_t>(t)] = static_cast<std::int32_t>(t);
-    x = add(x, (*embed_positions_)(tape, positions, {length}));
+    auto* const positions = tape.scratch_of<std::int32_t>(length);
+    std::iota(positions, positions + length, static_cast<std::int32_t>(first));
+    const std::span<const std::int32_t> ids(positions, static_cast<std::size_t>(length));
+    x = add(x, (*embed_positions_)(tape, ids, {length}));
   }
   x = drop(x);
-  for (const Block& block : blocks_) {
-    x = add(x, drop(block.attention->forward(block.attention_norm(x), {})));
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
+    const Block& block = blocks_[layer];
+    x = add(x, drop(attend(layer, block.attention_norm(x))));
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
   }
   x = norm_(x);
   return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(tape));
+}
+
+Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences) const {
+  return run(tape, tokens, sequences, 0,
+             [&](std::size_t layer, Var x) { return blocks_[layer].attention->forward(x, {}); });
+}
+
+Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
+                          std::span<KvCache> caches) const {
+  const Var logits =
+      run(tape, tokens, sequences, caches.front().length, [&](std::size_t layer, Var x) {
+        return blocks_[layer].attention->decode(x, caches[layer]);
+      });
+  for (KvCache& cache : caches) cache.length += static_cast<Index>(tokens.size()) / sequences;
+  return logits;
+}
+
+std::vector<KvCache> LanguageModel::make_caches(const CacheOptions& options) const {
+  std::vector<KvCache> caches;
+  for (const Block& block : blocks_) caches.push_back(block.attention->make_cache(options));
+  return caches;
 }
 
 Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,

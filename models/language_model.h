@@ -34,6 +34,13 @@ class LanguageModel {
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
 
+  /// Logits of the tokens that follow those in `caches`, one cache per layer, which get them too.
+  /// On a tape made with the const `parameters()`. Throws ShapeError if they end beyond the context.
+  Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
+             std::span<KvCache> caches) const;
+  /// Empty caches, one per layer.
+  std::vector<KvCache> make_caches(const CacheOptions& options) const;
+
   /// Bytes that decoding keeps per token of context, over all layers, at `bytes_per_element`.
   Index cache_bytes_per_token(Index bytes_per_element) const;
 
@@ -45,6 +52,10 @@ class LanguageModel {
     Mlp mlp;
   };
   Block make_block(Index layer);
+  // Logits of tokens at positions from `first` on; `attend(layer, x)` is the layer's attention.
+  template <class Attend>
+  Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
+          const Attend& attend) const;
 
   ModelConfig config_;
   Index vocabulary_;

@@ -32,6 +32,8 @@ Var Linear::operator()(Var x) const {
   return linear(x, x.tape->parameter(weight_), on_tape(*x.tape, bias_));
 }
 
+std::optional<Var> Linear::bias(Tape& tape) const { return on_tape(tape, bias_); }
+
 Embedding::Embedding(ParameterStore& parameters, const std::string& prefix, Index count,
                      Index width, double deviation)
     : weight_(parameters.add(prefix + ".weight", {count, width}, Initializer::normal(deviation))) {}

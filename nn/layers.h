@@ -24,6 +24,8 @@ class Linear {
          double deviation);
   /// x [..., in] -> [..., out]
   Var operator()(Var x) const;
+  Var weight(Tape& tape) const { return tape.parameter(weight_); }
+  std::optional<Var> bias(Tape& tape) const;
 
  private:
   ParameterId weight_;

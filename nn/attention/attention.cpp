@@ -86,6 +86,7 @@ AttentionOptions attention_options(const AttentionConfig& config, Index width,
                                    std::span<const std::uint8_t> key_mask) {
   AttentionOptions options;
   options.causal = config.causal;
+  options.window = config.window;
   options.dropout = static_cast<Real>(config.dropout);
   options.key_mask = key_mask;
   const double inverse_sqrt = 1 / std::sqrt(static_cast<double>(width));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
+#include "nn/attention/kv_cache.h"
 #include "nn/count.h"
 #include "nn/layers.h"
 
@@ -64,6 +65,7 @@ struct AttentionConfig {
   bool bias = false;
   bool output_projection = true;
   bool causal = true;
+  Index window = 0;    ///< a token sees only the last `window`, itself included; 0: all
   double dropout = 0;  ///< of the attention weights
   ScoreScale score_scale;
   double norm_epsilon = 1e-6;  ///< of the latents' RMSNorm
@@ -76,6 +78,13 @@ class Attention {
   /// x [B, T, dim] -> [B, T, dim] (or [B, T, heads v_dim] without output projection).
   /// `key_mask` [B, T] has 1 where a token may be attended to; empty: everywhere.
   virtual Var forward(Var x, std::span<const std::uint8_t> key_mask) const = 0;
+
+  /// An empty cache for this layer.
+  virtual KvCache make_cache(const CacheOptions& options) const = 0;
+  /// The same as `forward` for the next T tokens of each sequence, x [B, T, dim], of which `cache`
+  /// holds what came before; writes them to it. The caller then adds T to `cache.length`. T > 1
+  /// must not overwrite cached tokens: length + T <= capacity. On a tape without gradients.
+  virtual Var decode(Var x, KvCache& cache) const = 0;
 };
 
 /// What one layer of an attention costs, counted from its configuration. Source of the formulas:
@@ -87,6 +96,7 @@ struct AttentionCosts {
   Count macs_per_pair;           ///< of q.k and p v, for one query and one key, all heads
   Count expansion_macs_per_key;  ///< in decoding: to get k and v back from what is cached
   Count cache_elements_per_token;
+  Count cache_vectors_per_token;  ///< rows with a scale of their own in an int8 cache
 
   /// Counts a projection [out, in].
   void add_linear(Count in, Count out, bool bias);

@@ -27,20 +27,40 @@ class GroupedAttention : public Attention {
   }
 
   Var forward(Var x, std::span<const std::uint8_t> key_mask) const override {
-    const Var q = prepare(split_heads(q_proj_(x), config_.heads));
-    const Var k = prepare(split_heads(k_proj_(x), config_.kv_heads));
-    const Var v = split_heads(v_proj_(x), config_.kv_heads);
-    const Var y =
-        merge_heads(attention(q, k, v, attention_options(config_, config_.head_dim, key_mask)));
-    return o_proj_ ? (*o_proj_)(y) : y;
+    const auto [q, k, v] = project(x, 0);
+    return output(attention(q, k, v, attention_options(config_, config_.head_dim, key_mask)));
+  }
+
+  KvCache make_cache(const CacheOptions& o) const override {
+    KvCache cache;
+    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity, o.type);  // k
+    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity, o.type);  // v
+    return cache;
+  }
+
+  Var decode(Var x, KvCache& cache) const override {
+    const auto [q, k, v] = project(x, cache.length);
+    cache.write(0, k);
+    cache.write(1, v);
+    return output(attend_cached(q, cache, 0, 1, config_.head_dim,
+                                attention_options(config_, config_.head_dim, {})));
   }
 
  private:
-  // What queries and keys share: normalisation if asked for, then rotation.
-  Var prepare(Var x) const {
-    const Var normed = normalize_for_scores(x, config_.score_scale);
-    return rotary_ ? rotary(normed, *rotary_, *config_.rotary_layout) : normed;
+  struct Projections {
+    Var q, k, v;  // [B, T, heads, head_dim]
+  };
+  Projections project(Var x, Index first_position) const {
+    return {prepare(split_heads(q_proj_(x), config_.heads), first_position),
+            prepare(split_heads(k_proj_(x), config_.kv_heads), first_position),
+            split_heads(v_proj_(x), config_.kv_heads)};
   }
+  // What queries and keys share: normalisation if asked for, then rotation.
+  Var prepare(Var x, Index first_position) const {
+    const Var normed = normalize_for_scores(x, config_.score_scale);
+    return rotary_ ? rotary(normed, *rotary_, *config_.rotary_layout, first_position) : normed;
+  }
+  Var output(Var heads) const { return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads); }
 
   AttentionConfig config_;
   Linear q_proj_, k_proj_, v_proj_;
@@ -63,6 +83,7 @@ std::vector<AttentionCosts> costs(const AttentionConfig& c) {
   if (c.output_projection) costs.add_linear(q_width, c.dim, c.bias);
   costs.macs_per_pair = Count(2) * q_width;
   costs.cache_elements_per_token = Count(2) * kv_width;  // k and v of each key/value head
+  costs.cache_vectors_per_token = Count(2) * c.kv_heads;
   return {costs};
 }
 

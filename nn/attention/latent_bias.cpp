@@ -31,19 +31,42 @@ class LatentBiasAttention : public Attention {
   }
 
   Var forward(Var x, std::span<const std::uint8_t> key_mask) const override {
+    const auto [q, k, v] = project(x, 0);
+    return output(attention(q, k, v, attention_options(config_, config_.head_dim, key_mask)));
+  }
+
+  KvCache make_cache(const CacheOptions& o) const override {
     const AttentionConfig& c = config_;
-    const Var z = split_heads(z_proj_(x), c.heads);
-    const Var q = concat(turn(split_heads(q_proj_(x), c.heads)), z);
-    const Var k = concat(turn(split_heads(k_proj_(x), c.heads)), z);
-    const Var v = split_heads(v_proj_(x), c.heads);
-    const Var y = merge_heads(attention(normalize_for_scores(q, c.score_scale),
-                                        normalize_for_scores(k, c.score_scale), v,
-                                        attention_options(c, c.head_dim, key_mask)));
-    return o_proj_ ? (*o_proj_)(y) : y;
+    KvCache cache;
+    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim + c.latent_dim, o.capacity, o.type);  // [k; z]
+    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim, o.capacity, o.type);                 // v
+    return cache;
+  }
+
+  Var decode(Var x, KvCache& cache) const override {
+    const auto [q, k, v] = project(x, cache.length);
+    cache.write(0, k);
+    cache.write(1, v);
+    return output(attend_cached(q, cache, 0, 1, config_.head_dim,
+                                attention_options(config_, config_.head_dim, {})));
   }
 
  private:
-  Var turn(Var x) const { return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout) : x; }
+  struct Projections {
+    Var q, k, v;  // [q; z] and [k; z] [B, T, heads, head_dim + latent_dim], v [B, T, heads, head_dim]
+  };
+  Projections project(Var x, Index first_position) const {
+    const AttentionConfig& c = config_;
+    const auto turn = [&](Var heads) {
+      return rotary_ ? rotary(heads, *rotary_, *c.rotary_layout, first_position) : heads;
+    };
+    const Var z = split_heads(z_proj_(x), c.heads);
+    const Var q = concat(turn(split_heads(q_proj_(x), c.heads)), z);
+    const Var k = concat(turn(split_heads(k_proj_(x), c.heads)), z);
+    return {normalize_for_scores(q, c.score_scale), normalize_for_scores(k, c.score_scale),
+            split_heads(v_proj_(x), c.heads)};
+  }
+  Var output(Var heads) const { return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads); }
 
   AttentionConfig config_;
   Linear q_proj_, k_proj_, v_proj_, z_proj_;
@@ -65,6 +88,8 @@ std::vector<AttentionCosts> costs(const AttentionConfig& c) {
   if (c.output_projection) costs.add_linear(width, c.dim, c.bias);
   costs.macs_per_pair = Count(2) * width + z_width;
   costs.cache_elements_per_token = Count(2) * width + z_width;  // [k; z] and v of each head
+  costs.cache_vectors_per_token = Count(2) * c.heads;
+  costs.cache_vectors_per_token = Count(2) * c.heads;
   return {costs};
 }
 

@@ -5,81 +5,16 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <limits>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "autograd/error.h"
-#include "nn/random_weights.h"
+#include "nn/test_layer.h"
 
 namespace headcount {
 namespace {
-
-using Values = std::vector<Real>;
-using Mask = std::vector<std::uint8_t>;
-
-constexpr double kRounding = 2e-5;
-
-Values normal_values(std::uint32_t stream, Index count) {
-  Values values;
-  for (Index i = 0; i < count; ++i) {
-    const double deviate = random_normal({5, stream, 0}, static_cast<std::uint64_t>(i));
-    values.push_back(static_cast<Real>(deviate));
-  }
-  return values;
-}
-
-// Largest |a - b| / max(1, |a|); infinite where sizes disagree or a number is not finite.
-double difference(std::span<const Real> a, std::span<const Real> b) {
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  double worst = a.size() == b.size() ? 0 : kInfinity;
-  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
-    const double error = std::abs(x - y) / std::max(1.0, std::abs(x));
-    worst = std::isfinite(error) ? std::max(worst, error) : kInfinity;
-  }
-  return worst;
-}
-
-// A layer with random weights; those of one name are equal in all layers.
-struct Layer {
-  AttentionConfig config;
-  ParameterStore store;
-  std::unique_ptr<Attention> attention;
-
-  explicit Layer(AttentionConfig c) : config(std::move(c)) {
-    resolve(config);
-    attention = make_attention(store, "a", config, {});
-    store.allocate();
-    draw_weights(store);
-  }
-  std::span<Real> weight(const std::string& name) { return store.value(store.find("a." + name)); }
-
-  Values forward(const Values& x, Index batch, const Mask& mask = {}, bool training = false) const {
-    Tape tape(store);
-    tape.set_training(training);
-    const Index length = std::ssize(x) / batch / config.dim;
-    const Var y = attention->forward(tape.constant({batch, length, config.dim}, x), mask);
-    return {y.value().begin(), y.value().end()};
-  }
-
-  // Output, then gradients of the input and of all weights for a random cotangent.
-  Values forward_and_backward(const Values& x, Index batch) {
-    Tape tape(&store);
-    store.clear_gradients();
-    const Index length = std::ssize(x) / batch / config.dim;
-    const Var input = tape.leaf({batch, length, config.dim}, x);
-    const Var y = attention->forward(input, {});
-    Values result(y.value().begin(), y.value().end());
-    tape.backward(y, normal_values(1, y.shape().size()));
-    result.insert(result.end(), input.gradient().begin(), input.gradient().end());
-    const std::span<const Real> gradients = store.all_gradients();
-    result.insert(result.end(), gradients.begin(), gradients.end());
-    return result;
-  }
-};
 
 // Sizes of an input: up to three sequences of up to 80 tokens, more than a tile of 64.
 struct Input {
@@ -321,16 +256,6 @@ TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
   }));
 }
 
-AttentionConfig small_config(std::string_view kind) {
-  AttentionConfig config;
-  config.kind = kind;
-  config.dim = 12;
-  config.heads = 2;
-  config.head_dim = 4;
-  config.positions = 9;
-  return config;
-}
-
 TEST_P(EveryAttention, SequenceOfPaddingGivesTheOutputBias) {
   AttentionConfig config = small_config(kind());
   config.bias = true;
@@ -381,79 +306,6 @@ TEST_P(EveryAttention, SeesPositionsThroughRotationAlone) {
   EXPECT_FALSE(outputs_agree(Layer(config)));
   config.rotary = false;
   EXPECT_TRUE(outputs_agree(Layer(config)));
-}
-
-TEST(ScoreScaling, OfANumberReplacesTheInverseSquareRoot) {
-  AttentionConfig config = small_config("mha");
-  const Values x = normal_values(0, 9 * 12);
-  const Values y = Layer(config).forward(x, 1);
-  config.score_scale = ScoreScale::parse("0.5");  // 1 / sqrt(4)
-  EXPECT_EQ(Layer(config).forward(x, 1), y);
-  config.score_scale = ScoreScale::parse("0.6");
-  EXPECT_NE(Layer(config).forward(x, 1), y);
-  config.score_scale = ScoreScale::parse("none");
-  const Values unscaled = Layer(config).forward(x, 1);
-  config.score_scale = ScoreScale::parse("1");
-  EXPECT_EQ(Layer(config).forward(x, 1), unscaled);
-}
-
-TEST(ScoreScaling, ByLengthDividesByTheRootOfTheKeysSeen) {
-  AttentionConfig config = small_config("mha");
-  config.causal = false;
-  const Values x = normal_values(0, 9 * 12);
-  config.score_scale = ScoreScale::parse("length");
-  const Values y = Layer(config).forward(x, 1);
-  config.score_scale = {ScoreScale::Kind::number, 0.5 / 3};  // 1 / (sqrt(4) sqrt(9))
-  EXPECT_LT(difference(Layer(config).forward(x, 1), y), kRounding);
-}
-
-// Two tokens x and -x, no positions, and keys that equal the queries: scores are the cosines 1 and
-// -1, so the first output is (e - 1/e) / (e + 1/e) times the first value.
-TEST(ScoreScaling, ByQkNormMakesScoresCosines) {
-  for (const std::string_view kind : {"mha", "latent-bias"}) {
-    AttentionConfig config = small_config(kind);
-    config.rotary = config.causal = config.output_projection = false;
-    config.score_scale = ScoreScale::parse("qk-norm");
-    Layer layer(config);
-    std::ranges::copy(layer.weight("q_proj.weight"), layer.weight("k_proj.weight").begin());
-    Values x = normal_values(0, 12);
-    const std::span<const Real> v_proj = layer.weight("v_proj.weight");
-    Values expected;
-    for (std::size_t row = 0; row < 8; ++row) {
-      double v = 0;
-      for (std::size_t i = 0; i < 12; ++i) v += static_cast<double>(v_proj[row * 12 + i] * x[i]);
-      expected.push_back(static_cast<Real>(std::tanh(1.0) * v));
-    }
-    for (std::size_t i = 0; i < 12; ++i) x.push_back(-x[i]);
-    Values y = layer.forward(x, 1);
-    y.resize(8);
-    EXPECT_LT(difference(expected, y), kRounding) << kind;
-  }
-}
-
-TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
-  for (const char* const scale : {"qk-norm", "row-norm"}) {
-    for (const AttentionKind* kind : attention_kinds()) {
-      if (kind->name == "latent-bias") continue;  // its queries are partly z
-      AttentionConfig config = small_config(kind->name);
-      config.score_scale = ScoreScale::parse(scale);
-      Layer layer(config);
-      const Values x = normal_values(0, 9 * 12);
-      const Values y = layer.forward(x, 1);
-      for (Real& w : layer.weight("q_proj.weight")) w *= 3;
-      EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << scale << ", " << kind->name;
-    }
-  }
-}
-
-TEST(ScoreScaling, ReadsWhatItWrites) {
-  for (const char* const text :
-       {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.125", "1e-05"}) {
-    EXPECT_EQ(ScoreScale::parse(text).text(), text);
-  }
-  for (const char* const text : {"", "0", "-1", "nan", "inf", "1e999", "0.5x", "sqrt"}) {
-    EXPECT_THROW(ScoreScale::parse(text), ShapeError) << text;
-  }
 }
 
 }  // namespace

@@ -1,0 +1,267 @@
+#include "nn/attention/kv_cache.h"
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "autograd/error.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+
+namespace {
+
+template <class Number>
+using Numbers = Eigen::Map<Eigen::Array<Number, Eigen::Dynamic, 1>>;
+template <class Number>
+using ConstNumbers = Eigen::Map<const Eigen::Array<Number, Eigen::Dynamic, 1>>;
+
+Index number_bytes(CacheType type) {
+  switch (type) {
+    case CacheType::real:
+      return sizeof(Real);
+    case CacheType::f16:
+      return sizeof(Eigen::half);
+    case CacheType::int8:
+      return sizeof(std::int8_t);
+  }
+  return 0;
+}
+
+}  // namespace
+
+Index cache_bytes(CacheType type, Index elements, Index vectors) {
+  return elements * number_bytes(type) +
+         (type == CacheType::int8 ? vectors * static_cast<Index>(sizeof(float)) : 0);
+}
+
+CacheTensor::CacheTensor(Index sequences, Index heads, Index width, Index capacity, CacheType type)
+    : sequences_(sequences),
+      heads_(heads),
+      width_(width),
+      capacity_(capacity),
+      type_(type),
+      row_bytes_(width * number_bytes(type)),
+      bytes_(cache_bytes(type, sequences * heads * capacity * width, sequences * heads * capacity)) {
+  const Index rows = sequences * heads * capacity;
+  numbers_ = allocate_aligned(static_cast<std::size_t>(rows * row_bytes_));
+  if (type == CacheType::int8) scales_ = allocate_aligned(static_cast<std::size_t>(rows) * sizeof(float));
+}
+
+void CacheTensor::write(Index sequence, Index position, const Real* numbers) {
+  for (Index head = 0; head < heads_; ++head) {
+    const Index index = row_index(sequence, head, position % capacity_);
+    const ConstNumbers<Real> from(numbers + head * width_, width_);
+    switch (type_) {
+      case CacheType::real:
+        Numbers<Real>(reinterpret_cast<Real*>(row(index)), width_) = from;
+        break;
+      case CacheType::f16:
+        Numbers<Eigen::half>(reinterpret_cast<Eigen::half*>(row(index)), width_) = from.template cast<Eigen::half>();
+        break;
+      case CacheType::int8: {
+        const Real most = from.abs().maxCoeff();
+        const Real step = most > 0 ? most / 127 : Real{1};
+        *scale(index) = static_cast<float>(step);
+        Numbers<std::int8_t>(reinterpret_cast<std::int8_t*>(row(index)), width_) =
+            (from / step).round().template cast<std::int8_t>();
+        break;
+      }
+    }
+  }
+}
+
+ConstMatrix CacheTensor::read(Index sequence, Index head, Index slot, Index count, Real* scratch) const {
+  const Index first = row_index(sequence, head, slot);
+  if (type_ == CacheType::real) return {reinterpret_cast<const Real*>(row(first)), count, width_};
+  if (type_ == CacheType::f16) {
+    Numbers<Real>(scratch, count * width_) =
+        ConstNumbers<Eigen::half>(reinterpret_cast<const Eigen::half*>(row(first)), count * width_).cast<Real>();
+  } else {
+    for (Index i = 0; i < count; ++i) {
+      Numbers<Real>(scratch + i * width_, width_) =
+          ConstNumbers<std::int8_t>(reinterpret_cast<const std::int8_t*>(row(first + i)), width_).cast<Real>() *
+          static_cast<Real>(*scale(first + i));
+    }
+  }
+  return {scratch, count, width_};
+}
+
+void CacheTensor::copy_first(const CacheTensor& other) {
+  const Index rows = heads_ * capacity_;
+  for (Index sequence = 0; sequence < sequences_; ++sequence) {
+    std::memcpy(row(sequence * rows), other.row(0), static_cast<std::size_t>(rows * row_bytes_));
+    if (type_ != CacheType::int8) continue;
+    std::memcpy(scale(sequence * rows), other.scale(0), static_cast<std::size_t>(rows) * sizeof(float));
+  }
+}
+
+Index KvCache::bytes() const {
+  Index total = 0;
+  for (const CacheTensor& tensor : tensors) total += tensor.bytes();
+  return total;
+}
+
+void KvCache::write(std::size_t tensor, Var x) {
+  const Shape shape = x.shape();
+  const Real* rows = x.value().data();
+  for (Index b = 0; b < shape[0]; ++b) {
+    for (Index t = 0; t < shape[1]; ++t) {
+      tensors[tensor].write(b, length + t, rows + (b * shape[1] + t) * shape[2] * shape[3]);
+    }
+  }
+}
+
+namespace {
+
+// All of slots [0, count) into x [B, count, heads, width].
+Var read_slots(Tape& tape, const CacheTensor& tensor, Index sequences, Index count) {
+  const Index heads = tensor.heads(), width = tensor.width();
+  const Var x = tape.record(Op::reshape, {sequences, count, heads, width}, {});
+  Real* scratch = tape.scratch(count * width);
+  for (Index i = 0; i < sequences * heads; ++i) {
+    const Index b = i / heads, head = i % heads;
+    const ConstMatrix rows = tensor.read(b, head, 0, count, scratch);
+    for (Index t = 0; t < count; ++t) {
+      std::copy_n(rows.data + t * width, width, tape.value(x) + ((b * count + t) * heads + head) * width);
+    }
+  }
+  return x;
+}
+
+constexpr Index kKeyChunk = 512;  // keys per task
+constexpr Index kKeyPiece = 64;   // of which so many are converted at once
+
+// One query per sequence and head, in three passes over the slots: all scores; softmax; weighted
+// sum of values, per chunk of keys and then over the chunks in order.
+class OneToken {
+ public:
+  OneToken(Var query, Var output, const CacheTensor& key_rows, const CacheTensor& value_rows, Index held,
+           const AttentionOptions& attention_options)
+      : tape(*query.tape),
+        shape(query.shape()),
+        q(tape.value(query)),
+        out(tape.value(output)),
+        keys(key_rows),
+        values(value_rows),
+        options(attention_options),
+        count(held),
+        v_width(output.shape()[3]),
+        group(shape[2] / keys.heads()),
+        chunks((held + kKeyChunk - 1) / kKeyChunk),
+        scores(tape.scratch(shape[0] * shape[2] * keys.capacity())) {}
+
+  void run() {
+    const Index tasks = shape[0] * keys.heads() * chunks;
+    const Index chunk = task_chunk(group * std::min(kKeyChunk, count) * shape[3]);
+    // Sizes of a full cache, so that every token takes the same memory.
+    const Index most_tasks = shape[0] * keys.heads() * ((keys.capacity() + kKeyChunk - 1) / kKeyChunk);
+    const Index piece = keys.converts() ? kKeyPiece * std::max(keys.width(), values.width()) : 0;
+    Real* const scratch = tape.scratch(most_tasks * piece);
+    Real* const sums = tape.scratch(most_tasks * group * v_width);
+    parallel_chunks(tasks, chunk, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) score(i, scratch + i * piece);
+    });
+    parallel_chunks(shape[0] * shape[2], row_chunk(count), [&](Index begin, Index end) {
+      for (Index row = begin; row < end; ++row) normalize(scores + row * count);
+    });
+    parallel_chunks(tasks, chunk, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i) weigh(i, scratch + i * piece, sums + i * group * v_width);
+    });
+    for (Index head = 0; head < shape[0] * keys.heads(); ++head) {
+      Numbers<Real> total(out + head * group * v_width, group * v_width);
+      total.setZero();
+      for (Index c = 0; c < chunks; ++c) {
+        total += ConstNumbers<Real>(sums + (head * chunks + c) * group * v_width, group * v_width);
+      }
+    }
+  }
+
+ private:
+  Index first_key(Index task) const { return task % chunks * kKeyChunk; }
+  Index key_count(Index task) const { return std::min(kKeyChunk, count - first_key(task)); }
+  // Task -> cached head, over all sequences; its `group` query heads lie side by side.
+  Index head(Index task) const { return task / chunks; }
+
+  // Calls body(slot, count) for pieces of a task's slots that are read at once.
+  template <class Body>
+  void for_pieces(Index task, const Body& body) const {
+    const Index end = first_key(task) + key_count(task);
+    const Index most = keys.converts() ? kKeyPiece : kKeyChunk;
+    for (Index slot = first_key(task); slot < end; slot += most) body(slot, std::min(most, end - slot));
+  }
+
+  void score(Index task, Real* scratch) const {
+    const Index h = head(task);
+    for_pieces(task, [&](Index slot, Index n) {
+      const ConstMatrix k = keys.read(h / keys.heads(), h % keys.heads(), slot, n, scratch);
+      multiply(Matrix(scores + h * group * count + slot, group, n, count),
+               ConstMatrix(q + h * group * shape[3], group, shape[3]), k.transpose());
+    });
+  }
+
+  void normalize(Real* row) const {
+    Numbers<Real> s(row, count);
+    Real factor = options.scale;
+    if (options.row_scale == RowScale::inverse_norm) {
+      const Real norm = std::sqrt(s.square().sum());
+      factor = norm > 0 ? factor / norm : Real{0};
+    } else if (options.row_scale == RowScale::inverse_sqrt_length) {
+      factor /= std::sqrt(static_cast<Real>(count));
+    }
+    s *= factor;
+    s = (s - s.maxCoeff()).exp();
+    s /= s.sum();
+  }
+
+  void weigh(Index task, Real* scratch, Real* sum) const {
+    const Index h = head(task);
+    for_pieces(task, [&](Index slot, Index n) {
+      ConstMatrix v = values.read(h / values.heads(), h % values.heads(), slot, n, scratch);
+      v.cols = v_width;
+      multiply(Matrix(sum, group, v_width),
+               ConstMatrix(scores + h * group * count + slot, group, n, count), v, slot > first_key(task));
+    });
+  }
+
+  Tape& tape;
+  Shape shape;
+  const Real* q;
+  Real* out;
+  const CacheTensor &keys, &values;
+  const AttentionOptions& options;
+  Index count, v_width, group, chunks;
+  Real* scores;  // [B, H, count]
+};
+
+}  // namespace
+
+Var KvCache::read(std::size_t tensor, Tape& tape, Index sequences, Index total) const {
+  return read_slots(tape, tensors[tensor], sequences, std::min(total, tensors[tensor].capacity()));
+}
+
+Var attend_cached(Var q, const KvCache& cache, std::size_t keys, std::size_t values, Index value_width,
+                  const AttentionOptions& options) {
+  const Shape shape = q.shape();
+  Tape& tape = *q.tape;
+  const CacheTensor &k = cache.tensors[keys], &v = cache.tensors[values];
+  const Index total = cache.length + shape[1];
+  if (shape[1] == 1) {
+    const Var y = tape.record(Op::attention, shape.with_last(value_width), {});
+    OneToken(q, y, k, v, std::min(total, k.capacity()), options).run();
+    return y;
+  }
+  if (total > k.capacity()) {
+    throw ShapeError("decoding several tokens at once would overwrite cached ones; feed one at a time");
+  }
+  const Var all_k = read_slots(tape, k, shape[0], total);
+  const Var all_v = read_slots(tape, v, shape[0], total);
+  const Var columns = v.width() == value_width
+                          ? all_v
+                          : split(all_v, std::array{value_width, v.width() - value_width})[0];
+  return attention(q, all_k, columns, options);
+}
+
+}  // namespace headcount

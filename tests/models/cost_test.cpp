@@ -1,0 +1,434 @@
+// What the cost model says, against published tables, against real parameters, and against a count
+// taken inside the matrix products of real forward passes.
+#include "models/cost.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "autograd/products.h"
+#include "models/language_model.h"
+#include "nn/random_weights.h"
+
+namespace headcount {
+namespace {
+
+using Rows = std::map<std::string, CostRow>;
+using Values = std::vector<Real>;
+
+constexpr std::int64_t kMega = 1 << 20, kGiga = kMega << 10, kTera = kGiga << 10;
+
+ModelConfig with(const nlohmann::json& settings) {
+  ModelConfig config;
+  config.settings().read(settings);
+  return config;
+}
+
+// The table by name; no kind may be left out and no name may come twice.
+Rows all_rows(const ModelConfig& config, Index context, Index bytes_per_element = 4) {
+  std::vector<std::string> left_out;
+  Rows rows;
+  for (const CostRow& row : cost_table(config, context, bytes_per_element, left_out)) {
+    EXPECT_TRUE(rows.emplace(row.attention, row).second) << row.attention;
+  }
+  EXPECT_EQ(left_out, std::vector<std::string>{});
+  return rows;
+}
+
+TEST(CostTable, IsTheArticlesForWidth256) {
+  const ModelConfig config = with({{"dim", 256},
+                                   {"heads", 8},
+                                   {"kv-heads", 4},
+                                   {"bias", "on"},
+                                   {"kv-rank", 64},
+                                   {"q-rank", 64},
+                                   {"nope-dim", 16},
+                                   {"v-dim", 16},
+                                   {"rope-dim", 26},
+                                   {"latent-norm", "off"}});
+  const Rows rows = all_rows(config, 10);
+  struct Published {
+    std::string attention;
+    std::int64_t parameters, macs;
+  };
+  for (const auto& [attention, parameters, macs] : {Published{"mha", 263'168, 2'621'440},
+                                                    {"mqa", 148'032, 1'474'560},
+                                                    {"gqa", 197'376, 1'966'080},
+                                                    {"mla", 111'082, 1'100'800}}) {
+    EXPECT_EQ(rows.at(attention).params_per_layer, parameters) << attention;
+    EXPECT_EQ(rows.at(attention).linear_macs_per_token_per_layer * 10, macs) << attention;
+  }
+}
+
+// Norms of latents, on by default, are absorbed too and add nothing.
+TEST(CostTable, IsTheBlogsForWidth8192) {
+  const ModelConfig config = with({{"dim", 8192},
+                                   {"heads", 64},
+                                   {"head-dim", 128},
+                                   {"kv-heads", 8},
+                                   {"kv-rank", 512},
+                                   {"rope-dim", 0}});
+  const Rows rows = all_rows(config, 131'072);
+  struct Published {
+    std::string attention;
+    std::int64_t parameters, cache, prefill, decode;
+  };
+  for (const auto& [attention, parameters, cache, prefill, decode] :
+       {Published{"mha", 256 * kMega, 2 * kGiga, 256 * kTera, 2 * kGiga},
+        {"mqa", 130 * kMega, 32 * kMega, 256 * kTera, 2 * kGiga},
+        {"gqa", 144 * kMega, 256 * kMega, 256 * kTera, 2 * kGiga},
+        {"mla-absorbed", 516 * kMega, 64 * kMega, 1024 * kTera, 8 * kGiga}}) {
+    const CostRow& row = rows.at(attention);
+    EXPECT_EQ(row.params_per_layer, parameters) << attention;
+    EXPECT_EQ(row.cache_elements_per_layer, cache) << attention;
+    EXPECT_EQ(row.prefill_attention_macs_per_layer, prefill) << attention;
+    EXPECT_EQ(row.decode_attention_macs_per_layer, decode) << attention;
+  }
+}
+
+TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaTwice) {
+  std::vector<std::string> left_out, expected, names;
+  for (const AttentionKind* kind : attention_kinds()) {
+    expected.emplace_back(kind->name);
+    if (kind->name == "mla") expected.emplace_back("mla-absorbed");
+  }
+  for (const CostRow& row : cost_table(ModelConfig(), 1, 4, left_out))
+    names.push_back(row.attention);
+  EXPECT_EQ(names, expected);
+}
+
+TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
+  const ModelConfig config = with({{"dim", 7}, {"heads", 7}, {"head-dim", 4}});
+  std::vector<std::string> left_out;
+  const std::vector<CostRow> rows = cost_table(config, 8, 4, left_out);
+  ASSERT_EQ(left_out.size(), 1u);
+  EXPECT_TRUE(left_out[0].starts_with("gqa: ")) << left_out[0];
+  EXPECT_NE(left_out[0].find("--kv-heads"), std::string::npos) << left_out[0];
+  for (const CostRow& row : rows) EXPECT_NE(row.attention, "gqa");
+  EXPECT_EQ(rows.size(), attention_kinds().size());  // one kind less, and MLA twice
+}
+
+TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {
+  std::vector<std::string> left_out;
+  EXPECT_THROW(cost_table(with({{"dim", 256}, {"heads", 3}}), 8, 4, left_out), ShapeError);
+}
+
+// A layer with sizes as they come; odd ones only where nothing is rotated.
+AttentionConfig random_layer(std::string_view kind) {
+  const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
+  AttentionConfig c;
+  c.kind = kind;
+  c.positions = 150;
+  c.rotary = *rc::gen::arbitrary<bool>();
+  const Index even = c.rotary ? 2 : 1;
+  c.heads = size(1, 7);
+  c.head_dim = even * size(1, 9);
+  c.dim = size(1, 40);
+  c.kv_heads = *rc::gen::suchThat(rc::gen::inRange<Index>(1, c.heads + 1),
+                                  [&](Index g) { return c.heads % g == 0; });
+  c.kv_rank = size(1, 20);
+  c.q_rank = *rc::gen::element<Index>(0, size(1, 20));
+  c.nope_dim = size(1, 12);
+  c.rope_dim = even * size(0, 6);
+  c.v_dim = size(1, 12);
+  c.latent_norm = *rc::gen::arbitrary<bool>();
+  c.latent_dim = size(1, 12);
+  c.bias = *rc::gen::arbitrary<bool>();
+  c.output_projection = *rc::gen::arbitrary<bool>();
+  c.causal = false;
+  resolve(c);
+  return c;
+}
+
+// Multiply-accumulates of a forward pass over `batch` sequences of `length`.
+std::int64_t counted_macs(const Attention& layer, const ParameterStore& store, Index dim,
+                          Index batch, Index length) {
+  Tape tape(store);
+  const Values x(static_cast<std::size_t>(batch * length * dim), Real{1});
+  const Var input = tape.constant({batch, length, dim}, x);
+  const MacCounter counter;
+  layer.forward(input, {});
+  return counter.count();
+}
+
+class CostsOfALayer : public testing::TestWithParam<const AttentionKind*> {};
+INSTANTIATE_TEST_SUITE_P(Registry, CostsOfALayer, testing::ValuesIn(attention_kinds()),
+                         [](const auto& kind) {
+                           std::string name(kind.param->name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
+  EXPECT_TRUE(rc::check([] {
+    const AttentionConfig config = random_layer(GetParam()->name);
+    ParameterStore store;
+    const auto layer = make_attention(store, "a", config, {});
+    store.allocate();
+    const AttentionCosts costs = GetParam()->costs(config).front();
+    RC_ASSERT(costs.name == GetParam()->name);
+    RC_ASSERT(costs.parameters.value() == store.element_count());
+    // Up to three tiles of 64 queries and keys.
+    const Index batch = *rc::gen::inRange<Index>(1, 3), length = *rc::gen::inRange<Index>(1, 151);
+    const Count macs =
+        Count(batch) * length * (costs.linear_macs_per_token + costs.macs_per_pair * length);
+    RC_ASSERT(counted_macs(*layer, store, config.dim, batch, length) == macs.value());
+  }));
+}
+
+TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
+  EXPECT_TRUE(rc::check([] {
+    const AttentionConfig config = random_layer(GetParam()->name);
+    ParameterStore store;
+    make_attention(store, "a", config, {});
+    const bool expands = GetParam()->name == "mla";  // the others cache k and v as they are
+    const Index expected = expands ? store.shape(store.find("a.kv_b_proj.weight")).size() : 0;
+    RC_ASSERT(GetParam()->costs(config).front().expansion_macs_per_key.value() == expected);
+  }));
+}
+
+// MLA as it is decoded, by hand: kv_b_proj and the norms' weights multiplied into the projections
+// of queries and output, one "head" of keys that are latents.
+class AbsorbedMla {
+ public:
+  // No biases, no rotation, an output projection.
+  AbsorbedMla(Tape& tape, const ParameterStore& store, const AttentionConfig& c)
+      : tape_(tape), store_(store), c_(c) {
+    const Var kv_b =
+        reshape(parameter("kv_b_proj.weight"), {c.heads, c.nope_dim + c.v_dim, rank()});
+    const Var normed = transpose(with_norm(kv_b, "kv_a_layernorm"), 1, 2);
+    const std::vector<Var> halves = split(normed, std::array{c.nope_dim, c.v_dim});
+
+    const Var q =
+        with_norm(parameter(c.q_rank > 0 ? "q_b_proj.weight" : "q_proj.weight"), "q_a_layernorm");
+    const Index q_in = c.q_rank > 0 ? c.q_rank : c.dim;
+    const Var q_heads = transpose(reshape(q, {c.heads, c.nope_dim + c.rope_dim, q_in}), 1, 2);
+    const std::vector<Var> q_parts = split(q_heads, std::array{c.nope_dim, c.rope_dim});
+    const Var latent_q = matrix_product(q_parts[0], transpose(halves[0], 1, 2));
+    q_ = reshape(transpose(concat(latent_q, q_parts[1]), 1, 2),
+                 {c.heads * (rank() + c.rope_dim), q_in});
+
+    const Var o = reshape(parameter("o_proj.weight"), {c.dim, c.heads, c.v_dim});
+    const Var latent_o = matrix_product(transpose(o, 0, 1), transpose(halves[1], 1, 2));
+    o_ = reshape(transpose(latent_o, 0, 1), {c.dim, c.heads * rank()});
+  }
+
+  Index parameters() const {
+    const Index q_a = c_.q_rank > 0 ? parameter("q_a_proj.weight").shape().size() : 0;
+    return q_a + parameter("kv_a_proj_with_mqa.weight").shape().size() + q_.shape().size() +
+           o_.shape().size();
+  }
+
+  Var forward(Var x) const {
+    const Index batch = x.shape()[0], length = x.shape()[1];
+    const Var q_in = c_.q_rank > 0 ? unit(linear(x, parameter("q_a_proj.weight"))) : x;
+    const Var q = reshape(linear(q_in, q_), {batch, length, c_.heads, rank() + c_.rope_dim});
+    const std::vector<Var> kv =
+        split(linear(x, parameter("kv_a_proj_with_mqa.weight")), std::array{rank(), c_.rope_dim});
+    const Var latent = unit(kv[0]);
+    const Var k = reshape(concat(latent, kv[1]), {batch, length, 1, rank() + c_.rope_dim});
+    const double scale = 1 / std::sqrt(static_cast<double>(c_.nope_dim + c_.rope_dim));
+    const Var sums = attention(q, k, reshape(latent, {batch, length, 1, rank()}),
+                               {.scale = static_cast<Real>(scale), .causal = false});
+    return linear(reshape(sums, {batch, length, c_.heads * rank()}), o_);
+  }
+
+ private:
+  Index rank() const { return c_.kv_rank; }
+  Var parameter(const std::string& name) const { return tape_.parameter(store_.find("a." + name)); }
+  // A matrix whose input is normed, as one whose input is normed without weights.
+  Var with_norm(Var matrix, const std::string& norm) const {
+    const bool has_norm = c_.latent_norm && (norm == "kv_a_layernorm" || c_.q_rank > 0);
+    return has_norm ? multiply(matrix, parameter(norm + ".weight")) : matrix;
+  }
+  Var unit(Var x) const {
+    return c_.latent_norm ? rms_norm(x, std::nullopt, static_cast<Real>(c_.norm_epsilon)) : x;
+  }
+
+  Tape& tape_;
+  const ParameterStore& store_;
+  const AttentionConfig& c_;
+  Var q_, o_;
+};
+
+RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
+  AttentionConfig config = random_layer("mla");
+  config.rotary = config.bias = false;
+  config.output_projection = true;
+  config.rope_dim = std::max<Index>(1, config.rope_dim);
+  ParameterStore store;
+  const auto layer = make_attention(store, "a", config, {});
+  store.allocate();
+  draw_weights(store);
+  const AttentionCosts costs = attention_kind("mla").costs(config).back();
+
+  const Index length = *rc::gen::inRange<Index>(1, 100);
+  Values values;
+  for (Index i = 0; i < length * config.dim; ++i) {
+    const double deviate = random_normal({5, 0, 0}, static_cast<std::uint64_t>(i));
+    values.push_back(static_cast<Real>(deviate));
+  }
+  Tape tape(store);
+  const Var x = tape.constant({1, length, config.dim}, values);
+  const AbsorbedMla absorbed(tape, store, config);
+  RC_ASSERT(absorbed.parameters() == costs.parameters.value());
+  const Var expected = layer->forward(x, {});
+  const MacCounter counter;
+  const Var y = absorbed.forward(x);
+  RC_ASSERT(counter.count() ==
+            (Count(length) * (costs.linear_macs_per_token + costs.macs_per_pair * length)).value());
+  double most = 0, error = 0;
+  for (std::size_t i = 0; i < y.value().size(); ++i) {
+    most = std::max(most, std::abs(static_cast<double>(expected.value()[i])));
+    error = std::max(error, std::abs(static_cast<double>(y.value()[i] - expected.value()[i])));
+  }
+  RC_ASSERT(error <= 1e-4 * most);
+}
+
+// A whole model with a context of its own; even sizes, so that every kind fits.
+ModelConfig random_model(std::string_view kind) {
+  const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
+  ModelConfig config;
+  config.attention.kind = kind;
+  config.layers = size(1, 4);
+  config.dim = size(1, 30);
+  config.context = size(1, 40);
+  config.bias = *rc::gen::arbitrary<bool>();
+  config.attention.heads = 2 * size(1, 5);
+  config.attention.head_dim = 2 * size(1, 9);
+  config.attention.kv_rank = *rc::gen::element(Index{kUnset}, size(1, 20));
+  config.attention.q_rank = *rc::gen::element(Index{kUnset}, size(1, 20));
+  config.attention.latent_norm = *rc::gen::arbitrary<bool>();
+  return config;
+}
+
+TEST_P(CostsOfALayer, AreThoseOfTheModelInTheTable) {
+  EXPECT_TRUE(rc::check([] {
+    const ModelConfig config = random_model(GetParam()->name);
+    const Index bytes = *rc::gen::element<Index>(1, 2, 4);
+    const Rows rows = all_rows(config, config.context, bytes);
+    const CostRow& row = rows.at(config.attention.kind);
+    const LanguageModel model(config, 3);
+    Index parameters = 0;
+    for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+      if (model.parameters().name({i}).starts_with("model.layers.0.self_attn."))
+        parameters += model.parameters().shape({i}).size();
+    }
+    RC_ASSERT(row.params_per_layer.value() == parameters);
+    const Count per_layer = row.cache_elements_per_token_per_layer * config.context;
+    RC_ASSERT(row.cache_elements_per_layer == per_layer);
+    RC_ASSERT(row.cache_bytes == per_layer * config.layers * bytes);
+    RC_ASSERT(row.cache_bytes.value() == model.cache_bytes_per_token(bytes) * config.context);
+  }));
+}
+
+TEST(Counts, ThatFitAreExact) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(Count(kMost - 1) + 1, kMost);
+  EXPECT_EQ(Count(kMost / 7) * 7, kMost);  // 2^63 - 1 is a multiple of 7
+}
+
+TEST(Counts, ThatDoNotFitAreErrors) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_THROW(Count(kMost) + 1, ShapeError);
+  EXPECT_THROW(Count(kMost / 7 + 1) * 7, ShapeError);
+  EXPECT_THROW(Count(std::int64_t{1} << 32) * (std::int64_t{1} << 32), ShapeError);  // wraps to 0
+  Count sum = kMost;
+  EXPECT_THROW(sum += 1, ShapeError);
+}
+
+// Each figure alone, by sizes at which those before it still fit.
+TEST(CostTable, RefusesWhatOverflowsInsteadOfWrapping) {
+  const nlohmann::json wide = {{"dim", 2}, {"heads", kMega}, {"head-dim", 2}};
+  EXPECT_EQ(all_rows(with(wide), kMega / 2).at("mha").prefill_attention_macs_per_layer,
+            std::int64_t{1} << 60);  // 2^22 a pair, 2^19 tokens
+  struct TooLarge {
+    std::string figure;
+    nlohmann::json settings;
+    Index layers, context;
+  };
+  constexpr Index kHuge = (Index{1} << 31) - 2;
+  for (const auto& [figure, settings, layers, context] :
+       {TooLarge{"prefill", wide, 1, 1 << 24},
+        {"parameters", {{"dim", kMega}, {"heads", kHuge}, {"head-dim", 4096}}, 1, 1},
+        {"head widths", {{"dim", 2}, {"heads", kHuge}, {"head-dim", kHuge}}, 1, 1},
+        {"mla", {{"dim", 2}, {"heads", 2}, {"kv-rank", kHuge}, {"v-dim", kHuge}}, 1, 1},
+        {"bytes of all layers", {{"dim", 128}, {"heads", 4}}, Index{1} << 55, 1}}) {
+    ModelConfig config = with(settings);
+    config.layers = layers;
+    std::vector<std::string> left_out;
+    try {
+      cost_table(config, context, 4, left_out);
+      ADD_FAILURE() << figure << " overflows";
+    } catch (const ShapeError& error) {
+      EXPECT_NE(std::string(error.what()).find("overflow"), std::string::npos) << error.what();
+    }
+  }
+}
+
+struct PublishedModel {
+  std::string name, attention;
+  Index heads, kv_heads;         // kv_heads: 0 for MLA
+  std::int64_t cache_per_token;  // bytes at two a number
+  std::int64_t attention_parameters;
+};
+
+// Sizes by hand from the papers' tables. Qwen3's norms of queries and keys are not counted.
+const std::vector<PublishedModel> kPublished = {
+    {"gpt-2", "mha", 12, 12, 36'864, 2'362'368},
+    {"llama-2-7b", "mha", 32, 32, 512 * 1024, 67'108'864},
+    {"llama-3-8b", "gqa", 32, 8, 128 * 1024, 41'943'040},
+    {"llama-3-70b", "gqa", 64, 8, 320 * 1024, 150'994'944},
+    {"mistral-7b", "gqa", 32, 8, 128 * 1024, 41'943'040},
+    {"qwen3-8b", "gqa", 32, 8, 144 * 1024, 41'943'040},
+    {"deepseek-v2", "mla", 128, 0, 576 * 60 * 2, 149'227'520},
+    {"deepseek-v3", "mla", 128, 0, 70'272, 187'107'328},
+};
+
+TEST(KnownModels, HaveThePublishedSizes) {
+  for (const PublishedModel& published : kPublished) {
+    ModelConfig config = with(known_model(published.name).settings);
+    config.resolve();
+    EXPECT_EQ(config.attention.kind, published.attention) << published.name;
+    EXPECT_EQ(config.attention.heads, published.heads) << published.name;
+    if (published.attention != "mla") {
+      EXPECT_EQ(config.attention.kv_heads, published.kv_heads) << published.name;
+    }
+    const Rows rows = all_rows(with(known_model(published.name).settings), 1, 2);
+    const CostRow& row = rows.at(published.attention);
+    EXPECT_EQ(row.cache_bytes, published.cache_per_token) << published.name;
+    EXPECT_EQ(row.params_per_layer, published.attention_parameters) << published.name;
+  }
+}
+
+TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
+  std::vector<std::string> known, held;
+  for (const KnownModel& model : known_models()) {
+    known.push_back(model.name);
+    EXPECT_FALSE(model.source.empty()) << model.name;
+  }
+  for (const PublishedModel& published : kPublished) held.push_back(published.name);
+  EXPECT_EQ(known, held);
+}
+
+TEST(KnownModels, UnknownNameIsAnErrorThatListsThem) {
+  try {
+    known_model("gpt-9");
+    ADD_FAILURE() << "gpt-9 is not known";
+  } catch (const SettingError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("'gpt-9'"), std::string::npos) << message;
+    for (const KnownModel& model : known_models())
+      EXPECT_NE(message.find(model.name), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,288 @@
+// Decoding with a cache equals the forward pass over the whole text, in every option.
+#include "models/decoder.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "models/safetensors.h"
+
+namespace headcount {
+namespace {
+
+constexpr bool kDouble = sizeof(Real) == sizeof(double);
+constexpr double kTolerance = kDouble ? 1e-10 : 1e-4;
+constexpr Index kVocabulary = 11;
+
+std::vector<std::int32_t> some_tokens(Index count) {
+  std::mt19937 generator(7);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(generator() % kVocabulary);
+  return tokens;
+}
+
+// A small model with weights large enough for attention to matter.
+ModelConfig small_config(const std::string& kind) {
+  ModelConfig config;
+  config.layers = 2;
+  config.dim = 24;
+  config.context = 20;
+  config.attention.kind = kind;
+  config.attention.heads = 4;
+  config.attention.head_dim = 6;
+  return config;
+}
+
+std::unique_ptr<LanguageModel> make_model(const ModelConfig& config) {
+  auto model = std::make_unique<LanguageModel>(config, kVocabulary);
+  std::mt19937 generator(3);
+  std::normal_distribution<double> normal(0, 0.35);
+  for (std::size_t i = 0; i < model->parameters().size(); ++i) {
+    for (Real& x : model->parameters().value({i})) x = static_cast<Real>(normal(generator));
+  }
+  return model;
+}
+
+std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens, Index sequences) {
+  Tape tape(model.parameters());
+  const auto values = model.logits(tape, tokens, sequences).value();
+  return {values.begin(), values.end()};
+}
+
+// Logits of a decoder that is fed `pieces` tokens of each sequence at a time.
+std::vector<Real> decode(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                         const DecodeOptions& options, const std::vector<Index>& pieces) {
+  const auto sequences = static_cast<std::size_t>(options.sequences);
+  const std::size_t length = tokens.size() / sequences, width = kVocabulary;
+  Decoder decoder(model, options);
+  std::vector<Real> result(tokens.size() * width);
+  std::size_t start = 0;
+  for (const Index piece : pieces) {
+    const auto count = static_cast<std::size_t>(piece);
+    std::vector<std::int32_t> next;
+    for (std::size_t b = 0; b < sequences; ++b) {
+      const auto part = tokens.subspan(b * length + start, count);
+      next.insert(next.end(), part.begin(), part.end());
+    }
+    const auto logits = decoder.feed(next);
+    for (std::size_t b = 0; b < sequences; ++b) {
+      for (std::size_t i = 0; i < count * width; ++i) {
+        result[(b * length + start) * width + i] = logits[b * count * width + i];
+      }
+    }
+    start += count;
+  }
+  EXPECT_EQ(start, length);
+  return result;
+}
+
+void expect_equal(const std::vector<Real>& values, const std::vector<Real>& expected, double tolerance) {
+  ASSERT_EQ(values.size(), expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double error = std::abs(static_cast<double>(values[i] - expected[i]));
+    worst = error <= worst ? worst : error;
+  }
+  EXPECT_LE(worst, tolerance);
+}
+
+void expect_decoding_equals_forward(const ModelConfig& config, MlaDecoding mla = MlaDecoding::automatic) {
+  const auto model = make_model(config);
+  const std::vector<std::int32_t> tokens = some_tokens(3 * config.context);
+  for (const Index sequences : {1, 3}) {
+    const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * config.context));
+    const std::vector<Real> expected = forward(*model, text, sequences);
+    const DecodeOptions options{sequences, CacheType::real, mla};
+    expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected, kTolerance);
+    expect_equal(decode(*model, text, options, {13, 1, 1, 1, 1, 1, 1, 1}), expected, kTolerance);
+    expect_equal(decode(*model, text, options, {1, 6, 1, 12}), expected, kTolerance);
+    expect_equal(decode(*model, text, options, {20}), expected, kTolerance);
+  }
+}
+
+class Decoding : public testing::TestWithParam<std::string> {};
+
+TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
+  for (const Positions positions : {Positions::rope, Positions::learned, Positions::none}) {
+    ModelConfig config = small_config(GetParam());
+    config.positions = positions;
+    expect_decoding_equals_forward(config);
+  }
+}
+
+TEST_P(Decoding, EqualsForwardWithEachScoreScale) {
+  for (const char* scale : {"none", "qk-norm", "row-norm", "length", "0.7"}) {
+    ModelConfig config = small_config(GetParam());
+    config.attention.score_scale = ScoreScale::parse(scale);
+    expect_decoding_equals_forward(config);
+  }
+}
+
+TEST_P(Decoding, EqualsForwardWithBiasesLayerNormAndTiedHead) {
+  ModelConfig config = small_config(GetParam());
+  config.bias = true;
+  config.norm = NormKind::layer;
+  config.activation = Activation::gelu;
+  config.tie_embeddings = true;
+  expect_decoding_equals_forward(config);
+}
+
+TEST_P(Decoding, EqualsForwardWithAWindow) {
+  for (const Index window : {1, 5, 19, 20}) {
+    ModelConfig config = small_config(GetParam());
+    config.attention.window = window;
+    expect_decoding_equals_forward(config);
+  }
+}
+
+TEST_P(Decoding, OfHalvesAndBytesStaysNearExact) {
+  const ModelConfig config = small_config(GetParam());
+  const auto model = make_model(config);
+  const std::vector<std::int32_t> tokens = some_tokens(config.context);
+  const std::vector<Real> expected = forward(*model, tokens, 1);
+  for (const auto& [type, tolerance] : {std::pair{CacheType::f16, 0.05}, std::pair{CacheType::int8, 0.5}}) {
+    const DecodeOptions options{1, type};
+    const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
+    expect_equal(one_by_one, expected, tolerance);
+    EXPECT_NE(one_by_one, expected);
+    // Prefill reads the same rounded rows.
+    expect_equal(decode(*model, tokens, options, {13, 1, 1, 5}), one_by_one, kTolerance);
+  }
+}
+
+TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
+  for (const Index window : {0, 7}) {
+    ModelConfig config = small_config(GetParam());
+    config.attention.window = window;
+    const auto model = make_model(config);
+    const AttentionCosts costs = attention_kind(GetParam()).costs(model->config().attention).front();
+    const Index tokens = window > 0 ? window : config.context;
+    for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+      const Index per_token = cache_bytes(type, costs.cache_elements_per_token.value(),
+                                          costs.cache_vectors_per_token.value());
+      const Decoder decoder(*model, {3, type});
+      EXPECT_EQ(decoder.cache_bytes(), 3 * config.layers * tokens * per_token);
+    }
+  }
+}
+
+TEST_P(Decoding, AllocatesNothingPerToken) {
+  const auto model = make_model(small_config(GetParam()));
+  Decoder decoder(*model, {});
+  decoder.feed(some_tokens(10));
+  decoder.feed(some_tokens(1));
+  const std::size_t before = decoder.heap_allocations();
+  for (int i = 0; i < 8; ++i) decoder.feed(some_tokens(1));
+  EXPECT_EQ(decoder.heap_allocations(), before);
+}
+
+TEST_P(Decoding, OfRepeatedSequencesSharesOnePrefill) {
+  const auto model = make_model(small_config(GetParam()));
+  const std::vector<std::int32_t> tokens = some_tokens(12);
+  Decoder one(*model, {});
+  one.feed(tokens);
+  Decoder three = one.repeat(3);
+  EXPECT_EQ(three.length(), 12);
+  const auto first = one.feed(std::vector<std::int32_t>{5});
+  const std::vector<Real> expected(first.begin(), first.end());
+  const auto all = three.feed(std::vector<std::int32_t>{5, 5, 5});
+  for (std::size_t b = 0; b < 3; ++b) {
+    const auto row = all.subspan(b * kVocabulary, kVocabulary);
+    expect_equal({row.begin(), row.end()}, expected, kTolerance);
+  }
+}
+
+TEST_P(Decoding, RefusesToGoBeyondTheContext) {
+  const auto model = make_model(small_config(GetParam()));
+  Decoder decoder(*model, {});
+  decoder.feed(some_tokens(20));
+  EXPECT_THROW(decoder.feed(some_tokens(1)), ShapeError);
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
+  return names;
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), [](const auto& kind) {
+  std::string name = kind.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
+  for (const MlaDecoding mode : {MlaDecoding::expanded, MlaDecoding::absorbed}) {
+    for (const Index q_rank : {0, 5}) {
+      for (const bool bias : {false, true}) {
+        ModelConfig config = small_config("mla");
+        config.bias = bias;
+        config.attention.q_rank = q_rank;
+        config.attention.rope_dim = q_rank > 0 ? 4 : 0;
+        config.attention.v_dim = 5;
+        expect_decoding_equals_forward(config, mode);
+      }
+    }
+  }
+}
+
+TEST(MlaDecoding, RefusesToAbsorbWhatIsNotLinearInTheKeys) {
+  ModelConfig config = small_config("mla");
+  config.attention.score_scale = ScoreScale::parse("qk-norm");
+  const auto model = make_model(config);
+  EXPECT_THROW(Decoder(*model, {1, CacheType::real, MlaDecoding::absorbed}), ShapeError);
+}
+
+// DeepSeek's own code, absorbed mode: what its cache holds after T tokens.
+TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
+  for (const char* name : {"deepseek_v3_mla_full_q", "deepseek_v3_mla_low_rank_q"}) {
+    const Safetensors file =
+        Safetensors::open(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + name + ".safetensors");
+    const auto json = nlohmann::json::parse(file.metadata().at("config"));
+    AttentionConfig config;
+    config.kind = "mla";
+    config.dim = json.at("d_model");
+    config.heads = json.at("n_heads");
+    config.q_rank = json.at("q_lora_rank");
+    config.kv_rank = json.at("kv_lora_rank");
+    config.nope_dim = json.at("qk_nope_head_dim");
+    config.rope_dim = json.at("qk_rope_head_dim");
+    config.v_dim = json.at("v_head_dim");
+    const TensorView& x = file.at("x");
+    config.positions = x.shape[1];
+    resolve(config);
+    ParameterStore parameters;
+    const auto layer = make_attention(parameters, "w", config, {});
+    parameters.allocate();
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      read_into(file.at(parameters.name({i})), parameters.value({i}));
+    }
+    std::vector<Real> input(x.element_count());
+    read_into(x, input);
+    const Index batch = x.shape[0], length = x.shape[1];
+    KvCache cache = layer->make_cache({batch, length, CacheType::real, MlaDecoding::absorbed});
+    Tape tape(std::as_const(parameters));
+    const Var y = layer->decode(tape.constant({batch, length, config.dim}, input), cache);
+    const double tolerance = kDouble ? 1e-9 : 1e-4;
+    const std::vector<double> outputs = file.at("y").to_doubles();
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      EXPECT_NEAR(static_cast<double>(y.value()[i]), outputs[i], tolerance);
+    }
+    const std::vector<double> latent = file.at("cache.latent").to_doubles();
+    const std::vector<double> rope_key = file.at("cache.rope_key").to_doubles();
+    for (Index token = 0; token < batch * length; ++token) {
+      const ConstMatrix row = cache.tensors[0].read(token / length, 0, token % length, 1, nullptr);
+      for (Index i = 0; i < config.kv_rank; ++i) {
+        EXPECT_NEAR(static_cast<double>(row.data[i]), latent[static_cast<std::size_t>(token * config.kv_rank + i)], tolerance);
+      }
+      for (Index i = 0; i < config.rope_dim; ++i) {
+        EXPECT_NEAR(static_cast<double>(row.data[config.kv_rank + i]),
+                    rope_key[static_cast<std::size_t>(token * config.rope_dim + i)], tolerance);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headcount

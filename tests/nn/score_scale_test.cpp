@@ -1,0 +1,88 @@
+// The ways to scale scores before the softmax.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "autograd/error.h"
+#include "nn/test_layer.h"
+
+namespace headcount {
+namespace {
+
+TEST(ScoreScaling, OfANumberReplacesTheInverseSquareRoot) {
+  AttentionConfig config = small_config("mha");
+  const Values x = normal_values(0, 9 * 12);
+  const Values y = Layer(config).forward(x, 1);
+  config.score_scale = ScoreScale::parse("0.5");  // 1 / sqrt(4)
+  EXPECT_EQ(Layer(config).forward(x, 1), y);
+  config.score_scale = ScoreScale::parse("0.6");
+  EXPECT_NE(Layer(config).forward(x, 1), y);
+  config.score_scale = ScoreScale::parse("none");
+  const Values unscaled = Layer(config).forward(x, 1);
+  config.score_scale = ScoreScale::parse("1");
+  EXPECT_EQ(Layer(config).forward(x, 1), unscaled);
+}
+
+TEST(ScoreScaling, ByLengthDividesByTheRootOfTheKeysSeen) {
+  AttentionConfig config = small_config("mha");
+  config.causal = false;
+  const Values x = normal_values(0, 9 * 12);
+  config.score_scale = ScoreScale::parse("length");
+  const Values y = Layer(config).forward(x, 1);
+  config.score_scale = {ScoreScale::Kind::number, 0.5 / 3};  // 1 / (sqrt(4) sqrt(9))
+  EXPECT_LT(difference(Layer(config).forward(x, 1), y), kRounding);
+}
+
+// Two tokens x and -x, no positions, and keys that equal the queries: scores are the cosines 1 and
+// -1, so the first output is (e - 1/e) / (e + 1/e) times the first value.
+TEST(ScoreScaling, ByQkNormMakesScoresCosines) {
+  for (const std::string_view kind : {"mha", "latent-bias"}) {
+    AttentionConfig config = small_config(kind);
+    config.rotary = config.causal = config.output_projection = false;
+    config.score_scale = ScoreScale::parse("qk-norm");
+    Layer layer(config);
+    std::ranges::copy(layer.weight("q_proj.weight"), layer.weight("k_proj.weight").begin());
+    Values x = normal_values(0, 12);
+    const std::span<const Real> v_proj = layer.weight("v_proj.weight");
+    Values expected;
+    for (std::size_t row = 0; row < 8; ++row) {
+      double v = 0;
+      for (std::size_t i = 0; i < 12; ++i) v += static_cast<double>(v_proj[row * 12 + i] * x[i]);
+      expected.push_back(static_cast<Real>(std::tanh(1.0) * v));
+    }
+    for (std::size_t i = 0; i < 12; ++i) x.push_back(-x[i]);
+    Values y = layer.forward(x, 1);
+    y.resize(8);
+    EXPECT_LT(difference(expected, y), kRounding) << kind;
+  }
+}
+
+TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
+  for (const char* const scale : {"qk-norm", "row-norm"}) {
+    for (const AttentionKind* kind : attention_kinds()) {
+      if (kind->name == "latent-bias") continue;  // its queries are partly z
+      AttentionConfig config = small_config(kind->name);
+      config.score_scale = ScoreScale::parse(scale);
+      Layer layer(config);
+      const Values x = normal_values(0, 9 * 12);
+      const Values y = layer.forward(x, 1);
+      for (Real& w : layer.weight("q_proj.weight")) w *= 3;
+      EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << scale << ", " << kind->name;
+    }
+  }
+}
+
+TEST(ScoreScaling, ReadsWhatItWrites) {
+  for (const char* const text :
+       {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.125", "1e-05"}) {
+    EXPECT_EQ(ScoreScale::parse(text).text(), text);
+  }
+  for (const char* const text : {"", "0", "-1", "nan", "inf", "1e999", "0.5x", "sqrt"}) {
+    EXPECT_THROW(ScoreScale::parse(text), ShapeError) << text;
+  }
+}
+
+}  // namespace
+}  // namespace headcount

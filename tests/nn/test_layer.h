@@ -1,0 +1,94 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/attention/attention.h"
+#include "nn/random_weights.h"
+
+/// What the tests of attention layers share.
+namespace headcount {
+
+using Values = std::vector<Real>;
+using Mask = std::vector<std::uint8_t>;
+
+/// What two ways of computing the same in float may differ by.
+inline constexpr double kRounding = 2e-5;
+
+inline Values normal_values(std::uint32_t stream, Index count) {
+  Values values;
+  for (Index i = 0; i < count; ++i) {
+    const double deviate = random_normal({5, stream, 0}, static_cast<std::uint64_t>(i));
+    values.push_back(static_cast<Real>(deviate));
+  }
+  return values;
+}
+
+/// Largest |a - b| / max(1, |a|); infinite where sizes disagree or a number is not finite.
+inline double difference(std::span<const Real> a, std::span<const Real> b) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  double worst = a.size() == b.size() ? 0 : kInfinity;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const auto x = static_cast<double>(a[i]), y = static_cast<double>(b[i]);
+    const double error = std::abs(x - y) / std::max(1.0, std::abs(x));
+    worst = std::isfinite(error) ? std::max(worst, error) : kInfinity;
+  }
+  return worst;
+}
+
+/// A layer with random weights; those of one name are equal in all layers.
+struct Layer {
+  AttentionConfig config;
+  ParameterStore store;
+  std::unique_ptr<Attention> attention;
+
+  explicit Layer(AttentionConfig c) : config(std::move(c)) {
+    resolve(config);
+    attention = make_attention(store, "a", config, {});
+    store.allocate();
+    draw_weights(store);
+  }
+  std::span<Real> weight(const std::string& name) { return store.value(store.find("a." + name)); }
+
+  Values forward(const Values& x, Index batch, const Mask& mask = {}, bool training = false) const {
+    Tape tape(store);
+    tape.set_training(training);
+    const Index length = std::ssize(x) / batch / config.dim;
+    const Var y = attention->forward(tape.constant({batch, length, config.dim}, x), mask);
+    return {y.value().begin(), y.value().end()};
+  }
+
+  /// Output, then gradients of the input and of all weights for a random cotangent.
+  Values forward_and_backward(const Values& x, Index batch) {
+    Tape tape(&store);
+    store.clear_gradients();
+    const Index length = std::ssize(x) / batch / config.dim;
+    const Var input = tape.leaf({batch, length, config.dim}, x);
+    const Var y = attention->forward(input, {});
+    Values result(y.value().begin(), y.value().end());
+    tape.backward(y, normal_values(1, y.shape().size()));
+    result.insert(result.end(), input.gradient().begin(), input.gradient().end());
+    const std::span<const Real> gradients = store.all_gradients();
+    result.insert(result.end(), gradients.begin(), gradients.end());
+    return result;
+  }
+};
+
+/// Dim 12, two heads of 4, up to 9 tokens.
+inline AttentionConfig small_config(std::string_view kind) {
+  AttentionConfig config;
+  config.kind = kind;
+  config.dim = 12;
+  config.heads = 2;
+  config.head_dim = 4;
+  config.positions = 9;
+  return config;
+}
+
+}  // namespace headcount

@@ -1,0 +1,94 @@
+// The same seed trains the same weights, bit for bit, with any number of threads.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/parallel.h"
+#include "data/text.h"
+#include "train/trainer.h"
+
+namespace headcount {
+namespace {
+
+constexpr Index kVocabulary = 20;
+
+// Sizes at which products, elementwise loops and attention all have several chunks: 240 rows of 48,
+// sequences longer than a tile of 64.
+TrainOptions options_of(const AttentionKind& kind) {
+  TrainOptions options;
+  options.model.attention.kind = kind.name;
+  options.model.layers = 2;
+  options.model.dim = 48;
+  options.model.context = 80;
+  options.model.dropout = 0.1;
+  options.batch = 3;
+  options.steps = 50;
+  options.warmup = 5;
+  options.learning_rate = 0.01;
+  options.resolve();
+  return options;
+}
+
+std::vector<std::int32_t> random_tokens() {
+  std::vector<std::int32_t> tokens;
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, kVocabulary)));
+  }
+  return tokens;
+}
+
+std::string hash(std::span<const Real> values) {
+  return sha256_hex({reinterpret_cast<const char*>(values.data()), values.size_bytes()});
+}
+
+// Hash of all weights after all steps.
+std::string trained(const TrainOptions& options, int thread_count) {
+  set_threads(thread_count);
+  const std::vector<std::int32_t> tokens = random_tokens();
+  LanguageModel model(options.model, kVocabulary);
+  model.initialize(options.seed);
+  const std::string fresh = hash(model.parameters().all_values());
+  Trainer trainer(model, options, tokens);
+  while (trainer.steps_done() < options.steps) trainer.step();
+  const std::string result = hash(model.parameters().all_values());
+  EXPECT_NE(result, fresh);
+  return result;
+}
+
+class TrainedWeights : public testing::TestWithParam<const AttentionKind*> {
+ protected:
+  void TearDown() override { set_threads(0); }
+};
+INSTANTIATE_TEST_SUITE_P(Determinism, TrainedWeights, testing::ValuesIn(attention_kinds()),
+                         [](const auto& kind) {
+                           std::string name(kind.param->name);
+                           std::ranges::replace(name, '-', '_');
+                           return name;
+                         });
+
+TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreads) {
+  const TrainOptions options = options_of(*GetParam());
+  const std::string alone = trained(options, 1);
+  for (const int thread_count : {2, 3, 8}) {
+    EXPECT_EQ(trained(options, thread_count), alone) << thread_count << " threads";
+  }
+}
+
+TEST_P(TrainedWeights, DependOnSeedAndDropout) {
+  TrainOptions options = options_of(*GetParam());
+  options.steps = 3;
+  const std::string first = trained(options, 2);
+  EXPECT_EQ(trained(options, 2), first);
+  TrainOptions other_seed = options, no_dropout = options;
+  other_seed.seed = 2;
+  no_dropout.model.dropout = 0;
+  no_dropout.resolve();
+  EXPECT_NE(trained(other_seed, 2), first);
+  EXPECT_NE(trained(no_dropout, 2), first);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,171 @@
+#include "train/optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "autograd/parallel.h"
+#include "autograd/random.h"
+
+namespace headcount {
+namespace {
+
+// Puts the gradient `scale` * coefficients on every parameter: that of sum(coefficients * x).
+void set_gradients(ParameterStore& store, Real scale) {
+  store.clear_gradients();
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    Tape tape(&store);
+    std::vector<Real> coefficients;
+    for (Index j = 0; j < store.shape({i}).size(); ++j) {
+      const auto counter = static_cast<std::uint64_t>(j);
+      const double deviate = random_normal({8, static_cast<std::uint32_t>(i), 0}, counter);
+      coefficients.push_back(scale * static_cast<Real>(deviate));
+    }
+    const Var x = tape.parameter({i});
+    tape.backward(sum(x * tape.constant(x.shape(), coefficients)));
+  }
+}
+
+// AdamW of one number, in double and as the paper writes it.
+struct Reference {
+  double x = 0, m = 0, v = 0;
+
+  void update(const AdamW& adam, double rate, double g, Index step, bool decays) {
+    m = adam.beta1 * m + (1 - adam.beta1) * g;
+    v = adam.beta2 * v + (1 - adam.beta2) * g * g;
+    const double m_hat = m / (1 - std::pow(adam.beta1, static_cast<double>(step)));
+    const double v_hat = v / (1 - std::pow(adam.beta2, static_cast<double>(step)));
+    if (decays) x -= rate * adam.weight_decay * x;
+    x -= rate * m_hat / (std::sqrt(v_hat) + adam.epsilon);
+  }
+};
+
+class AdamWUpdate : public testing::Test {
+ protected:
+  AdamWUpdate() {
+    // More elements than one chunk of a parallel loop.
+    matrix_ = store_.add("matrix", {150, 150}, Initializer::normal(1));
+    vector_ = store_.add("vector", {kElementChunk + 7}, Initializer::normal(1));
+    store_.allocate();
+    store_.initialize(1);
+  }
+  ParameterStore store_;
+  ParameterId matrix_, vector_;
+};
+
+TEST_F(AdamWUpdate, FollowsThePapersFormula) {
+  const AdamW adam{.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
+  std::vector<std::vector<Reference>> expected(2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    for (const Real x : store_.value({i})) expected[i].push_back({static_cast<double>(x), 0, 0});
+  }
+  for (Index step = 1; step <= 5; ++step) {
+    const double rate = 0.1 / static_cast<double>(step), clip = 0.25 * static_cast<double>(step);
+    set_gradients(store_, static_cast<Real>(step));
+    for (const ParameterId id : {matrix_, vector_}) {
+      const auto gradient = store_.gradient(id);
+      for (std::size_t j = 0; j < gradient.size(); ++j) {
+        expected[id.index][j].update(adam, rate, clip * static_cast<double>(gradient[j]), step,
+                                     id.index == matrix_.index);
+      }
+    }
+    adam.update(store_, rate, clip, step);
+  }
+  for (const ParameterId id : {matrix_, vector_}) {
+    for (std::size_t j = 0; j < expected[id.index].size(); ++j) {
+      const Reference& e = expected[id.index][j];
+      ASSERT_NEAR(static_cast<double>(store_.value(id)[j]), e.x, 1e-5) << store_.name(id) << j;
+      ASSERT_NEAR(static_cast<double>(store_.first_moment(id)[j]), e.m, 1e-5);
+      ASSERT_NEAR(static_cast<double>(store_.second_moment(id)[j]), e.v, 1e-4);
+    }
+  }
+}
+
+TEST_F(AdamWUpdate, DecaysMatricesAloneWhereThereIsNoGradient) {
+  const std::vector<Real> vector(store_.value(vector_).begin(), store_.value(vector_).end());
+  const std::vector<Real> matrix(store_.value(matrix_).begin(), store_.value(matrix_).end());
+  store_.clear_gradients();
+  AdamW{.weight_decay = 0.5}.update(store_, 0.1, 1, 1);
+  EXPECT_TRUE(std::ranges::equal(store_.value(vector_), vector));
+  for (std::size_t j = 0; j < matrix.size(); ++j) {
+    EXPECT_FLOAT_EQ(static_cast<float>(store_.value(matrix_)[j]),
+                    static_cast<float>(matrix[j]) * 0.95F);
+  }
+}
+
+TEST_F(AdamWUpdate, OfTheFirstStepIsTheRateWhateverTheGradientsSize) {
+  for (const Real scale : {Real{1e-3}, Real{1}, Real{1e3}}) {
+    store_.initialize(1);
+    for (const ParameterId id : {matrix_, vector_}) {
+      std::ranges::fill(store_.first_moment(id), Real{0});
+      std::ranges::fill(store_.second_moment(id), Real{0});
+    }
+    const std::vector<Real> before(store_.value(vector_).begin(), store_.value(vector_).end());
+    set_gradients(store_, scale);
+    AdamW{}.update(store_, 0.01, 1, 1);
+    const auto gradient = store_.gradient(vector_);
+    for (std::size_t j = 0; j < before.size(); j += 101) {
+      if (std::abs(gradient[j]) < 1e-5F) continue;  // epsilon shows
+      const Real expected = before[j] - std::copysign(Real{0.01}, gradient[j]);
+      EXPECT_NEAR(store_.value(vector_)[j], expected, 2e-5F) << scale;
+    }
+  }
+}
+
+TEST_F(AdamWUpdate, ClippingsNormCoversAllGradients) {
+  set_gradients(store_, 2);
+  double total = 0;
+  for (const ParameterId id : {matrix_, vector_}) {
+    for (const Real g : store_.gradient(id)) total += std::pow(static_cast<double>(g), 2);
+  }
+  EXPECT_NEAR(gradient_norm(store_), std::sqrt(total), 1e-9 * std::sqrt(total));
+  store_.clear_gradients();
+  EXPECT_EQ(gradient_norm(store_), 0);
+}
+
+TEST(ClipScale, ShrinksWhatIsTooLargeAsPyTorchDoes) {
+  EXPECT_EQ(clip_scale(0.5, 1), 1);
+  EXPECT_EQ(clip_scale(0, 1), 1);
+  EXPECT_DOUBLE_EQ(clip_scale(4, 1), 1 / (4 + 1e-6));
+  EXPECT_DOUBLE_EQ(clip_scale(4, 2), 2 / (4 + 1e-6));
+}
+
+TEST(ClipScale, OfLimitZeroLetsEverythingPass) { EXPECT_EQ(clip_scale(1e9, 0), 1); }
+
+TEST(LearningRateSchedule, WarmsUpLinearlyThenFollowsHalfACosine) {
+  const Schedule schedule{.peak = 1e-3, .least = 1e-4, .warmup = 100, .steps = 2100};
+  EXPECT_DOUBLE_EQ(schedule.at(0), 1e-3 / 101);
+  EXPECT_DOUBLE_EQ(schedule.at(49), 1e-3 * 50 / 101);
+  EXPECT_DOUBLE_EQ(schedule.at(99), 1e-3 * 100 / 101);
+  EXPECT_DOUBLE_EQ(schedule.at(100), 1e-3);
+  EXPECT_DOUBLE_EQ(schedule.at(1100), (1e-3 + 1e-4) / 2);
+  EXPECT_DOUBLE_EQ(schedule.at(600), 1e-4 + 9e-4 * (1 + std::numbers::sqrt2 / 2) / 2);
+  EXPECT_DOUBLE_EQ(schedule.at(2100), 1e-4);
+}
+
+TEST(LearningRateSchedule, StaysAtItsLeastAfterTheLastStep) {
+  const Schedule schedule{.peak = 1, .least = 0.1, .warmup = 0, .steps = 10};
+  EXPECT_DOUBLE_EQ(schedule.at(0), 1);
+  EXPECT_DOUBLE_EQ(schedule.at(11), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.at(1000), 0.1);
+}
+
+TEST(LearningRateSchedule, LongerWarmUpThanTheRunIsARampOfItsOwnSlope) {
+  const Schedule schedule{.peak = 1, .least = 0.1, .warmup = 99, .steps = 5};
+  for (Index step = 0; step < 5; ++step) {
+    EXPECT_DOUBLE_EQ(schedule.at(step), static_cast<double>(step + 1) / 100);
+  }
+}
+
+TEST(LearningRateSchedule, OfEqualPeakAndLeastIsConstantAfterWarmUp) {
+  const Schedule schedule{.peak = 0.2, .least = 0.2, .warmup = 2, .steps = 9};
+  for (Index step = 2; step < 20; ++step) EXPECT_DOUBLE_EQ(schedule.at(step), 0.2);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,194 @@
+#include "train/options.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "autograd/error.h"
+#include "models/language_model.h"
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+TrainOptions resolved(const json& values) {
+  TrainOptions options;
+  options.settings().read(values);
+  options.resolve();
+  return options;
+}
+
+std::string error_of(const json& values) {
+  try {
+    resolved(values);
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+// REFERENCE.md, "Published figures": nanoGPT's two character-level configurations.
+const json kNanoGpt = {{"norm", "layer"},
+                       {"activation", "gelu"},
+                       {"positions", "learned"},
+                       {"tie-embeddings", "on"},
+                       {"bias", "off"},
+                       {"attention", "mha"},
+                       {"lr", 1e-3},
+                       {"min-lr", 1e-4},
+                       {"warmup", 100},
+                       {"beta1", 0.9},
+                       {"beta2", 0.99},
+                       {"weight-decay", 0.1},
+                       {"grad-clip", 1.0},
+                       {"accumulate", 1}};
+
+void expect_preset(const std::string& name, const json& own) {
+  const json values = to_json(resolved(preset(name).settings));
+  for (const json& part : {kNanoGpt, own}) {
+    for (const auto& [setting, value] : part.items()) {
+      EXPECT_EQ(values.at(setting), value) << name << ": " << setting;
+    }
+  }
+}
+
+TEST(Presets, AreNanoGptsTwoCharacterConfigurations) {
+  expect_preset("nanogpt-cpu", {{"layers", 4},
+                                {"heads", 4},
+                                {"dim", 128},
+                                {"context", 64},
+                                {"batch", 12},
+                                {"dropout", 0.0},
+                                {"steps", 2000},
+                                {"ffn-dim", 512},
+                                {"norm-epsilon", 1e-5}});
+  expect_preset("nanogpt-gpu", {{"layers", 6},
+                                {"heads", 6},
+                                {"dim", 384},
+                                {"context", 256},
+                                {"batch", 64},
+                                {"dropout", 0.2},
+                                {"steps", 5000},
+                                {"ffn-dim", 1536},
+                                {"norm-epsilon", 1e-5}});
+}
+
+TEST(Presets, HaveThePublishedNumbersOfParameters) {
+  const auto count = [](const std::string& name) {
+    return LanguageModel(resolved(preset(name).settings).model, 65).parameters().element_count();
+  };
+  EXPECT_EQ(count("nanogpt-cpu"), 804096);
+  // 10.7 M with the position table: (65 + 256) 384 + 6 (12 384^2 + 2 384) + 384
+  EXPECT_EQ(count("nanogpt-gpu"), 10745088);
+}
+
+TEST(Presets, TrainEveryAttentionByChangingOneSetting) {
+  for (const Preset& each : presets()) {
+    EXPECT_FALSE(each.summary.empty());
+    for (const AttentionKind* kind : attention_kinds()) {
+      json values = each.settings;
+      values["attention"] = kind->name;
+      EXPECT_EQ(error_of(values), "no error") << each.name << " " << kind->name;
+    }
+  }
+}
+
+TEST(Presets, UnknownNameListsThem) {
+  try {
+    preset("nanogpt");
+    FAIL() << "accepted";
+  } catch (const SettingError& error) {
+    EXPECT_STREQ(error.what(), "--preset must be one of nanogpt-cpu, nanogpt-gpu, is 'nanogpt'");
+  }
+}
+
+TEST(TrainSettings, HaveUniqueNamesGroupsAndHelp) {
+  TrainOptions options;
+  const Settings settings = options.settings();
+  std::set<std::string> names;
+  for (const Setting& setting : settings.all()) {
+    EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
+    EXPECT_FALSE(setting.group.empty()) << setting.name;
+    EXPECT_FALSE(setting.help.empty()) << setting.name;
+  }
+}
+
+TEST(TrainSettings, CoverTheFlagsOfTheDesign) {
+  TrainOptions options;
+  const Settings settings = options.settings();
+  for (const char* const name :
+       {"layers",      "heads",      "dim",         "context",  "ffn-dim",    "kv-heads",
+        "head-dim",    "kv-rank",    "q-rank",      "nope-dim", "rope-dim",   "v-dim",
+        "latent-norm", "latent-dim", "positions",   "norm",     "activation", "tie-embeddings",
+        "bias",        "dropout",    "score-scale", "steps",    "batch",      "accumulate",
+        "lr",          "min-lr",     "warmup",      "beta1",    "beta2",      "weight-decay",
+        "grad-clip",   "seed",       "eval-every",  "data",     "attention"}) {
+    EXPECT_NE(settings.find(name), nullptr) << name;
+  }
+}
+
+TEST(TrainSettings, RoundTripThroughJson) {
+  for (const char* const data : {"tales", "recall", "some/file.txt"}) {
+    json values = {{"data", data},   {"attention", "mla"}, {"steps", 7},
+                   {"lr", 0.3},      {"warmup", 0},        {"seed", 18446744073709551615u},
+                   {"eval-every", 0}};
+    if (data == std::string("tales")) values.update({{"people", 5}, {"distance", 0}});
+    if (data == std::string("recall")) values.update({{"pairs", 3}, {"gap", 0}});
+    const auto written = to_json(resolved(values));
+    EXPECT_EQ(to_json(resolved(json::parse(written.dump()))), written);
+    for (const auto& [name, value] : values.items()) EXPECT_EQ(written.at(name), value) << name;
+  }
+}
+
+TEST(TrainSettings, NameOnlyWhatTheDataHas) {
+  const auto tales = to_json(resolved({{"data", "tales"}}));
+  EXPECT_TRUE(tales.contains("people"));
+  EXPECT_FALSE(tales.contains("pairs"));
+  const auto recall = to_json(resolved({{"data", "recall"}}));
+  EXPECT_TRUE(recall.contains("pairs"));
+  EXPECT_FALSE(recall.contains("people"));
+  const auto file = to_json(resolved({{"data", "x.txt"}}));
+  EXPECT_FALSE(file.contains("people"));
+  EXPECT_FALSE(file.contains("pairs"));
+}
+
+TEST(TrainSettings, LeastLearningRateIsATenthUnlessGiven) {
+  EXPECT_DOUBLE_EQ(resolved({{"lr", 0.05}}).least_learning_rate, 0.005);
+  EXPECT_EQ(resolved({{"lr", 0.05}, {"min-lr", 0}}).least_learning_rate, 0);
+}
+
+TEST(TrainSettings, MakeTheSchedule) {
+  const Schedule schedule =
+      resolved({{"lr", 0.5}, {"min-lr", 0.25}, {"warmup", 3}, {"steps", 9}}).schedule();
+  EXPECT_EQ(schedule.peak, 0.5);
+  EXPECT_EQ(schedule.least, 0.25);
+  EXPECT_EQ(schedule.warmup, 3);
+  EXPECT_EQ(schedule.steps, 9);
+}
+
+TEST(TrainSettings, ReachTheCorpus) {
+  const CorpusOptions tales =
+      resolved({{"people", 4}, {"things", 5}, {"places", 6}, {"distance", 7}, {"questions", 8}})
+          .corpus();
+  EXPECT_EQ(tales.people, 4);
+  EXPECT_EQ(tales.things, 5);
+  EXPECT_EQ(tales.places, 6);
+  EXPECT_EQ(tales.distance, 7);
+  EXPECT_EQ(tales.questions, 8);
+  const CorpusOptions recall = resolved({{"pairs", 4}, {"keys", 5}, {"gap", 6}}).corpus();
+  EXPECT_EQ(recall.pairs, 4);
+  EXPECT_EQ(recall.keys, 5);
+  EXPECT_EQ(recall.gap, 6);
+}
+
+TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
+  EXPECT_EQ(error_of({{"people", 2}, {"things", 1}, {"questions", 4}}),
+            "--questions must not exceed --people plus --things, 3");
+  EXPECT_EQ(error_of({{"pairs", 9}, {"keys", 8}}), "--pairs must not exceed --keys, 8");
+  EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}), "--min-lr is greater than --lr");
+}
+
+}  // namespace
+}  // namespace headcount
