@@ -2,6 +2,7 @@
 
 #include <utf8.h>
 
+#include <charconv>
 #include <fstream>
 
 #include "models/durable.h"
@@ -51,13 +52,33 @@ void save_checkpoint(const std::filesystem::path& folder, const LanguageModel& m
   });
 }
 
-Checkpoint load_checkpoint(const std::filesystem::path& folder) {
+std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
+  std::error_code error;
+  if (std::filesystem::exists(path / "model.safetensors", error)) return path;
+  std::filesystem::path newest;
+  long long newest_step = -1;
+  for (const auto& entry : std::filesystem::directory_iterator(path / "checkpoints", error)) {
+    const std::string name = entry.path().filename().string();
+    long long step = -1;
+    if (name.starts_with("step-")) std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (step <= newest_step) continue;
+    newest = entry.path();
+    newest_step = step;
+  }
+  if (newest.empty()) {
+    throw DataError("'" + path.string() + "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor model.safetensors");
+  }
+  return newest;
+}
+
+Checkpoint load_checkpoint(const std::filesystem::path& folder, std::optional<Index> window) {
   const std::filesystem::path config_path = folder / "config.json";
   const nlohmann::json json = read_json(config_path);
   Checkpoint checkpoint;
   try {
     ModelConfig config;
     config.settings().read(json.at("model"));
+    if (window) config.attention.window = *window;
     checkpoint.symbols = utf8::utf8to32(json.at("symbols").get<std::string>());
     checkpoint.model =
         std::make_unique<LanguageModel>(config, static_cast<Index>(checkpoint.symbols.size()));

@@ -1,43 +1,186 @@
 #include "models/sampling.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <numeric>
 
+#include "autograd/error.h"
 #include "autograd/random.h"
-#include "autograd/tape.h"
 
 namespace headcount {
 
-std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options,
-                          Index position) {
-  const auto likeliest = std::ranges::max_element(logits);
-  if (options.temperature == 0) return static_cast<std::int32_t>(likeliest - logits.begin());
-  std::vector<double> cumulative;
-  double total = 0;
-  for (const Real logit : logits) {
-    total += std::exp(static_cast<double>(logit - *likeliest) / options.temperature);
-    cumulative.push_back(total);
+namespace {
+
+struct Candidate {
+  std::int32_t token;
+  double weight;  // proportional to its probability
+};
+
+// Likeliest first; tokens that are equally likely in their own order.
+std::vector<Candidate> candidates(std::span<const Real> logits, double temperature) {
+  const auto most = static_cast<double>(*std::ranges::max_element(logits));
+  std::vector<Candidate> all;
+  for (std::size_t i = 0; i < logits.size(); ++i) {
+    all.push_back({static_cast<std::int32_t>(i), std::exp((static_cast<double>(logits[i]) - most) / temperature)});
   }
-  const RandomKey key{options.seed, random_stream("sampling"), 0};
-  const double drawn = random_uniform(key, static_cast<std::uint64_t>(position)) * total;
-  const auto token = std::ranges::upper_bound(cumulative, drawn) - cumulative.begin();
-  return static_cast<std::int32_t>(std::min<std::ptrdiff_t>(token, std::ssize(cumulative) - 1));
+  std::ranges::stable_sort(all, std::ranges::greater{}, &Candidate::weight);
+  return all;
 }
 
-std::vector<std::int32_t> sample_tokens(const LanguageModel& model,
-                                        std::vector<std::int32_t> prompt, Index count,
-                                        const SamplingOptions& options) {
-  Tape tape(model.parameters());
-  std::vector<std::int32_t> text = std::move(prompt);
-  for (Index i = 0; i < count; ++i) {
-    const std::size_t seen =
-        std::min(text.size(), static_cast<std::size_t>(model.config().context));
-    tape.reset();
-    const Var logits = model.logits(tape, std::span(text).last(seen), 1);
-    const auto last = logits.value().last(static_cast<std::size_t>(model.vocabulary()));
-    text.push_back(sample_token(last, options, static_cast<Index>(text.size())));
+double total_weight(const std::vector<Candidate>& list) {
+  return std::accumulate(list.begin(), list.end(), 0.0, [](double sum, const Candidate& c) { return sum + c.weight; });
+}
+
+void filter(std::vector<Candidate>& list, const SamplingOptions& options) {
+  if (options.top_k > 0 && options.top_k < std::ssize(list)) list.resize(static_cast<std::size_t>(options.top_k));
+  if (options.top_p < 1) {
+    const double enough = options.top_p * total_weight(list);
+    double reached = 0;
+    std::size_t kept = 0;
+    while (kept < list.size() && (kept == 0 || reached < enough)) reached += list[kept++].weight;
+    list.resize(kept);
   }
-  return text;
+  const double least = options.min_p * list.front().weight;
+  std::erase_if(list, [least](const Candidate& c) { return c.weight < least; });
+}
+
+}  // namespace
+
+std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options, Index position,
+                          Index sequence) {
+  if (options.temperature == 0) {
+    return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
+  }
+  std::vector<Candidate> list = candidates(logits, options.temperature);
+  filter(list, options);
+  const RandomKey key{options.seed, random_stream("sampling"), static_cast<std::uint32_t>(sequence)};
+  double left = random_uniform(key, static_cast<std::uint64_t>(position)) * total_weight(list);
+  for (const Candidate& c : list) {
+    left -= c.weight;
+    if (left < 0) return c.token;
+  }
+  return list.back().token;
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The texts of one generation, all of one length, and the logits of their next tokens.
+class Generator {
+ public:
+  Generator(const LanguageModel& model, std::span<const std::int32_t> prompt, const GenerationOptions& options)
+      : model_(model), options_(options), tape_(model.parameters()) {
+    if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
+    const auto context = static_cast<std::size_t>(model.config().context);
+    if (prompt.size() > context && !options.slide) {
+      throw ShapeError("the prompt of " + std::to_string(prompt.size()) + " characters is longer than the context of " +
+                       std::to_string(context) + "; shorten it or let the text slide");
+    }
+    if (prompt.size() > context) prompt = prompt.last(context);
+    texts_.assign(static_cast<std::size_t>(options.decode.sequences), {prompt.begin(), prompt.end()});
+  }
+
+  bool beyond_context() const {
+    return texts_.front().size() - start_ > static_cast<std::size_t>(model_.config().context);
+  }
+
+  // Room for more tokens: the newer half of the context stays.
+  void slide() {
+    start_ += static_cast<std::size_t>((model_.config().context + 1) / 2);
+    decoder_.reset();
+  }
+
+  // Logits [sequences, vocabulary] of the next token, after the texts so far.
+  std::span<const Real> next() { return options_.cache ? cached() : uncached(); }
+
+  void append(std::size_t sequence, std::int32_t token) { texts_[sequence].push_back(token); }
+  Index cache_bytes() const { return decoder_ ? decoder_->cache_bytes() : 0; }
+
+ private:
+  std::span<const Real> cached() {
+    const std::size_t done = decoder_ ? start_ + static_cast<std::size_t>(decoder_->length()) : start_;
+    if (!decoder_ && start_ == 0) return share_prefill();
+    if (!decoder_) decoder_.emplace(model_, options_.decode);
+    std::vector<std::int32_t>& tokens = buffer_;
+    tokens.clear();
+    for (const auto& text : texts_) tokens.insert(tokens.end(), text.begin() + static_cast<std::ptrdiff_t>(done), text.end());
+    return last_rows(decoder_->feed(tokens));
+  }
+
+  // The texts are still the same: one of them goes through the model.
+  std::span<const Real> share_prefill() {
+    DecodeOptions one = options_.decode;
+    one.sequences = 1;
+    Decoder first(model_, one);
+    const auto logits = first.feed(std::span(texts_.front()).subspan(start_));
+    const auto last = logits.last(static_cast<std::size_t>(model_.vocabulary()));
+    logits_.clear();
+    for (std::size_t b = 0; b < texts_.size(); ++b) logits_.insert(logits_.end(), last.begin(), last.end());
+    decoder_.emplace(texts_.size() == 1 ? std::move(first) : first.repeat(options_.decode.sequences));
+    return logits_;
+  }
+
+  std::span<const Real> uncached() {
+    buffer_.clear();
+    for (const auto& text : texts_) buffer_.insert(buffer_.end(), text.begin() + static_cast<std::ptrdiff_t>(start_), text.end());
+    tape_.reset();
+    return last_rows(model_.logits(tape_, buffer_, options_.decode.sequences).value());
+  }
+
+  // Of logits [sequences, T, vocabulary], those of each last token.
+  std::span<const Real> last_rows(std::span<const Real> logits) {
+    const auto width = static_cast<std::size_t>(model_.vocabulary());
+    const std::size_t per_text = logits.size() / texts_.size();
+    logits_.clear();
+    for (std::size_t b = 0; b < texts_.size(); ++b) {
+      const auto row = logits.subspan((b + 1) * per_text - width, width);
+      logits_.insert(logits_.end(), row.begin(), row.end());
+    }
+    return logits_;
+  }
+
+  const LanguageModel& model_;
+  const GenerationOptions& options_;
+  Tape tape_;
+  std::optional<Decoder> decoder_;
+  std::vector<std::vector<std::int32_t>> texts_;
+  std::size_t start_ = 0;  // first token that the model still sees
+  std::vector<std::int32_t> buffer_;
+  std::vector<Real> logits_;
+};
+
+}  // namespace
+
+GenerationResult generate(const LanguageModel& model, std::span<const std::int32_t> prompt,
+                          const GenerationOptions& options,
+                          const std::function<void(Index, std::int32_t)>& on_token) {
+  Generator generator(model, prompt, options);
+  GenerationResult result;
+  result.texts.resize(static_cast<std::size_t>(options.decode.sequences));
+  const auto width = static_cast<std::size_t>(model.vocabulary());
+  for (Index i = 0; i < options.tokens; ++i) {
+    const Clock::time_point begin = Clock::now();
+    const std::span<const Real> logits = generator.next();
+    const auto position = static_cast<Index>(prompt.size()) + i;
+    for (std::size_t b = 0; b < result.texts.size(); ++b) {
+      const std::int32_t token =
+          sample_token(logits.subspan(b * width, width), options.sampling, position, static_cast<Index>(b));
+      generator.append(b, token);
+      result.texts[b].push_back(token);
+      if (on_token) on_token(static_cast<Index>(b), token);
+    }
+    result.cache_bytes = std::max(result.cache_bytes, generator.cache_bytes());
+    (i == 0 ? result.prefill_seconds : result.decode_seconds) +=
+        std::chrono::duration<double>(Clock::now() - begin).count();
+    // The last token's own logits are not wanted, so a full context may end the text.
+    if (i + 1 < options.tokens && generator.beyond_context()) {
+      if (!options.slide) break;
+      generator.slide();
+    }
+  }
+  return result;
 }
 
 }  // namespace headcount

@@ -1,28 +1,50 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
-#include "models/language_model.h"
+#include "models/decoder.h"
 
 namespace headcount {
 
-/// How the next token is drawn from the logits.
+/// How the next token is drawn from the logits. The filters apply in this order, each to what the
+/// one before left.
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0 takes the likeliest token
+  Index top_k = 0;         ///< only the k likeliest; 0: all
+  double top_p = 1;        ///< only the likeliest that together reach probability p
+  double min_p = 0;        ///< only those at least p times as likely as the likeliest
   std::uint64_t seed = 1;
 };
 
-/// Token drawn for position `position` of a text from `logits` [vocabulary]: a pure function of its
-/// arguments.
-std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options,
-                          Index position);
+/// Token drawn from `logits` [vocabulary] for position `position` of text number `sequence`: a pure
+/// function of its arguments.
+std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options, Index position,
+                          Index sequence = 0);
 
-/// `prompt` continued by `count` tokens. Each comes from a forward pass over the last
-/// `context` tokens.
-std::vector<std::int32_t> sample_tokens(const LanguageModel& model,
-                                        std::vector<std::int32_t> prompt, Index count,
-                                        const SamplingOptions& options);
+struct GenerationOptions {
+  SamplingOptions sampling;
+  Index tokens = 200;  ///< to add
+  bool cache = true;   ///< decode with a KV cache, or run the model over the whole text each time
+  DecodeOptions decode;  ///< `sequences` texts continue one prompt
+  /// At the end of the context: forget the older half of it and go on, or stop.
+  bool slide = true;
+};
+
+struct GenerationResult {
+  std::vector<std::vector<std::int32_t>> texts;  ///< [sequences]: what was added to the prompt
+  double prefill_seconds = 0;
+  double decode_seconds = 0;
+  Index cache_bytes = 0;  ///< allocated; 0 without cache
+};
+
+/// Continues `prompt` (at least one token). `on_token(sequence, token)` is called as tokens come,
+/// for all sequences of a position in order. Throws ShapeError if the prompt is longer than the
+/// context and `slide` is off.
+GenerationResult generate(const LanguageModel& model, std::span<const std::int32_t> prompt,
+                          const GenerationOptions& options,
+                          const std::function<void(Index, std::int32_t)>& on_token = {});
 
 }  // namespace headcount

@@ -123,7 +123,9 @@ void read_run(const std::string& run, Settings& settings) {
   std::ifstream file(path);
   if (!file) throw DataError("--from " + run + " is no run folder: cannot read " + path);
   try {
-    for (const auto& [name, value] : nlohmann::json::parse(file).items()) {
+    const nlohmann::json values = nlohmann::json::parse(file);
+    if (!values.is_object()) throw DataError(path + " is no configuration: it must be a JSON object");
+    for (const auto& [name, value] : values.items()) {
       const Setting* setting = settings.find(name);
       if (setting != nullptr)
         setting->parse(value.is_string() ? value.get<std::string>() : value.dump());

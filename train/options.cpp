@@ -74,6 +74,11 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   return values;
 }
 
+void add_cache_type(Settings& settings, CacheType& type) {
+  settings.choice("cache-dtype", "type of the cached numbers", type,
+                  {{"f32", CacheType::real}, {"f16", CacheType::f16}, {"int8", CacheType::int8}});
+}
+
 const std::vector<Preset>& presets() {
   // The two character-level configurations of nanoGPT, which has no flag for most of this.
   static const nlohmann::json nanogpt = {

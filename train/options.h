@@ -43,6 +43,9 @@ struct TrainOptions {
 /// Settings of `options` that mean something, with their values; `options` is resolved.
 nlohmann::ordered_json to_json(const TrainOptions& options);
 
+/// The settings of how a cache is stored, for commands that decode.
+void add_cache_type(Settings& settings, CacheType& type);
+
 /// A named set of settings.
 struct Preset {
   std::string name, summary;

@@ -126,7 +126,7 @@ Outcome run_steps(const TrainOptions& options, LanguageModel& model, const Corpu
         step == options.steps || (options.eval_every > 0 && step % options.eval_every == 0);
     std::optional<Evaluation> validation;
     if (due) {
-      validation = evaluate(model, corpus.validation, corpus.validation_answers);
+      validation = evaluate(model, corpus.validation, {.answers = corpus.validation_answers});
       // The weights of the last step meet no other loss.
       if (!std::isfinite(validation->loss))
         throw DivergedError("validation loss", validation->loss, step);
@@ -145,8 +145,11 @@ std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::
   const bool has_newline = corpus.vocabulary.symbols().find(U'\n') != std::u32string::npos;
   const auto start = corpus.vocabulary.encode(
       has_newline ? std::u32string(U"\n") : corpus.vocabulary.symbols().substr(0, 1));
-  const auto tokens = sample_tokens(model, start, kCharacters, {.temperature = 0.8, .seed = seed});
-  const std::string text = corpus.vocabulary.decode(std::span(tokens).subspan(1));
+  GenerationOptions options;
+  options.sampling.temperature = 0.8;
+  options.sampling.seed = seed;
+  options.tokens = kCharacters;
+  const std::string text = corpus.vocabulary.decode(generate(model, start, options).texts.front());
   write_file_durably(path, text + "\n");
   return text;
 }

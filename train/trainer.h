@@ -55,9 +55,16 @@ class Trainer {
   Index steps_done_ = 0;
 };
 
-/// The whole of `tokens` in order, in non-overlapping windows of the model's context. `answers`
-/// marks answer characters, position by position; may be empty.
+/// How a text is evaluated.
+struct EvaluationOptions {
+  /// 1 where a character is an answer, position by position; may be empty.
+  std::span<const std::uint8_t> answers = {};
+  /// Reads keys and values from a cache of this type instead of as they were computed.
+  std::optional<CacheType> cache_type = std::nullopt;
+};
+
+/// The whole of `tokens` in order, in non-overlapping windows of the model's context.
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                    std::span<const std::uint8_t> answers = {});
+                    const EvaluationOptions& options = {});
 
 }  // namespace headcount

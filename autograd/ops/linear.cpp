@@ -47,6 +47,8 @@ Var matrix_product(Var a, Var b) {
   return y;
 }
 
+constexpr Index kFewRows = 8;
+
 // y = x W^T + b over all rows at once; dx = dy W, dW = dy^T x, db = sum of dy's rows.
 Var linear(Var x, Var weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);
@@ -62,12 +64,23 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   const Real *xv = tape.value(x), *wv = tape.value(weight);
   const Real* bv = bias ? tape.value(*bias) : nullptr;
   Real* yv = tape.value(y);
-  parallel_chunks(rows, product_chunk(rows, out, in), [=](Index begin, Index end) {
-    multiply(Matrix(yv + begin * out, end - begin, out),
-             ConstMatrix(xv + begin * in, end - begin, in), ConstMatrix(wv, out, in).transpose());
+  // Rows [first, last) of x and outputs [begin, end).
+  const auto block = [=](Index first, Index last, Index begin, Index end) {
+    multiply(Matrix(yv + first * out + begin, last - first, end - begin, out),
+             ConstMatrix(xv + first * in, last - first, in),
+             ConstMatrix(wv + begin * in, end - begin, in).transpose());
     if (bv == nullptr) return;
-    for (Index row = begin; row < end; ++row) array(yv + row * out, out) += array(bv, out);
-  });
+    for (Index row = first; row < last; ++row) {
+      array(yv + row * out + begin, end - begin) += array(bv + begin, end - begin);
+    }
+  };
+  if (rows < kFewRows) {
+    // Decoding: reading the weight is what takes the time, so that is what is shared out.
+    parallel_chunks(out, task_chunk(rows * in), [&](Index begin, Index end) { block(0, rows, begin, end); });
+  } else {
+    parallel_chunks(rows, product_chunk(rows, out, in),
+                    [&](Index first, Index last) { block(first, last, 0, out); });
+  }
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (bias) {
       if (const GradientSink db = t.gradient_sink(*bias)) {

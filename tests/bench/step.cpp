@@ -8,32 +8,12 @@
 #include <string>
 
 #include "autograd/parallel.h"
+#include "bench/measure.h"
 #include "bench/step_products.h"
 #include "train/trainer.h"
 
 namespace headcount {
 namespace {
-
-double milliseconds(const auto& body) {
-  const auto start = std::chrono::steady_clock::now();
-  body();
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
-}
-
-// "VmHWM", "VmRSS": resident memory in MB, at most so far or now.
-double resident_megabytes(const std::string& field) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(field)) return std::atof(line.c_str() + field.size() + 1) / 1024;
-  }
-  return 0;
-}
 
 void measure(const char* preset_name, const std::string& kind, int rounds) {
   constexpr Index kVocabulary = 65, kTokens = 100'000;
@@ -73,10 +53,16 @@ int main(int argc, char** argv) {
   using namespace headcount;
   const char* preset_name = argc > 1 ? argv[1] : "nanogpt-cpu";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 50;
-  set_threads(argc > 3 ? std::atoi(argv[3]) : 0);
-  std::printf("%s, %d threads, medians of %d rounds in turn\n", preset_name, threads(), rounds);
+  const int thread_count = argc > 3 ? std::atoi(argv[3]) : 0;
+  std::printf("%s, %s threads, medians of %d rounds in turn\n", preset_name,
+              thread_count > 0 ? argv[3] : "all", rounds);
   std::printf("%-12s %8s %8s %8s %8s %9s %8s\n", "attention", "step ms", "least", "products",
               "ratio", "GFLOP/s", "MB");
-  for (const AttentionKind* kind : attention_kinds())
-    measure(preset_name, std::string(kind->name), rounds);
+  for (const AttentionKind* kind : attention_kinds()) {
+    // Each in a process of its own, for the sake of its memory.
+    in_child([&] {
+      set_threads(thread_count);
+      measure(preset_name, std::string(kind->name), rounds);
+    });
+  }
 }

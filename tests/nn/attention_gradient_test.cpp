@@ -74,6 +74,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"v-dim", {"1", "5"}},
       {"latent-norm", {"on", "off"}},
       {"latent-dim", {"1", "3"}},
+      {"window", {"0", "2"}},
       {"score-scale", {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.7"}},
       {"rope-layout", {"half", "interleaved"}},
       {"rope-theta", {"10000", "20"}},
@@ -100,6 +101,8 @@ GradientReport check(const std::vector<Assignment>& assignments,
   LayerCase layer_case;
   const Settings settings = layer_case.settings();
   for (const auto& [name, value] : assignments) settings.find(name)->parse(value);
+  // A window looks back and needs causality.
+  if (!layer_case.model.attention.causal) layer_case.model.attention.window = 0;
   layer_case.model.resolve();
   ParameterStore store;
   // The input is checked as one more parameter.

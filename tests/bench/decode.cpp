@@ -1,0 +1,109 @@
+// Tokens per second and cache bytes of decoding against the context, for each attention at one
+// model size: 8 heads of 64, batch 1. The bound is the time that reading the weights and the cache
+// once takes at the bandwidth measured in the same run, on a buffer as large.
+// Usage: decode [LONGEST_CONTEXT] [THREADS]
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+
+#include "autograd/parallel.h"
+#include "bench/measure.h"
+#include "models/language_model.h"
+
+namespace headcount {
+namespace {
+
+constexpr Index kVocabulary = 65, kDim = 512, kHeads = 8, kLayers = 4, kFfn = 1376;
+constexpr int kRounds = 15;
+
+struct Variant {
+  const char* name;
+  const char* kind;
+  MlaDecoding mla;
+};
+constexpr Variant kVariants[] = {{"mha", "mha", MlaDecoding::automatic},
+                                 {"gqa", "gqa", MlaDecoding::automatic},
+                                 {"mqa", "mqa", MlaDecoding::automatic},
+                                 {"mla expanded", "mla", MlaDecoding::expanded},
+                                 {"mla absorbed", "mla", MlaDecoding::absorbed},
+                                 {"latent-bias", "latent-bias", MlaDecoding::automatic}};
+
+ModelConfig config_of(const std::string& kind, Index context) {
+  ModelConfig config;
+  config.layers = kLayers;
+  config.dim = kDim;
+  config.context = context + 1;
+  config.ffn_dim = kFfn;
+  config.attention.kind = kind;
+  config.attention.heads = kHeads;
+  config.resolve();
+  return config;
+}
+
+// The feed-forward width that gives every attention MHA's number of parameters.
+ModelConfig equal_size_config(const std::string& kind, Index context) {
+  const auto attention_parameters = [&](const std::string& name) {
+    return attention_kind(name).costs(config_of(name, context).attention).front().parameters.value();
+  };
+  ModelConfig config = config_of(kind, context);
+  config.ffn_dim = kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);
+  return config;
+}
+
+// Caches that hold `length` tokens of noise.
+std::vector<KvCache> filled_caches(const LanguageModel& model, Index length, MlaDecoding mla) {
+  std::vector<KvCache> caches = model.make_caches({1, length + 1, CacheType::real, mla});
+  std::mt19937 generator(1);
+  std::normal_distribution<float> normal;
+  for (KvCache& cache : caches) {
+    for (CacheTensor& tensor : cache.tensors) {
+      std::vector<Real> row(static_cast<std::size_t>(tensor.heads() * tensor.width()));
+      for (Real& x : row) x = static_cast<Real>(normal(generator));
+      for (Index t = 0; t < length; ++t) tensor.write(0, t, row.data());
+    }
+  }
+  return caches;
+}
+
+void measure(const Variant& variant, Index context) {
+  LanguageModel model(equal_size_config(variant.kind, context), kVocabulary);
+  model.initialize(1);
+  std::vector<KvCache> caches = filled_caches(model, context, variant.mla);
+  Tape tape(std::as_const(model).parameters());
+  const std::int32_t token = 1;
+  const auto step = [&] {
+    for (KvCache& cache : caches) cache.length = context;
+    tape.reset();
+    model.decode(tape, std::span(&token, 1), 1, caches);
+  };
+  step();
+  step();
+  std::vector<double> times;
+  for (int i = 0; i < kRounds; ++i) times.push_back(milliseconds(step));
+  Index cache_bytes = 0;
+  for (const KvCache& cache : caches) cache_bytes += cache.bytes();
+  // A token reads one row of the embedding, and every other weight.
+  const double weights = 4.0 * static_cast<double>(model.parameters().element_count() - kVocabulary * kDim);
+  const double bytes = weights + static_cast<double>(cache_bytes);
+  const double bound = read_bandwidth(bytes) / bytes;
+  const double rate = 1e3 / median(times);
+  std::printf("%-14s %8td %10.2f %10.1f %10.0f %10.0f %7.0f%%\n", variant.name, context,
+              static_cast<double>(model.parameters().element_count()) / 1e6, static_cast<double>(cache_bytes) / 1e6,
+              rate, bound, 100 * rate / bound);
+}
+
+}  // namespace
+}  // namespace headcount
+
+int main(int argc, char** argv) {
+  using namespace headcount;
+  const Index longest = argc > 1 ? std::atol(argv[1]) : 32768;
+  set_threads(argc > 2 ? std::atoi(argv[2]) : 0);
+  std::printf("%td layers, %td heads of %td, batch 1, %d threads, float32, medians of %d tokens\n", kLayers,
+              kHeads, kDim / kHeads, threads(), kRounds);
+  std::printf("%-14s %8s %10s %10s %10s %10s %8s\n", "attention", "context", "M params", "cache MB", "tokens/s",
+              "bound", "reached");
+  for (Index context = 128; context <= longest; context *= 2) {
+    for (const Variant& variant : kVariants) measure(variant, context);
+  }
+}

@@ -1,0 +1,70 @@
+#include "bench/measure.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+
+#include "autograd/arena.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+
+double milliseconds(const std::function<void()>& body) {
+  const auto start = std::chrono::steady_clock::now();
+  body();
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+double resident_megabytes(const std::string& field) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(field)) return std::atof(line.c_str() + field.size() + 1) / 1024;
+  }
+  return 0;
+}
+
+void in_child(const std::function<void()>& body) {
+  std::fflush(stdout);
+  const pid_t child = fork();
+  if (child == 0) {
+    body();
+    std::fflush(stdout);
+    _exit(0);
+  }
+  waitpid(child, nullptr, 0);
+}
+
+double read_bandwidth(double bytes) {
+  constexpr Index kChunk = 1 << 16;
+  const auto count = static_cast<Index>(bytes / sizeof(float)) / kChunk * kChunk;
+  const AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof(float));
+  auto* const numbers = reinterpret_cast<float*>(memory.get());
+  std::fill_n(numbers, count, 1.0F);
+  std::vector<float> sums(static_cast<std::size_t>(count / kChunk));
+  std::vector<double> times;
+  for (int round = 0; round < 15; ++round) {
+    times.push_back(milliseconds([&] {
+      parallel_chunks(count, kChunk, [&](Index begin, Index end) {
+        constexpr Index kLanes = 64;  // independent sums, so that nothing but memory limits
+        float lanes[kLanes] = {};
+        for (Index i = begin; i < end; i += kLanes) {
+          for (Index lane = 0; lane < kLanes; ++lane) lanes[lane] += numbers[i + lane];
+        }
+        sums[static_cast<std::size_t>(begin / kChunk)] = lanes[0] + lanes[kLanes - 1];
+      });
+    }));
+  }
+  return 1e3 * static_cast<double>(count) * sizeof(float) / median(times);
+}
+
+}  // namespace headcount
