@@ -60,13 +60,16 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
   for (const auto& entry : std::filesystem::directory_iterator(path / "checkpoints", error)) {
     const std::string name = entry.path().filename().string();
     long long step = -1;
-    if (name.starts_with("step-")) std::from_chars(name.data() + 5, name.data() + name.size(), step);
+    if (name.starts_with("step-"))
+      std::from_chars(name.data() + 5, name.data() + name.size(), step);
     if (step <= newest_step) continue;
     newest = entry.path();
     newest_step = step;
   }
   if (newest.empty()) {
-    throw DataError("'" + path.string() + "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor model.safetensors");
+    throw DataError("'" + path.string() +
+                    "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
+                    "model.safetensors");
   }
   return newest;
 }

@@ -1,27 +1,35 @@
 #include "models/cost.h"
 
+#include <algorithm>
+
 namespace headcount {
 
 namespace {
 
-CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count bytes_per_element) {
+// `kept`: keys that a query sees and the cache holds.
+CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count kept,
+               Count bytes_per_element, Count bytes_per_vector) {
   CostRow row;
   row.attention = costs.name;
   row.params_per_layer = costs.parameters;
   row.linear_macs_per_token_per_layer = costs.linear_macs_per_token;
-  row.prefill_attention_macs_per_layer = costs.macs_per_pair * context * context;
-  row.decode_attention_macs_per_layer = costs.macs_per_pair * context;
-  row.decode_expansion_macs_per_layer = costs.expansion_macs_per_key * context;
+  row.prefill_attention_macs_per_layer = costs.macs_per_pair * context * kept;
+  row.decode_attention_macs_per_layer = costs.macs_per_pair * kept;
+  row.decode_expansion_macs_per_layer = costs.expansion_macs_per_key * kept;
   row.cache_elements_per_token_per_layer = costs.cache_elements_per_token;
-  row.cache_elements_per_layer = costs.cache_elements_per_token * context;
-  row.cache_bytes = row.cache_elements_per_layer * layers * bytes_per_element;
+  row.cache_elements_per_layer = costs.cache_elements_per_token * kept;
+  row.cache_bytes = layers * kept *
+                    (costs.cache_elements_per_token * bytes_per_element +
+                     costs.cache_vectors_per_token * bytes_per_vector);
   return row;
 }
 
 }  // namespace
 
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index bytes_per_element,
-                                std::vector<std::string>& left_out) {
+                                std::vector<std::string>& left_out, Index bytes_per_vector) {
+  const Index window = config.attention.window;
+  const Index kept = window > 0 ? std::min(window, context) : context;
   std::vector<CostRow> rows;
   for (const AttentionKind* kind : attention_kinds()) {
     ModelConfig own = config;
@@ -33,7 +41,8 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index 
       continue;
     }
     for (const AttentionCosts& costs : kind->costs(own.attention)) {
-      rows.push_back(row_of(costs, config.layers, context, bytes_per_element));
+      rows.push_back(
+          row_of(costs, config.layers, context, kept, bytes_per_element, bytes_per_vector));
     }
   }
   if (rows.empty()) throw ShapeError(left_out.front());

@@ -17,14 +17,16 @@ struct CostRow {
   Count decode_expansion_macs_per_layer;   ///< to get k and v of the context back from the cache
   Count cache_elements_per_token_per_layer;
   Count cache_elements_per_layer;  ///< at the context
-  Count cache_bytes;               ///< at the context, all layers, one sequence
+  Count cache_bytes;               ///< at the context, all layers, one sequence, int8's scales too
 };
 
-/// One row per form of each attention, with the sizes of `config`; `config` is not resolved. A kind
-/// that those sizes do not fit is left out, and the reason added to `left_out`.
-/// Throws ShapeError where a figure would overflow 64 bits, or if no kind fits.
+/// One row per form of each attention, with the sizes of `config`; `config` is not resolved. With a
+/// window, no more keys than that are seen and kept. A cached number takes `bytes_per_element`,
+/// each scaled row of numbers `bytes_per_vector` more. A kind that the sizes do not fit is left
+/// out, and the reason added to `left_out`. Throws ShapeError where a figure would overflow 64
+/// bits, or if no kind fits.
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index bytes_per_element,
-                                std::vector<std::string>& left_out);
+                                std::vector<std::string>& left_out, Index bytes_per_vector = 0);
 
 /// The attention of a well-known model.
 struct KnownModel {

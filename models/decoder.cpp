@@ -29,12 +29,14 @@ std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   logits_.resize(tokens.size() * width);
   std::vector<std::int32_t> next(static_cast<std::size_t>(options_.sequences));
   for (std::size_t t = 0; t < static_cast<std::size_t>(count); ++t) {
-    for (std::size_t b = 0; b < next.size(); ++b) next[b] = tokens[b * static_cast<std::size_t>(count) + t];
+    for (std::size_t b = 0; b < next.size(); ++b)
+      next[b] = tokens[b * static_cast<std::size_t>(count) + t];
     tape_->reset();
     const auto logits = model_->decode(*tape_, next, options_.sequences, caches_).value();
     for (std::size_t b = 0; b < next.size(); ++b) {
       std::ranges::copy(logits.subspan(b * width, width),
-                        logits_.begin() + static_cast<std::ptrdiff_t>((b * static_cast<std::size_t>(count) + t) * width));
+                        logits_.begin() + static_cast<std::ptrdiff_t>(
+                                              (b * static_cast<std::size_t>(count) + t) * width));
     }
   }
   return logits_;

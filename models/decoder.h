@@ -29,7 +29,7 @@ class Decoder {
   void clear();  ///< forgets all tokens, keeps the memory
 
   Index length() const { return caches_.front().length; }  ///< tokens fed
-  Index cache_bytes() const;  ///< allocated, all layers and sequences
+  Index cache_bytes() const;                               ///< allocated, all layers and sequences
   std::span<const KvCache> caches() const { return caches_; }
   std::size_t heap_allocations() const { return tape_->heap_allocations(); }
 

@@ -54,8 +54,8 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
 }
 
 template <class Attend>
-Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
-                       const Attend& attend) const {
+Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
+                       Index first, const Attend& attend) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
   if (first + length > config_.context) {
     throw ShapeError("a sequence of " + std::to_string(first + length) +
@@ -86,10 +86,9 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<KvCache> caches) const {
-  const Var logits =
-      run(tape, tokens, sequences, caches.front().length, [&](std::size_t layer, Var x) {
-        return blocks_[layer].attention->decode(x, caches[layer]);
-      });
+  const Var logits = run(
+      tape, tokens, sequences, caches.front().length,
+      [&](std::size_t layer, Var x) { return blocks_[layer].attention->decode(x, caches[layer]); });
   for (KvCache& cache : caches) cache.length += static_cast<Index>(tokens.size()) / sequences;
   return logits;
 }

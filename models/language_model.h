@@ -35,7 +35,8 @@ class LanguageModel {
            Index sequences) const;
 
   /// Logits of the tokens that follow those in `caches`, one cache per layer, which get them too.
-  /// On a tape made with the const `parameters()`. Throws ShapeError if they end beyond the context.
+  /// On a tape made with the const `parameters()`. Throws ShapeError if they end beyond the
+  /// context.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<KvCache> caches) const;
   /// Empty caches, one per layer.

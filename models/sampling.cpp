@@ -22,18 +22,21 @@ std::vector<Candidate> candidates(std::span<const Real> logits, double temperatu
   const auto most = static_cast<double>(*std::ranges::max_element(logits));
   std::vector<Candidate> all;
   for (std::size_t i = 0; i < logits.size(); ++i) {
-    all.push_back({static_cast<std::int32_t>(i), std::exp((static_cast<double>(logits[i]) - most) / temperature)});
+    all.push_back({static_cast<std::int32_t>(i),
+                   std::exp((static_cast<double>(logits[i]) - most) / temperature)});
   }
   std::ranges::stable_sort(all, std::ranges::greater{}, &Candidate::weight);
   return all;
 }
 
 double total_weight(const std::vector<Candidate>& list) {
-  return std::accumulate(list.begin(), list.end(), 0.0, [](double sum, const Candidate& c) { return sum + c.weight; });
+  return std::accumulate(list.begin(), list.end(), 0.0,
+                         [](double sum, const Candidate& c) { return sum + c.weight; });
 }
 
 void filter(std::vector<Candidate>& list, const SamplingOptions& options) {
-  if (options.top_k > 0 && options.top_k < std::ssize(list)) list.resize(static_cast<std::size_t>(options.top_k));
+  if (options.top_k > 0 && options.top_k < std::ssize(list))
+    list.resize(static_cast<std::size_t>(options.top_k));
   if (options.top_p < 1) {
     const double enough = options.top_p * total_weight(list);
     double reached = 0;
@@ -47,14 +50,15 @@ void filter(std::vector<Candidate>& list, const SamplingOptions& options) {
 
 }  // namespace
 
-std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options, Index position,
-                          Index sequence) {
+std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options,
+                          Index position, Index sequence) {
   if (options.temperature == 0) {
     return static_cast<std::int32_t>(std::ranges::max_element(logits) - logits.begin());
   }
   std::vector<Candidate> list = candidates(logits, options.temperature);
   filter(list, options);
-  const RandomKey key{options.seed, random_stream("sampling"), static_cast<std::uint32_t>(sequence)};
+  const RandomKey key{options.seed, random_stream("sampling"),
+                      static_cast<std::uint32_t>(sequence)};
   double left = random_uniform(key, static_cast<std::uint64_t>(position)) * total_weight(list);
   for (const Candidate& c : list) {
     left -= c.weight;
@@ -70,16 +74,19 @@ using Clock = std::chrono::steady_clock;
 // The texts of one generation, all of one length, and the logits of their next tokens.
 class Generator {
  public:
-  Generator(const LanguageModel& model, std::span<const std::int32_t> prompt, const GenerationOptions& options)
+  Generator(const LanguageModel& model, std::span<const std::int32_t> prompt,
+            const GenerationOptions& options)
       : model_(model), options_(options), tape_(model.parameters()) {
     if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
     const auto context = static_cast<std::size_t>(model.config().context);
     if (prompt.size() > context && !options.slide) {
-      throw ShapeError("the prompt of " + std::to_string(prompt.size()) + " characters is longer than the context of " +
-                       std::to_string(context) + "; shorten it or let the text slide");
+      throw ShapeError("the prompt of " + std::to_string(prompt.size()) +
+                       " characters is longer than the context of " + std::to_string(context) +
+                       "; shorten it or let the text slide");
     }
     if (prompt.size() > context) prompt = prompt.last(context);
-    texts_.assign(static_cast<std::size_t>(options.decode.sequences), {prompt.begin(), prompt.end()});
+    texts_.assign(static_cast<std::size_t>(options.decode.sequences),
+                  {prompt.begin(), prompt.end()});
   }
 
   bool beyond_context() const {
@@ -100,12 +107,14 @@ class Generator {
 
  private:
   std::span<const Real> cached() {
-    const std::size_t done = decoder_ ? start_ + static_cast<std::size_t>(decoder_->length()) : start_;
+    const std::size_t done =
+        decoder_ ? start_ + static_cast<std::size_t>(decoder_->length()) : start_;
     if (!decoder_ && start_ == 0) return share_prefill();
     if (!decoder_) decoder_.emplace(model_, options_.decode);
     std::vector<std::int32_t>& tokens = buffer_;
     tokens.clear();
-    for (const auto& text : texts_) tokens.insert(tokens.end(), text.begin() + static_cast<std::ptrdiff_t>(done), text.end());
+    for (const auto& text : texts_)
+      tokens.insert(tokens.end(), text.begin() + static_cast<std::ptrdiff_t>(done), text.end());
     return last_rows(decoder_->feed(tokens));
   }
 
@@ -117,14 +126,17 @@ class Generator {
     const auto logits = first.feed(std::span(texts_.front()).subspan(start_));
     const auto last = logits.last(static_cast<std::size_t>(model_.vocabulary()));
     logits_.clear();
-    for (std::size_t b = 0; b < texts_.size(); ++b) logits_.insert(logits_.end(), last.begin(), last.end());
-    decoder_.emplace(texts_.size() == 1 ? std::move(first) : first.repeat(options_.decode.sequences));
+    for (std::size_t b = 0; b < texts_.size(); ++b)
+      logits_.insert(logits_.end(), last.begin(), last.end());
+    decoder_.emplace(texts_.size() == 1 ? std::move(first)
+                                        : first.repeat(options_.decode.sequences));
     return logits_;
   }
 
   std::span<const Real> uncached() {
     buffer_.clear();
-    for (const auto& text : texts_) buffer_.insert(buffer_.end(), text.begin() + static_cast<std::ptrdiff_t>(start_), text.end());
+    for (const auto& text : texts_)
+      buffer_.insert(buffer_.end(), text.begin() + static_cast<std::ptrdiff_t>(start_), text.end());
     tape_.reset();
     return last_rows(model_.logits(tape_, buffer_, options_.decode.sequences).value());
   }
@@ -165,8 +177,8 @@ GenerationResult generate(const LanguageModel& model, std::span<const std::int32
     const std::span<const Real> logits = generator.next();
     const auto position = static_cast<Index>(prompt.size()) + i;
     for (std::size_t b = 0; b < result.texts.size(); ++b) {
-      const std::int32_t token =
-          sample_token(logits.subspan(b * width, width), options.sampling, position, static_cast<Index>(b));
+      const std::int32_t token = sample_token(logits.subspan(b * width, width), options.sampling,
+                                              position, static_cast<Index>(b));
       generator.append(b, token);
       result.texts[b].push_back(token);
       if (on_token) on_token(static_cast<Index>(b), token);

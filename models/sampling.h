@@ -21,13 +21,13 @@ struct SamplingOptions {
 
 /// Token drawn from `logits` [vocabulary] for position `position` of text number `sequence`: a pure
 /// function of its arguments.
-std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options, Index position,
-                          Index sequence = 0);
+std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options,
+                          Index position, Index sequence = 0);
 
 struct GenerationOptions {
   SamplingOptions sampling;
-  Index tokens = 200;  ///< to add
-  bool cache = true;   ///< decode with a KV cache, or run the model over the whole text each time
+  Index tokens = 200;    ///< to add
+  bool cache = true;     ///< decode with a KV cache, or run the model over the whole text each time
   DecodeOptions decode;  ///< `sequences` texts continue one prompt
   /// At the end of the context: forget the older half of it and go on, or stop.
   bool slide = true;

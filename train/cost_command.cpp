@@ -124,7 +124,10 @@ void read_run(const std::string& run, Settings& settings) {
   if (!file) throw DataError("--from " + run + " is no run folder: cannot read " + path);
   try {
     const nlohmann::json values = nlohmann::json::parse(file);
-    if (!values.is_object()) throw DataError(path + " is no configuration: it must be a JSON object");
+    if (!values.is_object())
+      throw DataError(path + " is no configuration: it must be a JSON object");
+    if (!values.contains("dim"))
+      throw DataError(path + " is no configuration of a run: it has no 'dim'");
     for (const auto& [name, value] : values.items()) {
       const Setting* setting = settings.find(name);
       if (setting != nullptr)
@@ -141,17 +144,23 @@ void read_run(const std::string& run, Settings& settings) {
 
 int cost_command(const std::vector<std::string>& arguments) {
   ModelConfig config;
-  Index bytes = sizeof(float);
+  struct Bytes {
+    Index element, vector;
+    bool operator==(const Bytes&) const = default;
+  } bytes{sizeof(float), 0};
   Settings settings = config.settings();
   settings.group("Cache");
-  settings.choice<Index>("cache-dtype", "type of the cached numbers", bytes,
-                         {{"f32", 4}, {"bf16", 2}, {"f16", 2}, {"int8", 1}});
+  settings.choice<Bytes>(
+      "cache-dtype", "type of the cached numbers", bytes,
+      {{"f32", {4, 0}}, {"bf16", {2, 0}}, {"f16", {2, 0}}, {"int8", {1, sizeof(float)}}});
   CommandHelp help = kHelp;
   help.examples += "\nModels for --preset:\n";
   for (const KnownModel& model : known_models())
     help.examples += "  " + model.name + ": " + model.source + '\n';
   const CommandLine line = parse_command_line(arguments, help, settings, kFlags);
   if (line.has("help")) return 0;
+  if (line.has("preset") && line.has("from"))
+    throw UsageError("--preset and --from both give sizes; name one of them");
   std::string published;
   if (line.has("preset")) {
     settings.read(known_model(line.get("preset")).settings);
@@ -164,14 +173,15 @@ int cost_command(const std::vector<std::string>& arguments) {
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
 
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows = cost_table(config, config.context, bytes, left_out);
+  const std::vector<CostRow> rows =
+      cost_table(config, config.context, bytes.element, left_out, bytes.vector);
   for (const std::string& reason : left_out) std::cerr << "left out " << reason << '\n';
   if (line.has("json")) {
-    print_json(rows, config.layers, config.context, bytes);
+    print_json(rows, config.layers, config.context, bytes.element);
   } else if (line.has("csv")) {
     print_csv(rows);
   } else {
-    print_table(rows, config, config.context, bytes, published);
+    print_table(rows, config, config.context, bytes.element, published);
   }
   return 0;
 }

@@ -42,12 +42,16 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
     }
     return text;
   }
-  if (!run.options) throw UsageError("--from names a checkpoint without its run; give the text with --data");
+  if (!run.options)
+    throw UsageError("--from names a checkpoint without its run; give the text with --data");
   Corpus corpus = load_corpus(run.options->data, run.options->corpus());
   if (!(corpus.vocabulary == run.vocabulary)) {
-    throw DataError(corpus.name + " is no longer the text of this run: its characters differ; name a text with --data");
+    throw DataError(
+        corpus.name +
+        " is no longer the text of this run: its characters differ; name a text with --data");
   }
-  return {corpus.name + ", validation part", std::move(corpus.validation), std::move(corpus.validation_answers)};
+  return {corpus.name + ", validation part", std::move(corpus.validation),
+          std::move(corpus.validation_answers)};
 }
 
 }  // namespace
@@ -63,20 +67,25 @@ int eval_command(const std::vector<std::string>& arguments) {
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
-  if (!line.has("from")) throw UsageError("--from is missing; name a run folder that headcount train made");
+  if (!line.has("from"))
+    throw UsageError("--from is missing; name a run folder that headcount train made");
   set_threads(static_cast<int>(threads));
 
-  const LoadedRun run = load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);
+  const LoadedRun run =
+      load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);
   const EvalText text = load_text(line, run);
   const Evaluation exact = evaluate(*run.model, text.tokens, {.answers = text.answers});
   Evaluation result = exact;
   const bool rounded = cache_type != CacheType::real;
-  if (rounded) result = evaluate(*run.model, text.tokens, {.answers = text.answers, .cache_type = cache_type});
+  if (rounded)
+    result = evaluate(*run.model, text.tokens, {.answers = text.answers, .cache_type = cache_type});
 
   const double bits = result.loss / std::numbers::ln2;
   if (line.has("json")) {
-    nlohmann::ordered_json json = {{"loss", result.loss},           {"bits_per_character", bits},
-                                   {"accuracy", result.accuracy},   {"characters", result.characters},
+    nlohmann::ordered_json json = {{"loss", result.loss},
+                                   {"bits_per_character", bits},
+                                   {"accuracy", result.accuracy},
+                                   {"characters", result.characters},
                                    {"cache_dtype", settings.find("cache-dtype")->value()},
                                    {"window", run.model->config().attention.window}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
@@ -85,10 +94,12 @@ int eval_command(const std::vector<std::string>& arguments) {
     return 0;
   }
   std::printf("%s: %td characters\n", text.name.c_str(), result.characters);
-  std::printf("loss %.4f nats per character, %.4f bits, accuracy %.1f %%", result.loss, bits, 100 * result.accuracy);
+  std::printf("loss %.4f nats per character, %.4f bits, accuracy %.1f %%", result.loss, bits,
+              100 * result.accuracy);
   if (result.answer_accuracy) std::printf(", answers right %.1f %%", 100 * *result.answer_accuracy);
   std::printf("\n");
-  if (rounded) std::printf("the cache's type changes the loss by %+.6f\n", result.loss - exact.loss);
+  if (rounded)
+    std::printf("the cache's type changes the loss by %+.6f\n", result.loss - exact.loss);
   return 0;
 }
 

@@ -17,10 +17,9 @@ const CommandHelp kHelp = {
     "  headcount sample --from runs/demo --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
     "  headcount sample --from runs/demo --repeat 3 --temperature 0 --cache off --json\n"};
 
-const std::vector<Flag> kFlags = {
-    {"from", "run folder, or checkpoint folder", true},
-    {"prompt", "text to continue; default: a line break", true},
-    {"json", "print one JSON object instead of text", false}};
+const std::vector<Flag> kFlags = {{"from", "run folder, or checkpoint folder", true},
+                                  {"prompt", "text to continue; default: a line break", true},
+                                  {"json", "print one JSON object instead of text", false}};
 
 struct SampleOptions {
   GenerationOptions generation;
@@ -31,20 +30,26 @@ struct SampleOptions {
     SamplingOptions& sampling = generation.sampling;
     s.group("Sampling");
     s.integer("tokens", "characters to add", generation.tokens, 1);
-    s.number("temperature", "divides the logits; 0 takes the likeliest character", sampling.temperature, 0, 1e6);
+    s.number("temperature", "divides the logits; 0 takes the likeliest character",
+             sampling.temperature, 0, 1e6);
     s.integer("top-k", "only the k likeliest; 0: all", sampling.top_k, 0);
-    s.number("top-p", "only the likeliest that together reach this probability", sampling.top_p, 0, 1);
-    s.number("min-p", "only those this many times as likely as the likeliest", sampling.min_p, 0, 1);
-    s.integer("repeat", "texts, side by side from one prefill", generation.decode.sequences, 1, 4096);
+    s.number("top-p", "only the likeliest that together reach this probability", sampling.top_p, 0,
+             1);
+    s.number("min-p", "only those this many times as likely as the likeliest", sampling.min_p, 0,
+             1);
+    s.integer("repeat", "texts, side by side from one prefill", generation.decode.sequences, 1,
+              4096);
     s.unsigned_integer("seed", "of the choices", sampling.seed);
     s.group("Decoding");
-    s.on_off("cache", "keep keys and values, or run over the whole text each time", generation.cache);
+    s.on_off("cache", "keep keys and values, or run over the whole text each time",
+             generation.cache);
     add_cache_type(s, generation.decode.cache_type);
     s.choice("mla", "how mla decodes", generation.decode.mla,
-             {{"auto", MlaDecoding::automatic}, {"expanded", MlaDecoding::expanded},
+             {{"auto", MlaDecoding::automatic},
+              {"expanded", MlaDecoding::expanded},
               {"absorbed", MlaDecoding::absorbed}});
-    s.choice("at-context", "when the context is full: forget its older half, or stop", generation.slide,
-             {{"slide", true}, {"stop", false}});
+    s.choice("at-context", "when the context is full: forget its older half, or stop",
+             generation.slide, {{"slide", true}, {"stop", false}});
     s.group("Run");
     s.integer("threads", "0: all processors", threads, 0, 1024);
     return s;
@@ -54,10 +59,12 @@ struct SampleOptions {
 std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabulary& vocabulary) {
   if (!line.has("prompt")) {
     const bool has_newline = vocabulary.symbols().find(U'\n') != std::u32string::npos;
-    return vocabulary.encode(has_newline ? std::u32string(U"\n") : vocabulary.symbols().substr(0, 1));
+    return vocabulary.encode(has_newline ? std::u32string(U"\n")
+                                         : vocabulary.symbols().substr(0, 1));
   }
   const std::string text = line.get("prompt");
-  if (text.empty()) throw UsageError("--prompt is empty; give at least one character, or leave it out");
+  if (text.empty())
+    throw UsageError("--prompt is empty; give at least one character, or leave it out");
   try {
     return vocabulary.encode(decode_utf8(text, "--prompt"));
   } catch (const DataError& error) {
@@ -65,13 +72,15 @@ std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabular
   }
 }
 
-void print_json(const GenerationResult& result, const LoadedRun& run, const GenerationOptions& options) {
+void print_json(const GenerationResult& result, const LoadedRun& run,
+                const GenerationOptions& options) {
   nlohmann::ordered_json texts = nlohmann::ordered_json::array();
   for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
   const auto tokens = static_cast<Index>(result.texts.front().size());
   const double seconds = result.decode_seconds;
   const Index window = run.model->config().attention.window;
-  const Index capacity = window > 0 ? std::min(window, run.model->config().context) : run.model->config().context;
+  const Index capacity =
+      window > 0 ? std::min(window, run.model->config().context) : run.model->config().context;
   nlohmann::ordered_json json = {
       {"text", texts.front()},
       {"tokens", tokens},
@@ -92,7 +101,8 @@ int sample_command(const std::vector<std::string>& arguments) {
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
-  if (!line.has("from")) throw UsageError("--from is missing; name a run folder that headcount train made");
+  if (!line.has("from"))
+    throw UsageError("--from is missing; name a run folder that headcount train made");
   set_threads(static_cast<int>(options.threads));
   const LoadedRun run = load_run(line.get("from"));
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
@@ -108,7 +118,8 @@ int sample_command(const std::vector<std::string>& arguments) {
     std::cout << '\n';
   } else {
     for (std::size_t i = 0; i < result.texts.size(); ++i) {
-      std::cout << "--- " << i + 1 << '\n' << line.get("prompt") << run.vocabulary.decode(result.texts[i]) << '\n';
+      std::cout << "--- " << i + 1 << '\n'
+                << line.get("prompt") << run.vocabulary.decode(result.texts[i]) << '\n';
     }
   }
   return 0;

@@ -63,11 +63,14 @@ void count_right(std::span<const Real> logits, const Batch& batch, Index positio
   }
 }
 
-// Logits [sequences, length, vocabulary] of a batch on `tape`: from a forward pass, or through a cache.
-Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch, std::optional<CacheType> type) {
+// Logits [sequences, length, vocabulary] of a batch on `tape`: from a forward pass, or through a
+// cache.
+Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
+                 std::optional<CacheType> type) {
   if (!type) return model.logits(tape, batch.inputs, batch.sequences);
   Decoder decoder(model, {batch.sequences, *type});
-  return tape.constant({batch.sequences, batch.length, model.vocabulary()}, decoder.feed(batch.inputs));
+  return tape.constant({batch.sequences, batch.length, model.vocabulary()},
+                       decoder.feed(batch.inputs));
 }
 
 }  // namespace
@@ -85,12 +88,15 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   double total = 0;
   Index right = 0, right_answers = 0, all_answers = 0;
   for (Index w = 0; w < windows; w += batch.sequences) {
-    evaluation_window_batch(tokens, w, std::max<Index>(1, kTokensPerBatch / context), context, batch);
+    evaluation_window_batch(tokens, w, std::max<Index>(1, kTokensPerBatch / context), context,
+                            batch);
     tape.reset();
     const Var logits = batch_logits(tape, model, batch, options.cache_type);
     const auto count = static_cast<Index>(batch.targets.size());
-    total += static_cast<double>(cross_entropy(logits, batch.targets).item()) * static_cast<double>(count);
-    count_right(logits.value(), batch, w * context + 1, options.answers, right, right_answers, all_answers);
+    total += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
+             static_cast<double>(count);
+    count_right(logits.value(), batch, w * context + 1, options.answers, right, right_answers,
+                all_answers);
     result.characters += count;
   }
   const auto characters = static_cast<double>(result.characters);

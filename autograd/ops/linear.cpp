@@ -76,7 +76,8 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   };
   if (rows < kFewRows) {
     // Decoding: reading the weight is what takes the time, so that is what is shared out.
-    parallel_chunks(out, task_chunk(rows * in), [&](Index begin, Index end) { block(0, rows, begin, end); });
+    parallel_chunks(out, task_chunk(rows * in),
+                    [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
     parallel_chunks(rows, product_chunk(rows, out, in),
                     [&](Index first, Index last) { block(first, last, 0, out); });

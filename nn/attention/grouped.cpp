@@ -33,8 +33,10 @@ class GroupedAttention : public Attention {
 
   KvCache make_cache(const CacheOptions& o) const override {
     KvCache cache;
-    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity, o.type);  // k
-    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity, o.type);  // v
+    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity,
+                               o.type);  // k
+    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity,
+                               o.type);  // v
     return cache;
   }
 
@@ -60,7 +62,9 @@ class GroupedAttention : public Attention {
     const Var normed = normalize_for_scores(x, config_.score_scale);
     return rotary_ ? rotary(normed, *rotary_, *config_.rotary_layout, first_position) : normed;
   }
-  Var output(Var heads) const { return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads); }
+  Var output(Var heads) const {
+    return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+  }
 
   AttentionConfig config_;
   Linear q_proj_, k_proj_, v_proj_;

@@ -44,10 +44,12 @@ CacheTensor::CacheTensor(Index sequences, Index heads, Index width, Index capaci
       capacity_(capacity),
       type_(type),
       row_bytes_(width * number_bytes(type)),
-      bytes_(cache_bytes(type, sequences * heads * capacity * width, sequences * heads * capacity)) {
+      bytes_(
+          cache_bytes(type, sequences * heads * capacity * width, sequences * heads * capacity)) {
   const Index rows = sequences * heads * capacity;
   numbers_ = allocate_aligned(static_cast<std::size_t>(rows * row_bytes_));
-  if (type == CacheType::int8) scales_ = allocate_aligned(static_cast<std::size_t>(rows) * sizeof(float));
+  if (type == CacheType::int8)
+    scales_ = allocate_aligned(static_cast<std::size_t>(rows) * sizeof(float));
 }
 
 void CacheTensor::write(Index sequence, Index position, const Real* numbers) {
@@ -59,7 +61,8 @@ void CacheTensor::write(Index sequence, Index position, const Real* numbers) {
         Numbers<Real>(reinterpret_cast<Real*>(row(index)), width_) = from;
         break;
       case CacheType::f16:
-        Numbers<Eigen::half>(reinterpret_cast<Eigen::half*>(row(index)), width_) = from.template cast<Eigen::half>();
+        Numbers<Eigen::half>(reinterpret_cast<Eigen::half*>(row(index)), width_) =
+            from.template cast<Eigen::half>();
         break;
       case CacheType::int8: {
         const Real most = from.abs().maxCoeff();
@@ -73,16 +76,19 @@ void CacheTensor::write(Index sequence, Index position, const Real* numbers) {
   }
 }
 
-ConstMatrix CacheTensor::read(Index sequence, Index head, Index slot, Index count, Real* scratch) const {
+ConstMatrix CacheTensor::read(Index sequence, Index head, Index slot, Index count,
+                              Real* scratch) const {
   const Index first = row_index(sequence, head, slot);
   if (type_ == CacheType::real) return {reinterpret_cast<const Real*>(row(first)), count, width_};
   if (type_ == CacheType::f16) {
     Numbers<Real>(scratch, count * width_) =
-        ConstNumbers<Eigen::half>(reinterpret_cast<const Eigen::half*>(row(first)), count * width_).cast<Real>();
+        ConstNumbers<Eigen::half>(reinterpret_cast<const Eigen::half*>(row(first)), count * width_)
+            .cast<Real>();
   } else {
     for (Index i = 0; i < count; ++i) {
       Numbers<Real>(scratch + i * width_, width_) =
-          ConstNumbers<std::int8_t>(reinterpret_cast<const std::int8_t*>(row(first + i)), width_).cast<Real>() *
+          ConstNumbers<std::int8_t>(reinterpret_cast<const std::int8_t*>(row(first + i)), width_)
+              .cast<Real>() *
           static_cast<Real>(*scale(first + i));
     }
   }
@@ -94,7 +100,8 @@ void CacheTensor::copy_first(const CacheTensor& other) {
   for (Index sequence = 0; sequence < sequences_; ++sequence) {
     std::memcpy(row(sequence * rows), other.row(0), static_cast<std::size_t>(rows * row_bytes_));
     if (type_ != CacheType::int8) continue;
-    std::memcpy(scale(sequence * rows), other.scale(0), static_cast<std::size_t>(rows) * sizeof(float));
+    std::memcpy(scale(sequence * rows), other.scale(0),
+                static_cast<std::size_t>(rows) * sizeof(float));
   }
 }
 
@@ -125,7 +132,8 @@ Var read_slots(Tape& tape, const CacheTensor& tensor, Index sequences, Index cou
     const Index b = i / heads, head = i % heads;
     const ConstMatrix rows = tensor.read(b, head, 0, count, scratch);
     for (Index t = 0; t < count; ++t) {
-      std::copy_n(rows.data + t * width, width, tape.value(x) + ((b * count + t) * heads + head) * width);
+      std::copy_n(rows.data + t * width, width,
+                  tape.value(x) + ((b * count + t) * heads + head) * width);
     }
   }
   return x;
@@ -138,8 +146,8 @@ constexpr Index kKeyPiece = 64;   // of which so many are converted at once
 // sum of values, per chunk of keys and then over the chunks in order.
 class OneToken {
  public:
-  OneToken(Var query, Var output, const CacheTensor& key_rows, const CacheTensor& value_rows, Index held,
-           const AttentionOptions& attention_options)
+  OneToken(Var query, Var output, const CacheTensor& key_rows, const CacheTensor& value_rows,
+           Index held, const AttentionOptions& attention_options)
       : tape(*query.tape),
         shape(query.shape()),
         q(tape.value(query)),
@@ -157,7 +165,8 @@ class OneToken {
     const Index tasks = shape[0] * keys.heads() * chunks;
     const Index chunk = task_chunk(group * std::min(kKeyChunk, count) * shape[3]);
     // Sizes of a full cache, so that every token takes the same memory.
-    const Index most_tasks = shape[0] * keys.heads() * ((keys.capacity() + kKeyChunk - 1) / kKeyChunk);
+    const Index most_tasks =
+        shape[0] * keys.heads() * ((keys.capacity() + kKeyChunk - 1) / kKeyChunk);
     const Index piece = keys.converts() ? kKeyPiece * std::max(keys.width(), values.width()) : 0;
     Real* const scratch = tape.scratch(most_tasks * piece);
     Real* const sums = tape.scratch(most_tasks * group * v_width);
@@ -190,7 +199,8 @@ class OneToken {
   void for_pieces(Index task, const Body& body) const {
     const Index end = first_key(task) + key_count(task);
     const Index most = keys.converts() ? kKeyPiece : kKeyChunk;
-    for (Index slot = first_key(task); slot < end; slot += most) body(slot, std::min(most, end - slot));
+    for (Index slot = first_key(task); slot < end; slot += most)
+      body(slot, std::min(most, end - slot));
   }
 
   void score(Index task, Real* scratch) const {
@@ -222,7 +232,8 @@ class OneToken {
       ConstMatrix v = values.read(h / values.heads(), h % values.heads(), slot, n, scratch);
       v.cols = v_width;
       multiply(Matrix(sum, group, v_width),
-               ConstMatrix(scores + h * group * count + slot, group, n, count), v, slot > first_key(task));
+               ConstMatrix(scores + h * group * count + slot, group, n, count), v,
+               slot > first_key(task));
     });
   }
 
@@ -242,8 +253,8 @@ Var KvCache::read(std::size_t tensor, Tape& tape, Index sequences, Index total) 
   return read_slots(tape, tensors[tensor], sequences, std::min(total, tensors[tensor].capacity()));
 }
 
-Var attend_cached(Var q, const KvCache& cache, std::size_t keys, std::size_t values, Index value_width,
-                  const AttentionOptions& options) {
+Var attend_cached(Var q, const KvCache& cache, std::size_t keys, std::size_t values,
+                  Index value_width, const AttentionOptions& options) {
   const Shape shape = q.shape();
   Tape& tape = *q.tape;
   const CacheTensor &k = cache.tensors[keys], &v = cache.tensors[values];
@@ -254,7 +265,8 @@ Var attend_cached(Var q, const KvCache& cache, std::size_t keys, std::size_t val
     return y;
   }
   if (total > k.capacity()) {
-    throw ShapeError("decoding several tokens at once would overwrite cached ones; feed one at a time");
+    throw ShapeError(
+        "decoding several tokens at once would overwrite cached ones; feed one at a time");
   }
   const Var all_k = read_slots(tape, k, shape[0], total);
   const Var all_v = read_slots(tape, v, shape[0], total);

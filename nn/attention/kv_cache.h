@@ -88,7 +88,7 @@ struct KvCache {
 /// `keys`, values the first `value_width` columns of tensor `values` -> [B, T, H, value_width].
 /// One token: the cache is read once, in the form it is stored in. More: read back as a whole; then
 /// nothing may have been overwritten, length + T <= capacity.
-Var attend_cached(Var q, const KvCache& cache, std::size_t keys, std::size_t values, Index value_width,
-                  const AttentionOptions& options);
+Var attend_cached(Var q, const KvCache& cache, std::size_t keys, std::size_t values,
+                  Index value_width, const AttentionOptions& options);
 
 }  // namespace headcount

@@ -38,8 +38,9 @@ class LatentBiasAttention : public Attention {
   KvCache make_cache(const CacheOptions& o) const override {
     const AttentionConfig& c = config_;
     KvCache cache;
-    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim + c.latent_dim, o.capacity, o.type);  // [k; z]
-    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim, o.capacity, o.type);                 // v
+    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim + c.latent_dim, o.capacity,
+                               o.type);                                                // [k; z]
+    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim, o.capacity, o.type);  // v
     return cache;
   }
 
@@ -53,7 +54,8 @@ class LatentBiasAttention : public Attention {
 
  private:
   struct Projections {
-    Var q, k, v;  // [q; z] and [k; z] [B, T, heads, head_dim + latent_dim], v [B, T, heads, head_dim]
+    Var q, k,
+        v;  // [q; z] and [k; z] [B, T, heads, head_dim + latent_dim], v [B, T, heads, head_dim]
   };
   Projections project(Var x, Index first_position) const {
     const AttentionConfig& c = config_;
@@ -66,7 +68,9 @@ class LatentBiasAttention : public Attention {
     return {normalize_for_scores(q, c.score_scale), normalize_for_scores(k, c.score_scale),
             split_heads(v_proj_(x), c.heads)};
   }
-  Var output(Var heads) const { return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads); }
+  Var output(Var heads) const {
+    return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+  }
 
   AttentionConfig config_;
   Linear q_proj_, k_proj_, v_proj_, z_proj_;

@@ -51,7 +51,8 @@ class LatentAttention : public Attention {
 
   KvCache make_cache(const CacheOptions& o) const override {
     KvCache cache;  // the normed latent and the rotated key in one row
-    cache.tensors.emplace_back(o.sequences, 1, config_.kv_rank + config_.rope_dim, o.capacity, o.type);
+    cache.tensors.emplace_back(o.sequences, 1, config_.kv_rank + config_.rope_dim, o.capacity,
+                               o.type);
     cache.mla = o.mla;
     if (o.mla == MlaDecoding::absorbed && !can_absorb()) {
       throw ShapeError("--mla absorbed needs scores that are linear in the keys; --score-scale " +
@@ -122,7 +123,8 @@ class LatentAttention : public Attention {
                  ConstMatrix(from + h * q_width, rows, c.nope_dim, heads * q_width),
                  ConstMatrix(w + h * kv_width * c.kv_rank, c.nope_dim, c.kv_rank));
         for (Index row = h; row < rows * heads; row += heads) {
-          std::copy_n(from + row * q_width + c.nope_dim, c.rope_dim, to + row * row_width + c.kv_rank);
+          std::copy_n(from + row * q_width + c.nope_dim, c.rope_dim,
+                      to + row * row_width + c.kv_rank);
         }
       }
     });
@@ -134,7 +136,8 @@ class LatentAttention : public Attention {
       for (Index h = begin; h < end; ++h) {
         multiply(Matrix(out + h * c.v_dim, rows, c.v_dim, heads * c.v_dim),
                  ConstMatrix(latent_sums + h * c.kv_rank, rows, c.kv_rank, heads * c.kv_rank),
-                 ConstMatrix(w + (h * kv_width + c.nope_dim) * c.kv_rank, c.v_dim, c.kv_rank).transpose());
+                 ConstMatrix(w + (h * kv_width + c.nope_dim) * c.kv_rank, c.v_dim, c.kv_rank)
+                     .transpose());
       }
     });
     const std::optional<Var> bias = kv_b_.bias(tape);
@@ -146,7 +149,8 @@ class LatentAttention : public Attention {
   // QK-norm divides by the norm of each head's own key, and a row's norm sees the bias.
   bool can_absorb() const {
     const ScoreScale::Kind kind = config_.score_scale.kind;
-    return kind != ScoreScale::Kind::qk_norm && (kind != ScoreScale::Kind::row_norm || !config_.bias);
+    return kind != ScoreScale::Kind::qk_norm &&
+           (kind != ScoreScale::Kind::row_norm || !config_.bias);
   }
 
   AttentionOptions options(std::span<const std::uint8_t> key_mask) const {
@@ -156,7 +160,9 @@ class LatentAttention : public Attention {
   Var turn(Var x, Index first_position) const {
     return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, first_position) : x;
   }
-  Var output(Var heads) const { return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads); }
+  Var output(Var heads) const {
+    return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+  }
 
   AttentionConfig config_;
   std::optional<Linear> q_a_, q_;
@@ -185,7 +191,8 @@ AttentionCosts common_costs(const AttentionConfig& c) {
 // As trained: k and v are expanded by kv_b_proj. Absorbed: kv_b_proj is multiplied into the query
 // projection, W_Q', and the output projection, W_O'; queries and sums are kv_rank wide, and the
 // latent itself is key and value of all heads. A bias of kv_b_proj becomes one of W_O', and the
-// weights of the latents' norms are multiplied in too: what is cached is normed without them.
+// weights of the latents' norms can be multiplied in too and do not count. (`decode` leaves them
+// where they are, so as to cache what DeepSeek's code caches.)
 std::vector<AttentionCosts> costs(const AttentionConfig& c) {
   const Count q_in = c.q_rank > 0 ? c.q_rank : c.dim;
   AttentionCosts trained = common_costs(c);

@@ -43,7 +43,10 @@ ModelConfig config_of(const std::string& kind, Index context) {
 // The feed-forward width that gives every attention MHA's number of parameters.
 ModelConfig equal_size_config(const std::string& kind, Index context) {
   const auto attention_parameters = [&](const std::string& name) {
-    return attention_kind(name).costs(config_of(name, context).attention).front().parameters.value();
+    return attention_kind(name)
+        .costs(config_of(name, context).attention)
+        .front()
+        .parameters.value();
   };
   ModelConfig config = config_of(kind, context);
   config.ffn_dim = kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);
@@ -83,13 +86,14 @@ void measure(const Variant& variant, Index context) {
   Index cache_bytes = 0;
   for (const KvCache& cache : caches) cache_bytes += cache.bytes();
   // A token reads one row of the embedding, and every other weight.
-  const double weights = 4.0 * static_cast<double>(model.parameters().element_count() - kVocabulary * kDim);
+  const double weights =
+      4.0 * static_cast<double>(model.parameters().element_count() - kVocabulary * kDim);
   const double bytes = weights + static_cast<double>(cache_bytes);
   const double bound = read_bandwidth(bytes) / bytes;
   const double rate = 1e3 / median(times);
   std::printf("%-14s %8td %10.2f %10.1f %10.0f %10.0f %7.0f%%\n", variant.name, context,
-              static_cast<double>(model.parameters().element_count()) / 1e6, static_cast<double>(cache_bytes) / 1e6,
-              rate, bound, 100 * rate / bound);
+              static_cast<double>(model.parameters().element_count()) / 1e6,
+              static_cast<double>(cache_bytes) / 1e6, rate, bound, 100 * rate / bound);
 }
 
 }  // namespace
@@ -99,10 +103,10 @@ int main(int argc, char** argv) {
   using namespace headcount;
   const Index longest = argc > 1 ? std::atol(argv[1]) : 32768;
   set_threads(argc > 2 ? std::atoi(argv[2]) : 0);
-  std::printf("%td layers, %td heads of %td, batch 1, %d threads, float32, medians of %d tokens\n", kLayers,
-              kHeads, kDim / kHeads, threads(), kRounds);
-  std::printf("%-14s %8s %10s %10s %10s %10s %8s\n", "attention", "context", "M params", "cache MB", "tokens/s",
-              "bound", "reached");
+  std::printf("%td layers, %td heads of %td, batch 1, %d threads, float32, medians of %d tokens\n",
+              kLayers, kHeads, kDim / kHeads, threads(), kRounds);
+  std::printf("%-14s %8s %10s %10s %10s %10s %8s\n", "attention", "context", "M params", "cache MB",
+              "tokens/s", "bound", "reached");
   for (Index context = 128; context <= longest; context *= 2) {
     for (const Variant& variant : kVariants) measure(variant, context);
   }

@@ -44,7 +44,8 @@ std::unique_ptr<LanguageModel> make_model(const ModelConfig& config) {
   return model;
 }
 
-std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens, Index sequences) {
+std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                          Index sequences) {
   Tape tape(model.parameters());
   const auto values = model.logits(tape, tokens, sequences).value();
   return {values.begin(), values.end()};
@@ -77,7 +78,8 @@ std::vector<Real> decode(const LanguageModel& model, std::span<const std::int32_
   return result;
 }
 
-void expect_equal(const std::vector<Real>& values, const std::vector<Real>& expected, double tolerance) {
+void expect_equal(const std::vector<Real>& values, const std::vector<Real>& expected,
+                  double tolerance) {
   ASSERT_EQ(values.size(), expected.size());
   double worst = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -87,7 +89,8 @@ void expect_equal(const std::vector<Real>& values, const std::vector<Real>& expe
   EXPECT_LE(worst, tolerance);
 }
 
-void expect_decoding_equals_forward(const ModelConfig& config, MlaDecoding mla = MlaDecoding::automatic) {
+void expect_decoding_equals_forward(const ModelConfig& config,
+                                    MlaDecoding mla = MlaDecoding::automatic) {
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(3 * config.context);
   for (const Index sequences : {1, 3}) {
@@ -141,7 +144,8 @@ TEST_P(Decoding, OfHalvesAndBytesStaysNearExact) {
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(config.context);
   const std::vector<Real> expected = forward(*model, tokens, 1);
-  for (const auto& [type, tolerance] : {std::pair{CacheType::f16, 0.05}, std::pair{CacheType::int8, 0.5}}) {
+  for (const auto& [type, tolerance] :
+       {std::pair{CacheType::f16, 0.05}, std::pair{CacheType::int8, 0.5}}) {
     const DecodeOptions options{1, type};
     const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
     expect_equal(one_by_one, expected, tolerance);
@@ -156,7 +160,8 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
     ModelConfig config = small_config(GetParam());
     config.attention.window = window;
     const auto model = make_model(config);
-    const AttentionCosts costs = attention_kind(GetParam()).costs(model->config().attention).front();
+    const AttentionCosts costs =
+        attention_kind(GetParam()).costs(model->config().attention).front();
     const Index tokens = window > 0 ? window : config.context;
     for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
       const Index per_token = cache_bytes(type, costs.cache_elements_per_token.value(),
@@ -274,7 +279,8 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     for (Index token = 0; token < batch * length; ++token) {
       const ConstMatrix row = cache.tensors[0].read(token / length, 0, token % length, 1, nullptr);
       for (Index i = 0; i < config.kv_rank; ++i) {
-        EXPECT_NEAR(static_cast<double>(row.data[i]), latent[static_cast<std::size_t>(token * config.kv_rank + i)], tolerance);
+        EXPECT_NEAR(static_cast<double>(row.data[i]),
+                    latent[static_cast<std::size_t>(token * config.kv_rank + i)], tolerance);
       }
       for (Index i = 0; i < config.rope_dim; ++i) {
         EXPECT_NEAR(static_cast<double>(row.data[config.kv_rank + i]),

@@ -8,6 +8,7 @@
 #include <limits>
 #include <vector>
 
+#include "autograd/error.h"
 #include "nn/random_weights.h"
 
 namespace headcount {
@@ -93,32 +94,94 @@ class SampledText : public testing::Test {
   LanguageModel model_;
 };
 
-TEST_F(SampledText, ContinuesThePrompt) {
-  const Tokens prompt = {1, 2, 3};
-  const Tokens text = sample_tokens(model_, prompt, 20, {});
-  ASSERT_EQ(text.size(), 23u);
-  EXPECT_TRUE(std::equal(prompt.begin(), prompt.end(), text.begin()));
-  EXPECT_TRUE(std::ranges::all_of(text, [](std::int32_t t) { return t >= 0 && t < 11; }));
-  EXPECT_EQ(sample_tokens(model_, prompt, 0, {}), prompt);
+GenerationOptions likeliest(Index tokens) {
+  GenerationOptions options;
+  options.sampling.temperature = 0;
+  options.tokens = tokens;
+  return options;
+}
+
+TEST(SampleToken, KeepsTheKLikeliest) {
+  const std::array<Real, 4> logits = {1, 2, 3, 2.5};
+  const std::vector<double> drawn = frequencies(logits, {.top_k = 2});
+  EXPECT_EQ(drawn[0] + drawn[1], 0);
+  EXPECT_NEAR(drawn[3] / drawn[2], std::exp(-0.5), 0.03);
+}
+
+TEST(SampleToken, KeepsTheNucleus) {
+  // Probabilities 0.5, 0.25, 0.15, 0.1: the first two reach 0.7, the first alone 0.5.
+  const std::array<Real, 4> logits = {Real(std::log(0.5)), Real(std::log(0.25)),
+                                      Real(std::log(0.15)), Real(std::log(0.1))};
+  const std::vector<double> most = frequencies(logits, {.top_p = 0.7});
+  EXPECT_NEAR(most[0], 2.0 / 3, 0.02);
+  EXPECT_EQ(most[2] + most[3], 0);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.4})[0], 1);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0})[0], 1);
+}
+
+TEST(SampleToken, DropsWhatIsFarBelowTheLikeliest) {
+  const std::array<Real, 3> logits = {0, Real(std::log(0.3)), Real(std::log(0.1))};
+  const std::vector<double> drawn = frequencies(logits, {.min_p = 0.2});
+  EXPECT_NEAR(drawn[1], 0.3 / 1.3, 0.02);
+  EXPECT_EQ(drawn[2], 0);
+}
+
+TEST_F(SampledText, HasTheTokensAskedFor) {
+  GenerationOptions options;
+  options.tokens = 20;
+  Tokens streamed;
+  const GenerationResult result =
+      generate(model_, Tokens{1, 2, 3}, options,
+               [&](Index, std::int32_t token) { streamed.push_back(token); });
+  ASSERT_EQ(result.texts.size(), 1u);
+  EXPECT_EQ(result.texts[0].size(), 20u);
+  EXPECT_EQ(streamed, result.texts[0]);
 }
 
 TEST_F(SampledText, IsTheSameForTheSameSeed) {
-  const SamplingOptions options{.temperature = 1, .seed = 4};
-  const Tokens text = sample_tokens(model_, {1}, 30, options);
-  EXPECT_EQ(sample_tokens(model_, {1}, 30, options), text);
-  EXPECT_NE(sample_tokens(model_, {1}, 30, {.temperature = 1, .seed = 5}), text);
+  GenerationOptions options;
+  options.tokens = 30;
+  options.sampling.seed = 4;
+  const auto texts = generate(model_, Tokens{1}, options).texts;
+  EXPECT_EQ(generate(model_, Tokens{1}, options).texts, texts);
+  options.sampling.seed = 5;
+  EXPECT_NE(generate(model_, Tokens{1}, options).texts, texts);
 }
 
-TEST_F(SampledText, AtTemperatureZeroTakesTheLikeliestTokenAfterTheLastContext) {
-  const Tokens text = sample_tokens(model_, {1, 2}, 20, {.temperature = 0, .seed = 4});
-  EXPECT_EQ(sample_tokens(model_, {1, 2}, 20, {.temperature = 0, .seed = 5}), text);
-  for (std::size_t i = 2; i < text.size(); ++i) {
-    const std::size_t seen = std::min<std::size_t>(i, 6);
-    Tape tape(model_.parameters());
-    const Var logits = model_.logits(tape, std::span(text).subspan(i - seen, seen), 1);
-    const auto last = logits.value().last(11);
-    EXPECT_EQ(text[i], std::ranges::max_element(last) - last.begin()) << i;
+TEST_F(SampledText, IsTheSameWithAndWithoutCache) {
+  for (const Index sequences : {1, 3}) {
+    GenerationOptions options = likeliest(40);  // the context of 6 slides many times
+    options.decode.sequences = sequences;
+    const auto cached = generate(model_, Tokens{1, 2}, options).texts;
+    options.cache = false;
+    EXPECT_EQ(generate(model_, Tokens{1, 2}, options).texts, cached);
   }
+}
+
+TEST_F(SampledText, OfManySequencesEqualsEachAlone) {
+  GenerationOptions options;
+  options.tokens = 15;
+  const auto alone = generate(model_, Tokens{1, 2}, options).texts;
+  options.decode.sequences = 3;
+  const auto three = generate(model_, Tokens{1, 2}, options).texts;
+  ASSERT_EQ(three.size(), 3u);
+  EXPECT_EQ(three[0], alone[0]);
+  EXPECT_NE(three[1], three[0]);
+}
+
+TEST_F(SampledText, StopsAtTheContextIfAsked) {
+  GenerationOptions options = likeliest(40);
+  options.slide = false;
+  // Six tokens fit; what follows the sixth is still predicted.
+  EXPECT_EQ(generate(model_, Tokens{1, 2}, options).texts[0].size(), 5u);
+  EXPECT_THROW(generate(model_, Tokens(7, 1), options), ShapeError);
+  EXPECT_THROW(generate(model_, Tokens{}, options), ShapeError);
+}
+
+TEST_F(SampledText, OfALongPromptFollowsItsLastContext) {
+  const Tokens prompt = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto from_all = generate(model_, prompt, likeliest(1)).texts;
+  EXPECT_EQ(generate(model_, std::span(prompt).last(6), likeliest(1)).texts, from_all);
 }
 
 }  // namespace

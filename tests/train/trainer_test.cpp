@@ -191,12 +191,13 @@ TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
   for (std::size_t answer = 1; answer < 23; ++answer) {
     std::vector<std::uint8_t> answers(23, 0);
     answers[answer] = 1;
-    const auto accuracy = evaluate(model_, tokens_, answers).answer_accuracy;
+    const auto accuracy = evaluate(model_, tokens_, {.answers = answers}).answer_accuracy;
     EXPECT_EQ(accuracy, std::optional<double>(tokens_[answer] == 0)) << answer;
   }
   const auto zeros = static_cast<double>(std::count(tokens_.begin() + 1, tokens_.end(), 0));
   EXPECT_GT(zeros, 0);
-  const Evaluation all = evaluate(model_, tokens_, std::vector<std::uint8_t>(23, 1));
+  const std::vector<std::uint8_t> everywhere(23, 1);
+  const Evaluation all = evaluate(model_, tokens_, {.answers = everywhere});
   EXPECT_DOUBLE_EQ(all.accuracy, zeros / 22);
   EXPECT_EQ(all.answer_accuracy, std::optional(all.accuracy));
 }
@@ -204,7 +205,7 @@ TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
 TEST_F(EvaluationOfAText, DoesNotScoreTheFirstCharacter) {
   std::vector<std::uint8_t> first(23, 0);
   first[0] = 1;
-  EXPECT_FALSE(evaluate(model_, tokens_, first).answer_accuracy.has_value());
+  EXPECT_FALSE(evaluate(model_, tokens_, {.answers = first}).answer_accuracy.has_value());
 }
 
 TEST_F(EvaluationOfAText, OfManyWindowsDoesNotDependOnHowTheyAreBatched) {
