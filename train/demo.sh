@@ -6,6 +6,7 @@ source train/install_packages.sh \
   g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev librandom123-dev \
   libutfcpp-dev libssl-dev
 
+echo "building ..." >&2
 cmake --preset release -DHEADCOUNT_TESTS=OFF >/dev/null
-cmake --build --preset release --target headcount_cli --parallel "$(nproc)" -- --no-print-directory -s
+cmake --build --preset release --target headcount_cli --parallel "$(nproc)" >/dev/null
 .build/release/headcount train --data tales --attention gqa --out runs/demo --force "$@"
