@@ -49,6 +49,12 @@ Var matrix_product(Var a, Var b) {
 
 constexpr Index kFewRows = 8;
 
+// Outputs per chunk: sixteen chunks, if each is worth a thread.
+Index few_rows_chunk(Index rows, Index out, Index in) {
+  constexpr Index kChunkMacs = 1 << 15;
+  return std::max((out + 127) / 128 * 8, kChunkMacs / (rows * in) + 1);
+}
+
 // y = x W^T + b over all rows at once; dx = dy W, dW = dy^T x, db = sum of dy's rows.
 Var linear(Var x, Var weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);

@@ -140,7 +140,7 @@ Var read_slots(Tape& tape, const CacheTensor& tensor, Index sequences, Index cou
 }
 
 constexpr Index kKeyChunk = 512;  // keys per task
-constexpr Index kKeyPiece = 64;   // of which so many are converted at once
+constexpr Index kKeyPiece = 64;   // of which so many are read at once
 
 // One query per sequence and head, in three passes over the slots: all scores; softmax; weighted
 // sum of values, per chunk of keys and then over the chunks in order.
@@ -194,21 +194,24 @@ class OneToken {
   // Task -> cached head, over all sequences; its `group` query heads lie side by side.
   Index head(Index task) const { return task / chunks; }
 
-  // Calls body(slot, count) for pieces of a task's slots that are read at once.
+  // Calls body(slot, count) for pieces of a task's slots, small enough to stay in the first-level
+  // cache while each query head of the group goes over them.
   template <class Body>
   void for_pieces(Index task, const Body& body) const {
     const Index end = first_key(task) + key_count(task);
-    const Index most = keys.converts() ? kKeyPiece : kKeyChunk;
-    for (Index slot = first_key(task); slot < end; slot += most)
-      body(slot, std::min(most, end - slot));
+    for (Index slot = first_key(task); slot < end; slot += kKeyPiece) {
+      body(slot, std::min(kKeyPiece, end - slot));
+    }
   }
 
   void score(Index task, Real* scratch) const {
     const Index h = head(task);
     for_pieces(task, [&](Index slot, Index n) {
       const ConstMatrix k = keys.read(h / keys.heads(), h % keys.heads(), slot, n, scratch);
-      multiply(Matrix(scores + h * group * count + slot, group, n, count),
-               ConstMatrix(q + h * group * shape[3], group, shape[3]), k.transpose());
+      for (Index i = h * group; i < (h + 1) * group; ++i) {
+        multiply(Matrix(scores + i * count + slot, 1, n),
+                 ConstMatrix(q + i * shape[3], 1, shape[3]), k.transpose());
+      }
     });
   }
 
@@ -228,13 +231,25 @@ class OneToken {
 
   void weigh(Index task, Real* scratch, Real* sum) const {
     const Index h = head(task);
+    std::fill_n(sum, group * v_width, Real{0});
     for_pieces(task, [&](Index slot, Index n) {
-      ConstMatrix v = values.read(h / values.heads(), h % values.heads(), slot, n, scratch);
-      v.cols = v_width;
-      multiply(Matrix(sum, group, v_width),
-               ConstMatrix(scores + h * group * count + slot, group, n, count), v,
-               slot > first_key(task));
+      const ConstMatrix v = values.read(h / values.heads(), h % values.heads(), slot, n, scratch);
+      for (Index i = 0; i < group; ++i) {
+        add_weighted(sum + i * v_width, scores + (h * group + i) * count + slot, v);
+      }
     });
+  }
+
+  // sum += weights v, a few rows at once, so that the sum is not read and written for each.
+  void add_weighted(Real* sum, const Real* weights, const ConstMatrix& v) const {
+    Numbers<Real> total(sum, v_width);
+    const auto row = [&](Index j) { return ConstNumbers<Real>(v.data + j * v.stride, v_width); };
+    Index j = 0;
+    for (; j + 4 <= v.rows; j += 4) {
+      total += weights[j] * row(j) + weights[j + 1] * row(j + 1) + weights[j + 2] * row(j + 2) +
+               weights[j + 3] * row(j + 3);
+    }
+    for (; j < v.rows; ++j) total += weights[j] * row(j);
   }
 
   Tape& tape;
