@@ -25,6 +25,8 @@ Settings ModelConfig::settings() {
   s.integer("v-dim", "mla: width of v; default head-dim", attention.v_dim, 1);
   s.on_off("latent-norm", "mla: RMSNorm on the latents", attention.latent_norm);
   s.integer("latent-dim", "latent-bias: width of z; default head-dim / 2", attention.latent_dim, 1);
+  s.on_off("output-projection", "off: the heads' outputs side by side are the output",
+           attention.output_projection);
   s.custom(
       "score-scale", "inv-sqrt, none, qk-norm, row-norm, length or a number",
       [this](std::string_view text) {
@@ -71,6 +73,11 @@ void ModelConfig::resolve() {
   attention.bias = bias;
   attention.dropout = dropout;
   headcount::resolve(attention);
+  const Index v_dim = attention.kind == "mla" ? attention.v_dim : attention.head_dim;
+  require_setting(attention.output_projection || attention.heads * v_dim == dim,
+                  "--output-projection off needs heads that fill --dim " + std::to_string(dim) +
+                      ", " + std::to_string(attention.heads) + " heads of " +
+                      std::to_string(v_dim) + " do not");
 }
 
 nlohmann::ordered_json to_json(const ModelConfig& config) {

@@ -1,80 +1,69 @@
+#include "nn/attention/grouped.h"
+
 #include <array>
 
 #include "nn/attention/kinds.h"
 
-/// Grouped-query attention and its two ends: H query heads share G key/value heads. MHA is G = H
-/// (Vaswani et al., 2017), MQA is G = 1 (Shazeer, 2019), GQA lies between (Ainslie et al., 2023).
 namespace headcount {
+
+GroupedAttention::GroupedAttention(ParameterStore& parameters, const std::string& prefix,
+                                   const AttentionConfig& c, const WeightInit& init,
+                                   Index key_width)
+    : config_(c),
+      key_width_(key_width),
+      q_proj_(parameters, prefix + ".q_proj", c.dim, c.heads * c.head_dim, c.bias, init.deviation),
+      k_proj_(parameters, prefix + ".k_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
+              init.deviation),
+      v_proj_(parameters, prefix + ".v_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
+              init.deviation) {
+  if (c.output_projection) {
+    o_proj_.emplace(parameters, prefix + ".o_proj", c.heads * c.head_dim, c.dim, c.bias,
+                    init.residual_deviation);
+  }
+  if (c.rotary) rotary_.emplace(c.head_dim, c.positions, c.rope_theta);
+}
+
+Var GroupedAttention::forward(Var x, std::span<const std::uint8_t> key_mask) const {
+  const auto [q, k, v] = project(x, 0);
+  return output(attention(q, k, v, options(key_mask)));
+}
+
+KvCache GroupedAttention::make_cache(const CacheOptions& o) const {
+  KvCache cache;
+  cache.tensors.emplace_back(o.sequences, config_.kv_heads, key_width_, o.capacity, o.type);  // k
+  cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity,
+                             o.type);  // v
+  return cache;
+}
+
+Var GroupedAttention::decode(Var x, KvCache& cache) const {
+  const auto [q, k, v] = project(x, cache.length);
+  cache.write(0, k);
+  cache.write(1, v);
+  return output(attend_cached(q, cache, 0, 1, config_.head_dim, options({})));
+}
+
+GroupedAttention::Projections GroupedAttention::project(Var x, Index first_position) const {
+  // Rotation keeps lengths, so it may come after normalisation.
+  const auto prepare = [&](Var heads) {
+    return turn(normalize_for_scores(heads, config_.score_scale), first_position);
+  };
+  return {prepare(queries(x)), prepare(keys(x)), values(x)};
+}
+
+Var GroupedAttention::turn(Var x, Index first_position) const {
+  return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, first_position) : x;
+}
+
+Var GroupedAttention::output(Var heads) const {
+  return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+}
 
 namespace {
 
-class GroupedAttention : public Attention {
- public:
-  GroupedAttention(ParameterStore& parameters, const std::string& prefix, const AttentionConfig& c,
-                   const WeightInit& init)
-      : config_(c),
-        q_proj_(parameters, prefix + ".q_proj", c.dim, c.heads * c.head_dim, c.bias,
-                init.deviation),
-        k_proj_(parameters, prefix + ".k_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
-                init.deviation),
-        v_proj_(parameters, prefix + ".v_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
-                init.deviation) {
-    if (c.output_projection) {
-      o_proj_.emplace(parameters, prefix + ".o_proj", c.heads * c.head_dim, c.dim, c.bias,
-                      init.residual_deviation);
-    }
-    if (c.rotary) rotary_.emplace(c.head_dim, c.positions, c.rope_theta);
-  }
-
-  Var forward(Var x, std::span<const std::uint8_t> key_mask) const override {
-    const auto [q, k, v] = project(x, 0);
-    return output(attention(q, k, v, attention_options(config_, config_.head_dim, key_mask)));
-  }
-
-  KvCache make_cache(const CacheOptions& o) const override {
-    KvCache cache;
-    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity,
-                               o.type);  // k
-    cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity,
-                               o.type);  // v
-    return cache;
-  }
-
-  Var decode(Var x, KvCache& cache) const override {
-    const auto [q, k, v] = project(x, cache.length);
-    cache.write(0, k);
-    cache.write(1, v);
-    return output(attend_cached(q, cache, 0, 1, config_.head_dim,
-                                attention_options(config_, config_.head_dim, {})));
-  }
-
- private:
-  struct Projections {
-    Var q, k, v;  // [B, T, heads, head_dim]
-  };
-  Projections project(Var x, Index first_position) const {
-    return {prepare(split_heads(q_proj_(x), config_.heads), first_position),
-            prepare(split_heads(k_proj_(x), config_.kv_heads), first_position),
-            split_heads(v_proj_(x), config_.kv_heads)};
-  }
-  // What queries and keys share: normalisation if asked for, then rotation.
-  Var prepare(Var x, Index first_position) const {
-    const Var normed = normalize_for_scores(x, config_.score_scale);
-    return rotary_ ? rotary(normed, *rotary_, *config_.rotary_layout, first_position) : normed;
-  }
-  Var output(Var heads) const {
-    return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
-  }
-
-  AttentionConfig config_;
-  Linear q_proj_, k_proj_, v_proj_;
-  std::optional<Linear> o_proj_;
-  std::optional<RotaryTable> rotary_;
-};
-
 std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& prefix,
                                 const AttentionConfig& config, const WeightInit& init) {
-  return std::make_unique<GroupedAttention>(parameters, prefix, config, init);
+  return std::make_unique<GroupedAttention>(parameters, prefix, config, init, config.head_dim);
 }
 
 std::vector<AttentionCosts> costs(const AttentionConfig& c) {

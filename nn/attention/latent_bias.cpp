@@ -1,5 +1,6 @@
 #include <array>
 
+#include "nn/attention/grouped.h"
 #include "nn/attention/kinds.h"
 
 /// Latent-bias attention, which a course teaches under the name of MLA: a projection z of each
@@ -10,72 +11,24 @@ namespace headcount {
 
 namespace {
 
-class LatentBiasAttention : public Attention {
+class LatentBiasAttention : public GroupedAttention {
  public:
   LatentBiasAttention(ParameterStore& parameters, const std::string& prefix,
                       const AttentionConfig& c, const WeightInit& init)
-      : config_(c),
-        q_proj_(parameters, prefix + ".q_proj", c.dim, c.heads * c.head_dim, c.bias,
-                init.deviation),
-        k_proj_(parameters, prefix + ".k_proj", c.dim, c.heads * c.head_dim, c.bias,
-                init.deviation),
-        v_proj_(parameters, prefix + ".v_proj", c.dim, c.heads * c.head_dim, c.bias,
-                init.deviation),
+      : GroupedAttention(parameters, prefix, c, init, c.head_dim + c.latent_dim),
         z_proj_(parameters, prefix + ".z_proj", c.dim, c.heads * c.latent_dim, c.bias,
-                init.deviation) {
-    if (c.output_projection) {
-      o_proj_.emplace(parameters, prefix + ".o_proj", c.heads * c.head_dim, c.dim, c.bias,
-                      init.residual_deviation);
-    }
-    if (c.rotary) rotary_.emplace(c.head_dim, c.positions, c.rope_theta);
-  }
-
-  Var forward(Var x, std::span<const std::uint8_t> key_mask) const override {
-    const auto [q, k, v] = project(x, 0);
-    return output(attention(q, k, v, attention_options(config_, config_.head_dim, key_mask)));
-  }
-
-  KvCache make_cache(const CacheOptions& o) const override {
-    const AttentionConfig& c = config_;
-    KvCache cache;
-    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim + c.latent_dim, o.capacity,
-                               o.type);                                                // [k; z]
-    cache.tensors.emplace_back(o.sequences, c.heads, c.head_dim, o.capacity, o.type);  // v
-    return cache;
-  }
-
-  Var decode(Var x, KvCache& cache) const override {
-    const auto [q, k, v] = project(x, cache.length);
-    cache.write(0, k);
-    cache.write(1, v);
-    return output(attend_cached(q, cache, 0, 1, config_.head_dim,
-                                attention_options(config_, config_.head_dim, {})));
-  }
+                init.deviation) {}
 
  private:
-  struct Projections {
-    Var q, k,
-        v;  // [q; z] and [k; z] [B, T, heads, head_dim + latent_dim], v [B, T, heads, head_dim]
-  };
-  Projections project(Var x, Index first_position) const {
-    const AttentionConfig& c = config_;
-    const auto turn = [&](Var heads) {
-      return rotary_ ? rotary(heads, *rotary_, *c.rotary_layout, first_position) : heads;
+  Projections project(Var x, Index first_position) const override {
+    const Var z = split_heads(z_proj_(x), config().heads);
+    const auto prepare = [&](Var heads) {
+      return normalize_for_scores(concat(turn(heads, first_position), z), config().score_scale);
     };
-    const Var z = split_heads(z_proj_(x), c.heads);
-    const Var q = concat(turn(split_heads(q_proj_(x), c.heads)), z);
-    const Var k = concat(turn(split_heads(k_proj_(x), c.heads)), z);
-    return {normalize_for_scores(q, c.score_scale), normalize_for_scores(k, c.score_scale),
-            split_heads(v_proj_(x), c.heads)};
-  }
-  Var output(Var heads) const {
-    return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+    return {prepare(queries(x)), prepare(keys(x)), values(x)};
   }
 
-  AttentionConfig config_;
-  Linear q_proj_, k_proj_, v_proj_, z_proj_;
-  std::optional<Linear> o_proj_;
-  std::optional<RotaryTable> rotary_;
+  Linear z_proj_;
 };
 
 std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& prefix,
@@ -99,6 +52,7 @@ std::vector<AttentionCosts> costs(const AttentionConfig& c) {
 
 void resolve_latent_bias(AttentionConfig& c) {
   resolve_rotary_heads(c);
+  c.kv_heads = c.heads;
   if (c.latent_dim == kUnset) c.latent_dim = std::max<Index>(1, c.head_dim / 2);
 }
 

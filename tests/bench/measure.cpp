@@ -63,7 +63,8 @@ double read_bandwidth(double bytes) {
           for (Index lane = 0; lane < kLanes; ++lane) lanes[lane] += numbers[i + lane];
         }
         // All lanes count: the loads of one that does not would be optimised away.
-        sums[static_cast<std::size_t>(begin / kChunk)] = std::accumulate(lanes, lanes + kLanes, 0.0F);
+        sums[static_cast<std::size_t>(begin / kChunk)] =
+            std::accumulate(lanes, lanes + kLanes, 0.0F);
       });
     }));
   }
