@@ -40,6 +40,12 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
     } catch (const DataError& error) {
       throw DataError("--data " + path + ": " + error.what());
     }
+    const Index context = run.model->config().context;
+    if (std::ssize(text.tokens) <= context) {
+      throw DataError("--data " + path + " has " + std::to_string(text.tokens.size()) +
+                      " characters, the model's context of " + std::to_string(context) +
+                      " needs more than that; name a longer text");
+    }
     return text;
   }
   if (!run.options)

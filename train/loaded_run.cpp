@@ -9,7 +9,11 @@ LoadedRun load_run(const std::string& path, std::optional<Index> window) {
   const std::filesystem::path folder = find_checkpoint(path);
   Checkpoint checkpoint = load_checkpoint(folder, window);
   run.model = std::move(checkpoint.model);
-  run.vocabulary = Vocabulary(checkpoint.symbols);
+  try {
+    run.vocabulary = Vocabulary(checkpoint.symbols);
+  } catch (const DataError& error) {
+    throw DataError((folder / "config.json").string() + ": " + error.what());
+  }
   if (folder == std::filesystem::path(path)) return run;
   const std::filesystem::path config = std::filesystem::path(path) / "config.json";
   try {

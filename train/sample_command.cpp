@@ -106,6 +106,12 @@ int sample_command(const std::vector<std::string>& arguments) {
   set_threads(static_cast<int>(options.threads));
   const LoadedRun run = load_run(line.get("from"));
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
+  const Index context = run.model->config().context;
+  if (!options.generation.slide && std::ssize(prompt) > context) {
+    throw UsageError("--prompt has " + std::to_string(prompt.size()) +
+                     " characters, the context holds " + std::to_string(context) +
+                     "; shorten it or choose --at-context slide");
+  }
   const bool json = line.has("json"), stream = !json && options.generation.decode.sequences == 1;
   if (stream && line.has("prompt")) std::cout << line.get("prompt");
   const GenerationResult result =

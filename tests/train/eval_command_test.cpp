@@ -1,0 +1,194 @@
+// `headcount eval` as its users meet it: losses, caches, windows, and what it says to bad input.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numbers>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kUsage = 2, kData = 3;
+
+// One small run, which no test changes.
+class EvalCommand : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TrainFolder>();
+    trained_ = train("run", "");
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  // What `headcount train --json` prints.
+  static json train(const std::string& run, const std::string& flags) {
+    const ProgramResult result =
+        folder_->train("--lr 0.01 --warmup 0 --quiet --json --out " + run + " " + flags);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out);
+  }
+
+  static ProgramResult run_eval(const std::string& flags) {
+    return folder_->headcount("eval --threads 1 " + flags);
+  }
+  // Output of a command that must succeed.
+  static std::string text(const std::string& flags) {
+    const ProgramResult result = run_eval(flags);
+    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
+    EXPECT_EQ(result.err, "") << flags;
+    return result.out;
+  }
+  static json object(const std::string& flags) { return json::parse(text("--json " + flags)); }
+
+  static void expect_refusal(int code, const std::string& flags,
+                             const std::vector<std::string>& names) {
+    const ProgramResult result = run_eval(flags);
+    EXPECT_EQ(result.exit_code, code) << flags << "\n" << result.err;
+    EXPECT_EQ(result.out, "") << flags;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << flags << "\n" << result.err;
+    EXPECT_TRUE(result.err.starts_with("headcount: ")) << flags << "\n" << result.err;
+    for (const std::string& name : names) {
+      EXPECT_NE(result.err.find(name), std::string::npos) << flags << "\n" << result.err;
+    }
+  }
+
+  static std::unique_ptr<TrainFolder> folder_;
+  static json trained_;
+};
+
+std::unique_ptr<TrainFolder> EvalCommand::folder_;
+json EvalCommand::trained_;
+
+TEST_F(EvalCommand, FindsTheLossThatTrainingReported) {
+  const json result = object("--from run");
+  EXPECT_EQ(result.at("loss"), trained_.at("val_loss"));
+  EXPECT_EQ(object("--from run --threads 3").at("loss"), trained_.at("val_loss"));
+}
+
+TEST_F(EvalCommand, WithJsonPrintsOneObject) {
+  const json result = object("--from run");
+  std::set<std::string> keys;
+  for (const auto& [key, value] : result.items()) keys.insert(key);
+  EXPECT_EQ(keys, (std::set<std::string>{"loss", "bits_per_character", "accuracy", "characters",
+                                         "cache_dtype", "window"}));
+  EXPECT_DOUBLE_EQ(result.at("bits_per_character").get<double>(),
+                   result.at("loss").get<double>() / std::numbers::ln2);
+  const double right = result.at("accuracy").get<double>() * result.at("characters").get<double>();
+  EXPECT_NEAR(right, std::round(right), 1e-9);
+  EXPECT_GT(result.at("accuracy").get<double>(), 0);
+  EXPECT_LT(result.at("accuracy").get<double>(), 1);
+  EXPECT_EQ(result.at("cache_dtype"), "f32");
+  EXPECT_EQ(result.at("window"), 0);
+}
+
+TEST_F(EvalCommand, WithoutJsonPrintsASummary) {
+  const std::string out = text("--from run");
+  for (const char* const part :
+       {"text.txt, validation part", " characters", "loss ", " bits", "accuracy "}) {
+    EXPECT_NE(out.find(part), std::string::npos) << out;
+  }
+  EXPECT_NE(text("--from run --cache-dtype int8").find("changes the loss by"), std::string::npos);
+}
+
+TEST_F(EvalCommand, EvaluatesAWholeFile) {
+  const std::string all = folder_->contents("text.txt");
+  const json whole = object("--from run --data text.txt");
+  EXPECT_EQ(whole.at("characters"), all.size() - 1);  // the first has nothing before it
+  EXPECT_NE(whole.at("loss"), trained_.at("val_loss"));
+  // The validation part is the end of the text, as if it were a file.
+  const auto validation = object("--from run").at("characters").get<std::size_t>() + 1;
+  folder_->file("end.txt", all.substr(all.size() - validation));
+  EXPECT_EQ(object("--from run --data end.txt").at("loss"), trained_.at("val_loss"));
+}
+
+TEST_F(EvalCommand, TakesACheckpointWithATextOfItsOwn) {
+  EXPECT_EQ(object("--from run/checkpoints/step-3 --data text.txt"),
+            object("--from run --data text.txt"));
+}
+
+TEST_F(EvalCommand, ReportsWhatTheCacheTypeChanges) {
+  const double exact = object("--from run").at("loss");
+  const auto change_of = [exact](const std::string& type) {
+    const json result = object("--from run --cache-dtype " + type);
+    EXPECT_EQ(result.at("cache_dtype"), type);
+    const double change = result.at("loss_change");
+    EXPECT_DOUBLE_EQ(change, result.at("loss").get<double>() - exact) << type;
+    return std::abs(change);
+  };
+  for (const char* const type : {"f16", "int8"}) {
+    EXPECT_GT(change_of(type), 0) << type;
+    EXPECT_LT(change_of(type), 0.01) << type;
+  }
+}
+
+TEST_F(EvalCommand, NarrowsTheWindow) {
+  const json all = object("--from run");
+  const json narrow = object("--from run --window 3");
+  EXPECT_NE(narrow.at("loss"), all.at("loss"));
+  EXPECT_EQ(narrow.at("window"), 3);
+  for (const char* const window : {"16", "1000"})  // the context is 16
+    EXPECT_EQ(object(std::string("--from run --window ") + window).at("loss"), all.at("loss"));
+}
+
+TEST_F(EvalCommand, KeepsTheWindowOfTraining) {
+  const json trained = train("windowed", "--window 3");
+  const json result = object("--from windowed");
+  EXPECT_EQ(result.at("window"), 3);
+  EXPECT_EQ(result.at("loss"), trained.at("val_loss"));
+  EXPECT_NE(object("--from windowed --window 16").at("loss"), trained.at("val_loss"));
+}
+
+TEST_F(EvalCommand, ListsItsFlags) {
+  const std::string help = text("--help");
+  for (const char* const flag : {"--from", "--data", "--cache-dtype", "--window", "--json"})
+    EXPECT_NE(help.find(flag), std::string::npos) << flag;
+}
+
+TEST_F(EvalCommand, RefusesUnusableFlags) {
+  expect_refusal(kUsage, "--json", {"--from", "headcount train"});
+  expect_refusal(kUsage, "--from run --window 0", {"--window", "between 1 and", "0"});
+  expect_refusal(kUsage, "--from run --window -4", {"--window", "-4"});
+  expect_refusal(kUsage, "--from run --window wide", {"--window", "'wide'"});
+  expect_refusal(kUsage, "--from run --cache-dtype int4", {"--cache-dtype", "f32, f16, int8"});
+  expect_refusal(kUsage, "--from run --tokens 3", {"'tokens'"});
+  expect_refusal(kData, "--from missing", {"'missing'", "run folder"});
+}
+
+TEST_F(EvalCommand, RefusesTextsThatTheModelCannotRead) {
+  folder_->file("foreign.txt", "16 ist ein schönes Quadrat.\n");
+  folder_->file("latin1.txt", "16 \xe9");
+  folder_->file("empty.txt", "");
+  folder_->file("short.txt", "16 is");
+  expect_refusal(kData, "--from run --data foreign.txt",
+                 {"--data foreign.txt", "'Q' (U+0051)", "'ö' (U+00F6)"});
+  expect_refusal(kData, "--from run --data missing.txt", {"--data missing.txt", "no file"});
+  expect_refusal(kData, "--from run --data latin1.txt", {"'latin1.txt'", "UTF-8", "offset 3"});
+  expect_refusal(kData, "--from run --data empty.txt", {"'empty.txt'", "empty"});
+  expect_refusal(kData, "--from run --data run", {"--data run", "folder"});
+  expect_refusal(kData, "--from run --data short.txt", {"--data short.txt has 5", "context of 16"});
+}
+
+TEST_F(EvalCommand, RefusesACheckpointWithoutAText) {
+  expect_refusal(kUsage, "--from run/checkpoints/step-3", {"--from", "--data"});
+}
+
+TEST_F(EvalCommand, RefusesARunWhoseTextIsGone) {
+  folder_->file("other.txt", folder_->contents("text.txt"));
+  train("orphan", "--data other.txt");
+  folder_->file("other.txt", folder_->contents("text.txt") + "ÄÖÜ");
+  expect_refusal(kData, "--from orphan", {"other.txt", "characters differ", "--data"});
+  fs::remove(*folder_ / "other.txt");
+  expect_refusal(kData, "--from orphan", {"'other.txt'"});
+}
+
+}  // namespace
+}  // namespace headcount
