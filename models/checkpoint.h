@@ -34,7 +34,6 @@ std::filesystem::path find_checkpoint(const std::filesystem::path& path);
 
 /// Copies the weights of `file` into `parameters`. Throws DataError for a weight that is missing,
 /// left over, or of another shape.
-
 void read_weights(const Safetensors& file, ParameterStore& parameters);
 
 }  // namespace headcount

@@ -77,7 +77,7 @@ Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
-  constexpr Index kTokensPerBatch = 1024;
+  constexpr Index kTokensPerBatch = 256;
   Tape tape(model.parameters());
   AttentionEntropy entropy;
   tape.measure_attention_entropy(&entropy);
