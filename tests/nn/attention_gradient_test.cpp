@@ -41,7 +41,6 @@ struct LayerCase {
   Settings settings() {
     Settings s = model.settings();
     s.on_off("causal", "", model.attention.causal);
-    s.on_off("output-projection", "", model.attention.output_projection);
     s.choice("padding", "", padding,
              {{"none", Padding::none}, {"holes", Padding::holes}, {"sequence", Padding::sequence}});
     return s;
@@ -103,12 +102,16 @@ GradientReport check(const std::vector<Assignment>& assignments,
   for (const auto& [name, value] : assignments) settings.find(name)->parse(value);
   // A window looks back and needs causality.
   if (!layer_case.model.attention.causal) layer_case.model.attention.window = 0;
+  // Without its projection a layer's output may have any width; only a model asks for its own.
+  AttentionConfig& attention = layer_case.model.attention;
+  const bool output_projection = std::exchange(attention.output_projection, true);
   layer_case.model.resolve();
+  attention.output_projection = output_projection;
   ParameterStore store;
   // The input is checked as one more parameter.
   const Shape shape = {kSequences, kLength, kDim};
   const ParameterId x = store.add("x", shape, Initializer::normal(1));
-  const auto layer = make_attention(store, "layer", layer_case.model.attention, {0, 0});
+  const auto layer = make_attention(store, "layer", attention, {0, 0});
   store.allocate();
   draw_weights(store);
   const auto function = [&](Tape& tape) {
