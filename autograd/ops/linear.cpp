@@ -49,10 +49,11 @@ Var matrix_product(Var a, Var b) {
 
 constexpr Index kFewRows = 8;
 
-// Outputs per chunk: sixteen chunks, if each is worth a thread.
+// Outputs per chunk: so many chunks that two threads or more have equal shares, each worth a thread.
 Index few_rows_chunk(Index rows, Index out, Index in) {
-  constexpr Index kChunkMacs = 1 << 15;
-  return std::max((out + 127) / 128 * 8, kChunkMacs / (rows * in) + 1);
+  constexpr Index kChunkMacs = 1 << 14, kChunks = 32;
+  const Index chunk = std::max(out / kChunks, kChunkMacs / std::max<Index>(1, rows * in));
+  return (chunk + 7) / 8 * 8 + (chunk == 0 ? 8 : 0);
 }
 
 // y = x W^T + b over all rows at once; dx = dy W, dW = dy^T x, db = sum of dy's rows.
@@ -82,7 +83,7 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   };
   if (rows < kFewRows) {
     // Decoding: reading the weight is what takes the time, so that is what is shared out.
-    parallel_chunks(out, task_chunk(rows * in),
+    parallel_chunks(out, few_rows_chunk(rows, out, in),
                     [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
     parallel_chunks(rows, product_chunk(rows, out, in),

@@ -140,104 +140,152 @@ Var read_slots(Tape& tape, const CacheTensor& tensor, Index sequences, Index cou
 }
 
 constexpr Index kKeyChunk = 512;  // keys per task
-constexpr Index kKeyPiece = 64;   // of which so many are read at once
+constexpr Index kAligned = static_cast<Index>(kAlignment / sizeof(Real));
 
-// One query per sequence and head, in three passes over the slots: all scores; softmax; weighted
-// sum of values, per chunk of keys and then over the chunks in order.
+// Keys that are read at once: few enough that their rows stay in the first-level cache while each
+// query head of a group goes over them.
+Index keys_per_piece(Index width) {
+  constexpr Index kNumbers = 8192;
+  return std::clamp(kNumbers / width / kAligned * kAligned, kAligned, kKeyChunk);
+}
+
+// One query per sequence and head, in two passes over the slots, each in tasks of one cached head
+// and one chunk of its keys: all scores; then their exponentials and what these weigh of the values.
+// Between the passes each row's scale and greatest score are known, at the end its sum: chunks are
+// put together in their order.
 class OneToken {
  public:
   OneToken(Var query, Var output, const CacheTensor& key_rows, const CacheTensor& value_rows,
            Index held, const AttentionOptions& attention_options)
-      : tape(*query.tape),
-        shape(query.shape()),
-        q(tape.value(query)),
-        out(tape.value(output)),
+      : shape(query.shape()),
+        q(query.value().data()),
+        out(query.tape->value(output)),
         keys(key_rows),
         values(value_rows),
         options(attention_options),
         count(held),
         v_width(output.shape()[3]),
         group(shape[2] / keys.heads()),
-        chunks((held + kKeyChunk - 1) / kKeyChunk),
-        scores(tape.scratch(shape[0] * shape[2] * keys.capacity())) {}
+        chunks((held + kKeyChunk - 1) / kKeyChunk) {
+    // Sizes of a full cache, so that every token takes the same memory.
+    const Index most_tasks =
+        shape[0] * keys.heads() * ((keys.capacity() + kKeyChunk - 1) / kKeyChunk);
+    const Index width = std::max(keys.width(), values.width());
+    piece_keys = keys_per_piece(width);
+    piece = keys.converts() ? piece_keys * width : 0;
+    Tape& tape = *query.tape;
+    stride = (keys.capacity() + kAligned - 1) / kAligned * kAligned;
+    scores = tape.scratch(shape[0] * shape[2] * stride);
+    converted = tape.scratch(most_tasks * piece);
+    sums = tape.scratch(most_tasks * group * v_width);
+    sums_of_exp = tape.scratch(most_tasks * group);
+    extents = tape.scratch_of<Extent>(most_tasks * group);
+    row_scales = tape.scratch_of<Scale>(most_tasks * group);
+  }
 
   void run() {
     const Index tasks = shape[0] * keys.heads() * chunks;
     const Index chunk = task_chunk(group * std::min(kKeyChunk, count) * shape[3]);
-    // Sizes of a full cache, so that every token takes the same memory.
-    const Index most_tasks =
-        shape[0] * keys.heads() * ((keys.capacity() + kKeyChunk - 1) / kKeyChunk);
-    const Index piece = keys.converts() ? kKeyPiece * std::max(keys.width(), values.width()) : 0;
-    Real* const scratch = tape.scratch(most_tasks * piece);
-    Real* const sums = tape.scratch(most_tasks * group * v_width);
-    parallel_chunks(tasks, chunk, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) score(i, scratch + i * piece);
-    });
-    parallel_chunks(shape[0] * shape[2], row_chunk(count), [&](Index begin, Index end) {
-      for (Index row = begin; row < end; ++row) normalize(scores + row * count);
-    });
-    parallel_chunks(tasks, chunk, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) weigh(i, scratch + i * piece, sums + i * group * v_width);
-    });
-    for (Index head = 0; head < shape[0] * keys.heads(); ++head) {
-      Numbers<Real> total(out + head * group * v_width, group * v_width);
-      total.setZero();
-      for (Index c = 0; c < chunks; ++c) {
-        total += ConstNumbers<Real>(sums + (head * chunks + c) * group * v_width, group * v_width);
-      }
+    const auto for_tasks = [&](void (OneToken::*body)(Index) const) {
+      parallel_chunks(tasks, chunk, [&](Index begin, Index end) {
+        for (Index task = begin; task < end; ++task) (this->*body)(task);
+      });
+    };
+    for_tasks(&OneToken::score);
+    for_tasks(&OneToken::weigh);
+    for (Index h = 0; h < shape[0] * keys.heads(); ++h) {
+      for (Index i = 0; i < group; ++i) add_chunks(h, i);
     }
   }
 
  private:
+  // Of the scores of one query head: with these of all chunks, a row can be scaled.
+  struct Extent {
+    Real least, most, squares;
+  };
+  struct Scale {
+    Real factor, most;  // the greatest score after the factor
+  };
+
   Index first_key(Index task) const { return task % chunks * kKeyChunk; }
   Index key_count(Index task) const { return std::min(kKeyChunk, count - first_key(task)); }
   // Task -> cached head, over all sequences; its `group` query heads lie side by side.
   Index head(Index task) const { return task / chunks; }
 
-  // Calls body(slot, count) for pieces of a task's slots, small enough to stay in the first-level
-  // cache while each query head of the group goes over them.
+  // Calls body(slot, count) for the pieces of a task's slots.
   template <class Body>
   void for_pieces(Index task, const Body& body) const {
     const Index end = first_key(task) + key_count(task);
-    for (Index slot = first_key(task); slot < end; slot += kKeyPiece) {
-      body(slot, std::min(kKeyPiece, end - slot));
+    for (Index slot = first_key(task); slot < end; slot += piece_keys) {
+      body(slot, std::min(piece_keys, end - slot));
     }
   }
 
-  void score(Index task, Real* scratch) const {
+  void score(Index task) const {
     const Index h = head(task);
     for_pieces(task, [&](Index slot, Index n) {
-      const ConstMatrix k = keys.read(h / keys.heads(), h % keys.heads(), slot, n, scratch);
+      const ConstMatrix k =
+          keys.read(h / keys.heads(), h % keys.heads(), slot, n, converted + task * piece);
       for (Index i = h * group; i < (h + 1) * group; ++i) {
-        multiply(Matrix(scores + i * count + slot, 1, n),
+        multiply(Matrix(scores + i * stride + slot, 1, n),
                  ConstMatrix(q + i * shape[3], 1, shape[3]), k.transpose());
       }
     });
+    for (Index i = 0; i < group; ++i) {
+      const ConstNumbers<Real> row(scores + (h * group + i) * stride + first_key(task),
+                                   key_count(task));
+      extents[task * group + i] = {row.minCoeff(), row.maxCoeff(), row.square().sum()};
+    }
   }
 
-  void normalize(Real* row) const {
-    Numbers<Real> s(row, count);
+  // Where row i of a task's group has its results in chunk c.
+  Index place(Index h, Index c, Index i) const { return (h * chunks + c) * group + i; }
+
+  Scale scale_of(Index h, Index i) const {
+    Extent all = extents[place(h, 0, i)];
+    for (Index c = 1; c < chunks; ++c) {
+      const Extent& one = extents[place(h, c, i)];
+      all = {std::min(all.least, one.least), std::max(all.most, one.most),
+             all.squares + one.squares};
+    }
     Real factor = options.scale;
     if (options.row_scale == RowScale::inverse_norm) {
-      const Real norm = std::sqrt(s.square().sum());
-      factor = norm > 0 ? factor / norm : Real{0};
+      factor = all.squares > 0 ? factor / std::sqrt(all.squares) : Real{0};
     } else if (options.row_scale == RowScale::inverse_sqrt_length) {
       factor /= std::sqrt(static_cast<Real>(count));
     }
-    s *= factor;
-    s = (s - s.maxCoeff()).exp();
-    s /= s.sum();
+    return {factor, factor * (factor < 0 ? all.least : all.most)};
   }
 
-  void weigh(Index task, Real* scratch, Real* sum) const {
+  void weigh(Index task) const {
     const Index h = head(task);
+    Real* const sum = sums + task * group * v_width;
+    Real* const sum_of_exp = sums_of_exp + task * group;
     std::fill_n(sum, group * v_width, Real{0});
+    std::fill_n(sum_of_exp, group, Real{0});
+    Scale* const scales = row_scales + task * group;
+    for (Index i = 0; i < group; ++i) scales[i] = scale_of(h, i);
     for_pieces(task, [&](Index slot, Index n) {
-      const ConstMatrix v = values.read(h / values.heads(), h % values.heads(), slot, n, scratch);
+      const ConstMatrix v =
+          values.read(h / values.heads(), h % values.heads(), slot, n, converted + task * piece);
       for (Index i = 0; i < group; ++i) {
-        add_weighted(sum + i * v_width, scores + (h * group + i) * count + slot, v);
+        Numbers<Real> weights(scores + (h * group + i) * stride + slot, n);
+        weights = (weights * scales[i].factor - scales[i].most).exp();
+        sum_of_exp[i] += weights.sum();
+        add_weighted(sum + i * v_width, weights.data(), v);
       }
     });
+  }
+
+  void add_chunks(Index h, Index i) const {
+    Numbers<Real> total(out + (h * group + i) * v_width, v_width);
+    total.setZero();
+    Real sum_of_exp = 0;
+    for (Index c = 0; c < chunks; ++c) {
+      total += ConstNumbers<Real>(sums + place(h, c, i) * v_width, v_width);
+      sum_of_exp += sums_of_exp[place(h, c, i)];
+    }
+    total /= sum_of_exp;
   }
 
   // sum += weights v, a few rows at once, so that the sum is not read and written for each.
@@ -252,14 +300,21 @@ class OneToken {
     for (; j < v.rows; ++j) total += weights[j] * row(j);
   }
 
-  Tape& tape;
   Shape shape;
   const Real* q;
   Real* out;
   const CacheTensor &keys, &values;
   const AttentionOptions& options;
   Index count, v_width, group, chunks;
-  Real* scores;  // [B, H, count]
+  Index piece_keys;
+  Index piece;        // numbers of a piece of keys or values that must be converted
+  Index stride;       // of rows of scores: each piece starts aligned
+  Real* scores;       // [B, H, stride]
+  Real* converted;    // [tasks, piece]
+  Real* sums;         // [tasks, group, v_width]
+  Real* sums_of_exp;  // [tasks, group]
+  Extent* extents;    // [tasks, group]
+  Scale* row_scales;  // [tasks, group]
 };
 
 }  // namespace
