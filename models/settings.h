@@ -53,6 +53,9 @@ class Settings {
   void custom(std::string name, std::string help, std::function<void(std::string_view)> parse,
               std::function<nlohmann::json()> value);
 
+  /// A setting of another list, under its own heading; bound to what that one is bound to.
+  void add(Setting setting) { settings_.push_back(std::move(setting)); }
+
   const std::vector<Setting>& all() const { return settings_; }
   /// Null if there is none of that name.
   const Setting* find(std::string_view name) const;

@@ -2,9 +2,11 @@
 # Builds everything and runs all tests.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-source train/install_packages.sh \
-  g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev librandom123-dev \
-  libutfcpp-dev libssl-dev libgtest-dev librapidcheck-dev
+packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev
+  librandom123-dev libutfcpp-dev libssl-dev libgtest-dev librapidcheck-dev python3)
+# Ubuntu has no browser in packages: there the test of the report's page is skipped.
+if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then packages+=(chromium chromium-driver); fi
+source train/install_packages.sh "${packages[@]}"
 
 cmake --preset release -DHEADCOUNT_TESTS=ON >/dev/null
 cmake --build --preset release --parallel "$(nproc)"

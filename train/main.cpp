@@ -19,6 +19,7 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"train", "train a model and report its loss and its KV-cache cost", train_command},
+    {"compare", "train several attentions and set their loss against their cache", compare_command},
     {"sample", "continue a text from a KV cache", sample_command},
     {"eval", "loss of a trained model over a text", eval_command},
     {"cost", "count what each attention costs, from sizes alone", cost_command},

@@ -11,7 +11,6 @@ namespace headcount {
 namespace {
 
 constexpr Index kPlainLines = 20;  // over a whole run
-constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
 
 template <class... Numbers>
 std::string formatted(const char* format, Numbers... numbers) {
@@ -20,14 +19,14 @@ std::string formatted(const char* format, Numbers... numbers) {
   return text.data();
 }
 
-std::string duration(double seconds) {
+}  // namespace
+
+std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
   if (whole >= 3600) return formatted("%ldh%02ldm", whole / 3600, whole / 60 % 60);
   if (whole >= 60) return formatted("%ldm%02lds", whole / 60, whole % 60);
   return formatted("%lds", whole);
 }
-
-}  // namespace
 
 Progress::Progress(ProgressMode mode, Index steps, Index tokens_per_step)
     : shown_(mode != ProgressMode::never),
@@ -46,7 +45,8 @@ std::string Progress::line(const StepResult& result, double training_seconds) co
   if (validation_loss_) text += formatted("  val %.4f", *validation_loss_);
   text += formatted("  lr %.2e  grad %.3f  %.0f tokens/s", result.learning_rate,
                     result.gradient_norm, steps_per_second * static_cast<double>(tokens_per_step_));
-  return text + "  ETA " + duration(static_cast<double>(steps_ - result.step) / steps_per_second);
+  return text + "  ETA " +
+         duration_text(static_cast<double>(steps_ - result.step) / steps_per_second);
 }
 
 void Progress::update(const StepResult& result, std::optional<double> validation_loss,

@@ -12,6 +12,12 @@ namespace headcount {
 /// rewritten in any case; not at all.
 enum class ProgressMode { automatic, always, never };
 
+/// How often a rewritten line changes at most.
+inline constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
+
+/// "41s", "4m10s", "2h05m".
+std::string duration_text(double seconds);
+
 /// Progress of a run on standard error: on a terminal one line that is rewritten, otherwise one
 /// plain line per interval.
 class Progress {

@@ -30,7 +30,8 @@ RunFolder::RunFolder(fs::path path, const TrainOptions& options, bool force)
       throw UsageError("--out " + path_.string() +
                        " is not empty; name a new folder, or add --force to replace the run in it");
     }
-    for (const char* ours : {"config.json", "metrics.jsonl", "checkpoints", "samples"}) {
+    for (const char* ours :
+         {"result.json", "config.json", "metrics.jsonl", "checkpoints", "samples"}) {
       fs::remove_all(path_ / ours, error);
       if (error) throw WriteError(path_ / ours, error.value());
     }

@@ -14,6 +14,7 @@ namespace headcount {
 ///   metrics.jsonl   one JSON object per step
 ///   checkpoints/    step-N/: weights and model settings
 ///   samples/        step-N.txt
+///   result.json     of a comparison: what the run measured, once it has finished
 class RunFolder {
  public:
   /// Creates the folder and writes config.json. Throws UsageError if it exists with anything in it,

@@ -49,7 +49,8 @@ Var matrix_product(Var a, Var b) {
 
 constexpr Index kFewRows = 8;
 
-// Outputs per chunk: so many chunks that two threads or more have equal shares, each worth a thread.
+// Outputs per chunk: so many chunks that two threads or more have equal shares, each worth a
+// thread.
 Index few_rows_chunk(Index rows, Index out, Index in) {
   constexpr Index kChunkMacs = 1 << 14, kChunks = 32;
   const Index chunk = std::max(out / kChunks, kChunkMacs / std::max<Index>(1, rows * in));

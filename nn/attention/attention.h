@@ -108,6 +108,9 @@ struct AttentionKind {
   std::string_view name;
   std::string_view summary;                    ///< one line for help
   std::span<const std::string_view> settings;  ///< the flags that only some attentions have
+  /// So many of `settings`, in order, can be given as numbers after the name: gqa2, mla48+16. The
+  /// first is what sets the size of the cache.
+  std::size_t spec_numbers;
   /// Fills in defaults. Throws ShapeError that names the flags which do not fit together.
   void (*resolve)(AttentionConfig& config);
   /// Adds the parameters under `prefix` and returns the layer. `config` is resolved.

@@ -108,12 +108,15 @@ constexpr std::array<std::string_view, 1> kGqaSettings = {"kv-heads"};
 }  // namespace
 
 const AttentionKind kMha = {
-    "mha", "multi-head: each query head has its own keys and values", {}, resolve_mha, make, costs};
+    "mha", "multi-head: each query head has its own keys and values", {}, 0, resolve_mha, make,
+    costs};
 const AttentionKind kMqa = {
-    "mqa", "multi-query: all query heads share one key/value head", {}, resolve_mqa, make, costs};
+    "mqa", "multi-query: all query heads share one key/value head", {}, 0, resolve_mqa, make,
+    costs};
 const AttentionKind kGqa = {
     "gqa",        "grouped-query: --kv-heads key/value heads, each for a group of query heads",
-    kGqaSettings, resolve_gqa,
-    make,         costs};
+    kGqaSettings, 1,
+    resolve_gqa,  make,
+    costs};
 
 }  // namespace headcount

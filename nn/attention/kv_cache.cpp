@@ -150,9 +150,9 @@ Index keys_per_piece(Index width) {
 }
 
 // One query per sequence and head, in two passes over the slots, each in tasks of one cached head
-// and one chunk of its keys: all scores; then their exponentials and what these weigh of the values.
-// Between the passes each row's scale and greatest score are known, at the end its sum: chunks are
-// put together in their order.
+// and one chunk of its keys: all scores; then their exponentials and what these weigh of the
+// values. Between the passes each row's scale and greatest score are known, at the end its sum:
+// chunks are put together in their order.
 class OneToken {
  public:
   OneToken(Var query, Var output, const CacheTensor& key_rows, const CacheTensor& value_rows,

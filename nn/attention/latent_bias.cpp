@@ -64,6 +64,7 @@ const AttentionKind kLatentBias = {
     "latent-bias",
     "multi-head whose scores also compare a projection of --latent-dim per head with itself",
     kSettings,
+    1,
     resolve_latent_bias,
     make,
     costs};

@@ -227,8 +227,8 @@ void resolve_mla(AttentionConfig& c) {
                   "--rope-dim must be even, is " + std::to_string(c.rope_dim));
 }
 
-constexpr std::array<std::string_view, 6> kSettings = {"kv-rank",  "q-rank", "nope-dim",
-                                                       "rope-dim", "v-dim",  "latent-norm"};
+constexpr std::array<std::string_view, 6> kSettings = {"kv-rank",  "rope-dim", "q-rank",
+                                                       "nope-dim", "v-dim",    "latent-norm"};
 
 }  // namespace
 
@@ -236,6 +236,7 @@ const AttentionKind kMla = {
     "mla",
     "multi-head latent (DeepSeek): a latent of --kv-rank and a rotary key of --rope-dim per token",
     kSettings,
+    2,
     resolve_mla,
     make,
     costs};

@@ -4,11 +4,10 @@
 // Usage: decode [LONGEST_CONTEXT] [THREADS]
 #include <cstdio>
 #include <cstdlib>
-#include <random>
 
 #include "autograd/parallel.h"
 #include "bench/measure.h"
-#include "models/language_model.h"
+#include "train/compare/decode_speed.h"
 
 namespace headcount {
 namespace {
@@ -28,11 +27,10 @@ constexpr Variant kVariants[] = {{"mha", "mha", MlaDecoding::automatic},
                                  {"mla absorbed", "mla", MlaDecoding::absorbed},
                                  {"latent-bias", "latent-bias", MlaDecoding::automatic}};
 
-ModelConfig config_of(const std::string& kind, Index context) {
+ModelConfig config_of(const std::string& kind) {
   ModelConfig config;
   config.layers = kLayers;
   config.dim = kDim;
-  config.context = context + 1;
   config.ffn_dim = kFfn;
   config.attention.kind = kind;
   config.attention.heads = kHeads;
@@ -41,59 +39,28 @@ ModelConfig config_of(const std::string& kind, Index context) {
 }
 
 // The feed-forward width that gives every attention MHA's number of parameters.
-ModelConfig equal_size_config(const std::string& kind, Index context) {
+ModelConfig equal_size_config(const std::string& kind) {
   const auto attention_parameters = [&](const std::string& name) {
-    return attention_kind(name)
-        .costs(config_of(name, context).attention)
-        .front()
-        .parameters.value();
+    return attention_kind(name).costs(config_of(name).attention).front().parameters.value();
   };
-  ModelConfig config = config_of(kind, context);
+  ModelConfig config = config_of(kind);
   config.ffn_dim = kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);
   return config;
 }
 
-// Caches that hold `length` tokens of noise.
-std::vector<KvCache> filled_caches(const LanguageModel& model, Index length, MlaDecoding mla) {
-  std::vector<KvCache> caches = model.make_caches({1, length + 1, CacheType::real, mla});
-  std::mt19937 generator(1);
-  std::normal_distribution<float> normal;
-  for (KvCache& cache : caches) {
-    for (CacheTensor& tensor : cache.tensors) {
-      std::vector<Real> row(static_cast<std::size_t>(tensor.heads() * tensor.width()));
-      for (Real& x : row) x = static_cast<Real>(normal(generator));
-      for (Index t = 0; t < length; ++t) tensor.write(0, t, row.data());
-    }
-  }
-  return caches;
-}
-
 void measure(const Variant& variant, Index context) {
-  LanguageModel model(equal_size_config(variant.kind, context), kVocabulary);
-  model.initialize(1);
-  std::vector<KvCache> caches = filled_caches(model, context, variant.mla);
-  Tape tape(std::as_const(model).parameters());
-  const std::int32_t token = 1;
-  const auto step = [&] {
-    for (KvCache& cache : caches) cache.length = context;
-    tape.reset();
-    model.decode(tape, std::span(&token, 1), 1, caches);
-  };
-  step();
-  step();
-  std::vector<double> times;
-  for (int i = 0; i < kRounds; ++i) times.push_back(milliseconds(step));
-  Index cache_bytes = 0;
-  for (const KvCache& cache : caches) cache_bytes += cache.bytes();
+  std::vector<DecodeTimer> timers;
+  timers.emplace_back(equal_size_config(variant.kind), kVocabulary, context, variant.mla);
+  const DecodeTimer& timer = timers.front();
+  const double rate = 1e3 / median_milliseconds(timers, kRounds).front();
+  const Index parameters = timer.model().parameters().element_count();
   // A token reads one row of the embedding, and every other weight.
-  const double weights =
-      4.0 * static_cast<double>(model.parameters().element_count() - kVocabulary * kDim);
-  const double bytes = weights + static_cast<double>(cache_bytes);
+  const double weights = 4.0 * static_cast<double>(parameters - kVocabulary * kDim);
+  const double bytes = weights + static_cast<double>(timer.cache_bytes());
   const double bound = read_bandwidth(bytes) / bytes;
-  const double rate = 1e3 / median(times);
   std::printf("%-14s %8td %10.2f %10.1f %10.0f %10.0f %7.0f%%\n", variant.name, context,
-              static_cast<double>(model.parameters().element_count()) / 1e6,
-              static_cast<double>(cache_bytes) / 1e6, rate, bound, 100 * rate / bound);
+              static_cast<double>(parameters) / 1e6, static_cast<double>(timer.cache_bytes()) / 1e6,
+              rate, bound, 100 * rate / bound);
 }
 
 }  // namespace

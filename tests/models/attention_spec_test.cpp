@@ -1,0 +1,77 @@
+#include "models/attention_spec.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace headcount {
+namespace {
+
+AttentionConfig applied(const std::string& text) {
+  ModelConfig config;
+  parse_attention_spec(text).apply(config);
+  config.resolve();
+  return config.attention;
+}
+
+std::string refusal(const std::string& text) {
+  try {
+    parse_attention_specs(text);
+  } catch (const SettingError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(AttentionSpec, IsTheNameOfEveryKind) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    EXPECT_EQ(applied(std::string(kind->name)).kind, kind->name);
+  }
+}
+
+TEST(AttentionSpec, GivesKeyValueHeadsToGqa) { EXPECT_EQ(applied("gqa2").kv_heads, 2); }
+
+TEST(AttentionSpec, GivesRankAndRotaryWidthToMla) {
+  const AttentionConfig config = applied("mla48+16");
+  EXPECT_EQ(config.kind, "mla");
+  EXPECT_EQ(config.kv_rank, 48);
+  EXPECT_EQ(config.rope_dim, 16);
+  EXPECT_EQ(applied("mla40").kv_rank, 40);
+  EXPECT_EQ(applied("mla40").rope_dim, applied("mla").rope_dim);
+}
+
+TEST(AttentionSpec, GivesTheWidthOfZToLatentBias) {
+  EXPECT_EQ(applied("latent-bias8").latent_dim, 8);
+}
+
+TEST(AttentionSpec, LeavesOtherSettingsAlone) {
+  ModelConfig config;
+  config.attention.heads = 8;
+  config.attention.rope_theta = 500;
+  parse_attention_spec("gqa4").apply(config);
+  EXPECT_EQ(config.attention.heads, 8);
+  EXPECT_EQ(config.attention.rope_theta, 500);
+}
+
+TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
+  EXPECT_EQ(
+      refusal("mha,nosuch"),
+      "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (--kv-heads 2), mla or "
+      "mla48+16 (--kv-rank 48 --rope-dim 16), latent-bias or latent-bias16 (--latent-dim 16)");
+  for (const char* text : {"", "mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3",
+                           "GQA", " mha", "mha,,mqa", "mha,"}) {
+    EXPECT_NE(refusal(text).find("is no attention; known are"), std::string::npos) << text;
+  }
+}
+
+TEST(AttentionSpec, NumbersOutOfRangeNameTheFlag) {
+  EXPECT_NE(refusal("gqa0").find("--kv-heads"), std::string::npos);
+  EXPECT_NE(refusal("gqa99999999999999999999").find("--kv-heads"), std::string::npos);
+}
+
+TEST(AttentionSpec, IsRefusedTwiceInAList) {
+  EXPECT_EQ(refusal("mha,gqa2,mha"), "'mha' is in the list twice");
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,212 @@
+// headcount compare as a user runs it, on models that train in milliseconds.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+const std::string kSmall =
+    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
+    "--threads 2 ";
+
+ProgramResult compare(const TrainFolder& folder, const std::string& flags) {
+  return folder.headcount(kSmall + flags);
+}
+
+json results(const TrainFolder& folder, const std::string& out) {
+  return json::parse(folder.contents(out + "/results.json"));
+}
+
+TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
+  const TrainFolder folder;
+  const ProgramResult result = compare(folder, "--attention mha,mqa --seeds 2 --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("mqa"), std::string::npos);
+  EXPECT_NE(result.out.find("report c/report.html"), std::string::npos);
+  for (const char* file : {"results.json", "results.csv", "report.html", "loss_against_cache.svg",
+                           "runs/mha/seed-1/metrics.jsonl", "runs/mqa/seed-2/config.json",
+                           "runs/mqa/seed-2/checkpoints/step-3/model.safetensors"}) {
+    EXPECT_TRUE(folder.has("c/" + std::string(file))) << file;
+  }
+  const json r = results(folder, "c");
+  EXPECT_EQ(r["seeds"], json({1, 2}));
+  EXPECT_EQ(r["variants"].size(), 2u);
+  // 1 layer, k and v of 2 heads, or of one, of 8 numbers of 4 bytes.
+  EXPECT_EQ(r["variants"][0]["kv_cache_bytes_per_token"], 128);
+  EXPECT_EQ(r["variants"][1]["kv_cache_bytes_per_token"], 64);
+  EXPECT_GT(r["variants"][0]["decode_tokens_per_second"], 0);
+  EXPECT_EQ(r["command"], "headcount " + kSmall + "--attention mha,mqa --seeds 2 --out c");
+}
+
+TEST(CompareCommand, TrainsWhatTrainTrains) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--attention gqa1,mla --seeds 2 --out c --quiet").exit_code, 0);
+  const ProgramResult alone =
+      folder.train("--attention gqa --kv-heads 1 --seed 2 --eval-every 0 --out alone --json");
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  EXPECT_EQ(results(folder, "c")["variants"][0]["val_losses"][1],
+            json::parse(alone.out)["val_loss"]);
+  EXPECT_EQ(folder.contents("c/runs/gqa1/seed-2/metrics.jsonl"),
+            folder.contents("alone/metrics.jsonl"));
+}
+
+TEST(CompareCommand, GivesTheSameBitsSideBySideAndOneAfterTheOther) {
+  const TrainFolder folder;
+  for (const std::string jobs : {"1", "3"}) {
+    const ProgramResult result =
+        compare(folder, "--attention mha,mla,gqa --seeds 3 --jobs " + jobs + " --out c" + jobs);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  for (const std::string run : {"mha/seed-1", "mla/seed-2", "gqa/seed-3"}) {
+    const std::string weights = "/runs/" + run + "/checkpoints/step-3/model.safetensors";
+    EXPECT_EQ(folder.contents("c1" + weights), folder.contents("c3" + weights)) << run;
+  }
+}
+
+TEST(CompareCommand, RepeatsOnlyWhatIsNotFinished) {
+  const TrainFolder folder;
+  const std::string flags = "--attention mha,mqa --seeds 2 --out c";
+  ASSERT_EQ(compare(folder, flags).exit_code, 0);
+  const json before = results(folder, "c");
+  const auto written = std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json");
+  // As an interrupted comparison leaves a run: begun, without its result.
+  std::filesystem::remove(folder / "c/runs/mqa/seed-1/result.json");
+  const ProgramResult again = compare(folder, flags);
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_NE(again.err.find("3 of 4 runs were finished before"), std::string::npos) << again.err;
+  EXPECT_EQ(std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json"), written);
+  for (int v : {0, 1})
+    EXPECT_EQ(results(folder, "c")["variants"][v]["val_losses"],
+              before["variants"][v]["val_losses"]);
+}
+
+TEST(CompareCommand, GoesOnWithMoreSeedsAndMoreAttentions) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
+  const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_NE(more.err.find("2 of 6 runs were finished before"), std::string::npos) << more.err;
+}
+
+TEST(CompareCommand, DoesNotMixRunsOfOtherSettings) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
+  const std::string result = folder.contents("c/runs/mha/seed-1/result.json");
+  const ProgramResult other = compare(folder, "--attention mha --seeds 2 --lr 0.5 --out c");
+  EXPECT_EQ(other.exit_code, 3);
+  EXPECT_EQ(other.err,
+            "headcount: c/runs/mha/seed-1 holds a finished run with --lr 0.001, not 0.5; name "
+            "another folder with --out, or add --force to train all runs again\n");
+  EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
+  folder.file("text.txt", folder.contents("text.txt") + "More of the 0123456789 squares.\n");
+  EXPECT_NE(compare(folder, "--attention mha --seeds 2 --out c").err.find("on another text"),
+            std::string::npos);
+  EXPECT_EQ(compare(folder, "--attention mha --seeds 2 --out c --force").exit_code, 0);
+}
+
+TEST(CompareCommand, ReportsAFailedRunAndGoesOn) {
+  const TrainFolder folder;
+  std::filesystem::create_directories(folder / "c/runs/mha");
+  folder.file("c/runs/mha/seed-1", "not a folder");
+  const ProgramResult result = compare(folder, "--attention mha,mqa --seeds 2 --out c");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.out.find("mha, seed 1: "), std::string::npos) << result.out;
+  const json r = results(folder, "c");
+  EXPECT_EQ(r["variants"][0]["seeds"], json({2}));
+  EXPECT_EQ(r["variants"][1]["seeds"], json({1, 2}));
+  EXPECT_EQ(folder.contents("c/runs/mha/seed-1"), "not a folder");
+}
+
+TEST(CompareCommand, SaysThatRunsDiverged) {
+  const TrainFolder folder;
+  const ProgramResult result = compare(
+      folder, "--attention mha,mqa --seeds 2 --lr 100 --grad-clip 0 --steps 40 --warmup 0 --out c");
+  EXPECT_EQ(result.exit_code, 4) << result.out;
+  EXPECT_NE(result.out.find("became"), std::string::npos) << result.out;
+  EXPECT_TRUE(folder.has("c/report.html"));
+}
+
+TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
+  const TrainFolder folder;
+  std::string text = folder.contents("text.txt");
+  folder.file("text.txt", text + text + text);
+  // Nothing is learned at a rate of zero.
+  const ProgramResult result =
+      compare(folder, "--attention mha,mqa --seeds 2 --steps 60 --sweep lr=0,1e-2 --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json r = results(folder, "c");
+  for (const json& variant : r["variants"]) EXPECT_EQ(variant["adjusted"], "lr 1e-2");
+  const json run = json::parse(folder.contents("c/runs/mha/lr=1e-2/seed-1/result.json"));
+  EXPECT_GT(run["tuning_characters"], 0);
+  EXPECT_NE(run["tuning_loss"], run["val_loss"]);
+  const ProgramResult alone = folder.train("--steps 60 --lr 1e-2 --out alone --json");
+  // It has not seen the last tenth of the training text, so it is another model.
+  EXPECT_NE(run["val_loss"], json::parse(alone.out)["val_loss"]);
+}
+
+TEST(CompareCommand, ShowsHowFarAboveTheFloorEachIsAndItsRecall) {
+  const TrainFolder folder;
+  const ProgramResult result =
+      compare(folder, "--attention mha,mqa --seeds 2 --data recall --context 64 --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("above floor"), std::string::npos);
+  EXPECT_NE(result.out.find("answers right %"), std::string::npos);
+  EXPECT_TRUE(results(folder, "c")["variants"][0].contains("answer_accuracy_mean"));
+  EXPECT_TRUE(folder.has("c/answers_against_cache.svg"));
+}
+
+TEST(CompareCommand, IsPlainWhenNotOnATerminal) {
+  const TrainFolder folder;
+  const ProgramResult result = compare(folder, "--attention mha,mqa --seeds 2 --out c --json");
+  EXPECT_EQ(result.err.find('\r'), std::string::npos);
+  EXPECT_NE(result.err.find("mha, seed 1: validation loss "), std::string::npos) << result.err;
+  EXPECT_NE(result.err.find("4 of 4 runs done"), std::string::npos) << result.err;
+  EXPECT_EQ(json::parse(result.out), results(folder, "c"));
+  EXPECT_EQ(compare(folder, "--attention mha,mqa --seeds 2 --out c2 --quiet").err, "");
+}
+
+TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
+  const struct {
+    const char *flags, *message;
+  } cases[] = {
+      {"--attention mha,nosuch",
+       "--attention: 'nosuch' is no attention; known are mha, mqa, gqa or "
+       "gqa2"},
+      {"--attention mha,mha", "'mha' is in the list twice"},
+      {"--seeds 1", "--seeds 1 gives no confidence intervals; give 2 or more, or --intervals off"},
+      {"--seeds 0", "--seeds"},
+      {"--attention gqa --match kv=100", "the nearest that it can is kv=128"},
+      {"--match half", "--match must be none, params or kv=BYTES"},
+      {"--sweep lr=1", "--sweep lr has one value"},
+      {"--sweep nosuch=1,2", "--sweep cannot vary 'nosuch'"},
+      {"--attention mha,mqa --kv-rank 8", "--kv-rank means nothing with --attention mha,mqa"},
+      {"--data text.txt --pairs 3", "--pairs means nothing with --data text.txt"},
+      {"--seed 3", "seed"},
+      {"--attention gqa3", "--kv-heads 3 does not divide --heads 2"},
+  };
+  for (const auto& c : cases) {
+    const TrainFolder folder;
+    const ProgramResult result = compare(folder, std::string(c.flags) + " --out c");
+    EXPECT_EQ(result.exit_code, 2) << c.flags;
+    EXPECT_EQ(result.out, "") << c.flags;
+    EXPECT_NE(result.err.find(c.message), std::string::npos) << c.flags << ": " << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_FALSE(folder.has("c")) << c.flags;
+  }
+}
+
+TEST(CompareCommand, TakesOneSeedWithoutIntervals) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--attention mha,mqa --seeds 1 --intervals off --out c").exit_code, 0);
+  EXPECT_TRUE(results(folder, "c")["variants"][0]["val_loss_ci95"].is_null());
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,148 @@
+#include "train/compare/plan.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+
+#include "models/language_model.h"
+
+namespace headcount {
+namespace {
+
+constexpr Index kVocabulary = 30;
+
+std::vector<PlannedVariant> plan(const std::string& specs, const std::string& match,
+                                 const std::string& sweep = "", const TrainOptions& common = {}) {
+  return plan_comparison(common, parse_attention_specs(specs), Match::parse(match),
+                         sweep.empty() ? std::nullopt : std::optional(Sweep::parse(sweep)),
+                         kVocabulary);
+}
+
+template <class Body>
+std::string refusal(const Body& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+Index parameters(const Candidate& candidate) {
+  return static_cast<Index>(
+      LanguageModel(candidate.options.model, kVocabulary).parameters().element_count());
+}
+
+Index allocated_bytes_per_token(const Candidate& candidate) {
+  const LanguageModel model(candidate.options.model, kVocabulary);
+  Index bytes = 0;
+  for (const KvCache& cache : model.make_caches({1, 16})) bytes += cache.bytes();
+  return bytes / 16;
+}
+
+TEST(ComparisonPlan, ChangesNothingUnlessAskedTo) {
+  const auto variants = plan("mha,gqa2,mqa", "none");
+  ASSERT_EQ(variants.size(), 3u);
+  for (const PlannedVariant& variant : variants) {
+    ASSERT_EQ(variant.candidates.size(), 1u);
+    EXPECT_EQ(variant.candidates[0].adjusted, "");
+    EXPECT_EQ(variant.candidates[0].name, variant.spec);
+    EXPECT_EQ(variant.candidates[0].options.model.ffn_dim,
+              variants[0].candidates[0].options.model.ffn_dim);
+  }
+}
+
+TEST(ComparisonPlan, MatchesParametersThroughTheFeedForwardWidthWithinHalfAPercent) {
+  for (const bool gelu_with_bias : {false, true}) {
+    TrainOptions common;
+    common.model.bias = gelu_with_bias;
+    common.model.activation = gelu_with_bias ? Activation::gelu : Activation::swiglu;
+    const auto variants = plan("mha,gqa2,mqa,mla48+16,latent-bias", "params", "", common);
+    const auto wanted = static_cast<double>(parameters(variants[0].candidates[0]));
+    for (const PlannedVariant& variant : variants) {
+      const Candidate& candidate = variant.candidates[0];
+      EXPECT_NEAR(static_cast<double>(parameters(candidate)) / wanted, 1, 0.005) << variant.spec;
+      if (variant.spec == "mha") continue;
+      EXPECT_EQ(candidate.adjusted, "ffn-dim " + std::to_string(candidate.options.model.ffn_dim));
+    }
+  }
+}
+
+TEST(ComparisonPlan, RefusesParametersThatNoWidthReaches) {
+  TrainOptions common;
+  common.model.ffn_dim = 1;
+  // MHA has more parameters than MQA, and the feed-forward layer cannot get narrower than 1.
+  const std::string message = refusal([&] { plan("mqa,mha", "params", "", common); });
+  EXPECT_NE(message.find("--match params: no --ffn-dim gives mha"), std::string::npos) << message;
+  EXPECT_NE(message.find("the nearest, 1, gives"), std::string::npos) << message;
+}
+
+TEST(ComparisonPlan, ChoosesHeadsAndRanksThatCostTheBudgetExactly) {
+  // 4 layers of 4 heads of 32: one KV head costs 4 x 2 x 32 x 4 = 1024 bytes.
+  for (const Index bytes : {1024, 2048}) {
+    const auto variants = plan("gqa,mla", "kv=" + std::to_string(bytes));
+    for (const PlannedVariant& variant : variants)
+      EXPECT_EQ(allocated_bytes_per_token(variant.candidates[0]), bytes) << variant.spec;
+    EXPECT_EQ(variants[0].candidates[0].adjusted, "kv-heads " + std::to_string(bytes / 1024));
+    // Rank + 16 numbers in 4 layers, 4 bytes each.
+    EXPECT_EQ(variants[1].candidates[0].adjusted, "kv-rank " + std::to_string(bytes / 16 - 16));
+  }
+}
+
+TEST(ComparisonPlan, AcceptsSpecsThatMeetTheBudgetAsTheyAre) {
+  const auto variants = plan("gqa2,mla112+16", "kv=2048");
+  for (const PlannedVariant& variant : variants) EXPECT_EQ(variant.candidates[0].adjusted, "");
+}
+
+TEST(ComparisonPlan, NamesTheNearestBudgetWhereNoneIsMet) {
+  EXPECT_EQ(
+      refusal([] { plan("gqa", "kv=1500"); }),
+      "--match kv=1500: gqa has no --kv-heads that keeps so many bytes per token; the nearest "
+      "that it can is kv=1024");
+  EXPECT_EQ(refusal([] { plan("mla", "kv=1030"); }),
+            "--match kv=1030: mla has no --kv-rank that keeps so many bytes per token; the nearest "
+            "that it can is kv=1024");
+  EXPECT_EQ(refusal([] { plan("gqa,mha", "kv=1024"); }),
+            "--match kv=1024: mha keeps 4096 bytes per token; the nearest that it can is kv=4096");
+  EXPECT_EQ(refusal([] { plan("gqa", "kv=1000000000"); }),
+            "--match kv=1000000000: gqa has no --kv-heads that keeps so many bytes per token; the "
+            "nearest that it can is kv=4096");
+}
+
+TEST(ComparisonPlan, TriesEveryValueOfASweepWithEveryVariant) {
+  const auto variants = plan("mha,mqa", "none", "lr=3e-4,1e-3");
+  for (const PlannedVariant& variant : variants) {
+    ASSERT_EQ(variant.candidates.size(), 2u);
+    EXPECT_EQ(variant.candidates[0].options.learning_rate, 3e-4);
+    EXPECT_EQ(variant.candidates[1].options.learning_rate, 1e-3);
+    EXPECT_EQ(variant.candidates[1].adjusted, "lr 1e-3");
+    EXPECT_EQ(variant.candidates[1].name, variant.spec + "/lr=1e-3");
+  }
+}
+
+TEST(ComparisonPlan, MatchesParametersAtEachValueOfASweep) {
+  const auto variants = plan("mha,mqa", "params", "layers=1,2");
+  for (std::size_t i : {0u, 1u}) {
+    EXPECT_NEAR(static_cast<double>(parameters(variants[1].candidates[i])) /
+                    static_cast<double>(parameters(variants[0].candidates[i])),
+                1, 0.005);
+  }
+}
+
+TEST(Sweep, RefusesWhatCannotBeSwept) {
+  for (const char* text : {"lr", "nosuch=1,2", "seed=1,2", "data=a,b", "attention=mha,mqa",
+                           "context=8,16", "lr=1e-3", "lr=", "lr=1,x", "lr=1e-3,1e-3"}) {
+    EXPECT_NE(refusal([&] { Sweep::parse(text); }), "accepted") << text;
+  }
+}
+
+TEST(Match, RefusesWhatItDoesNotKnow) {
+  for (const char* text : {"", "param", "kv", "kv=", "kv=-1", "kv=0", "kv=1k"}) {
+    EXPECT_NE(refusal([&] { Match::parse(text); }), "accepted") << text;
+  }
+  EXPECT_EQ(Match::parse("kv=1024").text(), "kv=1024");
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,128 @@
+"""Opens a report in headless Chromium and checks that it asks for nothing but itself, that the
+console stays empty, and that nothing but what scrolls by itself is wider than a phone.
+
+Usage: python3 report_page_test.py report.html
+Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where Chromium or its
+chromedriver is not installed.
+"""
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+
+PHONE_WIDTH = 360
+TIMEOUT = 60  # seconds a request; a busy machine takes some to start a browser
+
+# Elements that stick out of the page to the right and that no ancestor lets scroll.
+STICKING_OUT = """
+const scrolls = e => e && (/auto|scroll/.test(getComputedStyle(e).overflowX) ||
+                           scrolls(e.parentElement));
+return [...document.body.querySelectorAll('*')]
+  .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 && !scrolls(e.parentElement))
+  .map(e => e.tagName + ': ' + e.textContent.trim().slice(0, 40));
+"""
+
+
+class Browser:
+    """Chromium, driven over the WebDriver protocol (w3.org/TR/webdriver2)."""
+
+    def __enter__(self):
+        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
+                                       stderr=subprocess.DEVNULL, text=True)
+        # Not through a proxy that the environment may name.
+        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        self.session = None
+        try:
+            for line in self.driver.stdout:
+                if started := re.search(r"started successfully on port (\d+)", line):
+                    break
+            else:
+                raise RuntimeError("chromedriver does not start")
+            self.root = f"http://127.0.0.1:{started[1]}/session"
+            arguments = ["--headless=new", "--no-sandbox", "--disable-gpu",
+                         "--disable-dev-shm-usage"]
+            options = {"goog:chromeOptions": {"args": arguments},
+                       "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+            answer = self.ask("POST", "", {"capabilities": {"alwaysMatch": options}})
+            self.session = answer["sessionId"]
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *error):
+        try:
+            if self.session:
+                self.ask("DELETE", "")
+        finally:
+            self.driver.terminate()
+            self.driver.wait()
+
+    def ask(self, method, path, body=None):
+        root = f"{self.root}/{self.session}" if self.session else self.root
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(root + path, data, {"Content-Type": "application/json"},
+                                         method=method)
+        with self.opener.open(request, timeout=TIMEOUT) as answer:
+            return json.load(answer)["value"]
+
+    def devtools(self, command, **parameters):
+        return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def log(self, kind):
+        return self.ask("POST", "/se/log", {"type": kind})
+
+    def run(self, script):
+        return self.ask("POST", "/execute/sync", {"script": script, "args": []})
+
+
+def requests(entries):
+    """The addresses that a page asked for, from the browser's performance log."""
+    for entry in entries:
+        message = json.loads(entry["message"])["message"]
+        if message["method"] == "Network.requestWillBeSent":
+            yield message["params"]["request"]["url"]
+
+
+def faults(browser, page):
+    found = []
+    for scheme in ("light", "dark"):
+        browser.devtools("Emulation.setEmulatedMedia",
+                         features=[{"name": "prefers-color-scheme", "value": scheme}])
+        browser.devtools("Emulation.setDeviceMetricsOverride", width=PHONE_WIDTH, height=740,
+                         deviceScaleFactor=2, mobile=True)
+        browser.ask("POST", "/url", {"url": page})
+        if not browser.run("return document.querySelector('main h1') !== null"):
+            found.append("the page has no heading: is it a report?")
+        # All details open: what they hide must fit too.
+        browser.run("for (const e of document.querySelectorAll('details')) e.open = true;")
+        width = browser.run("return document.documentElement.scrollWidth")
+        if width > PHONE_WIDTH:
+            found.append(f"{scheme}: {width} units wide, {PHONE_WIDTH} is the screen")
+        found += [f"{scheme}: sticks out: {element}" for element in browser.run(STICKING_OUT)]
+    asked = list(requests(browser.log("performance")))
+    if page not in asked:
+        found.append(f"the log of requests lacks the page itself: {asked}")
+    found += [f"asks for {url}" for url in asked if url != page]
+    found += [f"console: {entry['message']}" for entry in browser.log("browser")]
+    return found
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+        sys.exit(__doc__.strip())
+    page = pathlib.Path(sys.argv[1]).resolve(strict=True)
+    if not shutil.which("chromedriver") or not shutil.which("chromium"):
+        print("skipped: chromium or chromium-driver is not installed")
+        return
+    with Browser() as browser:
+        found = faults(browser, page.as_uri())
+    if found:
+        sys.exit("\n".join([f"{page}:"] + found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+#include "train/compare/results.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace headcount {
+namespace {
+
+RunResult run(std::uint64_t seed, double loss) {
+  RunResult r;
+  r.seed = seed;
+  r.validation_loss = loss;
+  r.train_tokens_per_second = 100 * static_cast<double>(seed);
+  return r;
+}
+
+VariantResult variant(const std::string& spec, Index bytes, std::vector<RunResult> runs) {
+  VariantResult v;
+  v.spec = spec;
+  v.parameters = 1000;
+  v.cache_bytes_per_token = bytes;
+  v.runs = std::move(runs);
+  return v;
+}
+
+ComparisonResult result() {
+  ComparisonResult r;
+  r.config = "{}";
+  r.seeds = {1, 2, 3};
+  r.variants = {variant("mha", 4096, {run(1, 2.0), run(2, 2.2), run(3, 2.4)}),
+                variant("gqa2", 2048, {run(1, 2.1), run(2, 2.3), run(3, 2.5)}),
+                variant("mqa", 1024, {run(1, 2.2), run(3, 2.9)}),
+                variant("mla48+16", 1024, {run(1, 2.1), run(2, 2.25), run(3, 2.4)}),
+                variant("latent-bias", 5120, {})};
+  r.variants[4].failures = {"seed 1: the loss became NaN at step 3"};
+  return r;
+}
+
+TEST(ComparisonSummary, PairsDifferencesBySeed) {
+  ComparisonResult r = result();
+  summarize(r);
+  EXPECT_FALSE(r.variants[0].difference);
+  // Each seed by itself is 0.1 worse, though the losses of the seeds lie 0.2 apart.
+  EXPECT_NEAR(r.variants[1].difference->mean, 0.1, 1e-12);
+  EXPECT_NEAR(*r.variants[1].difference->half_width, 0, 1e-12);
+  EXPECT_GT(*r.variants[1].loss.half_width, 0.4);
+  // Only the seeds that both finished.
+  EXPECT_NEAR(r.variants[2].difference->mean, (0.2 + 0.5) / 2, 1e-12);
+  EXPECT_FALSE(r.variants[4].difference);
+}
+
+TEST(ComparisonSummary, FindsTheParetoFront) {
+  ComparisonResult r = result();
+  summarize(r);
+  EXPECT_TRUE(r.variants[0].pareto);   // least loss
+  EXPECT_FALSE(r.variants[1].pareto);  // mla has less cache and less loss
+  EXPECT_FALSE(r.variants[2].pareto);
+  EXPECT_TRUE(r.variants[3].pareto);
+  EXPECT_FALSE(r.variants[4].pareto);  // never finished
+}
+
+TEST(ComparisonSummary, PutsEqualVariantsOnTheFrontTogether) {
+  ComparisonResult r = result();
+  r.variants = {variant("mha", 8, {run(1, 2), run(2, 2)}),
+                variant("gqa", 8, {run(1, 2), run(2, 2)})};
+  summarize(r);
+  EXPECT_TRUE(r.variants[0].pareto);
+  EXPECT_TRUE(r.variants[1].pareto);
+}
+
+TEST(ComparisonSummary, TakesTheMedianOfTrainingSpeeds) {
+  ComparisonResult r = result();
+  summarize(r);
+  EXPECT_EQ(r.variants[0].train_tokens_per_second, 200);
+}
+
+TEST(ComparisonSummary, LeavesIntervalsOutWhereTheyAreNotWanted) {
+  ComparisonResult r = result();
+  summarize(r, false);
+  for (const VariantResult& v : r.variants) EXPECT_FALSE(v.loss.half_width) << v.spec;
+}
+
+TEST(ComparisonTable, SaysWhichDifferencesExcludeZero) {
+  ComparisonResult r = result();
+  summarize(r);
+  std::istringstream table(comparison_table(r));
+  std::string header, mha, gqa, mqa, mla, failed;
+  for (std::string* line : {&header, &mha, &gqa, &mqa, &mla, &failed}) std::getline(table, *line);
+  EXPECT_NE(header.find("minus mha  not zero"), std::string::npos) << header;
+  EXPECT_NE(gqa.find("+0.1000 +- 0.0000       yes"), std::string::npos) << gqa;
+  EXPECT_NE(mqa.find(" no "), std::string::npos) << mqa;
+  EXPECT_EQ(failed.substr(0, 11), "latent-bias");
+  EXPECT_NE(comparison_table(r).find("latent-bias, seed 1: the loss became NaN at step 3\n"),
+            std::string::npos);
+}
+
+TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
+  ComparisonResult r = result();
+  r.entropy_per_character = 0.5;
+  r.variants[0].adjusted = "ffn-dim 540, lr 0.001";
+  summarize(r);
+  std::istringstream csv(comparison_csv(r));
+  std::ptrdiff_t fields = -1;
+  for (std::string line; std::getline(csv, line);) {
+    ASSERT_EQ(line.back(), '\r');
+    // A comma between quotes separates nothing.
+    bool quoted = false;
+    std::ptrdiff_t commas = 0;
+    for (const char c : line) {
+      if (c == '"') quoted = !quoted;
+      if (c == ',' && !quoted) ++commas;
+    }
+    if (fields < 0) fields = commas;
+    EXPECT_EQ(commas, fields) << line;
+  }
+  EXPECT_GT(fields, 10);
+}
+
+TEST(ComparisonJson, HoldsWhatItPromises) {
+  ComparisonResult r = result();
+  summarize(r);
+  const auto json = comparison_json(r);
+  for (const char* key : {"data", "seeds", "match", "variants"}) EXPECT_TRUE(json.contains(key));
+  for (const char* key :
+       {"spec", "params", "kv_cache_bytes_per_token", "val_losses", "val_loss_mean",
+        "val_loss_ci95", "paired_difference_mean", "paired_difference_ci95",
+        "train_tokens_per_second", "decode_tokens_per_second", "pareto"}) {
+    for (const auto& row : json["variants"]) EXPECT_TRUE(row.contains(key)) << key;
+  }
+  EXPECT_EQ(json["variants"][0]["val_losses"], (std::vector<double>{2.0, 2.2, 2.4}));
+  EXPECT_TRUE(json["variants"][0]["paired_difference_mean"].is_null());
+  EXPECT_TRUE(json["variants"][4]["val_loss_mean"].is_null());
+}
+
+}  // namespace
+}  // namespace headcount

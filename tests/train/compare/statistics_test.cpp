@@ -1,0 +1,47 @@
+#include "train/compare/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <vector>
+
+namespace headcount {
+namespace {
+
+// Two-sided 95 % points of Student's t as printed in statistical tables (NIST/SEMATECH e-Handbook,
+// 1.3.6.7.2).
+TEST(StudentT, HasThePointsOfThePublishedTables) {
+  EXPECT_NEAR(student_t_95(1), 12.706, 5e-4);
+  EXPECT_NEAR(student_t_95(2), 4.303, 5e-4);
+  EXPECT_NEAR(student_t_95(4), 2.776, 5e-4);
+  EXPECT_NEAR(student_t_95(9), 2.262, 5e-4);
+  EXPECT_NEAR(student_t_95(30), 2.042, 5e-4);
+  EXPECT_NEAR(student_t_95(100), 1.984, 5e-4);
+}
+
+TEST(StudentT, TendsToTheNormalDistribution) { EXPECT_NEAR(student_t_95(1000000), 1.95996, 1e-5); }
+
+TEST(StudentT, IsExactForOneDegreeOfFreedom) {
+  // Cauchy: P(|T| <= t) = 2 atan(t) / pi.
+  EXPECT_NEAR(student_t_95(1), std::tan(0.95 * std::acos(-1.0) / 2), 1e-9);
+}
+
+TEST(EstimateOfSeeds, IsTheMeanWithStudentsInterval) {
+  const Estimate e = estimate(std::vector<double>{1, 2, 3});
+  EXPECT_DOUBLE_EQ(e.mean, 2);
+  ASSERT_TRUE(e.half_width);
+  EXPECT_NEAR(*e.half_width, 4.30265 / std::sqrt(3), 1e-4);
+}
+
+TEST(EstimateOfSeeds, HasNoIntervalForOneValue) {
+  const Estimate e = estimate(std::vector<double>{1.5});
+  EXPECT_DOUBLE_EQ(e.mean, 1.5);
+  EXPECT_FALSE(e.half_width);
+}
+
+TEST(EstimateOfSeeds, OfEqualValuesHasAnIntervalOfNoWidth) {
+  EXPECT_DOUBLE_EQ(*estimate(std::vector<double>{2, 2, 2, 2}).half_width, 0);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,46 @@
+// The built-in corpora know the least loss that any predictor can have; training comes near it and
+// stays above.
+#include <gtest/gtest.h>
+
+#include "data/corpus.h"
+#include "train/trainer.h"
+
+namespace headcount {
+namespace {
+
+TEST(EntropyFloor, IsApproachedFromAboveByTraining) {
+  CorpusOptions corpus_options;
+  corpus_options.characters = 200'000;
+  corpus_options.people = corpus_options.things = corpus_options.questions = 1;
+  corpus_options.places = 2;
+  corpus_options.distance = 0;
+  const Corpus corpus = load_corpus("tales", corpus_options);
+  const double floor = corpus.entropy_per_character.value();
+
+  TrainOptions options;
+  options.model.layers = 2;
+  options.model.dim = 48;
+  options.model.context = 256;
+  options.model.attention.heads = 2;
+  options.batch = 4;
+  options.steps = 900;
+  options.learning_rate = 5e-3;
+  options.resolve();
+  LanguageModel model(options.model, corpus.vocabulary.size());
+  model.initialize(1);
+  Trainer trainer(model, options, corpus.train);
+  double before = evaluate(model, corpus.validation).loss;
+  EXPECT_GT(before, 10 * floor);  // nothing learned yet: the logarithm of the vocabulary
+  for (const Index steps : {100, 300, 900}) {
+    while (trainer.steps_done() < steps) trainer.step();
+    const double loss = evaluate(model, corpus.validation).loss;
+    EXPECT_LT(loss, before) << "after " << steps << " steps";
+    EXPECT_GT(loss, floor) << "after " << steps << " steps";
+    before = loss;
+  }
+  // Windows begin anywhere in a story, so that a little of what comes cannot be known.
+  EXPECT_LT(before, floor + 0.1);
+}
+
+}  // namespace
+}  // namespace headcount

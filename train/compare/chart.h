@@ -1,0 +1,60 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/real.h"
+
+/// Line and scatter charts as SVG text that stands alone or inside an HTML page, for print and
+/// screen, in light and in dark. Colours are Okabe and Ito's (jfly.uni-koeln.de/color), which
+/// colour-blind readers tell apart; every series has a marker shape too.
+
+namespace headcount {
+
+/// How an axis places its values, and where its ticks lie: log2 at powers of two, log10 at 1, 2 and
+/// 5 times powers of ten, linear at multiples of such a number. Logarithmic axes leave out what is
+/// not positive.
+enum class Scale { linear, log2, log10 };
+
+struct ChartAxis {
+  std::string title;
+  Scale scale = Scale::linear;
+  std::function<std::string(double)> label;  ///< of a tick; without it, as many digits as it takes
+  std::optional<double> least, most;         ///< what values of this kind cannot pass, 0 and 100 %
+};
+
+struct ChartPoint {
+  double x = 0, y = 0;
+  std::optional<double> low, high;  ///< interval of y, both or neither
+  std::string hover;                ///< shown on pointing at the marker
+};
+
+struct ChartSeries {
+  std::string name;  ///< written beside the points
+  Index style = 0;   ///< colour and shape; the same number looks the same in every chart
+  std::vector<ChartPoint> points;
+};
+
+enum class ChartKind {
+  scatter,  ///< markers with error bars, names beside them; what would cover another moves aside
+  line      ///< points joined in the order given, intervals as a band, names at the right
+};
+
+struct Chart {
+  std::string title, description;  ///< the second for screen readers
+  ChartKind kind = ChartKind::scatter;
+  ChartAxis x, y;
+  std::vector<ChartSeries> series;
+  std::vector<std::pair<double, double>> steps;  ///< corners of a falling staircase, by rising x
+  std::optional<std::pair<double, std::string>> floor;  ///< a level of y and its name; only named
+                                                        ///< where drawing it would flatten the rest
+};
+
+/// The chart as one <svg> element without an XML declaration. Points that are not finite are left
+/// out, so the text never holds "nan" or "inf". Deterministic.
+std::string svg_text(const Chart& chart);
+
+}  // namespace headcount

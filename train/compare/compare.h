@@ -1,0 +1,34 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/compare/comparison.h"
+#include "train/compare/plan.h"
+#include "train/progress.h"
+
+namespace headcount {
+
+/// What a comparison does with its variants.
+struct ComparisonOptions {
+  TrainOptions common;  ///< what the variants were planned from
+  std::vector<AttentionSpec> specs = parse_attention_specs("mha,gqa,mqa,mla");
+  Index seeds = 3;        ///< 1, 2, ... of each variant
+  bool intervals = true;  ///< whether estimates have one
+  Match match;
+  std::optional<Sweep> sweep;
+  Index jobs = 0;                ///< runs side by side; 0: as many as there are threads
+  std::filesystem::path folder;  ///< runs go to runs/ in it
+  bool again = false;            ///< repeats finished runs too
+  ProgressMode progress = ProgressMode::automatic;
+};
+
+/// Trains every variant on every seed with the same data in the same order, evaluates, and measures
+/// the decoding. With a sweep, the last tenth of the training text is kept from training, and each
+/// variant gets the value with the least loss on it. Errors as run_all.
+ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
+                         const std::vector<PlannedVariant>& variants);
+
+}  // namespace headcount

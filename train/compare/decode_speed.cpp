@@ -1,0 +1,59 @@
+#include "train/compare/decode_speed.h"
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+
+#include "autograd/random.h"
+
+namespace headcount {
+
+DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context, MlaDecoding mla)
+    : context_(context) {
+  config.context = context + 1;
+  model_ = std::make_unique<LanguageModel>(config, vocabulary);
+  model_->initialize(1);
+  tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
+  caches_ = model_->make_caches({1, context + 1, CacheType::real, mla});
+  for (KvCache& cache : caches_) {
+    for (CacheTensor& tensor : cache.tensors) {
+      std::vector<Real> row(static_cast<std::size_t>(tensor.heads() * tensor.width()));
+      const RandomKey key{1, random_stream("decode speed"), 0};
+      for (std::size_t i = 0; i < row.size(); ++i)
+        row[i] = static_cast<Real>(random_normal(key, i));
+      for (Index t = 0; t < context; ++t) tensor.write(0, t, row.data());
+    }
+  }
+}
+
+double DecodeTimer::decode() {
+  for (KvCache& cache : caches_) cache.length = context_;
+  const std::int32_t token = 0;
+  const auto start = std::chrono::steady_clock::now();
+  tape_->reset();
+  model_->decode(*tape_, std::span(&token, 1), 1, caches_);
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
+      .count();
+}
+
+Index DecodeTimer::cache_bytes() const {
+  Index total = 0;
+  for (const KvCache& cache : caches_) total += cache.bytes();
+  return total;
+}
+
+std::vector<double> median_milliseconds(std::vector<DecodeTimer>& timers, int rounds) {
+  std::vector<std::vector<double>> times(timers.size());
+  for (DecodeTimer& timer : timers) timer.decode();  // the first touches all memory
+  for (int round = 0; round < rounds; ++round) {
+    for (std::size_t i = 0; i < timers.size(); ++i) times[i].push_back(timers[i].decode());
+  }
+  std::vector<double> medians;
+  for (std::vector<double>& sorted : times) {
+    std::ranges::sort(sorted);
+    medians.push_back(sorted[sorted.size() / 2]);
+  }
+  return medians;
+}
+
+}  // namespace headcount

@@ -1,0 +1,191 @@
+#include "train/compare/plan.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "models/language_model.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr std::string_view kCacheBudget = "kv=";
+
+std::vector<std::string> split_at_commas(std::string_view text) {
+  std::vector<std::string> parts;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find(',', start), text.size());
+    parts.emplace_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+Index cache_bytes_per_token(const TrainOptions& options) {
+  return options.model.layers * cache_elements_per_token(options.model.attention) *
+         static_cast<Index>(sizeof(float));
+}
+
+Index parameter_count(const TrainOptions& options, Index vocabulary) {
+  return static_cast<Index>(LanguageModel(options.model, vocabulary).parameters().element_count());
+}
+
+TrainOptions with(TrainOptions options, const AttentionSpec& spec) {
+  spec.apply(options.model);
+  return options;
+}
+
+TrainOptions resolved(TrainOptions options) {
+  options.resolve();
+  return options;
+}
+
+// Gives `options` the feed-forward width with which it has as many parameters as `wanted`, within
+// half a percent. Every unit of that width costs the same.
+std::string match_parameters(TrainOptions& options, Index wanted, Index vocabulary,
+                             const std::string& spec) {
+  const Index width = options.model.ffn_dim, has = parameter_count(options, vocabulary);
+  if (has == wanted) return "";
+  ++options.model.ffn_dim;
+  const Index per_unit = parameter_count(options, vocabulary) - has;
+  options.model.ffn_dim = std::max<Index>(
+      1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit)));
+  const Index got = parameter_count(options, vocabulary);
+  require_setting(std::abs(got - wanted) * 200 <= wanted,
+                  "--match params: no --ffn-dim gives " + spec + " " + std::to_string(wanted) +
+                      " parameters within 0.5 %; the nearest, " +
+                      std::to_string(options.model.ffn_dim) + ", gives " + std::to_string(got));
+  if (options.model.ffn_dim == width) return "";
+  return "ffn-dim " + std::to_string(options.model.ffn_dim);
+}
+
+// Gives `options`, not resolved, the first number of the spec with which a token costs `wanted`
+// bytes, where the spec leaves it open.
+std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec& spec) {
+  const auto refuse = [&](Index nearest, const std::string& how) {
+    throw SettingError("--match kv=" + std::to_string(wanted) + ": " + spec.text + how +
+                       "; the nearest that it can is kv=" + std::to_string(nearest));
+  };
+  if (spec.kind->spec_numbers == 0 || !spec.numbers.empty()) {
+    const Index bytes = cache_bytes_per_token(resolved(options));
+    if (bytes != wanted) refuse(bytes, " keeps " + std::to_string(bytes) + " bytes per token");
+    return "";
+  }
+  const std::string name(spec.kind->settings.front());
+  Index nearest = -1;
+  // The cost grows with the number; nobody wants a latent wider than the feed-forward layer.
+  for (Index number = 1; number <= std::min(wanted, 4 * options.model.dim); ++number) {
+    TrainOptions attempt = options;
+    attempt.model.settings().find(name)->parse(std::to_string(number));
+    try {
+      attempt.resolve();
+    } catch (const ShapeError&) {
+      continue;  // KV heads that do not divide the heads
+    }
+    const Index bytes = cache_bytes_per_token(attempt);
+    if (nearest < 0 || std::abs(bytes - wanted) < std::abs(nearest - wanted)) nearest = bytes;
+    if (bytes == wanted) {
+      options = attempt;
+      return name + " " + std::to_string(number);
+    }
+    if (bytes > wanted) break;
+  }
+  refuse(nearest, " has no --" + name + " that keeps so many bytes per token");
+  return "";
+}
+
+std::string joined(const std::string& first, const std::string& second) {
+  return first + (first.empty() || second.empty() ? "" : ", ") + second;
+}
+
+}  // namespace
+
+Match Match::parse(std::string_view text) {
+  if (text == "none") return {};
+  if (text == "params") return {Kind::parameters, 0};
+  if (text.starts_with(kCacheBudget)) {
+    Match match{Kind::cache_bytes, 0};
+    Settings number;
+    number.integer("match kv", "", match.bytes, 1);
+    number.find("match kv")->parse(text.substr(kCacheBudget.size()));
+    return match;
+  }
+  throw SettingError("--match must be none, params or kv=BYTES, is '" + std::string(text) + "'");
+}
+
+std::string Match::text() const {
+  switch (kind) {
+    case Kind::none:
+      return "none";
+    case Kind::parameters:
+      return "params";
+    case Kind::cache_bytes:
+      return std::string(kCacheBudget) + std::to_string(bytes);
+  }
+  return "";
+}
+
+Sweep Sweep::parse(std::string_view text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos) {
+    throw SettingError("--sweep wants a flag and its values, such as lr=3e-4,1e-3, is '" +
+                       std::string(text) + "'");
+  }
+  Sweep sweep{std::string(text.substr(0, equals)), split_at_commas(text.substr(equals + 1))};
+  TrainOptions scratch;
+  const Settings settings = scratch.settings();
+  const Setting* setting = settings.find(sweep.flag);
+  if (setting == nullptr || setting->group == "Data" || sweep.flag == "attention" ||
+      sweep.flag == "context" || sweep.flag == "seed" || sweep.flag == "eval-every") {
+    throw SettingError("--sweep cannot vary '" + sweep.flag +
+                       "'; it takes a flag of the model or the optimiser, such as lr");
+  }
+  for (const std::string& value : sweep.values) setting->parse(value);
+  if (sweep.values.size() < 2)
+    throw SettingError("--sweep " + sweep.flag + " has one value; give two or more");
+  for (const std::string& value : sweep.values) {
+    if (std::ranges::count(sweep.values, value) > 1)
+      throw SettingError("--sweep " + sweep.flag + " has the value " + value + " twice");
+  }
+  return sweep;
+}
+
+std::string Sweep::text() const {
+  std::string text = flag + "=";
+  for (const std::string& value : values) text += (&value == &values.front() ? "" : ",") + value;
+  return text;
+}
+
+std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
+                                            const std::vector<AttentionSpec>& specs,
+                                            const Match& match, const std::optional<Sweep>& sweep,
+                                            Index vocabulary) {
+  std::vector<PlannedVariant> variants;
+  for (const AttentionSpec& spec : specs) variants.push_back({spec.text, {}});
+  // "" stands for no sweep.
+  for (const std::string& value : sweep ? sweep->values : std::vector<std::string>{""}) {
+    TrainOptions base = common;
+    if (sweep) base.settings().find(sweep->flag)->parse(value);
+    Index wanted_parameters = 0;
+    for (std::size_t i = 0; i < specs.size(); ++i) {
+      Candidate candidate{specs[i].text, "", with(base, specs[i])};
+      if (match.kind == Match::Kind::cache_bytes)
+        candidate.adjusted = match_cache(candidate.options, match.bytes, specs[i]);
+      candidate.options.resolve();
+      if (match.kind == Match::Kind::parameters) {
+        if (i == 0) wanted_parameters = parameter_count(candidate.options, vocabulary);
+        candidate.adjusted =
+            match_parameters(candidate.options, wanted_parameters, vocabulary, specs[i].text);
+      }
+      if (sweep) {
+        candidate.adjusted = joined(candidate.adjusted, sweep->flag + " " + value);
+        candidate.name += "/" + sweep->flag + "=" + value;
+      }
+      variants[i].candidates.push_back(std::move(candidate));
+    }
+  }
+  return variants;
+}
+
+}  // namespace headcount

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "models/attention_spec.h"
+#include "train/options.h"
+
+namespace headcount {
+
+/// What the variants of a comparison have in common besides their settings.
+struct Match {
+  enum class Kind {
+    none,
+    parameters,   ///< the feed-forward width makes up for a smaller attention
+    cache_bytes,  ///< KV heads or latent rank are chosen by what they cost
+  };
+  Kind kind = Kind::none;
+  Index bytes = 0;  ///< per token, float32, all layers
+
+  /// "none", "params" or "kv=BYTES". Throws SettingError.
+  static Match parse(std::string_view text);
+  std::string text() const;
+};
+
+/// One flag of `headcount train` with the values to try.
+struct Sweep {
+  std::string flag;
+  std::vector<std::string> values;
+
+  /// "lr=3e-4,1e-3". Throws SettingError for a flag that training does not have, or that is the
+  /// comparison's own, and for fewer than two values.
+  static Sweep parse(std::string_view text);
+  std::string text() const;
+};
+
+/// One way to train a variant: there are several where a flag is swept.
+struct Candidate {
+  std::string name;      ///< "gqa2", or "gqa2/lr=0.001": its folder below runs/
+  std::string adjusted;  ///< "ffn-dim 540, lr 0.001"; may be empty
+  TrainOptions options;  ///< resolved
+};
+
+struct PlannedVariant {
+  std::string spec;
+  std::vector<Candidate> candidates;  ///< one, or one per value of the sweep
+};
+
+/// Settles the sizes of every variant. Throws SettingError and ShapeError: for a budget that no
+/// setting meets, with the nearest one.
+std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
+                                            const std::vector<AttentionSpec>& specs,
+                                            const Match& match, const std::optional<Sweep>& sweep,
+                                            Index vocabulary);
+
+}  // namespace headcount

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/compare/comparison.h"
+
+/// What a comparison found, for people: charts, and a page that holds everything.
+
+namespace headcount {
+
+struct ReportChart {
+  std::string file;     ///< "loss_against_cache.svg"
+  std::string caption;  ///< one or two plain sentences, no markup
+  std::string svg;      ///< one <svg> element; also a file of its own
+};
+
+/// The charts that the results are enough for, in the order of the page: loss against cache,
+/// training loss, decoding speed against context (two contexts or more), answers against cache
+/// (where the corpus marks answers). Attentions without a finished run are left out.
+std::vector<ReportChart> comparison_charts(const ComparisonResult& result);
+
+/// The page report.html: summary, table, charts, failures, and how to repeat the comparison. It
+/// needs nothing beside it and loads nothing: styles and charts are inline, scripts there are none.
+/// Well-formed as XML too, but for its doctype. Deterministic.
+std::string comparison_report(const ComparisonResult& result);
+
+}  // namespace headcount

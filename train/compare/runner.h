@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/compare/comparison.h"
+#include "train/options.h"
+#include "train/progress.h"
+
+namespace headcount {
+
+/// One training run of a comparison.
+struct PlannedRun {
+  std::string name;  ///< for progress: "gqa2, seed 3"
+  TrainOptions options;
+  std::filesystem::path folder;
+};
+
+/// How the runs of a comparison share the machine; none of it changes a result.
+struct Workers {
+  int jobs = 1;     ///< runs side by side
+  int threads = 1;  ///< of each run
+
+  /// Runs side by side as far as there are threads: small models gain more from runs of their own
+  /// than from threads. `jobs` 0 chooses.
+  static Workers share(int threads, Index jobs, std::size_t runs);
+};
+
+/// How a run ended: with a result, or with the reason why there is none.
+struct RunOutcome {
+  std::optional<RunResult> result;
+  std::string failure;
+  bool diverged = false;
+  bool reused = false;  ///< finished by an earlier comparison
+};
+
+/// Trains all runs, each as `headcount train` would, and writes result.json into its folder when it
+/// has finished: a run whose folder has one, of the same settings and text, is not repeated. A
+/// run that fails does not stop the others. `tuning`, if not empty, is evaluated too. `again`:
+/// finished runs are repeated. Throws DataError if a folder holds a finished run of other settings
+/// or text.
+std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpus& corpus,
+                                std::span<const std::int32_t> tuning, const Workers& workers,
+                                bool again, ProgressMode progress);
+
+}  // namespace headcount

@@ -1,0 +1,139 @@
+#include <iostream>
+
+#include "autograd/parallel.h"
+#include "models/durable.h"
+#include "train/commands.h"
+#include "train/compare/compare.h"
+#include "train/compare/report.h"
+#include "train/compare/results.h"
+#include "train/training_flags.h"
+#include "train/training_run.h"
+
+namespace headcount {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+const CommandHelp kHelp = {
+    "compare", "Train several attentions on the same text and set their loss against their cache.",
+    "  headcount compare\n"
+    "  headcount compare --attention mha,gqa2,mqa,mla48+16 --seeds 5 --preset nanogpt-cpu --data "
+    "input.txt\n"
+    "  headcount compare --attention gqa,mla --match kv=1024\n"
+    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"};
+
+const std::vector<Flag> kFlags = {
+    {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
+    {"config", "start from the settings of a config.json", true},
+    {"out", "folder of all runs and results; default runs/compare-DATA", true},
+    {"force", "train all runs again, finished ones too", false},
+    {"quiet", "no progress", false},
+    {"json", "print results.json instead of the table", false}};
+
+void add_settings(ComparisonOptions& options, Settings& s) {
+  s.group("Comparison");
+  s.custom(
+      "attention", "which, with their sizes: a list such as mha,gqa2,mqa,mla48+16",
+      [&options](std::string_view text) {
+        try {
+          options.specs = parse_attention_specs(text);
+        } catch (const SettingError& error) {
+          throw SettingError("--attention: " + std::string(error.what()));
+        }
+      },
+      [&options] {
+        std::string list;
+        for (const AttentionSpec& spec : options.specs)
+          list += (list.empty() ? "" : ",") + spec.text;
+        return nlohmann::json(list);
+      });
+  s.integer("seeds", "runs of each, with seeds 1, 2, ...", options.seeds, 1, 1000);
+  s.on_off("intervals", "95 % confidence intervals, from two seeds on", options.intervals);
+  s.custom(
+      "match", "none, params (adjusts ffn-dim) or kv=BYTES (adjusts KV heads or latent rank)",
+      [&options](std::string_view text) { options.match = Match::parse(text); },
+      [&options] { return nlohmann::json(options.match.text()); });
+  s.custom(
+      "sweep", "a flag with values, e.g. lr=3e-4,1e-3: each variant gets its best",
+      [&options](std::string_view text) { options.sweep = Sweep::parse(text); },
+      [&options] {
+        return options.sweep ? nlohmann::json(options.sweep->text()) : nlohmann::json();
+      });
+  s.integer("jobs", "runs side by side; 0: as many as there are threads", options.jobs, 0, 1024);
+}
+
+std::string command_text(const std::vector<std::string>& arguments) {
+  std::string text = "headcount compare";
+  for (const std::string& argument : arguments) {
+    const bool plain =
+        !argument.empty() && argument.find_first_of(" \t\n'\"\\$&|;<>()*?") == std::string::npos;
+    text += " " + (plain ? argument : "'" + argument + "'");
+  }
+  return text;
+}
+
+void write_results(const ComparisonResult& result, const fs::path& folder) {
+  write_file_durably(folder / "results.json", comparison_json(result).dump(2) + "\n");
+  write_file_durably(folder / "results.csv", comparison_csv(result));
+  for (const ReportChart& chart : comparison_charts(result))
+    write_file_durably(folder / chart.file, chart.svg);
+  write_file_durably(folder / "report.html", comparison_report(result));
+}
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw WriteError(path, error.value());
+}
+
+}  // namespace
+
+int compare_command(const std::vector<std::string>& arguments) {
+  ComparisonOptions options;
+  TrainOptions& common = options.common;
+  RunOptions run;
+  Settings settings, shared = common.settings();
+  add_settings(options, settings);
+  for (const Setting& setting : shared.all()) {
+    if (setting.name != "attention" && setting.name != "seed") settings.add(setting);
+  }
+  run.add_to(settings);
+  const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
+  if (line.has("help")) return 0;
+  read_preset_and_config(line, shared);
+  common.eval_every = 0;  // takes as long as many steps, and only the last evaluation counts
+  read_flags(line, settings);
+  if (options.seeds < 2 && options.intervals) {
+    throw UsageError("--seeds " + std::to_string(options.seeds) +
+                     " gives no confidence intervals; give 2 or more, or --intervals off");
+  }
+  options.folder = line.get("out", "runs/compare-" + fs::path(common.data).stem().string());
+  options.again = line.has("force");
+  options.progress = line.has("quiet") ? ProgressMode::never : run.progress;
+
+  set_threads(static_cast<int>(run.threads));
+  Corpus corpus = load_training_corpus(common);
+  const std::vector<PlannedVariant> variants = plan_comparison(
+      common, options.specs, options.match, options.sweep, corpus.vocabulary.size());
+  std::vector<TrainOptions> meant;
+  for (const PlannedVariant& variant : variants) {
+    for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
+  }
+  refuse_foreign(line, meant);
+
+  make_folder(options.folder);
+  ComparisonResult result = compare(options, std::move(corpus), variants);
+  result.command = command_text(arguments);
+  write_results(result, options.folder);
+  if (line.has("json")) {
+    std::cout << comparison_json(result).dump(2) << '\n';
+  } else {
+    std::cout << comparison_table(result) << "report " << (options.folder / "report.html").string()
+              << '\n';
+  }
+  if (result.diverged_runs > 0) return 4;
+  return result.failed_runs > 0 ? 1 : 0;
+}
+
+}  // namespace headcount
