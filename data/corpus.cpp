@@ -113,4 +113,13 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   return make_corpus(data, bytes, text, cut_at(text.size(), options));
 }
 
+void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
+  if (corpus.vocabulary == vocabulary) return;
+  const std::vector<std::int32_t> token_of = vocabulary.encode(corpus.vocabulary.symbols());
+  for (auto* tokens : {&corpus.train, &corpus.validation}) {
+    for (std::int32_t& token : *tokens) token = token_of[static_cast<std::size_t>(token)];
+  }
+  corpus.vocabulary = vocabulary;
+}
+
 }  // namespace headcount

@@ -53,4 +53,8 @@ struct CorpusOptions {
 /// when a part would be empty.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
 
+/// Gives `corpus` the vocabulary of a model, so that its tokens mean the same characters to both.
+/// Throws DataError that names the characters which `vocabulary` lacks.
+void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary);
+
 }  // namespace headcount

@@ -1,7 +1,6 @@
 #include "data/vocabulary.h"
 
 #include <algorithm>
-#include <functional>
 #include <iomanip>
 #include <sstream>
 #include <utility>
@@ -34,12 +33,12 @@ std::string name_of(char32_t symbol) {
 }  // namespace
 
 Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
-  const auto disorder =
-      std::adjacent_find(symbols_.begin(), symbols_.end(), std::greater_equal<char32_t>());
-  if (disorder != symbols_.end()) {
-    throw DataError("the vocabulary's symbols must ascend, each once, but " + name_of(disorder[1]) +
-                    " follows " + name_of(disorder[0]) + "; sort them");
-  }
+  for (std::size_t token = 0; token < symbols_.size(); ++token)
+    tokens_.emplace_back(symbols_[token], static_cast<std::int32_t>(token));
+  std::ranges::sort(tokens_);
+  const auto twice = std::ranges::adjacent_find(tokens_, {}, &Entry::first);
+  if (twice != tokens_.end())
+    throw DataError("the vocabulary has " + name_of(twice->first) + " twice");
 }
 
 Vocabulary Vocabulary::from_text(std::u32string_view text) { return Vocabulary(distinct(text)); }
@@ -49,11 +48,11 @@ std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
   tokens.reserve(text.size());
   std::u32string unknown;
   for (const char32_t symbol : text) {
-    const auto found = std::lower_bound(symbols_.begin(), symbols_.end(), symbol);
-    if (found == symbols_.end() || *found != symbol) {
+    const auto found = std::ranges::lower_bound(tokens_, symbol, {}, &Entry::first);
+    if (found == tokens_.end() || found->first != symbol) {
       unknown += symbol;
     } else {
-      tokens.push_back(static_cast<std::int32_t>(found - symbols_.begin()));
+      tokens.push_back(found->second);
     }
   }
   if (unknown.empty()) return tokens;

@@ -4,20 +4,22 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/real.h"
 
 namespace headcount {
 
-/// The characters (Unicode code points) that a model knows, in ascending order. A character's token
-/// is its position in that order, 0 .. size() - 1, as in nanoGPT's character-level data sets.
+/// The characters (Unicode code points) that a model knows. A character's token is its position,
+/// 0 .. size() - 1; of a text's characters that is their ascending order, as in nanoGPT's
+/// character-level data sets.
 class Vocabulary {
  public:
   /// No symbols: knows no text.
   Vocabulary() = default;
 
-  /// Throws DataError unless `symbols` ascend strictly.
+  /// In this order. Throws DataError for one that comes twice.
   explicit Vocabulary(std::u32string symbols);
 
   /// The distinct characters of `text`.
@@ -35,7 +37,9 @@ class Vocabulary {
   bool operator==(const Vocabulary&) const = default;
 
  private:
+  using Entry = std::pair<char32_t, std::int32_t>;
   std::u32string symbols_;
+  std::vector<Entry> tokens_;  // of each symbol, by symbol
 };
 
 }  // namespace headcount

@@ -1,18 +1,22 @@
 #include "models/checkpoint.h"
 
-#include <utf8.h>
-
+#include <algorithm>
 #include <charconv>
-#include <fstream>
+#include <sstream>
 
+#include "data/text.h"
 #include "models/durable.h"
+#include "models/hugging_face.h"
 #include "models/safetensors.h"
 
 namespace headcount {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr Dtype kRealDtype = sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32;
+constexpr const char* kSums = "SHA256SUMS";
 
 std::vector<std::int64_t> extents(const Shape& shape) {
   std::vector<std::int64_t> result;
@@ -22,75 +26,105 @@ std::vector<std::int64_t> extents(const Shape& shape) {
 
 std::string text_of(const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); }
 
-nlohmann::json read_json(const std::filesystem::path& path) {
-  std::ifstream file(path);
-  if (!file || std::filesystem::is_directory(path))
-    throw DataError("cannot read " + path.string() + "; is this a checkpoint folder?");
+// What `read` makes of the JSON in a file; errors name the file.
+template <class Read>
+auto from_json(const fs::path& path, const Read& read) {
+  const std::string text = read_file(path);
   try {
-    return nlohmann::json::parse(file);
+    return read(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception& error) {
     throw DataError(path.string() + " is not valid JSON: " + error.what());
+  } catch (const DataError& error) {
+    throw DataError(path.string() + ": " + error.what());
   }
+}
+
+// As `sha256sum` writes them, in the order of the names.
+void write_sums(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+    names.push_back(entry.path().filename().string());
+  std::ranges::sort(names);
+  std::string sums;
+  for (const std::string& name : names)
+    sums += sha256_hex(read_file(folder / name)) + "  " + name + "\n";
+  write_file_durably(folder / kSums, sums);
 }
 
 }  // namespace
 
-void save_checkpoint(const std::filesystem::path& folder, const LanguageModel& model,
-                     std::u32string_view symbols) {
-  nlohmann::ordered_json config;
-  config["model"] = to_json(model.config());
-  config["symbols"] = utf8::utf32to8(std::u32string(symbols));
+void save_checkpoint(const fs::path& folder, const LanguageModel& model,
+                     const Vocabulary& vocabulary,
+                     const std::function<void(const fs::path& staging)>& write_more) {
   const ParameterStore& parameters = model.parameters();
   std::vector<TensorSource> tensors;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     tensors.push_back({parameters.name({i}), extents(parameters.shape({i})), kRealDtype,
                        parameters.value({i}).data()});
   }
-  publish_folder(folder, [&](const std::filesystem::path& staging) {
-    write_file_durably(staging / "config.json", config.dump(2) + "\n");
-    write_safetensors(staging / "model.safetensors", tensors);
+  publish_folder(folder, [&](const fs::path& staging) {
+    write_file_durably(staging / "config.json",
+                       hugging_face_config(model.config(), vocabulary.size()).dump(2) + "\n");
+    write_file_durably(staging / "tokenizer.json",
+                       hugging_face_tokenizer(vocabulary).dump(2) + "\n");
+    // transformers asks for the framework that wrote the file.
+    write_safetensors(staging / "model.safetensors", tensors, {{"format", "pt"}});
+    if (write_more) write_more(staging);
+    write_sums(staging);
   });
 }
 
-std::filesystem::path find_checkpoint(const std::filesystem::path& path) {
-  std::error_code error;
-  if (std::filesystem::exists(path / "model.safetensors", error)) return path;
-  std::filesystem::path newest;
-  long long newest_step = -1;
-  for (const auto& entry : std::filesystem::directory_iterator(path / "checkpoints", error)) {
-    const std::string name = entry.path().filename().string();
-    long long step = -1;
-    if (name.starts_with("step-"))
-      std::from_chars(name.data() + 5, name.data() + name.size(), step);
-    if (step <= newest_step) continue;
-    newest = entry.path();
-    newest_step = step;
+void check_sums(const fs::path& folder) {
+  if (!fs::exists(folder / kSums)) return;
+  std::istringstream sums(read_file(folder / kSums));
+  for (std::string line; std::getline(sums, line);) {
+    if (line.size() < 67) throw DataError((folder / kSums).string() + " is damaged: " + line);
+    const fs::path file = folder / line.substr(66);
+    if (sha256_hex(read_file(file)) != line.substr(0, 64)) {
+      throw DataError(file.string() + " is damaged: its checksum is not the one in " + kSums);
+    }
   }
-  if (newest.empty()) {
-    throw DataError("'" + path.string() +
-                    "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
-                    "model.safetensors");
+}
+
+std::optional<Index> step_of(const fs::path& folder) {
+  constexpr std::string_view kPrefix = "step-";
+  const std::string name = folder.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  Index step = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  return error == std::errc{} && rest == end ? std::optional(step) : std::nullopt;
+}
+
+std::optional<fs::path> find_checkpoint(const fs::path& path) {
+  std::error_code error;
+  if (fs::exists(path / "model.safetensors", error)) return path;
+  std::optional<fs::path> newest;
+  for (const auto& entry : fs::directory_iterator(path / "checkpoints", error)) {
+    const std::optional<Index> step = step_of(entry.path());
+    if (step && (!newest || *step > *step_of(*newest))) newest = entry.path();
   }
   return newest;
 }
 
-Checkpoint load_checkpoint(const std::filesystem::path& folder, std::optional<Index> window) {
-  const std::filesystem::path config_path = folder / "config.json";
-  const nlohmann::json json = read_json(config_path);
+Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) {
+  check_sums(folder);
+  const fs::path config_path = folder / "config.json";
+  NamedConfig config = from_json(config_path, read_hugging_face_config);
   Checkpoint checkpoint;
+  checkpoint.vocabulary = from_json(folder / "tokenizer.json", read_hugging_face_tokenizer);
+  if (checkpoint.vocabulary.size() != config.vocabulary) {
+    throw DataError(config_path.string() + ": 'vocab_size' is " +
+                    std::to_string(config.vocabulary) + ", but tokenizer.json has " +
+                    std::to_string(checkpoint.vocabulary.size()) + " tokens");
+  }
+  if (window) config.model.attention.window = *window;
   try {
-    ModelConfig config;
-    config.settings().read(json.at("model"));
-    if (window) config.attention.window = *window;
-    checkpoint.symbols = utf8::utf8to32(json.at("symbols").get<std::string>());
-    checkpoint.model =
-        std::make_unique<LanguageModel>(config, static_cast<Index>(checkpoint.symbols.size()));
-  } catch (const nlohmann::json::exception& error) {
+    checkpoint.model = std::make_unique<LanguageModel>(config.model, config.vocabulary);
+  } catch (const ShapeError& error) {
     throw DataError(config_path.string() + ": " + error.what());
-  } catch (const DataError&) {
-    throw;
-  } catch (const Error& error) {
-    throw DataError(config_path.string() + ": " + error.what());
+  } catch (const std::bad_alloc&) {
+    throw DataError(config_path.string() + " describes a model that does not fit into memory");
   }
   read_weights(Safetensors::open(folder / "model.safetensors"), checkpoint.model->parameters());
   return checkpoint;

@@ -1,10 +1,17 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "data/vocabulary.h"
 #include "models/language_model.h"
+
+/// A checkpoint is a folder that Hugging Face's libraries open as a model: config.json,
+/// tokenizer.json and model.safetensors; and SHA256SUMS, the checksum of each file in it, for
+/// reading and for `sha256sum --check`.
 
 namespace headcount {
 
@@ -13,24 +20,30 @@ class Safetensors;
 /// A model and the characters that its tokens stand for.
 struct Checkpoint {
   std::unique_ptr<LanguageModel> model;
-  std::u32string symbols;  ///< token i is symbols[i]
+  Vocabulary vocabulary;
 };
 
-/// Writes a checkpoint folder, whole or not at all: `config.json` (the model's settings and
-/// symbols) and `model.safetensors` (its weights, under Hugging Face's names).
-/// Throws WriteError.
-void save_checkpoint(const std::filesystem::path& folder, const LanguageModel& model,
-                     std::u32string_view symbols);
+/// Writes a checkpoint folder, whole or not at all. `write_more`, if given, adds files of its own
+/// to the staging folder that it is called with; they get checksums too. Throws WriteError.
+void save_checkpoint(
+    const std::filesystem::path& folder, const LanguageModel& model, const Vocabulary& vocabulary,
+    const std::function<void(const std::filesystem::path& staging)>& write_more = {});
 
-/// Reads a checkpoint folder. `window`, if given, replaces the model's attention window. Throws
-/// DataError that names the file and what is wrong in it: for a weight of another shape, the tensor
-/// and both shapes.
+/// Reads a checkpoint folder, made here or elsewhere. `window`, if given, replaces the model's
+/// attention window. Throws DataError that names the file and what is wrong in it: a key that means
+/// a model which is not here, a weight of another shape with both shapes, a wrong checksum.
 Checkpoint load_checkpoint(const std::filesystem::path& folder,
                            std::optional<Index> window = std::nullopt);
 
-/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder.
-/// Throws DataError if it is neither.
-std::filesystem::path find_checkpoint(const std::filesystem::path& path);
+/// Checks every file that SHA256SUMS names, if there is one. Throws DataError.
+void check_sums(const std::filesystem::path& folder);
+
+/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder; nothing if
+/// it is neither.
+std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
+
+/// The step that a checkpoint folder step-N is named after; nothing for other names.
+std::optional<Index> step_of(const std::filesystem::path& folder);
 
 /// Copies the weights of `file` into `parameters`. Throws DataError for a weight that is missing,
 /// left over, or of another shape.

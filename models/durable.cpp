@@ -136,6 +136,15 @@ SystemCalls& system_calls() {
 DurableFile::DurableFile(fs::path path)
     : path_(std::move(path)), file_(open_file(path_, O_WRONLY | O_CREAT | O_TRUNC)) {}
 
+DurableFile::DurableFile(fs::path path, std::uint64_t kept)
+    : path_(std::move(path)), file_(open_file(path_, O_WRONLY | O_CREAT | O_APPEND)) {
+  if (::ftruncate(file_, static_cast<off_t>(kept)) < 0) {
+    const int error = errno;
+    system_calls().close(file_);
+    throw WriteError(path_, error);
+  }
+}
+
 DurableFile::~DurableFile() {
   if (file_ >= 0) system_calls().close(file_);
 }
@@ -152,8 +161,12 @@ void DurableFile::write(std::span<const std::byte> bytes) {
 
 void DurableFile::write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
-void DurableFile::close() {
+void DurableFile::flush() {
   checked(path_, [&] { return system_calls().fsync(file_); });
+}
+
+void DurableFile::close() {
+  flush();
   close_file(std::exchange(file_, -1), path_);
 }
 

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <span>
@@ -52,6 +53,8 @@ class DurableFile {
  public:
   /// Creates the file, or empties it. Throws WriteError.
   explicit DurableFile(std::filesystem::path path);
+  /// Goes on with a file after its first `kept` bytes, creating it if need be. Throws WriteError.
+  DurableFile(std::filesystem::path path, std::uint64_t kept);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
@@ -60,6 +63,8 @@ class DurableFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
+  /// Flushes what was written so far to the disk. Throws WriteError.
+  void flush();
   /// Flushes to the disk and closes. Throws WriteError. Call it once.
   void close();
 

@@ -60,6 +60,16 @@ std::string plain(std::string message) {
 
 }  // namespace
 
+std::string command_text(const std::string& command, const std::vector<std::string>& arguments) {
+  std::string text = "headcount " + command;
+  for (const std::string& argument : arguments) {
+    const bool plain =
+        !argument.empty() && argument.find_first_of(" \t\n'\"\\$&|;<>()*?") == std::string::npos;
+    text += " " + (plain ? argument : "'" + argument + "'");
+  }
+  return text;
+}
+
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const Settings& settings,
                                const std::vector<Flag>& flags) {

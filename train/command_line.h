@@ -37,6 +37,9 @@ struct CommandLine {
   std::string get(std::string_view flag, std::string otherwise = "") const;
 };
 
+/// A whole command line as a shell takes it, for records and reports.
+std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
+
 /// Splits the arguments after the subcommand into settings and flags. Prints help and returns with
 /// `help` among the flags if that was asked for. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <iostream>
 
 #include "autograd/parallel.h"
@@ -31,6 +32,9 @@ const std::vector<Flag> kFlags = {
     {"quiet", "no progress", false},
     {"json", "print results.json instead of the table", false}};
 
+// Flags of train that a comparison has otherwise, or that mean nothing to it.
+constexpr std::string_view kOwn[] = {"attention", "seed", "init", "checkpoint-every", "keep"};
+
 void add_settings(ComparisonOptions& options, Settings& s) {
   s.group("Comparison");
   s.custom(
@@ -63,16 +67,6 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.integer("jobs", "runs side by side; 0: as many as there are threads", options.jobs, 0, 1024);
 }
 
-std::string command_text(const std::vector<std::string>& arguments) {
-  std::string text = "headcount compare";
-  for (const std::string& argument : arguments) {
-    const bool plain =
-        !argument.empty() && argument.find_first_of(" \t\n'\"\\$&|;<>()*?") == std::string::npos;
-    text += " " + (plain ? argument : "'" + argument + "'");
-  }
-  return text;
-}
-
 void write_results(const ComparisonResult& result, const fs::path& folder) {
   write_file_durably(folder / "results.json", comparison_json(result).dump(2) + "\n");
   write_file_durably(folder / "results.csv", comparison_csv(result));
@@ -96,13 +90,14 @@ int compare_command(const std::vector<std::string>& arguments) {
   Settings settings, shared = common.settings();
   add_settings(options, settings);
   for (const Setting& setting : shared.all()) {
-    if (setting.name != "attention" && setting.name != "seed") settings.add(setting);
+    if (std::ranges::find(kOwn, setting.name) == std::end(kOwn)) settings.add(setting);
   }
   run.add_to(settings);
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
   read_preset_and_config(line, shared);
-  common.eval_every = 0;  // takes as long as many steps, and only the last evaluation counts
+  // Both take as long as many steps, and only the last ones count.
+  common.eval_every = common.checkpoint_every = 0;
   read_flags(line, settings);
   if (options.seeds < 2 && options.intervals) {
     throw UsageError("--seeds " + std::to_string(options.seeds) +
@@ -124,7 +119,7 @@ int compare_command(const std::vector<std::string>& arguments) {
 
   make_folder(options.folder);
   ComparisonResult result = compare(options, std::move(corpus), variants);
-  result.command = command_text(arguments);
+  result.command = command_text("compare", arguments);
   write_results(result, options.folder);
   if (line.has("json")) {
     std::cout << comparison_json(result).dump(2) << '\n';

@@ -51,10 +51,11 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
   if (!run.options)
     throw UsageError("--from names a checkpoint without its run; give the text with --data");
   Corpus corpus = load_corpus(run.options->data, run.options->corpus());
-  if (!(corpus.vocabulary == run.vocabulary)) {
-    throw DataError(
-        corpus.name +
-        " is no longer the text of this run: its characters differ; name a text with --data");
+  try {
+    adopt_vocabulary(corpus, run.vocabulary);
+  } catch (const DataError& error) {
+    throw DataError(corpus.name + " is no longer the text of this run: " + error.what() +
+                    ", or name a text with --data");
   }
   return {corpus.name + ", validation part", std::move(corpus.validation),
           std::move(corpus.validation_answers)};

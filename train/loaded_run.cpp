@@ -4,30 +4,34 @@
 
 namespace headcount {
 
-LoadedRun load_run(const std::string& path, std::optional<Index> window) {
-  LoadedRun run;
-  const std::filesystem::path folder = find_checkpoint(path);
-  Checkpoint checkpoint = load_checkpoint(folder, window);
-  run.model = std::move(checkpoint.model);
-  try {
-    run.vocabulary = Vocabulary(checkpoint.symbols);
-  } catch (const DataError& error) {
-    throw DataError((folder / "config.json").string() + ": " + error.what());
-  }
-  if (folder == std::filesystem::path(path)) return run;
-  const std::filesystem::path config = std::filesystem::path(path) / "config.json";
+TrainOptions read_run_options(const std::string& folder) {
+  const std::filesystem::path path = std::filesystem::path(folder) / "config.json";
+  const std::string text = read_file(path);
   try {
     TrainOptions options;
-    options.settings().read(nlohmann::json::parse(read_file(config)));
+    options.settings().read(nlohmann::json::parse(text));
     options.resolve();
-    run.options = options;
+    return options;
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(config.string() + " is not valid JSON: " + error.what());
-  } catch (const DataError&) {
-    throw;
+    throw DataError(path.string() + " is not valid JSON: " + error.what());
   } catch (const Error& error) {
-    throw DataError(config.string() + ": " + error.what());
+    throw DataError(path.string() + ": " + error.what());
   }
+}
+
+LoadedRun load_run(const std::string& path, std::optional<Index> window) {
+  LoadedRun run;
+  const std::optional<std::filesystem::path> folder = find_checkpoint(path);
+  if (!folder) {
+    throw DataError("'" + path +
+                    "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
+                    "model.safetensors");
+  }
+  Checkpoint checkpoint = load_checkpoint(*folder, window);
+  run.model = std::move(checkpoint.model);
+  run.vocabulary = std::move(checkpoint.vocabulary);
+  if (*folder == std::filesystem::path(path)) return run;
+  run.options = read_run_options(path);
   return run;
 }
 

@@ -17,6 +17,9 @@ struct LoadedRun {
   std::optional<TrainOptions> options;
 };
 
+/// The options of the run in a folder, resolved. Throws DataError.
+TrainOptions read_run_options(const std::string& folder);
+
 /// Reads a run folder (its newest checkpoint) or a checkpoint folder; `window` as in
 /// `load_checkpoint`. Throws DataError.
 LoadedRun load_run(const std::string& path, std::optional<Index> window = std::nullopt);

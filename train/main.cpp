@@ -6,6 +6,8 @@
 #include "models/settings.h"
 #include "train/command_line.h"
 #include "train/commands.h"
+#include "train/interrupt.h"
+#include "train/provenance.h"
 #include "train/trainer.h"
 
 namespace {
@@ -30,7 +32,8 @@ void print_help(std::ostream& out) {
          "  headcount COMMAND [flags]\n\n";
   for (const Command& command : kCommands)
     out << "  " << command.name << "  " << command.summary << '\n';
-  out << "\nheadcount COMMAND --help lists the flags of a command.\n";
+  out << "\nheadcount COMMAND --help lists the flags of a command.\n"
+         "headcount --version says what it is built with.\n";
 }
 
 int run(const std::vector<std::string>& arguments) {
@@ -42,6 +45,10 @@ int run(const std::vector<std::string>& arguments) {
     print_help(std::cout);
     return 0;
   }
+  if (arguments[0] == "--version") {
+    std::cout << version_text() << '\n';
+    return 0;
+  }
   std::string known;
   for (const Command& command : kCommands) {
     if (command.name == arguments[0]) return command.run({arguments.begin() + 1, arguments.end()});
@@ -50,7 +57,8 @@ int run(const std::vector<std::string>& arguments) {
   throw UsageError("'" + arguments[0] + "' is no command of headcount; known are " + known);
 }
 
-// Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 diverged.
+// Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 diverged, 128 + signal
+// interrupted after saving.
 int exit_code(const std::exception& error) {
   if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const SettingError*>(&error) ||
       dynamic_cast<const ShapeError*>(&error)) {
@@ -58,6 +66,8 @@ int exit_code(const std::exception& error) {
   }
   if (dynamic_cast<const DataError*>(&error)) return 3;
   if (dynamic_cast<const DivergedError*>(&error)) return 4;
+  if (const auto* interrupted = dynamic_cast<const InterruptedError*>(&error))
+    return 128 + interrupted->signal();
   return 1;
 }
 

@@ -30,6 +30,10 @@ Settings TrainOptions::settings() {
   s.group("Run");
   s.unsigned_integer("seed", "of weights, batches, dropout and the sample", seed);
   s.integer("eval-every", "steps between evaluations; 0: at the end only", eval_every, 0);
+  s.integer("checkpoint-every", "steps between checkpoints; 0: at the end only", checkpoint_every,
+            0);
+  s.integer("keep", "newest checkpoints that are kept, besides the best", keep, 1);
+  s.text("init", "start from the weights of this checkpoint or Hugging Face model folder", init);
   return s;
 }
 

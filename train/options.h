@@ -29,7 +29,10 @@ struct TrainOptions {
   AdamW optimizer;
   double gradient_clip = 1;
   std::uint64_t seed = 1;
-  Index eval_every = 250;  ///< 0: at the end only
+  Index eval_every = 250;        ///< 0: at the end only
+  Index checkpoint_every = 250;  ///< 0: at the end only
+  Index keep = 2;                ///< newest checkpoints; the one with the least loss besides
+  std::string init;              ///< checkpoint folder that the weights start from; empty: random
 
   /// Fills in defaults; throws ShapeError that names the flags which do not fit together.
   void resolve();

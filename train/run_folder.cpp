@@ -1,9 +1,11 @@
 #include "train/run_folder.h"
 
-#include <cerrno>
+#include <algorithm>
 
-#include "models/durable.h"
+#include "data/text.h"
+#include "models/checkpoint.h"
 #include "train/command_line.h"
+#include "train/provenance.h"
 
 namespace headcount {
 
@@ -17,30 +19,71 @@ void make_folder(const fs::path& path) {
   if (error) throw WriteError(path, error.value());
 }
 
+void remove_run(const fs::path& path) {
+  // result.json first: what says that the run has finished must not outlive the run.
+  for (const char* ours :
+       {"result.json", "config.json", "run.json", "metrics.jsonl", "checkpoints", "samples"}) {
+    std::error_code error;
+    fs::remove_all(path / ours, error);
+    if (error) throw WriteError(path / ours, error.value());
+  }
+}
+
+// Adds one start of the program to run.json.
+void record_start(const fs::path& path, nlohmann::ordered_json json, Index from_step,
+                  const std::string& command) {
+  json["starts"].push_back(
+      {{"from_step", from_step}, {"command", command}, {"version", version_text()}});
+  write_file_durably(path / "run.json", json.dump(2) + "\n");
+}
+
 }  // namespace
 
-RunFolder::RunFolder(fs::path path, const TrainOptions& options, bool force)
-    : path_(std::move(path)) {
-  std::error_code error;
-  if (fs::exists(path_, error) && !fs::is_directory(path_, error)) {
-    throw UsageError("--out " + path_.string() + " is a file; name a new folder");
-  }
-  if (fs::is_directory(path_, error) && !fs::is_empty(path_, error)) {
-    if (!force) {
-      throw UsageError("--out " + path_.string() +
-                       " is not empty; name a new folder, or add --force to replace the run in it");
-    }
-    for (const char* ours :
-         {"result.json", "config.json", "metrics.jsonl", "checkpoints", "samples"}) {
-      fs::remove_all(path_ / ours, error);
-      if (error) throw WriteError(path_ / ours, error.value());
-    }
-  }
+RunFolder::RunFolder(fs::path path, const TrainingState& state)
+    : path_(std::move(path)), state_(state), metrics_bytes_(state.metrics_bytes) {
   make_folder(path_ / "checkpoints");
   make_folder(path_ / "samples");
-  write_file_durably(path_ / "config.json", to_json(options).dump(2) + "\n");
-  metrics_.open(path_ / "metrics.jsonl");
-  if (!metrics_) throw WriteError(path_ / "metrics.jsonl", errno);
+  // Lines of steps that no checkpoint reached are written again.
+  metrics_ = std::make_unique<DurableFile>(path_ / "metrics.jsonl", metrics_bytes_);
+}
+
+RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
+                            const std::string& data_sha256, const std::string& command,
+                            bool force) {
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_directory(path, error))
+    throw UsageError("--out " + path.string() + " is a file; name a new folder");
+  if (fs::is_directory(path, error) && !fs::is_empty(path, error)) {
+    if (!force) {
+      throw UsageError("--out " + path.string() +
+                       " is not empty; name a new folder, add --force to replace the run in it, or "
+                       "go on with that run by --resume " +
+                       path.string());
+    }
+    remove_run(path);
+  }
+  make_folder(path);
+  // config.json last: where it is, the run can be resumed.
+  record_start(path, {{"data_sha256", data_sha256}, {"seed", options.seed}}, 0, command);
+  write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
+  return {std::move(path), {}};
+}
+
+RunFolder RunFolder::resume(fs::path path, const TrainingState& state,
+                            const std::string& data_sha256, const std::string& command) {
+  const fs::path record = path / "run.json";
+  nlohmann::ordered_json json;
+  try {
+    json = nlohmann::ordered_json::parse(read_file(record));
+    if (json.at("data_sha256") != data_sha256) {
+      throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
+                      json["data_sha256"].get<std::string>() + ", the text now has " + data_sha256);
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(record.string() + ": " + error.what());
+  }
+  record_start(path, std::move(json), state.step, command);
+  return {std::move(path), state};
 }
 
 fs::path RunFolder::checkpoint(Index step) const {
@@ -61,9 +104,48 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
     line["val_accuracy"] = validation->accuracy;
     if (validation->answer_accuracy) line["val_answer_accuracy"] = *validation->answer_accuracy;
   }
-  errno = 0;
-  metrics_ << line.dump() << '\n' << std::flush;
-  if (!metrics_) throw WriteError(path_ / "metrics.jsonl", errno);
+  const std::string text = line.dump() + "\n";
+  metrics_->write(text);
+  metrics_bytes_ += text.size();
+}
+
+void RunFolder::save(Index step, std::optional<double> validation_loss, LanguageModel& model,
+                     const Vocabulary& vocabulary, Index keep) {
+  TrainingState next = state_;
+  next.step = step;
+  next.metrics_bytes = metrics_bytes_;
+  next.validation_loss = validation_loss;
+  if (validation_loss && (!next.best_loss || *validation_loss < *next.best_loss)) {
+    next.best_loss = validation_loss;
+    next.best_step = step;
+  }
+  // First what the checkpoint speaks of, then the checkpoint, then what speaks of it.
+  metrics_->flush();
+  const fs::path folder = checkpoint(step);
+  save_checkpoint(folder, model, vocabulary, [&](const fs::path& staging) {
+    write_training_state(staging, next, model.parameters());
+  });
+  write_file_durably(path_ / "checkpoints" / "latest", folder.filename().string() + "\n");
+  state_ = next;
+  remove_old(keep);
+}
+
+void RunFolder::remove_old(Index keep) const {
+  std::vector<Index> steps;
+  for (const auto& entry : fs::directory_iterator(path_ / "checkpoints")) {
+    const std::optional<Index> step = step_of(entry.path());
+    if (step && step != state_.best_step) steps.push_back(*step);
+  }
+  std::ranges::sort(steps, std::greater());
+  for (std::size_t i = static_cast<std::size_t>(keep); i < steps.size(); ++i) {
+    // Renamed first: half of a checkpoint must not look like one.
+    const fs::path old = checkpoint(steps[i]), removed = path_ / "checkpoints" / ".removed";
+    std::error_code error;
+    fs::remove_all(removed, error);
+    if (!error) fs::rename(old, removed, error);
+    if (!error) fs::remove_all(removed, error);
+    if (error) throw WriteError(old, error.value());
+  }
 }
 
 fs::path default_run_folder(const TrainOptions& options) {

@@ -1,37 +1,60 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
+#include "models/durable.h"
+#include "models/language_model.h"
 #include "train/options.h"
 #include "train/trainer.h"
+#include "train/training_state.h"
 
 namespace headcount {
 
 /// The files of one training run:
 ///   config.json     the settings; `headcount train --config` repeats the run
+///   run.json        the text's hash, and the command line and version of each start of the program
 ///   metrics.jsonl   one JSON object per step
-///   checkpoints/    step-N/: weights and model settings
+///   checkpoints/    step-N/: see models/checkpoint.h and TrainingState; latest: the newest's name
 ///   samples/        step-N.txt
 ///   result.json     of a comparison: what the run measured, once it has finished
 class RunFolder {
  public:
-  /// Creates the folder and writes config.json. Throws UsageError if it exists with anything in it,
-  /// unless `force`: then what an earlier run left in it is removed first. Throws WriteError.
-  RunFolder(std::filesystem::path path, const TrainOptions& options, bool force);
+  /// Creates the folder of a run that starts at step 0. Throws UsageError if it exists with
+  /// anything in it, unless `force`: then what an earlier run left in it is removed first. Throws
+  /// WriteError.
+  static RunFolder create(std::filesystem::path path, const TrainOptions& options,
+                          const std::string& data_sha256, const std::string& command, bool force);
+
+  /// Goes on with a run whose newest checkpoint, loaded already, has `state`. Throws DataError if
+  /// it was trained on another text than `data_sha256`, WriteError.
+  static RunFolder resume(std::filesystem::path path, const TrainingState& state,
+                          const std::string& data_sha256, const std::string& command);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path checkpoint(Index step) const;
   std::filesystem::path sample(Index step) const;
+  const TrainingState& state() const { return state_; }  ///< of the newest checkpoint
 
   /// Appends one line to metrics.jsonl. Nothing in it depends on the clock, so that equal runs have
   /// equal metrics. Throws WriteError.
   void log(const StepResult& result, const std::optional<Evaluation>& validation);
 
+  /// Saves the checkpoint of `step`. Once it is on the disk, older ones are removed, but for the
+  /// `keep` newest and the best. Throws WriteError; then the checkpoints before are still there.
+  void save(Index step, std::optional<double> validation_loss, LanguageModel& model,
+            const Vocabulary& vocabulary, Index keep);
+
  private:
+  RunFolder(std::filesystem::path path, const TrainingState& state);
+  void remove_old(Index keep) const;
+
   std::filesystem::path path_;
-  std::ofstream metrics_;
+  TrainingState state_;
+  std::unique_ptr<DurableFile> metrics_;
+  std::uint64_t metrics_bytes_;
 };
 
 /// runs/DATA-ATTENTION, or with -2, -3, ... the first that does not exist.

@@ -1,10 +1,13 @@
 #include <cstdio>
 #include <iostream>
+#include <tuple>
 
 #include "autograd/parallel.h"
 #include "models/durable.h"
 #include "models/sampling.h"
 #include "train/commands.h"
+#include "train/interrupt.h"
+#include "train/loaded_run.h"
 #include "train/training_flags.h"
 #include "train/training_run.h"
 
@@ -22,6 +25,7 @@ const std::vector<Flag> kFlags = {
     {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
     {"config", "start from the settings of a config.json", true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
+    {"resume", "go on with the run in this folder where its newest checkpoint left it", true},
     {"force", "replace the run that is in the run folder", false},
     {"quiet", "no progress", false},
     {"json", "print one JSON object instead of text", false},
@@ -44,14 +48,13 @@ std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::
 
 void print_outcome(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
                    const TrainingOutcome& outcome, const std::filesystem::path& folder, bool json) {
-  const auto tokens = static_cast<double>(training_characters(options));
   nlohmann::ordered_json result = {
       {"attention", options.model.attention.kind},
       {"params", model.parameters().element_count()},
       {"val_loss", outcome.validation.loss},
       {"train_loss", outcome.last.loss},
       {"steps", outcome.last.step},
-      {"tokens_per_second", tokens / outcome.training_seconds},
+      {"tokens_per_second", outcome.tokens_per_second(options)},
       {"ms_per_step_median", outcome.median_milliseconds()},
       {"kv_cache_bytes_per_token", model.cache_bytes_per_token(sizeof(float))},
       {"seed", options.seed},
@@ -79,8 +82,43 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
                 100 * outcome.validation.answer_accuracy.value_or(0));
   }
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
-              outcome.last.step, outcome.median_milliseconds(), tokens / outcome.training_seconds,
+              outcome.last.step, outcome.median_milliseconds(), outcome.tokens_per_second(options),
               threads(), folder.c_str());
+}
+
+// The settings of the run that --resume names; other flags may repeat them, not change them.
+void read_resumed_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
+  const std::string run = line.get("resume");
+  for (const char* flag : {"out", "force", "preset", "config"}) {
+    if (line.has(flag))
+      throw UsageError("--" + std::string(flag) +
+                       " does not go with --resume, which names the run");
+  }
+  options = read_run_options(run);
+  const nlohmann::ordered_json before = to_json(options);
+  read_flags(line, settings);
+  options.resolve();
+  const nlohmann::ordered_json now = to_json(options);
+  for (const auto& [name, value] : now.items()) {
+    if (before.contains(name) && before[name] == value) continue;
+    throw UsageError("--" + name + " is " + value.dump() + ", but the run in " + run + " has " +
+                     (before.contains(name) ? before[name].dump() : "none") +
+                     "; leave the flag out, or start a new run");
+  }
+}
+
+// The run folder, and the model where it stands.
+RunFolder open_run(const CommandLine& line, const TrainOptions& options, const std::string& command,
+                   Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
+  if (line.has("resume")) {
+    TrainingState state;
+    std::tie(model, state) = resumed_model(options, line.get("resume"), corpus);
+    return RunFolder::resume(line.get("resume"), state, corpus.sha256, command);
+  }
+  model = initial_model(options, corpus);
+  return RunFolder::create(
+      line.has("out") ? std::filesystem::path(line.get("out")) : default_run_folder(options),
+      options, corpus.sha256, command, line.has("force"));
 }
 
 }  // namespace
@@ -92,33 +130,35 @@ int train_command(const std::vector<std::string>& arguments) {
   run.add_to(settings);
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
-  read_preset_and_config(line, settings);
-  read_flags(line, settings);
-  options.resolve();
-  refuse_foreign(line, {options});
+  if (line.has("resume")) {
+    read_resumed_settings(line, options, settings);
+  } else {
+    read_preset_and_config(line, settings);
+    read_flags(line, settings);
+    options.resolve();
+    refuse_foreign(line, {options});
+  }
   if (line.has("print-config")) {
     std::cout << to_json(options).dump(2) << '\n';
     return 0;
   }
   set_threads(static_cast<int>(run.threads));
-  const Corpus corpus = load_training_corpus(options);
-  LanguageModel model(options.model, corpus.vocabulary.size());
-  model.initialize(options.seed);
-  RunFolder folder(
-      line.has("out") ? std::filesystem::path(line.get("out")) : default_run_folder(options),
-      options, line.has("force"));
+  Corpus corpus = load_training_corpus(options);
+  std::unique_ptr<LanguageModel> model;
+  RunFolder folder = open_run(line, options, command_text("train", arguments), corpus, model);
+  catch_interrupts();
   const TrainingOutcome outcome = [&] {
     Progress progress(line.has("quiet") ? ProgressMode::never : run.progress, options.steps,
                       options.batch * options.model.context * options.accumulate);
     return train_to_end(
-        options, model, corpus, folder,
+        options, *model, corpus, folder,
         [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
           progress.update(result, validation, training_seconds);
         });
   }();
   const std::string sample =
-      write_sample(model, corpus, options.seed, folder.sample(options.steps));
-  print_outcome(options, model, corpus, outcome, folder.path(), line.has("json"));
+      write_sample(*model, corpus, options.seed, folder.sample(options.steps));
+  print_outcome(options, *model, corpus, outcome, folder.path(), line.has("json"));
   if (!line.has("json")) std::cout << "\n" << sample << '\n';
   return 0;
 }

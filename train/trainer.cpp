@@ -12,8 +12,12 @@ DivergedError::DivergedError(const std::string& what, double value, Index step)
             std::to_string(step) + "; lower --lr, lengthen --warmup or set --grad-clip") {}
 
 Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
-                 std::span<const std::int32_t> tokens)
-    : model_(model), options_(options), tokens_(tokens), tape_(&model.parameters()) {
+                 std::span<const std::int32_t> tokens, Index steps_done)
+    : model_(model),
+      options_(options),
+      tokens_(tokens),
+      tape_(&model.parameters()),
+      steps_done_(steps_done) {
   tape_.set_training(true);
 }
 

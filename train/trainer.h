@@ -37,8 +37,10 @@ struct Evaluation {
 /// the seed and the step's number.
 class Trainer {
  public:
-  /// `options` is resolved; model and tokens must outlive the trainer.
-  Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens);
+  /// `options` is resolved; model and tokens must outlive the trainer. `model` has seen
+  /// `steps_done` steps of the same training, moments included.
+  Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens,
+          Index steps_done = 0);
 
   /// One whole step: batches, forward, backward, clip, update. Throws DivergedError that names the
   /// step; the weights are then those before it.
@@ -52,7 +54,7 @@ class Trainer {
   std::span<const std::int32_t> tokens_;
   Tape tape_;
   Batch batch_;
-  Index steps_done_ = 0;
+  Index steps_done_;
 };
 
 /// How a text is evaluated.

@@ -3,15 +3,26 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 
 #include "models/checkpoint.h"
+#include "train/command_line.h"
+#include "train/interrupt.h"
 
 namespace headcount {
 
 double TrainingOutcome::median_milliseconds() const {
+  if (step_milliseconds.empty()) return 0;
   std::vector<double> sorted = step_milliseconds;
   std::ranges::sort(sorted);
   return sorted[sorted.size() / 2];
+}
+
+double TrainingOutcome::tokens_per_second(const TrainOptions& options) const {
+  if (step_milliseconds.empty()) return 0;
+  return static_cast<double>(std::ssize(step_milliseconds) * options.batch * options.accumulate *
+                             options.model.context) /
+         training_seconds;
 }
 
 Corpus load_training_corpus(const TrainOptions& options) {
@@ -27,11 +38,76 @@ Corpus load_training_corpus(const TrainOptions& options) {
   return corpus;
 }
 
+namespace {
+
+// Dropout is of the training, not of the model.
+nlohmann::json model_settings(const ModelConfig& config) {
+  nlohmann::json json = to_json(config);
+  json.erase("dropout");
+  return json;
+}
+
+// The name of the first setting in which the two differ, with both values; empty if none does.
+std::string first_difference(const ModelConfig& wanted, const ModelConfig& has) {
+  const nlohmann::json here = model_settings(wanted), there = model_settings(has);
+  for (const auto& [name, value] : here.items()) {
+    if (there.contains(name) && there[name] == value) continue;
+    return "--" + name + " is " + value.dump() + " here and " +
+           (there.contains(name) ? there[name].dump() : "nothing") + " there";
+  }
+  return "";
+}
+
+// A model of `options` with the weights of a checkpoint.
+std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
+                                          const TrainOptions& options, Corpus& corpus) {
+  const Checkpoint checkpoint = load_checkpoint(folder);
+  const std::string difference = first_difference(options.model, checkpoint.model->config());
+  if (!difference.empty()) {
+    throw UsageError("the model of " + folder.string() + " is another one: " + difference +
+                     "; give the flags that it has");
+  }
+  try {
+    adopt_vocabulary(corpus, checkpoint.vocabulary);
+  } catch (const DataError& error) {
+    throw DataError(corpus.name + ": " + error.what());
+  }
+  auto model = std::make_unique<LanguageModel>(options.model, corpus.vocabulary.size());
+  std::ranges::copy(checkpoint.model->parameters().all_values(),
+                    model->parameters().all_values().begin());
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus) {
+  if (!options.init.empty()) return model_from(options.init, options, corpus);
+  auto model = std::make_unique<LanguageModel>(options.model, corpus.vocabulary.size());
+  model->initialize(options.seed);
+  return model;
+}
+
+std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
+    const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus) {
+  const std::optional<std::filesystem::path> newest = find_checkpoint(folder);
+  if (!newest) return {initial_model(options, corpus), TrainingState{}};
+  auto model = model_from(*newest, options, corpus);
+  const TrainingState state = read_training_state(*newest, model->parameters());
+  return {std::move(model), state};
+}
+
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
                              const Corpus& corpus, RunFolder& folder, const StepObserver& observe) {
   using Clock = std::chrono::steady_clock;
-  Trainer trainer(model, options, corpus.train);
+  Trainer trainer(model, options, corpus.train, folder.state().step);
   TrainingOutcome outcome;
+  const auto validate = [&] {
+    outcome.validation = evaluate(model, corpus.validation, {.answers = corpus.validation_answers});
+  };
+  if (trainer.steps_done() == options.steps) {
+    outcome.last = {.step = options.steps, .loss = std::numeric_limits<double>::quiet_NaN()};
+    validate();
+  }
   while (trainer.steps_done() < options.steps) {
     const Clock::time_point start = Clock::now();
     outcome.last = trainer.step();
@@ -39,25 +115,28 @@ TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
     outcome.training_seconds += seconds;
     outcome.step_milliseconds.push_back(1e3 * seconds);
     const Index step = outcome.last.step;
-    const bool due =
-        step == options.steps || (options.eval_every > 0 && step % options.eval_every == 0);
-    if (due) {
-      outcome.validation =
-          evaluate(model, corpus.validation, {.answers = corpus.validation_answers});
+    const auto due = [&](Index every) {
+      return step == options.steps || (every > 0 && step % every == 0);
+    };
+    std::optional<double> loss;
+    if (due(options.eval_every)) {
+      validate();
+      loss = outcome.validation.loss;
       // The weights of the last step meet no other loss.
-      if (!std::isfinite(outcome.validation.loss))
-        throw DivergedError("validation loss", outcome.validation.loss, step);
+      if (!std::isfinite(*loss)) throw DivergedError("validation loss", *loss, step);
     }
-    folder.log(outcome.last, due ? std::optional(outcome.validation) : std::nullopt);
-    observe(outcome.last, due ? std::optional(outcome.validation.loss) : std::nullopt,
-            outcome.training_seconds);
+    folder.log(outcome.last, loss ? std::optional(outcome.validation) : std::nullopt);
+    observe(outcome.last, loss, outcome.training_seconds);
+    const int signal = interrupt_signal();
+    if (due(options.checkpoint_every) || signal != 0)
+      folder.save(step, loss, model, corpus.vocabulary, options.keep);
+    if (signal != 0 && step < options.steps) {
+      throw InterruptedError(signal, "stopped after step " + std::to_string(step) +
+                                         ", which is saved; go on with headcount train --resume " +
+                                         folder.path().string());
+    }
   }
-  save_checkpoint(folder.checkpoint(options.steps), model, corpus.vocabulary.symbols());
   return outcome;
-}
-
-Index training_characters(const TrainOptions& options) {
-  return options.steps * options.batch * options.accumulate * options.model.context;
 }
 
 }  // namespace headcount

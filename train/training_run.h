@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -11,14 +12,16 @@
 
 namespace headcount {
 
-/// What a training run measured.
+/// What a training run measured. Times are of the steps that were trained here, not of those before
+/// it was resumed.
 struct TrainingOutcome {
   StepResult last;
   Evaluation validation;        ///< after the last step, of the whole validation part
   double training_seconds = 0;  ///< of whole steps: evaluations left out
   std::vector<double> step_milliseconds;
 
-  double median_milliseconds() const;
+  double median_milliseconds() const;  ///< 0 without a step
+  double tokens_per_second(const TrainOptions& options) const;
 };
 
 /// Sees each step, with the validation loss where the step ended with an evaluation.
@@ -29,12 +32,20 @@ using StepObserver = std::function<void(const StepResult& result, std::optional<
 /// longer than the context.
 Corpus load_training_corpus(const TrainOptions& options);
 
-/// Trains `model`, which has been initialised, to the end of `options`: logs every step in
-/// `folder`, evaluates where it is due, saves the last weights. Throws DivergedError, WriteError.
+/// The model that a run of `options` starts from: random weights, or those of `--init`, with which
+/// `corpus` then shares the vocabulary. Throws DataError; UsageError where the flags want another
+/// model.
+std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus);
+
+/// The model as the newest checkpoint of the run in `folder` has it, moments included, and the
+/// state there; without a checkpoint, the initial model and step 0. Throws DataError.
+std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
+    const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus);
+
+/// Trains `model`, which stands where `folder` does, to the end of `options`: logs every step,
+/// evaluates and saves where it is due. Throws DivergedError, WriteError, and InterruptedError
+/// after a signal that was caught, when the step has been saved.
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
                              const Corpus& corpus, RunFolder& folder, const StepObserver& observe);
-
-/// Characters that a whole run trains on.
-Index training_characters(const TrainOptions& options);
 
 }  // namespace headcount

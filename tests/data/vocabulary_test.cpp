@@ -62,10 +62,13 @@ TEST(Vocabulary, RefusesTokensThatItDoesNotHave) {
   EXPECT_THROW(Vocabulary(U"ab").decode(std::vector<std::int32_t>{-1}), DataError);
 }
 
-TEST(Vocabulary, RefusesSymbolsOutOfOrder) {
-  EXPECT_THROW(Vocabulary(U"ba"), DataError);
-  EXPECT_THROW(Vocabulary(U"aa"), DataError);
+TEST(Vocabulary, KeepsAnOrderThatItIsGiven) {
+  const Vocabulary vocabulary(U"nab");
+  EXPECT_EQ(vocabulary.encode(U"ban"), (std::vector<std::int32_t>{2, 1, 0}));
+  EXPECT_EQ(vocabulary.decode(std::vector<std::int32_t>{0, 1, 2}), "nab");
 }
+
+TEST(Vocabulary, RefusesASymbolThatComesTwice) { EXPECT_THROW(Vocabulary(U"aba"), DataError); }
 
 }  // namespace
 }  // namespace headcount

@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "data/temporary_folder.h"
+#include "data/text.h"
 #include "models/durable.h"
 #include "models/safetensors.h"
 
@@ -17,7 +19,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::u32string_view kSymbols = U"\n aé€\U0001F600";
+const Vocabulary& vocabulary() {
+  static const Vocabulary all(U"\n aé€\U0001F600");
+  return all;
+}
 
 ModelConfig small_config(std::string_view attention = "mha") {
   ModelConfig config;
@@ -44,9 +49,9 @@ bool contains(const std::string& text, const std::string& part) {
 
 class CheckpointFolder : public testing::Test {
  protected:
-  CheckpointFolder() : model_(small_config(), std::ssize(kSymbols)) {
+  CheckpointFolder() : model_(small_config(), vocabulary().size()) {
     model_.initialize(3);
-    save_checkpoint(folder_, model_, kSymbols);
+    save_checkpoint(folder_, model_, vocabulary());
   }
 
   // What loading says.
@@ -55,6 +60,7 @@ class CheckpointFolder : public testing::Test {
   }
   void write_config(const std::string& text) const {
     write_file_durably(folder_ / "config.json", text);
+    fs::remove(folder_ / "SHA256SUMS");
   }
   nlohmann::json config() const {
     return nlohmann::json::parse(std::ifstream(folder_ / "config.json"));
@@ -72,6 +78,7 @@ class CheckpointFolder : public testing::Test {
   }
   void write_weights(const std::vector<TensorSource>& tensors) const {
     write_safetensors(folder_ / "model.safetensors", tensors);
+    fs::remove(folder_ / "SHA256SUMS");
   }
 
   TemporaryFolder parent_;
@@ -79,10 +86,11 @@ class CheckpointFolder : public testing::Test {
   LanguageModel model_;
 };
 
-TEST_F(CheckpointFolder, HoldsExactlyConfigurationAndWeights) {
+TEST_F(CheckpointFolder, HoldsExactlyModelTokenizerAndChecksums) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
-  EXPECT_EQ(names, (std::set<std::string>{"config.json", "model.safetensors"}));
+  EXPECT_EQ(names, (std::set<std::string>{"config.json", "tokenizer.json", "model.safetensors",
+                                          "SHA256SUMS"}));
   EXPECT_EQ(std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator()), 1);
 }
 
@@ -96,15 +104,15 @@ TEST_F(CheckpointFolder, NamesAndShapesTensorsAsTheModelDoes) {
 TEST(CheckpointRoundTrip, KeepsEveryBitForEveryAttention) {
   const TemporaryFolder parent;
   for (const AttentionKind* kind : attention_kinds()) {
-    LanguageModel model(small_config(kind->name), std::ssize(kSymbols));
+    LanguageModel model(small_config(kind->name), vocabulary().size());
     model.initialize(3);
     // Bits that a detour over text or another type would lose.
     model.parameters().value({0})[0] = Real{-0.0F};
     model.parameters().value({0})[1] = std::numeric_limits<Real>::denorm_min();
     const fs::path folder = parent.path() / kind->name;
-    save_checkpoint(folder, model, kSymbols);
+    save_checkpoint(folder, model, vocabulary());
     Checkpoint read = load_checkpoint(folder);
-    EXPECT_EQ(read.symbols, kSymbols);
+    EXPECT_EQ(read.vocabulary, vocabulary());
     EXPECT_EQ(to_json(read.model->config()), to_json(model.config()));
     const auto before = model.parameters().all_values();
     const auto after = read.model->parameters().all_values();
@@ -129,33 +137,70 @@ TEST_F(CheckpointFolder, WithoutWeightsIsNamed) {
   EXPECT_TRUE(contains(load_error(), (folder_ / "model.safetensors").string())) << load_error();
 }
 
+TEST_F(CheckpointFolder, WithAnyFlippedBitIsRefusedByItsChecksum) {
+  for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
+    const fs::path file = folder_ / name;
+    const std::string before = read_file(file);
+    std::string damaged = before;
+    damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
+    write_file_durably(file, damaged);
+    EXPECT_EQ(load_error(),
+              file.string() + " is damaged: its checksum is not the one in SHA256SUMS");
+    write_file_durably(file, before);
+  }
+  EXPECT_EQ(load_error(), "no error");
+}
+
+TEST_F(CheckpointFolder, HasTheChecksumsThatSha256sumChecks) {
+  const std::string command =
+      "cd '" + folder_.string() + "' && sha256sum --check --quiet SHA256SUMS";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(CheckpointFolder, WithATokenizerOfAnotherSizeIsRefused) {
+  nlohmann::json changed = config();
+  changed["vocab_size"] = 7;
+  write_config(changed.dump());
+  EXPECT_TRUE(contains(load_error(), "'vocab_size' is 7, but tokenizer.json has 6 tokens"))
+      << load_error();
+}
+
+TEST_F(CheckpointFolder, OfAModelThatNoMemoryHoldsIsRefused) {
+  nlohmann::json changed = config();
+  changed["hidden_size"] = 1 << 20;
+  changed["intermediate_size"] = (1LL << 31) - 1;
+  changed["num_hidden_layers"] = 10000;
+  write_config(changed.dump());
+  EXPECT_TRUE(contains(load_error(), "config.json")) << load_error();
+}
+
 TEST_F(CheckpointFolder, WithTruncatedWeightsIsRefused) {
+  fs::remove(folder_ / "SHA256SUMS");
   const fs::path weights = folder_ / "model.safetensors";
   fs::resize_file(weights, fs::file_size(weights) - 1);
   EXPECT_TRUE(contains(load_error(), weights.string())) << load_error();
 }
 
 TEST_F(CheckpointFolder, WithUnusableConfigurationIsRefused) {
-  nlohmann::json no_model = config(), no_symbols = config(), unknown = config();
+  nlohmann::json no_type = config(), no_size = config(), unknown = config();
   nlohmann::json bad_value = config(), bad_shape = config(), wrong_type = config();
-  no_model.erase("model");
-  no_symbols.erase("symbols");
-  unknown["model"]["colour"] = 1;
-  bad_value["model"]["layers"] = "many";
-  bad_shape["model"].erase("head-dim");
-  bad_shape["model"]["heads"] = 3;
-  wrong_type["symbols"] = 5;
+  no_type.erase("model_type");
+  no_size.erase("vocab_size");
+  unknown["colour"] = 1;
+  bad_value["num_hidden_layers"] = "many";
+  bad_shape["num_attention_heads"] = 3;
+  wrong_type["vocab_size"] = "5";
   const std::vector<std::pair<std::string, std::string>> all = {
-      {"", "not valid JSON"},
-      {"{\"model\": {", "not valid JSON"},
-      {"[]", ""},
+      {"", "empty"},
+      {"{\"model_type\": {", "not valid JSON"},
+      {"[]", "no JSON object"},
       {"\xff", "not valid JSON"},
-      {no_model.dump(), "model"},
-      {no_symbols.dump(), "symbols"},
+      {no_type.dump(), "model_type"},
+      {no_size.dump(), "vocab_size"},
       {unknown.dump(), "'colour'"},
-      {bad_value.dump(), "--layers"},
+      {bad_value.dump(), "'num_hidden_layers'"},
       {bad_shape.dump(), "--heads 3"},
-      {wrong_type.dump(), "string"},
+      {wrong_type.dump(), "number"},
   };
   for (const auto& [text, expected] : all) {
     write_config(text);
@@ -167,7 +212,7 @@ TEST_F(CheckpointFolder, WithUnusableConfigurationIsRefused) {
 
 TEST_F(CheckpointFolder, WithAnotherShapeNamesTensorAndBothShapes) {
   nlohmann::json changed = config();
-  changed["model"]["ffn-dim"] = 40;
+  changed["intermediate_size"] = 40;
   write_config(changed.dump());
   const std::string error = load_error();
   EXPECT_TRUE(contains(error, "model.layers.0.mlp.gate_proj.weight")) << error;

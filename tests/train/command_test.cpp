@@ -59,7 +59,7 @@ TEST_F(TrainCommand, WithJsonPrintsOneObject) {
     EXPECT_GT(object.at(name).get<double>(), 0) << name;
   }
   // A fresh model's loss is near that of a guess.
-  const double guess = std::log(static_cast<double>(checkpoint.symbols.size()));
+  const double guess = std::log(static_cast<double>(checkpoint.vocabulary.size()));
   EXPECT_NEAR(object.at("train_loss").get<double>(), guess, 0.2);
   EXPECT_NEAR(object.at("val_loss").get<double>(), guess, 0.2);
 }
@@ -112,8 +112,13 @@ TEST_F(TrainCommand, FillsTheRunFolder) {
     if (entry.is_regular_file()) names.insert(entry.path().lexically_relative(folder_ / "run"));
   }
   EXPECT_EQ(names,
-            (std::set<std::string>{"config.json", "metrics.jsonl", "checkpoints/step-3/config.json",
-                                   "checkpoints/step-3/model.safetensors", "samples/step-3.txt"}));
+            (std::set<std::string>{
+                "config.json", "run.json", "metrics.jsonl", "checkpoints/latest",
+                "checkpoints/step-3/SHA256SUMS", "checkpoints/step-3/config.json",
+                "checkpoints/step-3/model.safetensors", "checkpoints/step-3/optimizer.safetensors",
+                "checkpoints/step-3/tokenizer.json", "checkpoints/step-3/trainer_state.json",
+                "samples/step-3.txt"}));
+  EXPECT_EQ(folder_.contents("run/checkpoints/latest"), "step-3\n");
 }
 
 TEST_F(TrainCommand, NamesRunFoldersAfterDataAndAttention) {

@@ -27,11 +27,10 @@ struct ProgramResult {
   std::string out, err;
 };
 
-/// Runs the program `headcount` with `arguments` in `folder`; neither of its outputs is a terminal.
-inline ProgramResult run_program(std::vector<std::string> arguments,
-                                 const std::filesystem::path& folder) {
-  const TemporaryFolder outputs;
-  const std::string out = outputs.path() / "out", err = outputs.path() / "err";
+/// Starts the program `headcount` with `arguments` in `folder`, its outputs to files; returns its
+/// process.
+inline pid_t start_program(std::vector<std::string> arguments, const std::filesystem::path& folder,
+                           const std::string& out, const std::string& err) {
   std::string program = HEADCOUNT_PROGRAM;
   std::vector<char*> argv = {program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -48,10 +47,22 @@ inline ProgramResult run_program(std::vector<std::string> arguments,
   const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
   if (error != 0) throw std::runtime_error("cannot run " + program);
+  return child;
+}
 
+/// Waits for a process; 128 + signal if one ended it, as in a shell.
+inline int exit_code_of(pid_t child) {
   int status = 0;
-  if (waitpid(child, &status, 0) != child) throw std::runtime_error("lost " + program);
-  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  if (waitpid(child, &status, 0) != child) throw std::runtime_error("lost a process");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Runs the program `headcount` with `arguments` in `folder`; neither of its outputs is a terminal.
+inline ProgramResult run_program(std::vector<std::string> arguments,
+                                 const std::filesystem::path& folder) {
+  const TemporaryFolder outputs;
+  const std::string out = outputs.path() / "out", err = outputs.path() / "err";
+  const int code = exit_code_of(start_program(std::move(arguments), folder, out, err));
   return {code, file_contents(out), file_contents(err)};
 }
 
@@ -76,6 +87,7 @@ class TrainFolder {
   bool has(const std::string& name) const { return std::filesystem::exists(*this / name); }
   std::string contents(const std::string& name) const { return file_contents(*this / name); }
 
+  const std::filesystem::path& path() const { return folder_.path(); }
   ProgramResult headcount(const std::string& line) const {
     return run_program(words(line), folder_.path());
   }

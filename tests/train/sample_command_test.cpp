@@ -67,6 +67,7 @@ class SampleCommand : public testing::Test {
   // A copy of the run to be broken, and its checkpoint.
   static std::string copy_run(const std::string& name) {
     fs::copy(*folder_ / "run", *folder_ / name, fs::copy_options::recursive);
+    fs::remove(*folder_ / name / "checkpoints/step-3/SHA256SUMS");  // as a folder made elsewhere
     return name + "/checkpoints/step-3";
   }
   // Run `name` is `run` with an edited configuration of its checkpoint.
@@ -295,51 +296,50 @@ TEST_F(SampleCommand, RefusesDamagedWeights) {
 TEST_F(SampleCommand, RefusesDamagedConfigurations) {
   const std::string config = copy_run("unreadable") + "/config.json";
   for (const char* const bytes :
-       {"", "{\"model\": ", "[]", "{}", "{\"model\": 3}", "{\"model\": {}}",
-        "{\"model\": {}, \"symbols\": 3}", "{\"model\": {\"colour\": 1}, \"symbols\": \"ab\"}",
-        "{\"model\": {\"dim\": 0}, \"symbols\": \"ab\"}",
-        "{\"model\": {\"heads\": 3}, \"symbols\": \"ab\"}"}) {
+       {"", "{\"model_type\": ", "[]", "{}", "{\"model_type\": 3}", "{\"model_type\": \"llama\"}",
+        "{\"model_type\": \"bert\", \"vocab_size\": 3}",
+        "{\"model_type\": \"headcount\", \"vocab_size\": 3}",
+        "{\"model_type\": \"headcount\", \"vocab_size\": 3, \"headcount\": {\"colour\": 1}}",
+        "{\"model_type\": \"headcount\", \"vocab_size\": 3, \"headcount\": {\"heads\": 3}}"}) {
     folder_->file(config, bytes);
     expect_refusal(kData, "--from unreadable", {config});
   }
   fs::remove(*folder_ / config);
   expect_refusal(kData, "--from unreadable", {config});
-  copy_run_with_config("unsorted", [](json& settings) {
-    std::string symbols = settings["symbols"];
-    std::ranges::reverse(symbols);
-    settings["symbols"] = symbols;
-  });
-  expect_refusal(kData, "--from unsorted", {"step-3/config.json", "ascend"});
+  const std::string tokenizer = copy_run("untold") + "/tokenizer.json";
+  for (const char* const bytes : {"", "{", "{}", "{\"model\": {\"vocab\": {\"ab\": 0}}}",
+                                  "{\"model\": {\"vocab\": {\"a\": 1}}}"}) {
+    folder_->file(tokenizer, bytes);
+    expect_refusal(kData, "--from untold", {tokenizer});
+  }
 }
 
 TEST_F(SampleCommand, NamesTheTensorAndBothShapesWhereConfigurationAndWeightsDisagree) {
-  const json settings =
-      json::parse(folder_->contents("run/checkpoints/step-3/config.json")).at("model");
-  const std::string ffn = std::to_string(settings.at("ffn-dim").get<int>());
+  const json settings = json::parse(folder_->contents("run/checkpoints/step-3/config.json"));
+  const std::string ffn = std::to_string(settings.at("intermediate_size").get<int>());
   const std::string text = folder_->contents("text.txt");
   const std::size_t symbols = std::set<char>(text.begin(), text.end()).size();
   const std::string vocabulary = std::to_string(symbols);
 
-  copy_run_with_config("narrow", [](json& config) { config["model"]["dim"] = 8; });
+  copy_run_with_config("narrow", [](json& config) { config["hidden_size"] = 8; });
   expect_refusal(
       kData, "--from narrow",
       {"model.embed_tokens.weight", "[" + vocabulary + ",16]", "[" + vocabulary + ",8]"});
-  copy_run_with_config("thin", [](json& config) { config["model"]["ffn-dim"] = 5; });
+  copy_run_with_config("thin", [](json& config) { config["intermediate_size"] = 5; });
   expect_refusal(kData, "--from thin",
                  {"model.layers.0.mlp.gate_proj.weight", "[" + ffn + ",16]", "[5,16]"});
-  copy_run_with_config("shared", [](json& config) {
-    config["model"]["attention"] = "mqa";
-    config["model"].erase("kv-heads");
-  });
+  copy_run_with_config("shared", [](json& config) { config["num_key_value_heads"] = 1; });
   expect_refusal(kData, "--from shared",
                  {"model.layers.0.self_attn.k_proj.weight", "[16,16]", "[8,16]"});
-  copy_run_with_config("deep", [](json& config) { config["model"]["layers"] = 2; });
+  copy_run_with_config("deep", [](json& config) { config["num_hidden_layers"] = 2; });
   expect_refusal(kData, "--from deep", {"model.layers.1.input_layernorm.weight", "missing"});
-  copy_run_with_config("tied", [](json& config) { config["model"]["tie-embeddings"] = "on"; });
+  copy_run_with_config("tied", [](json& config) { config["tie_word_embeddings"] = true; });
   expect_refusal(kData, "--from tied", {"lm_head.weight", "no weight"});
-  copy_run_with_config("short", [](json& config) {
-    config["symbols"] = config["symbols"].get<std::string>().substr(1);
-  });
+  copy_run_with_config("short", [&](json& config) { config["vocab_size"] = symbols - 1; });
+  json tokenizer = json::parse(folder_->contents("short/checkpoints/step-3/tokenizer.json"));
+  std::erase_if(tokenizer["model"]["vocab"].get_ref<json::object_t&>(),
+                [&](const auto& entry) { return entry.second == symbols - 1; });
+  folder_->file("short/checkpoints/step-3/tokenizer.json", tokenizer.dump());
   expect_refusal(kData, "--from short",
                  {"model.embed_tokens.weight", "[" + vocabulary + ",16]",
                   "[" + std::to_string(symbols - 1) + ",16]"});

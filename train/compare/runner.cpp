@@ -110,7 +110,8 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   LossCurve curve(run.options.steps, result);
   LanguageModel model(run.options.model, corpus.vocabulary.size());
   model.initialize(run.options.seed);
-  RunFolder folder(run.folder, run.options, true);
+  RunFolder folder =
+      RunFolder::create(run.folder, run.options, corpus.sha256, "headcount compare", true);
   const TrainingOutcome outcome = train_to_end(
       run.options, model, corpus, folder,
       [&](const StepResult& step, std::optional<double> validation, double training_seconds) {
@@ -120,8 +121,7 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
   if (!tuning.empty()) result.tuning_loss = evaluate(model, tuning).loss;
-  result.train_tokens_per_second =
-      static_cast<double>(training_characters(run.options)) / outcome.training_seconds;
+  result.train_tokens_per_second = outcome.tokens_per_second(run.options);
   result.machine_seconds = std::chrono::duration<double>(Clock::now() - start).count() / jobs;
   nlohmann::ordered_json json = to_json(result);
   json.update(identity(corpus, tuning));

@@ -1,0 +1,336 @@
+#include "models/hugging_face.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "data/text.h"
+
+namespace headcount {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A key of config.json and the setting that says the same.
+struct Pair {
+  const char *key, *setting;
+};
+
+constexpr Pair kCommon[] = {{"hidden_size", "dim"},
+                            {"intermediate_size", "ffn-dim"},
+                            {"num_hidden_layers", "layers"},
+                            {"num_attention_heads", "heads"},
+                            {"max_position_embeddings", "context"},
+                            {"rms_norm_eps", "norm-epsilon"},
+                            {"rope_theta", "rope-theta"}};
+constexpr Pair kLlama[] = {{"head_dim", "head-dim"}};
+constexpr Pair kDeepseek[] = {{"kv_lora_rank", "kv-rank"},
+                              {"q_lora_rank", "q-rank"},
+                              {"qk_nope_head_dim", "nope-dim"},
+                              {"qk_rope_head_dim", "rope-dim"},
+                              {"v_head_dim", "v-dim"}};
+
+// What every model of these two families is. A family has a rotary layout of its own besides.
+constexpr std::pair<const char*, const char*> kFixed[] = {{"positions", "rope"},
+                                                          {"norm", "rms"},
+                                                          {"activation", "swiglu"},
+                                                          {"score-scale", "inv-sqrt"},
+                                                          {"output-projection", "on"}};
+
+struct Family {
+  const char *model_type, *architecture, *rope_layout;
+  std::span<const Pair> pairs;
+};
+constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half", kLlama};
+constexpr Family kDeepseekFamily = {"deepseek_v3", "DeepseekV3ForCausalLM", "interleaved",
+                                    kDeepseek};
+constexpr const char* kOwnType = "headcount";
+constexpr const char* kOwnBlock = "headcount";
+
+// Keys that say nothing about what the model computes, or that other keys imply.
+const std::set<std::string, std::less<>>& silent_keys() {
+  static const std::set<std::string, std::less<>> keys = {"architectures",
+                                                          "model_type",
+                                                          "vocab_size",
+                                                          "torch_dtype",
+                                                          "dtype",
+                                                          "transformers_version",
+                                                          "_name_or_path",
+                                                          "use_cache",
+                                                          "initializer_range",
+                                                          "bos_token_id",
+                                                          "eos_token_id",
+                                                          "pad_token_id",
+                                                          "attention_dropout",
+                                                          "rope_interleave",
+                                                          "qk_head_dim",
+                                                          "num_nextn_predict_layers",
+                                                          "return_dict",
+                                                          "output_attentions",
+                                                          "output_hidden_states",
+                                                          "aux_loss_alpha",
+                                                          "ep_size",
+                                                          "moe_layer_freq",
+                                                          "n_group",
+                                                          "topk_group",
+                                                          "topk_method",
+                                                          "n_routed_experts",
+                                                          "n_shared_experts",
+                                                          "num_experts_per_tok",
+                                                          "moe_intermediate_size",
+                                                          "norm_topk_prob",
+                                                          "routed_scaling_factor",
+                                                          "scoring_func",
+                                                          "first_k_dense_replace"};
+  return keys;
+}
+
+[[noreturn]] void refuse(const std::string& key, const nlohmann::json& value,
+                         const std::string& wanted) {
+  throw DataError("'" + key + "' is " + value.dump() + ", but " + wanted);
+}
+
+bool is_of(const Family& family, const nlohmann::json& settings) {
+  if (settings["rope-layout"] != family.rope_layout || settings["window"] != 0) return false;
+  return std::ranges::all_of(
+      kFixed, [&](const auto& fixed) { return settings[fixed.first] == fixed.second; });
+}
+
+// The family that a model belongs to, or null.
+const Family* family_of(const ModelConfig& config) {
+  const nlohmann::json settings = to_json(config);
+  const std::string& kind = config.attention.kind;
+  if (kind == "mla") {
+    const bool plain = !config.bias && config.attention.latent_norm;
+    return plain && config.attention.rope_dim > 0 && is_of(kDeepseekFamily, settings)
+               ? &kDeepseekFamily
+               : nullptr;
+  }
+  const bool grouped = kind == "mha" || kind == "mqa" || kind == "gqa";
+  return grouped && is_of(kLlamaFamily, settings) ? &kLlamaFamily : nullptr;
+}
+
+std::string grouped_kind(Index heads, Index kv_heads) {
+  return kv_heads == heads ? "mha" : kv_heads == 1 ? "mqa" : "gqa";
+}
+
+// Sets the settings that `pairs` name; a key that is absent or null leaves its default.
+void read_pairs(const nlohmann::json& json, std::span<const Pair> pairs, Settings& settings) {
+  for (const Pair& pair : pairs) {
+    if (!json.contains(pair.key) || json[pair.key].is_null()) continue;
+    try {
+      settings.read({{pair.setting, json[pair.key]}});
+    } catch (const SettingError& error) {
+      throw DataError("'" + std::string(pair.key) + "': " + error.what());
+    }
+  }
+}
+
+void require_value(const nlohmann::json& json, const char* key, const nlohmann::json& value) {
+  if (json.contains(key) && json[key] != value)
+    refuse(key, json[key], "the models here have " + value.dump());
+}
+
+// Newer versions of transformers keep what concerns rotary positions in a block.
+void read_rope(const nlohmann::json& json, Settings& settings) {
+  if (json.contains("rope_scaling") && !json["rope_scaling"].is_null())
+    refuse("rope_scaling", json["rope_scaling"], "rotary positions are not stretched here");
+  if (!json.contains("rope_parameters") || json["rope_parameters"].is_null()) return;
+  for (const auto& [key, value] : json["rope_parameters"].items()) {
+    if (key == "rope_theta") {
+      settings.read({{"rope-theta", value}});
+    } else if (key != "rope_type" || value != "default") {
+      refuse("rope_parameters." + key, value, "rotary positions are not stretched here");
+    }
+  }
+}
+
+void refuse_unknown(const nlohmann::json& json, const Family& family) {
+  static const std::set<std::string, std::less<>> checked = {
+      "hidden_act",      "tie_word_embeddings", "attention_bias",
+      "mlp_bias",        "pretraining_tp",      "rope_scaling",
+      "rope_parameters", "num_key_value_heads", "sliding_window",
+      kOwnBlock};
+  for (const auto& [key, value] : json.items()) {
+    const auto is_key = [&](const Pair& pair) { return key == pair.key; };
+    if (value.is_null() || checked.contains(key) || silent_keys().contains(key) ||
+        std::ranges::any_of(kCommon, is_key) || std::ranges::any_of(family.pairs, is_key))
+      continue;
+    if (&family == &kDeepseekFamily && key == "head_dim") continue;  // implied by the rotary width
+    refuse(key, value, "no model here has that key");
+  }
+}
+
+void read_family(const nlohmann::json& json, const Family& family, ModelConfig& model) {
+  refuse_unknown(json, family);
+  Settings settings = model.settings();
+  for (const auto& [name, value] : kFixed) settings.find(name)->parse(value);
+  settings.find("rope-layout")->parse(family.rope_layout);
+  for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers",
+                          "num_attention_heads", "max_position_embeddings"}) {
+    if (!json.contains(key)) throw DataError("'" + std::string(key) + "' is missing");
+  }
+  read_pairs(json, kCommon, settings);
+  read_pairs(json, family.pairs, settings);
+  read_rope(json, settings);
+  require_value(json, "hidden_act", "silu");
+  require_value(json, "pretraining_tp", 1);
+  require_value(json, "sliding_window", nullptr);
+  model.tie_embeddings = json.value("tie_word_embeddings", false);
+  model.bias = json.value("attention_bias", false);
+  if (json.value("mlp_bias", model.bias) != model.bias)
+    refuse("mlp_bias", json["mlp_bias"], "biases are everywhere or nowhere here");
+}
+
+void read_llama(const nlohmann::json& json, ModelConfig& model) {
+  read_family(json, kLlamaFamily, model);
+  model.attention.kv_heads = json.value("num_key_value_heads", model.attention.heads);
+  model.attention.kind = grouped_kind(model.attention.heads, model.attention.kv_heads);
+}
+
+void read_deepseek(const nlohmann::json& json, ModelConfig& model) {
+  read_family(json, kDeepseekFamily, model);
+  model.attention.kind = "mla";
+  require_value(json, "attention_bias", false);
+  require_value(json, "rope_interleave", true);
+  const Index dense = json.value("first_k_dense_replace", Index{0});
+  if (dense < model.layers) {
+    refuse("first_k_dense_replace", dense,
+           "experts are not here: it must be at least num_hidden_layers, " +
+               std::to_string(model.layers));
+  }
+}
+
+// The settings that reading the keys alone would not give back.
+Json own_block(const ModelConfig& config, const Json& keys) {
+  const nlohmann::json without = to_json(read_hugging_face_config(keys).model);
+  const Json all = to_json(config);
+  Json block = Json::object();
+  for (const auto& [name, value] : all.items()) {
+    if (!without.contains(name) || without[name] != value) block[name] = value;
+  }
+  return block;
+}
+
+}  // namespace
+
+Json hugging_face_config(const ModelConfig& config, Index vocabulary) {
+  const Family* family = family_of(config);
+  Json json;
+  if (family == nullptr) {
+    json = {{"architectures", {"HeadcountForCausalLM"}}, {"model_type", kOwnType}};
+    json["vocab_size"] = vocabulary;
+    json[kOwnBlock] = to_json(config);
+    return json;
+  }
+  ModelConfig copy = config;
+  const Settings settings = copy.settings();
+  json = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
+  json["vocab_size"] = vocabulary;
+  for (const auto& pairs : {std::span<const Pair>(kCommon), family->pairs}) {
+    for (const Pair& pair : pairs) json[pair.key] = settings.find(pair.setting)->value();
+  }
+  json["hidden_act"] = "silu";
+  json["tie_word_embeddings"] = config.tie_embeddings;
+  json["attention_bias"] = config.bias;
+  json["rope_scaling"] = nullptr;
+  json["torch_dtype"] = sizeof(Real) == sizeof(float) ? "float32" : "float64";
+  if (family == &kLlamaFamily) {
+    json["mlp_bias"] = config.bias;
+    json["num_key_value_heads"] =
+        config.attention.kind == "mqa" ? Index{1} : config.attention.kv_heads;
+  } else {
+    if (config.attention.q_rank == 0) json["q_lora_rank"] = nullptr;
+    json["num_key_value_heads"] = config.attention.heads;
+    json["rope_interleave"] = true;
+    json["first_k_dense_replace"] = config.layers;
+  }
+  const Json block = own_block(config, json);
+  if (!block.empty()) json[kOwnBlock] = block;
+  return json;
+}
+
+NamedConfig read_hugging_face_config(const nlohmann::json& json) {
+  if (!json.is_object()) throw DataError("it is no JSON object");
+  NamedConfig result;
+  try {
+    const std::string type = json.at("model_type");
+    result.vocabulary = json.at("vocab_size");
+    if (type == kLlamaFamily.model_type) {
+      read_llama(json, result.model);
+    } else if (type == kDeepseekFamily.model_type) {
+      read_deepseek(json, result.model);
+    } else if (type == kOwnType) {
+      if (!json.contains(kOwnBlock)) throw DataError("'headcount' is missing");
+    } else {
+      refuse("model_type", type, "known are llama, deepseek_v3 and headcount");
+    }
+    if (json.contains(kOwnBlock)) result.model.settings().read(json[kOwnBlock]);
+    if (result.vocabulary < 1 || result.vocabulary > 0x110000)
+      refuse("vocab_size", result.vocabulary, "there are 1 to 1114112 characters");
+    result.model.resolve();
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(error.what());
+  } catch (const SettingError& error) {
+    throw DataError(error.what());
+  } catch (const ShapeError& error) {
+    throw DataError(error.what());
+  }
+  return result;
+}
+
+Json hugging_face_tokenizer(const Vocabulary& vocabulary) {
+  Json tokens = Json::object();
+  for (std::size_t token = 0; token < vocabulary.symbols().size(); ++token)
+    tokens[encode_utf8(vocabulary.symbols().substr(token, 1))] = token;
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", Json::array()},
+          {"normalizer", nullptr},
+          {"pre_tokenizer",
+           {{"type", "Split"},
+            {"pattern", {{"Regex", "[\\s\\S]"}}},
+            {"behavior", "Isolated"},
+            {"invert", false}}},
+          {"post_processor", nullptr},
+          {"decoder", {{"type", "Fuse"}}},
+          // A character that is not in the vocabulary is an error there, as it is here.
+          {"model", {{"type", "WordLevel"}, {"vocab", tokens}, {"unk_token", "<unk>"}}}};
+}
+
+Vocabulary read_hugging_face_tokenizer(const nlohmann::json& json) {
+  try {
+    for (const char* key : {"normalizer", "post_processor"}) {
+      if (json.contains(key) && !json[key].is_null())
+        refuse(key, json[key], "text is taken as it is here");
+    }
+    const nlohmann::json& model = json.at("model");
+    if (model.contains("merges") && !model["merges"].empty())
+      throw DataError("'model.merges' is not empty, but every token is one character here");
+    const nlohmann::json& tokens = model.at("vocab");
+    std::u32string symbols(tokens.size(), U'\0');
+    std::vector<bool> taken(tokens.size());
+    for (const auto& [text, number] : tokens.items()) {
+      const std::u32string symbol = decode_utf8(text, "'model.vocab'");
+      if (symbol.size() != 1) {
+        throw DataError("'model.vocab' has the token " + nlohmann::json(text).dump() +
+                        ", but every token is one character here");
+      }
+      const auto place = number.get<std::uint64_t>();
+      if (place >= taken.size() || taken[place]) {
+        throw DataError("'model.vocab' numbers its " + std::to_string(taken.size()) +
+                        " tokens with " + number.dump() +
+                        ", but must with 0, 1, 2, ..., each once");
+      }
+      taken[place] = true;
+      symbols[place] = symbol[0];
+    }
+    return Vocabulary(std::move(symbols));
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(error.what());
+  }
+}
+
+}  // namespace headcount

@@ -1,0 +1,233 @@
+// A run that was stopped anywhere ends with the bits of one that ran through.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "models/checkpoint.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string kRun =
+    "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --dropout 0.1 "
+    "--attention mla --eval-every 10 --quiet ";
+
+class ResumedRun : public testing::Test {
+ protected:
+  std::string weights(const std::string& run, int steps) const {
+    return folder_.contents(run + "/checkpoints/step-" + std::to_string(steps) +
+                            "/model.safetensors");
+  }
+  // Equal to the last bit: weights, moments, metrics.
+  void expect_equal_runs(const std::string& a, const std::string& b, int steps) const {
+    const std::string step = "/checkpoints/step-" + std::to_string(steps);
+    for (const std::string& file : {step + "/model.safetensors", step + "/optimizer.safetensors",
+                                    step + "/trainer_state.json", std::string("/metrics.jsonl")}) {
+      ASSERT_FALSE(folder_.contents(a + file).empty()) << file;
+      EXPECT_EQ(folder_.contents(a + file), folder_.contents(b + file)) << file;
+    }
+  }
+  std::set<std::string> checkpoints(const std::string& run) const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_ / (run + "/checkpoints")))
+      names.insert(entry.path().filename());
+    return names;
+  }
+  pid_t start(const std::string& line) const {
+    return start_program(words(line), folder_.path(), folder_ / "out", folder_ / "err");
+  }
+  void wait_for(const std::string& file) const {
+    for (int i = 0; i < 10000 && !folder_.has(file); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  void expect_refusal(const std::string& line, int code, const std::string& part) const {
+    const ProgramResult result = folder_.headcount(line);
+    EXPECT_EQ(result.exit_code, code) << line << "\n" << result.err;
+    EXPECT_EQ(result.out, "") << line;
+    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+    EXPECT_NE(result.err.find(part), std::string::npos) << line << "\n" << result.err;
+  }
+
+  TrainFolder folder_;
+};
+
+TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
+  constexpr int kSteps = 40, kKills = 20;
+  const std::string flags = "--steps 40 --checkpoint-every 1 ";
+  ASSERT_EQ(folder_.headcount(kRun + flags + "--out whole --threads 1").exit_code, 0);
+  std::mt19937 generator(7);
+  std::uniform_int_distribution<int> microseconds(0, 150000);
+  int kills = 0;
+  std::set<std::string> reached;  // newest checkpoints after a kill: the moments do differ
+  while (kills < kKills) {
+    // Where the folder says what the run is, no other flag is needed.
+    const bool begun = folder_.has("killed/config.json");
+    const std::string threads = std::to_string(1 + kills % 3);
+    const pid_t child =
+        start((begun ? "train --quiet --resume killed" : kRun + flags + "--out killed --force") +
+              " --threads " + threads);
+    std::this_thread::sleep_for(std::chrono::microseconds(microseconds(generator)));
+    kill(child, SIGKILL);
+    const int code = exit_code_of(child);
+    ASSERT_TRUE(code == 0 || code == 128 + SIGKILL) << code << folder_.contents("err");
+    if (code != 0) {
+      ++kills;
+      if (const auto newest = find_checkpoint(folder_ / "killed")) reached.insert(*newest);
+      continue;
+    }
+    expect_equal_runs("killed", "whole", kSteps);  // it was quick; begin again
+    fs::remove_all(folder_ / "killed");
+  }
+  EXPECT_GT(reached.size(), 3u);
+  if (!folder_.has("killed/config.json")) return;
+  ASSERT_EQ(folder_.headcount("train --quiet --resume killed").exit_code, 0);
+  expect_equal_runs("killed", "whole", kSteps);
+}
+
+TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 300 --out whole").exit_code, 0);
+  for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
+    fs::remove_all(folder_ / "stopped");
+    const pid_t child = start(kRun + "--steps 300 --checkpoint-every 0 --out stopped");
+    wait_for("stopped/config.json");
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    kill(child, signal);
+    EXPECT_EQ(exit_code_of(child), code);
+    const std::string message = folder_.contents("err");
+    EXPECT_NE(message.find("go on with headcount train --resume stopped"), std::string::npos)
+        << message;
+    const auto newest = find_checkpoint(folder_ / "stopped");
+    ASSERT_TRUE(newest);
+    EXPECT_LT(*step_of(*newest), 300);
+    ASSERT_EQ(folder_.headcount("train --quiet --resume stopped --threads 3").exit_code, 0);
+    EXPECT_EQ(weights("stopped", 300), weights("whole", 300));
+    EXPECT_EQ(folder_.contents("stopped/metrics.jsonl"), folder_.contents("whole/metrics.jsonl"));
+  }
+}
+
+TEST_F(ResumedRun, EndsAtOnceOnASecondSignal) {
+  // One step of many seconds.
+  const pid_t child = start(
+      "train --data text.txt --layers 2 --dim 128 --heads 2 --context 64 --batch 20000 --steps 1 "
+      "--quiet --out slow");
+  wait_for("slow/config.json");
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  kill(child, SIGINT);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  kill(child, SIGINT);
+  EXPECT_EQ(exit_code_of(child), 130);
+  EXPECT_FALSE(find_checkpoint(folder_ / "slow"));
+}
+
+TEST_F(ResumedRun, WithoutACheckpointBeginsAtTheBeginning) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out whole").exit_code, 0);
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
+  fs::remove_all(folder_ / "run/checkpoints/step-12");
+  ASSERT_EQ(folder_.headcount("train --quiet --resume run").exit_code, 0);
+  expect_equal_runs("run", "whole", 12);
+}
+
+TEST_F(ResumedRun, ThatHasFinishedIsOnlyEvaluated) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
+  const std::string before = weights("run", 12), metrics = folder_.contents("run/metrics.jsonl");
+  const ProgramResult again = folder_.headcount("train --quiet --resume run --json");
+  ASSERT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(json::parse(again.out)["steps"], 12);
+  EXPECT_EQ(weights("run", 12), before);
+  EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics);
+  const json last = json::parse(metrics.substr(metrics.rfind("{\"step\"")));
+  EXPECT_EQ(json::parse(again.out)["val_loss"], last["val_loss"]);
+}
+
+TEST_F(ResumedRun, RecordsEveryStart) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
+  ASSERT_EQ(folder_.headcount("train --quiet --resume run").exit_code, 0);
+  const json record = json::parse(folder_.contents("run/run.json"));
+  EXPECT_EQ(record["data_sha256"].get<std::string>().size(), 64u);
+  ASSERT_EQ(record["starts"].size(), 2u);
+  EXPECT_EQ(record["starts"][0]["command"], "headcount " + kRun + "--steps 12 --out run");
+  EXPECT_EQ(record["starts"][1]["from_step"], 12);
+  EXPECT_EQ(record["starts"][1]["command"], "headcount train --quiet --resume run");
+  const std::string version = folder_.headcount("--version").out;
+  EXPECT_EQ(record["starts"][1]["version"].get<std::string>() + "\n", version);
+}
+
+TEST_F(ResumedRun, RefusesAnythingElseThanTheRunByNamingWhatDiffers) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
+  const std::string metrics = folder_.contents("run/metrics.jsonl");
+  expect_refusal("train --resume run --seed 2", 2, "--seed is 2, but the run in run has 1");
+  expect_refusal("train --resume run --attention mha", 2, "--attention is \"mha\"");
+  expect_refusal("train --resume run --dim 32", 2, "--dim is 32, but the run in run has 16");
+  expect_refusal("train --resume run --steps 13", 2, "--steps is 13");
+  expect_refusal("train --resume run --data tales", 2, "--data is \"tales\"");
+  expect_refusal("train --resume run --out other", 2, "--out does not go with --resume");
+  expect_refusal("train --resume nowhere", 3, "nowhere/config.json");
+  folder_.file("text.txt", folder_.contents("text.txt") + "0 is 1.\n");
+  expect_refusal("train --resume run", 3, "run was trained on another text");
+  EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics);
+  // What agrees may be said again.
+  folder_.file("text.txt",
+               folder_.contents("text.txt").substr(0, folder_.contents("text.txt").size() - 8));
+  EXPECT_EQ(folder_.headcount("train --quiet --resume run --seed 1 --dim 16").exit_code, 0);
+}
+
+TEST_F(ResumedRun, RefusesACheckpointOfAnotherModel) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --kv-rank 5 --out other").exit_code, 0);
+  fs::remove_all(folder_ / "run/checkpoints");
+  fs::copy(folder_ / "other/checkpoints", folder_ / "run/checkpoints", fs::copy_options::recursive);
+  expect_refusal("train --resume run", 2, "--kv-rank is 12 here and 5 there");
+}
+
+TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
+  const std::string flags = "--steps 60 --checkpoint-every 10 --lr 3e-2 --keep 2 --out run";
+  ASSERT_EQ(folder_.headcount(kRun + flags).exit_code, 0);
+  const json state = json::parse(folder_.contents("run/checkpoints/step-60/trainer_state.json"));
+  const std::string best = "step-" + std::to_string(state["best_step"].get<int>());
+  std::set<std::string> expected = {"latest", "step-60", "step-50", best};
+  if (expected.size() == 3) expected.insert("step-40");  // the best is not counted among the two
+  EXPECT_EQ(checkpoints("run"), expected);
+  // The best is that of the least validation loss at a checkpoint.
+  double least = 1e9;
+  std::istringstream metrics(folder_.contents("run/metrics.jsonl"));
+  int best_step = 0;
+  for (std::string line; std::getline(metrics, line);) {
+    const json entry = json::parse(line);
+    if (!entry.contains("val_loss") || entry["val_loss"] >= least) continue;
+    least = entry["val_loss"];
+    best_step = entry["step"];
+  }
+  EXPECT_EQ(state["best_step"], best_step);
+  EXPECT_EQ(state["best_val_loss"], least);
+}
+
+TEST_F(ResumedRun, StartsFromAnotherModelsWeightsWithInit) {
+  const std::string model =
+      "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --quiet ";
+  ASSERT_EQ(folder_.headcount(model + "--steps 30 --out first").exit_code, 0);
+  const ProgramResult second = folder_.headcount(
+      model + "--steps 1 --lr 0 --min-lr 0 --init first/checkpoints/step-30 --out second --json");
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(weights("second", 1), weights("first", 30));
+  expect_refusal(model + "--dim 32 --init first/checkpoints/step-30 --out third", 2,
+                 "--dim is 32 here and 16 there");
+  folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));
+  expect_refusal(
+      "train --data other.txt --layers 1 --dim 16 --heads 2 --context 16 --init "
+      "first/checkpoints/step-30 --out third",
+      3, "lacks 'x'");
+  EXPECT_FALSE(folder_.has("third"));
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,102 @@
+// Saving a checkpoint on a disk that fails at any moment.
+#include "train/run_folder.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "data/temporary_folder.h"
+#include "models/checkpoint.h"
+#include "models/faults.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+
+class RunFolderOnABadDisk : public testing::Test {
+ protected:
+  RunFolderOnABadDisk() {
+    options_.model.layers = 1;
+    options_.model.dim = 8;
+    options_.model.context = 8;
+    options_.model.attention.heads = 2;
+    options_.resolve();
+    model_ = std::make_unique<LanguageModel>(options_.model, vocabulary_.size());
+    model_->initialize(1);
+    // Whether the disk really has it does not matter here, and takes long.
+    system_calls().fsync = [](int) { return 0; };
+  }
+  ~RunFolderOnABadDisk() override { system_calls() = calls_; }
+
+  RunFolder new_run(const std::string& name) const {
+    return RunFolder::create(parent_.path() / name, options_, "hash", "command", false);
+  }
+  void save(RunFolder& folder, Index step) const {
+    StepResult result;
+    result.step = step;
+    folder.log(result, std::nullopt);
+    folder.save(step, std::nullopt, *model_, vocabulary_, 1);
+  }
+
+  SystemCalls calls_ = system_calls();
+  TrainOptions options_;
+  Vocabulary vocabulary_{U"abc"};
+  std::unique_ptr<LanguageModel> model_;
+  TemporaryFolder parent_;
+};
+
+TEST_F(RunFolderOnABadDisk, LosesNoCheckpointWhicheverCallFails) {
+  int names = 0;
+  bool failed = true;
+  for (const int error : {ENOSPC, EIO}) {
+    failed = true;
+    for (int call = 0; failed; ++call) {
+      RunFolder folder = new_run("run-" + std::to_string(names++));
+      save(folder, 1);
+      {
+        Faults faults(call, error);
+        try {
+          save(folder, 2);
+        } catch (const WriteError& failure) {
+          EXPECT_EQ(failure.error_number(), error);
+          EXPECT_NE(std::string(failure.what()).find(std::strerror(error)), std::string::npos);
+          EXPECT_TRUE(std::string(failure.what()).find(folder.path().string()) != std::string::npos)
+              << failure.what();
+          EXPECT_EQ(std::string(failure.what()).find(".partial"), std::string::npos)
+              << failure.what();
+        }
+        failed = faults.failed;
+      }
+      const auto newest = find_checkpoint(folder.path());
+      ASSERT_TRUE(newest) << call;
+      const Checkpoint read = load_checkpoint(*newest);
+      const auto values = read.model->parameters().all_values();
+      EXPECT_TRUE(std::ranges::equal(values, model_->parameters().all_values())) << call;
+      // Once there is room again, the run goes on.
+      if (failed && *step_of(*newest) == 1) {
+        save(folder, 2);
+        EXPECT_EQ(*step_of(*find_checkpoint(folder.path())), 2);
+      }
+    }
+  }
+  EXPECT_GT(names, 2 * 20);  // a checkpoint is that many calls at least
+}
+
+TEST_F(RunFolderOnABadDisk, RemovesOldCheckpointsOnlyOnceTheNewOneIsThere) {
+  RunFolder folder = new_run("run");
+  save(folder, 1);
+  {
+    Faults faults(3, ENOSPC);
+    EXPECT_THROW(save(folder, 2), WriteError);
+  }
+  EXPECT_TRUE(fs::exists(folder.checkpoint(1)));
+  save(folder, 3);
+  EXPECT_FALSE(fs::exists(folder.checkpoint(1)));
+  EXPECT_TRUE(fs::exists(folder.checkpoint(3)));
+}
+
+}  // namespace
+}  // namespace headcount

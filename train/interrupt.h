@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "autograd/error.h"
+
+namespace headcount {
+
+/// Training was asked to stop and has saved what it had.
+class InterruptedError : public Error {
+ public:
+  InterruptedError(int signal, const std::string& what) : Error(what), signal_(signal) {}
+  int signal() const { return signal_; }
+
+ private:
+  int signal_;
+};
+
+/// From now on SIGINT and SIGTERM ask training to stop after the step under way; a second one ends
+/// the process at once.
+void catch_interrupts();
+
+/// The signal that asked, or 0.
+int interrupt_signal();
+
+}  // namespace headcount

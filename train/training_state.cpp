@@ -1,0 +1,73 @@
+#include "train/training_state.h"
+
+#include <nlohmann/json.hpp>
+
+#include "data/text.h"
+#include "models/durable.h"
+#include "models/safetensors.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr const char* kMoments = "optimizer.safetensors";
+constexpr const char* kState = "trainer_state.json";
+constexpr const char* kFirst = "first_moment.";
+constexpr const char* kSecond = "second_moment.";
+
+template <class Number>
+nlohmann::json json_of(const std::optional<Number>& number) {
+  return number ? nlohmann::json(*number) : nlohmann::json();
+}
+
+template <class Number>
+std::optional<Number> number_of(const nlohmann::json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<Number>());
+}
+
+}  // namespace
+
+void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
+                          ParameterStore& parameters) {
+  std::vector<TensorSource> tensors;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    for (const auto& [prefix, moment] : {std::pair{kFirst, parameters.first_moment({i})},
+                                         std::pair{kSecond, parameters.second_moment({i})}}) {
+      tensors.push_back({prefix + parameters.name({i}),
+                         {std::ssize(moment)},
+                         sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32,
+                         moment.data()});
+    }
+  }
+  write_safetensors(folder / kMoments, tensors);
+  const nlohmann::ordered_json json = {{"step", state.step},
+                                       {"metrics_bytes", state.metrics_bytes},
+                                       {"val_loss", json_of(state.validation_loss)},
+                                       {"best_step", json_of(state.best_step)},
+                                       {"best_val_loss", json_of(state.best_loss)}};
+  write_file_durably(folder / kState, json.dump(2) + "\n");
+}
+
+TrainingState read_training_state(const std::filesystem::path& folder, ParameterStore& parameters) {
+  const Safetensors file = Safetensors::open(folder / kMoments);
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    read_into(file.at(kFirst + parameters.name({i})), parameters.first_moment({i}));
+    read_into(file.at(kSecond + parameters.name({i})), parameters.second_moment({i}));
+  }
+  const std::filesystem::path path = folder / kState;
+  const std::string text = read_file(path);
+  try {
+    const nlohmann::json json = nlohmann::json::parse(text);
+    TrainingState state;
+    state.step = json.at("step");
+    state.metrics_bytes = json.at("metrics_bytes");
+    state.validation_loss = number_of<double>(json.at("val_loss"));
+    state.best_step = number_of<Index>(json.at("best_step"));
+    state.best_loss = number_of<double>(json.at("best_val_loss"));
+    return state;
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(path.string() + ": " + error.what());
+  }
+}
+
+}  // namespace headcount

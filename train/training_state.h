@@ -1,0 +1,30 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "autograd/parameters.h"
+
+namespace headcount {
+
+/// What a checkpoint holds besides the model, so that training goes on from it bit for bit: Adam's
+/// moments (optimizer.safetensors) and these numbers (trainer_state.json). Random numbers are
+/// functions of seed and step, so there is no more to keep.
+struct TrainingState {
+  Index step = 0;                         ///< steps done
+  std::uint64_t metrics_bytes = 0;        ///< length of metrics.jsonl after that step
+  std::optional<double> validation_loss;  ///< where the step ended with an evaluation
+  // The checkpoint with the least validation loss so far.
+  std::optional<Index> best_step;
+  std::optional<double> best_loss;
+};
+
+/// Writes both files into `folder`. Throws WriteError.
+void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
+                          ParameterStore& parameters);
+
+/// Reads both files, the moments into `parameters`. Throws DataError that names the file.
+TrainingState read_training_state(const std::filesystem::path& folder, ParameterStore& parameters);
+
+}  // namespace headcount
