@@ -31,6 +31,9 @@ struct Setting {
   bool bare = false;  ///< the name alone means "on"
 };
 
+/// The parts of `text` between separators: at least one, any of them may be empty.
+std::vector<std::string_view> split(std::string_view text, char separator);
+
 /// A list of settings bound to the fields of one configuration object, which must outlive it.
 class Settings {
  public:

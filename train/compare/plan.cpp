@@ -12,16 +12,6 @@ namespace {
 
 constexpr std::string_view kCacheBudget = "kv=";
 
-std::vector<std::string> split_at_commas(std::string_view text) {
-  std::vector<std::string> parts;
-  for (std::size_t start = 0; start <= text.size();) {
-    const std::size_t end = std::min(text.find(',', start), text.size());
-    parts.emplace_back(text.substr(start, end - start));
-    start = end + 1;
-  }
-  return parts;
-}
-
 Index cache_bytes_per_token(const TrainOptions& options) {
   return options.model.layers * cache_elements_per_token(options.model.attention) *
          static_cast<Index>(sizeof(float));
@@ -132,7 +122,9 @@ Sweep Sweep::parse(std::string_view text) {
     throw SettingError("--sweep wants a flag and its values, such as lr=3e-4,1e-3, is '" +
                        std::string(text) + "'");
   }
-  Sweep sweep{std::string(text.substr(0, equals)), split_at_commas(text.substr(equals + 1))};
+  Sweep sweep{std::string(text.substr(0, equals)), {}};
+  for (const std::string_view value : split(text.substr(equals + 1), ','))
+    sweep.values.emplace_back(value);
   TrainOptions scratch;
   const Settings settings = scratch.settings();
   const Setting* setting = settings.find(sweep.flag);

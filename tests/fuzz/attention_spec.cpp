@@ -1,0 +1,28 @@
+// Text as a list of attentions, with what they cost, and as a score scale.
+#include "models/attention_spec.h"
+
+#include <cstdlib>
+
+#include "models/cost.h"
+
+using namespace headcount;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  try {
+    for (const AttentionSpec& spec : parse_attention_specs(text)) {
+      ModelConfig config;
+      spec.apply(config);
+      std::vector<std::string> left_out;
+      cost_table(config, config.context, 2, left_out, 4);
+      config.resolve();
+    }
+  } catch (const Error&) {
+  }
+  try {
+    const ScoreScale scale = ScoreScale::parse(text);
+    if (ScoreScale::parse(scale.text()) != scale) std::abort();
+  } catch (const Error&) {
+  }
+  return 0;
+}

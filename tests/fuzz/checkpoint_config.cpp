@@ -1,0 +1,30 @@
+// JSON text as the config.json of a checkpoint and as that of a run. No model is built.
+#include <cstdlib>
+
+#include "models/hugging_face.h"
+#include "train/options.h"
+
+using namespace headcount;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const nlohmann::json json = nlohmann::json::parse(data, data + size, nullptr, false);
+  if (json.is_discarded()) return 0;
+  try {
+    const NamedConfig read = read_hugging_face_config(json);
+    const std::string written = hugging_face_config(read.model, read.vocabulary).dump();
+    const NamedConfig again = read_hugging_face_config(nlohmann::json::parse(written));
+    if (to_json(again.model) != to_json(read.model)) std::abort();
+    if (again.vocabulary != read.vocabulary) std::abort();
+  } catch (const Error&) {
+  }
+  try {
+    TrainOptions options, again;
+    options.settings().read(json);
+    options.resolve();
+    again.settings().read(nlohmann::json::parse(to_json(options).dump()));
+    again.resolve();
+    if (to_json(again) != to_json(options)) std::abort();
+  } catch (const Error&) {
+  }
+  return 0;
+}

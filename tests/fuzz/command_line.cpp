@@ -1,0 +1,44 @@
+// Text, split at spaces and newlines, as the arguments of `headcount train`; each argument as what
+// `headcount compare` takes besides.
+#include "train/command_line.h"
+
+#include <cstdlib>
+#include <iostream>
+#include <sstream>
+
+#include "train/compare/plan.h"
+#include "train/training_flags.h"
+
+using namespace headcount;
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  std::cout.rdbuf(nullptr);  // help goes nowhere
+  std::istringstream words(std::string(data, data + size));
+  std::vector<std::string> arguments;
+  for (std::string word; words >> word;) arguments.push_back(word);
+  for (const std::string& argument : arguments) {
+    try {
+      const std::string match = Match::parse(argument).text();
+      if (Match::parse(match).text() != match) std::abort();
+    } catch (const Error&) {
+    }
+    try {
+      if (Sweep::parse(argument).text() != argument) std::abort();
+    } catch (const Error&) {
+    }
+  }
+  try {
+    TrainOptions options;
+    RunOptions run;
+    Settings settings = options.settings();
+    run.add_to(settings);
+    const CommandLine line = parse_command_line(arguments, {"train", "", ""}, settings,
+                                                {{"preset", "", true}, {"force", "", false}});
+    if (line.has("preset")) settings.read(preset(line.get("preset")).settings);
+    read_flags(line, settings);
+    options.resolve();
+    refuse_foreign(line, {options});
+  } catch (const Error&) {
+  }
+  return 0;
+}
