@@ -1,5 +1,6 @@
-#include <cstdlib>
+#include <cstdio>
 #include <iostream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -75,7 +76,11 @@ int exit_code(const std::exception& error) {
 
 int main(int argc, char** argv) {
   try {
-    return run({argv + 1, argv + argc});
+    const int code = run({argv + 1, argv + argc});
+    // Both write to one buffer; a disk that is full is found at the latest here.
+    if (!std::cout.flush() || std::fflush(stdout) != 0)
+      throw std::runtime_error("cannot write to standard output");
+    return code;
   } catch (const std::bad_alloc&) {
     std::cerr << "headcount: out of memory; choose a smaller model, batch or context\n";
     return 1;
