@@ -145,8 +145,8 @@ int train_command(const std::vector<std::string>& arguments) {
   set_threads(static_cast<int>(run.threads));
   Corpus corpus = load_training_corpus(options);
   std::unique_ptr<LanguageModel> model;
+  catch_interrupts();  // from here on a run folder may be there, which must be left in order
   RunFolder folder = open_run(line, options, command_text("train", arguments), corpus, model);
-  catch_interrupts();
   const TrainingOutcome outcome = [&] {
     Progress progress(line.has("quiet") ? ProgressMode::never : run.progress, options.steps,
                       options.batch * options.model.context * options.accumulate);
