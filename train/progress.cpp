@@ -1,7 +1,9 @@
 #include "train/progress.h"
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <iostream>
@@ -20,6 +22,14 @@ std::string formatted(const char* format, Numbers... numbers) {
 }
 
 }  // namespace
+
+void rewrite_line(std::string text) {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  // A line that wraps cannot be rewritten.
+  text.resize(std::min<std::size_t>(text.size(), known ? size.ws_col - 1 : 200));
+  std::cerr << "\r\033[K" << text << std::flush;
+}
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
@@ -58,7 +68,7 @@ void Progress::update(const StepResult& result, std::optional<double> validation
   if (terminal_) {
     if (!last && !validation_loss && now - last_shown_ < kRewriteEvery) return;
     last_shown_ = now;
-    std::cerr << "\r\033[K" << line(result, training_seconds) << std::flush;
+    rewrite_line(line(result, training_seconds));
     in_line_ = true;
   } else if (last || validation_loss || result.step % interval_ == 0 || result.step == 1) {
     std::cerr << line(result, training_seconds) << '\n';

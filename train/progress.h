@@ -15,6 +15,9 @@ enum class ProgressMode { automatic, always, never };
 /// How often a rewritten line changes at most.
 inline constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
 
+/// Puts `text` on the terminal behind standard error in place of the line before, cut to its width.
+void rewrite_line(std::string text);
+
 /// "41s", "4m10s", "2h05m".
 std::string duration_text(double seconds);
 

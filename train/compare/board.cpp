@@ -40,7 +40,7 @@ void Board::rewrite() {
     line += " | " + runs_[run].name + ": step " + std::to_string(step.step) + ", loss " +
             std::to_string(step.loss).substr(0, 6);
   }
-  std::cerr << "\r\033[K" << line << std::flush;
+  rewrite_line(std::move(line));
   in_line_ = true;
 }
 
