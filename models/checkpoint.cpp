@@ -31,9 +31,7 @@ template <class Read>
 auto from_json(const fs::path& path, const Read& read) {
   const std::string text = read_file(path);
   try {
-    return read(nlohmann::json::parse(text));
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(path.string() + " is not valid JSON: " + error.what());
+    return read(parse_json(text));
   } catch (const DataError& error) {
     throw DataError(path.string() + ": " + error.what());
   }

@@ -153,7 +153,7 @@ void refuse_unknown(const nlohmann::json& json, const Family& family) {
       "rope_parameters", "num_key_value_heads", "sliding_window",
       kOwnBlock};
   for (const auto& [key, value] : json.items()) {
-    const auto is_key = [&](const Pair& pair) { return key == pair.key; };
+    const auto is_key = [&key = key](const Pair& pair) { return key == pair.key; };
     if (value.is_null() || checked.contains(key) || silent_keys().contains(key) ||
         std::ranges::any_of(kCommon, is_key) || std::ranges::any_of(family.pairs, is_key))
       continue;
@@ -185,7 +185,9 @@ void read_family(const nlohmann::json& json, const Family& family, ModelConfig& 
 
 void read_llama(const nlohmann::json& json, ModelConfig& model) {
   read_family(json, kLlamaFamily, model);
-  model.attention.kv_heads = json.value("num_key_value_heads", model.attention.heads);
+  model.attention.kv_heads = json.contains("num_key_value_heads")
+                                 ? whole_number(json, "num_key_value_heads")
+                                 : model.attention.heads;
   model.attention.kind = grouped_kind(model.attention.heads, model.attention.kv_heads);
 }
 
@@ -194,7 +196,8 @@ void read_deepseek(const nlohmann::json& json, ModelConfig& model) {
   model.attention.kind = "mla";
   require_value(json, "attention_bias", false);
   require_value(json, "rope_interleave", true);
-  const Index dense = json.value("first_k_dense_replace", Index{0});
+  const Index dense =
+      json.contains("first_k_dense_replace") ? whole_number(json, "first_k_dense_replace") : 0;
   if (dense < model.layers) {
     refuse("first_k_dense_replace", dense,
            "experts are not here: it must be at least num_hidden_layers, " +
@@ -204,7 +207,7 @@ void read_deepseek(const nlohmann::json& json, ModelConfig& model) {
 
 // The settings that reading the keys alone would not give back.
 Json own_block(const ModelConfig& config, const Json& keys) {
-  const nlohmann::json without = to_json(read_hugging_face_config(keys).model);
+  const Json without = to_json(read_hugging_face_config(keys).model);
   const Json all = to_json(config);
   Json block = Json::object();
   for (const auto& [name, value] : all.items()) {
@@ -256,7 +259,7 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
   NamedConfig result;
   try {
     const std::string type = json.at("model_type");
-    result.vocabulary = json.at("vocab_size");
+    result.vocabulary = whole_number(json, "vocab_size");
     if (type == kLlamaFamily.model_type) {
       read_llama(json, result.model);
     } else if (type == kDeepseekFamily.model_type) {
@@ -318,7 +321,8 @@ Vocabulary read_hugging_face_tokenizer(const nlohmann::json& json) {
         throw DataError("'model.vocab' has the token " + nlohmann::json(text).dump() +
                         ", but every token is one character here");
       }
-      const auto place = number.get<std::uint64_t>();
+      const std::size_t place =
+          number.is_number_unsigned() ? number.get<std::size_t>() : taken.size();
       if (place >= taken.size() || taken[place]) {
         throw DataError("'model.vocab' numbers its " + std::to_string(taken.size()) +
                         " tokens with " + number.dump() +

@@ -1,5 +1,7 @@
 #include "models/settings.h"
 
+#include <utf8.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -7,8 +9,6 @@
 namespace headcount {
 
 namespace {
-
-std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
 // The whole of `text` as a Number, whatever its range; says whether it is one and whether it fits.
 template <class Number>
@@ -24,6 +24,46 @@ std::string plain(double value) {
 }
 
 }  // namespace
+
+nlohmann::json parse_json(std::string_view text) {
+  constexpr int kDeepest = 32;  // printing a value recurses
+  const auto refuse_depth = [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepest)
+      throw DataError("not valid JSON: nested more than " + std::to_string(kDeepest) + " deep");
+    return true;
+  };
+  try {
+    return nlohmann::json::parse(text, refuse_depth);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("not valid JSON: " + std::string(error.what()));
+  }
+}
+
+std::string quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code >= 0x20 && code != 0x7f) {
+      result += c;
+    } else {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      result += {'\\', 'x', kDigits[code / 16], kDigits[code % 16]};
+    }
+  }
+  return result + "'";
+}
+
+Index whole_number(const nlohmann::json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw DataError("'" + key + "' is missing");
+  // Numbers that were parsed are unsigned where they can be, others are as they were put there.
+  const bool whole =
+      found->is_number_unsigned()
+          ? found->get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<Index>::max()}
+          : found->is_number_integer() && found->get<Index>() >= 0;
+  if (!whole) throw DataError("'" + key + "' must be a whole number, is " + found->dump());
+  return found->get<Index>();
+}
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
@@ -100,7 +140,11 @@ void Settings::flag(std::string name, std::string help, bool& field) {
 
 void Settings::text(std::string name, std::string help, std::string& field) {
   custom(
-      std::move(name), std::move(help), [&field](std::string_view text) { field = text; },
+      name, std::move(help),
+      [name, &field](std::string_view text) {
+        if (!utf8::is_valid(text)) throw SettingError("--" + name + " must be UTF-8");
+        field = text;
+      },
       [&field] { return nlohmann::json(field); });
 }
 

@@ -31,6 +31,17 @@ struct Setting {
   bool bare = false;  ///< the name alone means "on"
 };
 
+/// The JSON in `text`. Throws DataError that says where it stops being JSON, and for what is nested
+/// more deeply than any file of ours.
+nlohmann::json parse_json(std::string_view text);
+
+/// `text` between quotation marks, on one line: control characters as numbers.
+std::string quoted(std::string_view text);
+
+/// The whole number that `object` has under `key`. Throws DataError that names the key, for what is
+/// no whole number from 0 on; nlohmann::json itself would convert 1e300 somehow.
+Index whole_number(const nlohmann::json& object, const std::string& key);
+
 /// The parts of `text` between separators: at least one, any of them may be empty.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
@@ -85,8 +96,7 @@ void Settings::choice(std::string name, std::string help, Field& field,
           field = value;
           return;
         }
-        throw SettingError("--" + name + " must be one of " + known + ", is '" + std::string(text) +
-                           "'");
+        throw SettingError("--" + name + " must be one of " + known + ", is " + quoted(text));
       },
       [choices, &field]() -> nlohmann::json {
         for (const auto& [text, value] : choices) {

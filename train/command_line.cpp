@@ -1,5 +1,10 @@
 #include "train/command_line.h"
 
+#include <cstring>
+
+// The regular expressions that it would use recurse for each character of an argument.
+#define CXXOPTS_NO_REGEX
+#include <algorithm>
 #include <cxxopts.hpp>
 #include <iostream>
 
@@ -102,6 +107,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     }
     for (const cxxopts::KeyValue& given : result.arguments()) {
       const bool setting = settings.find(given.key()) != nullptr;
+      const auto same = std::ranges::find(flags, given.key(), &Flag::name);
+      if (same != flags.end() && !same->takes_value && given.value() != "true")
+        throw UsageError("--" + given.key() + " takes no value" + hint);
       (setting ? line.settings : line.flags).emplace_back(given.key(), given.value());
     }
   } catch (const cxxopts::exceptions::exception& error) {

@@ -1,8 +1,9 @@
 #include <array>
 #include <cstdio>
-#include <fstream>
+#include <filesystem>
 #include <iostream>
 
+#include "data/text.h"
 #include "models/checkpoint.h"
 #include "models/cost.h"
 #include "train/command_line.h"
@@ -120,22 +121,19 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
 // Sizes of a run: the settings that its model and `config` share.
 void read_run(const std::string& run, Settings& settings) {
   const std::string path = run + "/config.json";
-  std::ifstream file(path);
-  if (!file) throw DataError("--from " + run + " is no run folder: cannot read " + path);
+  if (!std::filesystem::exists(path))
+    throw DataError("--from " + run + " is no run folder: cannot read " + path);
+  const std::string text = read_file(path);
   try {
-    const nlohmann::json values = nlohmann::json::parse(file);
-    if (!values.is_object())
-      throw DataError(path + " is no configuration: it must be a JSON object");
-    if (!values.contains("dim"))
-      throw DataError(path + " is no configuration of a run: it has no 'dim'");
+    const nlohmann::json values = parse_json(text);
+    if (!values.is_object()) throw DataError("no configuration: it must be a JSON object");
+    if (!values.contains("dim")) throw DataError("no configuration of a run: it has no 'dim'");
     for (const auto& [name, value] : values.items()) {
       const Setting* setting = settings.find(name);
       if (setting != nullptr)
         setting->parse(value.is_string() ? value.get<std::string>() : value.dump());
     }
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(path + " is not valid JSON: " + error.what());
-  } catch (const SettingError& error) {
+  } catch (const Error& error) {
     throw DataError(path + ": " + error.what());
   }
 }

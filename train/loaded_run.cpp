@@ -9,11 +9,9 @@ TrainOptions read_run_options(const std::string& folder) {
   const std::string text = read_file(path);
   try {
     TrainOptions options;
-    options.settings().read(nlohmann::json::parse(text));
+    options.settings().read(parse_json(text));
     options.resolve();
     return options;
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(path.string() + " is not valid JSON: " + error.what());
   } catch (const Error& error) {
     throw DataError(path.string() + ": " + error.what());
   }

@@ -74,7 +74,7 @@ RunFolder RunFolder::resume(fs::path path, const TrainingState& state,
   const fs::path record = path / "run.json";
   nlohmann::ordered_json json;
   try {
-    json = nlohmann::ordered_json::parse(read_file(record));
+    json = parse_json(read_file(record));
     if (json.at("data_sha256") != data_sha256) {
       throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
                       json["data_sha256"].get<std::string>() + ", the text now has " + data_sha256);

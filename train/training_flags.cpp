@@ -19,13 +19,9 @@ void read_preset_and_config(const CommandLine& line, Settings& settings) {
   if (!line.has("config")) return;
   const std::string path = line.get("config");
   try {
-    settings.read(nlohmann::json::parse(read_file(path)));
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError("--config " + path + " is not valid JSON: " + error.what());
-  } catch (const SettingError& error) {
+    settings.read(parse_json(read_file(path)));
+  } catch (const Error& error) {
     throw DataError("--config " + path + ": " + error.what());
-  } catch (const DataError& error) {
-    throw DataError("--config: " + std::string(error.what()));
   }
 }
 

@@ -5,6 +5,7 @@
 #include "data/text.h"
 #include "models/durable.h"
 #include "models/safetensors.h"
+#include "models/settings.h"
 
 namespace headcount {
 
@@ -20,9 +21,8 @@ nlohmann::json json_of(const std::optional<Number>& number) {
   return number ? nlohmann::json(*number) : nlohmann::json();
 }
 
-template <class Number>
-std::optional<Number> number_of(const nlohmann::json& json) {
-  return json.is_null() ? std::nullopt : std::optional(json.get<Number>());
+std::optional<double> loss_of(const nlohmann::json& json) {
+  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
 }
 
 }  // namespace
@@ -57,15 +57,17 @@ TrainingState read_training_state(const std::filesystem::path& folder, Parameter
   const std::filesystem::path path = folder / kState;
   const std::string text = read_file(path);
   try {
-    const nlohmann::json json = nlohmann::json::parse(text);
+    const nlohmann::json json = parse_json(text);
     TrainingState state;
-    state.step = json.at("step");
-    state.metrics_bytes = json.at("metrics_bytes");
-    state.validation_loss = number_of<double>(json.at("val_loss"));
-    state.best_step = number_of<Index>(json.at("best_step"));
-    state.best_loss = number_of<double>(json.at("best_val_loss"));
+    state.step = whole_number(json, "step");
+    state.metrics_bytes = static_cast<std::uint64_t>(whole_number(json, "metrics_bytes"));
+    state.validation_loss = loss_of(json.at("val_loss"));
+    if (!json.at("best_step").is_null()) state.best_step = whole_number(json, "best_step");
+    state.best_loss = loss_of(json.at("best_val_loss"));
     return state;
   } catch (const nlohmann::json::exception& error) {
+    throw DataError(path.string() + ": " + error.what());
+  } catch (const DataError& error) {
     throw DataError(path.string() + ": " + error.what());
   }
 }

@@ -133,6 +133,9 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
       {"hidden_size", "wide"},
       {"num_hidden_layers", -1},
       {"vocab_size", 0},
+      {"vocab_size", 65.7},
+      {"num_key_value_heads", -1},
+      {"num_key_value_heads", 1e300},
       {"rms_norm_eps", -1.0},
   };
   for (const auto& [key, value] : cases) {
@@ -180,7 +183,7 @@ TEST(HuggingFaceTokenizer, RefusesWhatIsNotOneCharacterEach) {
       {R"({"model": {"vocab": {"a": 1}}})", "'model.vocab' numbers its 1 tokens with 1"},
       {R"({"model": {"vocab": {"a": 0, "b": 0}}})", "with 0"},
       {R"({"model": {"vocab": {"a": -1}}})", "numbers its"},
-      {R"({"model": {"vocab": {"a": "x"}}})", "number"},
+      {R"({"model": {"vocab": {"a": "x"}}})", "numbers its"},
       {R"({"model": {"vocab": {"a": 0}, "merges": ["a b"]}})", "'model.merges'"},
       {R"({"model": {"vocab": {"a": 0}}, "normalizer": {"type": "NFC"}})", "'normalizer'"},
       {R"({"model": {}})", "vocab"},

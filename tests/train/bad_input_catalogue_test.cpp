@@ -34,6 +34,9 @@ const BadCase kFlags[] = {
     {"TRAIN", kUsage, "'TRAIN' is no command"},
     {"-x", kUsage, "'-x'"},
     {"train --steps", kUsage, "steps"},
+    {"TRAIN+ --quiet=false", kUsage, "--quiet takes no value"},
+    {"TRAIN+ --attention=LONG", kUsage, "--attention must be one of"},
+    {"TRAIN+ --data \xff", kUsage, "--data must be UTF-8"},
     {"TRAIN+ --steps 0", kUsage, "--steps must be between 1"},
     {"TRAIN+ --steps -5", kUsage, "--steps"},
     {"TRAIN+ --steps 1e3", kUsage, "'1e3'"},
@@ -99,9 +102,9 @@ const BadCase kFiles[] = {
     {"TRAIN+ --data one.txt", kData, "one.txt"},
     {"TRAIN+ --data short.txt", kData, "short.txt"},
     {"TRAIN+ --config nowhere.json", kData, "nowhere.json"},
-    {"TRAIN+ --config broken.json", kData, "broken.json is not valid JSON"},
+    {"TRAIN+ --config broken.json", kData, "broken.json: not valid JSON"},
     {"TRAIN+ --config unknown.json", kData, "'colour'"},
-    {"TRAIN+ --config deep.json", kData, "deep.json"},
+    {"TRAIN+ --config deep.json", kData, "deep.json: not valid JSON: nested"},
     {"TRAIN+ --out run", kUsage, "--out run is not empty"},
     {"TRAIN+ --out text.txt", kUsage, "--out text.txt is a file"},
     {"TRAIN+ --out text.txt/run", kRuntime, "cannot write text.txt/run"},
@@ -144,7 +147,7 @@ const BadCase kCheckpoints[] = {
     {"sample --from text-weights", kData, "text-weights/model.safetensors"},
     {"sample --from one-tensor", kData, "is missing"},
     {"sample --from wrong-type", kData, "model.embed_tokens.weight"},
-    {"sample --from not-json", kData, "not-json/config.json is not valid JSON"},
+    {"sample --from not-json", kData, "not-json/config.json: not valid JSON"},
     {"sample --from other-family", kData, "'model_type' is \"bert\""},
     {"sample --from stretched", kData, "'rope_scaling'"},
     {"sample --from wide", kData, "the configuration wants"},
@@ -273,6 +276,8 @@ void expect_refused(const BadCase& c) {
   std::string line = c.line;
   if (line.starts_with("TRAIN+")) {
     line = kTrain + line.substr(7);
+    const std::size_t longest = line.find("LONG");
+    if (longest != std::string::npos) line.replace(longest, 4, std::string(100000, 'a'));
     if (line.find("--out") == std::string::npos) line += " --out fresh";
   }
   SCOPED_TRACE("headcount " + line);

@@ -95,10 +95,10 @@ TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
 }
 
 TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 300 --out whole").exit_code, 0);
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 4000 --checkpoint-every 0 --out whole").exit_code, 0);
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     fs::remove_all(folder_ / "stopped");
-    const pid_t child = start(kRun + "--steps 300 --checkpoint-every 0 --out stopped");
+    const pid_t child = start(kRun + "--steps 4000 --checkpoint-every 0 --out stopped");
     wait_for("stopped/config.json");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     kill(child, signal);
@@ -108,9 +108,9 @@ TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
         << message;
     const auto newest = find_checkpoint(folder_ / "stopped");
     ASSERT_TRUE(newest);
-    EXPECT_LT(*step_of(*newest), 300);
+    EXPECT_LT(*step_of(*newest), 4000);
     ASSERT_EQ(folder_.headcount("train --quiet --resume stopped --threads 3").exit_code, 0);
-    EXPECT_EQ(weights("stopped", 300), weights("whole", 300));
+    EXPECT_EQ(weights("stopped", 4000), weights("whole", 4000));
     EXPECT_EQ(folder_.contents("stopped/metrics.jsonl"), folder_.contents("whole/metrics.jsonl"));
   }
 }

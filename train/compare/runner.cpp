@@ -84,11 +84,11 @@ std::optional<RunResult> finished(const PlannedRun& run, const nlohmann::ordered
                     "; name another folder with --out, or add --force to train all runs again");
   };
   try {
-    const auto result = nlohmann::json::parse(read_file(result_file(run)));
+    const nlohmann::ordered_json result = parse_json(read_file(result_file(run)));
     for (const auto& [key, value] : identity.items()) {
       if (result.at(key) != value) refuse("on another text");
     }
-    const auto before = nlohmann::json::parse(read_file(run.folder / "config.json"));
+    const nlohmann::json before = parse_json(read_file(run.folder / "config.json"));
     const nlohmann::json now = headcount::to_json(run.options);
     for (const auto& [key, value] : now.items()) {
       if (!before.contains(key)) refuse("without --" + key);
