@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "autograd/error.h"
 #include "autograd/random.h"
@@ -10,13 +11,16 @@ namespace headcount {
 
 ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initializer) {
   if (values_) throw ShapeError("parameter " + name + " comes after the store was allocated");
-  for (const Entry& other : entries_) {
-    if (other.name == name) throw ShapeError("two parameters are named " + name);
-  }
+  if (!index_.emplace(name, entries_.size()).second)
+    throw ShapeError("two parameters are named " + name);
   constexpr Index kPadding = static_cast<Index>(kAlignment / sizeof(Real));
+  const Index padded = (shape.size() + kPadding - 1) / kPadding * kPadding;
   entries_.push_back({std::move(name), shape, initializer, padded_count_, false});
   element_count_ += shape.size();
-  padded_count_ += (shape.size() + kPadding - 1) / kPadding * kPadding;
+  if (__builtin_add_overflow(padded_count_, padded, &padded_count_) ||
+      padded_count_ > std::numeric_limits<Index>::max() / 64) {
+    throw ShapeError("the model's parameters are too many for 64 bits");
+  }
   return {entries_.size() - 1};
 }
 
@@ -41,10 +45,9 @@ void ParameterStore::initialize(std::uint64_t seed) {
 }
 
 ParameterId ParameterStore::find(std::string_view name) const {
-  for (std::size_t i = 0; i < size(); ++i) {
-    if (entries_[i].name == name) return {i};
-  }
-  throw ShapeError("the model has no parameter " + std::string(name));
+  const auto found = index_.find(name);
+  if (found == index_.end()) throw ShapeError("the model has no parameter " + std::string(name));
+  return {found->second};
 }
 
 std::span<const Real> ParameterStore::gradient(ParameterId id) {
@@ -63,6 +66,7 @@ void ParameterStore::clear_gradients() {
 }
 
 std::span<Real> ParameterStore::slice(const AlignedMemory& buffer, ParameterId id) const {
+  if (!buffer) throw ShapeError("parameter " + name(id) + " has no memory before allocate()");
   const Entry& e = entry(id);
   return {reinterpret_cast<Real*>(buffer.get()) + e.offset,
           static_cast<std::size_t>(e.shape.size())};

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,7 +35,7 @@ struct ParameterId {
 class ParameterStore {
  public:
   /// Weight decay applies to matrices only, as in nanoGPT.
-  /// Throws ShapeError if the name is taken or the store is allocated already.
+  /// Throws ShapeError if the name is taken, the store is allocated already, or all are too many.
   ParameterId add(std::string name, Shape shape, Initializer initializer);
 
   /// Takes the buffers; values, gradients and moments are zero.
@@ -78,6 +80,7 @@ class ParameterStore {
   std::span<Real> whole(const AlignedMemory& buffer) const;
 
   std::vector<Entry> entries_;
+  std::map<std::string, std::size_t, std::less<>> index_;  // name -> place in entries_
   Index element_count_ = 0;
   Index padded_count_ = 0;
   AlignedMemory values_, gradients_, first_moments_, second_moments_;

@@ -121,8 +121,6 @@ Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) 
     checkpoint.model = std::make_unique<LanguageModel>(config.model, config.vocabulary);
   } catch (const ShapeError& error) {
     throw DataError(config_path.string() + ": " + error.what());
-  } catch (const std::bad_alloc&) {
-    throw DataError(config_path.string() + " describes a model that does not fit into memory");
   }
   read_weights(Safetensors::open(folder / "model.safetensors"), checkpoint.model->parameters());
   return checkpoint;
@@ -136,9 +134,7 @@ void read_weights(const Safetensors& file, ParameterStore& parameters) {
       throw DataError(tensor.source + ": " + tensor.name + " has shape " + text_of(tensor.shape) +
                       ", the configuration wants " + text_of(expected));
     }
-    read_into(tensor, parameters.value({i}));
   }
-  if (file.tensors().size() == parameters.size()) return;
   for (const TensorView& tensor : file.tensors()) {
     try {
       parameters.find(tensor.name);
@@ -146,6 +142,9 @@ void read_weights(const Safetensors& file, ParameterStore& parameters) {
       throw DataError(tensor.source + ": " + tensor.name + " is no weight of the configured model");
     }
   }
+  parameters.allocate();
+  for (std::size_t i = 0; i < parameters.size(); ++i)
+    read_into(file.at(parameters.name({i})), parameters.value({i}));
 }
 
 }  // namespace headcount

@@ -45,8 +45,8 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 /// The step that a checkpoint folder step-N is named after; nothing for other names.
 std::optional<Index> step_of(const std::filesystem::path& folder);
 
-/// Copies the weights of `file` into `parameters`. Throws DataError for a weight that is missing,
-/// left over, or of another shape.
+/// Allocates `parameters` and copies the weights of `file` into them. Throws DataError for a weight
+/// that is missing, left over, or of another shape; nothing is allocated then.
 void read_weights(const Safetensors& file, ParameterStore& parameters);
 
 }  // namespace headcount

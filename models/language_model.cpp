@@ -35,7 +35,11 @@ LanguageModel::LanguageModel(ModelConfig config, Index vocabulary)
   if (!config_.tie_embeddings) {
     head_.emplace(parameters_, "lm_head", config_.dim, vocabulary, false, WeightInit{}.deviation);
   }
+}
+
+void LanguageModel::initialize(std::uint64_t seed) {
   parameters_.allocate();
+  parameters_.initialize(seed);
 }
 
 LanguageModel::Block LanguageModel::make_block(Index layer) {

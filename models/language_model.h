@@ -15,11 +15,12 @@ namespace headcount {
 ///   logits = norm(x) head^T
 class LanguageModel {
  public:
-  /// Parameters are allocated and zero; see `initialize`. Resolves `config`.
+  /// Parameters are named and shaped, but take no memory before `initialize` or `read_weights`.
+  /// Resolves `config`.
   LanguageModel(ModelConfig config, Index vocabulary);
 
   /// Fresh weights: N(0, 0.02), projections to the residual stream N(0, 0.02 / sqrt(2 layers)).
-  void initialize(std::uint64_t seed) { parameters_.initialize(seed); }
+  void initialize(std::uint64_t seed);
 
   const ModelConfig& config() const { return config_; }
   Index vocabulary() const { return vocabulary_; }

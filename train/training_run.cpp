@@ -73,6 +73,7 @@ std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
     throw DataError(corpus.name + ": " + error.what());
   }
   auto model = std::make_unique<LanguageModel>(options.model, corpus.vocabulary.size());
+  model->parameters().allocate();
   std::ranges::copy(checkpoint.model->parameters().all_values(),
                     model->parameters().all_values().begin());
   return model;

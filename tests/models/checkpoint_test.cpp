@@ -165,13 +165,16 @@ TEST_F(CheckpointFolder, WithATokenizerOfAnotherSizeIsRefused) {
       << load_error();
 }
 
-TEST_F(CheckpointFolder, OfAModelThatNoMemoryHoldsIsRefused) {
-  nlohmann::json changed = config();
-  changed["hidden_size"] = 1 << 20;
-  changed["intermediate_size"] = (1LL << 31) - 1;
-  changed["num_hidden_layers"] = 10000;
-  write_config(changed.dump());
-  EXPECT_TRUE(contains(load_error(), "config.json")) << load_error();
+// What the configuration claims takes no memory before the weights agree.
+TEST_F(CheckpointFolder, WhoseConfigurationClaimsAVastModelIsRefused) {
+  nlohmann::json vast = config();
+  vast["hidden_size"] = 1 << 20;
+  vast["intermediate_size"] = (1LL << 31) - 1;
+  write_config(vast.dump());
+  EXPECT_TRUE(contains(load_error(), "model.embed_tokens.weight has shape [6,8]")) << load_error();
+  vast["num_hidden_layers"] = 10000;
+  write_config(vast.dump());
+  EXPECT_TRUE(contains(load_error(), "too many for 64 bits")) << load_error();
 }
 
 TEST_F(CheckpointFolder, WithTruncatedWeightsIsRefused) {

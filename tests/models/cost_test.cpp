@@ -265,7 +265,6 @@ RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   config.rope_dim = std::max<Index>(1, config.rope_dim);
   ParameterStore store;
   const auto layer = make_attention(store, "a", config, {});
-  store.allocate();
   draw_weights(store);
   const AttentionCosts costs = attention_kind("mla").costs(config).back();
 

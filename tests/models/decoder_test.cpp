@@ -36,6 +36,7 @@ ModelConfig small_config(const std::string& kind) {
 
 std::unique_ptr<LanguageModel> make_model(const ModelConfig& config) {
   auto model = std::make_unique<LanguageModel>(config, kVocabulary);
+  model->parameters().allocate();
   std::mt19937 generator(3);
   std::normal_distribution<double> normal(0, 0.35);
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {

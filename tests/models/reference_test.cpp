@@ -169,6 +169,7 @@ void Reference::check_model() {
   config.attention = attention_config(config_);
   LanguageModel model(config, config_.at("vocab_size"));
   ParameterStore& parameters = model.parameters();
+  parameters.allocate();
   copy_weights(parameters, "");
 
   const std::vector<std::int32_t> tokens = tokens_of(file_.at("tokens"));

@@ -112,7 +112,6 @@ GradientReport check(const std::vector<Assignment>& assignments,
   const Shape shape = {kSequences, kLength, kDim};
   const ParameterId x = store.add("x", shape, Initializer::normal(1));
   const auto layer = make_attention(store, "layer", attention, {0, 0});
-  store.allocate();
   draw_weights(store);
   const auto function = [&](Tape& tape) {
     tape.set_training(true);

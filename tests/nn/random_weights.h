@@ -5,10 +5,11 @@
 
 namespace headcount {
 
-/// Fills an allocated store with N(initial mean, 0.4), large enough that a softmax is far from
-/// uniform and that no bias or norm weight stays at 0 or 1. The numbers of a parameter depend on
-/// its name alone.
+/// Allocates a store and fills it with N(initial mean, 0.4), large enough that a softmax is far
+/// from uniform and that no bias or norm weight stays at 0 or 1. The numbers of a parameter depend
+/// on its name alone.
 inline void draw_weights(ParameterStore& store) {
+  store.allocate();
   store.initialize(1);
   for (std::size_t i = 0; i < store.size(); ++i) {
     const RandomKey key{2, random_stream(store.name({i})), 0};

@@ -51,7 +51,6 @@ struct Layer {
   explicit Layer(AttentionConfig c) : config(std::move(c)) {
     resolve(config);
     attention = make_attention(store, "a", config, {});
-    store.allocate();
     draw_weights(store);
   }
   std::span<Real> weight(const std::string& name) { return store.value(store.find("a." + name)); }

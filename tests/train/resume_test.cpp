@@ -64,9 +64,12 @@ class ResumedRun : public testing::Test {
 TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
   constexpr int kSteps = 40, kKills = 20;
   const std::string flags = "--steps 40 --checkpoint-every 1 ";
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start_of_whole = Clock::now();
   ASSERT_EQ(folder_.headcount(kRun + flags + "--out whole --threads 1").exit_code, 0);
   std::mt19937 generator(7);
-  std::uniform_int_distribution<int> microseconds(0, 150000);
+  // As long as a whole run takes here, however slow the machine or the build.
+  std::uniform_int_distribution<Clock::rep> ticks(0, (Clock::now() - start_of_whole).count());
   int kills = 0;
   std::set<std::string> reached;  // newest checkpoints after a kill: the moments do differ
   while (kills < kKills) {
@@ -76,7 +79,7 @@ TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
     const pid_t child =
         start((begun ? "train --quiet --resume killed" : kRun + flags + "--out killed --force") +
               " --threads " + threads);
-    std::this_thread::sleep_for(std::chrono::microseconds(microseconds(generator)));
+    std::this_thread::sleep_for(Clock::duration(ticks(generator)));
     kill(child, SIGKILL);
     const int code = exit_code_of(child);
     ASSERT_TRUE(code == 0 || code == 128 + SIGKILL) << code << folder_.contents("err");
