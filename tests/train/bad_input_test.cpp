@@ -36,17 +36,6 @@ class BadInput : public testing::Test {
   }
 
   // Exit code `code` and one line on standard error that has all of `names`, words apart.
-  void expect_refusal(const ProgramResult& result, int code, const std::vector<std::string>& names,
-                      const std::string& what) const {
-    EXPECT_EQ(result.exit_code, code) << what << "\n" << result.err;
-    EXPECT_EQ(result.out, "") << what;
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << what << "\n" << result.err;
-    EXPECT_TRUE(result.err.starts_with("headcount: ")) << what << "\n" << result.err;
-    EXPECT_TRUE(result.err.ends_with("\n")) << what << "\n" << result.err;
-    for (const std::string& name : names) {
-      EXPECT_NE(result.err.find(name), std::string::npos) << what << "\n" << result.err;
-    }
-  }
 
   struct Refusal {
     std::string flags;

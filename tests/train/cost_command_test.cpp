@@ -65,13 +65,7 @@ class CostCommand : public testing::Test {
 
   // Exit code `code`, nothing on standard output and one line that has all of `names`.
   void expect_refusal(int code, const std::string& flags, const Names& names) const {
-    const ProgramResult result = cost(flags);
-    EXPECT_EQ(result.exit_code, code) << flags << "\n" << result.err;
-    EXPECT_EQ(result.out, "") << flags;
-    EXPECT_TRUE(result.err.starts_with("headcount: ")) << flags << "\n" << result.err;
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << flags << "\n" << result.err;
-    for (const std::string& name : names)
-      EXPECT_NE(result.err.find(name), std::string::npos) << flags << "\n" << result.err;
+    headcount::expect_refusal(cost(flags), code, names, flags);
   }
 
   TrainFolder folder_;

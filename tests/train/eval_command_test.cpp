@@ -51,14 +51,7 @@ class EvalCommand : public testing::Test {
 
   static void expect_refusal(int code, const std::string& flags,
                              const std::vector<std::string>& names) {
-    const ProgramResult result = run_eval(flags);
-    EXPECT_EQ(result.exit_code, code) << flags << "\n" << result.err;
-    EXPECT_EQ(result.out, "") << flags;
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << flags << "\n" << result.err;
-    EXPECT_TRUE(result.err.starts_with("headcount: ")) << flags << "\n" << result.err;
-    for (const std::string& name : names) {
-      EXPECT_NE(result.err.find(name), std::string::npos) << flags << "\n" << result.err;
-    }
+    headcount::expect_refusal(run_eval(flags), code, names, flags);
   }
 
   static std::unique_ptr<TrainFolder> folder_;

@@ -51,11 +51,7 @@ class ResumedRun : public testing::Test {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
   void expect_refusal(const std::string& line, int code, const std::string& part) const {
-    const ProgramResult result = folder_.headcount(line);
-    EXPECT_EQ(result.exit_code, code) << line << "\n" << result.err;
-    EXPECT_EQ(result.out, "") << line;
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
-    EXPECT_NE(result.err.find(part), std::string::npos) << line << "\n" << result.err;
+    headcount::expect_refusal(folder_.headcount(line), code, {part}, line);
   }
 
   TrainFolder folder_;

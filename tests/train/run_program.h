@@ -1,6 +1,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -64,6 +65,18 @@ inline ProgramResult run_program(std::vector<std::string> arguments,
   const std::string out = outputs.path() / "out", err = outputs.path() / "err";
   const int code = exit_code_of(start_program(std::move(arguments), folder, out, err));
   return {code, file_contents(out), file_contents(err)};
+}
+
+/// What was refused (`what`, for messages) was refused as anything must be: with `code`, nothing on
+/// standard output, and one line on standard error that has each of `parts` in it.
+inline void expect_refusal(const ProgramResult& result, int code,
+                           const std::vector<std::string>& parts, const std::string& what) {
+  EXPECT_EQ(result.exit_code, code) << what << "\n" << result.err;
+  EXPECT_EQ(result.out, "") << what;
+  EXPECT_TRUE(result.err.starts_with("headcount: ")) << what << "\n" << result.err;
+  EXPECT_EQ(result.err.find('\n'), result.err.size() - 1) << what << "\n" << result.err;
+  for (const std::string& part : parts)
+    EXPECT_NE(result.err.find(part), std::string::npos) << what << "\n" << result.err;
 }
 
 /// The words of a command line, none of which has a space in it.

@@ -54,14 +54,7 @@ class SampleCommand : public testing::Test {
   static void expect_refusal(int code, const std::string& flags,
                              const std::vector<std::string>& names,
                              const std::vector<std::string>& more = {}) {
-    const ProgramResult result = run_sample(flags, more);
-    EXPECT_EQ(result.exit_code, code) << flags << "\n" << result.err;
-    EXPECT_EQ(result.out, "") << flags;
-    EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << flags << "\n" << result.err;
-    EXPECT_TRUE(result.err.starts_with("headcount: ")) << flags << "\n" << result.err;
-    for (const std::string& name : names) {
-      EXPECT_NE(result.err.find(name), std::string::npos) << flags << "\n" << result.err;
-    }
+    headcount::expect_refusal(run_sample(flags, more), code, names, flags);
   }
 
   // A copy of the run to be broken, and its checkpoint.

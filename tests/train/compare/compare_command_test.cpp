@@ -193,11 +193,7 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
   };
   for (const auto& c : cases) {
     const TrainFolder folder;
-    const ProgramResult result = compare(folder, std::string(c.flags) + " --out c");
-    EXPECT_EQ(result.exit_code, 2) << c.flags;
-    EXPECT_EQ(result.out, "") << c.flags;
-    EXPECT_NE(result.err.find(c.message), std::string::npos) << c.flags << ": " << result.err;
-    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    expect_refusal(compare(folder, std::string(c.flags) + " --out c"), 2, {c.message}, c.flags);
     EXPECT_FALSE(folder.has("c")) << c.flags;
   }
 }
