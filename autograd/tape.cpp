@@ -96,6 +96,11 @@ Var Tape::record(Op op, const Shape& shape, std::initializer_list<Var> inputs) {
   n.shape = shape;
   for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
   n.value = arena_.take_reals(shape.size());
+  if (profile_ != nullptr) {
+    Index inputs_size = 0;
+    for (const Var input : inputs) inputs_size += node(input).shape.size();
+    profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
+  }
   return push(n);
 }
 
@@ -105,6 +110,7 @@ Var Tape::record_alias(Op op, const Shape& shape, Var input) {
   n.shape = shape;
   n.value = node(input).value;
   n.needs_gradient = needs_gradient(input);
+  if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), 0, 0);
   return push(n);
 }
 
@@ -155,7 +161,9 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
       trap(nodes_[i], at.gradient().data(), "gradient");
     }
     if (nodes_[i].vjp == nullptr) continue;
+    if (profile_ != nullptr) profile_->begin_backward();
     nodes_[i].vjp(nodes_[i].closure, *this, nodes_[i].gradient);
+    if (profile_ != nullptr) profile_->end_backward(nodes_[i].op, i);
     // The gradient dies here, unless it was passed on to an input.
     if (nodes_[i].gradient != nullptr) gradients_.give_back(nodes_[i].gradient);
     nodes_[i].gradient = nullptr;

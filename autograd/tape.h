@@ -9,6 +9,7 @@
 #include "autograd/arena.h"
 #include "autograd/op.h"
 #include "autograd/parameters.h"
+#include "autograd/profile.h"
 #include "autograd/random.h"
 #include "autograd/shape.h"
 
@@ -94,6 +95,9 @@ class Tape {
   /// names the op and its shapes.
   void trap_non_finite(bool on) { trap_ = on; }
 
+  /// What times the ops from now on; null: nothing does.
+  void profile(Profile* profile) { profile_ = profile; }
+
   /// Where attention adds the entropies of its rows from now on; null: nowhere.
   void measure_attention_entropy(AttentionEntropy* entropy) { attention_entropy_ = entropy; }
   AttentionEntropy* attention_entropy() const { return attention_entropy_; }
@@ -159,6 +163,7 @@ class Tape {
   BufferPool gradients_;
   RandomKey random_;
   AttentionEntropy* attention_entropy_ = nullptr;
+  Profile* profile_ = nullptr;
   bool training_ = false;
   bool trap_ = false;
 };
@@ -166,6 +171,7 @@ class Tape {
 template <class Vjp>
 void Tape::finish(Var output, const Vjp& vjp) {
   Node& n = node(output);
+  if (profile_ != nullptr) profile_->end_forward();
   if (trap_) trap(n, n.value, "value");
   if (!n.needs_gradient) return;
   n.closure = arena_.store(vjp);

@@ -28,6 +28,7 @@ const std::vector<Flag> kFlags = {
     {"resume", "go on with the run in this folder where its newest checkpoint left it", true},
     {"force", "replace the run that is in the run folder", false},
     {"quiet", "no progress", false},
+    {"profile", "measure where the time of a step goes, op by op", false},
     {"json", "print one JSON object instead of text", false},
     {"print-config", "print the settings as JSON and stop", false}};
 
@@ -47,7 +48,8 @@ std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::
 }
 
 void print_outcome(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
-                   const TrainingOutcome& outcome, const std::filesystem::path& folder, bool json) {
+                   const TrainingOutcome& outcome, const std::filesystem::path& folder, bool json,
+                   const TrainingProfile* profile) {
   nlohmann::ordered_json result = {
       {"attention", options.model.attention.kind},
       {"params", model.parameters().element_count()},
@@ -66,6 +68,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   if (outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;
   if (corpus.entropy_per_character) result["entropy_per_character"] = *corpus.entropy_per_character;
+  if (profile != nullptr) result["profile"] = to_json(*profile);
   if (json) {
     std::cout << result.dump(2) << '\n';
     return;
@@ -84,6 +87,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
               outcome.last.step, outcome.median_milliseconds(), outcome.tokens_per_second(options),
               threads(), folder.c_str());
+  if (profile != nullptr) std::cout << "\n" << table(*profile);
 }
 
 // The settings of the run that --resume names; other flags may repeat them, not change them.
@@ -147,6 +151,9 @@ int train_command(const std::vector<std::string>& arguments) {
   std::unique_ptr<LanguageModel> model;
   catch_interrupts();  // from here on a run folder may be there, which must be left in order
   RunFolder folder = open_run(line, options, command_text("train", arguments), corpus, model);
+  std::optional<TrainingProfile> profile;
+  if (line.has("profile")) profile.emplace();
+  TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
   const TrainingOutcome outcome = [&] {
     Progress progress(line.has("quiet") ? ProgressMode::never : run.progress, options.steps,
                       options.batch * options.model.context * options.accumulate);
@@ -154,11 +161,12 @@ int train_command(const std::vector<std::string>& arguments) {
         options, *model, corpus, folder,
         [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
           progress.update(result, validation, training_seconds);
-        });
+        },
+        profile_or_null);
   }();
   const std::string sample =
       write_sample(*model, corpus, options.seed, folder.sample(options.steps));
-  print_outcome(options, *model, corpus, outcome, folder.path(), line.has("json"));
+  print_outcome(options, *model, corpus, outcome, folder.path(), line.has("json"), profile_or_null);
   if (!line.has("json")) std::cout << "\n" << sample << '\n';
   return 0;
 }

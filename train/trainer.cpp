@@ -21,7 +21,13 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
   tape_.set_training(true);
 }
 
+void Trainer::profile(TrainingProfile* profile) {
+  profile_ = profile;
+  tape_.profile(profile == nullptr ? nullptr : &profile->ops);
+}
+
 StepResult Trainer::step() {
+  const StepPart whole(profile_, &TrainingProfile::seconds);
   StepResult result;
   result.step = steps_done_ + 1;
   result.learning_rate = options_.schedule().at(steps_done_);
@@ -31,22 +37,30 @@ StepResult Trainer::step() {
     const auto draw = static_cast<std::uint32_t>(steps_done_ * options_.accumulate + pass);
     tape_.reset();
     tape_.set_random(options_.seed, draw);
-    sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
-                   options_.model.context, batch_);
+    {
+      const StepPart part(profile_, &TrainingProfile::batch_seconds);
+      sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
+                     options_.model.context, batch_);
+    }
     const Var loss = model_.loss(tape_, batch_.inputs, batch_.targets, batch_.sequences);
     tape_.backward(loss);
     result.loss += static_cast<double>(loss.item()) / static_cast<double>(options_.accumulate);
   }
   const double mean = 1 / static_cast<double>(options_.accumulate);
-  result.gradient_norm = gradient_norm(parameters) * mean;
+  {
+    const StepPart part(profile_, &TrainingProfile::norm_seconds);
+    result.gradient_norm = gradient_norm(parameters) * mean;
+  }
   for (const auto& [what, value] :
        {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.gradient_norm}}) {
     if (!std::isfinite(value)) throw DivergedError(what, value, result.step);
   }
+  const StepPart part(profile_, &TrainingProfile::update_seconds);
   options_.optimizer.update(parameters, result.learning_rate,
                             mean * clip_scale(result.gradient_norm, options_.gradient_clip),
                             result.step);
   ++steps_done_;
+  if (profile_ != nullptr) ++profile_->steps;
   return result;
 }
 

@@ -6,6 +6,7 @@
 #include "data/batches.h"
 #include "models/language_model.h"
 #include "train/options.h"
+#include "train/training_profile.h"
 
 namespace headcount {
 
@@ -48,6 +49,9 @@ class Trainer {
 
   Index steps_done() const { return steps_done_; }
 
+  /// Where the time of steps is added from now on; null: nowhere.
+  void profile(TrainingProfile* profile);
+
  private:
   LanguageModel& model_;
   TrainOptions options_;
@@ -55,6 +59,7 @@ class Trainer {
   Tape tape_;
   Batch batch_;
   Index steps_done_;
+  TrainingProfile* profile_ = nullptr;
 };
 
 /// How a text is evaluated.

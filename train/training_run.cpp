@@ -98,9 +98,11 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
 }
 
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
-                             const Corpus& corpus, RunFolder& folder, const StepObserver& observe) {
+                             const Corpus& corpus, RunFolder& folder, const StepObserver& observe,
+                             TrainingProfile* profile) {
   using Clock = std::chrono::steady_clock;
   Trainer trainer(model, options, corpus.train, folder.state().step);
+  trainer.profile(profile);
   TrainingOutcome outcome;
   const auto validate = [&] {
     outcome.validation = evaluate(model, corpus.validation, {.answers = corpus.validation_answers});

@@ -44,8 +44,10 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
 
 /// Trains `model`, which stands where `folder` does, to the end of `options`: logs every step,
 /// evaluates and saves where it is due. Throws DivergedError, WriteError, and InterruptedError
-/// after a signal that was caught, when the step has been saved.
+/// after a signal that was caught, when the step has been saved. `profile`, if given, learns where
+/// the time of the steps goes.
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
-                             const Corpus& corpus, RunFolder& folder, const StepObserver& observe);
+                             const Corpus& corpus, RunFolder& folder, const StepObserver& observe,
+                             TrainingProfile* profile = nullptr);
 
 }  // namespace headcount

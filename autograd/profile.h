@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "autograd/op.h"
+#include "autograd/products.h"
+#include "autograd/real.h"
+
+namespace headcount {
+
+/// What all ops of one kind took together.
+struct OpCost {
+  Index calls = 0;
+  double forward_seconds = 0, backward_seconds = 0;
+  double macs = 0;   ///< multiply-accumulates in matrix products, forward and backward
+  double bytes = 0;  ///< of the tensors that it reads and writes, each counted once per pass
+};
+
+/// Times every op of the tape that it is given to (`Tape::profile`), forward and backward. One at a
+/// time, because products count their work in one place.
+class Profile {
+ public:
+  const OpCost& cost(Op op) const { return costs_[static_cast<std::size_t>(op)]; }
+
+  // For the tape.
+  void begin_forward(Op op, std::size_t node, Index inputs, Index outputs);
+  void end_forward();
+  void begin_backward() { start(); }
+  void end_backward(Op op, std::size_t node);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Traffic {
+    Index inputs = 0, outputs = 0;  // elements
+  };
+  OpCost& at(Op op) { return costs_[static_cast<std::size_t>(op)]; }
+  void start();
+  double stop(OpCost& cost);  // adds the work since `start` and returns the seconds
+
+  std::array<OpCost, static_cast<std::size_t>(Op::count_)> costs_;
+  std::vector<Traffic> traffic_;  // by node of the tape
+  Op op_ = Op::leaf;
+  Clock::time_point started_;
+  std::int64_t macs_before_ = 0;
+  MacCounter macs_;
+};
+
+}  // namespace headcount
