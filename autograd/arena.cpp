@@ -1,6 +1,9 @@
 #include "autograd/arena.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
+#include <cstdlib>
 #include <new>
 
 namespace headcount {
@@ -9,19 +12,24 @@ namespace {
 
 constexpr std::size_t kSmallestBlock = std::size_t{1} << 16;
 
-std::size_t round_up(std::size_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+constexpr std::size_t kHugePage = std::size_t{1} << 21;
+
+std::size_t round_up(std::size_t bytes, std::size_t multiple = kAlignment) {
+  return (bytes + multiple - 1) / multiple * multiple;
 }
 
 }  // namespace
 
-void AlignedDelete::operator()(std::byte* memory) const {
-  ::operator delete[](memory, std::align_val_t{kAlignment});
-}
+void AlignedDelete::operator()(std::byte* memory) const { std::free(memory); }
 
 AlignedMemory allocate_aligned(std::size_t bytes) {
-  return AlignedMemory(
-      static_cast<std::byte*>(::operator new[](bytes, std::align_val_t{kAlignment})));
+  const std::size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
+  AlignedMemory memory(
+      static_cast<std::byte*>(std::aligned_alloc(alignment, round_up(bytes, alignment))));
+  if (memory == nullptr) throw std::bad_alloc();
+  // Fewer pages to find; a wish that may be denied.
+  if (alignment == kHugePage) madvise(memory.get(), bytes, MADV_HUGEPAGE);
+  return memory;
 }
 
 void* Arena::take(std::size_t bytes) {

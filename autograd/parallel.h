@@ -7,7 +7,7 @@
 namespace headcount {
 
 /// Elements below which an elementwise loop is not worth a second thread.
-inline constexpr Index kElementChunk = 16384;
+inline constexpr Index kElementChunk = 4096;
 
 /// Runs `body(begin, end)` over [0, count) in chunks of `chunk`, in parallel. The borders depend on
 /// `count` and `chunk` alone, never on the number of threads: whatever a chunk computes, it

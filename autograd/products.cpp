@@ -38,10 +38,32 @@ void assign_product(Map& c, const A& a, const B& b, bool accumulate) {
   }
 }
 
-constexpr Index kSmallestChunkMacs = 1 << 18;  // about ten microseconds
-constexpr Index kRowChunks = 16;               // enough for as many threads
+// A chunk packs the whole of b for itself, so that few large chunks are faster than many small
+// ones, and many are wanted for many threads. Measured: tests/bench/README.md.
+constexpr Index kMostChunks = 32;
+constexpr Index kChunkMacs = 1 << 17;  // some microseconds
+constexpr Index kChunkRows = 64, kTransposedChunkRows = 32;
+constexpr Index kPartDepth = 2048, kMostParts = 8;  // of a k that is cut
 
-Index round_up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
+Index ratio_up(Index value, Index by) { return (value + by - 1) / by; }
+
+// Rows of a and b per part of a k that is cut.
+Index part_depth(Index k) { return std::max(kPartDepth, ratio_up(k, kMostParts)); }
+
+// c = sum of the parts, in order.
+void add_parts(Matrix c, const Real* parts, Index count, bool accumulate) {
+  const Index size = c.rows * c.cols;
+  parallel_chunks(c.rows, std::max<Index>(1, kElementChunk / std::max<Index>(1, count * c.cols)),
+                  [&](Index begin, Index end) {
+                    for (Index row = begin; row < end; ++row) {
+                      Eigen::Map<RowMajor> out(c.data + row * c.stride, 1, c.cols);
+                      if (!accumulate) out.setZero();
+                      for (Index part = 0; part < count; ++part)
+                        out += Eigen::Map<const RowMajor>(parts + part * size + row * c.cols, 1,
+                                                          c.cols);
+                    }
+                  });
+}
 
 }  // namespace
 
@@ -49,6 +71,13 @@ ConstMatrix ConstMatrix::transpose() const {
   ConstMatrix result = *this;
   std::swap(result.rows, result.cols);
   result.transposed = !transposed;
+  return result;
+}
+
+ConstMatrix ConstMatrix::row_range(Index begin, Index end) const {
+  ConstMatrix result = *this;
+  result.data += transposed ? begin : begin * stride;
+  result.rows = end - begin;
   return result;
 }
 
@@ -67,18 +96,31 @@ void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
   }
 }
 
-Index product_chunk(Index rows, Index cols, Index k) {
-  const Index for_work = kSmallestChunkMacs / std::max<Index>(1, cols * k) + 1;
-  return round_up(std::max((rows + kRowChunks - 1) / kRowChunks, for_work), 8);
+Index product_chunk(Index rows, Index cols, Index k, bool a_transposed) {
+  const Index for_work = ratio_up(kChunkMacs, std::max<Index>(1, cols * k));
+  const Index least = a_transposed ? kTransposedChunkRows : kChunkRows;
+  return ratio_up(std::max({for_work, least, ratio_up(rows, kMostChunks)}), 8) * 8;
 }
 
-void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
-  const Index chunk = product_chunk(c.rows, c.cols, a.cols);
+Index product_scratch(Index rows, Index cols, Index k) {
+  const Index parts = ratio_up(k, part_depth(k));
+  return parts > 1 ? parts * rows * cols : 0;
+}
+
+void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate, Real* scratch) {
+  const Index k = a.cols;
+  if (scratch != nullptr && product_scratch(c.rows, c.cols, k) > 0) {
+    const Index depth = part_depth(k);
+    parallel_chunks(k, depth, [&](Index begin, Index end) {
+      multiply(Matrix(scratch + begin / depth * c.rows * c.cols, c.rows, c.cols),
+               a.column_range(begin, end), b.row_range(begin, end));
+    });
+    return add_parts(c, scratch, ratio_up(k, depth), accumulate);
+  }
+  const Index chunk = product_chunk(c.rows, c.cols, k, a.transposed);
   parallel_chunks(c.rows, chunk, [&](Index begin, Index end) {
-    ConstMatrix rows = a;
-    rows.rows = end - begin;
-    rows.data += a.transposed ? begin : begin * a.stride;
-    multiply(Matrix(c.data + begin * c.stride, end - begin, c.cols, c.stride), rows, b, accumulate);
+    multiply(Matrix(c.data + begin * c.stride, end - begin, c.cols, c.stride),
+             a.row_range(begin, end), b, accumulate);
   });
 }
 

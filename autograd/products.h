@@ -16,6 +16,10 @@ struct ConstMatrix {
   ConstMatrix(const Real* d, Index r, Index c) : ConstMatrix(d, r, c, c) {}
   ConstMatrix(const Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
   ConstMatrix transpose() const;
+  ConstMatrix row_range(Index begin, Index end) const;
+  ConstMatrix column_range(Index begin, Index end) const {
+    return transpose().row_range(begin, end).transpose();
+  }
 };
 
 /// A row-major matrix to write to.
@@ -32,11 +36,17 @@ struct Matrix {
 /// in one place.
 void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
 
-/// The same, in chunks of rows and columns of c whose borders depend on the sizes alone.
-void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
+/// The same on all threads, in chunks of rows of c whose borders depend on the sizes alone. A long
+/// k is cut instead, if `scratch` has room for the parts: `product_scratch` numbers.
+void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false,
+                       Real* scratch = nullptr);
 
-/// Rows of c per chunk of a parallel product [rows, k] x [k, cols].
-Index product_chunk(Index rows, Index cols, Index k);
+/// 0 where k is not long enough to be cut.
+Index product_scratch(Index rows, Index cols, Index k);
+
+/// Rows of c per chunk of a parallel product [rows, k] x [k, cols], a stored as it is or
+/// transposed.
+Index product_chunk(Index rows, Index cols, Index k, bool a_transposed = false);
 
 /// Counts multiply-accumulates of all products while it lives, for the tests of the cost model.
 class MacCounter {

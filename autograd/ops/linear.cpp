@@ -102,8 +102,11 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
       }
     }
     if (const GradientSink dw = t.gradient_sink(weight)) {
+      const Index scratch_size = product_scratch(out, in, rows);
+      Real* const scratch = scratch_size > 0 ? t.pool().take(scratch_size) : nullptr;
       parallel_multiply(Matrix(dw.data, out, in), ConstMatrix(dy, rows, out).transpose(),
-                        ConstMatrix(t.value(x), rows, in), dw.accumulate);
+                        ConstMatrix(t.value(x), rows, in), dw.accumulate, scratch);
+      if (scratch != nullptr) t.pool().give_back(scratch);
     }
     if (const GradientSink dx = t.gradient_sink(x)) {
       parallel_multiply(Matrix(dx.data, rows, in), ConstMatrix(dy, rows, out),

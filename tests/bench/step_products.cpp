@@ -40,11 +40,12 @@ std::vector<Product> step_products(const LanguageModel& model, Index batch) {
 }
 
 ProductRun::ProductRun(std::vector<Product> products) : products_(std::move(products)) {
-  Index a = 0, b = 0, c = 0;
+  Index a = 0, b = 0, c = 0, scratch = 0;
   for (const Product& p : products_) {
     a = std::max(a, p.count * p.rows * p.k);
     b = std::max(b, p.count * p.k * p.cols);
     c = std::max(c, p.count * p.rows * p.cols);
+    scratch = std::max(scratch, product_scratch(p.rows, p.cols, p.k));
   }
   const auto ones = [](Index count) {
     AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof(Real));
@@ -54,6 +55,7 @@ ProductRun::ProductRun(std::vector<Product> products) : products_(std::move(prod
   a_ = ones(a);
   b_ = ones(b);
   c_ = ones(c);
+  scratch_ = ones(scratch);
 }
 
 void ProductRun::run() {
@@ -73,7 +75,8 @@ void ProductRun::run() {
     };
     const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
     if (p.count == 1) {
-      parallel_multiply(result(0), left(0), right(0));
+      parallel_multiply(result(0), left(0), right(0), false,
+                        reinterpret_cast<Real*>(scratch_.get()));
     } else {
       parallel_chunks(p.count, 1, [&](Index i, Index) { multiply(result(i), left(i), right(i)); });
     }

@@ -34,7 +34,7 @@ class ProductRun {
 
  private:
   std::vector<Product> products_;
-  AlignedMemory a_, b_, c_;
+  AlignedMemory a_, b_, c_, scratch_;
 };
 
 }  // namespace headcount
