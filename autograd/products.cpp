@@ -4,7 +4,12 @@
 #include <algorithm>
 #include <atomic>
 
+#include "autograd/error.h"
 #include "autograd/parallel.h"
+
+#ifdef HEADCOUNT_BLAS
+#include <cblas.h>
+#endif
 
 namespace headcount {
 
@@ -28,6 +33,34 @@ const bool pinned_cache_sizes = [] {
 
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
+
+#ifdef HEADCOUNT_BLAS
+// Threads of its own would be started inside ours.
+const bool one_blas_thread = [] {
+  openblas_set_num_threads(1);
+  return true;
+}();
+Gemm chosen = Gemm::blas;
+
+void blas_multiply(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accumulate) {
+  const auto gemm = [](const auto&... arguments) {
+    if constexpr (sizeof(Real) == sizeof(double)) {
+      cblas_dgemm(arguments...);
+    } else {
+      cblas_sgemm(arguments...);
+    }
+  };
+  const auto order = [](const ConstMatrix& m) { return m.transposed ? CblasTrans : CblasNoTrans; };
+  const auto size = [](Index n) { return static_cast<blasint>(n); };
+  gemm(CblasRowMajor, order(a), order(b), size(c.rows), size(c.cols), size(a.cols), Real{1}, a.data,
+       size(a.stride), b.data, size(b.stride), static_cast<Real>(accumulate ? 1 : 0), c.data,
+       size(c.stride));
+}
+#else
+Gemm chosen = Gemm::eigen;
+
+void blas_multiply(Matrix, const ConstMatrix&, const ConstMatrix&, bool) {}
+#endif
 
 template <class A, class B>
 void assign_product(Map& c, const A& a, const B& b, bool accumulate) {
@@ -81,8 +114,21 @@ ConstMatrix ConstMatrix::row_range(Index begin, Index end) const {
   return result;
 }
 
+std::string_view name(Gemm gemm) { return gemm == Gemm::blas ? "OpenBLAS" : "Eigen"; }
+
+Gemm gemm() { return chosen; }
+
+void use_gemm(Gemm gemm) {
+#ifndef HEADCOUNT_BLAS
+  if (gemm == Gemm::blas)
+    throw Error("this program was built without BLAS; configure it with -DHEADCOUNT_GEMM=blas");
+#endif
+  chosen = gemm;
+}
+
 void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
   if (counting.load(std::memory_order_relaxed)) counted += c.rows * c.cols * a.cols;
+  if (chosen == Gemm::blas) return blas_multiply(c, a, b, accumulate);
   Map out(c.data, c.rows, c.cols, Eigen::OuterStride<>(c.stride));
   const ConstMap left = map(a), right = map(b);
   if (a.transposed && b.transposed) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "autograd/real.h"
 
@@ -31,9 +32,16 @@ struct Matrix {
   Matrix(Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
 };
 
+/// The library that multiplies. `blas` is OpenBLAS, single-threaded inside our chunks.
+enum class Gemm { eigen, blas };
+std::string_view name(Gemm gemm);
+/// From the start: `blas` if built with HEADCOUNT_GEMM=blas, else `eigen`.
+Gemm gemm();
+/// For benchmarks. Throws Error for `blas` where it was not built in.
+void use_gemm(Gemm gemm);
+
 /// c = a b, or c += a b with `accumulate`; a [m, k], b [k, n], c [m, n], on the calling thread.
-/// Every matrix product of the project is computed here, so that the library behind it is chosen
-/// in one place.
+/// Every matrix product of the project is computed here.
 void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
 
 /// The same on all threads, in chunks of rows of c whose borders depend on the sizes alone. A long

@@ -6,8 +6,8 @@ packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-de
   librandom123-dev libutfcpp-dev libssl-dev libgtest-dev librapidcheck-dev python3)
 # Ubuntu has no browser in packages: there the test of the report's page is skipped.
 if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then packages+=(chromium chromium-driver); fi
-# For the thread sanitizer of .ci/run.
-if [ -n "${CI:-}" ]; then packages+=(clang libclang-rt-dev libomp-dev); fi
+# For the benchmarks and the thread sanitizer of .ci/run.
+if [ -n "${CI:-}" ]; then packages+=(libbenchmark-dev clang libclang-rt-dev libomp-dev); fi
 source train/install_packages.sh "${packages[@]}"
 
 cmake --preset release -DHEADCOUNT_TESTS=ON >/dev/null

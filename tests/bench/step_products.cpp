@@ -58,6 +58,12 @@ ProductRun::ProductRun(std::vector<Product> products) : products_(std::move(prod
   scratch_ = ones(scratch);
 }
 
+double ProductRun::macs() const {
+  double sum = 0;
+  for (const Product& p : products_) sum += p.macs();
+  return sum;
+}
+
 void ProductRun::run() {
   auto* const a = reinterpret_cast<Real*>(a_.get());
   auto* const b = reinterpret_cast<Real*>(b_.get());

@@ -13,6 +13,7 @@ struct Product {
   bool a_transposed, b_transposed;
   Index count;  ///< 1: one product, cut into chunks; more: side by side, one thread each
 
+  bool operator==(const Product&) const = default;
   double macs() const {
     return static_cast<double>(rows) * static_cast<double>(cols) * static_cast<double>(k) *
            static_cast<double>(count);
@@ -30,7 +31,7 @@ class ProductRun {
  public:
   explicit ProductRun(std::vector<Product> products);
   void run();
-  const std::vector<Product>& products() const { return products_; }
+  double macs() const;
 
  private:
   std::vector<Product> products_;

@@ -1,0 +1,80 @@
+// The matrix products of a training step with MHA, each size alone, by each library in turn.
+// Usage: products [nanogpt-cpu|nanogpt-gpu|toy] [ROUNDS] [THREADS]
+#include <cstdio>
+#include <cstdlib>
+
+#include "autograd/parallel.h"
+#include "bench/measure.h"
+#include "bench/step_products.h"
+#include "bench/training_bench.h"
+
+namespace headcount {
+namespace {
+
+std::vector<Gemm> libraries() {
+  std::vector<Gemm> all = {Gemm::eigen};
+  try {
+    use_gemm(Gemm::blas);
+    all.push_back(Gemm::blas);
+  } catch (const Error&) {
+    std::printf("OpenBLAS left out: configure with -DHEADCOUNT_GEMM=blas\n");
+  }
+  return all;
+}
+
+void measure(const std::vector<Product>& products, const std::string& label,
+             const std::vector<Gemm>& all, int rounds) {
+  ProductRun run(products);
+  std::vector<std::vector<double>> times(all.size());
+  for (int round = -1; round < rounds; ++round) {  // the first touches all memory
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      use_gemm(all[i]);
+      const double ms = milliseconds([&] { run.run(); });
+      if (round >= 0) times[i].push_back(ms);
+    }
+  }
+  std::printf("%-34s", label.c_str());
+  for (std::size_t i = 0; i < all.size(); ++i)
+    std::printf(" %11.3f %8.1f", median(times[i]), 2e-6 * run.macs() / median(times[i]));
+  std::printf("\n");
+}
+
+// "768 x 128 x 512, a^T, 4 of them"
+std::string label(const Product& p, std::size_t times) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%td x %td x %td%s%s, %td", p.rows, p.cols, p.k,
+                p.a_transposed ? ", a^T" : "", p.b_transposed ? ", b^T" : "",
+                p.count * static_cast<Index>(times));
+  return text;
+}
+
+}  // namespace
+}  // namespace headcount
+
+int main(int argc, char** argv) {
+  using namespace headcount;
+  const char* size = argc > 1 ? argv[1] : "nanogpt-cpu";
+  const int rounds = argc > 2 ? std::atoi(argv[2]) : 50;
+  set_threads(argc > 3 ? std::atoi(argv[3]) : 0);
+  const std::vector<Gemm> gemms = libraries();
+  const TrainOptions options = bench_options(size);
+  const TrainingBench training(options);
+  std::vector<Product> rest = step_products(training.model(), options.batch);
+  const std::vector<Product> all = rest;
+  std::printf("%s, %d threads, medians of %d rounds in turn\n", size, threads(), rounds);
+  std::printf("%-34s", "rows x cols x k, how many");
+  for (const Gemm gemm : gemms)
+    std::printf(" %11s GFLOP/s ", (std::string(name(gemm)) + " ms").c_str());
+  std::printf("\n");
+  while (!rest.empty()) {
+    const Product first = rest.front();
+    std::vector<Product> equal;
+    std::erase_if(rest, [&](const Product& p) {
+      if (p != first) return false;
+      equal.push_back(p);
+      return true;
+    });
+    measure(equal, label(first, equal.size()), gemms, rounds);
+  }
+  measure(all, "the whole step", gemms, rounds);
+}

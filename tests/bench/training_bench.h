@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "train/trainer.h"
+
+namespace headcount {
+
+/// Settings of "nanogpt-cpu", "nanogpt-gpu" or "toy": 2 layers, 2 heads, 32 wide, context 32,
+/// batch 8. Not resolved. Throws SettingError for another name.
+TrainOptions bench_options(const std::string& size);
+
+/// A model that trains on 100,000 random characters, of 65 kinds.
+class TrainingBench {
+ public:
+  static constexpr Index kVocabulary = 65;
+
+  /// Resolves the options and takes two steps, after which no memory is taken any more.
+  explicit TrainingBench(TrainOptions options);
+
+  void step() { trainer_.step(); }
+  const LanguageModel& model() const { return model_; }
+  const TrainOptions& options() const { return options_; }
+  Index tokens_per_step() const { return options_.batch * options_.model.context; }
+  void profile(TrainingProfile* profile) { trainer_.profile(profile); }
+
+ private:
+  TrainOptions options_;
+  LanguageModel model_;
+  std::vector<std::int32_t> tokens_;
+  Trainer trainer_;
+};
+
+}  // namespace headcount
