@@ -7,7 +7,9 @@
 
 namespace headcount {
 
-std::array<std::uint32_t, 4> random_words(const RandomKey& key, std::uint64_t index) {
+namespace {
+
+inline std::array<std::uint32_t, 4> philox(const RandomKey& key, std::uint64_t index) {
   using Philox = r123::Philox4x32;
   const Philox::ctr_type counter = {{static_cast<std::uint32_t>(index),
                                      static_cast<std::uint32_t>(index >> 32), key.step,
@@ -18,14 +20,22 @@ std::array<std::uint32_t, 4> random_words(const RandomKey& key, std::uint64_t in
   return {words[0], words[1], words[2], words[3]};
 }
 
-namespace {
-
 std::uint64_t word64(const RandomKey& key, std::uint64_t index) {
-  const auto words = random_words(key, index);
+  const auto words = philox(key, index);
   return (std::uint64_t{words[1]} << 32) | words[0];
 }
 
 }  // namespace
+
+std::array<std::uint32_t, 4> random_words(const RandomKey& key, std::uint64_t index) {
+  return philox(key, index);
+}
+
+void random_words(const RandomKey& key, std::uint64_t first,
+                  std::span<std::array<std::uint32_t, 4>> words) {
+  // The compiler vectorises this loop over counters.
+  for (std::size_t i = 0; i < words.size(); ++i) words[i] = philox(key, first + i);
+}
 
 double random_uniform(const RandomKey& key, std::uint64_t index) {
   return static_cast<double>(word64(key, index) >> 11) * 0x1.0p-53;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace headcount {
@@ -17,6 +18,10 @@ struct RandomKey {
 
 /// Four independent, uniformly distributed 32-bit words for counter `index`.
 std::array<std::uint32_t, 4> random_words(const RandomKey& key, std::uint64_t index);
+
+/// The same for counters `first`, `first` + 1, ...: faster together than one by one.
+void random_words(const RandomKey& key, std::uint64_t first,
+                  std::span<std::array<std::uint32_t, 4>> words);
 
 /// Uniform in [0, 1), 53 bits, for counter `index`.
 double random_uniform(const RandomKey& key, std::uint64_t index);

@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <unsupported/Eigen/SpecialFunctions>
@@ -88,13 +89,22 @@ Dropout::Dropout(Real probability, RandomKey random_key)
 
 void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
   // Each counter gives four words, each word two elements.
-  for (Index i = 0; i < count; i += 8) {
-    const auto words = random_words(key, (first + static_cast<std::uint64_t>(i)) / 8);
-    const Index n = std::min<Index>(8, count - i);
-    for (Index j = 0; j < n; ++j) {
-      const std::uint32_t half = words[static_cast<std::size_t>(j / 2)] >> (16 * (j % 2)) & 0xffffu;
-      out[i + j] = half < threshold ? Real{0} : kept;
+  constexpr Index kPiece = 64;
+  std::array<std::array<std::uint32_t, 4>, kPiece> words;
+  for (Index i = 0; i < count; i += 8 * kPiece) {
+    const Index elements = std::min(8 * kPiece, count - i);
+    const auto counters = static_cast<std::size_t>((elements + 7) / 8);
+    random_words(key, (first + static_cast<std::uint64_t>(i)) / 8,
+                 std::span(words.data(), counters));
+    const std::uint32_t* const word = words.front().data();
+    const auto multiplier = [this](std::uint32_t half) {
+      return half < threshold ? Real{0} : kept;
+    };
+    for (Index j = 0; j + 1 < elements; j += 2) {
+      out[i + j] = multiplier(word[j / 2] & 0xffffu);
+      out[i + j + 1] = multiplier(word[j / 2] >> 16);
     }
+    if (elements % 2 != 0) out[i + elements - 1] = multiplier(word[elements / 2] & 0xffffu);
   }
 }
 
