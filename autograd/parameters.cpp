@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "autograd/error.h"
+#include "autograd/parallel.h"
 #include "autograd/random.h"
 
 namespace headcount {
@@ -36,11 +37,14 @@ void ParameterStore::initialize(std::uint64_t seed) {
   for (std::size_t i = 0; i < size(); ++i) {
     const Entry& e = entries_[i];
     const RandomKey key{seed, random_stream(e.name), 0};
-    std::uint64_t index = 0;
-    for (Real& x : value({i})) {
-      const double deviate = e.initializer.deviation == 0 ? 0 : random_normal(key, index++);
-      x = static_cast<Real>(e.initializer.mean + e.initializer.deviation * deviate);
-    }
+    Real* const x = value({i}).data();
+    parallel_chunks(e.shape.size(), kElementChunk, [&](Index begin, Index end) {
+      for (Index j = begin; j < end; ++j) {
+        const double deviate =
+            e.initializer.deviation == 0 ? 0 : random_normal(key, static_cast<std::uint64_t>(j));
+        x[j] = static_cast<Real>(e.initializer.mean + e.initializer.deviation * deviate);
+      }
+    });
   }
 }
 

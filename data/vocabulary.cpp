@@ -13,9 +13,12 @@ namespace headcount {
 namespace {
 
 std::u32string distinct(std::u32string_view text) {
-  std::u32string symbols(text);
-  std::sort(symbols.begin(), symbols.end());
-  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
+  std::vector<bool> seen(0x110000);  // all code points
+  for (const char32_t symbol : text) seen.at(symbol) = true;
+  std::u32string symbols;
+  for (char32_t symbol = 0; symbol < seen.size(); ++symbol) {
+    if (seen[symbol]) symbols += symbol;
+  }
   return symbols;
 }
 

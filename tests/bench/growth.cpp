@@ -35,8 +35,8 @@ void measure(const TrainOptions& options, Index x, int rounds, bool apart) {
     const std::string& kind = options.model.attention.kind;
     print_row(kind, x, median(steps), training);
     if (!apart) return;
-    print_row(kind + ", attention op", x, median(attention), training);
-    print_row(kind + ", all the rest", x, median(steps) - median(attention), training);
+    print_row(kind + ": attention", x, median(attention), training);
+    print_row(kind + ": the rest", x, median(steps) - median(attention), training);
   });
 }
 
