@@ -84,6 +84,31 @@ TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
   EXPECT_EQ(sample.find_first_not_of(text), std::string::npos);
 }
 
+TEST_F(TrainCommand, WithProfileSaysWhereTheTimeOfAStepGoes) {
+  const ProgramResult with = train("--out with --quiet --json --profile");
+  const json rows = json::parse(with.out).at("profile");
+  double shares = 0;
+  std::set<std::string> parts;
+  for (const json& row : rows) {
+    shares += row.at("share").get<double>();
+    parts.insert(row.at("part"));
+    const bool multiplies = row["part"] == "linear" || row["part"] == "attention";
+    EXPECT_EQ(row.at("gflops").is_null(), !multiplies) << row;
+  }
+  EXPECT_NEAR(shares, 1, 1e-9);
+  for (const char* const part : {"linear", "attention", "rms_norm", "silu_gate", "(update)"})
+    EXPECT_TRUE(parts.contains(part)) << part;
+
+  const ProgramResult without = train("--out without --quiet --json");
+  EXPECT_FALSE(json::parse(without.out).contains("profile"));
+  const std::string weights = "/checkpoints/step-3/model.safetensors";
+  EXPECT_EQ(folder_.contents("with" + weights), folder_.contents("without" + weights));
+
+  const ProgramResult text = train("--out text --quiet --profile");
+  for (const char* const part : {"forward ms", "GFLOP/s", "\nlinear ", "\nwhole step "})
+    EXPECT_NE(text.out.find(part), std::string::npos) << part;
+}
+
 TEST_F(TrainCommand, LogsOneLinePerStep) {
   train("--out run --quiet --steps 5 --eval-every 2");
   const std::vector<json> lines = json_lines(folder_.contents("run/metrics.jsonl"));

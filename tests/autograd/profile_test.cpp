@@ -1,0 +1,44 @@
+#include "autograd/profile.h"
+
+#include <gtest/gtest.h>
+
+#include "autograd/ops.h"
+
+namespace headcount {
+namespace {
+
+TEST(Profile, CountsCallsWorkAndTrafficOfEachOp) {
+  constexpr Index kRows = 6, kIn = 5, kOut = 7;
+  const std::vector<Real> xs(kRows * kIn, 1), ws(kOut * kIn, 1);
+  Profile profile;
+  Tape tape;
+  tape.profile(&profile);
+  for (int step = 0; step < 2; ++step) {
+    tape.reset();
+    const Var x = tape.leaf({kRows, kIn}, xs), w = tape.leaf({kOut, kIn}, ws);
+    tape.backward(sum(gelu(linear(x, w))));
+  }
+  const OpCost& linear = profile.cost(Op::linear);
+  EXPECT_EQ(linear.calls, 2);
+  EXPECT_GT(linear.forward_seconds, 0);
+  EXPECT_GT(linear.backward_seconds, 0);
+  EXPECT_EQ(linear.macs, 2 * 3 * kRows * kIn * kOut) << "y, dx and dW";
+  constexpr double kInputs = kRows * kIn + kOut * kIn, kOutputs = kRows * kOut;
+  EXPECT_EQ(linear.bytes, 2 * sizeof(Real) * (3 * kInputs + 2 * kOutputs));
+  EXPECT_EQ(profile.cost(Op::gelu).calls, 2);
+  EXPECT_EQ(profile.cost(Op::gelu).macs, 0);
+  EXPECT_EQ(profile.cost(Op::softmax).calls, 0);
+}
+
+TEST(Profile, EndsWhenTheTapeHasNone) {
+  const std::vector<Real> xs = {1, 2};
+  Profile profile;
+  Tape tape;
+  tape.profile(&profile);
+  tape.profile(nullptr);
+  tape.backward(sum(gelu(tape.leaf({2}, xs))));
+  EXPECT_EQ(profile.cost(Op::gelu).calls, 0);
+}
+
+}  // namespace
+}  // namespace headcount
