@@ -132,6 +132,12 @@ void require_value(const nlohmann::json& json, const char* key, const nlohmann::
     refuse(key, json[key], "the models here have " + value.dump());
 }
 
+bool switch_of(const nlohmann::json& json, const char* key, bool otherwise) {
+  if (!json.contains(key) || json[key].is_null()) return otherwise;
+  if (!json[key].is_boolean()) refuse(key, json[key], "it must be true or false");
+  return json[key].get<bool>();
+}
+
 // Newer versions of transformers keep what concerns rotary positions in a block.
 void read_rope(const nlohmann::json& json, Settings& settings) {
   if (json.contains("rope_scaling") && !json["rope_scaling"].is_null())
@@ -177,9 +183,9 @@ void read_family(const nlohmann::json& json, const Family& family, ModelConfig& 
   require_value(json, "hidden_act", "silu");
   require_value(json, "pretraining_tp", 1);
   require_value(json, "sliding_window", nullptr);
-  model.tie_embeddings = json.value("tie_word_embeddings", false);
-  model.bias = json.value("attention_bias", false);
-  if (json.value("mlp_bias", model.bias) != model.bias)
+  model.tie_embeddings = switch_of(json, "tie_word_embeddings", false);
+  model.bias = switch_of(json, "attention_bias", false);
+  if (switch_of(json, "mlp_bias", model.bias) != model.bias)
     refuse("mlp_bias", json["mlp_bias"], "biases are everywhere or nowhere here");
 }
 
@@ -258,7 +264,9 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
   if (!json.is_object()) throw DataError("it is no JSON object");
   NamedConfig result;
   try {
-    const std::string type = json.at("model_type");
+    if (!json.contains("model_type") || !json["model_type"].is_string())
+      throw DataError("'model_type' is missing, or no text");
+    const std::string type = json["model_type"];
     result.vocabulary = whole_number(json, "vocab_size");
     if (type == kLlamaFamily.model_type) {
       read_llama(json, result.model);

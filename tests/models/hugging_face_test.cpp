@@ -137,6 +137,12 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
       {"num_key_value_heads", -1},
       {"num_key_value_heads", 1e300},
       {"rms_norm_eps", -1.0},
+      {"rms_norm_eps", "small"},
+      {"rope_theta", json::array()},
+      {"model_type", 7},
+      {"attention_bias", 1},
+      {"mlp_bias", "no"},
+      {"tie_word_embeddings", "yes"},
   };
   for (const auto& [key, value] : cases) {
     json config = llama();
