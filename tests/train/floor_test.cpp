@@ -48,7 +48,9 @@ TEST(EntropyFloor, IsApproachedFromAboveByTraining) {
     before = loss;
   }
   // Windows begin anywhere in a story, so that a little of what comes cannot be known.
-  if (trainer.steps_done() == options.steps) EXPECT_LT(before, floor + 0.1);
+  if (trainer.steps_done() == options.steps) {
+    EXPECT_LT(before, floor + 0.1);
+  }
 }
 
 }  // namespace
