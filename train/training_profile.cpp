@@ -60,7 +60,7 @@ nlohmann::ordered_json to_json(const TrainingProfile& profile) {
                       {"calls", row.calls},
                       {"forward_ms", 1e3 * row.forward},
                       {"backward_ms", 1e3 * row.backward},
-                      {"share", row.seconds() / whole},
+                      {"share", whole > 0 ? row.seconds() / whole : 0},
                       {"gflops", or_null(rate(2 * row.macs, row.seconds()))},
                       {"gigabytes_per_second", or_null(rate(row.bytes, row.seconds()))}});
   }
@@ -84,7 +84,7 @@ std::string table(const TrainingProfile& profile) {
   const double whole = profile.seconds / static_cast<double>(std::max<Index>(1, profile.steps));
   for (const Row& row : rows(profile)) {
     add("%-16s %6.0f %11.3f %12.3f %8.1f %9s %7s\n", row.part.c_str(), row.calls, 1e3 * row.forward,
-        1e3 * row.backward, 100 * row.seconds() / whole,
+        1e3 * row.backward, whole > 0 ? 100 * row.seconds() / whole : 0,
         number(rate(2 * row.macs, row.seconds())).c_str(),
         number(rate(row.bytes, row.seconds())).c_str());
   }
