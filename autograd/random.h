@@ -32,6 +32,9 @@ std::uint64_t random_below(const RandomKey& key, std::uint64_t index, std::uint6
 /// Standard normal (Box and Muller) for counter `index`.
 double random_normal(const RandomKey& key, std::uint64_t index);
 
+/// The same for counters `first`, `first` + 1, ...: faster together than one by one.
+void random_normals(const RandomKey& key, std::uint64_t first, std::span<double> numbers);
+
 /// A stream number made from a name (FNV-1a), so that a parameter's initial values depend on its
 /// own name and not on which other parameters the model has.
 std::uint32_t random_stream(std::string_view name);

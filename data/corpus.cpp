@@ -54,6 +54,8 @@ Stories write_stories(const std::string& name, const CorpusOptions& options,
   check_option("characters", options.characters, 1000, 1'000'000'000);
   RandomKey key{.seed = options.seed, .stream = random_stream("data/" + name), .step = 0};
   Stories all;
+  all.text.reserve(static_cast<std::size_t>(options.characters));
+  all.answers.reserve(all.text.capacity());
   while (all.text.size() < static_cast<std::size_t>(options.characters) || all.ends.size() < 2) {
     const Story story = write_story(random_chooser(key));
     all.text += story.text;

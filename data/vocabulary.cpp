@@ -12,9 +12,15 @@ namespace headcount {
 
 namespace {
 
+constexpr std::int32_t kNone = -1;
+constexpr char32_t kLastCodePoint = 0x10FFFF;
+
 std::u32string distinct(std::u32string_view text) {
-  std::vector<bool> seen(0x110000);  // all code points
-  for (const char32_t symbol : text) seen.at(symbol) = true;
+  std::vector<bool> seen;
+  for (const char32_t symbol : text) {
+    if (symbol >= seen.size()) seen.resize(symbol + 1);
+    seen[symbol] = true;
+  }
   std::u32string symbols;
   for (char32_t symbol = 0; symbol < seen.size(); ++symbol) {
     if (seen[symbol]) symbols += symbol;
@@ -36,12 +42,14 @@ std::string name_of(char32_t symbol) {
 }  // namespace
 
 Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
-  for (std::size_t token = 0; token < symbols_.size(); ++token)
-    tokens_.emplace_back(symbols_[token], static_cast<std::int32_t>(token));
-  std::ranges::sort(tokens_);
-  const auto twice = std::ranges::adjacent_find(tokens_, {}, &Entry::first);
-  if (twice != tokens_.end())
-    throw DataError("the vocabulary has " + name_of(twice->first) + " twice");
+  std::int32_t next = 0;
+  for (const char32_t symbol : symbols_) {
+    if (symbol > kLastCodePoint) throw DataError("the vocabulary has " + name_of(symbol));
+    if (symbol >= tokens_.size()) tokens_.resize(symbol + 1, kNone);
+    if (tokens_[symbol] != kNone)
+      throw DataError("the vocabulary has " + name_of(symbol) + " twice");
+    tokens_[symbol] = next++;
+  }
 }
 
 Vocabulary Vocabulary::from_text(std::u32string_view text) { return Vocabulary(distinct(text)); }
@@ -51,12 +59,9 @@ std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
   tokens.reserve(text.size());
   std::u32string unknown;
   for (const char32_t symbol : text) {
-    const auto found = std::ranges::lower_bound(tokens_, symbol, {}, &Entry::first);
-    if (found == tokens_.end() || found->first != symbol) {
-      unknown += symbol;
-    } else {
-      tokens.push_back(found->second);
-    }
+    const std::int32_t token = symbol < tokens_.size() ? tokens_[symbol] : kNone;
+    if (token == kNone) unknown += symbol;
+    tokens.push_back(token);
   }
   if (unknown.empty()) return tokens;
 

@@ -4,7 +4,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "autograd/real.h"
@@ -37,9 +36,8 @@ class Vocabulary {
   bool operator==(const Vocabulary&) const = default;
 
  private:
-  using Entry = std::pair<char32_t, std::int32_t>;
   std::u32string symbols_;
-  std::vector<Entry> tokens_;  // of each symbol, by symbol
+  std::vector<std::int32_t> tokens_;  // by code point, up to the greatest symbol; -1: none
 };
 
 }  // namespace headcount
