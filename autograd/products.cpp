@@ -62,15 +62,6 @@ Gemm chosen = Gemm::eigen;
 void blas_multiply(Matrix, const ConstMatrix&, const ConstMatrix&, bool) {}
 #endif
 
-template <class A, class B>
-void assign_product(Map& c, const A& a, const B& b, bool accumulate) {
-  if (accumulate) {
-    c.noalias() += a * b;
-  } else {
-    c.noalias() = a * b;
-  }
-}
-
 // A chunk packs the whole of b for itself, so that few large chunks are faster than many small
 // ones, and many are wanted for many threads. Measured: tests/bench/README.md.
 constexpr Index kMostChunks = 32;
@@ -129,26 +120,36 @@ void use_gemm(Gemm gemm) {
 void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
   if (counting.load(std::memory_order_relaxed)) counted += c.rows * c.cols * a.cols;
   if (chosen == Gemm::blas) return blas_multiply(c, a, b, accumulate);
+  if (!accumulate) {
+    if (c.stride == c.cols) {
+      std::fill_n(c.data, c.rows * c.cols, Real{0});
+    } else {
+      for (Index row = 0; row < c.rows; ++row)
+        std::fill_n(c.data + row * c.stride, c.cols, Real{0});
+    }
+  }
   Map out(c.data, c.rows, c.cols, Eigen::OuterStride<>(c.stride));
   const ConstMap left = map(a), right = map(b);
   if (a.transposed && b.transposed) {
-    assign_product(out, left.transpose(), right.transpose(), accumulate);
+    out.noalias() += left.transpose() * right.transpose();
   } else if (a.transposed) {
-    assign_product(out, left.transpose(), right, accumulate);
+    out.noalias() += left.transpose() * right;
   } else if (b.transposed) {
-    assign_product(out, left, right.transpose(), accumulate);
+    out.noalias() += left * right.transpose();
   } else {
-    assign_product(out, left, right, accumulate);
+    out.noalias() += left * right;
   }
 }
 
 Index product_chunk(Index rows, Index cols, Index k, bool a_transposed) {
+  if (OnOneThread::active()) return std::max<Index>(1, rows);
   const Index for_work = ratio_up(kChunkMacs, std::max<Index>(1, cols * k));
   const Index least = a_transposed ? kTransposedChunkRows : kChunkRows;
   return ratio_up(std::max({for_work, least, ratio_up(rows, kMostChunks)}), 8) * 8;
 }
 
 Index product_scratch(Index rows, Index cols, Index k) {
+  if (OnOneThread::active()) return 0;
   const Index parts = ratio_up(k, part_depth(k));
   return parts > 1 ? parts * rows * cols : 0;
 }

@@ -59,8 +59,8 @@ Var silu(Var x) {
 // y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
 Var silu_gate(Var gate, Var up) {
   Tape& tape = tape_of(gate);
-  require(tape.shape(gate) == tape.shape(up), Op::silu_gate,
-          "gate " + tape.shape(gate).text() + " and up " + tape.shape(up).text() + " must agree");
+  require(tape.shape(gate) == tape.shape(up), Op::silu_gate, "gate ", tape.shape(gate), " and up ",
+          tape.shape(up), " must agree");
   const Index count = tape.shape(gate).size();
   const Var y = tape.record(Op::silu_gate, tape.shape(gate), {gate, up});
   const Real *gv = tape.value(gate), *uv = tape.value(up);
@@ -112,7 +112,7 @@ void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
 Var dropout(Var x, Real probability) {
   Tape& tape = tape_of(x);
   require(probability >= 0 && probability < 1, Op::dropout,
-          "the probability must be at least 0 and below 1, is " + std::to_string(probability));
+          "the probability must be at least 0 and below 1, is ", probability);
   if (!tape.training() || probability == 0) return x;
   const Index count = tape.shape(x).size();
   const Dropout mask(probability, tape.next_random_key());

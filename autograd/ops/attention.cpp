@@ -167,11 +167,11 @@ void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, In
     for (Index r = 0; r < rows; ++r) {
       const Real now = std::max(most[r], s.row(r).maxCoeff());
       const Real base = now == -kInfinity ? Real{0} : now;  // no key seen yet: all weights are 0
-      const Real shrink = std::exp(most[r] - base);
+      const Real shrink = most[r] == -kInfinity ? Real{0} : std::exp(most[r] - base);
       if (p.entropy != nullptr) add_moment(s.row(r), base, shrink, most[r], total[r], moment[r]);
       s.row(r) = exp_or_zero(s.row(r) - base);
+      if (shrink != 1 && total[r] > 0) array(out.at(b, i + r, h), out.width) *= shrink;
       total[r] = total[r] * shrink + s.row(r).sum();
-      if (shrink != 1) array(out.at(b, i + r, h), out.width) *= shrink;
       most[r] = now;
     }
     if (p.drops()) p.drop(s, b, h, i, j);
@@ -314,9 +314,8 @@ void sum_groups(const GradientSink& sink, const Real* parts, Index rows, Index k
 }
 
 void check(const Shape& q, const Shape& k, const Shape& v, const AttentionOptions& options) {
-  const auto fail_unless = [&](bool condition, const std::string& message) {
-    require(condition, Op::attention,
-            message + " (q " + q.text() + ", k " + k.text() + ", v " + v.text() + ")");
+  const auto fail_unless = [&](bool condition, std::string_view message) {
+    require(condition, Op::attention, message, " (q ", q, ", k ", k, ", v ", v, ")");
   };
   fail_unless(q.rank() == 4 && k.rank() == 4 && v.rank() == 4, "q, k and v must have 4 dimensions");
   fail_unless(q[0] == k[0] && q[0] == v[0] && k[1] == v[1], "batch and key lengths must agree");

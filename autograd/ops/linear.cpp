@@ -13,8 +13,7 @@ Var matrix_product(Var a, Var b) {
   const Shape left = tape.shape(a), right = tape.shape(b);
   bool agree = left.rank() == right.rank() && left.rank() >= 2 && left[-1] == right[-2];
   for (int i = 0; agree && i + 2 < left.rank(); ++i) agree = left[i] == right[i];
-  require(agree, Op::matrix_product,
-          "shapes " + left.text() + " and " + right.text() + " cannot be multiplied");
+  require(agree, Op::matrix_product, "shapes ", left, " and ", right, " cannot be multiplied");
   const Index m = left[-2], k = left[-1], n = right[-1];
   const Index batch = m * k == 0 ? 0 : left.size() / (m * k);
   const auto each = [batch, chunk = task_chunk(m * k * n)](const auto& body) {
@@ -62,11 +61,12 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x), w_shape = tape.shape(weight);
   require(w_shape.rank() == 2 && shape.rank() > 0 && shape.last() == w_shape[1], Op::linear,
-          "the weight " + w_shape.text() + " wants inputs of its last extent, got " + shape.text());
+          "the weight ", w_shape, " wants inputs of its last extent, got ", shape);
   const Index rows = shape.rows(), in = w_shape[1], out = w_shape[0];
-  require(!bias || tape.shape(*bias) == Shape{out}, Op::linear,
-          "the bias must be [" + std::to_string(out) + "], one number per output, is " +
-              (bias ? tape.shape(*bias).text() : ""));
+  if (bias) {
+    require(tape.shape(*bias) == Shape{out}, Op::linear, "the bias must be [", out,
+            "], one number per output, is ", tape.shape(*bias));
+  }
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
   const Real *xv = tape.value(x), *wv = tape.value(weight);
@@ -120,14 +120,13 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
 Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   Tape& tape = tape_of(table);
   const Shape shape = tape.shape(table);
-  require(shape.rank() == 2, Op::embedding, "the table must be [n, width], is " + shape.text());
+  require(shape.rank() == 2, Op::embedding, "the table must be [n, width], is ", shape);
   const Index n = shape[0], width = shape[1], count = rows.size();
-  require(static_cast<std::size_t>(count) == ids.size(), Op::embedding,
-          std::to_string(ids.size()) + " ids do not fill " + rows.text());
+  require(static_cast<std::size_t>(count) == ids.size(), Op::embedding, ids.size(),
+          " ids do not fill ", rows);
   for (const std::int32_t id : ids) {
     if (id >= 0 && id < n) continue;
-    require(false, Op::embedding,
-            "id " + std::to_string(id) + " is outside the table of " + std::to_string(n) + " rows");
+    require(false, Op::embedding, "id ", id, " is outside the table of ", n, " rows");
   }
   auto* const kept_ids = tape.scratch_of<std::int32_t>(count);
   std::ranges::copy(ids, kept_ids);

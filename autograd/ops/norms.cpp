@@ -26,12 +26,12 @@ Var normalize(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, 
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   const Index rows = shape.rows(), width = shape.last();
-  const auto text = [&](std::optional<Var> p) { return p ? tape.shape(*p).text() : "none"; };
-  require(shape.rank() > 0 && (!weight || tape.shape(*weight) == Shape{width}) &&
-              (!bias || tape.shape(*bias) == Shape{width}),
-          op,
-          "weight and bias must be [" + std::to_string(width) + "] for an input " + shape.text() +
-              ", are " + text(weight) + " and " + text(bias));
+  const auto shape_of = [&](std::optional<Var> p) {
+    return p ? std::optional(tape.shape(*p)) : std::nullopt;
+  };
+  const auto fits = [&](std::optional<Var> p) { return !p || tape.shape(*p) == Shape{width}; };
+  require(shape.rank() > 0 && fits(weight) && fits(bias), op, "weight and bias must be [", width,
+          "] for an input ", shape, ", are ", shape_of(weight), " and ", shape_of(bias));
   const Var w_or_x = weight.value_or(x), b_or_x = bias.value_or(x);
   const Var y = tape.record(op, shape, {x, w_or_x, b_or_x});
   const Real* xv = tape.value(x);
@@ -43,15 +43,23 @@ Var normalize(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, 
   const auto inverse_width = Real{1} / static_cast<Real>(width);
   parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
     for (Index row = begin; row < end; ++row) {
-      const auto in = array(xv + row * width, width);
-      auto out = array(yv + row * width, width);
+      const Real* const in = xv + row * width;
       Real mean = 0;
-      if constexpr (kCentred) mean = means[row] = in.sum() * inverse_width;
-      const Real variance = (in - mean).square().sum() * inverse_width;
-      rstds[row] = Real{1} / std::sqrt(variance + epsilon);
-      out = (in - mean) * rstds[row];
-      if (wv != nullptr) out *= array(wv, width);
-      if (bv != nullptr) out += array(bv, width);
+      if constexpr (kCentred) {
+        LaneSum sum;
+        for_lanes(width, [&]<int kCount>(Index i) { sum.add(lanes<kCount>(in + i)); });
+        mean = means[row] = sum.total() * inverse_width;
+      }
+      LaneSum squares;
+      for_lanes(width,
+                [&]<int kCount>(Index i) { squares.add((lanes<kCount>(in + i) - mean).square()); });
+      rstds[row] = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
+      for_lanes(width, [&]<int kCount>(Index i) {
+        Lanes<kCount> out = (lanes<kCount>(in + i) - mean) * rstds[row];
+        if (wv != nullptr) out *= lanes<kCount>(wv + i);
+        if (bv != nullptr) out += lanes<kCount>(bv + i);
+        lanes<kCount>(yv + row * width + i) = out;
+      });
     }
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
@@ -62,27 +70,34 @@ Var normalize(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, 
     const Index chunks = (rows + chunk - 1) / chunk;
     Real* const partials = t.pool().take(3 * chunks * width);  // dw, db and a row h of each chunk
     parallel_chunks(rows, chunk, [=](Index begin, Index end) {
-      auto dw_part = array(partials + begin / chunk * 3 * width, width);
-      auto db_part = array(partials + (begin / chunk * 3 + 1) * width, width);
-      auto h = array(partials + (begin / chunk * 3 + 2) * width, width);
-      dw_part.setZero();
-      db_part.setZero();
+      Real* const dw_part = partials + begin / chunk * 3 * width;
+      Real *const db_part = dw_part + width, *const h = db_part + width;
+      std::fill_n(dw_part, 2 * width, Real{0});
       for (Index row = begin; row < end; ++row) {
-        const auto in = array(xv + row * width, width);
-        const auto g_out = array(dy + row * width, width);
-        h = (kCentred ? in - means[row] : in - Real{0}) * rstds[row];
-        if (dw) dw_part += g_out * h;
-        if (db) db_part += g_out;
+        const Real *const in = xv + row * width, *const g_out = dy + row * width;
+        const Real mean = kCentred ? means[row] : Real{0}, rstd = rstds[row];
+        LaneSum sum_g, sum_gh;
+        for_lanes(width, [&]<int kCount>(Index i) {
+          const Lanes<kCount> d = lanes<kCount>(g_out + i);
+          const Lanes<kCount> h_i = (lanes<kCount>(in + i) - mean) * rstd;
+          lanes<kCount>(h + i) = h_i;
+          lanes<kCount>(dw_part + i) += d * h_i;
+          lanes<kCount>(db_part + i) += d;
+          const Lanes<kCount> g = wv == nullptr ? d : d * lanes<kCount>(wv + i);
+          sum_g.add(g);
+          sum_gh.add(g * h_i);
+        });
         if (!dx) continue;
+        const Real mean_g = kCentred ? sum_g.total() * inverse_width : Real{0};
+        const Real mean_gh = sum_gh.total() * inverse_width;
         const auto apply = [&](const auto& g) {
-          const Real mean_g = kCentred ? g.sum() * inverse_width : Real{0};
-          const Real mean_gh = (g * h).sum() * inverse_width;
-          put(dx, row * width, (g - mean_g - h * mean_gh) * rstds[row]);
+          put(dx, row * width,
+              (g - mean_g - array(static_cast<const Real*>(h), width) * mean_gh) * rstd);
         };
         if (wv != nullptr) {
-          apply(g_out * array(wv, width));
+          apply(array(g_out, width) * array(wv, width));
         } else {
-          apply(g_out);
+          apply(array(g_out, width));
         }
       }
     });

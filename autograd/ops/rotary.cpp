@@ -8,8 +8,7 @@ namespace headcount {
 
 RotaryTable::RotaryTable(Index dim, Index positions, double theta)
     : dim_(dim), positions_(positions) {
-  require(dim > 0 && dim % 2 == 0, Op::rotary,
-          "the rotary dimension must be even, is " + std::to_string(dim));
+  require(dim > 0 && dim % 2 == 0, Op::rotary, "the rotary dimension must be even, is ", dim);
   for (Index position = 0; position < positions; ++position) {
     for (Index j = 0; j < dim / 2; ++j) {
       const double angle =
@@ -27,12 +26,11 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   require(shape.rank() == 4 && shape[3] >= table.dim(), Op::rotary,
-          "wants [B, T, H, D] with D >= " + std::to_string(table.dim()) + ", got " + shape.text());
+          "wants [B, T, H, D] with D >= ", table.dim(), ", got ", shape);
   const Index length = shape[1], heads = shape[2], width = shape[3], turned = table.dim();
   require(first_position >= 0 && first_position + length <= table.positions(), Op::rotary,
-          "positions " + std::to_string(first_position) + " to " +
-              std::to_string(first_position + length - 1) + " are not all in the table of " +
-              std::to_string(table.positions()));
+          "positions ", first_position, " to ", first_position + length - 1,
+          " are not all in the table of ", table.positions());
   const Index stride = layout == RotaryLayout::half ? 1 : 2;            // from pair to pair
   const Index partner = layout == RotaryLayout::half ? turned / 2 : 1;  // within a pair
   const RotaryTable* const angles = &table;

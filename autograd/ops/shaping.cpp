@@ -9,8 +9,8 @@ namespace headcount {
 // y is x under another shape, in the same memory; dx = dy.
 Var reshape(Var x, const Shape& shape) {
   Tape& tape = tape_of(x);
-  require(tape.shape(x).size() == shape.size(), Op::reshape,
-          "shape " + tape.shape(x).text() + " cannot become " + shape.text());
+  require(tape.shape(x).size() == shape.size(), Op::reshape, "shape ", tape.shape(x),
+          " cannot become ", shape);
   const Var y = tape.record_alias(Op::reshape, shape, x);
   tape.finish(y, [=](Tape& t, const Real*) { t.pass_gradient(y, x); });
   return y;
@@ -58,9 +58,8 @@ Var transpose(Var x, int first, int second) {
   Tape& tape = tape_of(x);
   const Shape from = tape.shape(x);
   const int low = std::min(first, second), high = std::max(first, second);
-  require(low >= 0 && high < from.rank() && low != high, Op::transpose,
-          "dimensions " + std::to_string(first) + " and " + std::to_string(second) +
-              " cannot be exchanged in " + from.text());
+  require(low >= 0 && high < from.rank() && low != high, Op::transpose, "dimensions ", first,
+          " and ", second, " cannot be exchanged in ", from);
   Shape to;
   for (int i = 0; i < from.rank(); ++i) to.append(from[i == low ? high : i == high ? low : i]);
   const Exchange exchange(from, low, high);
@@ -113,9 +112,8 @@ std::vector<Var> split(Var x, std::span<const Index> sizes) {
   const Shape& shape = tape_of(x).shape(x);
   Index total = 0;
   for (const Index size : sizes) total += size;
-  require(shape.rank() > 0 && total == shape.last(), Op::split,
-          "the sizes add up to " + std::to_string(total) + ", the last dimension of " +
-              shape.text() + " is another");
+  require(shape.rank() > 0 && total == shape.last(), Op::split, "the sizes add up to ", total,
+          ", the last dimension of ", shape, " is another");
   std::vector<Var> pieces;
   Index begin = 0;
   for (const Index size : sizes) {
@@ -141,7 +139,7 @@ Var concat(Var a, Var b) {
     strides[at] = right[i] == 1 ? 0 : stride;
     stride *= right[i];
   }
-  require(agree, Op::concat, "shapes " + left.text() + " and " + right.text() + " do not agree");
+  require(agree, Op::concat, "shapes ", left, " and ", right, " do not agree");
   const Index rows = left.rows(), a_width = left.last(), b_width = right.last();
   const Index width = a_width + b_width;
   const auto b_row = [=](Index row) {

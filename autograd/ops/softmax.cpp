@@ -11,8 +11,7 @@ namespace headcount {
 Var softmax(Var x) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
-  require(shape.rank() > 0 && shape.last() > 0, Op::softmax,
-          "nothing to normalise in " + shape.text());
+  require(shape.rank() > 0 && shape.last() > 0, Op::softmax, "nothing to normalise in ", shape);
   const Index rows = shape.rows(), width = shape.last();
   const Var y = tape.record(Op::softmax, shape, {x});
   const Real* xv = tape.value(x);
@@ -44,15 +43,11 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   Tape& tape = tape_of(logits);
   const Shape shape = tape.shape(logits);
   const Index rows = shape.rows(), width = shape.last();
-  require(
-      shape.rank() > 0 && static_cast<std::size_t>(rows) == targets.size() && rows > 0,
-      Op::cross_entropy,
-      "logits " + shape.text() + " do not match " + std::to_string(targets.size()) + " targets");
+  require(shape.rank() > 0 && static_cast<std::size_t>(rows) == targets.size() && rows > 0,
+          Op::cross_entropy, "logits ", shape, " do not match ", targets.size(), " targets");
   for (const std::int32_t target : targets) {
     if (target >= 0 && target < width) continue;
-    require(false, Op::cross_entropy,
-            "target " + std::to_string(target) + " is not one of " + std::to_string(width) +
-                " classes");
+    require(false, Op::cross_entropy, "target ", target, " is not one of ", width, " classes");
   }
   auto* const kept_targets = tape.scratch_of<std::int32_t>(rows);
   std::ranges::copy(targets, kept_targets);

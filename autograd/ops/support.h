@@ -1,7 +1,10 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <optional>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "autograd/error.h"
 #include "autograd/tape.h"
@@ -26,14 +29,67 @@ void put(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& 
   }
 }
 
+/// Numbers that are worked on at once. Eigen's loops over rows of any length cost more than what
+/// they do to a short row.
+template <int kCount>
+using Lanes = Eigen::Array<Real, kCount, 1>;
+constexpr int kLanes = 16;
+
+template <int kCount>
+Eigen::Map<const Lanes<kCount>> lanes(const Real* x) {
+  return Eigen::Map<const Lanes<kCount>>(x);
+}
+template <int kCount>
+Eigen::Map<Lanes<kCount>> lanes(Real* x) {
+  return Eigen::Map<Lanes<kCount>>(x);
+}
+
+/// Calls `body.operator()<n>(i)` for elements i ... i + n of [0, count): n is kLanes, then 1.
+template <class Body>
+void for_lanes(Index count, const Body& body) {
+  Index i = 0;
+  for (; i + kLanes <= count; i += kLanes) body.template operator()<kLanes>(i);
+  for (; i < count; ++i) body.template operator()<1>(i);
+}
+
+/// A sum of numbers that come in lanes.
+class LaneSum {
+ public:
+  template <class Numbers>
+  void add(const Eigen::ArrayBase<Numbers>& x) {
+    if constexpr (Numbers::SizeAtCompileTime == kLanes) {
+      many_ += x.derived();
+    } else {
+      one_ += x.derived()(0);
+    }
+  }
+  Real total() const { return many_.sum() + one_; }
+
+ private:
+  Lanes<kLanes> many_ = Lanes<kLanes>::Zero();
+  Real one_ = 0;
+};
+
 /// The tape of an op's inputs. Throws StaleVarError if a Var belongs to none.
 inline Tape& tape_of(Var x) {
   if (x.tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
   return *x.tape;
 }
 
-inline void require(bool condition, Op op, const std::string& message) {
-  if (!condition) throw ShapeError(std::string(name(op)) + ": " + message);
+inline std::string text_of(std::string_view text) { return std::string(text); }
+inline std::string text_of(const Shape& shape) { return shape.text(); }
+inline std::string text_of(const std::optional<Shape>& shape) {
+  return shape ? shape->text() : "none";
+}
+template <class Number>
+requires std::is_arithmetic_v<Number> std::string text_of(Number number) {
+  return std::to_string(number);
+}
+
+/// Throws ShapeError that names the op. The message is put together from its parts only then.
+template <class... Parts>
+void require(bool condition, Op op, const Parts&... message) {
+  if (!condition) throw ShapeError((text_of(name(op)) + ": " + ... + text_of(message)));
 }
 
 /// Multiples of 1/65536 that a dropout probability is rounded to.
