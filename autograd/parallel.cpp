@@ -8,4 +8,6 @@ void set_threads(int threads) { omp_set_num_threads(threads > 0 ? threads : omp_
 
 int threads() { return omp_get_max_threads(); }
 
+int this_thread() { return omp_get_thread_num(); }
+
 }  // namespace headcount

@@ -1,10 +1,30 @@
 #pragma once
 
 #include <algorithm>
+#include <exception>
 
 #include "autograd/real.h"
 
 namespace headcount {
+
+/// Number of threads that parallel loops use from now on; 0 chooses the number of processors.
+void set_threads(int threads);
+int threads();
+int this_thread();  ///< which of the threads of a parallel loop runs this code, from 0
+
+/// While it lives, parallel loops that this thread meets run in order on this thread alone.
+class OnOneThread {
+ public:
+  OnOneThread() : before_(active_) { active_ = true; }
+  ~OnOneThread() { active_ = before_; }
+  OnOneThread(const OnOneThread&) = delete;
+  OnOneThread& operator=(const OnOneThread&) = delete;
+  static bool active() { return active_; }
+
+ private:
+  static inline thread_local bool active_ = false;
+  bool before_;
+};
 
 /// Elements below which an elementwise loop is not worth a second thread.
 inline constexpr Index kElementChunk = 4096;
@@ -19,8 +39,33 @@ void parallel_chunks(Index count, Index chunk, const Body& body) {
     return;
   }
   const Index chunks = (count + chunk - 1) / chunk;
+  if (OnOneThread::active()) {
+    for (Index i = 0; i < chunks; ++i) body(i * chunk, std::min(count, (i + 1) * chunk));
+    return;
+  }
 #pragma omp parallel for schedule(static)
   for (Index i = 0; i < chunks; ++i) body(i * chunk, std::min(count, (i + 1) * chunk));
+}
+
+/// Runs `body(task, thread)` for each task of [0, count), up to `most_threads` of them side by
+/// side, each as a whole on one thread, also where there is one thread only; `thread` counts from
+/// 0. A single task is not bound to one thread: its own loops are parallel. Of what the tasks
+/// throw, one exception is thrown here once all have ended.
+template <class Body>
+void parallel_tasks(Index count, int most_threads, const Body& body) {
+  if (count == 1) return body(Index{0}, 0);
+  std::exception_ptr thrown;
+#pragma omp parallel for schedule(static, 1) num_threads(most_threads)
+  for (Index task = 0; task < count; ++task) {
+    const OnOneThread here;
+    try {
+      body(task, this_thread());
+    } catch (...) {
+#pragma omp critical
+      thrown = std::current_exception();
+    }
+  }
+  if (thrown) std::rethrow_exception(thrown);
 }
 
 /// Rows per chunk for a loop over rows of `width` elements.
@@ -34,9 +79,5 @@ inline Index task_chunk(Index macs) {
   constexpr Index kChunkMacs = 1 << 17;  // about ten microseconds
   return std::max<Index>(1, kChunkMacs / std::max<Index>(1, macs));
 }
-
-/// Number of threads that parallel loops use from now on; 0 chooses the number of processors.
-void set_threads(int threads);
-int threads();
 
 }  // namespace headcount

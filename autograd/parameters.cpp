@@ -1,6 +1,7 @@
 #include "autograd/parameters.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <limits>
 
@@ -16,7 +17,7 @@ ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initi
     throw ShapeError("two parameters are named " + name);
   constexpr Index kPadding = static_cast<Index>(kAlignment / sizeof(Real));
   const Index padded = (shape.size() + kPadding - 1) / kPadding * kPadding;
-  entries_.push_back({std::move(name), shape, initializer, padded_count_, false});
+  entries_.push_back({std::move(name), shape, initializer, padded_count_});
   element_count_ += shape.size();
   if (__builtin_add_overflow(padded_count_, padded, &padded_count_) ||
       padded_count_ > std::numeric_limits<Index>::max() / 64) {
@@ -25,12 +26,19 @@ ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initi
   return {entries_.size() - 1};
 }
 
-void ParameterStore::allocate() {
+Gradients::Gradients(const ParameterStore& parameters)
+    : memory_(parameters.zeros()), arrived_(parameters.size(), false) {}
+
+AlignedMemory ParameterStore::zeros() const {
   const std::size_t bytes = static_cast<std::size_t>(padded_count_) * sizeof(Real);
-  for (AlignedMemory* buffer : {&values_, &gradients_, &first_moments_, &second_moments_}) {
-    *buffer = allocate_aligned(bytes);
-    std::memset(buffer->get(), 0, bytes);
-  }
+  AlignedMemory buffer = allocate_aligned(bytes);
+  std::memset(buffer.get(), 0, bytes);
+  return buffer;
+}
+
+void ParameterStore::allocate() {
+  for (AlignedMemory* buffer : {&values_, &first_moments_, &second_moments_}) *buffer = zeros();
+  gradients_ = Gradients(*this);
 }
 
 void ParameterStore::initialize(std::uint64_t seed) {
@@ -38,10 +46,16 @@ void ParameterStore::initialize(std::uint64_t seed) {
     const Entry& e = entries_[i];
     const RandomKey key{seed, random_stream(e.name), 0};
     Real* const x = value({i}).data();
+    if (e.initializer.deviation == 0) {
+      std::fill_n(x, e.shape.size(), static_cast<Real>(e.initializer.mean));
+      continue;
+    }
     parallel_chunks(e.shape.size(), kElementChunk, [&](Index begin, Index end) {
+      std::array<double, kElementChunk> deviates;
+      random_normals(key, static_cast<std::uint64_t>(begin),
+                     std::span(deviates.data(), static_cast<std::size_t>(end - begin)));
       for (Index j = begin; j < end; ++j) {
-        const double deviate =
-            e.initializer.deviation == 0 ? 0 : random_normal(key, static_cast<std::uint64_t>(j));
+        const double deviate = deviates[static_cast<std::size_t>(j - begin)];
         x[j] = static_cast<Real>(e.initializer.mean + e.initializer.deviation * deviate);
       }
     });
@@ -54,19 +68,16 @@ ParameterId ParameterStore::find(std::string_view name) const {
   return {found->second};
 }
 
-std::span<const Real> ParameterStore::gradient(ParameterId id) {
-  const std::span<Real> result = slice(gradients_, id);
-  if (!entry(id).has_gradient) std::ranges::fill(result, Real{0});
+std::span<Real> ParameterStore::arrived(Gradients& gradients, ParameterId id) const {
+  const std::span<Real> result = slice(gradients.memory_, id);
+  if (!gradients.arrived_[id.index]) std::ranges::fill(result, Real{0});
+  gradients.arrived_[id.index] = true;
   return result;
 }
 
-std::span<Real> ParameterStore::all_gradients() {
-  for (std::size_t i = 0; i < size(); ++i) gradient({i});
-  return whole(gradients_);
-}
-
-void ParameterStore::clear_gradients() {
-  for (Entry& e : entries_) e.has_gradient = false;
+std::span<Real> ParameterStore::all_gradients(Gradients& gradients) const {
+  for (std::size_t i = 0; i < size(); ++i) arrived(gradients, {i});
+  return whole(gradients.memory_);
 }
 
 std::span<Real> ParameterStore::slice(const AlignedMemory& buffer, ParameterId id) const {

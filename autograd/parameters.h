@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -29,6 +30,24 @@ struct ParameterId {
   bool valid() const { return index != SIZE_MAX; }
 };
 
+class ParameterStore;
+
+/// One gradient for each parameter of a store, in one buffer.
+class Gradients {
+ public:
+  Gradients() = default;
+  /// Memory for a store that is allocated; nothing has arrived.
+  explicit Gradients(const ParameterStore& parameters);
+  /// Forgets the gradients. Nothing is written: the next contribution to each is assigned.
+  void clear() { arrived_.assign(arrived_.size(), false); }
+
+ private:
+  friend class ParameterStore;
+  friend class Tape;
+  AlignedMemory memory_;
+  std::vector<bool> arrived_;  // by parameter: whether its slice holds anything yet
+};
+
 /// All parameters of a model in one flat buffer, their gradients in a second, both moments of Adam
 /// in a third and fourth: the optimizer, clipping and zeroing are each one loop. Use: `add` every
 /// parameter, then `allocate` once, then fill with `initialize` or `value`.
@@ -55,35 +74,56 @@ class ParameterStore {
   std::span<Real> value(ParameterId id) { return slice(values_, id); }
   std::span<const Real> value(ParameterId id) const { return slice(values_, id); }
   /// Zeros where no gradient has arrived since `clear_gradients`.
-  std::span<const Real> gradient(ParameterId id);
+  std::span<const Real> gradient(ParameterId id) { return arrived(gradients_, id); }
   std::span<Real> first_moment(ParameterId id) { return slice(first_moments_, id); }
   std::span<Real> second_moment(ParameterId id) { return slice(second_moments_, id); }
 
   /// The whole buffers, padding between slices included (always zero).
   std::span<Real> all_values() { return whole(values_); }
-  std::span<Real> all_gradients();  ///< after filling slices that got no gradient with zeros
+  std::span<Real> all_first_moments() { return whole(first_moments_); }
+  std::span<Real> all_second_moments() { return whole(second_moments_); }
+  std::span<Real> all_gradients() { return all_gradients(gradients_); }
+  /// Of the store or of others; zeros where none has arrived.
+  std::span<Real> all_gradients(Gradients& gradients) const;
 
-  /// Forgets the gradients. Nothing is written: the next contribution to each is assigned.
-  void clear_gradients();
+  /// Calls `body(id, first, last)` for each parameter that has elements in [begin, end) of the
+  /// whole buffers: [first, last) are those.
+  template <class Body>
+  void for_slices(Index begin, Index end, const Body& body) const {
+    const auto after = std::ranges::upper_bound(entries_, begin, {}, &Entry::offset);
+    for (auto e = after - 1; e != entries_.end() && e->offset < end; ++e) {
+      const Index first = std::max(begin, e->offset);
+      const Index last = std::min(end, e->offset + e->shape.size());
+      if (first < last)
+        body(ParameterId{static_cast<std::size_t>(e - entries_.begin())}, first, last);
+    }
+  }
+
+  Gradients& gradients() { return gradients_; }
+  void clear_gradients() { gradients_.clear(); }  ///< `Gradients::clear`
 
  private:
+  friend class Gradients;
   friend class Tape;
+  friend struct Var;
   struct Entry {
     std::string name;
     Shape shape;
     Initializer initializer;
     Index offset = 0;
-    bool has_gradient = false;  // whether the gradient slice holds anything yet
   };
   const Entry& entry(ParameterId id) const { return entries_[id.index]; }
   std::span<Real> slice(const AlignedMemory& buffer, ParameterId id) const;
   std::span<Real> whole(const AlignedMemory& buffer) const;
+  AlignedMemory zeros() const;  // a buffer for all parameters
+  std::span<Real> arrived(Gradients& gradients, ParameterId id) const;
 
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;  // name -> place in entries_
   Index element_count_ = 0;
   Index padded_count_ = 0;
-  AlignedMemory values_, gradients_, first_moments_, second_moments_;
+  AlignedMemory values_, first_moments_, second_moments_;
+  Gradients gradients_;
 };
 
 }  // namespace headcount

@@ -38,7 +38,8 @@ Real Var::item() const {
 std::span<const Real> Var::gradient() const {
   const Shape& s = shape();
   const Tape::Node& n = tape->node(*this);
-  if (n.parameter.valid() && n.needs_gradient) return tape->gradients_to_->gradient(n.parameter);
+  if (n.parameter.valid() && n.needs_gradient)
+    return tape->parameters_->arrived(*tape->gradients_to_, n.parameter);
   if (n.gradient == nullptr) return {};
   return {n.gradient, static_cast<std::size_t>(s.size())};
 }
@@ -86,7 +87,7 @@ Var Tape::parameter(ParameterId id) {
   n.value = parameters_->slice(parameters_->values_, id).data();
   n.parameter = id;
   n.needs_gradient = gradients_to_ != nullptr;
-  if (n.needs_gradient) n.gradient = parameters_->slice(parameters_->gradients_, id).data();
+  if (n.needs_gradient) n.gradient = parameters_->slice(gradients_to_->memory_, id).data();
   return push(n);
 }
 
@@ -118,8 +119,10 @@ GradientSink Tape::gradient_sink(Var input) {
   Node& n = node(input);
   if (!n.needs_gradient) return {};
   if (n.parameter.valid()) {
-    bool& has_gradient = gradients_to_->entries_[n.parameter.index].has_gradient;
-    return {n.gradient, std::exchange(has_gradient, true)};
+    std::vector<bool>::reference arrived = gradients_to_->arrived_[n.parameter.index];
+    const bool accumulate = arrived;
+    arrived = true;
+    return {n.gradient, accumulate};
   }
   const bool accumulate = n.gradient != nullptr;
   if (!accumulate) n.gradient = gradients_.take(n.shape.size());

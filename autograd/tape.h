@@ -65,7 +65,8 @@ class Tape {
  public:
   /// A tape for expressions, or for a model whose parameters are in `parameters`.
   explicit Tape(ParameterStore* parameters = nullptr)
-      : parameters_(parameters), gradients_to_(parameters) {}
+      : parameters_(parameters),
+        gradients_to_(parameters == nullptr ? nullptr : &parameters->gradients_) {}
   /// A tape for a model that is only evaluated: its parameters are constants.
   explicit Tape(const ParameterStore& parameters) : parameters_(&parameters) {}
   Tape(const Tape&) = delete;
@@ -76,6 +77,8 @@ class Tape {
   Var leaf(const Shape& shape, std::span<const Real> values);
   /// A parameter of the store, in place: its gradient is the store's.
   Var parameter(ParameterId id);
+  /// Parameters get their gradients in `gradients` from the next step on, instead of in the store.
+  void collect_gradients_in(Gradients& gradients) { gradients_to_ = &gradients; }
 
   /// Gradients of `output` (all of its elements weighted by `cotangent`; by 1 if it is empty) with
   /// respect to every leaf and parameter it depends on.
@@ -87,8 +90,11 @@ class Tape {
   /// Whether dropout drops (training) or passes through (evaluation). Off at first.
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }
-  /// Randomness of this step: dropout draws from (seed, one stream per dropout op, step).
-  void set_random(std::uint64_t seed, std::uint32_t step) { random_ = {seed, 0, step}; }
+  /// Randomness of this step: dropout draws from (seed, one stream per dropout op, step); the first
+  /// one's is `streams` + 1.
+  void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t streams = 0) {
+    random_ = {seed, streams, step};
+  }
   RandomKey next_random_key();
 
   /// Debug switch: the first NaN or infinity in a value or a gradient throws NonFiniteError that
@@ -156,7 +162,7 @@ class Tape {
   void trap(const Node& node, const Real* numbers, const char* what) const;
 
   const ParameterStore* parameters_;
-  ParameterStore* gradients_to_ = nullptr;  // the same store, if its gradients are wanted
+  Gradients* gradients_to_ = nullptr;  // of its parameters, if they are wanted
   std::vector<Node> nodes_;
   std::uint32_t generation_ = 0;
   Arena arena_;

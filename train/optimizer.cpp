@@ -17,47 +17,60 @@ void AdamW::update(ParameterStore& parameters, double learning_rate, double grad
   const auto rate = static_cast<Real>(learning_rate / (1 - std::pow(beta1, n)));
   const auto inverse_root = static_cast<Real>(1 / std::sqrt(1 - std::pow(beta2, n)));
   const auto tiny = static_cast<Real>(epsilon), factor = static_cast<Real>(gradient_scale);
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const ParameterId id{i};
-    const auto keep =
-        static_cast<Real>(parameters.decays(id) ? 1 - learning_rate * weight_decay : 1);
-    Real* const x = parameters.value(id).data();
-    Real* const m = parameters.first_moment(id).data();
-    Real* const v = parameters.second_moment(id).data();
-    const Real* const gradient = parameters.gradient(id).data();
-    parallel_chunks(parameters.shape(id).size(), kElementChunk, [=](Index begin, Index end) {
-      for (Index j = begin; j < end; ++j) {
-        const Real g = gradient[j] * factor;
-        m[j] = b1 * m[j] + one_b1 * g;
-        v[j] = b2 * v[j] + one_b2 * g * g;
-        x[j] = keep * x[j] - rate * m[j] / (std::sqrt(v[j]) * inverse_root + tiny);
+  const auto decayed = static_cast<Real>(1 - learning_rate * weight_decay);
+  Real* const x = parameters.all_values().data();
+  Real* const m = parameters.all_first_moments().data();
+  Real* const v = parameters.all_second_moments().data();
+  const std::span<const Real> gradients = parameters.all_gradients();
+  const Real* const gradient = gradients.data();
+  parallel_chunks(std::ssize(gradients), kElementChunk, [=, &parameters](Index begin, Index end) {
+    parameters.for_slices(begin, end, [=, &parameters](ParameterId id, Index first, Index last) {
+      const Real keep = parameters.decays(id) ? decayed : Real{1};
+      for (Index i = first; i < last; ++i) {
+        const Real g = gradient[i] * factor;
+        m[i] = b1 * m[i] + one_b1 * g;
+        v[i] = b2 * v[i] + one_b2 * g * g;
+        x[i] = keep * x[i] - rate * m[i] / (std::sqrt(v[i]) * inverse_root + tiny);
       }
     });
-  }
+  });
 }
 
-double gradient_norm(ParameterStore& parameters) {
-  const std::span<const Real> gradients = parameters.all_gradients();
-  const auto count = static_cast<Index>(gradients.size());
-  std::vector<double> parts(static_cast<std::size_t>((count + kElementChunk - 1) / kElementChunk));
-  parallel_chunks(count, kElementChunk, [&](Index begin, Index end) {
-    constexpr Index kLanes = 16;  // independent sums, which the compiler vectorises
-    double lanes[kLanes] = {};
-    const Real* const g = gradients.data();
-    Index i = begin;
-    for (; i + kLanes <= end; i += kLanes) {
-      for (Index lane = 0; lane < kLanes; ++lane) {
-        const auto x = static_cast<double>(g[i + lane]);
-        lanes[lane] += x * x;
-      }
+namespace {
+
+double sum_of_squares(std::span<const Real> numbers) {
+  constexpr std::size_t kLanes = 16;  // independent sums, which the compiler vectorises
+  double lanes[kLanes] = {};
+  std::size_t i = 0;
+  for (; i + kLanes <= numbers.size(); i += kLanes) {
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+      const auto x = static_cast<double>(numbers[i + lane]);
+      lanes[lane] += x * x;
     }
-    for (; i < end; ++i) lanes[0] += static_cast<double>(g[i]) * static_cast<double>(g[i]);
-    parts[static_cast<std::size_t>(begin / kElementChunk)] =
-        std::accumulate(lanes, lanes + kLanes, 0.0);
+  }
+  for (; i < numbers.size(); ++i)
+    lanes[0] += static_cast<double>(numbers[i]) * static_cast<double>(numbers[i]);
+  return std::accumulate(lanes, lanes + kLanes, 0.0);
+}
+
+}  // namespace
+
+double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards) {
+  const std::span<Real> sums = parameters.all_gradients();
+  std::vector<const Real*> parts;
+  for (Gradients& shard : shards) parts.push_back(parameters.all_gradients(shard).data());
+  const Index count = std::ssize(sums);
+  std::vector<double> squares(
+      static_cast<std::size_t>((count + kElementChunk - 1) / kElementChunk));
+  parallel_chunks(count, kElementChunk, [&](Index begin, Index end) {
+    Real* const sum = sums.data();
+    for (const Real* const part : parts) {
+      for (Index i = begin; i < end; ++i) sum[i] += part[i];
+    }
+    squares[static_cast<std::size_t>(begin / kElementChunk)] = sum_of_squares(
+        sums.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
   });
-  double total = 0;
-  for (const double part : parts) total += part;
-  return std::sqrt(total);
+  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 double clip_scale(double norm, double limit) {

@@ -19,8 +19,9 @@ struct AdamW {
               Index step) const;
 };
 
-/// Euclidean norm of all gradients together, summed in double over fixed chunks.
-double gradient_norm(ParameterStore& parameters);
+/// Adds the gradients of `shards`, in their order, to those of the store, and returns the Euclidean
+/// norm of all sums together, itself summed in double over fixed chunks.
+double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards = {});
 
 /// What gradients of norm `norm` are multiplied by so that it does not exceed `limit`; 1 if `limit`
 /// is 0. As torch.nn.utils.clip_grad_norm_.

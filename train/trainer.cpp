@@ -1,8 +1,11 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <numeric>
 
+#include "autograd/parallel.h"
 #include "models/decoder.h"
 
 namespace headcount {
@@ -11,19 +14,31 @@ DivergedError::DivergedError(const std::string& what, double value, Index step)
     : Error("the " + what + " became " + (std::isnan(value) ? "NaN" : "infinite") + " at step " +
             std::to_string(step) + "; lower --lr, lengthen --warmup or set --grad-clip") {}
 
+Index shard_count(Index sequences, Index context, Index dim) {
+  constexpr Index kMostShards = 8, kFewestTokens = 128;
+  const Index fewest = std::max(kFewestTokens, dim);
+  const Index enough = std::min(sequences, kMostShards * fewest);  // its product does not overflow
+  const Index by_tokens = std::min(kMostShards, enough * context / fewest);
+  // Few sequences but many tokens: each op is large enough to be shared out itself.
+  if (sequences < by_tokens) return 1;
+  return static_cast<Index>(
+      std::bit_floor(static_cast<std::size_t>(std::max<Index>(1, by_tokens))));
+}
+
 Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
                  std::span<const std::int32_t> tokens, Index steps_done)
     : model_(model),
       options_(options),
       tokens_(tokens),
-      tape_(&model.parameters()),
+      shards_(shard_count(options.batch, options.model.context, options.model.dim)),
+      losses_(static_cast<std::size_t>(shards_)),
       steps_done_(steps_done) {
-  tape_.set_training(true);
+  for (Index shard = 1; shard < shards_; ++shard) more_gradients_.emplace_back(model.parameters());
 }
 
 void Trainer::profile(TrainingProfile* profile) {
   profile_ = profile;
-  tape_.profile(profile == nullptr ? nullptr : &profile->ops);
+  if (profile != nullptr) profile->shards = shards_;
 }
 
 StepResult Trainer::step() {
@@ -33,23 +48,15 @@ StepResult Trainer::step() {
   result.learning_rate = options_.schedule().at(steps_done_);
   ParameterStore& parameters = model_.parameters();
   parameters.clear_gradients();
+  for (Gradients& gradients : more_gradients_) gradients.clear();
   for (Index pass = 0; pass < options_.accumulate; ++pass) {
     const auto draw = static_cast<std::uint32_t>(steps_done_ * options_.accumulate + pass);
-    tape_.reset();
-    tape_.set_random(options_.seed, draw);
-    {
-      const StepPart part(profile_, &TrainingProfile::batch_seconds);
-      sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
-                     options_.model.context, batch_);
-    }
-    const Var loss = model_.loss(tape_, batch_.inputs, batch_.targets, batch_.sequences);
-    tape_.backward(loss);
-    result.loss += static_cast<double>(loss.item()) / static_cast<double>(options_.accumulate);
+    result.loss += accumulate_gradients(draw) / static_cast<double>(options_.accumulate);
   }
   const double mean = 1 / static_cast<double>(options_.accumulate);
   {
     const StepPart part(profile_, &TrainingProfile::norm_seconds);
-    result.gradient_norm = gradient_norm(parameters) * mean;
+    result.gradient_norm = sum_gradients(parameters, more_gradients_) * mean;
   }
   for (const auto& [what, value] :
        {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.gradient_norm}}) {
@@ -64,20 +71,66 @@ StepResult Trainer::step() {
   return result;
 }
 
+// One batch, forward and backward; returns its mean loss.
+double Trainer::accumulate_gradients(std::uint32_t draw) {
+  {
+    const StepPart part(profile_, &TrainingProfile::batch_seconds);
+    sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
+                   options_.model.context, batch_);
+  }
+  const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
+  while (std::ssize(tapes_) < std::min<Index>(shards_, side_by_side)) {
+    tapes_.push_back(std::make_unique<Tape>(&model_.parameters()));
+    tapes_.back()->set_training(true);
+  }
+  parallel_tasks(shards_, side_by_side, [&](Index shard, int thread) {
+    losses_[static_cast<std::size_t>(shard)] =
+        run_shard(shard, draw, *tapes_[static_cast<std::size_t>(thread)]);
+  });
+  return std::accumulate(losses_.begin(), losses_.end(), 0.0);
+}
+
+// Sequences [first, last) of the batch; returns their part of its mean loss.
+double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
+  constexpr Index kStreams = 1 << 16;  // more than a pass has dropouts
+  const Index first = shard * options_.batch / shards_;
+  const Index count = (shard + 1) * options_.batch / shards_ - first;
+  const auto tokens = [&](const std::vector<std::int32_t>& all) {
+    return std::span(all).subspan(static_cast<std::size_t>(first * batch_.length),
+                                  static_cast<std::size_t>(count * batch_.length));
+  };
+  tape.reset();
+  tape.set_random(options_.seed, draw, static_cast<std::uint32_t>(shard * kStreams));
+  tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
+  tape.collect_gradients_in(shard == 0 ? model_.parameters().gradients()
+                                       : more_gradients_[static_cast<std::size_t>(shard - 1)]);
+  const Var loss = model_.loss(tape, tokens(batch_.inputs), tokens(batch_.targets), count);
+  const auto weight = static_cast<Real>(count) / static_cast<Real>(options_.batch);
+  tape.backward(loss, std::span(&weight, 1));
+  return static_cast<double>(loss.item()) * static_cast<double>(count) /
+         static_cast<double>(options_.batch);
+}
+
 namespace {
 
-// Counts of right predictions of a batch whose first target is at `position` of the text.
+// What a part of a text adds to an evaluation.
+struct EvaluatedPart {
+  double loss = 0;  // sum over its characters
+  Index characters = 0, right = 0, answers = 0, right_answers = 0;
+  AttentionEntropy entropy;
+};
+
+// Counts right predictions of a batch whose first target is at `position` of the text.
 void count_right(std::span<const Real> logits, const Batch& batch, Index position,
-                 std::span<const std::uint8_t> answers, Index& right, Index& right_answers,
-                 Index& all_answers) {
+                 std::span<const std::uint8_t> answers, EvaluatedPart& part) {
   const std::size_t width = logits.size() / batch.targets.size();
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
     const auto row = logits.subspan(i * width, width);
     const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
-    right += hit;
+    part.right += hit;
     if (answers.empty() || answers[static_cast<std::size_t>(position) + i] == 0) continue;
-    ++all_answers;
-    right_answers += hit;
+    ++part.answers;
+    part.right_answers += hit;
   }
 }
 
@@ -91,38 +144,64 @@ Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
                        decoder.feed(batch.inputs));
 }
 
+// Windows [begin, end) of the text.
+EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                               const EvaluationOptions& options, Index begin, Index end,
+                               Tape& tape) {
+  const Index context = model.config().context;
+  EvaluatedPart part;
+  tape.measure_attention_entropy(&part.entropy);
+  Batch batch;
+  for (Index w = begin; w < end; w += batch.sequences) {
+    evaluation_window_batch(tokens, w, end - w, context, batch);
+    tape.reset();
+    const Var logits = batch_logits(tape, model, batch, options.cache_type);
+    const auto count = static_cast<Index>(batch.targets.size());
+    part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
+                 static_cast<double>(count);
+    part.characters += count;
+    count_right(logits.value(), batch, w * context + 1, options.answers, part);
+  }
+  return part;
+}
+
 }  // namespace
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
-  constexpr Index kTokensPerBatch = 256;
-  Tape tape(model.parameters());
-  AttentionEntropy entropy;
-  tape.measure_attention_entropy(&entropy);
+  constexpr Index kTokensPerPart = 128;
   const Index context = model.config().context;
-  const Index windows = evaluation_windows(static_cast<Index>(tokens.size()), context);
-  Evaluation result;
-  Batch batch;
-  double total = 0;
-  Index right = 0, right_answers = 0, all_answers = 0;
-  for (Index w = 0; w < windows; w += batch.sequences) {
-    evaluation_window_batch(tokens, w, std::max<Index>(1, kTokensPerBatch / context), context,
-                            batch);
-    tape.reset();
-    const Var logits = batch_logits(tape, model, batch, options.cache_type);
-    const auto count = static_cast<Index>(batch.targets.size());
-    total += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
-             static_cast<double>(count);
-    count_right(logits.value(), batch, w * context + 1, options.answers, right, right_answers,
-                all_answers);
-    result.characters += count;
+  const Index windows = evaluation_windows(std::ssize(tokens), context);
+  const Index per_part = std::max<Index>(1, kTokensPerPart / context);
+  std::vector<EvaluatedPart> parts(static_cast<std::size_t>((windows + per_part - 1) / per_part));
+  std::vector<std::unique_ptr<Tape>> tapes;
+  for (Index i = 0; i < std::min<Index>(std::ssize(parts), threads()); ++i)
+    tapes.push_back(std::make_unique<Tape>(model.parameters()));
+  parallel_tasks(std::ssize(parts), threads(), [&](Index i, int thread) {
+    parts[static_cast<std::size_t>(i)] = evaluate_windows(model, tokens, options, i * per_part,
+                                                          std::min(windows, (i + 1) * per_part),
+                                                          *tapes[static_cast<std::size_t>(thread)]);
+  });
+  EvaluatedPart all;
+  for (const EvaluatedPart& part : parts) {
+    all.loss += part.loss;
+    all.characters += part.characters;
+    all.right += part.right;
+    all.answers += part.answers;
+    all.right_answers += part.right_answers;
+    all.entropy.sum += part.entropy.sum;
+    all.entropy.rows += part.entropy.rows;
   }
-  const auto characters = static_cast<double>(result.characters);
-  result.loss = total / characters;
-  if (entropy.rows > 0) result.attention_entropy = entropy.sum / static_cast<double>(entropy.rows);
-  result.accuracy = static_cast<double>(right) / characters;
-  if (all_answers > 0) {
-    result.answer_accuracy = static_cast<double>(right_answers) / static_cast<double>(all_answers);
+  const auto characters = static_cast<double>(all.characters);
+  Evaluation result;
+  result.characters = all.characters;
+  result.loss = all.loss / characters;
+  result.accuracy = static_cast<double>(all.right) / characters;
+  if (all.entropy.rows > 0)
+    result.attention_entropy = all.entropy.sum / static_cast<double>(all.entropy.rows);
+  if (all.answers > 0) {
+    result.answer_accuracy =
+        static_cast<double>(all.right_answers) / static_cast<double>(all.answers);
   }
   return result;
 }

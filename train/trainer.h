@@ -1,6 +1,8 @@
 #pragma once
 
+#include <memory>
 #include <span>
+#include <vector>
 
 #include "autograd/tape.h"
 #include "data/batches.h"
@@ -34,6 +36,12 @@ struct Evaluation {
   std::optional<double> answer_accuracy;
 };
 
+/// Parts of a batch of `sequences` that go through a model of width `dim` side by side, one thread
+/// each; 1: they stay together and each op is shared out among the threads. It depends on sizes
+/// alone: a power of two up to 8, with 128 tokens or more in a shard, and with no more numbers in
+/// its weights' gradients than in its activations, which is what its own gradients cost and save.
+Index shard_count(Index sequences, Index context, Index dim);
+
 /// Trains a model on a text, step by step. A step is a pure function of the weights, the moments,
 /// the seed and the step's number.
 class Trainer {
@@ -53,10 +61,16 @@ class Trainer {
   void profile(TrainingProfile* profile);
 
  private:
+  double accumulate_gradients(std::uint32_t draw);
+  double run_shard(Index shard, std::uint32_t draw, Tape& tape);
+
   LanguageModel& model_;
   TrainOptions options_;
   std::span<const std::int32_t> tokens_;
-  Tape tape_;
+  Index shards_;
+  std::vector<std::unique_ptr<Tape>> tapes_;  // one per thread that runs shards
+  std::vector<Gradients> more_gradients_;     // of the shards after the first, which uses the store
+  std::vector<double> losses_;                // by shard
   Batch batch_;
   Index steps_done_;
   TrainingProfile* profile_ = nullptr;

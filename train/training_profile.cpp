@@ -89,6 +89,8 @@ std::string table(const TrainingProfile& profile) {
         number(rate(row.bytes, row.seconds())).c_str());
   }
   add("%-16s %6s %24.3f\n", "whole step", "", 1e3 * whole);
+  if (profile.shards > 1)
+    add("the %td shards of a step one after the other, each on one thread\n", profile.shards);
   return text;
 }
 

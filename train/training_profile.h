@@ -8,9 +8,11 @@
 
 namespace headcount {
 
-/// Where the time of training steps went.
+/// Where the time of training steps went. The shards of a step run one after the other for it, so
+/// that ops are timed one at a time.
 struct TrainingProfile {
   Index steps = 0;
+  Index shards = 1;           ///< of a step
   double seconds = 0;         ///< of whole steps
   double batch_seconds = 0;   ///< drawing windows of text
   double norm_seconds = 0;    ///< the gradient's norm

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "autograd/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/op_cases.h"
 #include "autograd/parallel.h"
@@ -60,6 +61,48 @@ TEST(Threads, DoNotMoveTheBordersOfChunks) {
     EXPECT_EQ(borders(100, 30), expected) << count << " threads";
   }
   set_threads(0);
+}
+
+class Tasks : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override { set_threads(GetParam()); }
+  void TearDown() override { set_threads(0); }
+};
+INSTANTIATE_TEST_SUITE_P(Threads, Tasks, testing::Values(1, 2, 3, 8));
+
+TEST_P(Tasks, RunOnceEachAndKeepTheirLoopsToThemselves) {
+  constexpr Index kTasks = 7;
+  std::vector<std::vector<Index>> begins(kTasks);
+  std::vector<int> thread_of(kTasks, -1);
+  parallel_tasks(kTasks, threads(), [&](Index task, int thread) {
+    const auto at = static_cast<std::size_t>(task);
+    thread_of[at] = thread;
+    // In order, or this would be a race.
+    parallel_chunks(100, 30, [&](Index begin, Index) { begins[at].push_back(begin); });
+  });
+  for (std::size_t task = 0; task < kTasks; ++task) {
+    EXPECT_EQ(begins[task], (std::vector<Index>{0, 30, 60, 90})) << task;
+    EXPECT_EQ(thread_of[task], static_cast<int>(task) % GetParam()) << task;
+  }
+  EXPECT_FALSE(OnOneThread::active());
+}
+
+TEST_P(Tasks, LeaveTheLoopsOfASingleOneParallel) {
+  bool bound = true;
+  parallel_tasks(1, threads(), [&](Index, int) { bound = OnOneThread::active(); });
+  EXPECT_FALSE(bound);
+}
+
+TEST_P(Tasks, PassOnWhatOneOfThemThrowsOnceAllHaveEnded) {
+  std::vector<int> ended(5, 0);
+  EXPECT_THROW(parallel_tasks(5, threads(),
+                              [&](Index task, int) {
+                                if (task == 2) throw ShapeError("the third");
+                                ended[static_cast<std::size_t>(task)] = 1;
+                              }),
+               ShapeError);
+  EXPECT_EQ(ended, (std::vector<int>{1, 1, 0, 1, 1}));
+  EXPECT_FALSE(OnOneThread::active());
 }
 
 }  // namespace

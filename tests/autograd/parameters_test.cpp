@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "autograd/error.h"
 #include "autograd/ops.h"
@@ -90,6 +91,31 @@ TEST(Parameters, LieInOneBufferWithZerosBetween) {
   EXPECT_EQ(store.all_gradients().size(), store.all_values().size());
 }
 
+TEST(ParameterStore, TellsWhichParametersARangeOfTheBuffersHolds) {
+  ParameterStore store;
+  const ParameterId a = store.add("a", {3}, Initializer::ones());
+  store.add("none", {0}, Initializer::ones());
+  const ParameterId b = store.add("b", {40}, Initializer::ones());
+  store.allocate();
+  const Index all = std::ssize(store.all_values());
+  const Index b_first = store.value(b).data() - store.all_values().data();
+  using Slice = std::tuple<std::size_t, Index, Index>;
+  const auto slices = [&](Index begin, Index end) {
+    std::vector<Slice> result;
+    store.for_slices(begin, end, [&](ParameterId id, Index first, Index last) {
+      result.emplace_back(id.index, first, last);
+    });
+    return result;
+  };
+  const Slice whole_a{a.index, 0, 3}, whole_b{b.index, b_first, b_first + 40};
+  EXPECT_EQ(slices(0, all), (std::vector<Slice>{whole_a, whole_b}));
+  EXPECT_EQ(slices(1, 2), (std::vector<Slice>{{a.index, 1, 2}}));
+  EXPECT_EQ(slices(3, b_first), std::vector<Slice>{}) << "padding";
+  EXPECT_EQ(slices(b_first + 5, all), (std::vector<Slice>{{b.index, b_first + 5, b_first + 40}}));
+  EXPECT_EQ(slices(2, b_first + 1),
+            (std::vector<Slice>{{a.index, 2, 3}, {b.index, b_first, b_first + 1}}));
+}
+
 // Gradients of sum(w * x) with respect to w: x each time.
 class ParameterGradients : public testing::Test {
  protected:
@@ -130,6 +156,20 @@ TEST_F(ParameterGradients, AreZeroWhereNoneArrived) {
   EXPECT_EQ(copy(store.gradient(unused)), std::vector<Real>(2, 0));
   store.clear_gradients();
   EXPECT_TRUE(std::ranges::all_of(store.all_gradients(), [](Real x) { return x == 0; }));
+}
+
+TEST_F(ParameterGradients, AreCollectedWhereTheTapeIsTold) {
+  Gradients apart(store);
+  tape.collect_gradients_in(apart);
+  backward(3);
+  backward(4);
+  const std::span<const Real> all = store.all_gradients(apart);
+  EXPECT_EQ(all.size(), store.all_values().size());
+  EXPECT_EQ(std::accumulate(all.begin(), all.end(), Real{0}), 7 + 14);
+  EXPECT_TRUE(std::ranges::all_of(store.all_gradients(), [](Real x) { return x == 0; }));
+  apart.clear();
+  backward(5);
+  EXPECT_EQ(store.all_gradients(apart)[0], 5) << "assigned, not added";
 }
 
 TEST_F(ParameterGradients, OfAParameterUsedTwiceIsTheSum) {

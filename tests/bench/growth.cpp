@@ -18,25 +18,30 @@ void print_row(const std::string& name, Index x, double ms, const TrainingBench&
               resident_megabytes("VmHWM"));
 }
 
+// The attention op's share of the time of some steps.
+double attention_share(TrainingBench& training, int rounds) {
+  TrainingProfile profile;
+  training.profile(&profile);
+  for (int round = 0; round < rounds; ++round) training.step();
+  training.profile(nullptr);
+  const OpCost& cost = profile.ops.cost(Op::attention);
+  return (cost.forward_seconds + cost.backward_seconds) / profile.seconds;
+}
+
 // `apart`: the attention op and all the rest as well.
 void measure(const TrainOptions& options, Index x, int rounds, bool apart) {
   in_child([&] {
     TrainingBench training(options);
-    TrainingProfile profile;
-    training.profile(&profile);
-    std::vector<double> steps, attention;
-    for (int round = 0; round < rounds; ++round) {
-      const OpCost before = profile.ops.cost(Op::attention);
+    std::vector<double> steps;
+    for (int round = 0; round < rounds; ++round)
       steps.push_back(milliseconds([&] { training.step(); }));
-      const OpCost& after = profile.ops.cost(Op::attention);
-      attention.push_back(1e3 * (after.forward_seconds - before.forward_seconds +
-                                 after.backward_seconds - before.backward_seconds));
-    }
     const std::string& kind = options.model.attention.kind;
-    print_row(kind, x, median(steps), training);
+    const double ms = median(steps);
+    print_row(kind, x, ms, training);
     if (!apart) return;
-    print_row(kind + ": attention", x, median(attention), training);
-    print_row(kind + ": the rest", x, median(steps) - median(attention), training);
+    const double share = attention_share(training, rounds);
+    print_row(kind + ": attention", x, share * ms, training);
+    print_row(kind + ": the rest", x, (1 - share) * ms, training);
   });
 }
 

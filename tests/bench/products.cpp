@@ -22,9 +22,9 @@ std::vector<Gemm> libraries() {
   return all;
 }
 
-void measure(const std::vector<Product>& products, const std::string& label,
+void measure(const std::vector<Product>& products, Index shards, const std::string& label,
              const std::vector<Gemm>& all, int rounds) {
-  ProductRun run(products);
+  ProductRun run(products, shards);
   std::vector<std::vector<double>> times(all.size());
   for (int round = -1; round < rounds; ++round) {  // the first touches all memory
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -59,9 +59,10 @@ int main(int argc, char** argv) {
   const std::vector<Gemm> gemms = libraries();
   const TrainOptions options = bench_options(size);
   const TrainingBench training(options);
-  std::vector<Product> rest = step_products(training.model(), options.batch);
+  std::vector<Product> rest = pass_products(training.model(), training.sequences_per_shard());
   const std::vector<Product> all = rest;
   std::printf("%s, %d threads, medians of %d rounds in turn\n", size, threads(), rounds);
+  std::printf("the products of each of %td shards, their times of all shards\n", training.shards());
   std::printf("%-34s", "rows x cols x k, how many");
   for (const Gemm gemm : gemms)
     std::printf(" %11s GFLOP/s ", (std::string(name(gemm)) + " ms").c_str());
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
       equal.push_back(p);
       return true;
     });
-    measure(equal, label(first, equal.size()), gemms, rounds);
+    measure(equal, training.shards(), label(first, equal.size()), gemms, rounds);
   }
-  measure(all, "the whole step", gemms, rounds);
+  measure(all, training.shards(), "the whole step", gemms, rounds);
 }

@@ -17,7 +17,8 @@ void measure(const char* size, const std::string& kind, int rounds) {
   options.model.attention.kind = kind;
   TrainingBench training(options);
   const double resident = resident_megabytes("VmRSS");
-  ProductRun products(step_products(training.model(), options.batch));
+  ProductRun products(pass_products(training.model(), training.sequences_per_shard()),
+                      training.shards());
   products.run();
   std::vector<double> step_ms, product_ms;
   for (int i = 0; i < rounds; ++i) {

@@ -7,11 +7,11 @@
 
 namespace headcount {
 
-std::vector<Product> step_products(const LanguageModel& model, Index batch) {
+std::vector<Product> pass_products(const LanguageModel& model, Index sequences) {
   const ModelConfig& config = model.config();
   const AttentionConfig& a = config.attention;
   const ParameterStore& parameters = model.parameters();
-  const Index rows = batch * config.context;
+  const Index rows = sequences * config.context;
   std::vector<Product> products;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Shape& shape = parameters.shape({i});
@@ -28,7 +28,7 @@ std::vector<Product> step_products(const LanguageModel& model, Index batch) {
   const Index k_width =
       latent ? a.nope_dim + a.rope_dim : a.head_dim + (a.kind == "latent-bias" ? a.latent_dim : 0);
   const Index v_width = latent ? a.v_dim : a.head_dim;
-  const Index t = config.context, heads = batch * a.heads * config.layers;
+  const Index t = config.context, heads = sequences * a.heads * config.layers;
   products.push_back({t, t, k_width, false, true, heads});   // q k^T
   products.push_back({t, v_width, t, false, false, heads});  // p v
   products.push_back({t, t, k_width, false, true, heads});   // q k^T again, in backward
@@ -39,7 +39,10 @@ std::vector<Product> step_products(const LanguageModel& model, Index batch) {
   return products;
 }
 
-ProductRun::ProductRun(std::vector<Product> products) : products_(std::move(products)) {
+ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards)
+    : products_(std::move(of_one_shard)),
+      shards_(shards),
+      operands_(static_cast<std::size_t>(shards == 1 ? 1 : threads())) {
   Index a = 0, b = 0, c = 0, scratch = 0;
   for (const Product& p : products_) {
     a = std::max(a, p.count * p.rows * p.k);
@@ -52,22 +55,25 @@ ProductRun::ProductRun(std::vector<Product> products) : products_(std::move(prod
     std::fill_n(reinterpret_cast<Real*>(memory.get()), count, Real{1});
     return memory;
   };
-  a_ = ones(a);
-  b_ = ones(b);
-  c_ = ones(c);
-  scratch_ = ones(scratch);
+  for (Operands& o : operands_) o = {ones(a), ones(b), ones(c), ones(scratch)};
 }
 
 double ProductRun::macs() const {
   double sum = 0;
   for (const Product& p : products_) sum += p.macs();
-  return sum;
+  return sum * static_cast<double>(shards_);
 }
 
 void ProductRun::run() {
-  auto* const a = reinterpret_cast<Real*>(a_.get());
-  auto* const b = reinterpret_cast<Real*>(b_.get());
-  auto* const c = reinterpret_cast<Real*>(c_.get());
+  parallel_tasks(shards_, threads(), [&](Index, int thread) {
+    run_shard(operands_[static_cast<std::size_t>(thread)]);
+  });
+}
+
+void ProductRun::run_shard(const Operands& operands) const {
+  auto* const a = reinterpret_cast<Real*>(operands.a.get());
+  auto* const b = reinterpret_cast<Real*>(operands.b.get());
+  auto* const c = reinterpret_cast<Real*>(operands.c.get());
   for (const Product& p : products_) {
     const auto left = [&](Index i) {
       const Real* data = a + i * p.rows * p.k;
@@ -82,7 +88,7 @@ void ProductRun::run() {
     const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
     if (p.count == 1) {
       parallel_multiply(result(0), left(0), right(0), false,
-                        reinterpret_cast<Real*>(scratch_.get()));
+                        reinterpret_cast<Real*>(operands.scratch.get()));
     } else {
       parallel_chunks(p.count, 1, [&](Index i, Index) { multiply(result(i), left(i), right(i)); });
     }

@@ -20,22 +20,28 @@ struct Product {
   }
 };
 
-/// The matrix products of one training step of `model`, forward and backward: three for each
+/// The matrix products of a forward and backward pass of `model` over `sequences`: three for each
 /// matrix of a linear layer, seven for each head of each sequence (tiles that nobody sees
 /// included).
-std::vector<Product> step_products(const LanguageModel& model, Index batch);
+std::vector<Product> pass_products(const LanguageModel& model, Index sequences);
 
-/// Memory for the products of one step, and a way to run them all, as the step would: through the
-/// same functions, on operands as large.
+/// Memory for the products of one step, and a way to run them all, as the step would: in as many
+/// shards, through the same functions, on operands as large.
 class ProductRun {
  public:
-  explicit ProductRun(std::vector<Product> products);
+  ProductRun(std::vector<Product> of_one_shard, Index shards);
   void run();
   double macs() const;
 
  private:
+  struct Operands {
+    AlignedMemory a, b, c, scratch;
+  };
+  void run_shard(const Operands& operands) const;
+
   std::vector<Product> products_;
-  AlignedMemory a_, b_, c_, scratch_;
+  Index shards_;
+  std::vector<Operands> operands_;  // by thread
 };
 
 }  // namespace headcount

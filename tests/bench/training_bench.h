@@ -23,6 +23,10 @@ class TrainingBench {
   const LanguageModel& model() const { return model_; }
   const TrainOptions& options() const { return options_; }
   Index tokens_per_step() const { return options_.batch * options_.model.context; }
+  Index shards() const {
+    return shard_count(options_.batch, options_.model.context, options_.model.dim);
+  }
+  Index sequences_per_shard() const { return options_.batch / shards(); }
   void profile(TrainingProfile* profile) { trainer_.profile(profile); }
 
  private:

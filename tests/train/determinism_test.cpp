@@ -16,15 +16,15 @@ namespace {
 constexpr Index kVocabulary = 20;
 
 // Sizes at which products, elementwise loops and attention all have several chunks: 240 rows of 48,
-// sequences longer than a tile of 64.
-TrainOptions options_of(const AttentionKind& kind) {
+// sequences longer than a tile of 64; with more than 3 sequences, several shards.
+TrainOptions options_of(const AttentionKind& kind, Index batch = 3) {
   TrainOptions options;
   options.model.attention.kind = kind.name;
   options.model.layers = 2;
   options.model.dim = 48;
   options.model.context = 80;
   options.model.dropout = 0.1;
-  options.batch = 3;
+  options.batch = batch;
   options.steps = 50;
   options.warmup = 5;
   options.learning_rate = 0.01;
@@ -45,13 +45,15 @@ std::string hash(std::span<const Real> values) {
 }
 
 // Hash of all weights after all steps.
-std::string trained(const TrainOptions& options, int thread_count) {
+std::string trained(const TrainOptions& options, int thread_count,
+                    TrainingProfile* profile = nullptr) {
   set_threads(thread_count);
   const std::vector<std::int32_t> tokens = random_tokens();
   LanguageModel model(options.model, kVocabulary);
   model.initialize(options.seed);
   const std::string fresh = hash(model.parameters().all_values());
   Trainer trainer(model, options, tokens);
+  trainer.profile(profile);
   while (trainer.steps_done() < options.steps) trainer.step();
   const std::string result = hash(model.parameters().all_values());
   EXPECT_NE(result, fresh);
@@ -75,6 +77,25 @@ TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreads) {
   for (const int thread_count : {2, 3, 8}) {
     EXPECT_EQ(trained(options, thread_count), alone) << thread_count << " threads";
   }
+}
+
+TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsThatRunShards) {
+  TrainOptions options = options_of(*GetParam(), 9);  // 4 shards, of 2, 2, 2 and 3 sequences
+  options.steps = 10;
+  ASSERT_EQ(shard_count(options.batch, options.model.context, options.model.dim), 4);
+  const std::string alone = trained(options, 1);
+  for (const int thread_count : {2, 3, 8}) {
+    EXPECT_EQ(trained(options, thread_count), alone) << thread_count << " threads";
+  }
+}
+
+TEST_P(TrainedWeights, AreTheSameWhenProfiled) {
+  TrainOptions options = options_of(*GetParam(), 9);
+  options.steps = 3;
+  TrainingProfile profile;
+  const std::string alone = trained(options, 2);
+  EXPECT_EQ(trained(options, 2, &profile), alone);
+  EXPECT_EQ(profile.steps, 3);
 }
 
 TEST_P(TrainedWeights, DependOnSeedAndDropout) {

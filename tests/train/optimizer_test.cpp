@@ -123,9 +123,26 @@ TEST_F(AdamWUpdate, ClippingsNormCoversAllGradients) {
   for (const ParameterId id : {matrix_, vector_}) {
     for (const Real g : store_.gradient(id)) total += std::pow(static_cast<double>(g), 2);
   }
-  EXPECT_NEAR(gradient_norm(store_), std::sqrt(total), 1e-9 * std::sqrt(total));
+  EXPECT_NEAR(sum_gradients(store_), std::sqrt(total), 1e-9 * std::sqrt(total));
   store_.clear_gradients();
-  EXPECT_EQ(gradient_norm(store_), 0);
+  EXPECT_EQ(sum_gradients(store_), 0);
+}
+
+TEST_F(AdamWUpdate, IsGivenTheSumOfAllShardsGradients) {
+  set_gradients(store_, 2);
+  const std::span<const Real> all = store_.all_gradients();
+  const std::vector<Real> own(all.begin(), all.end());
+  std::vector<Gradients> shards;
+  for (int i = 0; i < 2; ++i) shards.emplace_back(store_);
+  std::ranges::fill(store_.all_gradients(shards[0]), Real{0.5});
+  std::ranges::fill(store_.all_gradients(shards[1]), Real{1});
+  const double norm = sum_gradients(store_, shards);
+  double total = 0;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    ASSERT_EQ(all[i], own[i] + Real{0.5} + Real{1}) << i;
+    total += std::pow(static_cast<double>(all[i]), 2);
+  }
+  EXPECT_NEAR(norm, std::sqrt(total), 1e-9 * norm);
 }
 
 TEST(ClipScale, ShrinksWhatIsTooLargeAsPyTorchDoes) {

@@ -91,7 +91,7 @@ TEST(TrainerStep, AccumulatesToTheGradientOfOneLargerBatch) {
   Tape tape(&reference.parameters());
   const Var loss = reference.loss(tape, batch.inputs, batch.targets, batch.sequences);
   tape.backward(loss);
-  const double norm = gradient_norm(reference.parameters());
+  const double norm = sum_gradients(reference.parameters());
   EXPECT_NEAR(result.loss, static_cast<double>(loss.item()), 1e-6);
   EXPECT_NEAR(result.gradient_norm, norm, 1e-5 * norm);
   ASSERT_GT(norm, 0.25);
@@ -104,6 +104,59 @@ TEST(TrainerStep, AccumulatesToTheGradientOfOneLargerBatch) {
       ASSERT_NEAR(static_cast<double>(moments[j]), expected, 1e-6) << model.parameters().name({i});
     }
   }
+}
+
+TEST(Shards, AreAPowerOfTwoThatIsWorthIts) {
+  EXPECT_EQ(shard_count(8, 32, 32), 2) << "128 tokens each";
+  EXPECT_EQ(shard_count(12, 64, 128), 4);
+  EXPECT_EQ(shard_count(12, 64, 256), 2) << "256 tokens for a width of 256";
+  EXPECT_EQ(shard_count(12, 64, 512), 1);
+  EXPECT_EQ(shard_count(64, 256, 384), 8) << "as many as there are at most";
+  EXPECT_EQ(shard_count(4, 1024, 128), 1) << "few long sequences: their ops are shared out";
+  EXPECT_EQ(shard_count(1, 8192, 128), 1);
+  EXPECT_EQ(shard_count(1, 1, 1), 1);
+}
+
+// 130 sequences of 5 tokens in 4 shards, of 32 and 33.
+TEST(TrainerStep, InShardsIsAStepOfTheWholeBatch) {
+  TrainOptions options = small_options();
+  options.batch = 130;
+  options.accumulate = 2;
+  ASSERT_EQ(shard_count(options.batch, kContext, options.model.dim), 4);
+  const Tokens tokens = random_tokens(200);
+  LanguageModel model = small_model(options), reference = small_model(options);
+  const StepResult result = Trainer(model, options, tokens).step();
+
+  const Batch batch = windows_of_step(options, tokens, 0);
+  ASSERT_EQ(batch.sequences, 260);
+  Tape tape(&reference.parameters());
+  const Var loss = reference.loss(tape, batch.inputs, batch.targets, batch.sequences);
+  tape.backward(loss);
+  const double norm = sum_gradients(reference.parameters());
+  EXPECT_NEAR(result.loss, static_cast<double>(loss.item()), 1e-6);
+  EXPECT_NEAR(result.gradient_norm, norm, 1e-5 * norm);
+  const std::span<const Real> sums = model.parameters().all_gradients(),
+                              whole = reference.parameters().all_gradients();
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    // Two passes: the sum, not yet the mean.
+    ASSERT_NEAR(static_cast<double>(sums[i]), 2 * static_cast<double>(whole[i]), 1e-5) << i;
+  }
+}
+
+TEST(TrainerStep, DropsOtherElementsInEachShard) {
+  TrainOptions options = small_options();
+  options.batch = 104;
+  options.model.dropout = 0.5;
+  ASSERT_EQ(shard_count(options.batch, kContext, options.model.dim), 4);
+  // All windows are the same: only what is dropped tells one shard from another. If all dropped the
+  // same, the step would be that of a quarter of the batch.
+  const Tokens tokens(200, 3);
+  TrainOptions quarter = options;
+  quarter.batch = 26;
+  LanguageModel model = small_model(options), part = small_model(options);
+  const double norm = Trainer(model, options, tokens).step().gradient_norm;
+  const double part_norm = Trainer(part, quarter, tokens).step().gradient_norm;
+  EXPECT_GT(std::abs(norm - part_norm), 1e-4 * norm);
 }
 
 TEST(TrainerStep, SeesOtherWindowsEachTime) {
