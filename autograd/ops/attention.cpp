@@ -216,8 +216,12 @@ class HeadBackward {
     for (Index i = 0; i < p.q.length; i += kQueryTile) {
       const Index rows = std::min(kQueryTile, p.q.length - i);
       for (Index r = 0; r < rows; ++r) {
-        out_dot[r] =
-            (array(o.at(b, i + r, h), o.width) * array(d_o.at(b, i + r, h), o.width)).sum();
+        const Real *const y = o.at(b, i + r, h), *const dy = d_o.at(b, i + r, h);
+        LaneSum dot;
+        for_lanes(o.width, [&]<int kCount>(Index c) {
+          dot.add(lanes<kCount>(y + c) * lanes<kCount>(dy + c));
+        });
+        out_dot[r] = dot.total();
         along_row[r] = 0;
       }
       if (p.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
