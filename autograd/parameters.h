@@ -90,8 +90,9 @@ class ParameterStore {
   /// whole buffers: [first, last) are those.
   template <class Body>
   void for_slices(Index begin, Index end, const Body& body) const {
-    const auto after = std::ranges::upper_bound(entries_, begin, {}, &Entry::offset);
-    for (auto e = after - 1; e != entries_.end() && e->offset < end; ++e) {
+    auto e = std::ranges::upper_bound(entries_, begin, {}, &Entry::offset);
+    if (e != entries_.begin()) --e;  // the one that `begin` lies in
+    for (; e != entries_.end() && e->offset < end; ++e) {
       const Index first = std::max(begin, e->offset);
       const Index last = std::min(end, e->offset + e->shape.size());
       if (first < last)

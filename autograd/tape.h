@@ -90,10 +90,10 @@ class Tape {
   /// Whether dropout drops (training) or passes through (evaluation). Off at first.
   void set_training(bool training) { training_ = training; }
   bool training() const { return training_; }
-  /// Randomness of this step: dropout draws from (seed, one stream per dropout op, step); the first
-  /// one's is `streams` + 1.
-  void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t streams = 0) {
-    random_ = {seed, streams, step};
+  /// Randomness of this step: dropout draws from (seed, one stream per dropout op, step); streams
+  /// up to `used_streams` are another tape's.
+  void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t used_streams = 0) {
+    random_ = {seed, used_streams, step};
   }
   RandomKey next_random_key();
 

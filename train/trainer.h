@@ -36,14 +36,15 @@ struct Evaluation {
   std::optional<double> answer_accuracy;
 };
 
-/// Parts of a batch of `sequences` that go through a model of width `dim` side by side, one thread
-/// each; 1: they stay together and each op is shared out among the threads. It depends on sizes
-/// alone: a power of two up to 8, with 128 tokens or more in a shard, and with no more numbers in
-/// its weights' gradients than in its activations, which is what its own gradients cost and save.
+/// Shards of a batch of `sequences` that go through a model of width `dim` side by side, one thread
+/// each; 1: the batch stays whole and the loops inside each op are parallel. It depends on sizes
+/// alone: a power of two up to 8, such that a shard has at least 128 tokens, and `dim`, so that the
+/// gradient of a matrix [dim, dim] takes no more memory than an activation [tokens, dim].
 Index shard_count(Index sequences, Index context, Index dim);
 
 /// Trains a model on a text, step by step. A step is a pure function of the weights, the moments,
-/// the seed and the step's number.
+/// the seed and the step's number. Its shards have gradients of their own, which are summed in
+/// order, so that any number of threads gives the same bits.
 class Trainer {
  public:
   /// `options` is resolved; model and tokens must outlive the trainer. `model` has seen

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <Eigen/Core>
+#include <concepts>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <type_traits>
 
 #include "autograd/error.h"
 #include "autograd/tape.h"
@@ -81,10 +81,8 @@ inline std::string text_of(const Shape& shape) { return shape.text(); }
 inline std::string text_of(const std::optional<Shape>& shape) {
   return shape ? shape->text() : "none";
 }
-template <class Number>
-requires std::is_arithmetic_v<Number> std::string text_of(Number number) {
-  return std::to_string(number);
-}
+inline std::string text_of(Real number) { return std::to_string(number); }
+inline std::string text_of(std::integral auto number) { return std::to_string(number); }
 
 /// Throws ShapeError that names the op. The message is put together from its parts only then.
 template <class... Parts>

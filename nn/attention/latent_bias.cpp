@@ -46,7 +46,6 @@ std::vector<AttentionCosts> costs(const AttentionConfig& c) {
   costs.macs_per_pair = Count(2) * width + z_width;
   costs.cache_elements_per_token = Count(2) * width + z_width;  // [k; z] and v of each head
   costs.cache_vectors_per_token = Count(2) * c.heads;
-  costs.cache_vectors_per_token = Count(2) * c.heads;
   return {costs};
 }
 

@@ -12,10 +12,10 @@
 namespace headcount {
 namespace {
 
-void print_row(const std::string& name, Index x, double ms, const TrainingBench& training) {
+void print_row(const std::string& name, Index x, double ms, const TrainingBench& training,
+               double megabytes = resident_megabytes("VmHWM")) {
   std::printf("%-24s %8td %12.2f %10.0f\n", name.c_str(), x,
-              1e3 * ms / static_cast<double>(training.tokens_per_step()),
-              resident_megabytes("VmHWM"));
+              1e3 * ms / static_cast<double>(training.tokens_per_step()), megabytes);
 }
 
 // The attention op's share of the time of some steps.
@@ -74,15 +74,26 @@ void against_width(int rounds) {
   }
 }
 
+// In turn, since the machine may be slower for a while.
 void against_threads(int rounds) {
-  const Index all = threads();
-  for (Index count = 1; count <= all; ++count) {
-    for (const char* kind : {"mha", "gqa", "mqa", "mla"}) {
-      in_child([&] {
-        set_threads(static_cast<int>(count));
-        measure(options_for(kind), count, rounds, false);
-      });
-    }
+  const auto all = static_cast<std::size_t>(threads());
+  for (const char* kind : {"mha", "gqa", "mqa", "mla"}) {
+    in_child([&] {
+      set_threads(1);
+      TrainingBench training(options_for(kind));
+      std::vector<std::vector<double>> times(all);
+      std::vector<double> megabytes(all);
+      for (int round = 0; round < rounds; ++round) {
+        for (std::size_t i = 0; i < all; ++i) {
+          set_threads(static_cast<int>(i + 1));
+          training.step();  // the first with more threads takes more memory
+          times[i].push_back(milliseconds([&] { training.step(); }));
+          if (round == 0) megabytes[i] = resident_megabytes("VmHWM");
+        }
+      }
+      for (std::size_t i = 0; i < all; ++i)
+        print_row(kind, static_cast<Index>(i + 1), median(times[i]), training, megabytes[i]);
+    });
   }
 }
 
