@@ -169,7 +169,7 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
-  constexpr Index kTokensPerPart = 128;
+  constexpr Index kTokensPerPart = 64;
   const Index context = model.config().context;
   const Index windows = evaluation_windows(std::ssize(tokens), context);
   const Index per_part = std::max<Index>(1, kTokensPerPart / context);
