@@ -142,7 +142,7 @@ void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
 }
 
 Index product_chunk(Index rows, Index cols, Index k, bool a_transposed) {
-  if (OnOneThread::active()) return std::max<Index>(1, rows);
+  if (OnOneThread::active()) return std::max<Index>(1, rows);  // nobody to share it with
   const Index for_work = ratio_up(kChunkMacs, std::max<Index>(1, cols * k));
   const Index least = a_transposed ? kTransposedChunkRows : kChunkRows;
   return ratio_up(std::max({for_work, least, ratio_up(rows, kMostChunks)}), 8) * 8;

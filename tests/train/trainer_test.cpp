@@ -249,7 +249,7 @@ TEST_F(EvaluationOfAText, DoesNotScoreTheFirstCharacter) {
 }
 
 TEST_F(EvaluationOfAText, OfManyWindowsDoesNotDependOnHowTheyAreBatched) {
-  const Tokens many = random_tokens(5001);  // several batches of 1024 tokens
+  const Tokens many = random_tokens(5001);  // many parts
   double total = 0;
   for (std::size_t begin = 0; begin < 5000; begin += 5) {
     total += evaluate(model_, std::span(many).subspan(begin, 6)).loss * 5;
