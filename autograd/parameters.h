@@ -100,7 +100,7 @@ class ParameterStore {
     }
   }
 
-  Gradients& gradients() { return gradients_; }
+  Gradients& gradients() { return gradients_; }   ///< the store's own
   void clear_gradients() { gradients_.clear(); }  ///< `Gradients::clear`
 
  private:

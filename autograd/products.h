@@ -49,11 +49,11 @@ void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
 void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false,
                        Real* scratch = nullptr);
 
-/// 0 where k is not long enough to be cut.
+/// 0 where k is not long enough to be cut, or one thread runs all chunks (`OnOneThread`).
 Index product_scratch(Index rows, Index cols, Index k);
 
 /// Rows of c per chunk of a parallel product [rows, k] x [k, cols], a stored as it is or
-/// transposed.
+/// transposed; all rows `OnOneThread`.
 Index product_chunk(Index rows, Index cols, Index k, bool a_transposed = false);
 
 /// Counts multiply-accumulates of all products while it lives, for the tests of the cost model.

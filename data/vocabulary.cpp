@@ -13,12 +13,20 @@ namespace headcount {
 namespace {
 
 constexpr std::int32_t kNone = -1;
-constexpr char32_t kLastCodePoint = 0x10FFFF;
+
+// Makes `table` long enough for `symbol`. Throws DataError for what is no Unicode character, so
+// that no table grows beyond all of them.
+template <class Table>
+void reach(Table& table, char32_t symbol, typename Table::value_type filler) {
+  if (symbol < table.size()) return;
+  encode_utf8({&symbol, 1});
+  table.resize(symbol + 1, filler);
+}
 
 std::u32string distinct(std::u32string_view text) {
   std::vector<bool> seen;
   for (const char32_t symbol : text) {
-    if (symbol >= seen.size()) seen.resize(symbol + 1);
+    reach(seen, symbol, false);
     seen[symbol] = true;
   }
   std::u32string symbols;
@@ -44,8 +52,7 @@ std::string name_of(char32_t symbol) {
 Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
   std::int32_t next = 0;
   for (const char32_t symbol : symbols_) {
-    if (symbol > kLastCodePoint) throw DataError("the vocabulary has " + name_of(symbol));
-    if (symbol >= tokens_.size()) tokens_.resize(symbol + 1, kNone);
+    reach(tokens_, symbol, kNone);
     if (tokens_[symbol] != kNone)
       throw DataError("the vocabulary has " + name_of(symbol) + " twice");
     tokens_[symbol] = next++;

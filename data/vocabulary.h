@@ -18,7 +18,7 @@ class Vocabulary {
   /// No symbols: knows no text.
   Vocabulary() = default;
 
-  /// In this order. Throws DataError for one that comes twice.
+  /// In this order. Throws DataError for one that comes twice or is no Unicode character.
   explicit Vocabulary(std::u32string symbols);
 
   /// The distinct characters of `text`.

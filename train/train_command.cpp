@@ -50,6 +50,8 @@ std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::
 void print_outcome(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
                    const TrainingOutcome& outcome, const std::filesystem::path& folder, bool json,
                    const TrainingProfile* profile) {
+  // Shards that are profiled run on one thread.
+  const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
   nlohmann::ordered_json result = {
       {"attention", options.model.attention.kind},
       {"params", model.parameters().element_count()},
@@ -60,7 +62,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
       {"ms_per_step_median", outcome.median_milliseconds()},
       {"kv_cache_bytes_per_token", model.cache_bytes_per_token(sizeof(float))},
       {"seed", options.seed},
-      {"threads", threads()},
+      {"threads", step_threads},
       {"data_sha256", corpus.sha256},
       {"val_accuracy", outcome.validation.accuracy},
       {"attention_entropy", outcome.validation.attention_entropy},
@@ -86,7 +88,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   }
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
               outcome.last.step, outcome.median_milliseconds(), outcome.tokens_per_second(options),
-              threads(), folder.c_str());
+              step_threads, folder.c_str());
   if (profile != nullptr) std::cout << "\n" << table(*profile);
 }
 

@@ -169,19 +169,28 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
-  constexpr Index kTokensPerPart = 64;
+  constexpr Index kTokensPerPart = 64, kLongWindow = 1024;
   const Index context = model.config().context;
   const Index windows = evaluation_windows(std::ssize(tokens), context);
   const Index per_part = std::max<Index>(1, kTokensPerPart / context);
   std::vector<EvaluatedPart> parts(static_cast<std::size_t>((windows + per_part - 1) / per_part));
+  // Long windows come one by one: their ops are large enough to be shared out, and several at a
+  // time would take as many times the memory.
+  const bool one_by_one = context >= kLongWindow;
+  const auto count = std::ssize(parts);
   std::vector<std::unique_ptr<Tape>> tapes;
-  for (Index i = 0; i < std::min<Index>(std::ssize(parts), threads()); ++i)
+  for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(count, threads())); ++i)
     tapes.push_back(std::make_unique<Tape>(model.parameters()));
-  parallel_tasks(std::ssize(parts), threads(), [&](Index i, int thread) {
+  const auto evaluate_part = [&](Index i, int thread) {
     parts[static_cast<std::size_t>(i)] = evaluate_windows(model, tokens, options, i * per_part,
                                                           std::min(windows, (i + 1) * per_part),
                                                           *tapes[static_cast<std::size_t>(thread)]);
-  });
+  };
+  if (one_by_one) {
+    for (Index i = 0; i < count; ++i) evaluate_part(i, 0);
+  } else {
+    parallel_tasks(count, threads(), evaluate_part);
+  }
   EvaluatedPart all;
   for (const EvaluatedPart& part : parts) {
     all.loss += part.loss;

@@ -32,7 +32,7 @@ std::vector<Row> rows(const TrainingProfile& profile) {
     rest -= cost.forward_seconds + cost.backward_seconds;
   }
   for (const auto& [part, seconds] : {std::pair{"(batch)", profile.batch_seconds},
-                                      std::pair{"(gradient norm)", profile.norm_seconds},
+                                      std::pair{"(gradient sum)", profile.norm_seconds},
                                       std::pair{"(update)", profile.update_seconds}}) {
     all.push_back({part, 1, seconds / steps, 0, 0, 0});
     rest -= seconds;

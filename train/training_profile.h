@@ -15,7 +15,7 @@ struct TrainingProfile {
   Index shards = 1;           ///< of a step
   double seconds = 0;         ///< of whole steps
   double batch_seconds = 0;   ///< drawing windows of text
-  double norm_seconds = 0;    ///< the gradient's norm
+  double norm_seconds = 0;    ///< summing the gradients of the shards, and their norm
   double update_seconds = 0;  ///< the optimizer
   Profile ops;
 };

@@ -70,5 +70,13 @@ TEST(Vocabulary, KeepsAnOrderThatItIsGiven) {
 
 TEST(Vocabulary, RefusesASymbolThatComesTwice) { EXPECT_THROW(Vocabulary(U"aba"), DataError); }
 
+TEST(Vocabulary, RefusesWhatIsNoUnicodeCharacter) {
+  const std::u32string beyond = {U'a', char32_t{0x110000}}, last(1, char32_t{0xFFFFFFFF});
+  for (const std::u32string& symbols : {beyond, last}) {
+    EXPECT_THROW(Vocabulary{symbols}, DataError);
+    EXPECT_THROW(Vocabulary::from_text(symbols), DataError);
+  }
+}
+
 }  // namespace
 }  // namespace headcount

@@ -89,6 +89,27 @@ TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsThatRunShards) {
   }
 }
 
+// Short windows are evaluated side by side, long ones one after the other.
+TEST_P(TrainedWeights, HaveTheSameLossForAnyNumberOfThreads) {
+  for (const Index context : {80, 1024}) {
+    TrainOptions options = options_of(*GetParam());
+    options.model.context = context;
+    options.resolve();
+    LanguageModel model(options.model, kVocabulary);
+    model.initialize(1);
+    const std::vector<std::int32_t> tokens = random_tokens();  // 2000: a shorter window at the end
+    set_threads(1);
+    const Evaluation alone = evaluate(model, tokens);
+    EXPECT_EQ(alone.characters, 1999);
+    for (const int thread_count : {2, 3}) {
+      set_threads(thread_count);
+      const Evaluation together = evaluate(model, tokens);
+      EXPECT_EQ(together.loss, alone.loss) << context << ", " << thread_count << " threads";
+      EXPECT_EQ(together.attention_entropy, alone.attention_entropy);
+    }
+  }
+}
+
 TEST_P(TrainedWeights, AreTheSameWhenProfiled) {
   TrainOptions options = options_of(*GetParam(), 9);
   options.steps = 3;
