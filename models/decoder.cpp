@@ -2,25 +2,21 @@
 
 namespace headcount {
 
-namespace {
-
-Index capacity(const ModelConfig& config) {
+Index cache_capacity(const ModelConfig& config) {
   const Index window = config.attention.window;
   return window > 0 ? std::min(window, config.context) : config.context;
 }
-
-}  // namespace
 
 Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
     : model_(&model),
       options_(options),
       tape_(std::make_unique<Tape>(model.parameters())),
       caches_(model.make_caches(
-          {options.sequences, capacity(model.config()), options.cache_type, options.mla})) {}
+          {options.sequences, cache_capacity(model.config()), options.cache_type, options.mla})) {}
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index count = static_cast<Index>(tokens.size()) / options_.sequences;
-  if (count == 1 || length() + count <= capacity(model_->config())) {
+  if (count == 1 || length() + count <= cache_capacity(model_->config())) {
     tape_->reset();
     return model_->decode(*tape_, tokens, options_.sequences, caches_).value();
   }

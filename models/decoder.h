@@ -13,6 +13,9 @@ struct DecodeOptions {
   MlaDecoding mla = MlaDecoding::automatic;
 };
 
+/// Tokens that decoding needs room for: the context, or the attention window if that is shorter.
+Index cache_capacity(const ModelConfig& config);
+
 /// Decodes with a KV cache: each token goes through the model once. Holds as many tokens as the
 /// model's context, or as its attention window. The model must outlive it.
 class Decoder {

@@ -5,29 +5,30 @@
 #include <span>
 
 #include "autograd/random.h"
+#include "models/decoder.h"
 
 namespace headcount {
 
 DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context, MlaDecoding mla)
     : context_(context) {
-  config.context = context + 1;
+  config.context = context;
   model_ = std::make_unique<LanguageModel>(config, vocabulary);
   model_->initialize(1);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
-  caches_ = model_->make_caches({1, context + 1, CacheType::real, mla});
+  caches_ = model_->make_caches({1, cache_capacity(model_->config()), CacheType::real, mla});
   for (KvCache& cache : caches_) {
     for (CacheTensor& tensor : cache.tensors) {
       std::vector<Real> row(static_cast<std::size_t>(tensor.heads() * tensor.width()));
       const RandomKey key{1, random_stream("decode speed"), 0};
       for (std::size_t i = 0; i < row.size(); ++i)
         row[i] = static_cast<Real>(random_normal(key, i));
-      for (Index t = 0; t < context; ++t) tensor.write(0, t, row.data());
+      for (Index t = 0; t < tensor.capacity(); ++t) tensor.write(0, t, row.data());
     }
   }
 }
 
 double DecodeTimer::decode() {
-  for (KvCache& cache : caches_) cache.length = context_;
+  for (KvCache& cache : caches_) cache.length = context_ - 1;
   const std::int32_t token = 0;
   const auto start = std::chrono::steady_clock::now();
   tape_->reset();

@@ -7,15 +7,16 @@
 
 namespace headcount {
 
-/// Times the decoding of one token, batch 1, after `context` others. Weights and cached numbers are
-/// random: what they are does not change the time.
+/// Times the decoding of the token that fills a context, batch 1, from the cache that a Decoder
+/// has. Weights and cached numbers are random: what they are does not change the time.
 class DecodeTimer {
  public:
-  /// `config` is resolved but for its context, which is set to hold the token.
+  /// `config` is resolved but for its context, which becomes `context`.
   DecodeTimer(ModelConfig config, Index vocabulary, Index context,
               MlaDecoding mla = MlaDecoding::automatic);
 
-  /// Decodes the token after `context` others; milliseconds.
+  /// Decodes token number `context`, which sees all before it that the window lets it see;
+  /// milliseconds.
   double decode();
 
   const LanguageModel& model() const { return *model_; }
