@@ -8,6 +8,7 @@
 #include "train/command_line.h"
 #include "train/commands.h"
 #include "train/loaded_run.h"
+#include "train/run_record.h"
 #include "train/trainer.h"
 
 namespace headcount {
@@ -51,11 +52,16 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
   if (!run.options)
     throw UsageError("--from names a checkpoint without its run; give the text with --data");
   Corpus corpus = load_corpus(run.options->data, run.options->corpus());
+  const std::string trained_on = read_run_record(line.get("from")).data_sha256;
+  if (corpus.sha256 != trained_on) {
+    throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +
+                    trained_on + ", it is now " + corpus.sha256 +
+                    "; give the old text back, or name a text with --data");
+  }
   try {
     adopt_vocabulary(corpus, run.vocabulary);
   } catch (const DataError& error) {
-    throw DataError(corpus.name + " is no longer the text of this run: " + error.what() +
-                    ", or name a text with --data");
+    throw DataError(corpus.name + ": " + error.what());
   }
   return {corpus.name + ", validation part", std::move(corpus.validation),
           std::move(corpus.validation_answers)};
@@ -70,6 +76,7 @@ int eval_command(const std::vector<std::string>& arguments) {
   settings.group("Evaluation");
   add_cache_type(settings, cache_type);
   settings.integer("window", "a token sees only this many; default: as trained", window, 1);
+  settings.group("Run");
   settings.integer("threads", "0: all processors", threads, 0, 1024);
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 
-#include "data/text.h"
 #include "models/checkpoint.h"
 #include "train/command_line.h"
-#include "train/provenance.h"
+#include "train/run_record.h"
 
 namespace headcount {
 
@@ -27,14 +26,6 @@ void remove_run(const fs::path& path) {
     fs::remove_all(path / ours, error);
     if (error) throw WriteError(path / ours, error.value());
   }
-}
-
-// Adds one start of the program to run.json.
-void record_start(const fs::path& path, nlohmann::ordered_json json, Index from_step,
-                  const std::string& command) {
-  json["starts"].push_back(
-      {{"from_step", from_step}, {"command", command}, {"version", version_text()}});
-  write_file_durably(path / "run.json", json.dump(2) + "\n");
 }
 
 }  // namespace
@@ -64,25 +55,19 @@ RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
   }
   make_folder(path);
   // config.json last: where it is, the run can be resumed.
-  record_start(path, {{"data_sha256", data_sha256}, {"seed", options.seed}}, 0, command);
+  record_start(path, {data_sha256, options.seed, {}}, 0, command);
   write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
   return {std::move(path), {}};
 }
 
 RunFolder RunFolder::resume(fs::path path, const TrainingState& state,
                             const std::string& data_sha256, const std::string& command) {
-  const fs::path record = path / "run.json";
-  nlohmann::ordered_json json;
-  try {
-    json = parse_json(read_file(record));
-    if (json.at("data_sha256") != data_sha256) {
-      throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
-                      json["data_sha256"].get<std::string>() + ", the text now has " + data_sha256);
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(record.string() + ": " + error.what());
+  RunRecord record = read_run_record(path);
+  if (record.data_sha256 != data_sha256) {
+    throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
+                    record.data_sha256 + ", the text now has " + data_sha256);
   }
-  record_start(path, std::move(json), state.step, command);
+  record_start(path, std::move(record), state.step, command);
   return {std::move(path), state};
 }
 

@@ -15,7 +15,7 @@ namespace headcount {
 
 /// The files of one training run:
 ///   config.json     the settings; `headcount train --config` repeats the run
-///   run.json        the text's hash, and the command line and version of each start of the program
+///   run.json        the text's hash, and each start of the program: see RunRecord
 ///   metrics.jsonl   one JSON object per step
 ///   checkpoints/    step-N/: see models/checkpoint.h and TrainingState; latest: the newest's name
 ///   samples/        step-N.txt

@@ -38,7 +38,7 @@ class EvalCommand : public testing::Test {
   }
 
   static ProgramResult run_eval(const std::string& flags) {
-    return folder_->headcount("eval --threads 1 " + flags);
+    return folder_->headcount("eval " + over_defaults("--threads 1", flags));
   }
   // Output of a command that must succeed.
   static std::string text(const std::string& flags) {
@@ -172,6 +172,21 @@ TEST_F(EvalCommand, RefusesTextsThatTheModelCannotRead) {
 
 TEST_F(EvalCommand, RefusesACheckpointWithoutAText) {
   expect_refusal(kUsage, "--from run/checkpoints/step-3", {"--from", "--data"});
+}
+
+TEST_F(EvalCommand, RefusesARunWhoseTextHasChangedThoughItsCharactersAreTheSame) {
+  const std::string text = folder_->contents("text.txt");
+  folder_->file("edited.txt", text);
+  train("edited", "--data edited.txt");
+  folder_->file("edited.txt", text + "1 is a square.\n");
+  expect_refusal(
+      kData, "--from edited",
+      {"edited.txt is no longer the text of this run: its SHA-256 was " +
+           json::parse(folder_->contents("edited/run.json"))["data_sha256"].get<std::string>(),
+       "--data"});
+  EXPECT_GT(object("--from edited --data edited.txt").at("loss"), 0);
+  folder_->file("edited.txt", text);
+  EXPECT_GT(object("--from edited").at("loss"), 0);
 }
 
 TEST_F(EvalCommand, RefusesARunWhoseTextIsGone) {

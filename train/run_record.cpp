@@ -1,0 +1,72 @@
+#include "train/run_record.h"
+
+#include "data/text.h"
+#include "models/durable.h"
+#include "models/settings.h"
+#include "train/provenance.h"
+
+namespace headcount {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+fs::path record_file(const fs::path& folder) { return folder / "run.json"; }
+
+std::string text_of(const json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end()) throw DataError("'" + key + "' is missing");
+  if (!found->is_string()) throw DataError("'" + key + "' must be a text, is " + found->dump());
+  return found->get<std::string>();
+}
+
+RunStart start_of(const json& object) {
+  if (!object.is_object()) throw DataError("'starts' must hold objects");
+  RunStart start{whole_number(object, "from_step"), text_of(object, "command"),
+                 text_of(object, "version"), ""};
+  if (object.contains("machine")) start.machine = text_of(object, "machine");
+  return start;
+}
+
+RunRecord record_of(const json& object) {
+  if (!object.is_object()) throw DataError("it must be a JSON object");
+  RunRecord record{text_of(object, "data_sha256"), 0, {}};
+  const auto seed = object.find("seed"), starts = object.find("starts");
+  if (seed == object.end() || !seed->is_number_unsigned())
+    throw DataError("'seed' must be a whole number");
+  record.seed = seed->get<std::uint64_t>();
+  if (starts == object.end() || !starts->is_array() || starts->empty())
+    throw DataError("'starts' must be a list of the starts of the program");
+  for (const json& start : *starts) record.starts.push_back(start_of(start));
+  return record;
+}
+
+}  // namespace
+
+RunRecord read_run_record(const fs::path& folder) {
+  const fs::path file = record_file(folder);
+  const std::string text = read_file(file);
+  try {
+    return record_of(parse_json(text));
+  } catch (const DataError& error) {
+    throw DataError(file.string() + " is damaged: " + error.what());
+  }
+}
+
+void record_start(const fs::path& folder, RunRecord record, Index from_step,
+                  const std::string& command) {
+  record.starts.push_back({from_step, command, version_text(), machine_text()});
+  nlohmann::ordered_json starts = nlohmann::ordered_json::array();
+  for (const RunStart& start : record.starts) {
+    starts.push_back({{"from_step", start.from_step},
+                      {"command", start.command},
+                      {"version", start.version},
+                      {"machine", start.machine}});
+  }
+  const nlohmann::ordered_json object = {
+      {"data_sha256", record.data_sha256}, {"seed", record.seed}, {"starts", starts}};
+  write_file_durably(record_file(folder), object.dump(2) + "\n");
+}
+
+}  // namespace headcount
