@@ -1,5 +1,7 @@
 #include "train/command_line.h"
 
+#include <utf8.h>
+
 #include <cstring>
 
 // The regular expressions that it would use recurse for each character of an argument.
@@ -7,6 +9,7 @@
 #include <algorithm>
 #include <cxxopts.hpp>
 #include <iostream>
+#include <set>
 
 #include "models/config.h"
 
@@ -27,6 +30,9 @@ std::string CommandLine::get(std::string_view flag, std::string otherwise) const
 }
 
 namespace {
+
+// The heading of all flags; settings may stand under it too.
+constexpr const char* kRunGroup = "Run";
 
 // "--bias off" as "--bias=off": cxxopts takes a word after a flag that can stand alone for the next
 // argument.
@@ -65,13 +71,34 @@ std::string plain(std::string message) {
 
 }  // namespace
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+,.:/@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos)
+    return std::string(text);
+  // Nothing is special between single quotes but the quote itself. A control character, or a byte
+  // that is no text, survives neither a terminal nor a page: printf writes it.
+  const bool is_text = utf8::is_valid(text);
+  std::string word = "'";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\'') {
+      word += "'\\''";
+    } else if ((code < 0x20 && c != '\n') || code == 0x7f || (code >= 0x80 && !is_text)) {
+      const char octal[] = {static_cast<char>('0' + code / 64),
+                            static_cast<char>('0' + code / 8 % 8),
+                            static_cast<char>('0' + code % 8)};
+      word += "'\"$(printf '\\" + std::string(octal, 3) + "')\"'";
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments) {
   std::string text = "headcount " + command;
-  for (const std::string& argument : arguments) {
-    const bool plain =
-        !argument.empty() && argument.find_first_of(" \t\n'\"\\$&|;<>()*?") == std::string::npos;
-    text += " " + (plain ? argument : "'" + argument + "'");
-  }
+  for (const std::string& argument : arguments) text += " " + shell_word(argument);
   return text;
 }
 
@@ -88,12 +115,12 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   }
   for (const Flag& f : flags) {
     if (f.takes_value) {
-      options.add_options("Run")(f.name, f.help, cxxopts::value<std::string>());
+      options.add_options(kRunGroup)(f.name, f.help, cxxopts::value<std::string>());
     } else {
-      options.add_options("Run")(f.name, f.help);
+      options.add_options(kRunGroup)(f.name, f.help);
     }
   }
-  options.add_options("Run")("help", "this text");
+  options.add_options(kRunGroup)("help", "this text");
 
   const std::vector<std::string> joined = join_bare(arguments, settings);
   std::vector<const char*> argv = {"headcount"};
@@ -105,7 +132,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     if (!result.unmatched().empty()) {
       throw UsageError("'" + result.unmatched().front() + "' is not a flag" + hint);
     }
+    std::set<std::string> names;
     for (const cxxopts::KeyValue& given : result.arguments()) {
+      if (!names.insert(given.key()).second)
+        throw UsageError("--" + given.key() + " is given twice; give it once" + hint);
       const bool setting = settings.find(given.key()) != nullptr;
       const auto same = std::ranges::find(flags, given.key(), &Flag::name);
       if (same != flags.end() && !same->takes_value && given.value() != "true")
@@ -117,8 +147,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   }
   std::vector<std::string> groups;
   for (const Setting& s : settings.all()) {
-    if (groups.empty() || groups.back() != s.group) groups.push_back(s.group);
+    if (s.group != kRunGroup && std::ranges::find(groups, s.group) == groups.end())
+      groups.push_back(s.group);
   }
+  groups.emplace_back(kRunGroup);
   if (line.has("help")) std::cout << options.help(groups) << "\nExamples:\n" << command.examples;
   return line;
 }

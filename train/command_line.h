@@ -37,11 +37,15 @@ struct CommandLine {
   std::string get(std::string_view flag, std::string otherwise = "") const;
 };
 
+/// `text` as one word of a command line that a POSIX shell takes, whatever bytes it has.
+std::string shell_word(std::string_view text);
+
 /// A whole command line as a shell takes it, for records and reports.
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
 
-/// Splits the arguments after the subcommand into settings and flags. Prints help and returns with
-/// `help` among the flags if that was asked for. Throws UsageError.
+/// Splits the arguments after the subcommand into settings and flags, none of them given twice.
+/// Prints help, with every setting and flag in it, and returns with `help` among the flags if that
+/// was asked for. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const Settings& settings,
                                const std::vector<Flag>& flags);

@@ -159,6 +159,8 @@ int cost_command(const std::vector<std::string>& arguments) {
   if (line.has("help")) return 0;
   if (line.has("preset") && line.has("from"))
     throw UsageError("--preset and --from both give sizes; name one of them");
+  if (line.has("csv") && line.has("json"))
+    throw UsageError("--csv and --json both say how to print; name one of them");
   std::string published;
   if (line.has("preset")) {
     settings.read(known_model(line.get("preset")).settings);

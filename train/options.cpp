@@ -75,6 +75,9 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   };
   drop_unless("tales", {"people", "things", "places", "distance", "questions"});
   drop_unless("recall", {"pairs", "keys", "gap"});
+  if (options.model.positions != Positions::rope) {
+    for (const char* name : {"rope-theta", "rope-layout"}) values.erase(name);
+  }
   return values;
 }
 

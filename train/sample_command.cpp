@@ -72,15 +72,29 @@ std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabular
   }
 }
 
+// Flags of the cache mean nothing where there is none, nor how mla decodes where there is no mla.
+void refuse_meaningless(const CommandLine& line, const GenerationOptions& options,
+                        const ModelConfig& model) {
+  for (const auto& [name, text] : line.settings) {
+    if (!options.cache && (name == "cache-dtype" || name == "mla")) {
+      throw UsageError("--" + name +
+                       " means nothing with --cache off, which keeps no cache; leave " +
+                       "one of the two out");
+    }
+    if (name == "mla" && model.attention.kind != "mla") {
+      throw UsageError("--mla means nothing to " + line.get("from") + ", whose attention is " +
+                       model.attention.kind + "; leave it out");
+    }
+  }
+}
+
 void print_json(const GenerationResult& result, const LoadedRun& run,
                 const GenerationOptions& options) {
   nlohmann::ordered_json texts = nlohmann::ordered_json::array();
   for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
   const auto tokens = static_cast<Index>(result.texts.front().size());
   const double seconds = result.decode_seconds;
-  const Index window = run.model->config().attention.window;
-  const Index capacity =
-      window > 0 ? std::min(window, run.model->config().context) : run.model->config().context;
+  const Index capacity = cache_capacity(run.model->config());
   nlohmann::ordered_json json = {
       {"text", texts.front()},
       {"tokens", tokens},
@@ -105,6 +119,7 @@ int sample_command(const std::vector<std::string>& arguments) {
     throw UsageError("--from is missing; name a run folder that headcount train made");
   set_threads(static_cast<int>(options.threads));
   const LoadedRun run = load_run(line.get("from"));
+  refuse_meaningless(line, options.generation, run.model->config());
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
   const Index context = run.model->config().context;
   if (!options.generation.slide && std::ssize(prompt) > context) {

@@ -1,12 +1,11 @@
 #include "train/training_flags.h"
 
-#include <algorithm>
-
 #include "data/text.h"
 
 namespace headcount {
 
 void RunOptions::add_to(Settings& settings) {
+  settings.group("Run");
   settings.integer("threads", "0: all processors; results do not depend on it", threads, 0, 1024);
   settings.choice("progress", "on standard error", progress,
                   {{"auto", ProgressMode::automatic},
@@ -29,24 +28,51 @@ void read_flags(const CommandLine& line, const Settings& settings) {
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
 }
 
+namespace {
+
+// Why `setting` means nothing to any of `runs`.
+std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
+  const TrainOptions& first = runs.front();
+  if (setting.name == "rope-theta" || setting.name == "rope-layout") {
+    TrainOptions copy = first;
+    return "--positions " + copy.settings().find("positions")->value().get<std::string>() +
+           ", which rotates nothing";
+  }
+  std::string chosen = "--data " + first.data;
+  if (setting.group != "Data") {
+    chosen = "--attention " + first.model.attention.kind;
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      const std::string& kind = runs[i].model.attention.kind;
+      if (kind != runs[i - 1].model.attention.kind) chosen += "," + kind;
+    }
+  }
+  return chosen + " (it is for " + setting.help.substr(0, setting.help.find(':')) + ")";
+}
+
+}  // namespace
+
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs) {
-  TrainOptions options = runs.front();
-  const Settings all = options.settings();
-  const auto means_something = [&](const std::string& name) {
-    return std::ranges::any_of(
-        runs, [&](const TrainOptions& run) { return to_json(run).contains(name); });
-  };
+  TrainOptions given = runs.front();
+  const Settings all = given.settings();
   for (const auto& [name, text] : line.settings) {
     const Setting* setting = all.find(name);
-    if (setting == nullptr || means_something(name)) continue;
-    std::string chosen = "--data " + options.data;
-    if (setting->group != "Data") {
-      chosen = "--attention ";
-      for (const TrainOptions& run : runs)
-        chosen += (&run == &runs.front() ? "" : ",") + run.model.attention.kind;
+    // Of attentions a comparison takes a list, and each run has one.
+    if (setting == nullptr || name == "attention") continue;
+    setting->parse(text);
+    const nlohmann::ordered_json value = setting->value();
+    bool known = false, heeded = false;
+    for (const TrainOptions& run : runs) {
+      const nlohmann::ordered_json settings = to_json(run);
+      known = known || settings.contains(name);
+      heeded = heeded || (settings.contains(name) && settings[name] == value);
     }
-    throw UsageError("--" + name + " means nothing with " + chosen + " (it is for " +
-                     setting->help.substr(0, setting->help.find(':')) + ")");
+    if (heeded) continue;
+    if (known) {
+      throw UsageError("--" + name + " " + text +
+                       " changes nothing: --attention, --match or --sweep sets another " + name +
+                       " for every run; leave it out");
+    }
+    throw UsageError("--" + name + " means nothing with " + reason(*setting, runs));
   }
 }
 

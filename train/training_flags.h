@@ -24,7 +24,7 @@ void read_preset_and_config(const CommandLine& line, Settings& settings);
 void read_flags(const CommandLine& line, const Settings& settings);
 
 /// Throws UsageError for a flag of TrainOptions that was given and means nothing to any of `runs`,
-/// which are resolved.
+/// which are resolved, or that each of them has another value of.
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs);
 
 }  // namespace headcount

@@ -31,7 +31,7 @@ Corpus load_training_corpus(const TrainOptions& options) {
   for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
                                      std::pair{"validation", std::ssize(corpus.validation)}}) {
     if (tokens > context) continue;
-    throw DataError("--context " + std::to_string(context) + " is longer than the " + part +
+    throw DataError("--context " + std::to_string(context) + " is not shorter than the " + part +
                     " part of " + corpus.name + ", " + std::to_string(tokens) +
                     " characters; lower it or give more text");
   }
@@ -136,7 +136,7 @@ TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
     if (signal != 0 && step < options.steps) {
       throw InterruptedError(signal, "stopped after step " + std::to_string(step) +
                                          ", which is saved; go on with headcount train --resume " +
-                                         folder.path().string());
+                                         shell_word(folder.path().string()));
     }
   }
   return outcome;

@@ -26,8 +26,9 @@ struct BadCase {
   const char* part;  // of the message
 };
 
-const std::string kTrain =
-    "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 ";
+const std::string kDefaults =
+    "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3";
+const std::string kTrain = "train " + kDefaults + " ";
 
 const BadCase kFlags[] = {
     {"trian", kUsage, "'trian' is no command"},
@@ -44,13 +45,21 @@ const BadCase kFlags[] = {
     {"TRAIN+ --steps 2147483648", kUsage, "--steps"},
     {"TRAIN+ --steps 0x10", kUsage, "'0x10'"},
     {"TRAIN+ --stepz 3", kUsage, "stepz"},
+    {"TRAIN+ --out a --out b", kUsage, "--out is given twice; give it once"},
+    {"train --dim 32 --dim 8", kUsage, "--dim is given twice"},
+    {"train --bias --bias off", kUsage, "--bias is given twice"},
+    {"train --quiet --quiet", kUsage, "--quiet is given twice"},
+    {"compare --attention mha --attention mqa", kUsage, "--attention is given twice"},
+    {"sample --from run --from run", kUsage, "--from is given twice"},
+    {"eval --from run --json --json", kUsage, "--json is given twice"},
+    {"cost --heads 2 --heads=2", kUsage, "--heads is given twice"},
     {"TRAIN+ extra", kUsage, "'extra' is not a flag"},
     {"TRAIN+ --heads 3", kUsage, "--heads 3"},
     {"TRAIN+ --heads 0", kUsage, "--heads"},
     {"TRAIN+ --layers 10001", kUsage, "--layers"},
     {"TRAIN+ --dim 1048577", kUsage, "--dim"},
     {"TRAIN+ --context 0", kUsage, "--context"},
-    {"TRAIN+ --context 5000", kData, "--context 5000 is longer than"},
+    {"TRAIN+ --context 5000", kData, "--context 5000 is not shorter than the training part"},
     {"TRAIN+ --lr nan", kUsage, "--lr"},
     {"TRAIN+ --lr inf", kUsage, "--lr"},
     {"TRAIN+ --lr -1", kUsage, "--lr"},
@@ -76,7 +85,7 @@ const BadCase kFlags[] = {
     {"compare --attention mha,mla48+", kUsage, "'mla48+' is no attention"},
     {"compare --attention mha --seeds 1 --data text.txt", kUsage, "--seeds 1 gives no"},
     {"compare --match kv=1 --attention mla --data recall", kUsage, "nearest"},
-    {"compare --sweep lr --data recall", kUsage, "--sweep wants a flag and its values"},
+    {"compare --sweep lr --data recall", kUsage, "--sweep wants a setting and its values"},
     {"compare --seed 3", kUsage, "seed"},
     {"sample", kUsage, "--from is missing"},
     {"sample --from run --tokens 0", kUsage, "--tokens"},
@@ -84,12 +93,19 @@ const BadCase kFlags[] = {
     {"sample --from run --top-p 2", kUsage, "--top-p"},
     {"sample --from run --cache maybe", kUsage, "--cache must be one of on, off"},
     {"sample --from run --repeat 0", kUsage, "--repeat"},
+    {"sample --from run --cache off --cache-dtype f16", kUsage,
+     "--cache-dtype means nothing with --cache off, which keeps no cache"},
+    {"sample --from run --cache off --mla expanded", kUsage,
+     "--mla means nothing with --cache off"},
+    {"sample --from run --mla absorbed", kUsage,
+     "--mla means nothing to run, whose attention is mha"},
     {"eval", kUsage, "--from is missing"},
     {"eval --from run --cache-dtype f64", kUsage, "--cache-dtype must be one of"},
     {"eval --from run --window 0", kUsage, "--window"},
     {"cost --context 0", kUsage, "--context"},
     {"cost --layers 10000 --dim 1048576 --context 16777216 --heads 1048576 --ffn-dim 2147483647",
      kUsage, "64 bits"},
+    {"cost --csv --json", kUsage, "--csv and --json both say how to print"},
     {"cost --preset gpt-5", kUsage, "--preset must be one of"},
 };
 
@@ -101,6 +117,8 @@ const BadCase kFiles[] = {
     {"TRAIN+ --data latin1.txt", kData, "invalid byte at offset 3"},
     {"TRAIN+ --data one.txt", kData, "one.txt"},
     {"TRAIN+ --data short.txt", kData, "short.txt"},
+    {"TRAIN+ --data hundred.txt --context 10", kData,
+     "--context 10 is not shorter than the validation part of hundred.txt, 10 characters"},
     {"TRAIN+ --config nowhere.json", kData, "nowhere.json"},
     {"TRAIN+ --config broken.json", kData, "broken.json: not valid JSON"},
     {"TRAIN+ --config unknown.json", kData, "'colour'"},
@@ -118,6 +136,8 @@ const BadCase kFiles[] = {
     {"train --resume run --out other", kUsage, "--out does not go with --resume"},
     {"train --resume run --force", kUsage, "--force does not go with --resume"},
     {"train --resume hollow", kData, "hollow/run.json"},
+    {"train --resume odd-record", kData, "odd-record/run.json is damaged: 'starts' must be a list"},
+    {"eval --from odd-record", kData, "odd-record/run.json is damaged"},
     {"compare --data recall --out text.txt/c", kRuntime, "cannot write text.txt/c"},
     {"compare --data nowhere.txt", kData, "nowhere.txt"},
     {"sample --from nowhere", kData, "'nowhere' is no run folder and no checkpoint"},
@@ -176,6 +196,9 @@ class World {
     folder_.file("latin1.txt", "caf\xe9 au lait");
     folder_.file("one.txt", std::string(500, 'a'));
     folder_.file("short.txt", "0 is a");
+    std::string hundred;  // characters, the last ten of them for validation
+    for (int i = 0; i < 50; ++i) hundred += "ab";
+    folder_.file("hundred.txt", hundred);
     folder_.file("broken.json", "{\"steps\": 3");
     folder_.file("unknown.json", "{\"colour\": \"red\"}");
     folder_.file("deep.json", std::string(3000, '['));
@@ -251,6 +274,9 @@ class World {
     fs::remove(folder_ / (run("no-moments") + "optimizer.safetensors"));
     fs::remove(folder_ / (run("no-state") + "trainer_state.json"));
     folder_.file(run("bad-state") + "trainer_state.json", "{\"step\": \"three\"}");
+    run("odd-record");
+    folder_.file("odd-record/run.json",
+                 edited(folder_.contents("odd-record/run.json"), "[", "\"none\", \"more\": ["));
     run("hollow");
     fs::remove(folder_ / "hollow/run.json");
   }
@@ -275,7 +301,7 @@ std::map<std::string, std::string> all_files() {
 void expect_refused(const BadCase& c) {
   std::string line = c.line;
   if (line.starts_with("TRAIN+")) {
-    line = kTrain + line.substr(7);
+    line = "train " + over_defaults(kDefaults, line.substr(6));
     const std::size_t longest = line.find("LONG");
     if (longest != std::string::npos) line.replace(longest, 4, std::string(100000, 'a'));
     if (line.find("--out") == std::string::npos) line += " --out fresh";

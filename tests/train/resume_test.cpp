@@ -218,8 +218,10 @@ TEST_F(ResumedRun, StartsFromAnotherModelsWeightsWithInit) {
       model + "--steps 1 --lr 0 --min-lr 0 --init first/checkpoints/step-30 --out second --json");
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(weights("second", 1), weights("first", 30));
-  expect_refusal(model + "--dim 32 --init first/checkpoints/step-30 --out third", 2,
-                 "--dim is 32 here and 16 there");
+  expect_refusal(
+      "train --data text.txt --layers 1 --dim 32 --heads 2 --context 16 --init "
+      "first/checkpoints/step-30 --out third",
+      2, "--dim is 32 here and 16 there");
   folder_.file("other.txt", std::string(400, 'x') + std::string(400, 'y'));
   expect_refusal(
       "train --data other.txt --layers 1 --dim 16 --heads 2 --context 16 --init "

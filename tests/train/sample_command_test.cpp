@@ -38,7 +38,7 @@ class SampleCommand : public testing::Test {
 
   static ProgramResult run_sample(const std::string& flags,
                                   const std::vector<std::string>& more = {}) {
-    std::vector<std::string> arguments = words("sample --threads 1 " + flags);
+    std::vector<std::string> arguments = words("sample " + over_defaults("--threads 1", flags));
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_program(arguments, *folder_ / "");
   }
