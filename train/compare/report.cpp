@@ -14,12 +14,13 @@ namespace {
 constexpr std::string_view kStyle = R"(<style>
 :root{color-scheme:light dark}
 body{margin:0 auto;padding:1rem;max-width:84rem;font:1rem/1.5 system-ui,sans-serif;
-color:#1a1a1a;background:#f6f6f4}
+color:#1a1a1a;background:#f6f6f4;overflow-wrap:anywhere}
 p,figcaption,li,dd{max-width:44rem}
 h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem}
 .scroll{overflow-x:auto;border:1px solid #c8c8c8;border-radius:6px;background:#fff}
 .scroll:focus-visible{outline:3px solid #0072b2}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums;font-size:.9rem}
+table{border-collapse:collapse;overflow-wrap:normal;font-variant-numeric:tabular-nums;
+font-size:.9rem}
 caption{text-align:left;padding:.5rem .75rem;caption-side:bottom}
 .note{position:sticky;left:.75rem;max-width:min(44rem,calc(100vw - 4rem));margin:0}
 th,td{padding:.4rem .75rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
@@ -29,8 +30,8 @@ th:first-child{text-align:left;position:sticky;left:0;background:#fff;white-spac
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
 figure{margin:0}svg{display:block;width:100%;height:auto;border:1px solid #c8c8c8;
 border-radius:6px;box-sizing:border-box}figcaption{font-size:.9rem;margin:.4rem 0 1rem}
-dt{font-weight:bold}dd{margin:0 0 .5rem;overflow-wrap:anywhere}li{overflow-wrap:anywhere}
-pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#fff;border:1px solid #c8c8c8;
+dt{font-weight:bold}dd{margin:0 0 .5rem}
+pre{white-space:pre-wrap;background:#fff;border:1px solid #c8c8c8;
 border-radius:6px;padding:.75rem;font-size:.85rem}
 summary{cursor:pointer;font-weight:bold}
 @media (prefers-color-scheme:dark){

@@ -1,7 +1,8 @@
-"""Opens a report in headless Chromium and checks that it asks for nothing but itself, that the
-console stays empty, and that nothing but what scrolls by itself is wider than a phone.
+"""Opens reports in headless Chromium and checks that they ask for nothing but themselves, that the
+console stays empty, and that nothing but what scrolls by itself sticks out of a phone's screen or a
+window.
 
-Usage: python3 report_page_test.py report.html
+Usage: python3 report_page_test.py report.html...
 Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where Chromium or its
 chromedriver is not installed.
 """
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import urllib.request
 
-PHONE_WIDTH = 360
+WIDTHS = (360, 375, 1100)
 TIMEOUT = 60  # seconds a request; a busy machine takes some to start a browser
 
 # Elements that stick out of the page to the right and that no ancestor lets scroll.
@@ -87,41 +88,47 @@ def requests(entries):
             yield message["params"]["request"]["url"]
 
 
+def layout_faults(browser, page, scheme, width):
+    browser.devtools("Emulation.setEmulatedMedia",
+                     features=[{"name": "prefers-color-scheme", "value": scheme}])
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=740,
+                     deviceScaleFactor=2, mobile=True)
+    browser.ask("POST", "/url", {"url": page})
+    if not browser.run("return document.querySelector('main h1') !== null"):
+        yield "the page has no heading: is it a report?"
+    # All details open: what they hide must fit too.
+    browser.run("for (const e of document.querySelectorAll('details')) e.open = true;")
+    wide = browser.run("return document.documentElement.scrollWidth")
+    if wide > width:
+        yield f"{scheme}: {wide} units wide, {width} is the screen"
+    for element in browser.run(STICKING_OUT):
+        yield f"{scheme}, {width} units wide: sticks out: {element}"
+
+
 def faults(browser, page):
     found = []
     for scheme in ("light", "dark"):
-        browser.devtools("Emulation.setEmulatedMedia",
-                         features=[{"name": "prefers-color-scheme", "value": scheme}])
-        browser.devtools("Emulation.setDeviceMetricsOverride", width=PHONE_WIDTH, height=740,
-                         deviceScaleFactor=2, mobile=True)
-        browser.ask("POST", "/url", {"url": page})
-        if not browser.run("return document.querySelector('main h1') !== null"):
-            found.append("the page has no heading: is it a report?")
-        # All details open: what they hide must fit too.
-        browser.run("for (const e of document.querySelectorAll('details')) e.open = true;")
-        width = browser.run("return document.documentElement.scrollWidth")
-        if width > PHONE_WIDTH:
-            found.append(f"{scheme}: {width} units wide, {PHONE_WIDTH} is the screen")
-        found += [f"{scheme}: sticks out: {element}" for element in browser.run(STICKING_OUT)]
+        for width in WIDTHS:
+            found += layout_faults(browser, page, scheme, width)
     asked = list(requests(browser.log("performance")))
     if page not in asked:
         found.append(f"the log of requests lacks the page itself: {asked}")
     found += [f"asks for {url}" for url in asked if url != page]
     found += [f"console: {entry['message']}" for entry in browser.log("browser")]
-    return found
+    return [f"{page}: {fault}" for fault in found]
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1].startswith("-"):
+    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
-    page = pathlib.Path(sys.argv[1]).resolve(strict=True)
+    pages = [pathlib.Path(name).resolve(strict=True) for name in sys.argv[1:]]
     if not shutil.which("chromedriver") or not shutil.which("chromium"):
         print("skipped: chromium or chromium-driver is not installed")
         return
     with Browser() as browser:
-        found = faults(browser, page.as_uri())
+        found = [fault for page in pages for fault in faults(browser, page.as_uri())]
     if found:
-        sys.exit("\n".join([f"{page}:"] + found))
+        sys.exit("\n".join(found))
 
 
 if __name__ == "__main__":
