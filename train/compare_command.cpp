@@ -7,6 +7,7 @@
 #include "train/compare/compare.h"
 #include "train/compare/report.h"
 #include "train/compare/results.h"
+#include "train/compare/run_result.h"
 #include "train/training_flags.h"
 #include "train/training_run.h"
 
@@ -26,7 +27,7 @@ const CommandHelp kHelp = {
 
 const std::vector<Flag> kFlags = {
     {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
-    {"config", "start from the settings of a config.json", true},
+    {"config", "start from the settings of a config.json, but for its attention and seed", true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
     {"force", "train all runs again, finished ones too", false},
     {"quiet", "no progress", false},
@@ -35,16 +36,23 @@ const std::vector<Flag> kFlags = {
 // Flags of train that a comparison has otherwise, or that mean nothing to it.
 constexpr std::string_view kOwn[] = {"attention", "seed", "init", "checkpoint-every", "keep"};
 
+// What `body` returns; its errors name settings, which are flags here.
+template <class Body>
+auto naming_flags(const std::string& prefix, const Body& body) {
+  try {
+    return body();
+  } catch (const SettingError& error) {
+    const std::string message = error.what();
+    throw SettingError(message.starts_with(prefix) ? message : prefix + message);
+  }
+}
+
 void add_settings(ComparisonOptions& options, Settings& s) {
   s.group("Comparison");
   s.custom(
       "attention", "which, with their sizes: a list such as mha,gqa2,mqa,mla48+16",
       [&options](std::string_view text) {
-        try {
-          options.specs = parse_attention_specs(text);
-        } catch (const SettingError& error) {
-          throw SettingError("--attention: " + std::string(error.what()));
-        }
+        options.specs = naming_flags("--attention: ", [&] { return parse_attention_specs(text); });
       },
       [&options] {
         std::string list;
@@ -56,11 +64,15 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.on_off("intervals", "95 % confidence intervals, from two seeds on", options.intervals);
   s.custom(
       "match", "none, params (adjusts ffn-dim) or kv=BYTES (adjusts KV heads or latent rank)",
-      [&options](std::string_view text) { options.match = Match::parse(text); },
+      [&options](std::string_view text) {
+        options.match = naming_flags("--", [&] { return Match::parse(text); });
+      },
       [&options] { return nlohmann::json(options.match.text()); });
   s.custom(
       "sweep", "a flag with values, e.g. lr=3e-4,1e-3: each variant gets its best",
-      [&options](std::string_view text) { options.sweep = Sweep::parse(text); },
+      [&options](std::string_view text) {
+        options.sweep = naming_flags("--", [&] { return Sweep::parse(text); });
+      },
       [&options] {
         return options.sweep ? nlohmann::json(options.sweep->text()) : nlohmann::json();
       });
@@ -73,6 +85,16 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
   for (const ReportChart& chart : comparison_charts(result))
     write_file_durably(folder / chart.file, chart.svg);
   write_file_durably(folder / "report.html", comparison_report(result));
+}
+
+ComparisonResult run_comparison(const ComparisonOptions& options, Corpus corpus,
+                                const std::vector<PlannedVariant>& variants) {
+  try {
+    return compare(options, std::move(corpus), variants);
+  } catch (const OtherRunError& error) {
+    throw DataError(std::string(error.what()) +
+                    "; name another folder with --out, or add --force to train all runs again");
+  }
 }
 
 void make_folder(const fs::path& path) {
@@ -96,6 +118,11 @@ int compare_command(const std::vector<std::string>& arguments) {
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
   read_preset_and_config(line, shared);
+  if (!common.init.empty()) {
+    throw UsageError("--config " + line.get("config") + " has init " +
+                     headcount::quoted(common.init) +
+                     ", but a comparison trains all models from random weights; take it out");
+  }
   // Both take as long as many steps, and only the last ones count.
   common.eval_every = common.checkpoint_every = 0;
   read_flags(line, settings);
@@ -104,13 +131,16 @@ int compare_command(const std::vector<std::string>& arguments) {
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
   options.folder = line.get("out", "runs/compare-" + fs::path(common.data).stem().string());
+  options.command = command_text("compare", arguments);
   options.again = line.has("force");
   options.progress = line.has("quiet") ? ProgressMode::never : run.progress;
 
   set_threads(static_cast<int>(run.threads));
   Corpus corpus = load_training_corpus(common);
-  const std::vector<PlannedVariant> variants = plan_comparison(
-      common, options.specs, options.match, options.sweep, corpus.vocabulary.size());
+  const std::vector<PlannedVariant> variants = naming_flags("--", [&] {
+    return plan_comparison(common, options.specs, options.match, options.sweep,
+                           corpus.vocabulary.size());
+  });
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
@@ -118,8 +148,7 @@ int compare_command(const std::vector<std::string>& arguments) {
   refuse_foreign(line, meant);
 
   make_folder(options.folder);
-  ComparisonResult result = compare(options, std::move(corpus), variants);
-  result.command = command_text("compare", arguments);
+  const ComparisonResult result = run_comparison(options, std::move(corpus), variants);
   write_results(result, options.folder);
   if (line.has("json")) {
     std::cout << comparison_json(result).dump(2) << '\n';

@@ -18,9 +18,9 @@ namespace {
 std::vector<std::int32_t> cut_tuning_slice(Corpus& corpus, Index context) {
   const std::size_t size = corpus.train.size() / 10, rest = corpus.train.size() - size;
   if (static_cast<Index>(size) <= context || static_cast<Index>(rest) <= context) {
-    throw DataError("--sweep takes a tenth of the training text to judge on, " +
-                    std::to_string(size) + " characters, and --context " + std::to_string(context) +
-                    " needs more than that; give more text");
+    throw DataError("a sweep takes a tenth of the training text to judge on, " +
+                    std::to_string(size) + " characters, and a context of " +
+                    std::to_string(context) + " needs more than that; give more text");
   }
   std::vector<std::int32_t> slice(corpus.train.begin() + static_cast<std::ptrdiff_t>(rest),
                                   corpus.train.end());
@@ -102,13 +102,15 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
 }
 
 std::vector<PlannedRun> plan_runs(const std::vector<PlannedVariant>& variants,
-                                  const std::filesystem::path& folder, Index seeds) {
+                                  const ComparisonOptions& options) {
   std::vector<PlannedRun> runs;
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) {
-      for (Index seed = 1; seed <= seeds; ++seed) {
-        PlannedRun run{candidate.name + ", seed " + std::to_string(seed), candidate.options,
-                       folder / "runs" / candidate.name / ("seed-" + std::to_string(seed))};
+      for (Index seed = 1; seed <= options.seeds; ++seed) {
+        const std::string number = std::to_string(seed);
+        PlannedRun run{candidate.name + ", seed " + number, candidate.options,
+                       options.folder / "runs" / candidate.name / ("seed-" + number),
+                       options.command};
         run.options.seed = static_cast<std::uint64_t>(seed);
         runs.push_back(std::move(run));
       }
@@ -143,6 +145,7 @@ std::vector<TrainOptions> take_best(ComparisonResult& result,
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
                          const std::vector<PlannedVariant>& variants) {
   ComparisonResult result;
+  result.command = options.command;
   result.data = corpus.name;
   result.data_sha256 = corpus.sha256;
   for (Index seed = 1; seed <= options.seeds; ++seed)
@@ -156,7 +159,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
     tuning = cut_tuning_slice(corpus, result.context);
   }
 
-  const std::vector<PlannedRun> runs = plan_runs(variants, options.folder, options.seeds);
+  const std::vector<PlannedRun> runs = plan_runs(variants, options);
   const Workers workers = Workers::share(threads(), options.jobs, runs.size());
   const std::vector<RunOutcome> outcomes =
       run_all(runs, corpus, tuning, workers, options.again, options.progress);
@@ -168,12 +171,10 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   const Index vocabulary = corpus.vocabulary.size();
   const std::vector<TrainOptions> chosen = take_best(result, variants, outcomes, vocabulary);
   measure_decoding(result, chosen, vocabulary);
-  summarize(result, options.intervals);
-
   result.config = common_settings(chosen).dump(2);
   result.version = version_text();
-  result.machine = machine_text() + "; runs side by side: " + std::to_string(workers.jobs) +
-                   ", threads of each: " + std::to_string(workers.threads);
+  result.machine = machine_text() + "; " + workers.text();
+  summarize(result, options.intervals);
   return result;
 }
 

@@ -21,6 +21,7 @@ struct ComparisonOptions {
   std::optional<Sweep> sweep;
   Index jobs = 0;                ///< runs side by side; 0: as many as there are threads
   std::filesystem::path folder;  ///< runs go to runs/ in it
+  std::string command;           ///< the whole command line, for records
   bool again = false;            ///< repeats finished runs too
   ProgressMode progress = ProgressMode::automatic;
 };

@@ -24,11 +24,12 @@ struct RunResult {
   std::optional<double> answer_accuracy;  ///< share of answer characters predicted right
   double train_tokens_per_second = 0;     ///< whole training steps, evaluations left out
   double machine_seconds = 0;             ///< from start to end, over the runs side by side
+  std::string version, machine;           ///< what trained it: see ComparisonResult
   std::vector<Index> curve_steps;         ///< where the loss curve has its points
   std::vector<double> curve_losses;       ///< training loss, mean over the steps since the last
 };
 
-/// Decoding speed, one sequence, with `context` tokens in the cache.
+/// Decoding speed, one sequence, at the token that fills a context of `context` tokens.
 struct DecodeSpeed {
   Index context = 0;
   double tokens_per_second = 0;
@@ -48,8 +49,9 @@ struct VariantResult {
   Estimate loss;
   std::optional<Estimate> difference;       ///< from the first variant, over seeds both finished
   std::optional<Estimate> answer_accuracy;  ///< where the corpus marks answers
-  double train_tokens_per_second = 0;       ///< median
-  double decode_tokens_per_second = 0;      ///< at the model's context
+  /// Median over the runs that this version on this machine trained; none without such a run.
+  std::optional<double> train_tokens_per_second;
+  double decode_tokens_per_second = 0;  ///< at the model's context
   bool pareto = false;  ///< no other variant has less cache and no more loss, or less loss and no
                         ///< more cache
 };
@@ -63,9 +65,9 @@ struct ComparisonResult {
   std::string sweep;                            ///< "lr=0.0003,0.001", or empty
   Index context = 0;                            ///< tokens, of the trained models
   std::optional<double> entropy_per_character;  ///< floor of the loss, where the corpus has one
-  std::string config;                        ///< JSON text of the settings that all variants share
-  std::string machine;                       ///< processor, cores, memory, operating system
-  std::string version;                       ///< of the program and what it is built with
+  std::string config;   ///< JSON text of the settings that all variants share
+  std::string machine;  ///< processor, cores, memory, operating system, how runs share them
+  std::string version;  ///< of the program and what it is built with
   Index failed_runs = 0, diverged_runs = 0;  ///< the latter are among the former
   double hours = 0;                          ///< machine time of all runs
   std::vector<VariantResult> variants;       ///< in the order given

@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "train/compare/report_text.h"
+#include "train/compare/results.h"
 
 namespace headcount {
 
@@ -94,10 +95,14 @@ std::string scope_sentences(const ComparisonResult& result) {
             " finished.";
   }
   if (failures > 0) text += " The failures are listed below.";
+  if (!foreign_runs(result).empty())
+    text +=
+        " Some runs were trained by another build or machine, or shared it otherwise: see below.";
   return text;
 }
 
-std::string front_sentences(const std::vector<const VariantResult*>& variants) {
+// Of `variants`, which have finished runs; `all`: there are no others.
+std::string front_sentences(const std::vector<const VariantResult*>& variants, bool all) {
   std::vector<std::string> front;
   for (const VariantResult* variant : variants) {
     if (variant->pareto) front.push_back(variant->spec);
@@ -109,8 +114,8 @@ std::string front_sentences(const std::vector<const VariantResult*>& variants) {
   }
   return " On the Pareto front of KV cache and mean loss " +
          std::string(front.size() == 1 ? "is " : "are ") + list_text(front) +
-         "; every other attention is matched or beaten in both by " +
-         (front.size() == 1 ? "it." : "one of these.");
+         "; every other attention " + (all ? "" : "that has a finished run ") +
+         "is matched or beaten in both by " + (front.size() == 1 ? "it." : "one of these.");
 }
 
 std::string difference_sentences(const std::vector<const VariantResult*>& variants,
@@ -138,7 +143,7 @@ std::string summary(const ComparisonResult& result) {
   const std::vector<const VariantResult*> variants = finished(result);
   std::string text = scope_sentences(result);
   if (variants.empty()) return text;
-  text += front_sentences(variants);
+  text += front_sentences(variants, variants.size() == result.variants.size());
   if (!repeated(result)) {
     return text +
            " With one seed there are no intervals: nothing here tells which differences "
@@ -203,8 +208,10 @@ std::vector<Column> table_columns(const ComparisonResult& result) {
                        true});
   }
   add_loss_columns(result, columns);
-  columns.push_back(
-      {"training, tokens/s", [](Variant v) { return number_text(v.train_tokens_per_second); }});
+  columns.push_back({"training, tokens/s", [](Variant v) {
+                       return v.train_tokens_per_second ? number_text(*v.train_tokens_per_second)
+                                                        : "–";
+                     }});
   if (any([](Variant v) { return !v.decode.empty(); })) {
     columns.push_back(
         {"decoding, tokens/s at " + number_text(static_cast<double>(result.context)) + " tokens",
@@ -265,6 +272,12 @@ std::string failures(const ComparisonResult& result) {
   return items.empty() ? "" : "<h2>Failures</h2>\n<ul>\n" + items + "</ul>\n";
 }
 
+std::string trained_by_others(const ComparisonResult& result) {
+  std::string items;
+  for (const std::string& note : notes(result)) items += element("li", note);
+  return items.empty() ? "" : "<h2>Trained earlier, by others</h2>\n<ul>\n" + items + "</ul>\n";
+}
+
 std::string duration(double hours) {
   if (hours >= 1) return number_text(hours, 1) + " hours";
   return number_text(60 * hours, hours * 60 < 10 ? 1 : 0) + " minutes";
@@ -301,7 +314,8 @@ std::string comparison_report(const ComparisonResult& result) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
   out += element("title", title) + std::string(kStyle) + "</head>\n<body>\n<main>\n";
   out += element("h1", title) + element("p", summary(result)) + "<h2>Results</h2>\n";
-  out += table(result) + figures(result) + failures(result) + origin(result);
+  out += table(result) + figures(result) + failures(result);
+  out += trained_by_others(result) + origin(result);
   return out + "</main>\n</body>\n</html>\n";
 }
 

@@ -110,13 +110,23 @@ std::vector<Column> columns(const ComparisonResult& result) {
                  [](V v) { return formatted("%.4f", v.loss.mean / std::numbers::ln2); },
                  [](V v) { return number(v.loss.mean / std::numbers::ln2); }});
   all.push_back({"train tok/s", "train_tokens_per_second",
-                 [](V v) { return formatted("%.0f", v.train_tokens_per_second); },
-                 [](V v) { return number(v.train_tokens_per_second); }});
+                 [](V v) -> std::string {
+                   return v.train_tokens_per_second ? formatted("%.0f", *v.train_tokens_per_second)
+                                                    : "-";
+                 },
+                 [](V v) -> std::string {
+                   return v.train_tokens_per_second ? number(*v.train_tokens_per_second) : "";
+                 }});
   all.push_back({"decode tok/s", "decode_tokens_per_second",
                  [](V v) { return formatted("%.0f", v.decode_tokens_per_second); },
                  [](V v) { return number(v.decode_tokens_per_second); }});
   all.push_back(both("Pareto", "pareto", [](V v) { return v.pareto ? "yes" : "no"; }));
   return all;
+}
+
+// Whether its speed says nothing about this program and machine.
+bool foreign(const RunResult& run, const ComparisonResult& result) {
+  return run.version != result.version || run.machine != result.machine;
 }
 
 std::string label(const VariantResult& variant) {
@@ -143,14 +153,43 @@ void summarize(ComparisonResult& result, bool intervals) {
       v.answer_accuracy = estimate_of(
           over_runs(v, [](const RunResult& r) { return r.answer_accuracy.value_or(0); }));
     }
-    v.train_tokens_per_second =
-        median(over_runs(v, [](const RunResult& r) { return r.train_tokens_per_second; }));
+    std::vector<double> speeds;
+    for (const RunResult& run : v.runs) {
+      if (!foreign(run, result)) speeds.push_back(run.train_tokens_per_second);
+    }
+    if (!speeds.empty()) v.train_tokens_per_second = median(speeds);
   }
   for (VariantResult& v : result.variants) {
     v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
       return !other.runs.empty() && dominates(other, v);
     });
   }
+}
+
+std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
+  std::vector<ForeignRuns> all;
+  for (const VariantResult& variant : result.variants) {
+    for (const RunResult& run : variant.runs) {
+      if (!foreign(run, result)) continue;
+      auto same = std::ranges::find_if(all, [&](const ForeignRuns& f) {
+        return f.version == run.version && f.machine == run.machine;
+      });
+      if (same == all.end()) same = all.insert(all.end(), {run.version, run.machine, {}});
+      same->runs.push_back(variant.spec + ", seed " + std::to_string(run.seed));
+    }
+  }
+  return all;
+}
+
+std::vector<std::string> notes(const ComparisonResult& result) {
+  std::vector<std::string> sentences;
+  for (const ForeignRuns& foreign : foreign_runs(result)) {
+    std::string runs;
+    for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;
+    sentences.push_back("Trained earlier, by " + foreign.version + ", on " + foreign.machine +
+                        ": " + runs + ". Their training speed is left out.");
+  }
+  return sentences;
 }
 
 std::string comparison_table(const ComparisonResult& result) {
@@ -174,7 +213,9 @@ std::string comparison_table(const ComparisonResult& result) {
       text += "  " + std::string(widths[i] - row[i].size(), ' ') + row[i];
     text += "\n";
   }
-  return text + failures;
+  text += failures;
+  for (const std::string& note : notes(result)) text += note + "\n";
+  return text;
 }
 
 std::string comparison_csv(const ComparisonResult& result) {
@@ -218,7 +259,7 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
         {"paired_difference_mean", v.difference ? Json(v.difference->mean) : Json()},
         {"paired_difference_ci95", v.difference ? optional(v.difference->half_width) : Json()},
         {"bits_per_character", figure(v.loss.mean / std::numbers::ln2)},
-        {"train_tokens_per_second", figure(v.train_tokens_per_second)},
+        {"train_tokens_per_second", optional(v.train_tokens_per_second)},
         {"decode_tokens_per_second", v.decode_tokens_per_second},
         {"decode", decode},
         {"pareto", v.pareto},
@@ -228,6 +269,11 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
       row["answer_accuracy_ci95"] = optional(v.answer_accuracy->half_width);
     }
     variants.push_back(row);
+  }
+  Json others = Json::array();
+  for (const ForeignRuns& foreign : foreign_runs(result)) {
+    others.push_back(
+        {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}});
   }
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},
@@ -240,6 +286,8 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
           {"machine", result.machine},
           {"version", result.version},
           {"machine_hours", result.hours},
+          {"trained_by_others", others},
+          {"notes", notes(result)},
           {"variants", variants}};
 }
 

@@ -8,10 +8,21 @@
 namespace headcount {
 
 /// Fills in what follows from the runs of each variant: estimates, differences from the first
-/// variant, the Pareto front. Without `intervals` no estimate has one.
+/// variant, speeds, the Pareto front. Without `intervals` no estimate has one.
 void summarize(ComparisonResult& result, bool intervals = true);
 
-/// One row per variant, for people.
+/// Runs that an earlier comparison left and that something else trained than this version of the
+/// program on this machine, shared as it is now.
+struct ForeignRuns {
+  std::string version, machine;
+  std::vector<std::string> runs;  ///< "mha, seed 1"
+};
+std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result);
+
+/// A sentence for each of `foreign_runs`.
+std::vector<std::string> notes(const ComparisonResult& result);
+
+/// One row per variant, for people, then failures and notes.
 std::string comparison_table(const ComparisonResult& result);
 /// The same with a header of column names (RFC 4180).
 std::string comparison_csv(const ComparisonResult& result);

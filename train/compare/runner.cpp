@@ -7,16 +7,15 @@
 #include <thread>
 
 #include "autograd/parallel.h"
-#include "data/text.h"
-#include "models/durable.h"
 #include "train/compare/board.h"
+#include "train/compare/run_result.h"
+#include "train/provenance.h"
 #include "train/training_run.h"
 
 namespace headcount {
 
 namespace {
 
-namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr Index kCurvePoints = 100;
@@ -43,75 +42,22 @@ class LossCurve {
   RunResult& result_;
 };
 
-fs::path result_file(const PlannedRun& run) { return run.folder / "result.json"; }
-
 // What a result depends on besides the settings.
-nlohmann::ordered_json identity(const Corpus& corpus, std::span<const std::int32_t> tuning) {
+nlohmann::json basis(const Corpus& corpus, std::span<const std::int32_t> tuning) {
   return {{"data_sha256", corpus.sha256},
           {"train_characters", corpus.train.size()},
           {"tuning_characters", tuning.size()}};
 }
 
-nlohmann::ordered_json to_json(const RunResult& r) {
-  nlohmann::ordered_json json = {{"val_loss", r.validation_loss},
-                                 {"train_tokens_per_second", r.train_tokens_per_second},
-                                 {"machine_seconds", r.machine_seconds},
-                                 {"curve_steps", r.curve_steps},
-                                 {"curve_losses", r.curve_losses}};
-  if (r.tuning_loss) json["tuning_loss"] = *r.tuning_loss;
-  if (r.answer_accuracy) json["answer_accuracy"] = *r.answer_accuracy;
-  return json;
-}
-
-RunResult run_result(const nlohmann::json& json, std::uint64_t seed) {
-  RunResult r;
-  r.seed = seed;
-  r.validation_loss = json.at("val_loss");
-  r.train_tokens_per_second = json.at("train_tokens_per_second");
-  r.machine_seconds = json.at("machine_seconds");
-  r.curve_steps = json.at("curve_steps").get<std::vector<Index>>();
-  r.curve_losses = json.at("curve_losses").get<std::vector<double>>();
-  if (json.contains("tuning_loss")) r.tuning_loss = json["tuning_loss"];
-  if (json.contains("answer_accuracy")) r.answer_accuracy = json["answer_accuracy"];
-  return r;
-}
-
-// The result that an earlier comparison left, if it finished this run.
-std::optional<RunResult> finished(const PlannedRun& run, const nlohmann::ordered_json& identity) {
-  if (!fs::exists(result_file(run))) return std::nullopt;
-  const auto refuse = [&](const std::string& what) {
-    throw DataError(run.folder.string() + " holds a finished run " + what +
-                    "; name another folder with --out, or add --force to train all runs again");
-  };
-  try {
-    const nlohmann::ordered_json result = parse_json(read_file(result_file(run)));
-    for (const auto& [key, value] : identity.items()) {
-      if (result.at(key) != value) refuse("on another text");
-    }
-    const nlohmann::json before = parse_json(read_file(run.folder / "config.json"));
-    const nlohmann::json now = headcount::to_json(run.options);
-    for (const auto& [key, value] : now.items()) {
-      if (!before.contains(key)) refuse("without --" + key);
-      if (before[key] != value)
-        refuse("with --" + key + " " + before[key].dump() + ", not " + value.dump());
-    }
-    return run_result(result, run.options.seed);
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(run.folder.string() + " holds a damaged result (" + error.what() +
-                    "); remove it, or add --force to train all runs again");
-  }
-}
-
 RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std::int32_t> tuning,
-                int jobs, const StepObserver& observe) {
+                const Workers& workers, const StepObserver& observe) {
   const Clock::time_point start = Clock::now();
   RunResult result;
   result.seed = run.options.seed;
   LossCurve curve(run.options.steps, result);
   LanguageModel model(run.options.model, corpus.vocabulary.size());
   model.initialize(run.options.seed);
-  RunFolder folder =
-      RunFolder::create(run.folder, run.options, corpus.sha256, "headcount compare", true);
+  RunFolder folder = RunFolder::create(run.folder, run.options, corpus.sha256, run.command, true);
   const TrainingOutcome outcome = train_to_end(
       run.options, model, corpus, folder,
       [&](const StepResult& step, std::optional<double> validation, double training_seconds) {
@@ -122,10 +68,11 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   result.answer_accuracy = outcome.validation.answer_accuracy;
   if (!tuning.empty()) result.tuning_loss = evaluate(model, tuning).loss;
   result.train_tokens_per_second = outcome.tokens_per_second(run.options);
-  result.machine_seconds = std::chrono::duration<double>(Clock::now() - start).count() / jobs;
-  nlohmann::ordered_json json = to_json(result);
-  json.update(identity(corpus, tuning));
-  write_file_durably(result_file(run), json.dump(2) + "\n");
+  result.machine_seconds =
+      std::chrono::duration<double>(Clock::now() - start).count() / workers.jobs;
+  result.version = version_text();
+  result.machine = machine_text() + "; " + workers.text();
+  write_run_result(run, result, basis(corpus, tuning), workers.text());
   return result;
 }
 
@@ -139,13 +86,18 @@ Workers Workers::share(int threads, Index jobs, std::size_t runs) {
   return workers;
 }
 
+std::string Workers::text() const {
+  return "runs side by side: " + std::to_string(jobs) +
+         ", threads of each: " + std::to_string(threads);
+}
+
 std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpus& corpus,
                                 std::span<const std::int32_t> tuning, const Workers& workers,
                                 bool again, ProgressMode progress) {
   std::vector<RunOutcome> outcomes(runs.size());
   std::vector<std::size_t> waiting;
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!again) outcomes[i].result = finished(runs[i], identity(corpus, tuning));
+    if (!again) outcomes[i].result = read_run_result(runs[i], basis(corpus, tuning));
     outcomes[i].reused = outcomes[i].result.has_value();
     if (!outcomes[i].reused) waiting.push_back(i);
   }
@@ -160,7 +112,7 @@ std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpu
       RunOutcome& outcome = outcomes[i];
       try {
         outcome.result = train(
-            runs[i], corpus, tuning, workers.jobs,
+            runs[i], corpus, tuning, workers,
             [&](const StepResult& step, std::optional<double>, double) { board.step(i, step); });
       } catch (const std::exception& error) {
         outcome.failure = error.what();

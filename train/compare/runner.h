@@ -19,6 +19,7 @@ struct PlannedRun {
   std::string name;  ///< for progress: "gqa2, seed 3"
   TrainOptions options;
   std::filesystem::path folder;
+  std::string command;  ///< for the record of the run: what asked for it
 };
 
 /// How the runs of a comparison share the machine; none of it changes a result.
@@ -29,6 +30,8 @@ struct Workers {
   /// Runs side by side as far as there are threads: small models gain more from runs of their own
   /// than from threads. `jobs` 0 chooses.
   static Workers share(int threads, Index jobs, std::size_t runs);
+  /// "runs side by side: 2, threads of each: 1"
+  std::string text() const;
 };
 
 /// How a run ended: with a result, or with the reason why there is none.
@@ -42,8 +45,8 @@ struct RunOutcome {
 /// Trains all runs, each as `headcount train` would, and writes result.json into its folder when it
 /// has finished: a run whose folder has one, of the same settings and text, is not repeated. A
 /// run that fails does not stop the others. `tuning`, if not empty, is evaluated too. `again`:
-/// finished runs are repeated. Throws DataError if a folder holds a finished run of other settings
-/// or text.
+/// finished runs are repeated. Throws OtherRunError if a folder holds a finished run of other
+/// settings or text, and DataError for a damaged one.
 std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpus& corpus,
                                 std::span<const std::int32_t> tuning, const Workers& workers,
                                 bool again, ProgressMode progress);

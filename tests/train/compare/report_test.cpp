@@ -117,6 +117,8 @@ VariantResult variant(const std::string& spec, Index cache, double loss, Index s
   for (Index seed = 0; seed < seeds; ++seed) {
     RunResult run;
     run.seed = static_cast<std::uint64_t>(seed + 1);
+    run.version = "a version";
+    run.machine = "a machine";
     run.validation_loss = loss + 0.001 * static_cast<double>(seed - 1);
     run.curve_steps = {10, 20, 30};
     run.curve_losses = {2.0 * loss, 1.5 * loss, run.validation_loss};
@@ -266,6 +268,28 @@ TEST(Report, AVariantWithoutRunsIsInTheTableWithItsFailuresOnly) {
     EXPECT_FALSE(has(chart.svg, "mqa")) << chart.file;
     EXPECT_TRUE(has(chart.svg, "mha")) << chart.file;
   }
+}
+
+TEST(Report, AnAttentionWithoutRunsIsNotSaidToBeBeaten) {
+  ComparisonResult result = comparison();
+  result.variants[1] = variant("mqa", 1024, 0, 0);
+  result.variants[1].failures = {"seed 1: killed"};
+  result.variants[1].pareto = result.variants[2].pareto = false;
+  EXPECT_TRUE(has(summary(result),
+                  "is mha; every other attention that has a finished run is matched or beaten in "
+                  "both by it."))
+      << summary(result);
+}
+
+TEST(Report, SaysWhichRunsAnotherBuildTrained) {
+  ComparisonResult result = comparison();
+  EXPECT_FALSE(has(comparison_report(result), "Trained earlier"));
+  result.variants[1].runs[0].version = "another <build>";
+  result.variants[1].train_tokens_per_second.reset();
+  expect_sound(result);
+  EXPECT_TRUE(has(summary(result), "Some runs were trained by another build or machine"));
+  EXPECT_TRUE(has(comparison_report(result), "<li>Trained earlier, by another &lt;build&gt;, on "));
+  EXPECT_TRUE(has(row(result, "mqa"), ">0.3592</td><td>–</td>"));
 }
 
 TEST(Report, WithoutAnyRunThereAreNoCharts) {

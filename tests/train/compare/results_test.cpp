@@ -76,6 +76,29 @@ TEST(ComparisonSummary, TakesTheMedianOfTrainingSpeeds) {
   EXPECT_EQ(r.variants[0].train_tokens_per_second, 200);
 }
 
+TEST(ComparisonSummary, LeavesOutTheSpeedsOfOtherBuildsAndMachines) {
+  ComparisonResult r = result();
+  r.version = "this build";
+  r.machine = "this machine";
+  for (VariantResult& v : r.variants) {
+    for (RunResult& each : v.runs) {
+      each.version = r.version;
+      each.machine = v.spec == "mqa" ? "another machine" : r.machine;
+    }
+  }
+  r.variants[0].runs[0].version = r.variants[0].runs[1].version = "another build";
+  summarize(r);
+  EXPECT_EQ(r.variants[0].train_tokens_per_second, 300);  // of seed 3 alone
+  EXPECT_EQ(r.variants[1].train_tokens_per_second, 200);
+  EXPECT_FALSE(r.variants[2].train_tokens_per_second);
+  EXPECT_TRUE(comparison_json(r)["variants"][2]["train_tokens_per_second"].is_null());
+  EXPECT_EQ(notes(r), (std::vector<std::string>{
+                          "Trained earlier, by another build, on this machine: mha, seed 1; mha, "
+                          "seed 2. Their training speed is left out.",
+                          "Trained earlier, by this build, on another machine: mqa, seed 1; mqa, "
+                          "seed 3. Their training speed is left out."}));
+}
+
 TEST(ComparisonSummary, LeavesIntervalsOutWhereTheyAreNotWanted) {
   ComparisonResult r = result();
   summarize(r, false);

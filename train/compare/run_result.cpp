@@ -1,0 +1,113 @@
+#include "train/compare/run_result.h"
+
+#include "data/text.h"
+#include "models/durable.h"
+#include "train/run_record.h"
+
+namespace headcount {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+namespace {
+
+fs::path result_file(const PlannedRun& run) { return run.folder / "result.json"; }
+
+// Of all that `result` says, which is without its checksum.
+std::string checksum(const json& result) { return sha256_hex(result.dump()); }
+
+[[noreturn]] void refuse_damaged(const PlannedRun& run, const fs::path& file,
+                                 const std::string& why) {
+  throw DataError(file.string() + " is damaged (" + why + "); remove " + run.folder.string() +
+                  " to train that run again");
+}
+
+json read_object(const PlannedRun& run, const fs::path& file) {
+  try {
+    json object = parse_json(read_file(file));
+    if (object.is_object()) return object;
+  } catch (const DataError& error) {
+    refuse_damaged(run, file, error.what());
+  }
+  refuse_damaged(run, file, "it must be a JSON object");
+}
+
+json read_result(const PlannedRun& run) {
+  json result = read_object(run, result_file(run));
+  const auto sum = result.find("sha256");
+  if (sum == result.end())
+    refuse_damaged(run, result_file(run), "it has no checksum, as an older headcount wrote it");
+  const json written = *sum;
+  result.erase(sum);
+  if (written != checksum(result))
+    refuse_damaged(run, result_file(run), "its checksum is another one");
+  return result;
+}
+
+// Throws OtherRunError unless the finished run had the settings of `run`.
+void require_same_settings(const PlannedRun& run, const json& had) {
+  const auto refuse = [&](const std::string& what) {
+    throw OtherRunError(run.folder.string() + " holds a finished run " + what);
+  };
+  const json now = to_json(run.options);
+  for (const auto& [name, value] : now.items()) {
+    if (!had.contains(name)) refuse("without " + name);
+    if (had[name] != value)
+      refuse("with " + name + " " + had[name].dump() + ", not " + value.dump());
+  }
+  for (const auto& [name, value] : had.items()) {
+    if (!now.contains(name)) refuse("with " + name + " " + value.dump());
+  }
+}
+
+}  // namespace
+
+void write_run_result(const PlannedRun& run, const RunResult& r, const json& basis,
+                      const std::string& sharing) {
+  // Its settings too: config.json beside it may be of another run by now.
+  json result = {{"settings", to_json(run.options)},
+                 {"val_loss", r.validation_loss},
+                 {"train_tokens_per_second", r.train_tokens_per_second},
+                 {"machine_seconds", r.machine_seconds},
+                 {"sharing", sharing},
+                 {"curve_steps", r.curve_steps},
+                 {"curve_losses", r.curve_losses}};
+  if (r.tuning_loss) result["tuning_loss"] = *r.tuning_loss;
+  if (r.answer_accuracy) result["answer_accuracy"] = *r.answer_accuracy;
+  result.update(basis);
+  result["sha256"] = checksum(result);
+  write_file_durably(result_file(run), result.dump(2) + "\n");
+}
+
+std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basis) {
+  if (!fs::exists(result_file(run))) return std::nullopt;
+  const json result = read_result(run);
+  RunResult r;
+  r.seed = run.options.seed;
+  try {
+    for (const auto& [key, value] : basis.items()) {
+      if (result.at(key) != value)
+        throw OtherRunError(run.folder.string() + " holds a finished run on another text");
+    }
+    require_same_settings(run, result.at("settings"));
+    read_object(run, run.folder / "config.json");  // whoever opens the run needs it whole
+    r.validation_loss = result.at("val_loss");
+    r.train_tokens_per_second = result.at("train_tokens_per_second");
+    r.machine_seconds = result.at("machine_seconds");
+    r.curve_steps = result.at("curve_steps").get<std::vector<Index>>();
+    r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
+    if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
+    if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
+    // What trained its last steps, and so measured its speed; later starts trained nothing.
+    for (const RunStart& start : read_run_record(run.folder).starts) {
+      if (start.from_step >= run.options.steps) continue;
+      r.version = start.version;
+      r.machine = start.machine + "; " + result.at("sharing").get<std::string>();
+    }
+  } catch (const json::exception& error) {
+    refuse_damaged(run, result_file(run), error.what());
+  }
+  return r;
+}
+
+}  // namespace headcount
