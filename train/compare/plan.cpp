@@ -43,7 +43,7 @@ std::string match_parameters(TrainOptions& options, Index wanted, Index vocabula
       1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit)));
   const Index got = parameter_count(options, vocabulary);
   require_setting(std::abs(got - wanted) * 200 <= wanted,
-                  "--match params: no --ffn-dim gives " + spec + " " + std::to_string(wanted) +
+                  "match params: no ffn-dim gives " + spec + " " + std::to_string(wanted) +
                       " parameters within 0.5 %; the nearest, " +
                       std::to_string(options.model.ffn_dim) + ", gives " + std::to_string(got));
   if (options.model.ffn_dim == width) return "";
@@ -54,7 +54,7 @@ std::string match_parameters(TrainOptions& options, Index wanted, Index vocabula
 // bytes, where the spec leaves it open.
 std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec& spec) {
   const auto refuse = [&](Index nearest, const std::string& how) {
-    throw SettingError("--match kv=" + std::to_string(wanted) + ": " + spec.text + how +
+    throw SettingError("match kv=" + std::to_string(wanted) + ": " + spec.text + how +
                        "; the nearest that it can is kv=" + std::to_string(nearest));
   };
   if (spec.kind->spec_numbers == 0 || !spec.numbers.empty()) {
@@ -81,8 +81,30 @@ std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec
     }
     if (bytes > wanted) break;
   }
-  refuse(nearest, " has no --" + name + " that keeps so many bytes per token");
+  refuse(nearest, " has no " + name + " that keeps so many bytes per token");
   return "";
+}
+
+// Refuses a sweep whose values leave a variant as it is.
+void require_difference(const PlannedVariant& variant, const AttentionSpec& spec,
+                        const Match& match, const Sweep& sweep) {
+  std::vector<nlohmann::json> seen;
+  for (const Candidate& candidate : variant.candidates) {
+    nlohmann::json settings = to_json(candidate.options);
+    if (std::ranges::find(seen, settings) == seen.end()) {
+      seen.push_back(std::move(settings));
+      continue;
+    }
+    const auto in_name = [&](const auto& number) { return number.first == sweep.setting; };
+    std::string why = "which has none";
+    if (std::ranges::any_of(spec.numbers, in_name)) {
+      why = "whose name says it";
+    } else if (seen.front().contains(sweep.setting)) {
+      why = "for which match " + match.text() + " sets it";
+    }
+    throw SettingError("sweep " + sweep.setting + " changes nothing for " + spec.text + ", " + why +
+                       "; leave " + spec.text + " out or sweep another setting");
+  }
 }
 
 std::string joined(const std::string& first, const std::string& second) {
@@ -101,7 +123,7 @@ Match Match::parse(std::string_view text) {
     number.find("match kv")->parse(text.substr(kCacheBudget.size()));
     return match;
   }
-  throw SettingError("--match must be none, params or kv=BYTES, is '" + std::string(text) + "'");
+  throw SettingError("match must be none, params or kv=BYTES, is '" + std::string(text) + "'");
 }
 
 std::string Match::text() const {
@@ -119,32 +141,39 @@ std::string Match::text() const {
 Sweep Sweep::parse(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    throw SettingError("--sweep wants a flag and its values, such as lr=3e-4,1e-3, is '" +
-                       std::string(text) + "'");
+    throw SettingError("sweep wants a setting and its values, such as lr=3e-4,1e-3, is " +
+                       quoted(text));
   }
   Sweep sweep{std::string(text.substr(0, equals)), {}};
-  for (const std::string_view value : split(text.substr(equals + 1), ','))
-    sweep.values.emplace_back(value);
+  const std::string& name = sweep.setting;
   TrainOptions scratch;
   const Settings settings = scratch.settings();
-  const Setting* setting = settings.find(sweep.flag);
-  if (setting == nullptr || setting->group == "Data" || sweep.flag == "attention" ||
-      sweep.flag == "context" || sweep.flag == "seed" || sweep.flag == "eval-every") {
-    throw SettingError("--sweep cannot vary '" + sweep.flag +
-                       "'; it takes a flag of the model or the optimiser, such as lr");
+  const Setting* setting = settings.find(name);
+  // Those under "Run" change how a run is followed and kept, or are set by the comparison itself.
+  if (setting == nullptr || setting->group == "Data" || setting->group == "Run" ||
+      name == "attention" || name == "context") {
+    throw SettingError("sweep cannot vary '" + name +
+                       "'; it takes a setting of the model or the optimiser, such as lr");
   }
-  for (const std::string& value : sweep.values) setting->parse(value);
+  std::vector<nlohmann::json> values;
+  for (const std::string_view value : split(text.substr(equals + 1), ',')) {
+    setting->parse(value);
+    const auto same = std::ranges::find(values, setting->value());
+    if (same != values.end()) {
+      throw SettingError("sweep " + name + " has one value twice: " +
+                         sweep.values[static_cast<std::size_t>(same - values.begin())] + " and " +
+                         std::string(value));
+    }
+    values.push_back(setting->value());
+    sweep.values.emplace_back(value);
+  }
   if (sweep.values.size() < 2)
-    throw SettingError("--sweep " + sweep.flag + " has one value; give two or more");
-  for (const std::string& value : sweep.values) {
-    if (std::ranges::count(sweep.values, value) > 1)
-      throw SettingError("--sweep " + sweep.flag + " has the value " + value + " twice");
-  }
+    throw SettingError("sweep " + name + " has one value; give two or more");
   return sweep;
 }
 
 std::string Sweep::text() const {
-  std::string text = flag + "=";
+  std::string text = setting + "=";
   for (const std::string& value : values) text += (&value == &values.front() ? "" : ",") + value;
   return text;
 }
@@ -158,7 +187,7 @@ std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
   // "" stands for no sweep.
   for (const std::string& value : sweep ? sweep->values : std::vector<std::string>{""}) {
     TrainOptions base = common;
-    if (sweep) base.settings().find(sweep->flag)->parse(value);
+    if (sweep) base.settings().find(sweep->setting)->parse(value);
     Index wanted_parameters = 0;
     for (std::size_t i = 0; i < specs.size(); ++i) {
       Candidate candidate{specs[i].text, "", with(base, specs[i])};
@@ -171,12 +200,14 @@ std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
             match_parameters(candidate.options, wanted_parameters, vocabulary, specs[i].text);
       }
       if (sweep) {
-        candidate.adjusted = joined(candidate.adjusted, sweep->flag + " " + value);
-        candidate.name += "/" + sweep->flag + "=" + value;
+        candidate.adjusted = joined(candidate.adjusted, sweep->setting + " " + value);
+        candidate.name += "/" + sweep->setting + "=" + value;
       }
       variants[i].candidates.push_back(std::move(candidate));
     }
   }
+  for (std::size_t i = 0; sweep && i < specs.size(); ++i)
+    require_difference(variants[i], specs[i], match, *sweep);
   return variants;
 }
 

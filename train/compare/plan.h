@@ -24,18 +24,18 @@ struct Match {
   std::string text() const;
 };
 
-/// One flag of `headcount train` with the values to try.
+/// One setting of a training run with the values to try.
 struct Sweep {
-  std::string flag;
+  std::string setting;
   std::vector<std::string> values;
 
-  /// "lr=3e-4,1e-3". Throws SettingError for a flag that training does not have, or that is the
-  /// comparison's own, and for fewer than two values.
+  /// "lr=3e-4,1e-3". Throws SettingError for a setting that training does not have, or that is not
+  /// of the model or the optimiser, for fewer than two values, and for one that is there twice.
   static Sweep parse(std::string_view text);
   std::string text() const;
 };
 
-/// One way to train a variant: there are several where a flag is swept.
+/// One way to train a variant: there are several where a setting is swept.
 struct Candidate {
   std::string name;      ///< "gqa2", or "gqa2/lr=0.001": its folder below runs/
   std::string adjusted;  ///< "ffn-dim 540, lr 0.001"; may be empty
@@ -44,11 +44,11 @@ struct Candidate {
 
 struct PlannedVariant {
   std::string spec;
-  std::vector<Candidate> candidates;  ///< one, or one per value of the sweep
+  std::vector<Candidate> candidates;  ///< one, or one per value of the sweep: no two the same
 };
 
 /// Settles the sizes of every variant. Throws SettingError and ShapeError: for a budget that no
-/// setting meets, with the nearest one.
+/// setting meets, with the nearest one, and for a sweep that changes nothing for a variant.
 std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
                                             const std::vector<AttentionSpec>& specs,
                                             const Match& match, const std::optional<Sweep>& sweep,

@@ -13,11 +13,10 @@ namespace {
 using nlohmann::json;
 
 const std::string kSmall =
-    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
-    "--threads 2 ";
+    "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 --threads 2";
 
 ProgramResult compare(const TrainFolder& folder, const std::string& flags) {
-  return folder.headcount(kSmall + flags);
+  return folder.headcount("compare " + over_defaults(kSmall, flags));
 }
 
 json results(const TrainFolder& folder, const std::string& out) {
@@ -42,7 +41,7 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   EXPECT_EQ(r["variants"][0]["kv_cache_bytes_per_token"], 128);
   EXPECT_EQ(r["variants"][1]["kv_cache_bytes_per_token"], 64);
   EXPECT_GT(r["variants"][0]["decode_tokens_per_second"], 0);
-  EXPECT_EQ(r["command"], "headcount " + kSmall + "--attention mha,mqa --seeds 2 --out c");
+  EXPECT_EQ(r["command"], "headcount compare " + kSmall + " --attention mha,mqa --seeds 2 --out c");
 }
 
 TEST(CompareCommand, TrainsWhatTrainTrains) {
@@ -102,13 +101,109 @@ TEST(CompareCommand, DoesNotMixRunsOfOtherSettings) {
   const ProgramResult other = compare(folder, "--attention mha --seeds 2 --lr 0.5 --out c");
   EXPECT_EQ(other.exit_code, 3);
   EXPECT_EQ(other.err,
-            "headcount: c/runs/mha/seed-1 holds a finished run with --lr 0.001, not 0.5; name "
+            "headcount: c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
             "another folder with --out, or add --force to train all runs again\n");
   EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
   folder.file("text.txt", folder.contents("text.txt") + "More of the 0123456789 squares.\n");
   EXPECT_NE(compare(folder, "--attention mha --seeds 2 --out c").err.find("on another text"),
             std::string::npos);
   EXPECT_EQ(compare(folder, "--attention mha --seeds 2 --out c --force").exit_code, 0);
+}
+
+// `text` with `from` replaced by `to`, which it must hold.
+std::string edited(std::string text, const std::string& from, const std::string& to) {
+  const std::size_t at = text.find(from);
+  if (at == std::string::npos) throw std::runtime_error("no " + from + " in " + text);
+  return text.replace(at, from.size(), to);
+}
+
+TEST(CompareCommand, NamesTheFileOfARunThatIsDamaged) {
+  const TrainFolder folder;
+  const std::string flags = "--attention mha --seeds 2 --out c --quiet";
+  ASSERT_EQ(compare(folder, flags).exit_code, 0);
+  const std::string run = "c/runs/mha/seed-2/";
+  const std::string result = folder.contents(run + "result.json");
+  const std::size_t digit = result.find("\"val_loss\": ") + 14;
+  std::string flipped = result;
+  flipped[digit] = static_cast<char>(flipped[digit] ^ 1);
+  const json without_sum = [&] {
+    json object = json::parse(result);
+    object.erase("sha256");
+    return object;
+  }();
+  const std::string config = folder.contents(run + "config.json");
+  const std::string record = folder.contents(run + "run.json");
+  const struct {
+    std::string file, contents, why;
+  } cases[] = {
+      {"result.json", flipped, "its checksum is another one"},
+      {"result.json", result.substr(0, result.size() / 2), "not valid JSON"},
+      {"result.json", "[]", "it must be a JSON object"},
+      {"result.json", without_sum.dump(), "it has no checksum, as an older headcount wrote it"},
+      {"config.json", config.substr(0, config.size() / 2), "not valid JSON"},
+      {"config.json", "3", "it must be a JSON object"},
+      {"run.json", record.substr(0, record.size() / 2), "not valid JSON"},
+      {"run.json", edited(record, "\"starts\": [", "\"starts\": 3, \"more\": ["),
+       "'starts' must be"},
+      {"run.json", edited(record, "\"version\": \"", "\"version\": 3, \"more\": \""),
+       "'version' must be a text, is 3"},
+  };
+  for (const auto& c : cases) {
+    const std::string before = folder.contents(run + c.file);
+    folder.file(run + c.file, c.contents);
+    expect_refusal(compare(folder, flags), 3, {run + c.file + " is damaged", c.why}, c.contents);
+    folder.file(run + c.file, before);
+  }
+  EXPECT_EQ(compare(folder, flags).exit_code, 0);
+}
+
+// As if a program built otherwise, or another machine, had trained the first runs.
+TEST(CompareCommand, SaysWhichRunsAnotherBuildOrMachineTrained) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
+  for (const std::string seed : {"1", "2"}) {
+    const std::string file = "c/runs/mha/seed-" + seed + "/run.json";
+    json record = json::parse(folder.contents(file));
+    record["starts"][0]["version"] = "headcount 0.1.0, Clang 14.0.6, SSE2";
+    record["starts"][0]["machine"] = "Pentium III";
+    folder.file(file, record.dump());
+  }
+  const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  const std::string note =
+      "Trained earlier, by headcount 0.1.0, Clang 14.0.6, SSE2, on Pentium III; runs side by side: "
+      "2, threads of each: 1: mha, seed 1; mha, seed 2. Their training speed is left out.";
+  EXPECT_NE(more.out.find(note), std::string::npos) << more.out;
+  EXPECT_NE(folder.contents("c/report.html").find(note), std::string::npos);
+  const json r = results(folder, "c");
+  EXPECT_EQ(r["notes"], json({note}));
+  EXPECT_EQ(r["trained_by_others"][0]["runs"], json({"mha, seed 1", "mha, seed 2"}));
+  EXPECT_EQ(r["trained_by_others"][0]["version"], "headcount 0.1.0, Clang 14.0.6, SSE2");
+  EXPECT_EQ(r["variants"][0]["val_losses"].size(), 3u);
+  // None of this program trained mha with two seeds only.
+  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
+  EXPECT_TRUE(results(folder, "c")["variants"][0]["train_tokens_per_second"].is_null());
+}
+
+TEST(CompareCommand, DoesNotMixSpeedsOfRunsThatSharedTheMachineOtherwise) {
+  const TrainFolder folder;
+  const std::string flags = "--attention mha --seeds 2 --out c --quiet";
+  ASSERT_EQ(compare(folder, flags + " --jobs 1").exit_code, 0);
+  EXPECT_EQ(results(folder, "c")["notes"], json::array());
+  ASSERT_EQ(compare(folder, flags + " --jobs 1").exit_code, 0);
+  EXPECT_EQ(results(folder, "c")["notes"], json::array());
+  ASSERT_EQ(compare(folder, flags + " --jobs 2").exit_code, 0);
+  EXPECT_EQ(results(folder, "c")["notes"].size(), 1u);
+}
+
+TEST(CompareCommand, RecordsInEachRunWhatAskedForItAndWhatTrainedIt) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
+  const json record = json::parse(folder.contents("c/runs/mha/seed-1/run.json"));
+  EXPECT_EQ(record["starts"][0]["command"], results(folder, "c")["command"]);
+  EXPECT_EQ(record["starts"][0]["version"], results(folder, "c")["version"]);
+  const std::string machine = record["starts"][0]["machine"];
+  EXPECT_TRUE(results(folder, "c")["machine"].get<std::string>().starts_with(machine)) << machine;
 }
 
 TEST(CompareCommand, ReportsAFailedRunAndGoesOn) {
@@ -186,6 +281,20 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--match half", "--match must be none, params or kv=BYTES"},
       {"--sweep lr=1", "--sweep lr has one value"},
       {"--sweep nosuch=1,2", "--sweep cannot vary 'nosuch'"},
+      {"--sweep init=a,b", "--sweep cannot vary 'init'; it takes a setting of the model or the"},
+      {"--sweep keep=1,2", "--sweep cannot vary 'keep'"},
+      {"--sweep checkpoint-every=1,2", "--sweep cannot vary 'checkpoint-every'"},
+      {"--sweep lr=1e-3,0.001", "--sweep lr has one value twice: 1e-3 and 0.001"},
+      {"--sweep lr=1e-3,fast", "--lr wants a number, got 'fast'"},
+      {"--attention mha,mqa --sweep kv-heads=1,2", "--sweep kv-heads changes nothing for mha"},
+      {"--sweep lr=1e-3,1e-2 --lr 0.5",
+       "--lr 0.5 changes nothing: --attention, --match or --sweep sets another lr for every run"},
+      {"--attention mha,gqa2 --kv-heads 1", "--kv-heads 1 changes nothing"},
+      {"--positions learned --rope-theta 5",
+       "--rope-theta means nothing with --positions learned, which rotates nothing"},
+      {"--config init.json",
+       "--config init.json has init 'run', but a comparison trains all models "
+       "from random weights"},
       {"--attention mha,mqa --kv-rank 8", "--kv-rank means nothing with --attention mha,mqa"},
       {"--data text.txt --pairs 3", "--pairs means nothing with --data text.txt"},
       {"--seed 3", "seed"},
@@ -193,6 +302,7 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
   };
   for (const auto& c : cases) {
     const TrainFolder folder;
+    folder.file("init.json", "{\"init\": \"run\"}");
     expect_refusal(compare(folder, std::string(c.flags) + " --out c"), 2, {c.message}, c.flags);
     EXPECT_FALSE(folder.has("c")) << c.flags;
   }
