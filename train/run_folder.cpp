@@ -49,7 +49,7 @@ RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
       throw UsageError("--out " + path.string() +
                        " is not empty; name a new folder, add --force to replace the run in it, or "
                        "go on with that run by --resume " +
-                       path.string());
+                       shell_word(path.string()));
     }
     remove_run(path);
   }
