@@ -85,6 +85,18 @@ std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec
   return "";
 }
 
+// Why a sweep cannot vary `setting` (null: there is none of that name); empty if it can.
+std::string why_not_swept(const std::string& name, const Setting* setting) {
+  if (setting == nullptr) return "there is no such setting";
+  if (setting->group == "Data") return "all variants are trained on one text";
+  if (name == "attention") return "the attentions are what is compared";
+  if (name == "context") return "losses at two contexts do not compare";
+  if (name == "seed") return "every variant is trained with all seeds";
+  if (name == "init") return "all models start from random weights";
+  if (setting->group == "Run") return "it changes no result";
+  return "";
+}
+
 // Refuses a sweep whose values leave a variant as it is.
 void require_difference(const PlannedVariant& variant, const AttentionSpec& spec,
                         const Match& match, const Sweep& sweep) {
@@ -149,11 +161,10 @@ Sweep Sweep::parse(std::string_view text) {
   TrainOptions scratch;
   const Settings settings = scratch.settings();
   const Setting* setting = settings.find(name);
-  // Those under "Run" change how a run is followed and kept, or are set by the comparison itself.
-  if (setting == nullptr || setting->group == "Data" || setting->group == "Run" ||
-      name == "attention" || name == "context") {
-    throw SettingError("sweep cannot vary '" + name +
-                       "'; it takes a setting of the model or the optimiser, such as lr");
+  const std::string why = why_not_swept(name, setting);
+  if (!why.empty()) {
+    throw SettingError("sweep cannot vary '" + name + "': " + why +
+                       "; take a setting of the model or the optimiser, such as lr");
   }
   std::vector<nlohmann::json> values;
   for (const std::string_view value : split(text.substr(equals + 1), ',')) {
