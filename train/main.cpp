@@ -1,3 +1,6 @@
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <cstdio>
 #include <iostream>
 #include <stdexcept>
@@ -72,9 +75,20 @@ int exit_code(const std::exception& error) {
   return 1;
 }
 
+// A file that is opened takes the lowest descriptor that is free: where standard error is closed,
+// progress would go into that file. What takes its place refuses reading and results, and swallows
+// messages.
+void open_standard_streams() {
+  constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", kModes[stream]);
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  open_standard_streams();
   try {
     const int code = run({argv + 1, argv + argc});
     // Both write to one buffer; a disk that is full is found at the latest here.
