@@ -6,13 +6,16 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
+#include <string_view>
 
 namespace headcount {
 
 namespace {
 
 constexpr Index kPlainLines = 20;  // over a whole run
+const std::string kSeparator = "  ";
 
 template <class... Numbers>
 std::string formatted(const char* format, Numbers... numbers) {
@@ -23,13 +26,27 @@ std::string formatted(const char* format, Numbers... numbers) {
 
 }  // namespace
 
-void rewrite_line(std::string text) {
+bool rewrites(ProgressMode mode) {
+  if (mode != ProgressMode::automatic) return mode == ProgressMode::always;
+  const char* const type = std::getenv("TERM");
+  const bool able = type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
+  return able && isatty(STDERR_FILENO) == 1;
+}
+
+void rewrite_line(const std::vector<std::string>& fields, const std::string& separator) {
   winsize size{};
   const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
   // A line that wraps cannot be rewritten.
-  text.resize(std::min<std::size_t>(text.size(), known ? size.ws_col - 1 : 200));
+  const std::size_t room = known ? size.ws_col - 1 : 200;
+  std::string text = fields.front().substr(0, room);
+  for (std::size_t i = 1; i < fields.size(); ++i) {
+    if (text.size() + separator.size() + fields[i].size() > room) break;
+    text += separator + fields[i];
+  }
   std::cerr << "\r\033[K" << text << std::flush;
 }
+
+std::string loss_text(double loss) { return formatted("%.4f", loss); }
 
 std::string duration_text(double seconds) {
   const auto whole = static_cast<long>(seconds + 0.5);
@@ -38,25 +55,31 @@ std::string duration_text(double seconds) {
   return formatted("%lds", whole);
 }
 
-Progress::Progress(ProgressMode mode, Index steps, Index tokens_per_step)
+Progress::Progress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before)
     : shown_(mode != ProgressMode::never),
-      terminal_(mode == ProgressMode::always || isatty(STDERR_FILENO) == 1),
+      rewrites_(rewrites(mode)),
       steps_(steps),
       tokens_per_step_(tokens_per_step),
+      steps_before_(steps_before),
       interval_(std::max<Index>(1, steps / kPlainLines)) {}
 
 Progress::~Progress() {
   if (in_line_) std::cerr << '\n';
 }
 
-std::string Progress::line(const StepResult& result, double training_seconds) const {
-  const double steps_per_second = static_cast<double>(result.step) / training_seconds;
-  std::string text = formatted("step %td/%td  loss %.4f", result.step, steps_, result.loss);
-  if (validation_loss_) text += formatted("  val %.4f", *validation_loss_);
-  text += formatted("  lr %.2e  grad %.3f  %.0f tokens/s", result.learning_rate,
-                    result.gradient_norm, steps_per_second * static_cast<double>(tokens_per_step_));
-  return text + "  ETA " +
-         duration_text(static_cast<double>(steps_ - result.step) / steps_per_second);
+std::vector<std::string> Progress::fields(const StepResult& result, double training_seconds) const {
+  std::vector<std::string> all = {formatted("step %td/%td", result.step, steps_),
+                                  "loss " + loss_text(result.loss)};
+  if (validation_loss_) all.push_back("val " + loss_text(*validation_loss_));
+  const Index done = result.step - steps_before_;
+  if (done > 0) {
+    const double rate = static_cast<double>(done) / training_seconds;
+    all.push_back("ETA " + duration_text(static_cast<double>(steps_ - result.step) / rate));
+    all.push_back(formatted("%.0f tokens/s", rate * static_cast<double>(tokens_per_step_)));
+  }
+  all.push_back(formatted("lr %.2e", result.learning_rate));
+  all.push_back(formatted("grad %.3f", result.gradient_norm));
+  return all;
 }
 
 void Progress::update(const StepResult& result, std::optional<double> validation_loss,
@@ -65,13 +88,16 @@ void Progress::update(const StepResult& result, std::optional<double> validation
   if (!shown_) return;
   const auto now = std::chrono::steady_clock::now();
   const bool last = result.step == steps_;
-  if (terminal_) {
+  if (rewrites_) {
     if (!last && !validation_loss && now - last_shown_ < kRewriteEvery) return;
     last_shown_ = now;
-    rewrite_line(line(result, training_seconds));
+    rewrite_line(fields(result, training_seconds), kSeparator);
     in_line_ = true;
   } else if (last || validation_loss || result.step % interval_ == 0 || result.step == 1) {
-    std::cerr << line(result, training_seconds) << '\n';
+    std::string line;
+    for (const std::string& field : fields(result, training_seconds))
+      line += (line.empty() ? "" : kSeparator) + field;
+    std::cerr << line << '\n';
   }
 }
 

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "train/trainer.h"
 
@@ -12,11 +13,19 @@ namespace headcount {
 /// rewritten in any case; not at all.
 enum class ProgressMode { automatic, always, never };
 
+/// Whether `mode` rewrites a line: where standard error is a terminal that can, or in any case.
+bool rewrites(ProgressMode mode);
+
 /// How often a rewritten line changes at most.
 inline constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
 
-/// Puts `text` on the terminal behind standard error in place of the line before, cut to its width.
-void rewrite_line(std::string text);
+/// Puts `fields`, the most important first, on the terminal behind standard error in place of the
+/// line before, with `separator` between them: as many as its width has room for, none of them cut
+/// but the first.
+void rewrite_line(const std::vector<std::string>& fields, const std::string& separator);
+
+/// "2.5134": a loss as progress shows it.
+std::string loss_text(double loss);
 
 /// "41s", "4m10s", "2h05m".
 std::string duration_text(double seconds);
@@ -25,7 +34,8 @@ std::string duration_text(double seconds);
 /// plain line per interval.
 class Progress {
  public:
-  Progress(ProgressMode mode, Index steps, Index tokens_per_step);
+  /// Of a run that has done `steps_before` of its `steps` already: the speed is of the others.
+  Progress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before = 0);
   /// Leaves the rewritten line, if there is one, so that what follows starts a new one.
   ~Progress();
   Progress(const Progress&) = delete;
@@ -36,10 +46,10 @@ class Progress {
               double training_seconds);
 
  private:
-  std::string line(const StepResult& result, double training_seconds) const;
+  std::vector<std::string> fields(const StepResult& result, double training_seconds) const;
 
-  bool shown_, terminal_, in_line_ = false;
-  Index steps_, tokens_per_step_, interval_;
+  bool shown_, rewrites_, in_line_ = false;
+  Index steps_, tokens_per_step_, steps_before_, interval_;
   std::optional<double> validation_loss_;
   std::chrono::steady_clock::time_point last_shown_{};
 };

@@ -1,7 +1,5 @@
 #include "train/compare/board.h"
 
-#include <unistd.h>
-
 #include <iostream>
 
 namespace headcount {
@@ -10,7 +8,7 @@ Board::Board(ProgressMode mode, const std::vector<PlannedRun>& runs,
              const std::vector<std::size_t>& waiting)
     : runs_(runs),
       shown_(mode != ProgressMode::never),
-      terminal_(mode == ProgressMode::always || isatty(STDERR_FILENO) == 1),
+      rewrites_(rewrites(mode)),
       finished_(runs.size() - waiting.size()),
       start_(std::chrono::steady_clock::now()) {
   for (const std::size_t run : waiting) steps_to_do_ += runs[run].options.steps;
@@ -35,12 +33,12 @@ std::string Board::head() const {
 }
 
 void Board::rewrite() {
-  std::string line = head();
+  std::vector<std::string> fields = {head()};
   for (const auto& [run, step] : under_way_) {
-    line += " | " + runs_[run].name + ": step " + std::to_string(step.step) + ", loss " +
-            std::to_string(step.loss).substr(0, 6);
+    fields.push_back(runs_[run].name + ": step " + std::to_string(step.step) + ", loss " +
+                     loss_text(step.loss));
   }
-  rewrite_line(std::move(line));
+  rewrite_line(fields, " | ");
   in_line_ = true;
 }
 
@@ -50,7 +48,7 @@ void Board::step(std::size_t run, const StepResult& result) {
   --steps_to_do_;
   under_way_[run] = result;
   const auto now = std::chrono::steady_clock::now();
-  if (!shown_ || !terminal_ || now - last_shown_ < kRewriteEvery) return;
+  if (!shown_ || !rewrites_ || now - last_shown_ < kRewriteEvery) return;
   last_shown_ = now;
   rewrite();
 }
@@ -64,10 +62,9 @@ void Board::finish(std::size_t run, const RunOutcome& outcome) {
   if (!shown_) return;
   if (in_line_) std::cerr << "\r\033[K";
   in_line_ = false;
-  const std::string how =
-      outcome.result
-          ? "validation loss " + std::to_string(outcome.result->validation_loss).substr(0, 6)
-          : "failed: " + outcome.failure;
+  const std::string how = outcome.result
+                              ? "validation loss " + loss_text(outcome.result->validation_loss)
+                              : "failed: " + outcome.failure;
   std::cerr << runs_[run].name << ": " << how << " (" << head() << ")\n";
 }
 

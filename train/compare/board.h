@@ -30,7 +30,7 @@ class Board {
   void rewrite();
 
   const std::vector<PlannedRun>& runs_;
-  bool shown_, terminal_, in_line_ = false;
+  bool shown_, rewrites_, in_line_ = false;
   std::size_t finished_;
   Index steps_done_ = 0, steps_to_do_ = 0;
   std::map<std::size_t, StepResult> under_way_;
