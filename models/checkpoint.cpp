@@ -97,11 +97,16 @@ std::optional<Index> step_of(const fs::path& folder) {
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
   std::error_code error;
   if (fs::exists(path / "model.safetensors", error)) return path;
+  const fs::path folder = path / "checkpoints";
+  if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return std::nullopt;
   std::optional<fs::path> newest;
-  for (const auto& entry : fs::directory_iterator(path / "checkpoints", error)) {
-    const std::optional<Index> step = step_of(entry.path());
-    if (step && (!newest || *step > *step_of(*newest))) newest = entry.path();
+  error.clear();
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::optional<Index> step = step_of(it->path());
+    if (step && (!newest || *step > *step_of(*newest))) newest = it->path();
   }
+  // What cannot be read may well be there.
+  if (error) throw DataError(folder.string() + " cannot be read: " + error.message());
   return newest;
 }
 

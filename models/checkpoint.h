@@ -39,7 +39,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder,
 void check_sums(const std::filesystem::path& folder);
 
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder; nothing if
-/// it is neither.
+/// it is neither. Throws DataError where there is a folder of checkpoints that cannot be read.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
 
 /// The step that a checkpoint folder step-N is named after; nothing for other names.
