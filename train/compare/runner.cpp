@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <mutex>
+#include <functional>
+#include <latch>
+#include <system_error>
 #include <thread>
 
 #include "autograd/parallel.h"
@@ -76,6 +78,28 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   return result;
 }
 
+// Calls `work` on `jobs` threads, this one among them, or on none if the system refuses one.
+void side_by_side(int jobs, const std::function<void()>& work) {
+  std::latch all_there(1);
+  std::atomic<bool> refused = false;
+  std::vector<std::jthread> others;
+  try {
+    for (int job = 1; job < jobs; ++job) {
+      others.emplace_back([&] {
+        all_there.wait();
+        if (!refused) work();
+      });
+    }
+  } catch (const std::system_error& error) {
+    refused = true;
+    all_there.count_down();
+    throw Error("cannot start a thread for each of " + std::to_string(jobs) +
+                " jobs: " + error.code().message() + "; lower --jobs");
+  }
+  all_there.count_down();
+  work();
+}
+
 }  // namespace
 
 Workers Workers::share(int threads, Index jobs, std::size_t runs) {
@@ -121,12 +145,9 @@ std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpu
       board.finish(i, outcome);
     }
   };
-  std::vector<std::thread> others;
-  for (int job = 1; job < workers.jobs; ++job) others.emplace_back(work);
   const int threads_before = threads();
-  work();
+  side_by_side(workers.jobs, work);
   set_threads(threads_before);
-  for (std::thread& other : others) other.join();
   return outcomes;
 }
 
