@@ -1,12 +1,12 @@
 #include <cstdio>
 #include <iostream>
 
-#include "autograd/parallel.h"
 #include "data/text.h"
 #include "models/sampling.h"
 #include "train/command_line.h"
 #include "train/commands.h"
 #include "train/loaded_run.h"
+#include "train/use_threads.h"
 
 namespace headcount {
 
@@ -117,7 +117,7 @@ int sample_command(const std::vector<std::string>& arguments) {
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
   if (!line.has("from"))
     throw UsageError("--from is missing; name a run folder that headcount train made");
-  set_threads(static_cast<int>(options.threads));
+  use_threads(options.threads);
   const LoadedRun run = load_run(line.get("from"));
   refuse_meaningless(line, options.generation, run.model->config());
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "autograd/real.h"
+
+namespace headcount {
+
+/// Parallel loops use `threads` threads from now on, 0: one per processor, as set_threads. Throws
+/// Error where the system refuses so many, or where OMP_STACKSIZE or the limit on stacks leaves
+/// them too little: both would end the process in the middle of its work.
+void use_threads(Index threads);
+
+}  // namespace headcount
