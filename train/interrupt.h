@@ -16,11 +16,14 @@ class InterruptedError : public Error {
   int signal_;
 };
 
-/// From now on SIGINT and SIGTERM ask training to stop after the step under way; a second one ends
-/// the process at once.
+/// From now on SIGINT, SIGTERM, SIGHUP (the terminal has gone; not under nohup) and SIGPIPE (who
+/// read an output has gone) ask training to stop after the step under way; a second one of the
+/// first three ends the process at once.
 void catch_interrupts();
 
 /// The signal that asked, or 0.
 int interrupt_signal();
+/// Whether one has.
+bool interrupted();
 
 }  // namespace headcount

@@ -182,6 +182,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(count, threads())); ++i)
     tapes.push_back(std::make_unique<Tape>(model.parameters()));
   const auto evaluate_part = [&](Index i, int thread) {
+    if (options.stop != nullptr && options.stop()) throw EvaluationStopped();
     parts[static_cast<std::size_t>(i)] = evaluate_windows(model, tokens, options, i * per_part,
                                                           std::min(windows, (i + 1) * per_part),
                                                           *tapes[static_cast<std::size_t>(thread)]);

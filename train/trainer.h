@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "autograd/error.h"
 #include "autograd/tape.h"
 #include "data/batches.h"
 #include "models/language_model.h"
@@ -77,15 +78,24 @@ class Trainer {
   TrainingProfile* profile_ = nullptr;
 };
 
+/// An evaluation was asked to stop before its end.
+class EvaluationStopped : public Error {
+ public:
+  EvaluationStopped() : Error("the evaluation was stopped") {}
+};
+
 /// How a text is evaluated.
 struct EvaluationOptions {
   /// 1 where a character is an answer, position by position; may be empty.
   std::span<const std::uint8_t> answers = {};
   /// Reads keys and values from a cache of this type instead of as they were computed.
   std::optional<CacheType> cache_type = std::nullopt;
+  /// Asked before each batch of some hundred characters, on any thread: true stops.
+  bool (*stop)() = nullptr;
 };
 
-/// The whole of `tokens` in order, in non-overlapping windows of the model's context.
+/// The whole of `tokens` in order, in non-overlapping windows of the model's context. Throws
+/// EvaluationStopped.
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options = {});
 

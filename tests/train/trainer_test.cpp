@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -222,6 +223,17 @@ TEST_F(EvaluationOfAText, IsTheMeanOverEachTargetOnce) {
   EXPECT_NEAR(evaluation.loss, total / 22, 1e-6);
   EXPECT_DOUBLE_EQ(evaluation.accuracy, static_cast<double>(right) / 22);
   EXPECT_FALSE(evaluation.answer_accuracy.has_value());
+}
+
+TEST_F(EvaluationOfAText, AsksBeforeEachBatchWhetherToStop) {
+  static std::atomic<int> asked;
+  asked = 0;
+  const std::vector<std::int32_t> many(6401, 1);
+  const double loss = evaluate(model_, many, {.stop = [] { return ++asked < 0; }}).loss;
+  EXPECT_GE(asked, 100);  // a batch has 64 characters at most
+  EXPECT_EQ(loss, evaluate(model_, many).loss);
+  asked = 0;
+  EXPECT_THROW(evaluate(model_, many, {.stop = [] { return ++asked > 3; }}), EvaluationStopped);
 }
 
 TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
