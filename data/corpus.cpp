@@ -94,6 +94,8 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options,
 
 }  // namespace
 
+bool is_built_in(const std::string& data) { return data == "tales" || data == "recall"; }
+
 Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   if (!(options.validation_fraction > 0 && options.validation_fraction < 1)) {
     throw DataError("validation_fraction is " + std::to_string(options.validation_fraction) +

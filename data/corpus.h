@@ -46,6 +46,9 @@ struct CorpusOptions {
   double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
 };
 
+/// Whether `data` names a built-in corpus, not a file.
+bool is_built_in(const std::string& data);
+
 /// Makes the built-in corpus `data` names, or reads the UTF-8 file at path `data` (a file named
 /// like a built-in: "./tales"). A file's training part is its first int((1 - validation_fraction) *
 /// characters) characters, as in nanoGPT; a built-in is cut where the nearest story ends.

@@ -1,15 +1,17 @@
 #include <algorithm>
 #include <iostream>
 
-#include "autograd/parallel.h"
 #include "models/durable.h"
 #include "train/commands.h"
 #include "train/compare/compare.h"
 #include "train/compare/report.h"
 #include "train/compare/results.h"
 #include "train/compare/run_result.h"
+#include "train/folder_lock.h"
+#include "train/run_place.h"
 #include "train/training_flags.h"
 #include "train/training_run.h"
+#include "train/use_threads.h"
 
 namespace headcount {
 
@@ -97,12 +99,6 @@ ComparisonResult run_comparison(const ComparisonOptions& options, Corpus corpus,
   }
 }
 
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw WriteError(path, error.value());
-}
-
 }  // namespace
 
 int compare_command(const std::vector<std::string>& arguments) {
@@ -117,6 +113,7 @@ int compare_command(const std::vector<std::string>& arguments) {
   run.add_to(settings);
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
+  check_paths(line);
   read_preset_and_config(line, shared);
   if (!common.init.empty()) {
     throw UsageError("--config " + line.get("config") + " has init " +
@@ -131,11 +128,12 @@ int compare_command(const std::vector<std::string>& arguments) {
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
   options.folder = line.get("out", "runs/compare-" + fs::path(common.data).stem().string());
+  check_out_folder(options.folder);
   options.command = command_text("compare", arguments);
   options.again = line.has("force");
   options.progress = line.has("quiet") ? ProgressMode::never : run.progress;
 
-  set_threads(static_cast<int>(run.threads));
+  use_threads(run.threads);
   Corpus corpus = load_training_corpus(common);
   const std::vector<PlannedVariant> variants = naming_flags("--", [&] {
     return plan_comparison(common, options.specs, options.match, options.sweep,
@@ -147,7 +145,7 @@ int compare_command(const std::vector<std::string>& arguments) {
   }
   refuse_foreign(line, meant);
 
-  make_folder(options.folder);
+  const FolderLock lock(options.folder);
   const ComparisonResult result = run_comparison(options, std::move(corpus), variants);
   write_results(result, options.folder);
   if (line.has("json")) {

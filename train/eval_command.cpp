@@ -3,13 +3,13 @@
 #include <iostream>
 #include <numbers>
 
-#include "autograd/parallel.h"
 #include "data/text.h"
 #include "train/command_line.h"
 #include "train/commands.h"
 #include "train/loaded_run.h"
 #include "train/run_record.h"
 #include "train/trainer.h"
+#include "train/use_threads.h"
 
 namespace headcount {
 
@@ -51,7 +51,8 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
   }
   if (!run.options)
     throw UsageError("--from names a checkpoint without its run; give the text with --data");
-  Corpus corpus = load_corpus(run.options->data, run.options->corpus());
+  const TrainOptions options = found_from_here(*run.options, line.get("from"));
+  Corpus corpus = load_corpus(options.data, options.corpus());
   const std::string trained_on = read_run_record(line.get("from")).data_sha256;
   if (corpus.sha256 != trained_on) {
     throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +
@@ -83,7 +84,7 @@ int eval_command(const std::vector<std::string>& arguments) {
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
   if (!line.has("from"))
     throw UsageError("--from is missing; name a run folder that headcount train made");
-  set_threads(static_cast<int>(threads));
+  use_threads(threads);
 
   const LoadedRun run =
       load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);

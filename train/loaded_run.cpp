@@ -1,6 +1,9 @@
 #include "train/loaded_run.h"
 
+#include <algorithm>
+
 #include "data/text.h"
+#include "train/run_record.h"
 
 namespace headcount {
 
@@ -17,6 +20,42 @@ TrainOptions read_run_options(const std::string& folder) {
   }
 }
 
+TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder) {
+  std::string directory;
+  try {
+    directory = read_run_record(folder).working_directory;
+  } catch (const DataError&) {  // what is wrong with it is said where it is needed
+  }
+  std::error_code error;
+  const auto found = [&](const std::string& path) {
+    const std::filesystem::path there = std::filesystem::path(directory) / path;
+    return std::filesystem::exists(there, error) ? there.string() : path;
+  };
+  if (!options.init.empty()) options.init = found(options.init);
+  if (is_built_in(options.data)) return options;
+  const std::string data = found(options.data);
+  if (!std::filesystem::exists(data, error)) {
+    throw DataError("the text of " + folder.string() + ", '" + options.data + "', is not here" +
+                    (directory.empty() ? "" : " and no longer in " + directory) +
+                    "; bring it back, or run this where it is");
+  }
+  options.data = data;
+  return options;
+}
+
+std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest) {
+  std::vector<std::filesystem::path> older;
+  const std::optional<Index> step = step_of(newest);
+  if (!step) return older;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(newest.parent_path(), error)) {
+    const std::optional<Index> other = step_of(entry.path());
+    if (other && *other < *step) older.push_back(entry.path());
+  }
+  std::ranges::sort(older, std::greater(), step_of);
+  return older;
+}
+
 LoadedRun load_run(const std::string& path, std::optional<Index> window) {
   LoadedRun run;
   const std::optional<std::filesystem::path> folder = find_checkpoint(path);
@@ -25,7 +64,8 @@ LoadedRun load_run(const std::string& path, std::optional<Index> window) {
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
                     "model.safetensors");
   }
-  Checkpoint checkpoint = load_checkpoint(*folder, window);
+  Checkpoint checkpoint = load_newest(
+      path, [&](const std::filesystem::path& newest) { return load_checkpoint(newest, window); });
   run.model = std::move(checkpoint.model);
   run.vocabulary = std::move(checkpoint.vocabulary);
   if (*folder == std::filesystem::path(path)) return run;

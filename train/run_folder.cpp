@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "data/text.h"
 #include "models/checkpoint.h"
 #include "train/command_line.h"
+#include "train/run_place.h"
 #include "train/run_record.h"
 
 namespace headcount {
@@ -18,72 +20,65 @@ void make_folder(const fs::path& path) {
   if (error) throw WriteError(path, error.value());
 }
 
-void remove_run(const fs::path& path) {
-  // result.json first: what says that the run has finished must not outlive the run.
-  for (const char* ours :
-       {"result.json", "config.json", "run.json", "metrics.jsonl", "checkpoints", "samples"}) {
-    std::error_code error;
-    fs::remove_all(path / ours, error);
-    if (error) throw WriteError(path / ours, error.value());
-  }
+// How long metrics.jsonl is that a run whose newest checkpoint has `state` goes on with: as long as
+// the checkpoint says, or, where the file has become shorter, as its whole lines are.
+std::uint64_t kept_metrics(const fs::path& path, std::uint64_t bytes) {
+  std::error_code error;
+  const std::uintmax_t size = fs::file_size(path, error);
+  if (error == std::errc::no_such_file_or_directory) return 0;
+  if (error || size >= bytes) return bytes;
+  return size == 0 ? 0 : read_file(path).rfind('\n') + 1;
 }
 
 }  // namespace
 
-RunFolder::RunFolder(fs::path path, const TrainingState& state)
-    : path_(std::move(path)), state_(state), metrics_bytes_(state.metrics_bytes) {
-  make_folder(path_ / "checkpoints");
-  make_folder(path_ / "samples");
+RunFolder::RunFolder(FolderLock lock, const TrainingState& state)
+    : lock_(std::move(lock)), state_(state) {
+  make_folder(path() / "checkpoints");
+  make_folder(path() / "samples");
+  const fs::path metrics = path() / "metrics.jsonl";
+  metrics_bytes_ = kept_metrics(metrics, state.metrics_bytes);
+  if (metrics_bytes_ < state.metrics_bytes) {
+    lost_metrics_ = metrics.string() + " has only " + std::to_string(metrics_bytes_) + " of the " +
+                    std::to_string(state.metrics_bytes) + " bytes that it had at step " +
+                    std::to_string(state.step) + "; the lines that are missing stay missing";
+  }
   // Lines of steps that no checkpoint reached are written again.
-  metrics_ = std::make_unique<DurableFile>(path_ / "metrics.jsonl", metrics_bytes_);
+  metrics_ = std::make_unique<DurableFile>(metrics, metrics_bytes_);
 }
 
 RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
                             const std::string& data_sha256, const std::string& command,
                             bool force) {
-  std::error_code error;
-  if (fs::exists(path, error) && !fs::is_directory(path, error))
-    throw UsageError("--out " + path.string() + " is a file; name a new folder");
-  if (fs::is_directory(path, error) && !fs::is_empty(path, error)) {
-    if (!force) {
-      throw UsageError("--out " + path.string() +
-                       " is not empty; name a new folder, add --force to replace the run in it, or "
-                       "go on with that run by --resume " +
-                       shell_word(path.string()));
-    }
-    remove_run(path);
-  }
-  make_folder(path);
+  FolderLock lock = lock_for_new_run(path, force);
   // config.json last: where it is, the run can be resumed.
-  record_start(path, {data_sha256, options.seed, {}}, 0, command);
+  record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0, command);
   write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
-  return {std::move(path), {}};
+  return {std::move(lock), {}};
 }
 
-RunFolder RunFolder::resume(fs::path path, const TrainingState& state,
+RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state,
                             const std::string& data_sha256, const std::string& command) {
+  const fs::path path = lock.folder();
   RunRecord record = read_run_record(path);
   if (record.data_sha256 != data_sha256) {
     throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
                     record.data_sha256 + ", the text now has " + data_sha256);
   }
   record_start(path, std::move(record), state.step, command);
-  return {std::move(path), state};
+  return {std::move(lock), state};
 }
 
 fs::path RunFolder::checkpoint(Index step) const {
-  return path_ / "checkpoints" / ("step-" + std::to_string(step));
+  return path() / "checkpoints" / ("step-" + std::to_string(step));
 }
 
 fs::path RunFolder::sample(Index step) const {
-  return path_ / "samples" / ("step-" + std::to_string(step) + ".txt");
+  return path() / "samples" / ("step-" + std::to_string(step) + ".txt");
 }
 
 void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& validation) {
-  nlohmann::ordered_json line = {{"step", result.step},
-                                 {"loss", result.loss},
-                                 {"lr", result.learning_rate},
-                                 {"grad_norm", result.gradient_norm}};
+  nlohmann::ordered_json line = to_json(result);
   if (validation) {
     line["val_loss"] = validation->loss;
     line["val_accuracy"] = validation->accuracy;
@@ -100,45 +95,67 @@ void RunFolder::save(Index step, std::optional<double> validation_loss, Language
   next.step = step;
   next.metrics_bytes = metrics_bytes_;
   next.validation_loss = validation_loss;
+  next.unevaluated.reset();
   if (validation_loss && (!next.best_loss || *validation_loss < *next.best_loss)) {
     next.best_loss = validation_loss;
     next.best_step = step;
   }
+  save(next, model, vocabulary, keep);
+}
+
+void RunFolder::save_unevaluated(const StepResult& result, LanguageModel& model,
+                                 const Vocabulary& vocabulary, Index keep) {
+  if (state_.unevaluated) return;  // it was stopped once more, and is there
+  TrainingState next = state_;
+  next.step = result.step;
+  next.metrics_bytes = metrics_bytes_;
+  next.validation_loss.reset();
+  next.unevaluated = result;
+  save(next, model, vocabulary, keep);
+}
+
+void RunFolder::save(const TrainingState& next, LanguageModel& model, const Vocabulary& vocabulary,
+                     Index keep) {
+  const auto save_in = [&](const fs::path& folder) {
+    save_checkpoint(folder, model, vocabulary, [&](const fs::path& staging) {
+      write_training_state(staging, next, model.parameters());
+    });
+  };
   // First what the checkpoint speaks of, then the checkpoint, then what speaks of it.
   metrics_->flush();
-  const fs::path folder = checkpoint(step);
-  save_checkpoint(folder, model, vocabulary, [&](const fs::path& staging) {
-    write_training_state(staging, next, model.parameters());
-  });
-  write_file_durably(path_ / "checkpoints" / "latest", folder.filename().string() + "\n");
+  const fs::path folder = checkpoint(next.step), again = path() / "checkpoints" / kAgain;
+  if (state_.unevaluated && state_.step == next.step) {
+    erase(again);
+    save_in(again);
+    remove_checkpoint(next.step, again);
+  } else {
+    save_in(folder);
+  }
+  write_file_durably(path() / "checkpoints" / "latest", folder.filename().string() + "\n");
   state_ = next;
   remove_old(keep);
 }
 
+void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
+  // Renamed first: half of a checkpoint must not look like one.
+  const fs::path old = checkpoint(step), removed = path() / "checkpoints" / kRemoved;
+  std::error_code error;
+  fs::remove_all(removed, error);
+  if (!error) fs::rename(old, removed, error);
+  if (!error && !successor.empty()) fs::rename(successor, old, error);
+  if (!error) fs::remove_all(removed, error);
+  if (error) throw WriteError(old, error.value());
+}
+
 void RunFolder::remove_old(Index keep) const {
   std::vector<Index> steps;
-  for (const auto& entry : fs::directory_iterator(path_ / "checkpoints")) {
+  for (const auto& entry : fs::directory_iterator(path() / "checkpoints")) {
     const std::optional<Index> step = step_of(entry.path());
     if (step && step != state_.best_step) steps.push_back(*step);
   }
   std::ranges::sort(steps, std::greater());
-  for (std::size_t i = static_cast<std::size_t>(keep); i < steps.size(); ++i) {
-    // Renamed first: half of a checkpoint must not look like one.
-    const fs::path old = checkpoint(steps[i]), removed = path_ / "checkpoints" / ".removed";
-    std::error_code error;
-    fs::remove_all(removed, error);
-    if (!error) fs::rename(old, removed, error);
-    if (!error) fs::remove_all(removed, error);
-    if (error) throw WriteError(old, error.value());
-  }
-}
-
-fs::path default_run_folder(const TrainOptions& options) {
-  const std::string name =
-      "runs/" + fs::path(options.data).stem().string() + "-" + options.model.attention.kind;
-  fs::path path = name;
-  for (int i = 2; fs::exists(path); ++i) path = name + "-" + std::to_string(i);
-  return path;
+  for (std::size_t i = static_cast<std::size_t>(keep); i < steps.size(); ++i)
+    remove_checkpoint(steps[i], {});
 }
 
 }  // namespace headcount

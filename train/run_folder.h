@@ -7,6 +7,7 @@
 
 #include "models/durable.h"
 #include "models/language_model.h"
+#include "train/folder_lock.h"
 #include "train/options.h"
 #include "train/trainer.h"
 #include "train/training_state.h"
@@ -20,23 +21,26 @@ namespace headcount {
 ///   checkpoints/    step-N/: see models/checkpoint.h and TrainingState; latest: the newest's name
 ///   samples/        step-N.txt
 ///   result.json     of a comparison: what the run measured, once it has finished
+/// One process at a time writes it: see FolderLock.
 class RunFolder {
  public:
   /// Creates the folder of a run that starts at step 0. Throws UsageError if it exists with
-  /// anything in it, unless `force`: then what an earlier run left in it is removed first. Throws
-  /// WriteError.
+  /// anything in it, unless it is a run and `force` is set: then what runs write is removed from it
+  /// first, and nothing else. Throws LockedError, WriteError.
   static RunFolder create(std::filesystem::path path, const TrainOptions& options,
                           const std::string& data_sha256, const std::string& command, bool force);
 
-  /// Goes on with a run whose newest checkpoint, loaded already, has `state`. Throws DataError if
-  /// it was trained on another text than `data_sha256`, WriteError.
-  static RunFolder resume(std::filesystem::path path, const TrainingState& state,
+  /// Goes on with a run, locked before it was read, whose newest checkpoint, loaded already, has
+  /// `state`. Throws DataError if it was trained on another text than `data_sha256`, WriteError.
+  static RunFolder resume(FolderLock lock, const TrainingState& state,
                           const std::string& data_sha256, const std::string& command);
 
-  const std::filesystem::path& path() const { return path_; }
+  const std::filesystem::path& path() const { return lock_.folder(); }
   std::filesystem::path checkpoint(Index step) const;
   std::filesystem::path sample(Index step) const;
   const TrainingState& state() const { return state_; }  ///< of the newest checkpoint
+  /// What metrics.jsonl has lost of the steps before; empty if it has them all.
+  const std::string& lost_metrics() const { return lost_metrics_; }
 
   /// Appends one line to metrics.jsonl. Nothing in it depends on the clock, so that equal runs have
   /// equal metrics. Throws WriteError.
@@ -47,17 +51,24 @@ class RunFolder {
   void save(Index step, std::optional<double> validation_loss, LanguageModel& model,
             const Vocabulary& vocabulary, Index keep);
 
+  /// Saves the checkpoint of a step whose evaluation was stopped and that is not logged: who goes
+  /// on evaluates it first, and then logs it and saves it again. Throws WriteError.
+  void save_unevaluated(const StepResult& result, LanguageModel& model,
+                        const Vocabulary& vocabulary, Index keep);
+
  private:
-  RunFolder(std::filesystem::path path, const TrainingState& state);
+  RunFolder(FolderLock lock, const TrainingState& state);
+  void save(const TrainingState& next, LanguageModel& model, const Vocabulary& vocabulary,
+            Index keep);
+  // Removes the checkpoint of a step; `successor`, if not empty, takes its place.
+  void remove_checkpoint(Index step, const std::filesystem::path& successor) const;
   void remove_old(Index keep) const;
 
-  std::filesystem::path path_;
+  FolderLock lock_;
   TrainingState state_;
   std::unique_ptr<DurableFile> metrics_;
-  std::uint64_t metrics_bytes_;
+  std::uint64_t metrics_bytes_ = 0;
+  std::string lost_metrics_;
 };
-
-/// runs/DATA-ATTENTION, or with -2, -3, ... the first that does not exist.
-std::filesystem::path default_run_folder(const TrainOptions& options);
 
 }  // namespace headcount

@@ -1,5 +1,7 @@
 #include "train/run_record.h"
 
+#include <utf8.h>
+
 #include "data/text.h"
 #include "models/durable.h"
 #include "models/settings.h"
@@ -12,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-fs::path record_file(const fs::path& folder) { return folder / "run.json"; }
+fs::path record_file(const fs::path& folder) { return folder / kRecord; }
 
 std::string text_of(const json& object, const std::string& key) {
   const auto found = object.find(key);
@@ -31,15 +33,24 @@ RunStart start_of(const json& object) {
 
 RunRecord record_of(const json& object) {
   if (!object.is_object()) throw DataError("it must be a JSON object");
-  RunRecord record{text_of(object, "data_sha256"), 0, {}};
+  RunRecord record{.data_sha256 = text_of(object, "data_sha256"), .starts = {}};
   const auto seed = object.find("seed"), starts = object.find("starts");
   if (seed == object.end() || !seed->is_number_unsigned())
     throw DataError("'seed' must be a whole number");
   record.seed = seed->get<std::uint64_t>();
   if (starts == object.end() || !starts->is_array() || starts->empty())
     throw DataError("'starts' must be a list of the starts of the program");
+  if (object.contains("working_directory"))
+    record.working_directory = text_of(object, "working_directory");
   for (const json& start : *starts) record.starts.push_back(start_of(start));
   return record;
+}
+
+// Where this program was started; empty where JSON cannot say it.
+std::string working_directory() {
+  std::error_code error;
+  const std::string path = fs::current_path(error).string();
+  return utf8::is_valid(path) ? path : "";
 }
 
 }  // namespace
@@ -56,6 +67,7 @@ RunRecord read_run_record(const fs::path& folder) {
 
 void record_start(const fs::path& folder, RunRecord record, Index from_step,
                   const std::string& command) {
+  if (record.starts.empty()) record.working_directory = working_directory();
   record.starts.push_back({from_step, command, version_text(), machine_text()});
   nlohmann::ordered_json starts = nlohmann::ordered_json::array();
   for (const RunStart& start : record.starts) {
@@ -64,8 +76,9 @@ void record_start(const fs::path& folder, RunRecord record, Index from_step,
                       {"version", start.version},
                       {"machine", start.machine}});
   }
-  const nlohmann::ordered_json object = {
-      {"data_sha256", record.data_sha256}, {"seed", record.seed}, {"starts", starts}};
+  nlohmann::ordered_json object = {{"data_sha256", record.data_sha256}, {"seed", record.seed}};
+  if (!record.working_directory.empty()) object["working_directory"] = record.working_directory;
+  object["starts"] = starts;
   write_file_durably(record_file(folder), object.dump(2) + "\n");
 }
 

@@ -18,16 +18,22 @@ struct RunStart {
   std::string machine;  ///< machine_text(); empty where an older version did not record it
 };
 
+/// The name of the file.
+inline constexpr const char* kRecord = "run.json";
+
 struct RunRecord {
   std::string data_sha256;  ///< of the text
   std::uint64_t seed = 0;
+  /// Of the first start: what relative paths among the settings are of; empty if it is unknown.
+  std::string working_directory = {};
   std::vector<RunStart> starts;
 };
 
 /// Of the run in `folder`. Throws DataError, naming the file.
 RunRecord read_run_record(const std::filesystem::path& folder);
 
-/// Writes run.json with one more start, of this program. Throws WriteError.
+/// Writes run.json with one more start, of this program; the first one says where it is. Throws
+/// WriteError.
 void record_start(const std::filesystem::path& folder, RunRecord record, Index from_step,
                   const std::string& command);
 

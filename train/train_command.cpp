@@ -8,8 +8,10 @@
 #include "train/commands.h"
 #include "train/interrupt.h"
 #include "train/loaded_run.h"
+#include "train/run_place.h"
 #include "train/training_flags.h"
 #include "train/training_run.h"
+#include "train/use_threads.h"
 
 namespace headcount {
 
@@ -113,18 +115,20 @@ void read_resumed_settings(const CommandLine& line, TrainOptions& options, Setti
   }
 }
 
-// The run folder, and the model where it stands.
-RunFolder open_run(const CommandLine& line, const TrainOptions& options, const std::string& command,
-                   Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
-  if (line.has("resume")) {
-    TrainingState state;
-    std::tie(model, state) = resumed_model(options, line.get("resume"), corpus);
-    return RunFolder::resume(line.get("resume"), state, corpus.sha256, command);
-  }
+// The run that --resume names, locked before it is read, and the model where it stands.
+RunFolder resume_run(FolderLock lock, const TrainOptions& options, const std::string& command,
+                     Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
+  TrainingState state;
+  std::tie(model, state) = resumed_model(options, lock.folder(), corpus);
+  return RunFolder::resume(std::move(lock), state, corpus.sha256, command);
+}
+
+RunFolder new_run(const CommandLine& line, const TrainOptions& options, const std::string& command,
+                  Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
   model = initial_model(options, corpus);
   return RunFolder::create(
-      line.has("out") ? std::filesystem::path(line.get("out")) : default_run_folder(options),
-      options, corpus.sha256, command, line.has("force"));
+      line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options), options,
+      corpus.sha256, command, line.has("force"));
 }
 
 }  // namespace
@@ -136,6 +140,7 @@ int train_command(const std::vector<std::string>& arguments) {
   run.add_to(settings);
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
+  check_paths(line);
   if (line.has("resume")) {
     read_resumed_settings(line, options, settings);
   } else {
@@ -143,22 +148,33 @@ int train_command(const std::vector<std::string>& arguments) {
     read_flags(line, settings);
     options.resolve();
     refuse_foreign(line, {options});
+    if (line.has("out")) check_out_folder(line.get("out"));
   }
   if (line.has("print-config")) {
     std::cout << to_json(options).dump(2) << '\n';
     return 0;
   }
-  set_threads(static_cast<int>(run.threads));
+  use_threads(run.threads);
+  std::optional<FolderLock> lock;
+  if (line.has("resume")) {
+    lock.emplace(line.get("resume"));
+    read_resumed_settings(line, options, settings);  // as they are now that nobody changes them
+    options = found_from_here(options, line.get("resume"));
+  }
   Corpus corpus = load_training_corpus(options);
   std::unique_ptr<LanguageModel> model;
   catch_interrupts();  // from here on a run folder may be there, which must be left in order
-  RunFolder folder = open_run(line, options, command_text("train", arguments), corpus, model);
+  const std::string command = command_text("train", arguments);
+  RunFolder folder = lock ? resume_run(std::move(*lock), options, command, corpus, model)
+                          : new_run(line, options, command, corpus, model);
+  if (!folder.lost_metrics().empty()) std::cerr << "headcount: " << folder.lost_metrics() << '\n';
   std::optional<TrainingProfile> profile;
   if (line.has("profile")) profile.emplace();
   TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
   const TrainingOutcome outcome = [&] {
     Progress progress(line.has("quiet") ? ProgressMode::never : run.progress, options.steps,
-                      options.batch * options.model.context * options.accumulate);
+                      options.batch * options.model.context * options.accumulate,
+                      folder.state().step);
     return train_to_end(
         options, *model, corpus, folder,
         [&](const StepResult& result, std::optional<double> validation, double training_seconds) {

@@ -1,5 +1,7 @@
 #include "train/training_flags.h"
 
+#include <utf8.h>
+
 #include "data/text.h"
 
 namespace headcount {
@@ -11,6 +13,15 @@ void RunOptions::add_to(Settings& settings) {
                   {{"auto", ProgressMode::automatic},
                    {"always", ProgressMode::always},
                    {"never", ProgressMode::never}});
+}
+
+void check_paths(const CommandLine& line) {
+  for (const char* flag : {"out", "resume", "config"}) {
+    if (!line.has(flag)) continue;
+    const std::string path = line.get(flag), name = std::string("--") + flag;
+    if (path.empty()) throw UsageError(name + " is empty; give a path, or leave it out");
+    if (!utf8::is_valid(path)) throw UsageError(name + " must be UTF-8; name another path");
+  }
 }
 
 void read_preset_and_config(const CommandLine& line, Settings& settings) {

@@ -16,6 +16,10 @@ struct RunOptions {
   void add_to(Settings& settings);
 };
 
+/// Throws UsageError for a path among the flags that is empty, or not UTF-8: the records of a run
+/// are.
+void check_paths(const CommandLine& line);
+
 /// Reads `--preset` and `--config`, in that order, into `settings`. Throws UsageError,
 /// SettingError, and DataError for an unusable file.
 void read_preset_and_config(const CommandLine& line, Settings& settings);

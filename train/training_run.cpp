@@ -8,6 +8,7 @@
 #include "models/checkpoint.h"
 #include "train/command_line.h"
 #include "train/interrupt.h"
+#include "train/loaded_run.h"
 
 namespace headcount {
 
@@ -90,56 +91,109 @@ std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus
 
 std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
     const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus) {
-  const std::optional<std::filesystem::path> newest = find_checkpoint(folder);
-  if (!newest) return {initial_model(options, corpus), TrainingState{}};
-  auto model = model_from(*newest, options, corpus);
-  const TrainingState state = read_training_state(*newest, model->parameters());
-  return {std::move(model), state};
+  const auto load = [&](const std::filesystem::path& checkpoint) {
+    auto model = model_from(checkpoint, options, corpus);
+    const TrainingState state = read_training_state(checkpoint, model->parameters());
+    return std::pair(std::move(model), state);
+  };
+  if (find_checkpoint(folder)) return load_newest(folder, load);
+  return {initial_model(options, corpus), TrainingState{}};
 }
+
+namespace {
+
+// A run on its way to the last step.
+class Training {
+ public:
+  Training(const TrainOptions& options, LanguageModel& model, const Corpus& corpus,
+           RunFolder& folder, const StepObserver& observe)
+      : options_(options), model_(model), corpus_(corpus), folder_(folder), observe_(observe) {}
+
+  TrainingOutcome run(TrainingProfile* profile);
+
+ private:
+  bool due(Index every, Index step) const {
+    return step == options_.steps || (every > 0 && step % every == 0);
+  }
+  void evaluate_model();
+  void complete(const StepResult& result);
+  [[noreturn]] void stop(const std::string& where) const;
+
+  const TrainOptions& options_;
+  LanguageModel& model_;
+  const Corpus& corpus_;
+  RunFolder& folder_;
+  const StepObserver& observe_;
+  TrainingOutcome outcome_;
+};
+
+TrainingOutcome Training::run(TrainingProfile* profile) {
+  using Clock = std::chrono::steady_clock;
+  Trainer trainer(model_, options_, corpus_.train, folder_.state().step);
+  trainer.profile(profile);
+  if (const auto unevaluated = folder_.state().unevaluated) {
+    complete(*unevaluated);
+  } else if (trainer.steps_done() == options_.steps) {
+    outcome_.last = {.step = options_.steps, .loss = std::numeric_limits<double>::quiet_NaN()};
+    evaluate_model();
+  }
+  while (trainer.steps_done() < options_.steps) {
+    const Clock::time_point start = Clock::now();
+    const StepResult result = trainer.step();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    outcome_.training_seconds += seconds;
+    outcome_.step_milliseconds.push_back(1e3 * seconds);
+    complete(result);
+  }
+  return outcome_;
+}
+
+void Training::evaluate_model() {
+  try {
+    outcome_.validation = evaluate(model_, corpus_.validation,
+                                   {.answers = corpus_.validation_answers, .stop = interrupted});
+  } catch (const EvaluationStopped&) {
+    stop("in the evaluation after step " + std::to_string(outcome_.last.step));
+  }
+}
+
+// What follows a step: evaluation, log and checkpoint where they are due.
+void Training::complete(const StepResult& result) {
+  outcome_.last = result;
+  const Index step = result.step;
+  std::optional<double> loss;
+  if (due(options_.eval_every, step)) {
+    try {
+      evaluate_model();
+    } catch (const InterruptedError&) {
+      folder_.save_unevaluated(result, model_, corpus_.vocabulary, options_.keep);
+      throw;
+    }
+    loss = outcome_.validation.loss;
+    // The weights of the last step meet no other loss.
+    if (!std::isfinite(*loss)) throw DivergedError("validation loss", *loss, step);
+  }
+  folder_.log(result, loss ? std::optional(outcome_.validation) : std::nullopt);
+  observe_(result, loss, outcome_.training_seconds);
+  const bool stopped = interrupted();
+  if (due(options_.checkpoint_every, step) || stopped || folder_.state().unevaluated)
+    folder_.save(step, loss, model_, corpus_.vocabulary, options_.keep);
+  if (stopped && step < options_.steps) stop("after step " + std::to_string(step));
+}
+
+void Training::stop(const std::string& where) const {
+  throw InterruptedError(interrupt_signal(), "stopped " + where +
+                                                 ", which is saved; go on with headcount train "
+                                                 "--resume " +
+                                                 shell_word(folder_.path().string()));
+}
+
+}  // namespace
 
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
                              const Corpus& corpus, RunFolder& folder, const StepObserver& observe,
                              TrainingProfile* profile) {
-  using Clock = std::chrono::steady_clock;
-  Trainer trainer(model, options, corpus.train, folder.state().step);
-  trainer.profile(profile);
-  TrainingOutcome outcome;
-  const auto validate = [&] {
-    outcome.validation = evaluate(model, corpus.validation, {.answers = corpus.validation_answers});
-  };
-  if (trainer.steps_done() == options.steps) {
-    outcome.last = {.step = options.steps, .loss = std::numeric_limits<double>::quiet_NaN()};
-    validate();
-  }
-  while (trainer.steps_done() < options.steps) {
-    const Clock::time_point start = Clock::now();
-    outcome.last = trainer.step();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
-    outcome.training_seconds += seconds;
-    outcome.step_milliseconds.push_back(1e3 * seconds);
-    const Index step = outcome.last.step;
-    const auto due = [&](Index every) {
-      return step == options.steps || (every > 0 && step % every == 0);
-    };
-    std::optional<double> loss;
-    if (due(options.eval_every)) {
-      validate();
-      loss = outcome.validation.loss;
-      // The weights of the last step meet no other loss.
-      if (!std::isfinite(*loss)) throw DivergedError("validation loss", *loss, step);
-    }
-    folder.log(outcome.last, loss ? std::optional(outcome.validation) : std::nullopt);
-    observe(outcome.last, loss, outcome.training_seconds);
-    const int signal = interrupt_signal();
-    if (due(options.checkpoint_every) || signal != 0)
-      folder.save(step, loss, model, corpus.vocabulary, options.keep);
-    if (signal != 0 && step < options.steps) {
-      throw InterruptedError(signal, "stopped after step " + std::to_string(step) +
-                                         ", which is saved; go on with headcount train --resume " +
-                                         shell_word(folder.path().string()));
-    }
-  }
-  return outcome;
+  return Training(options, model, corpus, folder, observe).run(profile);
 }
 
 }  // namespace headcount

@@ -38,13 +38,15 @@ Corpus load_training_corpus(const TrainOptions& options);
 std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus);
 
 /// The model as the newest checkpoint of the run in `folder` has it, moments included, and the
-/// state there; without a checkpoint, the initial model and step 0. Throws DataError.
+/// state there; without a checkpoint, the initial model and step 0. Throws DataError, as
+/// load_newest does.
 std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
     const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus);
 
 /// Trains `model`, which stands where `folder` does, to the end of `options`: logs every step,
 /// evaluates and saves where it is due. Throws DivergedError, WriteError, and InterruptedError
-/// after a signal that was caught, when the step has been saved. `profile`, if given, learns where
+/// after a signal that was caught, when the step has been saved; a signal stops an evaluation too,
+/// which a run that goes on begins with. `profile`, if given, learns where
 /// the time of the steps goes.
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
                              const Corpus& corpus, RunFolder& folder, const StepObserver& observe,

@@ -27,6 +27,13 @@ std::optional<double> loss_of(const nlohmann::json& json) {
 
 }  // namespace
 
+nlohmann::ordered_json to_json(const StepResult& result) {
+  return {{"step", result.step},
+          {"loss", result.loss},
+          {"lr", result.learning_rate},
+          {"grad_norm", result.gradient_norm}};
+}
+
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
                           ParameterStore& parameters) {
   std::vector<TensorSource> tensors;
@@ -40,11 +47,12 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
     }
   }
   write_safetensors(folder / kMoments, tensors);
-  const nlohmann::ordered_json json = {{"step", state.step},
-                                       {"metrics_bytes", state.metrics_bytes},
-                                       {"val_loss", json_of(state.validation_loss)},
-                                       {"best_step", json_of(state.best_step)},
-                                       {"best_val_loss", json_of(state.best_loss)}};
+  nlohmann::ordered_json json = {{"step", state.step},
+                                 {"metrics_bytes", state.metrics_bytes},
+                                 {"val_loss", json_of(state.validation_loss)},
+                                 {"best_step", json_of(state.best_step)},
+                                 {"best_val_loss", json_of(state.best_loss)}};
+  if (state.unevaluated) json["unevaluated"] = to_json(*state.unevaluated);
   write_file_durably(folder / kState, json.dump(2) + "\n");
 }
 
@@ -64,6 +72,10 @@ TrainingState read_training_state(const std::filesystem::path& folder, Parameter
     state.validation_loss = loss_of(json.at("val_loss"));
     if (!json.at("best_step").is_null()) state.best_step = whole_number(json, "best_step");
     state.best_loss = loss_of(json.at("best_val_loss"));
+    if (json.contains("unevaluated")) {
+      const nlohmann::json& step = json["unevaluated"];
+      state.unevaluated = {state.step, step.at("loss"), step.at("lr"), step.at("grad_norm")};
+    }
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw DataError(path.string() + ": " + error.what());

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "autograd/parameters.h"
+#include "train/trainer.h"
 
 namespace headcount {
 
@@ -18,7 +20,12 @@ struct TrainingState {
   // The checkpoint with the least validation loss so far.
   std::optional<Index> best_step;
   std::optional<double> best_loss;
+  /// The step itself, where a signal stopped its evaluation: it has no line in metrics.jsonl yet.
+  std::optional<StepResult> unevaluated;
 };
+
+/// One line of metrics.jsonl, without what an evaluation adds.
+nlohmann::ordered_json to_json(const StepResult& result);
 
 /// Writes both files into `folder`. Throws WriteError.
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,

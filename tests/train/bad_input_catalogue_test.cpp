@@ -125,6 +125,14 @@ const BadCase kFiles[] = {
     {"TRAIN+ --config deep.json", kData, "deep.json: not valid JSON: nested"},
     {"TRAIN+ --out run", kUsage, "--out run is not empty"},
     {"TRAIN+ --out text.txt", kUsage, "--out text.txt is a file"},
+    {"TRAIN+ --out folder/full --force", kUsage, "holds no run that --force may replace"},
+    {"TRAIN+ --out loop", kUsage, "--out loop cannot be read"},
+    {"TRAIN+ --out=", kUsage, "--out is empty"},
+    {"TRAIN+ --out=\xff", kUsage, "--out must be UTF-8"},
+    {"compare --data text.txt --context 16 --out=", kUsage, "--out is empty"},
+    {"compare --data text.txt --context 16 --out=\xff", kUsage, "--out must be UTF-8"},
+    {"compare --data text.txt --context 16 --out text.txt", kUsage, "--out text.txt is a file"},
+    {"compare --data text.txt --context 16 --out loop", kUsage, "--out loop cannot be read"},
     {"TRAIN+ --out text.txt/run", kRuntime, "cannot write text.txt/run"},
     {"TRAIN+ --out /proc/run", kRuntime, "cannot write /proc/run"},
     {"TRAIN+ --out /dev/full", kUsage, "--out /dev/full is a file"},
@@ -138,6 +146,9 @@ const BadCase kFiles[] = {
     {"train --resume hollow", kData, "hollow/run.json"},
     {"train --resume odd-record", kData, "odd-record/run.json is damaged: 'starts' must be a list"},
     {"eval --from odd-record", kData, "odd-record/run.json is damaged"},
+    {"train --resume shut", kData, "shut/checkpoints cannot be read"},
+    {"sample --from shut", kData, "shut/checkpoints cannot be read"},
+    {"train --resume=", kUsage, "--resume is empty"},
     {"compare --data recall --out text.txt/c", kRuntime, "cannot write text.txt/c"},
     {"compare --data nowhere.txt", kData, "nowhere.txt"},
     {"sample --from nowhere", kData, "'nowhere' is no run folder and no checkpoint"},
@@ -202,7 +213,9 @@ class World {
     folder_.file("broken.json", "{\"steps\": 3");
     folder_.file("unknown.json", "{\"colour\": \"red\"}");
     folder_.file("deep.json", std::string(3000, '['));
-    fs::create_directory(folder_ / "folder");
+    fs::create_directories(folder_ / "folder/full/samples");
+    folder_.file("folder/full/samples/music.wav", "mine");
+    fs::create_symlink("loop", folder_ / "loop");
     const ProgramResult result = folder_.headcount(kTrain + "--quiet --out run");
     if (result.exit_code != 0) throw std::runtime_error(result.err);
     damage_checkpoints();
@@ -279,6 +292,9 @@ class World {
                  edited(folder_.contents("odd-record/run.json"), "[", "\"none\", \"more\": ["));
     run("hollow");
     fs::remove(folder_ / "hollow/run.json");
+    run("shut");
+    fs::remove_all(folder_ / "shut/checkpoints");
+    fs::create_symlink("checkpoints", folder_ / "shut/checkpoints");
   }
 
   TrainFolder folder_;
@@ -292,7 +308,8 @@ const TrainFolder& world() {
 std::map<std::string, std::string> all_files() {
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::recursive_directory_iterator(world().path())) {
-    if (entry.is_regular_file())
+    std::error_code loop;
+    if (entry.is_regular_file(loop))
       files[entry.path().lexically_relative(world().path())] = file_contents(entry.path());
   }
   return files;

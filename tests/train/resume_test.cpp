@@ -43,13 +43,8 @@ class ResumedRun : public testing::Test {
       names.insert(entry.path().filename());
     return names;
   }
-  pid_t start(const std::string& line) const {
-    return start_program(words(line), folder_.path(), folder_ / "out", folder_ / "err");
-  }
-  void wait_for(const std::string& file) const {
-    for (int i = 0; i < 10000 && !folder_.has(file); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
+  pid_t start(const std::string& line) const { return folder_.start(line); }
+  void wait_for(const std::string& file) const { folder_.wait_for(file); }
   void expect_refusal(const std::string& line, int code, const std::string& part) const {
     headcount::expect_refusal(folder_.headcount(line), code, {part}, line);
   }
@@ -126,6 +121,60 @@ TEST_F(ResumedRun, EndsAtOnceOnASecondSignal) {
   kill(child, SIGINT);
   EXPECT_EQ(exit_code_of(child), 130);
   EXPECT_FALSE(find_checkpoint(folder_ / "slow"));
+}
+
+TEST_F(ResumedRun, SavesWhatItHasWhenItsTerminalGoesButNotUnderNohup) {
+  const std::string run = kRun + "--steps 1000000 --checkpoint-every 0 --out ";
+  const pid_t plain = start(run + "plain");
+  wait_for("plain/metrics.jsonl");
+  kill(plain, SIGHUP);
+  EXPECT_EQ(exit_code_of(plain), 129);
+  EXPECT_TRUE(find_checkpoint(folder_ / "plain"));
+
+  const std::string script = "trap '' HUP; exec '" HEADCOUNT_PROGRAM "' " + run + "nohup";
+  const pid_t nohup =
+      start_process("/bin/sh", {"-c", script}, folder_.path(), folder_ / "out", folder_ / "err");
+  wait_for("nohup/metrics.jsonl");
+  kill(nohup, SIGHUP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(find_checkpoint(folder_ / "nohup"));
+  kill(nohup, SIGTERM);
+  EXPECT_EQ(exit_code_of(nohup), 143);
+}
+
+TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
+  std::string text;
+  while (text.size() < 1'000'000) text += folder_.contents("text.txt");
+  folder_.file("text.txt", text);
+  // Evaluations of a second and more; the last step is one.
+  const std::string run =
+      "train --data text.txt --layers 2 --dim 64 --heads 2 --context 64 --batch 2 --threads 1 "
+      "--eval-every 10 --quiet --steps 10 --out ";
+  const auto start_of_whole = std::chrono::steady_clock::now();
+  ASSERT_EQ(folder_.headcount(run + "whole").exit_code, 0);
+  const auto whole = std::chrono::steady_clock::now() - start_of_whole;
+  const pid_t child = start(run + "stopped");
+  const auto lines = [&] {
+    return std::ranges::count(folder_.contents("stopped/metrics.jsonl"), '\n');
+  };
+  while (lines() < 9) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto asked = std::chrono::steady_clock::now();
+  kill(child, SIGTERM);
+  EXPECT_EQ(exit_code_of(child), 143);
+  EXPECT_LT(std::chrono::steady_clock::now() - asked, whole / 2);
+  const std::string message = folder_.contents("err");
+  EXPECT_NE(message.find("stopped in the evaluation after step 10, which is saved; go on with "
+                         "headcount train --resume stopped"),
+            std::string::npos)
+      << message;
+  EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "stopped")), 10);
+  EXPECT_EQ(lines(), 9);
+  const ProgramResult resumed = folder_.headcount("train --resume stopped --json");
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("step 10/10  loss "), std::string::npos) << resumed.err;
+  expect_equal_runs("stopped", "whole", 10);
+  EXPECT_EQ(checkpoints("stopped"), checkpoints("whole"));
 }
 
 TEST_F(ResumedRun, WithoutACheckpointBeginsAtTheBeginning) {

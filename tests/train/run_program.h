@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "data/temporary_folder.h"
@@ -29,11 +31,10 @@ struct ProgramResult {
   std::string out, err;
 };
 
-/// Starts the program `headcount` with `arguments` in `folder`, its outputs to files; returns its
-/// process.
-inline pid_t start_program(std::vector<std::string> arguments, const std::filesystem::path& folder,
-                           const std::string& out, const std::string& err) {
-  std::string program = HEADCOUNT_PROGRAM;
+/// Starts `program` with `arguments` in `folder`, its outputs to files; returns its process.
+inline pid_t start_process(std::string program, std::vector<std::string> arguments,
+                           const std::filesystem::path& folder, const std::string& out,
+                           const std::string& err) {
   std::vector<char*> argv = {program.data()};
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
@@ -52,6 +53,12 @@ inline pid_t start_program(std::vector<std::string> arguments, const std::filesy
   return child;
 }
 
+/// The same for the program `headcount`.
+inline pid_t start_program(std::vector<std::string> arguments, const std::filesystem::path& folder,
+                           const std::string& out, const std::string& err) {
+  return start_process(HEADCOUNT_PROGRAM, std::move(arguments), folder, out, err);
+}
+
 /// Waits for a process; 128 + signal if one ended it, as in a shell.
 inline int exit_code_of(pid_t child) {
   int status = 0;
@@ -65,6 +72,15 @@ inline ProgramResult run_program(std::vector<std::string> arguments,
   const TemporaryFolder outputs;
   const std::string out = outputs.path() / "out", err = outputs.path() / "err";
   const int code = exit_code_of(start_program(std::move(arguments), folder, out, err));
+  return {code, file_contents(out), file_contents(err)};
+}
+
+/// Runs `script` in /bin/sh, where $headcount is the program.
+inline ProgramResult run_shell(const std::string& script, const std::filesystem::path& folder) {
+  const TemporaryFolder outputs;
+  const std::string out = outputs.path() / "out", err = outputs.path() / "err";
+  const std::string all = "headcount='" HEADCOUNT_PROGRAM "'; " + script;
+  const int code = exit_code_of(start_process("/bin/sh", {"-c", all}, folder, out, err));
   return {code, file_contents(out), file_contents(err)};
 }
 
@@ -118,10 +134,23 @@ class TrainFolder {
   ProgramResult headcount(const std::string& line) const {
     return run_program(words(line), folder_.path());
   }
-  ProgramResult train(const std::string& flags) const {
-    return headcount("train " + over_defaults("--data text.txt --layers 1 --dim 16 --heads 2 "
-                                              "--context 16 --batch 2 --steps 3 --threads 1",
-                                              flags));
+  /// `headcount train` with `flags` over those of the small model.
+  static std::string train_line(const std::string& flags) {
+    return "train " + over_defaults(
+                          "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 "
+                          "--batch 2 --steps 3 --threads 1",
+                          flags);
+  }
+  ProgramResult train(const std::string& flags) const { return headcount(train_line(flags)); }
+  ProgramResult shell(const std::string& script) const { return run_shell(script, folder_.path()); }
+  /// Starts the program and goes on; its outputs go to the files out and err.
+  pid_t start(const std::string& line) const {
+    return start_program(words(line), folder_.path(), *this / "out", *this / "err");
+  }
+  /// Returns once the file is there, or after ten seconds.
+  void wait_for(const std::string& name) const {
+    for (int i = 0; i < 10000 && !has(name); ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
  private:

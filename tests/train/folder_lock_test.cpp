@@ -1,0 +1,136 @@
+// One process at a time writes a folder.
+#include "train/folder_lock.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <array>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kLong =
+    TrainFolder::train_line("--steps 1000000 --checkpoint-every 50 --keep 100000 --quiet ");
+const std::string kComparison =
+    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --threads 1 "
+    "--attention mha --seeds 2 --quiet ";
+
+// A program under way, ended as a crash would.
+class Running {
+ public:
+  Running(const TrainFolder& folder, const std::string& line, const std::string& begun)
+      : process_(folder.start(line)) {
+    folder.wait_for(begun);
+  }
+  ~Running() { stop(); }
+  std::string name() const { return "process " + std::to_string(process_) + " on "; }
+  void stop() {
+    if (stopped_) return;
+    stopped_ = true;
+    kill(process_, SIGKILL);
+    EXPECT_EQ(exit_code_of(process_), 128 + SIGKILL);
+  }
+
+ private:
+  pid_t process_;
+  bool stopped_ = false;
+};
+
+TEST(FolderLock, IsGivenToOneAtATime) {
+  const TemporaryFolder parent;
+  const fs::path folder = parent.path() / "run";
+  {
+    const FolderLock lock(folder);
+    try {
+      const FolderLock second(folder);
+      FAIL() << "both have it";
+    } catch (const LockedError& error) {
+      const std::string message = error.what();
+      EXPECT_NE(message.find(folder.string() + " is in use by process " + std::to_string(getpid()) +
+                             " on "),
+                std::string::npos)
+          << message;
+      EXPECT_NE(message.find(" since 20"), std::string::npos) << message;
+    }
+  }
+  EXPECT_TRUE(fs::is_empty(folder));  // nothing of it stays behind
+  FolderLock lock(folder);
+  const FolderLock moved = std::move(lock);
+  EXPECT_THROW(const FolderLock third(folder), LockedError);
+}
+
+TEST(FolderLock, SaysWhatKeepsItFromLocking) {
+  const TemporaryFolder parent;
+  parent.file("file", "text");
+  EXPECT_THROW(const FolderLock lock(parent.path() / "file/run"), Error);
+  fs::create_directory_symlink("nowhere", parent.path() / kLockFile);
+  EXPECT_THROW(const FolderLock lock(parent.path()), Error);
+}
+
+TEST(TwoProcesses, CannotTrainInOneFolder) {
+  const TrainFolder folder;
+  Running first(folder, kLong + "--out run", "run/checkpoints/step-50/SHA256SUMS");
+  const std::string config = folder.contents("run/config.json");
+  for (const std::string& line :
+       {TrainFolder::train_line("--out run --force --seed 2"),
+        TrainFolder::train_line("--out ./../") + folder.path().filename().string() + "/run --force",
+        std::string("train --quiet --resume run"), kComparison + "--out run"}) {
+    expect_refusal(folder.headcount(line), 1, {"in use by " + first.name(), " since "}, line);
+  }
+  // Readers need no lock.
+  EXPECT_EQ(folder.headcount("sample --from run --tokens 2").exit_code, 0);
+  EXPECT_EQ(folder.headcount("train --resume run --print-config").exit_code, 0);
+  first.stop();
+  EXPECT_EQ(folder.contents("run/config.json"), config);
+  // What it left behind stops nobody.
+  EXPECT_TRUE(folder.has(std::string("run/") + kLockFile));
+  const ProgramResult next = folder.train("--out run --force --quiet");
+  EXPECT_EQ(next.exit_code, 0) << next.err;
+  EXPECT_FALSE(folder.has(std::string("run/") + kLockFile));
+}
+
+TEST(TwoProcesses, CannotCompareInOneFolder) {
+  const TrainFolder folder;
+  const std::string run = "c/runs/mha/seed-1";
+  Running first(folder, kComparison + "--steps 1000000 --out c", run + "/config.json");
+  expect_refusal(folder.headcount(kComparison + "--lr 1e-2 --steps 3 --out c"), 1,
+                 {"c is in use by " + first.name()}, "a comparison");
+  expect_refusal(folder.headcount("train --quiet --resume " + run), 1,
+                 {run + " is in use by " + first.name()}, "its run");
+  first.stop();
+  const ProgramResult next = folder.headcount(kComparison + "--steps 3 --out c");
+  EXPECT_EQ(next.exit_code, 0) << next.err;
+}
+
+TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
+  const TrainFolder folder;
+  std::array<pid_t, 6> processes{};
+  for (pid_t& process : processes) process = folder.start(TrainFolder::train_line("--quiet"));
+  for (const pid_t process : processes) EXPECT_EQ(exit_code_of(process), 0);
+  for (const char* name : {"mha", "mha-2", "mha-3", "mha-4", "mha-5", "mha-6"}) {
+    const std::string metrics =
+        folder.contents(std::string("runs/text-") + name + "/metrics.jsonl");
+    EXPECT_EQ(std::ranges::count(metrics, '\n'), 3) << name;
+  }
+}
+
+TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
+  const TrainFolder folder;
+  ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-4 --out c").exit_code, 0);
+  // As another process had left it that began the same run with another rate.
+  ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-2 --out other").exit_code, 0);
+  for (const std::string seed : {"1", "2"}) {
+    const std::string config = "/runs/mha/seed-" + seed + "/config.json";
+    folder.file("c" + config, folder.contents("other" + config));
+  }
+  const ProgramResult again = folder.headcount(kComparison + "--steps 3 --lr 1e-2 --out c");
+  expect_refusal(again, 3, {"holds a finished run with lr 0.0001, not 0.01"}, "another rate");
+  EXPECT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-4 --out c").exit_code, 0);
+}
+
+}  // namespace
+}  // namespace headcount

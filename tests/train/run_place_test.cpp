@@ -1,0 +1,118 @@
+// What `--out` and `--force` may touch.
+#include "train/run_place.h"
+
+#include <sys/stat.h>
+
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "train/command_line.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(Force, ReplacesNoFolderThatIsNoRun) {
+  const TrainFolder folder;
+  for (const char* name : {"samples/music.wav", "checkpoints/mymodel.pt", "run.json",
+                           "checkpoints/step-3/model.safetensors", "config.json"}) {
+    fs::remove_all(folder / "mine");
+    fs::create_directories((folder / "mine" / name).parent_path());
+    folder.file("mine/" + std::string(name), "{\"mine\": 1}");
+    expect_refusal(folder.train("--out mine --force"), 2, {"--out mine", "no run"}, name);
+    EXPECT_EQ(folder.contents("mine/" + std::string(name)), "{\"mine\": 1}");
+  }
+}
+
+TEST(Force, RemovesOnlyWhatRunsWrite) {
+  const TrainFolder folder;
+  ASSERT_EQ(folder.train("--out run --quiet").exit_code, 0);
+  for (const char* name : {"samples/music.wav", "samples/step-3.wav", "checkpoints/mymodel.pt",
+                           "checkpoints/step-x", "notes"})
+    folder.file("run/" + std::string(name), "mine");
+  // As a crash leaves them.
+  fs::create_directory(folder / "run/checkpoints/.step-4.partial");
+  folder.file("run/.config.json.partial", "{");
+  ASSERT_EQ(folder.train("--out run --quiet --steps 2 --force").exit_code, 0);
+  for (const char* name : {"samples/music.wav", "samples/step-3.wav", "checkpoints/mymodel.pt",
+                           "checkpoints/step-x", "notes"})
+    EXPECT_EQ(folder.contents("run/" + std::string(name)), "mine") << name;
+  for (const char* name :
+       {"samples/step-3.txt", "checkpoints/step-3", "checkpoints/.step-4.partial"})
+    EXPECT_FALSE(folder.has("run/" + std::string(name))) << name;
+  EXPECT_TRUE(folder.has("run/checkpoints/step-2"));
+}
+
+TEST(DefaultFolder, IsGivenToNobodyTwice) {
+  const TemporaryFolder parent;
+  const fs::path before = fs::current_path();
+  fs::current_path(parent.path());
+  constexpr int kThreads = 4, kEach = 20;
+  std::vector<std::set<fs::path>> given(kThreads);
+  {
+    std::vector<std::jthread> threads;
+    for (std::set<fs::path>& mine : given) {
+      threads.emplace_back([&mine] {
+        for (int i = 0; i < kEach; ++i) mine.insert(new_run_folder(TrainOptions()));
+      });
+    }
+  }
+  std::set<fs::path> all;
+  for (const std::set<fs::path>& mine : given) all.insert(mine.begin(), mine.end());
+  EXPECT_EQ(all.size(), std::size_t{kThreads * kEach});
+  EXPECT_TRUE(all.contains("runs/tales-mha"));
+  EXPECT_TRUE(all.contains("runs/tales-mha-80"));
+  fs::current_path(before);
+}
+
+TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
+  const TrainFolder folder;
+  fs::create_directory(folder / "run");
+  folder.file(std::string("run/") + kLockFile, "process 1 on host");
+  folder.file("run/.run.json.partial", "{");
+  EXPECT_EQ(folder.train("--out run --quiet").exit_code, 0);
+}
+
+TEST(Out, MustBeAPathThatRecordsCanName) {
+  const TrainFolder folder;
+  const std::string compare = "compare --data text.txt --layers 1 --context 16 --out ";
+  for (const std::string& line : {TrainFolder::train_line("--out "), compare}) {
+    std::vector<std::string> arguments = words(line);
+    for (const auto& [out, part] :
+         {std::pair{"", "--out is empty"}, std::pair{"caf\xe9", "--out must be UTF-8"},
+          std::pair{"text.txt", "--out text.txt is a file"},
+          std::pair{"loop", "--out loop cannot be read: Too many levels of symbolic links"}}) {
+      if (!fs::is_symlink(folder / "loop")) fs::create_symlink("loop", folder / "loop");
+      arguments.push_back(out);
+      expect_refusal(run_program(arguments, folder.path()), 2, {part}, line + out);
+      arguments.pop_back();
+    }
+  }
+  EXPECT_FALSE(folder.has("caf\xe9"));
+}
+
+TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
+  const TemporaryFolder parent;
+  const fs::path folder = parent.path() / "closed";
+  fs::create_directory(folder);
+  // Nobody is kept from reading who is root.
+  const uid_t user = geteuid();
+  constexpr uid_t kSomeoneElse = 65534;
+  chmod(parent.path().c_str(), 0755);
+  chmod(folder.c_str(), 0);
+  ASSERT_EQ(user == 0 ? seteuid(kSomeoneElse) : 0, 0);
+  try {
+    lock_for_new_run(folder, true);
+    ADD_FAILURE() << "it was locked";
+  } catch (const UsageError& error) {
+    EXPECT_EQ(std::string(error.what()),
+              "--out " + folder.string() + " cannot be read: Permission denied; name another");
+  }
+  ASSERT_EQ(seteuid(user), 0);
+}
+
+}  // namespace
+}  // namespace headcount

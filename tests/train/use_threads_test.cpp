@@ -1,0 +1,51 @@
+// Threads that the system refuses, or that get too little.
+#include "train/use_threads.h"
+
+#include "autograd/parallel.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+const std::string kTrain = "\"$headcount\" " + TrainFolder::train_line("--threads 2 --out run ");
+const std::string kCompare =
+    "\"$headcount\" compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 "
+    "--steps 3 --attention mha,mqa --seeds 2 --quiet --out run ";
+
+TEST(Threads, WithTooSmallStacksAreRefusedAtTheStart) {
+  const TrainFolder folder;
+  for (const std::string size : {"64k", "128k"}) {
+    for (const std::string& line : {kTrain, kCompare + "--threads 2"}) {
+      const ProgramResult result = folder.shell("export OMP_STACKSIZE=" + size + "; " + line);
+      expect_refusal(result, 1, {"stacks of ", "OMP_STACKSIZE"}, size + line);
+      EXPECT_FALSE(folder.has("run"));
+    }
+  }
+  const ProgramResult enough = folder.shell("export OMP_STACKSIZE=1M; " + kTrain + "--quiet");
+  EXPECT_EQ(enough.exit_code, 0) << enough.err;
+}
+
+// Stacks larger than the memory that a process may have: no thread is started, whoever asks.
+TEST(Threads, ThatAreRefusedAreNamedInOneLine) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers take more memory than that";
+#endif
+  const std::string limits = "ulimit -s 4000000 && ulimit -v 3000000 || exit 77; ";
+  const TrainFolder folder;
+  if (folder.shell(limits).exit_code == 77) GTEST_SKIP() << "these limits cannot be set here";
+  expect_refusal(folder.shell(limits + kTrain), 1, {"cannot start thread 2 of 2: ", "--threads"},
+                 "train");
+  expect_refusal(folder.shell(limits + kCompare + "--threads 2"), 1,
+                 {"cannot start thread 2 of 2: "}, "compare");
+  expect_refusal(folder.shell(limits + kCompare + "--threads 1 --jobs 3"), 1,
+                 {"cannot start a thread for each of 3 jobs: ", "--jobs"}, "compare");
+}
+
+TEST(Threads, AreUsedWhereTheyAreThere) {
+  use_threads(3);
+  EXPECT_EQ(threads(), 3);
+  set_threads(0);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,105 @@
+#include "train/folder_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <ctime>
+#include <system_error>
+#include <utility>
+
+#include "models/durable.h"
+
+namespace headcount {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+// Who holds a lock, as text in the lock file: "process 7 on host since 2026-01-31 12:00:00 UTC".
+std::string this_process() {
+  std::array<char, 256> host{}, time{};
+  gethostname(host.data(), host.size() - 1);
+  const std::time_t now = std::time(nullptr);
+  std::tm utc{};
+  gmtime_r(&now, &utc);
+  std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
+  return "process " + std::to_string(getpid()) + " on " + host.data() + " since " + time.data();
+}
+
+std::string holder(int file) {
+  std::array<char, 512> text{};
+  const ssize_t size = pread(file, text.data(), text.size(), 0);
+  const std::string read(text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, size)));
+  // The holder may be about to write it.
+  const bool whole = !read.empty() && std::ranges::all_of(read, [](char c) { return c >= ' '; });
+  return whole ? read : "another process";
+}
+
+// Whether `path` is still the name of the open file: its last holder may have removed it.
+bool is_named(int file, const fs::path& path) {
+  struct stat opened {
+  }, named{};
+  return fstat(file, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
+         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
+}
+
+// Closes the file and throws.
+template <class Failure>
+[[noreturn]] void fail(int file, const Failure& failure) {
+  close(file);
+  throw failure;
+}
+
+int lock(const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw WriteError(folder, error.value());
+  const fs::path path = folder / kLockFile;
+  while (true) {
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (file < 0) throw WriteError(path, errno);
+    if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+      if (is_named(file, path)) return file;
+      close(file);
+      continue;
+    }
+    if (errno == EINTR) {
+      close(file);
+      continue;
+    }
+    if (errno == EWOULDBLOCK) {
+      fail(file, LockedError(folder.string() + " is in use by " + holder(file) +
+                             "; wait until that ends, or name another folder"));
+    }
+    fail(file,
+         Error("cannot lock " + folder.string() + ": " + std::generic_category().message(errno) +
+               "; this file system does not keep two processes apart, name a folder on "
+               "another one"));
+  }
+}
+
+}  // namespace
+
+FolderLock::FolderLock(fs::path folder) : folder_(std::move(folder)), file_(lock(folder_)) {
+  const std::string text = this_process();
+  if (ftruncate(file_, 0) != 0 || pwrite(file_, text.data(), text.size(), 0) < 0)
+    fail(file_, WriteError(folder_ / kLockFile, errno));
+}
+
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : folder_(std::move(other.folder_)), file_(std::exchange(other.file_, -1)) {}
+
+FolderLock::~FolderLock() {
+  if (file_ < 0) return;
+  // Removed while it is locked: whoever has opened it by now finds that it has no name any more.
+  const fs::path path = folder_ / kLockFile;
+  if (is_named(file_, path)) unlink(path.c_str());
+  close(file_);
+}
+
+}  // namespace headcount

@@ -1,0 +1,147 @@
+#include "train/run_place.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <vector>
+
+#include "models/checkpoint.h"
+#include "models/durable.h"
+#include "train/command_line.h"
+#include "train/run_record.h"
+
+namespace headcount {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    paths.push_back(it->path());
+  if (error) throw DataError(folder.string() + " cannot be read: " + error.message());
+  return paths;
+}
+
+// "step-7" for that name and for ".step-7.partial", which a crash may leave; see models/durable.h.
+std::string final_name(const fs::path& path) {
+  constexpr std::string_view kPartial = ".partial";
+  const std::string name = path.filename();
+  return name.starts_with('.') && name.ends_with(kPartial)
+             ? name.substr(1, name.size() - 1 - kPartial.size())
+             : name;
+}
+
+bool is_of_checkpoints(const fs::path& path) {
+  const std::string name = final_name(path);
+  return name == "latest" || name == kRemoved || name == kAgain || step_of(name);
+}
+
+bool is_of_samples(const fs::path& path) {
+  const fs::path name = final_name(path);
+  return name.extension() == ".txt" && step_of(name.stem());
+}
+
+// Removes what runs write from `folder`, and the folder too if nothing else is in it.
+void remove_from(const fs::path& folder, bool (*is_ours)(const fs::path& path)) {
+  if (!fs::is_directory(folder)) return;
+  bool empty = true;
+  for (const fs::path& path : entries(folder)) {
+    if (is_ours(path)) {
+      erase(path);
+    } else {
+      empty = false;
+    }
+  }
+  if (empty && !fs::is_symlink(folder)) erase(folder);
+}
+
+void remove_run(const fs::path& path) {
+  // result.json first: what says that the run has finished must not outlive the run. The record
+  // last: without it the rest is no run.
+  for (const char* file : {"result.json", "config.json", "metrics.jsonl"}) erase(path / file);
+  remove_from(path / "checkpoints", is_of_checkpoints);
+  remove_from(path / "samples", is_of_samples);
+  erase(path / kRecord);
+}
+
+// Whether nothing is in a folder but what an attempt to start a run may have left.
+bool holds_nothing(const fs::path& path) {
+  return std::ranges::all_of(entries(path), [](const fs::path& entry) {
+    return entry.filename() == kLockFile ||
+           (final_name(entry) == kRecord && entry.filename() != kRecord);
+  });
+}
+
+// Whether a run of this program is in a folder: its record says so.
+bool is_run(const fs::path& path) {
+  try {
+    read_run_record(path);
+    return true;
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+// Throws UsageError unless a run may start in `path`.
+void check_place(const fs::path& path, bool force) {
+  check_out_folder(path);
+  std::error_code error;
+  if (!fs::exists(path, error) || holds_nothing(path)) return;
+  const std::string name = "--out " + path.string() + " is not empty";
+  if (!is_run(path)) {
+    throw UsageError(name + " and holds no run that --force may replace; name a new folder");
+  }
+  if (force) return;
+  throw UsageError(name +
+                   "; name a new folder, add --force to replace the run in it, or go on with that "
+                   "run by --resume " +
+                   shell_word(path.string()));
+}
+
+}  // namespace
+
+void erase(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw WriteError(path, error.value());
+}
+
+fs::path new_run_folder(const TrainOptions& options) {
+  const fs::path parent = "runs";
+  std::error_code error;
+  fs::create_directories(parent, error);
+  if (error) throw WriteError(parent, error.value());
+  const std::string name =
+      fs::path(options.data).stem().string() + "-" + options.model.attention.kind;
+  for (int i = 1;; ++i) {
+    fs::path path = parent / (i == 1 ? name : name + "-" + std::to_string(i));
+    if (::mkdir(path.c_str(), 0777) == 0) return path;
+    if (errno != EEXIST) throw WriteError(path, errno);
+  }
+}
+
+void check_out_folder(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  const std::string name = "--out " + path.string();
+  if (status.type() == fs::file_type::not_found) return;
+  if (status.type() != fs::file_type::none) {
+    if (!fs::is_directory(status)) throw UsageError(name + " is a file; name a new folder");
+    fs::directory_iterator(path, error);
+  }
+  if (error) throw UsageError(name + " cannot be read: " + error.message() + "; name another");
+}
+
+FolderLock lock_for_new_run(const fs::path& path, bool force) {
+  check_place(path, force);
+  FolderLock lock(path);
+  check_place(path, force);  // as it is now that no other process changes it
+  if (is_run(path)) remove_run(path);
+  return lock;
+}
+
+}  // namespace headcount
