@@ -21,6 +21,7 @@ enum class Op {
   concat,
   matrix_product,
   linear,
+  head_linear,
   embedding,
   layer_norm,
   rms_norm,
@@ -31,6 +32,7 @@ enum class Op {
   rotary,
   softmax,
   attention,
+  read,
   cross_entropy,
   count_,
 };

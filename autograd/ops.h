@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "autograd/row_cache.h"
 #include "autograd/tape.h"
 
 /// The ops: each one shape check, forward and vjp in one function of one file under
@@ -30,15 +31,20 @@ inline Var operator/(Var a, Var b) { return divide(a, b); }
 // Shapes.
 Var reshape(Var x, const Shape& shape);       ///< the same elements; no copy
 Var transpose(Var x, int first, int second);  ///< dimensions `first` and `second` exchanged
+Var columns(Var x, Index begin, Index size);  ///< [begin, begin + size) of the last dimension
 std::vector<Var> split(Var x, std::span<const Index> sizes);  ///< along the last dimension
-/// Along the last dimension. In `b` any leading extent may be 1: it is then repeated (the rotary
-/// key that all heads of MLA share).
+/// Along the last dimension. In `b` any leading extent may be 1: it is then repeated (one key that
+/// all heads share).
 Var concat(Var a, Var b);
 
 /// a [..., m, k] times b [..., k, n]: equal leading dimensions, one product for each.
 Var matrix_product(Var a, Var b);
 /// x [..., in], weight [out, in], bias [out] -> x weight^T + bias, [..., out].
 Var linear(Var x, Var weight, std::optional<Var> bias = std::nullopt);
+/// Each head of x [B, T, H, in] times its own block of `weight` [H block, r], rows
+/// [first, first + count) of block h: x_h W_h with in = count -> [B, T, H, r], or, `transposed`,
+/// x_h W_h^T with in = r -> [B, T, H, count]. Folds MLA's expansion into queries and outputs.
+Var head_linear(Var x, Var weight, Index first, Index count, bool transposed);
 /// Rows `ids` of table [n, width] -> [rows..., width]; `rows` has as many elements as `ids`.
 Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
 
@@ -93,6 +99,12 @@ enum class RowScale {
   inverse_sqrt_length,  ///< 1 / sqrt(number of keys that the row sees)
 };
 
+/// How far from one-hot the softmax is, over the rows of attention that were computed with it.
+struct AttentionStats {
+  double entropy_sum = 0;  ///< nats, of the weights before dropout
+  Index rows = 0;          ///< queries of all heads, those that see no key left out
+};
+
 struct AttentionOptions {
   Real scale = 1;
   bool causal = true;  ///< query t of T sees keys up to S - T + t
@@ -101,15 +113,56 @@ struct AttentionOptions {
   Real dropout = 0;  ///< of the attention weights, on a training tape
   /// [B, S], 1 = key may be seen; empty: all may. A query that sees no key gives zeros.
   std::span<const std::uint8_t> key_mask = {};
+  AttentionStats* stats = nullptr;  ///< if given, the rows are added to it
 };
 
-/// softmax(scale q k^T) v for each head: q [B, T, H, Dk], k [B, S, G, Dk], v [B, S, G, Dv] ->
-/// [B, T, H, Dv]. H is a multiple of G; query head i reads key/value head i / (H / G).
+/// Rows that attention reads as keys or values: columns [first, first + width) of each head, either
+/// of a tape's value x [B, S, heads, n], or of what a cache holds of the tokens so far, in the form
+/// it is stored in. A view: nothing is copied.
+class Rows {
+ public:
+  Rows(Var x) : x_(x), width_(x.shape().last()) {}
+  /// `tokens` have been written to `cache`, which must outlive the tape's step.
+  Rows(const RowCache& cache, Index tokens)
+      : cache_(&cache), tokens_(tokens), width_(cache.width()) {}
+
+  /// Columns [first, first + width) of these. Throws ShapeError if there are not so many.
+  Rows columns(Index first, Index width) const;
+
+  const RowCache* cache() const { return cache_; }  ///< null: a tape's value
+  Var x() const { return x_; }                      ///< where there is no cache
+  Index tokens() const { return tokens_; }          ///< written to the cache so far
+  Index first() const { return first_; }
+  Index width() const { return width_; }
+
+ private:
+  Var x_;
+  const RowCache* cache_ = nullptr;
+  Index tokens_ = 0, first_ = 0, width_ = 0;
+};
+
+/// softmax(scale q k^T) v for each head: q [B, T, H, Dk]; keys in parts that lie side by side, part
+/// p [B, S, G_p, D_p] with sum of D_p = Dk, so that scores add up over the parts; values
+/// [B, S, G_v, Dv] -> [B, T, H, Dv]. H is a multiple of each G, and query head i reads head
+/// i / (H / G) of a part: with G = H its own, with G = 1 the one that all share.
 ///
 /// Computed in tiles with a running maximum and sum, and recomputed in backward from the saved
 /// logsumexp, so that no T x S tensor is kept; tiles that no query of theirs may see are skipped.
 /// Dao et al., "FlashAttention" (2022); Ainslie et al., "GQA" (2023).
-Var attention(Var q, Var k, Var v, const AttentionOptions& options);
+///
+/// Rows of a cache are constants: an input that needs a gradient beside them is a ShapeError. With
+/// T = 1 and all rows in caches, each cached number is read once, in the form it is stored in. With
+/// T > 1 the caches must still hold every token.
+Var attention(Var q, std::span<const Rows> keys, const Rows& values,
+              const AttentionOptions& options);
+/// With keys in one part.
+inline Var attention(Var q, const Rows& keys, const Rows& values, const AttentionOptions& options) {
+  return attention(q, std::span(&keys, 1), values, options);
+}
+
+/// The rows as a value of `tape` [B, S, heads, width]: x itself, columns of it, or a copy of what
+/// the cache holds, in the order of its slots.
+Var read(Tape& tape, const Rows& rows);
 
 /// Mean over rows of -log softmax(logits)[target]: logits [..., n], one target in [0, n) per row.
 Var cross_entropy(Var logits, std::span<const std::int32_t> targets);

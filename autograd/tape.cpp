@@ -11,11 +11,11 @@ namespace headcount {
 
 std::string_view name(Op op) {
   static constexpr std::array<std::string_view, static_cast<std::size_t>(Op::count_)> kNames = {
-      "leaf",           "parameter", "add",       "subtract",   "multiply", "divide",
-      "scale",          "sum",       "reshape",   "transpose",  "split",    "concat",
-      "matrix_product", "linear",    "embedding", "layer_norm", "rms_norm", "gelu",
-      "silu",           "silu_gate", "dropout",   "rotary",     "softmax",  "attention",
-      "cross_entropy"};
+      "leaf",           "parameter", "add",          "subtract",  "multiply",   "divide",
+      "scale",          "sum",       "reshape",      "transpose", "split",      "concat",
+      "matrix_product", "linear",    "head_linear",  "embedding", "layer_norm", "rms_norm",
+      "gelu",           "silu",      "silu_gate",    "dropout",   "rotary",     "softmax",
+      "attention",      "read",      "cross_entropy"};
   return kNames[static_cast<std::size_t>(op)];
 }
 
@@ -91,7 +91,7 @@ Var Tape::parameter(ParameterId id) {
   return push(n);
 }
 
-Var Tape::record(Op op, const Shape& shape, std::initializer_list<Var> inputs) {
+Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs) {
   Node n;
   n.op = op;
   n.shape = shape;

@@ -45,12 +45,6 @@ struct GradientSink {
   }
 };
 
-/// Mean entropy of the attention rows that were computed: how far from one-hot the softmax is.
-struct AttentionEntropy {
-  double sum = 0;  ///< nats
-  Index rows = 0;  ///< queries of all heads, those that see no key left out
-};
-
 /// Reverse-mode automatic differentiation. Construction order is the tape: nodes live in one
 /// vector, the inputs of a node have smaller indices, and `backward` is one loop from the end.
 ///
@@ -104,10 +98,6 @@ class Tape {
   /// What times the ops from now on; null: nothing does.
   void profile(Profile* profile) { profile_ = profile; }
 
-  /// Where attention adds the entropies of its rows from now on; null: nowhere.
-  void measure_attention_entropy(AttentionEntropy* entropy) { attention_entropy_ = entropy; }
-  AttentionEntropy* attention_entropy() const { return attention_entropy_; }
-
   /// Bytes held, and heap allocations made so far, for values and gradients.
   std::size_t memory_capacity() const { return arena_.capacity() + gradients_.capacity(); }
   std::size_t gradient_capacity() const { return gradients_.capacity(); }
@@ -118,7 +108,10 @@ class Tape {
   // For ops.
 
   /// A new node with an uninitialised value. It needs a gradient if one of `inputs` does.
-  Var record(Op op, const Shape& shape, std::initializer_list<Var> inputs);
+  Var record(Op op, const Shape& shape, std::span<const Var> inputs);
+  Var record(Op op, const Shape& shape, std::initializer_list<Var> inputs) {
+    return record(op, shape, std::span(inputs.begin(), inputs.size()));
+  }
   /// The same for an op whose value is `input`'s own memory under another shape.
   Var record_alias(Op op, const Shape& shape, Var input);
   /// Sets the vjp of `output` and, with the trap on, checks its value: call it last.
@@ -168,7 +161,6 @@ class Tape {
   Arena arena_;
   BufferPool gradients_;
   RandomKey random_;
-  AttentionEntropy* attention_entropy_ = nullptr;
   Profile* profile_ = nullptr;
   bool training_ = false;
   bool trap_ = false;

@@ -1,6 +1,7 @@
 #include "models/attention_spec.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace headcount {
 
@@ -17,10 +18,11 @@ std::string known_specs() {
     config.resolve();
     const Settings settings = config.settings();
     std::string numbers, flags;
-    for (const std::string_view name : kind->settings.first(kind->spec_numbers)) {
-      const std::string value = settings.find(name)->value().dump();
+    const std::vector<std::string> names = own_settings(*kind);
+    for (std::size_t i = 0; i < kind->spec_numbers; ++i) {
+      const std::string value = settings.find(names[i])->value().dump();
       numbers += (numbers.empty() ? "" : "+") + value;
-      flags += (flags.empty() ? "--" : " --") + std::string(name) + " " + value;
+      flags += (flags.empty() ? "--" : " --") + names[i] + " " + value;
     }
     known += " or " + std::string(kind->name) + numbers + " (" + flags + ")";
   }
@@ -47,7 +49,7 @@ AttentionSpec parse_attention_spec(std::string_view text) {
     const std::vector<std::string_view> numbers = split(rest, '+');
     if (numbers.size() > kind->spec_numbers || !std::ranges::all_of(numbers, is_number)) continue;
     for (std::size_t i = 0; i < numbers.size(); ++i)
-      spec.numbers.emplace_back(kind->settings[i], numbers[i]);
+      spec.numbers.emplace_back(own_settings(*kind)[i], numbers[i]);
     ModelConfig scratch;  // numbers that are out of range are found here
     spec.apply(scratch);
     return spec;

@@ -1,8 +1,8 @@
 #pragma once
 
-#include "models/settings.h"
-#include "nn/attention/attention.h"
+#include "nn/attention/kind.h"
 #include "nn/layers.h"
+#include "nn/settings.h"
 
 namespace headcount {
 
@@ -32,6 +32,7 @@ struct ModelConfig {
   void resolve();
   /// The settings, bound to this object: see Settings.
   Settings settings();
+  Settings settings() const;  ///< for reading
 };
 
 /// Settings of `config` that mean something for its attention, with their values; `config` is

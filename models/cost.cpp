@@ -1,6 +1,6 @@
 #include "models/cost.h"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace headcount {
 
@@ -8,7 +8,7 @@ namespace {
 
 // `kept`: keys that a query sees and the cache holds.
 CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count kept,
-               Count bytes_per_element, Count bytes_per_vector) {
+               Count bytes_per_element, Count bytes_per_row) {
   CostRow row;
   row.attention = costs.name;
   row.params_per_layer = costs.parameters;
@@ -20,16 +20,15 @@ CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count k
   row.cache_elements_per_layer = costs.cache_elements_per_token * kept;
   row.cache_bytes = layers * kept *
                     (costs.cache_elements_per_token * bytes_per_element +
-                     costs.cache_vectors_per_token * bytes_per_vector);
+                     costs.cache_rows_per_token * bytes_per_row);
   return row;
 }
 
 }  // namespace
 
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index bytes_per_element,
-                                std::vector<std::string>& left_out, Index bytes_per_vector) {
-  const Index window = config.attention.window;
-  const Index kept = window > 0 ? std::min(window, context) : context;
+                                std::vector<std::string>& left_out, Index bytes_per_row) {
+  const Index kept = config.attention.cached_tokens(context);
   std::vector<CostRow> rows;
   for (const AttentionKind* kind : attention_kinds()) {
     ModelConfig own = config;
@@ -40,9 +39,8 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index 
       left_out.push_back(std::string(kind->name) + ": " + error.what());
       continue;
     }
-    for (const AttentionCosts& costs : kind->costs(own.attention)) {
-      rows.push_back(
-          row_of(costs, config.layers, context, kept, bytes_per_element, bytes_per_vector));
+    for (const AttentionCosts& costs : attention_costs(own.attention)) {
+      rows.push_back(row_of(costs, config.layers, context, kept, bytes_per_element, bytes_per_row));
     }
   }
   if (rows.empty()) throw ShapeError(left_out.front());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,11 @@ struct CostRow {
 
 /// One row per form of each attention, with the sizes of `config`; `config` is not resolved. With a
 /// window, no more keys than that are seen and kept. A cached number takes `bytes_per_element`,
-/// each scaled row of numbers `bytes_per_vector` more. A kind that the sizes do not fit is left
+/// each scaled row of numbers `bytes_per_row` more. A kind that the sizes do not fit is left
 /// out, and the reason added to `left_out`. Throws ShapeError where a figure would overflow 64
 /// bits, or if no kind fits.
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index bytes_per_element,
-                                std::vector<std::string>& left_out, Index bytes_per_vector = 0);
+                                std::vector<std::string>& left_out, Index bytes_per_row = 0);
 
 /// The attention of a well-known model.
 struct KnownModel {

@@ -2,21 +2,17 @@
 
 namespace headcount {
 
-Index cache_capacity(const ModelConfig& config) {
-  const Index window = config.attention.window;
-  return window > 0 ? std::min(window, config.context) : config.context;
-}
-
 Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
     : model_(&model),
       options_(options),
       tape_(std::make_unique<Tape>(model.parameters())),
-      caches_(model.make_caches(
-          {options.sequences, cache_capacity(model.config()), options.cache_type, options.mla})) {}
+      caches_(model.make_caches({options.sequences,
+                                 model.config().attention.cached_tokens(model.config().context),
+                                 options.cache_type, options.form})) {}
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index count = static_cast<Index>(tokens.size()) / options_.sequences;
-  if (count == 1 || length() + count <= cache_capacity(model_->config())) {
+  if (count == 1 || length() + count <= caches_.front().capacity()) {
     tape_->reset();
     return model_->decode(*tape_, tokens, options_.sequences, caches_).value();
   }
@@ -42,22 +38,18 @@ Decoder Decoder::repeat(Index sequences) const {
   DecodeOptions options = options_;
   options.sequences = sequences;
   Decoder copy(*model_, options);
-  for (std::size_t layer = 0; layer < caches_.size(); ++layer) {
-    copy.caches_[layer].length = caches_[layer].length;
-    for (std::size_t i = 0; i < caches_[layer].tensors.size(); ++i) {
-      copy.caches_[layer].tensors[i].copy_first(caches_[layer].tensors[i]);
-    }
-  }
+  for (std::size_t layer = 0; layer < caches_.size(); ++layer)
+    copy.caches_[layer].copy_first(caches_[layer]);
   return copy;
 }
 
 void Decoder::clear() {
-  for (KvCache& cache : caches_) cache.length = 0;
+  for (LayerCache& cache : caches_) cache.set_length(0);
 }
 
 Index Decoder::cache_bytes() const {
   Index total = 0;
-  for (const KvCache& cache : caches_) total += cache.bytes();
+  for (const LayerCache& cache : caches_) total += cache.bytes();
   return total;
 }
 

@@ -10,11 +10,8 @@ namespace headcount {
 struct DecodeOptions {
   Index sequences = 1;  ///< decoded side by side, one token of each at a time
   CacheType cache_type = CacheType::real;
-  MlaDecoding mla = MlaDecoding::automatic;
+  std::string form = {};  ///< of attention: see AttentionForm; empty: each layer chooses
 };
-
-/// Tokens that decoding needs room for: the context, or the attention window if that is shorter.
-Index cache_capacity(const ModelConfig& config);
 
 /// Decodes with a KV cache: each token goes through the model once. Holds as many tokens as the
 /// model's context, or as its attention window. The model must outlive it.
@@ -31,16 +28,16 @@ class Decoder {
   Decoder repeat(Index sequences) const;
   void clear();  ///< forgets all tokens, keeps the memory
 
-  Index length() const { return caches_.front().length; }  ///< tokens fed
-  Index cache_bytes() const;                               ///< allocated, all layers and sequences
-  std::span<const KvCache> caches() const { return caches_; }
+  Index length() const { return caches_.front().length(); }  ///< tokens fed
+  Index cache_bytes() const;  ///< allocated, all layers and sequences
+  std::span<const LayerCache> caches() const { return caches_; }
   std::size_t heap_allocations() const { return tape_->heap_allocations(); }
 
  private:
   const LanguageModel* model_;
   DecodeOptions options_;
   std::unique_ptr<Tape> tape_;  // its address is in the Vars
-  std::vector<KvCache> caches_;
+  std::vector<LayerCache> caches_;
   std::vector<Real> logits_;  // of several feeds, where tokens must go one by one
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/text.h"
@@ -38,13 +39,17 @@ constexpr std::pair<const char*, const char*> kFixed[] = {{"positions", "rope"},
                                                           {"score-scale", "inv-sqrt"},
                                                           {"output-projection", "on"}};
 
+constexpr std::pair<const char*, const char*> kDeepseekFixed[] = {{"bias", "off"},
+                                                                  {"latent-norm", "on"}};
+
 struct Family {
   const char *model_type, *architecture, *rope_layout;
   std::span<const Pair> pairs;
+  std::span<const std::pair<const char*, const char*>> fixed;  // besides kFixed
 };
-constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half", kLlama};
+constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half", kLlama, {}};
 constexpr Family kDeepseekFamily = {"deepseek_v3", "DeepseekV3ForCausalLM", "interleaved",
-                                    kDeepseek};
+                                    kDeepseek, kDeepseekFixed};
 constexpr const char* kOwnType = "headcount";
 constexpr const char* kOwnBlock = "headcount";
 
@@ -93,26 +98,42 @@ const std::set<std::string, std::less<>>& silent_keys() {
 
 bool is_of(const Family& family, const nlohmann::json& settings) {
   if (settings["rope-layout"] != family.rope_layout || settings["window"] != 0) return false;
-  return std::ranges::all_of(
-      kFixed, [&](const auto& fixed) { return settings[fixed.first] == fixed.second; });
+  if (settings.contains("rope-dim") && settings["rope-dim"] == 0) return false;
+  const auto agrees = [&](const auto& fixed) { return settings[fixed.first] == fixed.second; };
+  return std::ranges::all_of(kFixed, agrees) && std::ranges::all_of(family.fixed, agrees);
 }
 
 // The family that a model belongs to, or null.
 const Family* family_of(const ModelConfig& config) {
   const nlohmann::json settings = to_json(config);
-  const std::string& kind = config.attention.kind;
-  if (kind == "mla") {
-    const bool plain = !config.bias && config.attention.latent_norm;
-    return plain && config.attention.rope_dim > 0 && is_of(kDeepseekFamily, settings)
-               ? &kDeepseekFamily
-               : nullptr;
+  for (const Family* family : {&kLlamaFamily, &kDeepseekFamily}) {
+    if (attention_kind(config.attention.kind).architecture == family->model_type)
+      return is_of(*family, settings) ? family : nullptr;
   }
-  const bool grouped = kind == "mha" || kind == "mqa" || kind == "gqa";
-  return grouped && is_of(kLlamaFamily, settings) ? &kLlamaFamily : nullptr;
+  return nullptr;
 }
 
-std::string grouped_kind(Index heads, Index kv_heads) {
-  return kv_heads == heads ? "mha" : kv_heads == 1 ? "mqa" : "gqa";
+Index kept_heads(const ModelConfig& config) {
+  return describe(config.attention).keeps.front().heads;
+}
+
+// Gives `model` an attention of the family that keeps so many heads; its last one if none does,
+// which says what is wrong when it is resolved.
+void choose_kind(ModelConfig& model, const Family& family, Index kv_heads) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (kind->architecture != family.model_type) continue;
+    model.attention.kind = kind->name;
+    const Settings settings = model.settings();
+    for (const std::string& name : own_settings(*kind))
+      settings.find(name)->parse(std::to_string(kv_heads));
+    ModelConfig attempt = model;
+    try {
+      attempt.resolve();
+    } catch (const ShapeError&) {
+      continue;
+    }
+    if (kept_heads(attempt) == kv_heads) return;
+  }
 }
 
 // Sets the settings that `pairs` name; a key that is absent or null leaves its default.
@@ -191,15 +212,16 @@ void read_family(const nlohmann::json& json, const Family& family, ModelConfig& 
 
 void read_llama(const nlohmann::json& json, ModelConfig& model) {
   read_family(json, kLlamaFamily, model);
-  model.attention.kv_heads = json.contains("num_key_value_heads")
-                                 ? whole_number(json, "num_key_value_heads")
-                                 : model.attention.heads;
-  model.attention.kind = grouped_kind(model.attention.heads, model.attention.kv_heads);
+  choose_kind(model, kLlamaFamily,
+              json.contains("num_key_value_heads") ? whole_number(json, "num_key_value_heads")
+                                                   : model.attention.heads);
 }
 
 void read_deepseek(const nlohmann::json& json, ModelConfig& model) {
   read_family(json, kDeepseekFamily, model);
-  model.attention.kind = "mla";
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (kind->architecture == kDeepseekFamily.model_type) model.attention.kind = kind->name;
+  }
   require_value(json, "attention_bias", false);
   require_value(json, "rope_interleave", true);
   const Index dense =
@@ -233,8 +255,7 @@ Json hugging_face_config(const ModelConfig& config, Index vocabulary) {
     json[kOwnBlock] = to_json(config);
     return json;
   }
-  ModelConfig copy = config;
-  const Settings settings = copy.settings();
+  const Settings settings = config.settings();
   json = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
   json["vocab_size"] = vocabulary;
   for (const auto& pairs : {std::span<const Pair>(kCommon), family->pairs}) {
@@ -247,10 +268,9 @@ Json hugging_face_config(const ModelConfig& config, Index vocabulary) {
   json["torch_dtype"] = sizeof(Real) == sizeof(float) ? "float32" : "float64";
   if (family == &kLlamaFamily) {
     json["mlp_bias"] = config.bias;
-    json["num_key_value_heads"] =
-        config.attention.kind == "mqa" ? Index{1} : config.attention.kv_heads;
+    json["num_key_value_heads"] = kept_heads(config);
   } else {
-    if (config.attention.q_rank == 0) json["q_lora_rank"] = nullptr;
+    if (json["q_lora_rank"] == 0) json["q_lora_rank"] = nullptr;
     json["num_key_value_heads"] = config.attention.heads;
     json["rope_interleave"] = true;
     json["first_k_dense_replace"] = config.layers;

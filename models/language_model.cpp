@@ -57,9 +57,9 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
               config_.bias, init)};
 }
 
-template <class Attend>
+template <class MemoryOf>
 Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                       Index first, const Attend& attend) const {
+                       Index first, const MemoryOf& memory_of) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
   if (first + length > config_.context) {
     throw ShapeError("a sequence of " + std::to_string(first + length) +
@@ -76,30 +76,33 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   x = drop(x);
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
-    x = add(x, drop(attend(layer, block.attention_norm(x))));
+    Memory memory = memory_of(layer);
+    x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
   }
   x = norm_(x);
   return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(tape));
 }
 
-Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences) const {
-  return run(tape, tokens, sequences, 0,
-             [&](std::size_t layer, Var x) { return blocks_[layer].attention->forward(x, {}); });
+Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
+                          AttentionStats* stats) const {
+  return run(tape, tokens, sequences, 0, [&](std::size_t) { return Memory({}, stats); });
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                          std::span<KvCache> caches) const {
-  const Var logits = run(
-      tape, tokens, sequences, caches.front().length,
-      [&](std::size_t layer, Var x) { return blocks_[layer].attention->decode(x, caches[layer]); });
-  for (KvCache& cache : caches) cache.length += static_cast<Index>(tokens.size()) / sequences;
+                          std::span<LayerCache> caches) const {
+  const Index first = caches.front().length();
+  const Var logits =
+      run(tape, tokens, sequences, first, [&](std::size_t layer) { return Memory(caches[layer]); });
+  for (LayerCache& cache : caches)
+    cache.set_length(first + static_cast<Index>(tokens.size()) / sequences);
   return logits;
 }
 
-std::vector<KvCache> LanguageModel::make_caches(const CacheOptions& options) const {
-  std::vector<KvCache> caches;
-  for (const Block& block : blocks_) caches.push_back(block.attention->make_cache(options));
+std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) const {
+  std::vector<LayerCache> caches;
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
+    caches.push_back(make_cache(config_.attention, options));
   return caches;
 }
 

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "models/config.h"
+#include "nn/attention/attention.h"
+#include "nn/layers.h"
 
 namespace headcount {
 
@@ -30,7 +32,9 @@ class LanguageModel {
   /// Logits [sequences, length, vocabulary] of the next token at each position; `tokens` is
   /// [sequences, length] and `tape` must have been made with `parameters()`.
   /// Throws ShapeError if the length exceeds the context.
-  Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences) const;
+  /// Attention adds to `stats` if given.
+  Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
+             AttentionStats* stats = nullptr) const;
   /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
@@ -39,9 +43,9 @@ class LanguageModel {
   /// On a tape made with the const `parameters()`. Throws ShapeError if they end beyond the
   /// context.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-             std::span<KvCache> caches) const;
+             std::span<LayerCache> caches) const;
   /// Empty caches, one per layer.
-  std::vector<KvCache> make_caches(const CacheOptions& options) const;
+  std::vector<LayerCache> make_caches(const CacheOptions& options) const;
 
   /// Bytes that decoding keeps per token of context, over all layers, at `bytes_per_element`.
   Index cache_bytes_per_token(Index bytes_per_element) const;
@@ -54,10 +58,10 @@ class LanguageModel {
     Mlp mlp;
   };
   Block make_block(Index layer);
-  // Logits of tokens at positions from `first` on; `attend(layer, x)` is the layer's attention.
-  template <class Attend>
+  // Logits of tokens at positions from `first` on; `memory_of(layer)` is what the layer follows.
+  template <class MemoryOf>
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
-          const Attend& attend) const;
+          const MemoryOf& memory_of) const;
 
   ModelConfig config_;
   Index vocabulary_;

@@ -10,6 +10,7 @@
 #include <cxxopts.hpp>
 #include <iostream>
 #include <set>
+#include <nlohmann/json.hpp>
 
 #include "models/config.h"
 
@@ -110,7 +111,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   // Every value is read as text: Setting::parse checks ranges, cxxopts would wrap large numbers.
   for (const Setting& s : settings.all()) {
     const auto value = cxxopts::value<std::string>();
-    options.add_options(s.group)(s.name, s.help + default_text(s),
+    const std::string what = s.only_for.empty() ? s.help : joined(s.only_for) + ": " + s.help;
+    options.add_options(s.group)(s.name, what + default_text(s),
                                  s.bare ? value->implicit_value("on") : value);
   }
   for (const Flag& f : flags) {

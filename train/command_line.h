@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "autograd/error.h"
-#include "models/settings.h"
+#include "nn/settings.h"
 
 namespace headcount {
 

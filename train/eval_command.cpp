@@ -1,6 +1,7 @@
 #include <cmath>
 #include <cstdio>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <numbers>
 
 #include "data/text.h"
@@ -24,6 +25,7 @@ const CommandHelp kHelp = {
 const std::vector<Flag> kFlags = {
     {"from", "run folder, or checkpoint folder", true},
     {"data", "a text file, all of it; default: the validation part of the run's own data", true},
+    {"attention-stats", "measure the entropy of attention, too", false},
     {"json", "print one JSON object instead of text", false}};
 
 struct EvalText {
@@ -89,7 +91,9 @@ int eval_command(const std::vector<std::string>& arguments) {
   const LoadedRun run =
       load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);
   const EvalText text = load_text(line, run);
-  const Evaluation exact = evaluate(*run.model, text.tokens, {.answers = text.answers});
+  const Evaluation exact =
+      evaluate(*run.model, text.tokens,
+               {.answers = text.answers, .attention_stats = line.has("attention-stats")});
   Evaluation result = exact;
   const bool rounded = cache_type != CacheType::real;
   if (rounded)
@@ -104,6 +108,7 @@ int eval_command(const std::vector<std::string>& arguments) {
                                    {"cache_dtype", settings.find("cache-dtype")->value()},
                                    {"window", run.model->config().attention.window}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
+    if (exact.attention_entropy) json["attention_entropy"] = *exact.attention_entropy;
     if (rounded) json["loss_change"] = result.loss - exact.loss;
     std::cout << json.dump(2) << '\n';
     return 0;
@@ -113,6 +118,8 @@ int eval_command(const std::vector<std::string>& arguments) {
               100 * result.accuracy);
   if (result.answer_accuracy) std::printf(", answers right %.1f %%", 100 * *result.answer_accuracy);
   std::printf("\n");
+  if (exact.attention_entropy)
+    std::printf("entropy of attention %.3f nats\n", *exact.attention_entropy);
   if (rounded)
     std::printf("the cache's type changes the loss by %+.6f\n", result.loss - exact.loss);
   return 0;

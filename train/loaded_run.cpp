@@ -1,6 +1,7 @@
 #include "train/loaded_run.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "data/text.h"
 #include "train/run_record.h"

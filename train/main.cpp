@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "models/settings.h"
+#include "nn/settings.h"
 #include "train/command_line.h"
 #include "train/commands.h"
 #include "train/interrupt.h"

@@ -1,6 +1,6 @@
 #include "train/options.h"
 
-#include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace headcount {
 
@@ -8,14 +8,16 @@ Settings TrainOptions::settings() {
   Settings s = model.settings();
   s.group("Data");
   s.text("data", "tales, recall, or a UTF-8 text file", data);
-  s.integer("people", "tales: people in a story", people, 1, 12);
-  s.integer("things", "tales: things in a story", things, 1, 16);
-  s.integer("places", "tales: places in a story", places, 1, 12);
-  s.integer("distance", "tales: events before the questions", distance, 0, 1000);
-  s.integer("questions", "tales: questions that close a story", questions, 1, 28);
-  s.integer("pairs", "recall: key-value pairs in a line", pairs, 1, 52);
-  s.integer("keys", "recall: different keys", keys, 1, 52);
-  s.integer("gap", "recall: fillers between pairs and queries", gap, 0, 65536);
+  s.only_for("tales");
+  s.integer("people", "people in a story", people, 1, 12);
+  s.integer("things", "things in a story", things, 1, 16);
+  s.integer("places", "places in a story", places, 1, 12);
+  s.integer("distance", "events before the questions", distance, 0, 1000);
+  s.integer("questions", "questions that close a story", questions, 1, 28);
+  s.only_for("recall");
+  s.integer("pairs", "key-value pairs in a line", pairs, 1, 52);
+  s.integer("keys", "different keys", keys, 1, 52);
+  s.integer("gap", "fillers between pairs and queries", gap, 0, 65536);
   s.group("Optimiser");
   s.integer("steps", "updates", steps, 1);
   s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
@@ -35,6 +37,10 @@ Settings TrainOptions::settings() {
   s.integer("keep", "newest checkpoints that are kept, besides the best", keep, 1);
   s.text("init", "start from the weights of this checkpoint or Hugging Face model folder", init);
   return s;
+}
+
+Settings TrainOptions::settings() const {
+  return const_cast<TrainOptions*>(this)->settings().read_only();  // nothing writes through it
 }
 
 void TrainOptions::resolve() {
@@ -61,20 +67,13 @@ CorpusOptions TrainOptions::corpus() const {
 }
 
 nlohmann::ordered_json to_json(const TrainOptions& options) {
-  TrainOptions copy = options;
-  nlohmann::ordered_json values = to_json(options.model);
-  const Settings model = copy.model.settings();
-  const Settings all = copy.settings();
-  for (const Setting& setting : all.all()) {
-    if (model.find(setting.name) == nullptr) values[setting.name] = setting.value();
+  nlohmann::ordered_json values;
+  const Settings settings = options.settings();
+  for (const Setting& setting : settings.all()) {
+    const std::string& chosen =
+        setting.group == "Data" ? options.data : options.model.attention.kind;
+    if (setting.is_for(chosen)) values[setting.name] = setting.value();
   }
-  const auto drop_unless = [&](const char* data, std::initializer_list<const char*> names) {
-    for (const char* name : names) {
-      if (options.data != data) values.erase(name);
-    }
-  };
-  drop_unless("tales", {"people", "things", "places", "distance", "questions"});
-  drop_unless("recall", {"pairs", "keys", "gap"});
   if (options.model.positions != Positions::rope) {
     for (const char* name : {"rope-theta", "rope-layout"}) values.erase(name);
   }
@@ -84,6 +83,21 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
 void add_cache_type(Settings& settings, CacheType& type) {
   settings.choice("cache-dtype", "type of the cached numbers", type,
                   {{"f32", CacheType::real}, {"f16", CacheType::f16}, {"int8", CacheType::int8}});
+}
+
+void add_forms(Settings& settings, std::string& form) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    AttentionConfig config;
+    config.kind = kind->name;
+    resolve(config);
+    const std::vector<AttentionForm> forms = describe(config).forms;
+    if (forms.size() < 2) continue;
+    std::vector<std::pair<std::string, std::string>> choices = {{"auto", ""}};
+    for (const AttentionForm& one : forms) choices.emplace_back(one.name, one.name);
+    settings.only_for(std::string(kind->name));
+    settings.choice(std::string(kind->name), "how it decodes", form, std::move(choices));
+  }
+  settings.only_for("");
 }
 
 const std::vector<Preset>& presets() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct TrainOptions {
   void resolve();
   /// Settings bound to this object, the model's included.
   Settings settings();
+  Settings settings() const;  ///< for reading
 
   CorpusOptions corpus() const;
   Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
@@ -48,6 +50,9 @@ nlohmann::ordered_json to_json(const TrainOptions& options);
 
 /// The settings of how a cache is stored, for commands that decode.
 void add_cache_type(Settings& settings, CacheType& type);
+
+/// For each attention that can decode in several ways, a setting of its name that chooses one.
+void add_forms(Settings& settings, std::string& form);
 
 /// A named set of settings.
 struct Preset {

@@ -1,6 +1,7 @@
 #include "train/run_folder.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 #include "data/text.h"
 #include "models/checkpoint.h"

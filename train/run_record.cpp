@@ -2,9 +2,11 @@
 
 #include <utf8.h>
 
+#include <nlohmann/json.hpp>
+
 #include "data/text.h"
 #include "models/durable.h"
-#include "models/settings.h"
+#include "nn/settings.h"
 #include "train/provenance.h"
 
 namespace headcount {

@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <iostream>
+#include <nlohmann/json.hpp>
 
 #include "data/text.h"
 #include "models/sampling.h"
@@ -44,10 +45,7 @@ struct SampleOptions {
     s.on_off("cache", "keep keys and values, or run over the whole text each time",
              generation.cache);
     add_cache_type(s, generation.decode.cache_type);
-    s.choice("mla", "how mla decodes", generation.decode.mla,
-             {{"auto", MlaDecoding::automatic},
-              {"expanded", MlaDecoding::expanded},
-              {"absorbed", MlaDecoding::absorbed}});
+    add_forms(s, generation.decode.form);
     s.choice("at-context", "when the context is full: forget its older half, or stop",
              generation.slide, {{"slide", true}, {"stop", false}});
     s.group("Run");
@@ -72,18 +70,20 @@ std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabular
   }
 }
 
-// Flags of the cache mean nothing where there is none, nor how mla decodes where there is no mla.
-void refuse_meaningless(const CommandLine& line, const GenerationOptions& options,
-                        const ModelConfig& model) {
+// Flags of the cache mean nothing where there is none, nor how one attention decodes to another.
+void refuse_meaningless(const CommandLine& line, const Settings& settings,
+                        const GenerationOptions& options, const ModelConfig& model) {
   for (const auto& [name, text] : line.settings) {
-    if (!options.cache && (name == "cache-dtype" || name == "mla")) {
+    const Setting& setting = *settings.find(name);
+    const bool of_cache = name == "cache-dtype" || !setting.only_for.empty();
+    if (!options.cache && of_cache) {
       throw UsageError("--" + name +
                        " means nothing with --cache off, which keeps no cache; leave " +
                        "one of the two out");
     }
-    if (name == "mla" && model.attention.kind != "mla") {
-      throw UsageError("--mla means nothing to " + line.get("from") + ", whose attention is " +
-                       model.attention.kind + "; leave it out");
+    if (!setting.is_for(model.attention.kind)) {
+      throw UsageError("--" + name + " means nothing to " + line.get("from") +
+                       ", whose attention is " + model.attention.kind + "; leave it out");
     }
   }
 }
@@ -94,7 +94,8 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
   for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
   const auto tokens = static_cast<Index>(result.texts.front().size());
   const double seconds = result.decode_seconds;
-  const Index capacity = cache_capacity(run.model->config());
+  const ModelConfig& model = run.model->config();
+  const Index capacity = model.attention.cached_tokens(model.context);
   nlohmann::ordered_json json = {
       {"text", texts.front()},
       {"tokens", tokens},
@@ -119,7 +120,7 @@ int sample_command(const std::vector<std::string>& arguments) {
     throw UsageError("--from is missing; name a run folder that headcount train made");
   use_threads(options.threads);
   const LoadedRun run = load_run(line.get("from"));
-  refuse_meaningless(line, options.generation, run.model->config());
+  refuse_meaningless(line, settings, options.generation, run.model->config());
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
   const Index context = run.model->config().context;
   if (!options.generation.slide && std::ssize(prompt) > context) {

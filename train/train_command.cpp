@@ -1,5 +1,6 @@
 #include <cstdio>
 #include <iostream>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "autograd/parallel.h"
@@ -67,7 +68,6 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
       {"threads", step_threads},
       {"data_sha256", corpus.sha256},
       {"val_accuracy", outcome.validation.accuracy},
-      {"attention_entropy", outcome.validation.attention_entropy},
       {"run", folder.string()}};
   if (outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;

@@ -117,7 +117,7 @@ namespace {
 struct EvaluatedPart {
   double loss = 0;  // sum over its characters
   Index characters = 0, right = 0, answers = 0, right_answers = 0;
-  AttentionEntropy entropy;
+  AttentionStats attention;
 };
 
 // Counts right predictions of a batch whose first target is at `position` of the text.
@@ -137,9 +137,9 @@ void count_right(std::span<const Real> logits, const Batch& batch, Index positio
 // Logits [sequences, length, vocabulary] of a batch on `tape`: from a forward pass, or through a
 // cache.
 Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
-                 std::optional<CacheType> type) {
-  if (!type) return model.logits(tape, batch.inputs, batch.sequences);
-  Decoder decoder(model, {batch.sequences, *type});
+                 std::optional<CacheType> type, AttentionStats* stats) {
+  if (!type) return model.logits(tape, batch.inputs, batch.sequences, stats);
+  Decoder decoder(model, {.sequences = batch.sequences, .cache_type = *type});
   return tape.constant({batch.sequences, batch.length, model.vocabulary()},
                        decoder.feed(batch.inputs));
 }
@@ -150,12 +150,12 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
                                Tape& tape) {
   const Index context = model.config().context;
   EvaluatedPart part;
-  tape.measure_attention_entropy(&part.entropy);
   Batch batch;
   for (Index w = begin; w < end; w += batch.sequences) {
     evaluation_window_batch(tokens, w, end - w, context, batch);
     tape.reset();
-    const Var logits = batch_logits(tape, model, batch, options.cache_type);
+    const Var logits = batch_logits(tape, model, batch, options.cache_type,
+                                    options.attention_stats ? &part.attention : nullptr);
     const auto count = static_cast<Index>(batch.targets.size());
     part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
                  static_cast<double>(count);
@@ -199,16 +199,17 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     all.right += part.right;
     all.answers += part.answers;
     all.right_answers += part.right_answers;
-    all.entropy.sum += part.entropy.sum;
-    all.entropy.rows += part.entropy.rows;
+    all.attention.entropy_sum += part.attention.entropy_sum;
+    all.attention.rows += part.attention.rows;
   }
   const auto characters = static_cast<double>(all.characters);
   Evaluation result;
   result.characters = all.characters;
   result.loss = all.loss / characters;
   result.accuracy = static_cast<double>(all.right) / characters;
-  if (all.entropy.rows > 0)
-    result.attention_entropy = all.entropy.sum / static_cast<double>(all.entropy.rows);
+  if (all.attention.rows > 0) {
+    result.attention_entropy = all.attention.entropy_sum / static_cast<double>(all.attention.rows);
+  }
   if (all.answers > 0) {
     result.answer_accuracy =
         static_cast<double>(all.right_answers) / static_cast<double>(all.answers);

@@ -32,7 +32,8 @@ struct Evaluation {
   double loss = 0;      ///< nats per character
   double accuracy = 0;  ///< share of characters whose likeliest prediction is right
   Index characters = 0;
-  double attention_entropy = 0;  ///< nats, mean over rows, heads and layers
+  std::optional<double>
+      attention_entropy;  ///< nats, mean over rows, heads and layers; if asked for
   /// The same over answer characters, where the corpus marks them.
   std::optional<double> answer_accuracy;
 };
@@ -92,6 +93,7 @@ struct EvaluationOptions {
   std::optional<CacheType> cache_type = std::nullopt;
   /// Asked before each batch of some hundred characters, on any thread: true stops.
   bool (*stop)() = nullptr;
+  bool attention_stats = false;  ///< measure the entropy of attention; not through a cache
 };
 
 /// The whole of `tokens` in order, in non-overlapping windows of the model's context. Throws

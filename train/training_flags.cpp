@@ -2,6 +2,8 @@
 
 #include <utf8.h>
 
+#include <nlohmann/json.hpp>
+
 #include "data/text.h"
 
 namespace headcount {
@@ -45,8 +47,7 @@ namespace {
 std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
   if (setting.name == "rope-theta" || setting.name == "rope-layout") {
-    TrainOptions copy = first;
-    return "--positions " + copy.settings().find("positions")->value().get<std::string>() +
+    return "--positions " + first.settings().find("positions")->value().get<std::string>() +
            ", which rotates nothing";
   }
   std::string chosen = "--data " + first.data;
@@ -57,7 +58,7 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
       if (kind != runs[i - 1].model.attention.kind) chosen += "," + kind;
     }
   }
-  return chosen + " (it is for " + setting.help.substr(0, setting.help.find(':')) + ")";
+  return chosen + " (it is for " + joined(setting.only_for) + ")";
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 #include "data/text.h"
 #include "models/durable.h"
 #include "models/safetensors.h"
-#include "models/settings.h"
+#include "nn/settings.h"
 
 namespace headcount {
 

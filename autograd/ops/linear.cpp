@@ -116,6 +116,61 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   return y;
 }
 
+// y_h = x_h W_h, or x_h W_h^T, for the rows W_h of each head's block; dx_h = dy_h W_h^T, or
+// dy_h W_h; dW_h = x_h^T dy_h, or dy_h^T x_h.
+Var head_linear(Var x, Var weight, Index first, Index count, bool transposed) {
+  Tape& tape = tape_of(x);
+  const Shape shape = tape.shape(x), w_shape = tape.shape(weight);
+  require(shape.rank() == 4 && w_shape.rank() == 2 && shape[2] > 0 && w_shape[0] % shape[2] == 0,
+          Op::head_linear, "wants [B, T, H, in] and a weight [H block, r], got ", shape, " and ",
+          w_shape);
+  const Index rows = shape[0] * shape[1], heads = shape[2], r = w_shape[1];
+  const Index block = w_shape[0] / heads;
+  require(first >= 0 && count > 0 && first + count <= block, Op::head_linear, "rows ", first,
+          " to ", first + count - 1, " are not in a head's block of ", block);
+  const Index in = transposed ? r : count, out = transposed ? count : r;
+  require(shape[3] == in, Op::head_linear, "heads must be ", in, " wide, got ", shape);
+  const Var y = tape.record(Op::head_linear, shape.with_last(out), {x, weight});
+  const Real *xv = tape.value(x), *wv = tape.value(weight);
+  Real* const yv = tape.value(y);
+  const auto for_heads = [heads, chunk = task_chunk(rows * in * out)](const auto& body) {
+    parallel_chunks(heads, chunk, [&](Index begin, Index end) {
+      for (Index h = begin; h < end; ++h) body(h);
+    });
+  };
+  // Head h of the weight as [in, out].
+  const auto weight_of = [=](Index h) {
+    const ConstMatrix w(wv + (h * block + first) * r, count, r);
+    return transposed ? w.transpose() : w;
+  };
+  for_heads([=](Index h) {
+    multiply(Matrix(yv + h * out, rows, out, heads * out),
+             ConstMatrix(xv + h * in, rows, in, heads * in), weight_of(h));
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const auto dy_of = [=](Index h) { return ConstMatrix(dy + h * out, rows, out, heads * out); };
+    if (const GradientSink dx = t.gradient_sink(x)) {
+      for_heads([=](Index h) {
+        multiply(Matrix(dx.data + h * in, rows, in, heads * in), dy_of(h), weight_of(h).transpose(),
+                 dx.accumulate);
+      });
+    }
+    if (const GradientSink dw = t.gradient_sink(weight)) {
+      if (!dw.accumulate) std::fill_n(dw.data, heads * block * r, Real{0});
+      for_heads([=](Index h) {
+        const ConstMatrix x_h(xv + h * in, rows, in, heads * in);
+        const Matrix into(dw.data + (h * block + first) * r, count, r);
+        if (transposed) {
+          multiply(into, dy_of(h).transpose(), x_h, true);
+        } else {
+          multiply(into, x_h.transpose(), dy_of(h), true);
+        }
+      });
+    }
+  });
+  return y;
+}
+
 // y[row] = table[ids[row]]; dtable[id] = sum of dy's rows with that id.
 Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   Tape& tape = tape_of(table);

@@ -77,12 +77,13 @@ Var transpose(Var x, int first, int second) {
   return y;
 }
 
-namespace {
-
-// One piece of a split: columns [begin, begin + size) of x. The pieces of one x share its gradient:
-// whichever comes first in backward clears it, and all add.
+// y = columns [begin, begin + size) of x. The pieces of one x share its gradient: whichever comes
+// first in backward clears it, and all add.
 Var columns(Var x, Index begin, Index size) {
   Tape& tape = tape_of(x);
+  require(tape.shape(x).rank() > 0 && begin >= 0 && size >= 0 &&
+              begin + size <= tape.shape(x).last(),
+          Op::split, "columns ", begin, " to ", begin + size - 1, " are not in ", tape.shape(x));
   const Index width = tape.shape(x).last(), rows = tape.shape(x).rows();
   const Var y = tape.record(Op::split, tape.shape(x).with_last(size), {x});
   const Real* in = tape.value(x) + begin;
@@ -104,8 +105,6 @@ Var columns(Var x, Index begin, Index size) {
   });
   return y;
 }
-
-}  // namespace
 
 // y_i = columns of x, side by side; dx = [dy_1, dy_2, ...].
 std::vector<Var> split(Var x, std::span<const Index> sizes) {

@@ -1,96 +1,70 @@
 #include "nn/attention/attention.h"
 
-#include <array>
-#include <charconv>
 #include <cmath>
 
 #include "autograd/error.h"
 
 namespace headcount {
 
-namespace {
-
-constexpr std::array<std::pair<ScoreScale::Kind, std::string_view>, 5> kScaleNames = {{
-    {ScoreScale::Kind::inverse_sqrt, "inv-sqrt"},
-    {ScoreScale::Kind::none, "none"},
-    {ScoreScale::Kind::qk_norm, "qk-norm"},
-    {ScoreScale::Kind::row_norm, "row-norm"},
-    {ScoreScale::Kind::length, "length"},
-}};
-
-}  // namespace
-
-ScoreScale ScoreScale::parse(std::string_view text) {
-  for (const auto& [kind, name] : kScaleNames) {
-    if (text == name) return {kind, 1};
+LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix,
+                           const AttentionConfig& config, const WeightInit& init) {
+  const AttentionDescription description = describe(config);
+  for (const Projection& p : description.forms.front().projections) {
+    const std::string name = prefix + "." + p.name;
+    if (p.in == 0) {
+      norms_.emplace(p.name,
+                     Norm(parameters, name, p.out, NormKind::rms, false, config.norm_epsilon));
+      continue;
+    }
+    const bool residual = p.name == "o_proj";
+    linears_.emplace(p.name, Linear(parameters, name, p.in, p.out, config.bias,
+                                    residual ? init.residual_deviation : init.deviation));
   }
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) ||
-      value <= 0) {
-    throw ShapeError("'" + std::string(text) +
-                     "' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number");
-  }
-  return {Kind::number, value};
 }
 
-std::string ScoreScale::text() const {
-  for (const auto& [name_kind, name] : kScaleNames) {
-    if (kind == name_kind) return std::string(name);
-  }
-  std::array<char, 32> digits;
-  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+std::optional<Linear> LayerWeights::find_linear(std::string_view name) const {
+  const auto found = linears_.find(name);
+  return found == linears_.end() ? std::nullopt : std::optional(found->second);
 }
 
-const AttentionKind& attention_kind(std::string_view name) {
-  std::string known;
-  for (const AttentionKind* kind : attention_kinds()) {
-    if (kind->name == name) return *kind;
-    known += (known.empty() ? "" : ", ") + std::string(kind->name);
-  }
-  throw ShapeError("unknown attention '" + std::string(name) + "'; known are " + known);
+std::optional<Norm> LayerWeights::find_norm(std::string_view name) const {
+  const auto found = norms_.find(name);
+  return found == norms_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void resolve(AttentionConfig& config) {
-  if (config.head_dim == kUnset) {
-    require_setting(config.dim % config.heads == 0,
-                    "--heads " + std::to_string(config.heads) + " does not divide --dim " +
-                        std::to_string(config.dim) + "; choose another or give --head-dim");
-    config.head_dim = config.dim / config.heads;
-  }
-  attention_kind(config.kind).resolve(config);
+Linear LayerWeights::linear(std::string_view name) const {
+  const std::optional<Linear> found = find_linear(name);
+  if (!found) throw ShapeError("the layer declares no projection '" + std::string(name) + "'");
+  return *found;
 }
 
-void AttentionCosts::add_linear(Count in, Count out, bool bias) {
-  linear_macs_per_token += in * out;
-  parameters += in * out + (bias ? out : 0);
+Attention::Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width)
+    : config_(config), o_proj_(weights.find_linear("o_proj")) {
+  if (config.rotary && rotary_width > 0)
+    rotary_.emplace(rotary_width, config.positions, config.rope_theta);
 }
 
-Index cache_elements_per_token(const AttentionConfig& config) {
-  return attention_kind(config.kind).costs(config).front().cache_elements_per_token.value();
+Var Attention::rotate(Var x, const Memory& memory) const {
+  return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, memory.first_position()) : x;
 }
 
-std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
-                                          const AttentionConfig& config, const WeightInit& init) {
-  return attention_kind(config.kind).make(parameters, prefix, config, init);
+Var Attention::normalize_for_scores(Var x) const {
+  if (config_.score_scale.kind != ScoreScale::Kind::qk_norm) return x;
+  constexpr Real kTiny = Real{1e-12};  // against 0 / 0 only
+  // RMSNorm leaves vectors of length sqrt(width).
+  const double length = std::sqrt(static_cast<double>(x.shape().last()));
+  return scale(rms_norm(x, std::nullopt, kTiny), static_cast<Real>(1 / length));
 }
 
-void resolve_rotary_heads(AttentionConfig& config) {
-  if (!config.rotary_layout) config.rotary_layout = RotaryLayout::half;
-  require_setting(!config.rotary || config.head_dim % 2 == 0,
-                  "--positions rope turns pairs and needs an even head dimension, --head-dim is " +
-                      std::to_string(config.head_dim));
-}
-
-AttentionOptions attention_options(const AttentionConfig& config, Index width,
-                                   std::span<const std::uint8_t> key_mask) {
+AttentionOptions Attention::options(Index width, const Memory& memory) const {
   AttentionOptions options;
-  options.causal = config.causal;
-  options.window = config.window;
-  options.dropout = static_cast<Real>(config.dropout);
-  options.key_mask = key_mask;
+  options.causal = config_.causal;
+  options.window = config_.window;
+  options.dropout = static_cast<Real>(config_.dropout);
+  options.key_mask = memory.key_mask();
+  options.stats = memory.stats();
   const double inverse_sqrt = 1 / std::sqrt(static_cast<double>(width));
-  switch (config.score_scale.kind) {
+  switch (config_.score_scale.kind) {
     case ScoreScale::Kind::inverse_sqrt:
       options.scale = static_cast<Real>(inverse_sqrt);
       break;
@@ -107,10 +81,32 @@ AttentionOptions attention_options(const AttentionConfig& config, Index width,
       options.scale = static_cast<Real>(inverse_sqrt);
       break;
     case ScoreScale::Kind::number:
-      options.scale = static_cast<Real>(config.score_scale.value);
+      options.scale = static_cast<Real>(config_.score_scale.value);
       break;
   }
   return options;
+}
+
+Var Attention::output(Var heads) const {
+  return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+}
+
+std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
+                                          const AttentionConfig& config, const WeightInit& init) {
+  return attention_kind(config.kind).make(config, LayerWeights(parameters, prefix, config, init));
+}
+
+LayerCache make_cache(const AttentionConfig& config, const CacheOptions& options) {
+  AttentionDescription description = describe(config);
+  std::string known;
+  for (const AttentionForm& form : description.forms)
+    known += (known.empty() ? "" : ", ") + form.name;
+  const auto is_wanted = [&](const AttentionForm& form) { return form.name == options.form; };
+  if (!options.form.empty() && std::ranges::none_of(description.forms, is_wanted)) {
+    throw ShapeError(config.kind + " with these settings cannot decode " + options.form +
+                     "; it can decode " + (known.empty() ? "in one way only" : known));
+  }
+  return {std::move(description.keeps), options};
 }
 
 Var split_heads(Var x, Index heads) {
@@ -121,18 +117,6 @@ Var split_heads(Var x, Index heads) {
 Var merge_heads(Var x) {
   const Shape shape = x.shape();
   return reshape(x, {shape[0], shape[1], shape[2] * shape[3]});
-}
-
-Var normalize_for_scores(Var x, const ScoreScale& score_scale) {
-  if (score_scale.kind != ScoreScale::Kind::qk_norm) return x;
-  constexpr Real kTiny = Real{1e-12};  // against 0 / 0 only
-  // RMSNorm leaves vectors of length sqrt(width).
-  const double length = std::sqrt(static_cast<double>(x.shape().last()));
-  return scale(rms_norm(x, std::nullopt, kTiny), static_cast<Real>(1 / length));
-}
-
-void require_setting(bool condition, const std::string& message) {
-  if (!condition) throw ShapeError(message);
 }
 
 }  // namespace headcount

@@ -1,122 +1,106 @@
-#include "nn/attention/grouped.h"
-
-#include <array>
-
+#include "nn/attention/attention.h"
 #include "nn/attention/kinds.h"
 
+/// Grouped-query attention and its two ends: H query heads share G key/value heads. MHA is G = H
+/// (Vaswani et al., 2017), MQA is G = 1 (Shazeer, 2019), GQA lies between (Ainslie et al., 2023).
+/// Parameters: q_proj [H d, dim], k_proj and v_proj [G d, dim], o_proj [dim, H d].
 namespace headcount {
-
-GroupedAttention::GroupedAttention(ParameterStore& parameters, const std::string& prefix,
-                                   const AttentionConfig& c, const WeightInit& init,
-                                   Index key_width)
-    : config_(c),
-      key_width_(key_width),
-      q_proj_(parameters, prefix + ".q_proj", c.dim, c.heads * c.head_dim, c.bias, init.deviation),
-      k_proj_(parameters, prefix + ".k_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
-              init.deviation),
-      v_proj_(parameters, prefix + ".v_proj", c.dim, c.kv_heads * c.head_dim, c.bias,
-              init.deviation) {
-  if (c.output_projection) {
-    o_proj_.emplace(parameters, prefix + ".o_proj", c.heads * c.head_dim, c.dim, c.bias,
-                    init.residual_deviation);
-  }
-  if (c.rotary) rotary_.emplace(c.head_dim, c.positions, c.rope_theta);
-}
-
-Var GroupedAttention::forward(Var x, std::span<const std::uint8_t> key_mask) const {
-  const auto [q, k, v] = project(x, 0);
-  return output(attention(q, k, v, options(key_mask)));
-}
-
-KvCache GroupedAttention::make_cache(const CacheOptions& o) const {
-  KvCache cache;
-  cache.tensors.emplace_back(o.sequences, config_.kv_heads, key_width_, o.capacity, o.type);  // k
-  cache.tensors.emplace_back(o.sequences, config_.kv_heads, config_.head_dim, o.capacity,
-                             o.type);  // v
-  return cache;
-}
-
-Var GroupedAttention::decode(Var x, KvCache& cache) const {
-  const auto [q, k, v] = project(x, cache.length);
-  cache.write(0, k);
-  cache.write(1, v);
-  return output(attend_cached(q, cache, 0, 1, config_.head_dim, options({})));
-}
-
-GroupedAttention::Projections GroupedAttention::project(Var x, Index first_position) const {
-  // Rotation keeps lengths, so it may come after normalisation.
-  const auto prepare = [&](Var heads) {
-    return turn(normalize_for_scores(heads, config_.score_scale), first_position);
-  };
-  return {prepare(queries(x)), prepare(keys(x)), values(x)};
-}
-
-Var GroupedAttention::turn(Var x, Index first_position) const {
-  return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, first_position) : x;
-}
-
-Var GroupedAttention::output(Var heads) const {
-  return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
-}
 
 namespace {
 
-std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& prefix,
-                                const AttentionConfig& config, const WeightInit& init) {
-  return std::make_unique<GroupedAttention>(parameters, prefix, config, init, config.head_dim);
+struct GroupedSettings {
+  Index kv_heads = kUnset;
+};
+
+Index kv_heads(const AttentionConfig& c) { return c.own<GroupedSettings>().kv_heads; }
+
+class GroupedAttention : public Attention {
+ public:
+  GroupedAttention(const AttentionConfig& c, const LayerWeights& weights)
+      : Attention(c, weights, c.head_dim),
+        q_proj_(weights.linear("q_proj")),
+        k_proj_(weights.linear("k_proj")),
+        v_proj_(weights.linear("v_proj")) {}
+
+  Var forward(Var x, Memory& memory) const override {
+    const Index heads = config().heads, groups = kv_heads(config());
+    // Rotation keeps lengths, so it may come after normalisation.
+    const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
+    const Rows k = memory.keep("k", prepare(split_heads(k_proj_(x), groups)));
+    const Rows v = memory.keep("v", split_heads(v_proj_(x), groups));
+    const Var q = prepare(split_heads(q_proj_(x), heads));
+    return output(attention(q, k, v, options(config().head_dim, memory)));
+  }
+
+ private:
+  Linear q_proj_, k_proj_, v_proj_;
+};
+
+std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
+  return std::make_unique<GroupedAttention>(config, weights);
 }
 
-std::vector<AttentionCosts> costs(const AttentionConfig& c) {
-  const Count q_width = Count(c.heads) * c.head_dim, kv_width = Count(c.kv_heads) * c.head_dim;
-  AttentionCosts costs;
-  costs.name = attention_kind(c.kind).name;
-  costs.add_linear(c.dim, q_width, c.bias);
-  costs.add_linear(c.dim, kv_width, c.bias);
-  costs.add_linear(c.dim, kv_width, c.bias);
-  if (c.output_projection) costs.add_linear(q_width, c.dim, c.bias);
-  costs.macs_per_pair = Count(2) * q_width;
-  costs.cache_elements_per_token = Count(2) * kv_width;  // k and v of each key/value head
-  costs.cache_vectors_per_token = Count(2) * c.kv_heads;
-  return {costs};
+AttentionDescription describe_grouped(const AttentionConfig& c) {
+  const Index q_width = c.heads * c.head_dim, kv_width = kv_heads(c) * c.head_dim;
+  return {.keeps = {{"k", kv_heads(c), c.head_dim}, {"v", kv_heads(c), c.head_dim}},
+          .forms = {{.name = "",
+                     .projections = {{"q_proj", c.dim, q_width},
+                                     {"k_proj", c.dim, kv_width},
+                                     {"v_proj", c.dim, kv_width}},
+                     .key_width = c.head_dim,
+                     .value_width = c.head_dim}}};
 }
 
 void resolve_mha(AttentionConfig& c) {
-  c.kv_heads = c.heads;
+  c.own<GroupedSettings>().kv_heads = c.heads;
   resolve_rotary_heads(c);
 }
 
 void resolve_mqa(AttentionConfig& c) {
-  c.kv_heads = 1;
+  c.own<GroupedSettings>().kv_heads = 1;
   resolve_rotary_heads(c);
+}
+
+void gqa_settings(AttentionConfig& c, Settings& s) {
+  s.integer("kv-heads", "key/value heads; default heads / 2", c.own<GroupedSettings>().kv_heads, 1);
 }
 
 void resolve_gqa(AttentionConfig& c) {
-  if (c.kv_heads == kUnset) {
+  Index& groups = c.own<GroupedSettings>().kv_heads;
+  if (groups == kUnset) {
     require_setting(c.heads % 2 == 0,
                     "--attention gqa takes half of --heads as key/value heads, but " +
                         std::to_string(c.heads) + " is odd; give --kv-heads");
-    c.kv_heads = c.heads / 2;
+    groups = c.heads / 2;
   }
-  require_setting(c.kv_heads > 0 && c.heads % c.kv_heads == 0,
-                  "--kv-heads " + std::to_string(c.kv_heads) + " does not divide --heads " +
-                      std::to_string(c.heads));
+  require_setting(groups > 0 && c.heads % groups == 0, "--kv-heads " + std::to_string(groups) +
+                                                           " does not divide --heads " +
+                                                           std::to_string(c.heads));
   resolve_rotary_heads(c);
 }
 
-constexpr std::array<std::string_view, 1> kGqaSettings = {"kv-heads"};
-
 }  // namespace
 
-const AttentionKind kMha = {
-    "mha", "multi-head: each query head has its own keys and values", {}, 0, resolve_mha, make,
-    costs};
-const AttentionKind kMqa = {
-    "mqa", "multi-query: all query heads share one key/value head", {}, 0, resolve_mqa, make,
-    costs};
+const AttentionKind kMha = {.name = "mha",
+                            .summary = "multi-head: each query head has its own keys and values",
+                            .architecture = "llama",
+                            .resolve = resolve_mha,
+                            .describe = describe_grouped,
+                            .make = make};
+const AttentionKind kMqa = {.name = "mqa",
+                            .summary = "multi-query: all query heads share one key/value head",
+                            .architecture = "llama",
+                            .resolve = resolve_mqa,
+                            .describe = describe_grouped,
+                            .make = make};
 const AttentionKind kGqa = {
-    "gqa",        "grouped-query: --kv-heads key/value heads, each for a group of query heads",
-    kGqaSettings, 1,
-    resolve_gqa,  make,
-    costs};
+    .name = "gqa",
+    .summary = "grouped-query: --kv-heads key/value heads, each for a group of query heads",
+    .architecture = "llama",
+    .spec_numbers = 1,
+    .settings = gqa_settings,
+    .resolve = resolve_gqa,
+    .describe = describe_grouped,
+    .make = make};
 
 }  // namespace headcount

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nn/attention/attention.h"
+#include "nn/attention/kind.h"
 
 /// The attentions of this folder, for the registry.
 namespace headcount {

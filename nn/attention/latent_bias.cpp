@@ -1,6 +1,4 @@
-#include <array>
-
-#include "nn/attention/grouped.h"
+#include "nn/attention/attention.h"
 #include "nn/attention/kinds.h"
 
 /// Latent-bias attention, which a course teaches under the name of MLA: a projection z of each
@@ -11,61 +9,73 @@ namespace headcount {
 
 namespace {
 
-class LatentBiasAttention : public GroupedAttention {
- public:
-  LatentBiasAttention(ParameterStore& parameters, const std::string& prefix,
-                      const AttentionConfig& c, const WeightInit& init)
-      : GroupedAttention(parameters, prefix, c, init, c.head_dim + c.latent_dim),
-        z_proj_(parameters, prefix + ".z_proj", c.dim, c.heads * c.latent_dim, c.bias,
-                init.deviation) {}
-
- private:
-  Projections project(Var x, Index first_position) const override {
-    const Var z = split_heads(z_proj_(x), config().heads);
-    const auto prepare = [&](Var heads) {
-      return normalize_for_scores(concat(turn(heads, first_position), z), config().score_scale);
-    };
-    return {prepare(queries(x)), prepare(keys(x)), values(x)};
-  }
-
-  Linear z_proj_;
+struct LatentBiasSettings {
+  Index latent_dim = kUnset;
 };
 
-std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& prefix,
-                                const AttentionConfig& config, const WeightInit& init) {
-  return std::make_unique<LatentBiasAttention>(parameters, prefix, config, init);
+Index latent_dim(const AttentionConfig& c) { return c.own<LatentBiasSettings>().latent_dim; }
+
+class LatentBiasAttention : public Attention {
+ public:
+  LatentBiasAttention(const AttentionConfig& c, const LayerWeights& weights)
+      : Attention(c, weights, c.head_dim),
+        q_proj_(weights.linear("q_proj")),
+        k_proj_(weights.linear("k_proj")),
+        v_proj_(weights.linear("v_proj")),
+        z_proj_(weights.linear("z_proj")) {}
+
+  Var forward(Var x, Memory& memory) const override {
+    const auto heads = [&](const Linear& projection) {
+      return split_heads(projection(x), config().heads);
+    };
+    const Var z = heads(z_proj_);
+    const auto prepare = [&](Var h) { return normalize_for_scores(concat(rotate(h, memory), z)); };
+    const Rows k = memory.keep("k", prepare(heads(k_proj_)));
+    const Rows v = memory.keep("v", heads(v_proj_));
+    return output(attention(prepare(heads(q_proj_)), k, v, options(config().head_dim, memory)));
+  }
+
+ private:
+  Linear q_proj_, k_proj_, v_proj_, z_proj_;
+};
+
+std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
+  return std::make_unique<LatentBiasAttention>(config, weights);
 }
 
-std::vector<AttentionCosts> costs(const AttentionConfig& c) {
-  const Count width = Count(c.heads) * c.head_dim, z_width = Count(c.heads) * c.latent_dim;
-  AttentionCosts costs;
-  costs.name = kLatentBias.name;
-  for (int i = 0; i < 3; ++i) costs.add_linear(c.dim, width, c.bias);
-  costs.add_linear(c.dim, z_width, c.bias);
-  if (c.output_projection) costs.add_linear(width, c.dim, c.bias);
-  costs.macs_per_pair = Count(2) * width + z_width;
-  costs.cache_elements_per_token = Count(2) * width + z_width;  // [k; z] and v of each head
-  costs.cache_vectors_per_token = Count(2) * c.heads;
-  return {costs};
+AttentionDescription describe_latent_bias(const AttentionConfig& c) {
+  const Index width = c.heads * c.head_dim, key_width = c.head_dim + latent_dim(c);
+  return {.keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
+          .forms = {{.name = "",
+                     .projections = {{"q_proj", c.dim, width},
+                                     {"k_proj", c.dim, width},
+                                     {"v_proj", c.dim, width},
+                                     {"z_proj", c.dim, c.heads * latent_dim(c)}},
+                     .key_width = key_width,
+                     .value_width = c.head_dim}}};
+}
+
+void settings(AttentionConfig& c, Settings& s) {
+  s.integer("latent-dim", "width of z; default head-dim / 2",
+            c.own<LatentBiasSettings>().latent_dim, 1);
 }
 
 void resolve_latent_bias(AttentionConfig& c) {
   resolve_rotary_heads(c);
-  c.kv_heads = c.heads;
-  if (c.latent_dim == kUnset) c.latent_dim = std::max<Index>(1, c.head_dim / 2);
+  Index& width = c.own<LatentBiasSettings>().latent_dim;
+  if (width == kUnset) width = std::max<Index>(1, c.head_dim / 2);
 }
-
-constexpr std::array<std::string_view, 1> kSettings = {"latent-dim"};
 
 }  // namespace
 
 const AttentionKind kLatentBias = {
-    "latent-bias",
-    "multi-head whose scores also compare a projection of --latent-dim per head with itself",
-    kSettings,
-    1,
-    resolve_latent_bias,
-    make,
-    costs};
+    .name = "latent-bias",
+    .summary =
+        "multi-head whose scores also compare a projection of --latent-dim per head with itself",
+    .spec_numbers = 1,
+    .settings = settings,
+    .resolve = resolve_latent_bias,
+    .describe = describe_latent_bias,
+    .make = make};
 
 }  // namespace headcount

@@ -1,244 +1,187 @@
-#include <algorithm>
 #include <array>
 
-#include "autograd/error.h"
-#include "autograd/parallel.h"
-#include "autograd/products.h"
+#include "nn/attention/attention.h"
 #include "nn/attention/kinds.h"
 
 /// Multi-head latent attention, DeepSeek-V2 (2024) and V3: keys and values of all heads are
 /// expanded from one latent per token, and one rotary key per token is shared by all heads.
+/// Parameters: q_proj, or q_a_proj, q_a_layernorm and q_b_proj; kv_a_proj_with_mqa [rank + rope,
+/// dim]; kv_a_layernorm [rank]; kv_b_proj [H (nope + v), rank]; o_proj [dim, H v].
 namespace headcount {
 
 namespace {
 
+struct MlaSettings {
+  Index kv_rank = kUnset;   // width of the latent
+  Index q_rank = kUnset;    // width of the query latent; 0: none
+  Index nope_dim = kUnset;  // width of q and k without position
+  Index rope_dim = kUnset;  // width of q and k with position
+  Index v_dim = kUnset;
+  bool latent_norm = true;
+};
+
+const MlaSettings& of(const AttentionConfig& c) { return c.own<MlaSettings>(); }
+
+// Names of the forms: keys and values computed from the latents of all tokens, or kv_b_proj folded
+// into query and output, so that scores and sums are those of the latents.
+constexpr std::string_view kExpanded = "expanded", kAbsorbed = "absorbed";
+
+// QK-norm divides by the norm of each head's own key, and a row's norm sees the bias.
+bool can_absorb(const AttentionConfig& c) {
+  const ScoreScale::Kind kind = c.score_scale.kind;
+  return kind != ScoreScale::Kind::qk_norm && (kind != ScoreScale::Kind::row_norm || !c.bias);
+}
+
 class LatentAttention : public Attention {
  public:
-  LatentAttention(ParameterStore& parameters, const std::string& prefix, const AttentionConfig& c,
-                  const WeightInit& init)
-      : config_(c),
-        kv_a_(parameters, prefix + ".kv_a_proj_with_mqa", c.dim, c.kv_rank + c.rope_dim, c.bias,
-              init.deviation),
-        kv_b_(parameters, prefix + ".kv_b_proj", c.kv_rank, c.heads * (c.nope_dim + c.v_dim),
-              c.bias, init.deviation) {
-    const Index q_width = c.heads * (c.nope_dim + c.rope_dim);
-    const auto add_norm = [&](std::optional<Norm>& norm, const std::string& name, Index width) {
-      if (c.latent_norm) {
-        norm.emplace(parameters, prefix + name, width, NormKind::rms, false, c.norm_epsilon);
-      }
-    };
-    if (c.q_rank > 0) {
-      q_a_.emplace(parameters, prefix + ".q_a_proj", c.dim, c.q_rank, c.bias, init.deviation);
-      add_norm(q_norm_, ".q_a_layernorm", c.q_rank);
-      q_.emplace(parameters, prefix + ".q_b_proj", c.q_rank, q_width, c.bias, init.deviation);
-    } else {
-      q_.emplace(parameters, prefix + ".q_proj", c.dim, q_width, c.bias, init.deviation);
-    }
-    add_norm(kv_norm_, ".kv_a_layernorm", c.kv_rank);
-    if (c.output_projection) {
-      o_proj_.emplace(parameters, prefix + ".o_proj", c.heads * c.v_dim, c.dim, c.bias,
-                      init.residual_deviation);
-    }
-    if (c.rotary && c.rope_dim > 0) rotary_.emplace(c.rope_dim, c.positions, c.rope_theta);
-  }
+  LatentAttention(const AttentionConfig& c, const LayerWeights& weights)
+      : Attention(c, weights, of(c).rope_dim),
+        s_(of(c)),
+        q_a_(weights.find_linear("q_a_proj")),
+        q_(weights.linear(q_a_ ? "q_b_proj" : "q_proj")),
+        q_norm_(weights.find_norm("q_a_layernorm")),
+        kv_a_(weights.linear("kv_a_proj_with_mqa")),
+        kv_norm_(weights.find_norm("kv_a_layernorm")),
+        kv_b_(weights.linear("kv_b_proj")) {}
 
-  Var forward(Var x, std::span<const std::uint8_t> key_mask) const override {
-    const auto [latent, shared_key] = compress(x, 0);
-    const auto [k, v] = expand(latent, shared_key);
-    return output(attention(normalize_for_scores(queries(x, 0), config_.score_scale), k, v,
-                            options(key_mask)));
-  }
-
-  KvCache make_cache(const CacheOptions& o) const override {
-    KvCache cache;  // the normed latent and the rotated key in one row
-    cache.tensors.emplace_back(o.sequences, 1, config_.kv_rank + config_.rope_dim, o.capacity,
-                               o.type);
-    cache.mla = o.mla;
-    if (o.mla == MlaDecoding::absorbed && !can_absorb()) {
-      throw ShapeError("--mla absorbed needs scores that are linear in the keys; --score-scale " +
-                       config_.score_scale.text() + " is not, use --mla expanded");
-    }
-    return cache;
-  }
-
-  Var decode(Var x, KvCache& cache) const override {
-    const auto [latent, shared_key] = compress(x, cache.length);
-    cache.write(0, concat(split_heads(latent, 1), shared_key));
-    const Var q = queries(x, cache.length);
-    const bool one = x.shape()[1] == 1;
-    const bool absorb = cache.mla == MlaDecoding::absorbed ||
-                        (cache.mla == MlaDecoding::automatic && one && can_absorb());
-    return output(absorb ? attend_absorbed(q, cache) : attend_expanded(q, cache));
+  Var forward(Var x, Memory& memory) const override {
+    const std::vector<Var> kv = split(kv_a_(x), std::array{s_.kv_rank, s_.rope_dim});
+    const Rows latents = memory.keep("latent", split_heads(normed(kv_norm_, kv[0]), 1));
+    std::vector<Rows> rope_key;  // one for all heads, or none
+    if (s_.rope_dim > 0)
+      rope_key.push_back(memory.keep("rope_key", rotate(split_heads(kv[1], 1), memory)));
+    const Var q =
+        rotate(split_heads(q_(q_a_ ? normed(q_norm_, (*q_a_)(x)) : x), config().heads), memory);
+    const AttentionOptions o = options(s_.nope_dim + s_.rope_dim, memory);
+    // Expanding all latents is worth it for many queries, not for one that follows many tokens.
+    const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
+    const bool absorb =
+        memory.form().empty() ? few_queries && can_absorb(config()) : memory.form() == kAbsorbed;
+    return output(absorb ? absorbed(q, latents, std::move(rope_key), o)
+                         : expanded(q, latents, std::move(rope_key), o));
   }
 
  private:
-  struct Compressed {
-    Var latent, shared_key;  // [B, T, kv_rank], [B, T, 1, rope_dim]
-  };
-  Compressed compress(Var x, Index first_position) const {
-    const std::vector<Var> kv = split(kv_a_(x), std::array{config_.kv_rank, config_.rope_dim});
-    return {normed(kv_norm_, kv[0]), turn(split_heads(kv[1], 1), first_position)};
-  }
-
-  // [B, T, heads, nope_dim + rope_dim]
-  Var queries(Var x, Index first_position) const {
-    const Var in = q_a_ ? normed(q_norm_, (*q_a_)(x)) : x;
-    return turn(split_heads((*q_)(in), config_.heads), first_position);
-  }
-
-  struct Expanded {
-    Var k, v;  // [B, T, heads, nope_dim + rope_dim], [B, T, heads, v_dim]
-  };
-  Expanded expand(Var latent, Var shared_key) const {
-    const std::vector<Var> parts = split(split_heads(kv_b_(latent), config_.heads),
-                                         std::array{config_.nope_dim, config_.v_dim});
-    return {normalize_for_scores(concat(parts[0], shared_key), config_.score_scale), parts[1]};
-  }
-
-  Var attend_expanded(Var q, const KvCache& cache) const {
-    const Shape shape = q.shape();
-    const Index total = cache.length + shape[1];
-    const Var rows = cache.read(0, *q.tape, shape[0], total);
-    const std::vector<Var> parts = split(rows, std::array{config_.kv_rank, config_.rope_dim});
-    const auto [k, v] = expand(merge_heads(parts[0]), parts[1]);
-    return attention(normalize_for_scores(q, config_.score_scale), k, v, options({}));
+  // Keys and values of each head from the latents.
+  Var expanded(Var q, const Rows& latents, std::vector<Rows> keys,
+               const AttentionOptions& o) const {
+    const Var kv = split_heads(kv_b_(merge_heads(read(*q.tape, latents))), config().heads);
+    const Rows k = Rows(kv).columns(0, s_.nope_dim);
+    const Rows v = Rows(kv).columns(s_.nope_dim, s_.v_dim);
+    keys.insert(keys.begin(), k);
+    if (config().score_scale.kind != ScoreScale::Kind::qk_norm) return attention(q, keys, v, o);
+    // The norm of a key is over all of its parts.
+    Var whole = read(*q.tape, k);
+    if (keys.size() > 1) whole = concat(whole, read(*q.tape, keys[1]));
+    return attention(normalize_for_scores(q), normalize_for_scores(whole), v, o);
   }
 
   // Scores and sums in latent space: with kv_b_proj = [W_UK; W_UV] for each head,
   //   q.k = (W_UK^T q_nope).c + q_rope.k_rope,  sum of p v = W_UV (sum of p c).
   // Its bias shifts all of a query's scores alike, which the softmax does not see, and adds to v.
-  Var attend_absorbed(Var q, const KvCache& cache) const {
-    const AttentionConfig& c = config_;
+  Var absorbed(Var q, const Rows& latents, std::vector<Rows> keys,
+               const AttentionOptions& o) const {
     Tape& tape = *q.tape;
-    const Shape shape = q.shape();
-    const Index rows = shape[0] * shape[1], heads = c.heads, row_width = c.kv_rank + c.rope_dim;
-    const Index q_width = c.nope_dim + c.rope_dim, kv_width = c.nope_dim + c.v_dim;
-    const Real* const w = kv_b_.weight(tape).value().data();
-    const Var latent_q = tape.record(Op::attention, shape.with_last(row_width), {});
-    const Real* const from = tape.value(q);
-    Real* const to = tape.value(latent_q);
-    parallel_chunks(heads, task_chunk(rows * c.nope_dim * c.kv_rank), [&](Index begin, Index end) {
-      for (Index h = begin; h < end; ++h) {
-        multiply(Matrix(to + h * row_width, rows, c.kv_rank, heads * row_width),
-                 ConstMatrix(from + h * q_width, rows, c.nope_dim, heads * q_width),
-                 ConstMatrix(w + h * kv_width * c.kv_rank, c.nope_dim, c.kv_rank));
-        for (Index row = h; row < rows * heads; row += heads) {
-          std::copy_n(from + row * q_width + c.nope_dim, c.rope_dim,
-                      to + row * row_width + c.kv_rank);
-        }
-      }
-    });
-    const Var sums = attend_cached(latent_q, cache, 0, 0, c.kv_rank, options({}));
-    const Var y = tape.record(Op::attention, shape.with_last(c.v_dim), {});
-    const Real* const latent_sums = tape.value(sums);
-    Real* const out = tape.value(y);
-    parallel_chunks(heads, task_chunk(rows * c.v_dim * c.kv_rank), [&](Index begin, Index end) {
-      for (Index h = begin; h < end; ++h) {
-        multiply(Matrix(out + h * c.v_dim, rows, c.v_dim, heads * c.v_dim),
-                 ConstMatrix(latent_sums + h * c.kv_rank, rows, c.kv_rank, heads * c.kv_rank),
-                 ConstMatrix(w + (h * kv_width + c.nope_dim) * c.kv_rank, c.v_dim, c.kv_rank)
-                     .transpose());
-      }
-    });
+    const Var weight = kv_b_.weight(tape);
+    const std::vector<Var> parts = split(q, std::array{s_.nope_dim, s_.rope_dim});
+    Var latent_q = head_linear(parts[0], weight, 0, s_.nope_dim, false);
+    if (s_.rope_dim > 0) latent_q = concat(latent_q, parts[1]);
+    keys.insert(keys.begin(), latents);
+    const Var sums = attention(latent_q, keys, latents, o);
+    const Var y = head_linear(sums, weight, s_.nope_dim, s_.v_dim, true);
     const std::optional<Var> bias = kv_b_.bias(tape);
     if (!bias) return y;
-    const Var v_bias = split(reshape(*bias, {heads, kv_width}), std::array{c.nope_dim, c.v_dim})[1];
-    return add(y, v_bias);
+    const Var of_heads = reshape(*bias, {config().heads, s_.nope_dim + s_.v_dim});
+    return add(y, columns(of_heads, s_.nope_dim, s_.v_dim));
   }
 
-  // QK-norm divides by the norm of each head's own key, and a row's norm sees the bias.
-  bool can_absorb() const {
-    const ScoreScale::Kind kind = config_.score_scale.kind;
-    return kind != ScoreScale::Kind::qk_norm &&
-           (kind != ScoreScale::Kind::row_norm || !config_.bias);
-  }
-
-  AttentionOptions options(std::span<const std::uint8_t> key_mask) const {
-    return attention_options(config_, config_.nope_dim + config_.rope_dim, key_mask);
-  }
   static Var normed(const std::optional<Norm>& norm, Var x) { return norm ? (*norm)(x) : x; }
-  Var turn(Var x, Index first_position) const {
-    return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, first_position) : x;
-  }
-  Var output(Var heads) const {
-    return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
-  }
 
-  AttentionConfig config_;
-  std::optional<Linear> q_a_, q_;
-  std::optional<Norm> q_norm_, kv_norm_;
-  Linear kv_a_, kv_b_;
-  std::optional<Linear> o_proj_;
-  std::optional<RotaryTable> rotary_;
+  MlaSettings s_;
+  std::optional<Linear> q_a_;
+  Linear q_;
+  std::optional<Norm> q_norm_;
+  Linear kv_a_;
+  std::optional<Norm> kv_norm_;
+  Linear kv_b_;
 };
 
-std::unique_ptr<Attention> make(ParameterStore& parameters, const std::string& prefix,
-                                const AttentionConfig& config, const WeightInit& init) {
-  return std::make_unique<LatentAttention>(parameters, prefix, config, init);
+std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
+  return std::make_unique<LatentAttention>(config, weights);
 }
 
-// The projections that both forms have: of the query as far as its latent, and of the keys.
-AttentionCosts common_costs(const AttentionConfig& c) {
-  AttentionCosts costs;
-  if (c.q_rank > 0) costs.add_linear(c.dim, c.q_rank, c.bias);
-  costs.add_linear(c.dim, Count(c.kv_rank) + c.rope_dim, c.bias);
+// As trained, k and v are expanded by kv_b_proj. Absorbed, kv_b_proj is multiplied into the query
+// projection and the output projection: queries and sums are kv_rank wide, and the latent itself is
+// key and value of all heads. A bias of kv_b_proj becomes one of o_proj, and the weights of the
+// latents' norms can be multiplied in too and do not count. (`forward` leaves them where they are,
+// so as to keep what DeepSeek's code keeps.)
+AttentionDescription describe_mla(const AttentionConfig& c) {
+  const MlaSettings& s = of(c);
+  const Index q_width = s.nope_dim + s.rope_dim;
+  AttentionDescription description;
   // The normed latent and the rotated key: no factor 2, k and v come from the same latent.
-  costs.cache_elements_per_token = Count(c.kv_rank) + c.rope_dim;
-  costs.cache_vectors_per_token = 1;
-  return costs;
+  description.keeps = {{"latent", 1, s.kv_rank}};
+  if (s.rope_dim > 0) description.keeps.push_back({"rope_key", 1, s.rope_dim});
+
+  AttentionForm trained = {std::string(kExpanded), {}, q_width, s.v_dim};
+  AttentionForm merged = {std::string(kAbsorbed), {}, s.kv_rank + s.rope_dim, s.kv_rank};
+  const Projection kv_a = {"kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim};
+  trained.projections = {kv_a, {"kv_b_proj", s.kv_rank, c.heads * (s.nope_dim + s.v_dim), true}};
+  merged.projections = {kv_a};
+  const Index q_in = s.q_rank > 0 ? s.q_rank : c.dim;
+  if (s.q_rank > 0) {
+    const Projection q_a = {"q_a_proj", c.dim, s.q_rank};
+    trained.projections.push_back(q_a);
+    merged.projections.push_back(q_a);
+    if (s.latent_norm) trained.projections.push_back(Projection::norm("q_a_layernorm", s.q_rank));
+  }
+  const std::string q_name = s.q_rank > 0 ? "q_b_proj" : "q_proj";
+  trained.projections.push_back({q_name, q_in, c.heads * q_width});
+  merged.projections.push_back({q_name, q_in, c.heads * (s.kv_rank + s.rope_dim)});
+  if (s.latent_norm) trained.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank));
+  description.forms.push_back(std::move(trained));
+  if (can_absorb(c)) description.forms.push_back(std::move(merged));
+  return description;
 }
 
-// As trained: k and v are expanded by kv_b_proj. Absorbed: kv_b_proj is multiplied into the query
-// projection, W_Q', and the output projection, W_O'; queries and sums are kv_rank wide, and the
-// latent itself is key and value of all heads. A bias of kv_b_proj becomes one of W_O', and the
-// weights of the latents' norms can be multiplied in too and do not count. (`decode` leaves them
-// where they are, so as to cache what DeepSeek's code caches.)
-std::vector<AttentionCosts> costs(const AttentionConfig& c) {
-  const Count q_in = c.q_rank > 0 ? c.q_rank : c.dim;
-  AttentionCosts trained = common_costs(c);
-  trained.name = kMla.name;
-  if (c.latent_norm) trained.parameters += Count(c.q_rank) + c.kv_rank;
-  trained.add_linear(q_in, Count(c.heads) * (Count(c.nope_dim) + c.rope_dim), c.bias);
-  trained.add_linear(c.kv_rank, Count(c.heads) * (Count(c.nope_dim) + c.v_dim), c.bias);
-  if (c.output_projection) trained.add_linear(Count(c.heads) * c.v_dim, c.dim, c.bias);
-  trained.macs_per_pair = Count(c.heads) * (Count(c.nope_dim) + c.rope_dim + c.v_dim);
-  trained.expansion_macs_per_key = Count(c.kv_rank) * c.heads * (Count(c.nope_dim) + c.v_dim);
-
-  AttentionCosts absorbed = common_costs(c);
-  absorbed.name = "mla-absorbed";
-  absorbed.add_linear(q_in, Count(c.heads) * (Count(c.kv_rank) + c.rope_dim), c.bias);
-  if (c.output_projection) absorbed.add_linear(Count(c.heads) * c.kv_rank, c.dim, c.bias);
-  absorbed.macs_per_pair = Count(c.heads) * (Count(2) * c.kv_rank + c.rope_dim);
-  return {trained, absorbed};
+void settings(AttentionConfig& c, Settings& s) {
+  MlaSettings& own = c.own<MlaSettings>();
+  s.integer("kv-rank", "width of the latent; default 2 head-dim - rope-dim", own.kv_rank, 1);
+  s.integer("rope-dim", "width of q and k with position; default head-dim / 2", own.rope_dim, 0);
+  s.integer("q-rank", "width of the query latent; default 0, none", own.q_rank, 0);
+  s.integer("nope-dim", "width of q and k without position; default head-dim", own.nope_dim, 1);
+  s.integer("v-dim", "width of v; default head-dim", own.v_dim, 1);
+  s.on_off("latent-norm", "RMSNorm on the latents", own.latent_norm);
 }
 
 void resolve_mla(AttentionConfig& c) {
+  MlaSettings& s = c.own<MlaSettings>();
   const auto use_default = [](Index& setting, Index value) {
     if (setting == kUnset) setting = value;
   };
   if (!c.rotary_layout) c.rotary_layout = RotaryLayout::interleaved;
-  use_default(c.nope_dim, c.head_dim);
-  use_default(c.v_dim, c.head_dim);
-  use_default(c.rope_dim, c.head_dim / 4 * 2);  // half of it, and even
-  use_default(c.q_rank, 0);
-  use_default(c.kv_rank, 2 * c.head_dim - c.rope_dim);
-  require_setting(c.kv_rank > 0, "--kv-rank must be at least 1, is " + std::to_string(c.kv_rank));
-  require_setting(!c.rotary || c.rope_dim % 2 == 0,
-                  "--rope-dim must be even, is " + std::to_string(c.rope_dim));
+  use_default(s.nope_dim, c.head_dim);
+  use_default(s.v_dim, c.head_dim);
+  use_default(s.rope_dim, c.head_dim / 4 * 2);  // half of it, and even
+  use_default(s.q_rank, 0);
+  use_default(s.kv_rank, 2 * c.head_dim - s.rope_dim);
+  require_setting(s.kv_rank > 0, "--kv-rank must be at least 1, is " + std::to_string(s.kv_rank));
+  require_setting(!c.rotary || s.rope_dim % 2 == 0,
+                  "--rope-dim must be even, is " + std::to_string(s.rope_dim));
 }
-
-constexpr std::array<std::string_view, 6> kSettings = {"kv-rank",  "rope-dim", "q-rank",
-                                                       "nope-dim", "v-dim",    "latent-norm"};
 
 }  // namespace
 
 const AttentionKind kMla = {
-    "mla",
-    "multi-head latent (DeepSeek): a latent of --kv-rank and a rotary key of --rope-dim per token",
-    kSettings,
-    2,
-    resolve_mla,
-    make,
-    costs};
+    .name = "mla",
+    .summary =
+        "multi-head latent (DeepSeek): a latent of --kv-rank and a rotary key of --rope-dim per "
+        "token",
+    .architecture = "deepseek_v3",
+    .spec_numbers = 2,
+    .settings = settings,
+    .resolve = resolve_mla,
+    .describe = describe_mla,
+    .make = make};
 
 }  // namespace headcount

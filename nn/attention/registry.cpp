@@ -1,12 +1,25 @@
-#include <array>
+#include <algorithm>
 
+#include "autograd/error.h"
 #include "nn/attention/kinds.h"
 
 namespace headcount {
 
-std::span<const AttentionKind* const> attention_kinds() {
-  static constexpr std::array kKinds = {&kMha, &kMqa, &kGqa, &kMla, &kLatentBias};
-  return kKinds;
+namespace {
+
+std::vector<const AttentionKind*>& kinds() {
+  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa, &kMla, &kLatentBias};
+  return all;
+}
+
+}  // namespace
+
+std::span<const AttentionKind* const> attention_kinds() { return kinds(); }
+
+void register_attention(const AttentionKind& kind) {
+  if (std::ranges::find(kinds(), kind.name, &AttentionKind::name) != kinds().end())
+    throw ShapeError("two attentions are named " + std::string(kind.name));
+  kinds().push_back(&kind);
 }
 
 }  // namespace headcount

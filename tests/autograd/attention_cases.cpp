@@ -1,3 +1,5 @@
+#include <array>
+
 #include "autograd/op_cases.h"
 
 namespace headcount {
@@ -70,6 +72,45 @@ void add_heads_and_lengths(CaseList& cases, Index length) {
             [=](Tape&, Inputs x) { return attention(x[0], x[1], x[1], {.scale = scale}); });
 }
 
+// Keys in parts and rows as columns of wider ones, each with heads of its own: as MLA, GTA and tied
+// keys and values read them.
+void add_views(CaseList& cases, Index length) {
+  const AttentionOptions causal = {.scale = Real{0.7}};
+  cases.add("keys in two parts, the second shared by all heads",
+            {{2, length, 4, 5}, {2, length, 4, 3}, {2, length, 1, 2}, {2, length, 4, 3}},
+            [=](Tape&, Inputs x) {
+              return attention(x[0], std::array{Rows(x[1]), Rows(x[2])}, x[3], causal);
+            });
+  cases.add("keys and values as columns of one value, and a shared part",
+            {{2, length, 4, 5}, {2, length, 4, 7}, {2, length, 1, 2}}, [=](Tape&, Inputs x) {
+              const Rows both(x[1]);
+              return attention(x[0], std::array{both.columns(0, 3), Rows(x[2])}, both.columns(3, 4),
+                               causal);
+            });
+  cases.add(
+      "columns that overlap, of grouped heads", {{2, length, 4, 5}, {2, length, 2, 4}},
+      [=](Tape&, Inputs x) {
+        const Rows state(x[1]);
+        return attention(x[0], std::array{state.columns(0, 2), state.columns(1, 3)}, state, causal);
+      });
+  cases.add("columns of which some are not read", {{2, length, 2, 2}, {2, length, 2, 6}},
+            [=](Tape&, Inputs x) {
+              return attention(x[0], Rows(x[1]).columns(1, 2), Rows(x[1]).columns(4, 1), causal);
+            });
+  cases.add("parts of as many heads as queries, a group, and one",
+            {{2, length, 4, 4},
+             {2, length, 4, 1},
+             {2, length, 2, 2},
+             {2, length, 1, 1},
+             {2, length, 2, 3}},
+            [=](Tape&, Inputs x) {
+              AttentionOptions options = causal;
+              options.row_scale = RowScale::inverse_norm;
+              options.window = 3;
+              return attention(x[0], std::array{Rows(x[1]), Rows(x[2]), Rows(x[3])}, x[4], options);
+            });
+}
+
 void add_options(CaseList& cases, const std::string& prefix, Index length, RowScale row_scale) {
   const Index keys = length + 1, window = cases.pick(2, 40), hidden = cases.pick(2, 67);
   const Real scale{0.8};
@@ -101,6 +142,7 @@ void add_options(CaseList& cases, const std::string& prefix, Index length, RowSc
 void add_attention_cases(CaseList& cases) {
   const Index length = cases.pick(4, 150);
   add_heads_and_lengths(cases, length);
+  add_views(cases, length);
   add_options(cases, "", length, RowScale::one);
   add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);
   add_options(cases, "inverse square root of length, ", length, RowScale::inverse_sqrt_length);

@@ -192,21 +192,21 @@ TEST(Attention, MeasuresTheMeanEntropyOfItsRowsWhereAsked) {
   const Inputs inputs({1, kLength, 2, 4}, {1, kLength, 2, 4}, 3);
   std::vector<std::uint8_t> mask(kLength, 1);
   std::fill_n(mask.begin(), kHidden, std::uint8_t{0});  // the first rows see nothing: left out
-  AttentionEntropy entropy;
+  AttentionStats stats;
   Tape tape;
-  tape.measure_attention_entropy(&entropy);
   const Var q = tape.leaf(inputs.q_shape, inputs.q), k = tape.leaf(inputs.k_shape, inputs.k);
   const Var v = tape.leaf(inputs.v_shape, inputs.v);
-  const auto run = [&] { attention(q, k, v, {.scale = Real{0.7}, .key_mask = mask}); };
-  run();
-  EXPECT_EQ(entropy.rows, 2 * (kLength - kHidden));
-  const double mean = entropy.sum / static_cast<double>(entropy.rows);
+  const auto run = [&](AttentionStats* asked) {
+    attention(q, k, v, {.scale = Real{0.7}, .key_mask = mask, .stats = asked});
+  };
+  run(&stats);
+  EXPECT_EQ(stats.rows, 2 * (kLength - kHidden));
+  const double mean = stats.entropy_sum / static_cast<double>(stats.rows);
   EXPECT_NEAR(mean, expected_entropy(inputs, 0.7, mask), kTolerance);
-  run();
-  EXPECT_EQ(entropy.rows, 4 * (kLength - kHidden)) << "further calls add to it";
-  tape.measure_attention_entropy(nullptr);
-  run();
-  EXPECT_EQ(entropy.rows, 4 * (kLength - kHidden));
+  run(&stats);
+  EXPECT_EQ(stats.rows, 4 * (kLength - kHidden)) << "further calls add to it";
+  run(nullptr);
+  EXPECT_EQ(stats.rows, 4 * (kLength - kHidden));
 }
 
 std::size_t memory_at(Index length) {

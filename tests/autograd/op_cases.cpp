@@ -104,6 +104,19 @@ void add_matrix_product(CaseList& cases) {
             [](Tape&, Inputs x) { return matrix_product(x[0], x[0]); });
 }
 
+void add_head_linear(CaseList& cases) {
+  const Index batch = 2, length = cases.pick(2, 37), heads = 3, r = cases.pick(4, 40);
+  const Index block = cases.pick(5, 30), first = 1, count = block - 2;
+  const Shape weight = {heads * block, r};
+  cases.add("into the latent", {{batch, length, heads, count}, weight},
+            [=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, false); });
+  cases.add("out of the latent", {{batch, length, heads, r}, weight},
+            [=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, true); });
+  cases.add("both with one weight", {{batch, length, heads, count}, weight}, [=](Tape&, Inputs x) {
+    return head_linear(head_linear(x[0], x[1], 0, count, false), x[1], 2, count, true);
+  });
+}
+
 void add_linear(CaseList& cases) {
   const Index a = cases.pick(2, 3), b = cases.pick(3, 100), in = cases.pick(4, 48);
   const Index out = cases.pick(5, 72);
@@ -233,6 +246,7 @@ void add_cases(Op op, CaseList& cases) {
   switch (op) {
     case Op::leaf:
     case Op::parameter:
+    case Op::read:
     case Op::count_:
       return;
     case Op::add:
@@ -264,6 +278,8 @@ void add_cases(Op op, CaseList& cases) {
       return add_matrix_product(cases);
     case Op::linear:
       return add_linear(cases);
+    case Op::head_linear:
+      return add_head_linear(cases);
     case Op::embedding:
       return add_embedding(cases);
     case Op::layer_norm:
@@ -300,6 +316,7 @@ std::vector<OpCase> op_cases(Op op, CaseSize size) {
 std::string_view checked_without_cases(Op op) {
   if (op == Op::leaf) return "computes nothing; the inputs of every case are leaves";
   if (op == Op::parameter) return "computes nothing; GradientParameters checks a store's";
+  if (op == Op::read) return "a copy of what a cache holds, which has no gradient";
   return "";
 }
 

@@ -18,14 +18,14 @@ constexpr int kRounds = 15;
 struct Variant {
   const char* name;
   const char* kind;
-  MlaDecoding mla;
+  const char* form;
 };
-constexpr Variant kVariants[] = {{"mha", "mha", MlaDecoding::automatic},
-                                 {"gqa", "gqa", MlaDecoding::automatic},
-                                 {"mqa", "mqa", MlaDecoding::automatic},
-                                 {"mla expanded", "mla", MlaDecoding::expanded},
-                                 {"mla absorbed", "mla", MlaDecoding::absorbed},
-                                 {"latent-bias", "latent-bias", MlaDecoding::automatic}};
+constexpr Variant kVariants[] = {{"mha", "mha", ""},
+                                 {"gqa", "gqa", ""},
+                                 {"mqa", "mqa", ""},
+                                 {"mla expanded", "mla", "expanded"},
+                                 {"mla absorbed", "mla", "absorbed"},
+                                 {"latent-bias", "latent-bias", ""}};
 
 ModelConfig config_of(const std::string& kind) {
   ModelConfig config;
@@ -50,7 +50,7 @@ ModelConfig equal_size_config(const std::string& kind) {
 
 void measure(const Variant& variant, Index context) {
   std::vector<DecodeTimer> timers;
-  timers.emplace_back(equal_size_config(variant.kind), kVocabulary, context, variant.mla);
+  timers.emplace_back(equal_size_config(variant.kind), kVocabulary, context, variant.form);
   const DecodeTimer& timer = timers.front();
   const double rate = 1e3 / median_milliseconds(timers, kRounds).front();
   const Index parameters = timer.model().parameters().element_count();

@@ -24,10 +24,8 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
     products.push_back({rows, in, out, false, false, 1});  // dx = dy W
     products.push_back({out, in, rows, true, false, 1});   // dW = dy^T x
   }
-  const bool latent = a.kind == "mla";
-  const Index k_width =
-      latent ? a.nope_dim + a.rope_dim : a.head_dim + (a.kind == "latent-bias" ? a.latent_dim : 0);
-  const Index v_width = latent ? a.v_dim : a.head_dim;
+  const AttentionForm form = describe(a).forms.front();
+  const Index k_width = form.key_width, v_width = form.value_width;
   const Index t = config.context, heads = sequences * a.heads * config.layers;
   products.push_back({t, t, k_width, false, true, heads});   // q k^T
   products.push_back({t, v_width, t, false, false, heads});  // p v

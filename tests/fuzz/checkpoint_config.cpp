@@ -1,5 +1,6 @@
 // JSON text as the config.json of a checkpoint and as that of a run. No model is built.
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "models/hugging_face.h"
 #include "train/options.h"

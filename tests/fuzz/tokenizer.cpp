@@ -1,5 +1,6 @@
 // The first line as a tokenizer.json, the rest as text.
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "data/text.h"
 #include "models/hugging_face.h"

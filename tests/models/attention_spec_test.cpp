@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "nn/own_settings.h"
+
 namespace headcount {
 namespace {
 
@@ -29,19 +31,19 @@ TEST(AttentionSpec, IsTheNameOfEveryKind) {
   }
 }
 
-TEST(AttentionSpec, GivesKeyValueHeadsToGqa) { EXPECT_EQ(applied("gqa2").kv_heads, 2); }
+TEST(AttentionSpec, GivesKeyValueHeadsToGqa) { EXPECT_EQ(get(applied("gqa2"), "kv-heads"), 2); }
 
 TEST(AttentionSpec, GivesRankAndRotaryWidthToMla) {
   const AttentionConfig config = applied("mla48+16");
   EXPECT_EQ(config.kind, "mla");
-  EXPECT_EQ(config.kv_rank, 48);
-  EXPECT_EQ(config.rope_dim, 16);
-  EXPECT_EQ(applied("mla40").kv_rank, 40);
-  EXPECT_EQ(applied("mla40").rope_dim, applied("mla").rope_dim);
+  EXPECT_EQ(get(config, "kv-rank"), 48);
+  EXPECT_EQ(get(config, "rope-dim"), 16);
+  EXPECT_EQ(get(applied("mla40"), "kv-rank"), 40);
+  EXPECT_EQ(get(applied("mla40"), "rope-dim"), get(applied("mla"), "rope-dim"));
 }
 
 TEST(AttentionSpec, GivesTheWidthOfZToLatentBias) {
-  EXPECT_EQ(applied("latent-bias8").latent_dim, 8);
+  EXPECT_EQ(get(applied("latent-bias8"), "latent-dim"), 8);
 }
 
 TEST(AttentionSpec, LeavesOtherSettingsAlone) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "data/temporary_folder.h"
 #include "data/text.h"

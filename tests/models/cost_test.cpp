@@ -10,17 +10,19 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "autograd/products.h"
 #include "models/language_model.h"
+#include "nn/own_settings.h"
 #include "nn/random_weights.h"
 
 namespace headcount {
 namespace {
 
-using Rows = std::map<std::string, CostRow>;
+using CostRows = std::map<std::string, CostRow>;
 using Values = std::vector<Real>;
 
 constexpr std::int64_t kMega = 1 << 20, kGiga = kMega << 10, kTera = kGiga << 10;
@@ -32,9 +34,9 @@ ModelConfig with(const nlohmann::json& settings) {
 }
 
 // The table by name; no kind may be left out and no name may come twice.
-Rows all_rows(const ModelConfig& config, Index context, Index bytes_per_element = 4) {
+CostRows all_rows(const ModelConfig& config, Index context, Index bytes_per_element = 4) {
   std::vector<std::string> left_out;
-  Rows rows;
+  CostRows rows;
   for (const CostRow& row : cost_table(config, context, bytes_per_element, left_out)) {
     EXPECT_TRUE(rows.emplace(row.attention, row).second) << row.attention;
   }
@@ -53,7 +55,7 @@ TEST(CostTable, IsTheArticlesForWidth256) {
                                    {"v-dim", 16},
                                    {"rope-dim", 26},
                                    {"latent-norm", "off"}});
-  const Rows rows = all_rows(config, 10);
+  const CostRows rows = all_rows(config, 10);
   struct Published {
     std::string attention;
     std::int64_t parameters, macs;
@@ -75,7 +77,7 @@ TEST(CostTable, IsTheBlogsForWidth8192) {
                                    {"kv-heads", 8},
                                    {"kv-rank", 512},
                                    {"rope-dim", 0}});
-  const Rows rows = all_rows(config, 131'072);
+  const CostRows rows = all_rows(config, 131'072);
   struct Published {
     std::string attention;
     std::int64_t parameters, cache, prefill, decode;
@@ -131,15 +133,16 @@ AttentionConfig random_layer(std::string_view kind) {
   c.heads = size(1, 7);
   c.head_dim = even * size(1, 9);
   c.dim = size(1, 40);
-  c.kv_heads = *rc::gen::suchThat(rc::gen::inRange<Index>(1, c.heads + 1),
-                                  [&](Index g) { return c.heads % g == 0; });
-  c.kv_rank = size(1, 20);
-  c.q_rank = *rc::gen::element<Index>(0, size(1, 20));
-  c.nope_dim = size(1, 12);
-  c.rope_dim = even * size(0, 6);
-  c.v_dim = size(1, 12);
-  c.latent_norm = *rc::gen::arbitrary<bool>();
-  c.latent_dim = size(1, 12);
+  set(c, "kv-heads", *rc::gen::suchThat(rc::gen::inRange<Index>(1, c.heads + 1), [&](Index g) {
+        return c.heads % g == 0;
+      }));
+  set(c, "kv-rank", size(1, 20));
+  set(c, "q-rank", *rc::gen::element<Index>(0, size(1, 20)));
+  set(c, "nope-dim", size(1, 12));
+  set(c, "rope-dim", even * size(0, 6));
+  set(c, "v-dim", size(1, 12));
+  set(c, "latent-norm", *rc::gen::arbitrary<bool>());
+  set(c, "latent-dim", size(1, 12));
   c.bias = *rc::gen::arbitrary<bool>();
   c.output_projection = *rc::gen::arbitrary<bool>();
   c.causal = false;
@@ -153,8 +156,9 @@ std::int64_t counted_macs(const Attention& layer, const ParameterStore& store, I
   Tape tape(store);
   const Values x(static_cast<std::size_t>(batch * length * dim), Real{1});
   const Var input = tape.constant({batch, length, dim}, x);
+  Memory memory;
   const MacCounter counter;
-  layer.forward(input, {});
+  layer.forward(input, memory);
   return counter.count();
 }
 
@@ -172,7 +176,7 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
     store.allocate();
-    const AttentionCosts costs = GetParam()->costs(config).front();
+    const AttentionCosts costs = attention_costs(config).front();
     RC_ASSERT(costs.name == GetParam()->name);
     RC_ASSERT(costs.parameters.value() == store.element_count());
     // Up to three tiles of 64 queries and keys.
@@ -188,9 +192,12 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
     const AttentionConfig config = random_layer(GetParam()->name);
     ParameterStore store;
     make_attention(store, "a", config, {});
-    const bool expands = GetParam()->name == "mla";  // the others cache k and v as they are
-    const Index expected = expands ? store.shape(store.find("a.kv_b_proj.weight")).size() : 0;
-    RC_ASSERT(GetParam()->costs(config).front().expansion_macs_per_key.value() == expected);
+    Index expected = 0;
+    const AttentionDescription description = describe(config);
+    for (const Projection& p : description.forms.front().projections) {
+      if (p.of_kept) expected += store.shape(store.find("a." + p.name + ".weight")).size();
+    }
+    RC_ASSERT(attention_costs(config).front().expansion_macs_per_key.value() == expected);
   }));
 }
 
@@ -201,55 +208,61 @@ class AbsorbedMla {
   // No biases, no rotation, an output projection.
   AbsorbedMla(Tape& tape, const ParameterStore& store, const AttentionConfig& c)
       : tape_(tape), store_(store), c_(c) {
-    const Var kv_b =
-        reshape(parameter("kv_b_proj.weight"), {c.heads, c.nope_dim + c.v_dim, rank()});
+    const Var kv_b = reshape(parameter("kv_b_proj.weight"),
+                             {c.heads, get(c, "nope-dim") + get(c, "v-dim"), rank()});
     const Var normed = transpose(with_norm(kv_b, "kv_a_layernorm"), 1, 2);
-    const std::vector<Var> halves = split(normed, std::array{c.nope_dim, c.v_dim});
+    const std::vector<Var> halves = split(normed, std::array{get(c, "nope-dim"), get(c, "v-dim")});
 
-    const Var q =
-        with_norm(parameter(c.q_rank > 0 ? "q_b_proj.weight" : "q_proj.weight"), "q_a_layernorm");
-    const Index q_in = c.q_rank > 0 ? c.q_rank : c.dim;
-    const Var q_heads = transpose(reshape(q, {c.heads, c.nope_dim + c.rope_dim, q_in}), 1, 2);
-    const std::vector<Var> q_parts = split(q_heads, std::array{c.nope_dim, c.rope_dim});
+    const Var q = with_norm(parameter(get(c, "q-rank") > 0 ? "q_b_proj.weight" : "q_proj.weight"),
+                            "q_a_layernorm");
+    const Index q_in = get(c, "q-rank") > 0 ? get(c, "q-rank") : c.dim;
+    const Var q_heads =
+        transpose(reshape(q, {c.heads, get(c, "nope-dim") + get(c, "rope-dim"), q_in}), 1, 2);
+    const std::vector<Var> q_parts =
+        split(q_heads, std::array{get(c, "nope-dim"), get(c, "rope-dim")});
     const Var latent_q = matrix_product(q_parts[0], transpose(halves[0], 1, 2));
     q_ = reshape(transpose(concat(latent_q, q_parts[1]), 1, 2),
-                 {c.heads * (rank() + c.rope_dim), q_in});
+                 {c.heads * (rank() + get(c, "rope-dim")), q_in});
 
-    const Var o = reshape(parameter("o_proj.weight"), {c.dim, c.heads, c.v_dim});
+    const Var o = reshape(parameter("o_proj.weight"), {c.dim, c.heads, get(c, "v-dim")});
     const Var latent_o = matrix_product(transpose(o, 0, 1), transpose(halves[1], 1, 2));
     o_ = reshape(transpose(latent_o, 0, 1), {c.dim, c.heads * rank()});
   }
 
   Index parameters() const {
-    const Index q_a = c_.q_rank > 0 ? parameter("q_a_proj.weight").shape().size() : 0;
+    const Index q_a = get(c_, "q-rank") > 0 ? parameter("q_a_proj.weight").shape().size() : 0;
     return q_a + parameter("kv_a_proj_with_mqa.weight").shape().size() + q_.shape().size() +
            o_.shape().size();
   }
 
   Var forward(Var x) const {
     const Index batch = x.shape()[0], length = x.shape()[1];
-    const Var q_in = c_.q_rank > 0 ? unit(linear(x, parameter("q_a_proj.weight"))) : x;
-    const Var q = reshape(linear(q_in, q_), {batch, length, c_.heads, rank() + c_.rope_dim});
-    const std::vector<Var> kv =
-        split(linear(x, parameter("kv_a_proj_with_mqa.weight")), std::array{rank(), c_.rope_dim});
+    const Var q_in = get(c_, "q-rank") > 0 ? unit(linear(x, parameter("q_a_proj.weight"))) : x;
+    const Var q =
+        reshape(linear(q_in, q_), {batch, length, c_.heads, rank() + get(c_, "rope-dim")});
+    const std::vector<Var> kv = split(linear(x, parameter("kv_a_proj_with_mqa.weight")),
+                                      std::array{rank(), get(c_, "rope-dim")});
     const Var latent = unit(kv[0]);
-    const Var k = reshape(concat(latent, kv[1]), {batch, length, 1, rank() + c_.rope_dim});
-    const double scale = 1 / std::sqrt(static_cast<double>(c_.nope_dim + c_.rope_dim));
+    const Var k = reshape(concat(latent, kv[1]), {batch, length, 1, rank() + get(c_, "rope-dim")});
+    const double scale =
+        1 / std::sqrt(static_cast<double>(get(c_, "nope-dim") + get(c_, "rope-dim")));
     const Var sums = attention(q, k, reshape(latent, {batch, length, 1, rank()}),
                                {.scale = static_cast<Real>(scale), .causal = false});
     return linear(reshape(sums, {batch, length, c_.heads * rank()}), o_);
   }
 
  private:
-  Index rank() const { return c_.kv_rank; }
+  Index rank() const { return get(c_, "kv-rank"); }
   Var parameter(const std::string& name) const { return tape_.parameter(store_.find("a." + name)); }
   // A matrix whose input is normed, as one whose input is normed without weights.
   Var with_norm(Var matrix, const std::string& norm) const {
-    const bool has_norm = c_.latent_norm && (norm == "kv_a_layernorm" || c_.q_rank > 0);
+    const bool has_norm =
+        get(c_, "latent-norm") && (norm == "kv_a_layernorm" || get(c_, "q-rank") > 0);
     return has_norm ? multiply(matrix, parameter(norm + ".weight")) : matrix;
   }
   Var unit(Var x) const {
-    return c_.latent_norm ? rms_norm(x, std::nullopt, static_cast<Real>(c_.norm_epsilon)) : x;
+    return get(c_, "latent-norm") ? rms_norm(x, std::nullopt, static_cast<Real>(c_.norm_epsilon))
+                                  : x;
   }
 
   Tape& tape_;
@@ -262,11 +275,11 @@ RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   AttentionConfig config = random_layer("mla");
   config.rotary = config.bias = false;
   config.output_projection = true;
-  config.rope_dim = std::max<Index>(1, config.rope_dim);
+  set(config, "rope-dim", std::max<Index>(1, get(config, "rope-dim")));
   ParameterStore store;
   const auto layer = make_attention(store, "a", config, {});
   draw_weights(store);
-  const AttentionCosts costs = attention_kind("mla").costs(config).back();
+  const AttentionCosts costs = attention_costs(config).back();
 
   const Index length = *rc::gen::inRange<Index>(1, 100);
   Values values;
@@ -278,7 +291,8 @@ RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   const Var x = tape.constant({1, length, config.dim}, values);
   const AbsorbedMla absorbed(tape, store, config);
   RC_ASSERT(absorbed.parameters() == costs.parameters.value());
-  const Var expected = layer->forward(x, {});
+  Memory memory;
+  const Var expected = layer->forward(x, memory);
   const MacCounter counter;
   const Var y = absorbed.forward(x);
   RC_ASSERT(counter.count() ==
@@ -302,9 +316,9 @@ ModelConfig random_model(std::string_view kind) {
   config.bias = *rc::gen::arbitrary<bool>();
   config.attention.heads = 2 * size(1, 5);
   config.attention.head_dim = 2 * size(1, 9);
-  config.attention.kv_rank = *rc::gen::element(Index{kUnset}, size(1, 20));
-  config.attention.q_rank = *rc::gen::element(Index{kUnset}, size(1, 20));
-  config.attention.latent_norm = *rc::gen::arbitrary<bool>();
+  set(config.attention, "kv-rank", *rc::gen::element(Index{kUnset}, size(1, 20)));
+  set(config.attention, "q-rank", *rc::gen::element(Index{kUnset}, size(1, 20)));
+  set(config.attention, "latent-norm", *rc::gen::arbitrary<bool>());
   return config;
 }
 
@@ -312,7 +326,7 @@ TEST_P(CostsOfALayer, AreThoseOfTheModelInTheTable) {
   EXPECT_TRUE(rc::check([] {
     const ModelConfig config = random_model(GetParam()->name);
     const Index bytes = *rc::gen::element<Index>(1, 2, 4);
-    const Rows rows = all_rows(config, config.context, bytes);
+    const CostRows rows = all_rows(config, config.context, bytes);
     const CostRow& row = rows.at(config.attention.kind);
     const LanguageModel model(config, 3);
     Index parameters = 0;
@@ -398,9 +412,9 @@ TEST(KnownModels, HaveThePublishedSizes) {
     EXPECT_EQ(config.attention.kind, published.attention) << published.name;
     EXPECT_EQ(config.attention.heads, published.heads) << published.name;
     if (published.attention != "mla") {
-      EXPECT_EQ(config.attention.kv_heads, published.kv_heads) << published.name;
+      EXPECT_EQ(get(config.attention, "kv-heads"), published.kv_heads) << published.name;
     }
-    const Rows rows = all_rows(with(known_model(published.name).settings), 1, 2);
+    const CostRows rows = all_rows(with(known_model(published.name).settings), 1, 2);
     const CostRow& row = rows.at(published.attention);
     EXPECT_EQ(row.cache_bytes, published.cache_per_token) << published.name;
     EXPECT_EQ(row.params_per_layer, published.attention_parameters) << published.name;

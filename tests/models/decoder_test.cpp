@@ -5,8 +5,10 @@
 
 #include <cmath>
 #include <random>
+#include <nlohmann/json.hpp>
 
 #include "models/safetensors.h"
+#include "nn/own_settings.h"
 
 namespace headcount {
 namespace {
@@ -90,14 +92,13 @@ void expect_equal(const std::vector<Real>& values, const std::vector<Real>& expe
   EXPECT_LE(worst, tolerance);
 }
 
-void expect_decoding_equals_forward(const ModelConfig& config,
-                                    MlaDecoding mla = MlaDecoding::automatic) {
+void expect_decoding_equals_forward(const ModelConfig& config, const std::string& form = {}) {
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(3 * config.context);
   for (const Index sequences : {1, 3}) {
     const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * config.context));
     const std::vector<Real> expected = forward(*model, text, sequences);
-    const DecodeOptions options{sequences, CacheType::real, mla};
+    const DecodeOptions options{sequences, CacheType::real, form};
     expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected, kTolerance);
     expect_equal(decode(*model, text, options, {13, 1, 1, 1, 1, 1, 1, 1}), expected, kTolerance);
     expect_equal(decode(*model, text, options, {1, 6, 1, 12}), expected, kTolerance);
@@ -147,7 +148,7 @@ TEST_P(Decoding, OfHalvesAndBytesStaysNearExact) {
   const std::vector<Real> expected = forward(*model, tokens, 1);
   for (const auto& [type, tolerance] :
        {std::pair{CacheType::f16, 0.05}, std::pair{CacheType::int8, 0.5}}) {
-    const DecodeOptions options{1, type};
+    const DecodeOptions options{1, type, {}};
     const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
     expect_equal(one_by_one, expected, tolerance);
     EXPECT_NE(one_by_one, expected);
@@ -161,13 +162,12 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
     ModelConfig config = small_config(GetParam());
     config.attention.window = window;
     const auto model = make_model(config);
-    const AttentionCosts costs =
-        attention_kind(GetParam()).costs(model->config().attention).front();
+    const AttentionCosts costs = attention_costs(model->config().attention).front();
     const Index tokens = window > 0 ? window : config.context;
     for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
       const Index per_token = cache_bytes(type, costs.cache_elements_per_token.value(),
-                                          costs.cache_vectors_per_token.value());
-      const Decoder decoder(*model, {3, type});
+                                          costs.cache_rows_per_token.value());
+      const Decoder decoder(*model, {3, type, {}});
       EXPECT_EQ(decoder.cache_bytes(), 3 * config.layers * tokens * per_token);
     }
   }
@@ -219,14 +219,14 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), [](co
 });
 
 TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
-  for (const MlaDecoding mode : {MlaDecoding::expanded, MlaDecoding::absorbed}) {
+  for (const std::string mode : {"expanded", "absorbed"}) {
     for (const Index q_rank : {0, 5}) {
       for (const bool bias : {false, true}) {
         ModelConfig config = small_config("mla");
         config.bias = bias;
-        config.attention.q_rank = q_rank;
-        config.attention.rope_dim = q_rank > 0 ? 4 : 0;
-        config.attention.v_dim = 5;
+        set(config.attention, "q-rank", q_rank);
+        set(config.attention, "rope-dim", q_rank > 0 ? 4 : 0);
+        set(config.attention, "v-dim", 5);
         expect_decoding_equals_forward(config, mode);
       }
     }
@@ -237,7 +237,7 @@ TEST(MlaDecoding, RefusesToAbsorbWhatIsNotLinearInTheKeys) {
   ModelConfig config = small_config("mla");
   config.attention.score_scale = ScoreScale::parse("qk-norm");
   const auto model = make_model(config);
-  EXPECT_THROW(Decoder(*model, {1, CacheType::real, MlaDecoding::absorbed}), ShapeError);
+  EXPECT_THROW(Decoder(*model, {1, CacheType::real, "absorbed"}), ShapeError);
 }
 
 // DeepSeek's own code, absorbed mode: what its cache holds after T tokens.
@@ -250,11 +250,11 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     config.kind = "mla";
     config.dim = json.at("d_model");
     config.heads = json.at("n_heads");
-    config.q_rank = json.at("q_lora_rank");
-    config.kv_rank = json.at("kv_lora_rank");
-    config.nope_dim = json.at("qk_nope_head_dim");
-    config.rope_dim = json.at("qk_rope_head_dim");
-    config.v_dim = json.at("v_head_dim");
+    set(config, "q-rank", json.at("q_lora_rank").get<Index>());
+    set(config, "kv-rank", json.at("kv_lora_rank").get<Index>());
+    set(config, "nope-dim", json.at("qk_nope_head_dim").get<Index>());
+    set(config, "rope-dim", json.at("qk_rope_head_dim").get<Index>());
+    set(config, "v-dim", json.at("v_head_dim").get<Index>());
     const TensorView& x = file.at("x");
     config.positions = x.shape[1];
     resolve(config);
@@ -267,9 +267,10 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     std::vector<Real> input(x.element_count());
     read_into(x, input);
     const Index batch = x.shape[0], length = x.shape[1];
-    KvCache cache = layer->make_cache({batch, length, CacheType::real, MlaDecoding::absorbed});
+    LayerCache cache = make_cache(config, {batch, length, CacheType::real, "absorbed"});
     Tape tape(std::as_const(parameters));
-    const Var y = layer->decode(tape.constant({batch, length, config.dim}, input), cache);
+    Memory memory(cache);
+    const Var y = layer->forward(tape.constant({batch, length, config.dim}, input), memory);
     const double tolerance = kDouble ? 1e-9 : 1e-4;
     const std::vector<double> outputs = file.at("y").to_doubles();
     for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -277,17 +278,19 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     }
     const std::vector<double> latent = file.at("cache.latent").to_doubles();
     const std::vector<double> rope_key = file.at("cache.rope_key").to_doubles();
-    for (Index token = 0; token < batch * length; ++token) {
-      const ConstMatrix row = cache.tensors[0].read(token / length, 0, token % length, 1, nullptr);
-      for (Index i = 0; i < config.kv_rank; ++i) {
-        EXPECT_NEAR(static_cast<double>(row.data[i]),
-                    latent[static_cast<std::size_t>(token * config.kv_rank + i)], tolerance);
+    const auto expect_kept = [&](const char* rows, const std::vector<double>& expected) {
+      const RowCache& kept = cache.rows(rows);
+      for (Index token = 0; token < batch * length; ++token) {
+        const ConstMatrix row =
+            kept.read(token / length, 0, token % length, 1, 0, kept.width(), nullptr);
+        for (Index i = 0; i < kept.width(); ++i) {
+          EXPECT_NEAR(static_cast<double>(row.data[i]),
+                      expected[static_cast<std::size_t>(token * kept.width() + i)], tolerance);
+        }
       }
-      for (Index i = 0; i < config.rope_dim; ++i) {
-        EXPECT_NEAR(static_cast<double>(row.data[config.kv_rank + i]),
-                    rope_key[static_cast<std::size_t>(token * config.rope_dim + i)], tolerance);
-      }
-    }
+    };
+    expect_kept("latent", latent);
+    expect_kept("rope_key", rope_key);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <iterator>
 #include <string>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "models/faults.h"
 

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <nlohmann/json.hpp>
 
 #include "models/language_model.h"
+#include "nn/own_settings.h"
 
 namespace headcount {
 namespace {
@@ -102,7 +104,7 @@ TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
   const NamedConfig read = read_hugging_face_config(llama());
   EXPECT_EQ(read.vocabulary, 65);
   EXPECT_EQ(read.model.attention.kind, "gqa");
-  EXPECT_EQ(read.model.attention.kv_heads, 2);
+  EXPECT_EQ(get(read.model.attention, "kv-heads"), 2);
   EXPECT_EQ(read.model.attention.head_dim, 8);
   EXPECT_EQ(read.model.attention.rope_theta, 500000);
   EXPECT_EQ(read.model.attention.rotary_layout, RotaryLayout::half);

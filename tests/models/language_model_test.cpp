@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
 #include "nn/random_weights.h"

@@ -10,6 +10,7 @@
 #include "models/checkpoint.h"
 #include "models/language_model.h"
 #include "models/safetensors.h"
+#include "nn/own_settings.h"
 #include "train/optimizer.h"
 
 namespace headcount {
@@ -91,14 +92,14 @@ AttentionConfig attention_config(const json& c) {
   a.dim = c.at("d_model");
   a.heads = c.at("n_heads");
   a.head_dim = c.value("head_dim", kUnset);
-  if (a.kind == "gqa") a.kv_heads = c.at("n_kv_heads");
-  a.kv_rank = c.value("kv_lora_rank", kUnset);
-  a.q_rank = c.value("q_lora_rank", kUnset);
-  a.nope_dim = c.value("qk_nope_head_dim", kUnset);
-  a.rope_dim = c.value("qk_rope_head_dim", kUnset);
-  a.v_dim = c.value("v_head_dim", kUnset);
-  a.latent_norm = c.value("latent_norm", true);
-  a.latent_dim = c.value("latent_dim", kUnset);
+  if (a.kind == "gqa") set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
+  set(a, "kv-rank", c.value("kv_lora_rank", kUnset));
+  set(a, "q-rank", c.value("q_lora_rank", kUnset));
+  set(a, "nope-dim", c.value("qk_nope_head_dim", kUnset));
+  set(a, "rope-dim", c.value("qk_rope_head_dim", kUnset));
+  set(a, "v-dim", c.value("v_head_dim", kUnset));
+  set(a, "latent-norm", c.value("latent_norm", true));
+  set(a, "latent-dim", c.value("latent_dim", kUnset));
   a.rotary = c.at("positions") == "rope";
   if (c.contains("rope_layout")) {
     a.rotary_layout = c["rope_layout"] == "half" ? RotaryLayout::half : RotaryLayout::interleaved;
@@ -174,7 +175,8 @@ void Reference::check_attention() {
   }
   Tape tape(&parameters);
   const Var input = tape.leaf(shape_of(x), reals(x));
-  const Var y = layer->forward(input, mask);
+  Memory memory(mask);
+  const Var y = layer->forward(input, memory);
   ASSERT_EQ(y.shape(), shape_of(file_.at("y")));
   expect_close(y.value(), file_.at("y"), kOutputTolerance);
   tape.backward(y, reals(file_.at("dy")));

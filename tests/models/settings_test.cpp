@@ -1,10 +1,11 @@
-#include "models/settings.h"
+#include "nn/settings.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <string>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "models/config.h"
 #include "models/language_model.h"
@@ -187,9 +188,8 @@ TEST(ModelSettings, HaveUniqueNamesGroupsAndHelp) {
     EXPECT_FALSE(setting.help.empty()) << setting.name;
   }
   for (const AttentionKind* kind : attention_kinds()) {
-    for (const std::string_view own : kind->settings) {
-      EXPECT_TRUE(names.contains(std::string(own))) << kind->name << " has no flag " << own;
-    }
+    for (const std::string& own : own_settings(*kind))
+      EXPECT_TRUE(settings.find(own)->is_for(kind->name)) << kind->name << " has no flag " << own;
   }
 }
 

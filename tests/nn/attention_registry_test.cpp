@@ -8,6 +8,7 @@
 
 #include "autograd/error.h"
 #include "nn/attention/attention.h"
+#include "nn/own_settings.h"
 
 namespace headcount {
 namespace {
@@ -66,22 +67,25 @@ TEST(AttentionDefaults, HeadsShareTheWidth) {
 }
 
 TEST(AttentionDefaults, KvHeadsAreAllOneOrHalf) {
-  EXPECT_EQ(resolved(of_kind("mha")).kv_heads, 8);
-  EXPECT_EQ(resolved(of_kind("mqa")).kv_heads, 1);
-  EXPECT_EQ(resolved(of_kind("gqa")).kv_heads, 4);
+  const auto kept_heads = [](const AttentionConfig& c) {
+    return describe(resolved(c)).keeps.front().heads;
+  };
+  EXPECT_EQ(kept_heads(of_kind("mha")), 8);
+  EXPECT_EQ(kept_heads(of_kind("mqa")), 1);
+  EXPECT_EQ(kept_heads(of_kind("gqa")), 4);
   AttentionConfig given = of_kind("gqa");
-  given.kv_heads = 2;
-  EXPECT_EQ(resolved(given).kv_heads, 2);
+  set(given, "kv-heads", 2);
+  EXPECT_EQ(kept_heads(given), 2);
 }
 
 TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
   const AttentionConfig c = resolved(of_kind("mla", 4, 128));
-  EXPECT_EQ(c.nope_dim, 32);
-  EXPECT_EQ(c.v_dim, 32);
-  EXPECT_EQ(c.rope_dim, 16);
-  EXPECT_EQ(c.q_rank, 0);
-  EXPECT_EQ(c.kv_rank, 48);
-  EXPECT_TRUE(c.latent_norm);
+  EXPECT_EQ(get(c, "nope-dim"), 32);
+  EXPECT_EQ(get(c, "v-dim"), 32);
+  EXPECT_EQ(get(c, "rope-dim"), 16);
+  EXPECT_EQ(get(c, "q-rank"), 0);
+  EXPECT_EQ(get(c, "kv-rank"), 48);
+  EXPECT_TRUE(get(c, "latent-norm"));
 }
 
 TEST(AttentionDefaults, RotateAsLlamaDoesAndMlaAsDeepSeekDoes) {
@@ -105,30 +109,32 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   EXPECT_EQ(cache_elements(of_kind("mha")), 2 * 8 * 32);
   EXPECT_EQ(cache_elements(of_kind("mqa")), 2 * 32);
   AttentionConfig gqa = of_kind("gqa");
-  gqa.kv_heads = 2;
+  set(gqa, "kv-heads", 2);
   EXPECT_EQ(cache_elements(gqa), 2 * 2 * 32);
   AttentionConfig mla = of_kind("mla");
-  mla.kv_rank = 48;
-  mla.rope_dim = 16;
-  mla.q_rank = 100;
+  set(mla, "kv-rank", 48);
+  set(mla, "rope-dim", 16);
+  set(mla, "q-rank", 100);
   EXPECT_EQ(cache_elements(mla), 48 + 16);
-  mla.rope_dim = 0;
+  set(mla, "rope-dim", 0);
   EXPECT_EQ(cache_elements(mla), 48);
   AttentionConfig latent_bias = of_kind("latent-bias");
-  latent_bias.latent_dim = 10;
+  set(latent_bias, "latent-dim", 10);
   EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
 }
 
 // DeepSeek-V3 has 512 + 64 of them; Llama 3 8B has 8 KV heads of 128.
 TEST(CacheElementsPerToken, AreThoseOfPublishedModels) {
   AttentionConfig deepseek = of_kind("mla", 128, 7168);
-  deepseek.head_dim = deepseek.nope_dim = deepseek.v_dim = 128;
-  deepseek.kv_rank = 512;
-  deepseek.q_rank = 1536;
-  deepseek.rope_dim = 64;
+  deepseek.head_dim = 128;
+  set(deepseek, "nope-dim", 128);
+  set(deepseek, "v-dim", 128);
+  set(deepseek, "kv-rank", 512);
+  set(deepseek, "q-rank", 1536);
+  set(deepseek, "rope-dim", 64);
   EXPECT_EQ(cache_elements(deepseek), 576);
   AttentionConfig llama = of_kind("gqa", 32, 4096);
-  llama.kv_heads = 8;
+  set(llama, "kv-heads", 8);
   EXPECT_EQ(cache_elements(llama), 2048);
 }
 
@@ -139,13 +145,13 @@ struct BadShape {
 
 TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
   AttentionConfig kv_heads = of_kind("gqa");
-  kv_heads.kv_heads = 3;
+  set(kv_heads, "kv-heads", 3);
   AttentionConfig more_kv_heads = of_kind("gqa");
-  more_kv_heads.kv_heads = 16;
+  set(more_kv_heads, "kv-heads", 16);
   AttentionConfig rope_dim = of_kind("mla");
-  rope_dim.rope_dim = 7;
+  set(rope_dim, "rope-dim", 7);
   AttentionConfig kv_rank = of_kind("mla");
-  kv_rank.rope_dim = 64;
+  set(kv_rank, "rope-dim", 64);
   const std::vector<BadShape> all = {
       {"--heads 3 does not divide --dim 256", of_kind("mha", 3)},
       {"--heads 3 does not divide --dim 256", of_kind("mqa", 3)},
@@ -170,7 +176,7 @@ TEST(ImpossibleShapes, OddHeadsAreFineWithoutRotation) {
   odd.rotary = false;
   EXPECT_EQ(error_of(odd), "no error");
   AttentionConfig mla = of_kind("mla");
-  mla.rope_dim = 7;
+  set(mla, "rope-dim", 7);
   mla.rotary = false;
   EXPECT_EQ(error_of(mla), "no error");
 }

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "nn/own_settings.h"
 #include "nn/test_layer.h"
 
 namespace headcount {
@@ -63,7 +64,7 @@ void permute_blocks(std::span<Real> values, std::size_t block,
 RC_GTEST_PROP(GroupedAttention, WithAsManyKvHeadsAsQueryHeadsIsMha, ()) {
   const Input input;
   AttentionConfig gqa = random_config("gqa", random_heads());
-  gqa.kv_heads = gqa.heads;
+  set(gqa, "kv-heads", gqa.heads);
   const Values x = input.values(gqa.dim);
   const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
   RC_ASSERT(grouped == Layer(with_kind(gqa, "mha")).forward_and_backward(x, input.batch));
@@ -72,7 +73,7 @@ RC_GTEST_PROP(GroupedAttention, WithAsManyKvHeadsAsQueryHeadsIsMha, ()) {
 RC_GTEST_PROP(GroupedAttention, WithOneKvHeadIsMqa, ()) {
   const Input input;
   AttentionConfig gqa = random_config("gqa", random_heads());
-  gqa.kv_heads = 1;
+  set(gqa, "kv-heads", 1);
   const Values x = input.values(gqa.dim);
   const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
   RC_ASSERT(grouped == Layer(with_kind(gqa, "mqa")).forward_and_backward(x, input.batch));
@@ -83,7 +84,7 @@ RC_GTEST_PROP(GroupedAttention, WithOneKvHeadIsMqa, ()) {
 RC_GTEST_PROP(GroupedAttention, IsMhaWithEachKvHeadRepeatedForItsGroup, ()) {
   const Input input;
   AttentionConfig config = random_config("gqa", random_heads());
-  config.kv_heads = random_divisor(config.heads);
+  set(config, "kv-heads", random_divisor(config.heads));
   Layer gqa(config), mha(with_kind(config, "mha"));
   const std::vector<std::string> kinds =
       config.bias ? std::vector<std::string>{"weight", "bias"} : std::vector<std::string>{"weight"};
@@ -93,7 +94,7 @@ RC_GTEST_PROP(GroupedAttention, IsMhaWithEachKvHeadRepeatedForItsGroup, ()) {
       const std::span<Real> many = mha.weight(name + kind);
       const std::size_t block = many.size() / static_cast<std::size_t>(config.heads);
       for (Index head = 0; head < config.heads; ++head) {
-        const Index kv_head = head / (config.heads / config.kv_heads);
+        const Index kv_head = head / (config.heads / get(config, "kv-heads"));
         std::ranges::copy(few.subspan(static_cast<std::size_t>(kv_head) * block, block),
                           many.begin() + head * static_cast<Index>(block));
       }
@@ -106,9 +107,9 @@ RC_GTEST_PROP(GroupedAttention, IsMhaWithEachKvHeadRepeatedForItsGroup, ()) {
 RC_GTEST_PROP(GroupedAttention, DoesNotCareInWhichOrderGroupsStand, ()) {
   const Input input;
   AttentionConfig config = random_config("gqa", random_heads());
-  config.kv_heads = random_divisor(config.heads);
+  set(config, "kv-heads", random_divisor(config.heads));
   std::vector<std::size_t> order;
-  for (Index g = 0; g < config.kv_heads; ++g) order.push_back(static_cast<std::size_t>(g));
+  for (Index g = 0; g < get(config, "kv-heads"); ++g) order.push_back(static_cast<std::size_t>(g));
   std::shuffle(order.begin(), order.end(), std::mt19937(*rc::gen::arbitrary<unsigned>()));
   Layer plain(config), permuted(config);
   for (std::size_t i = 0; i < permuted.store.size(); ++i) {
@@ -141,38 +142,38 @@ Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
                   c.bias ? std::optional(parameter(".bias")) : std::nullopt);
   };
   const auto norm = [&](Var input, const std::string& name) {
-    if (!c.latent_norm) return input;
+    if (!get(c, "latent-norm")) return input;
     return rms_norm(input, tape.parameter(layer.store.find("a." + name + ".weight")), Real{1e-6});
   };
   const Var in = tape.constant({batch, length, c.dim}, x);
-  const Var q_flat = c.q_rank == 0
+  const Var q_flat = get(c, "q-rank") == 0
                          ? project(in, "q_proj")
                          : project(norm(project(in, "q_a_proj"), "q_a_layernorm"), "q_b_proj");
   const std::vector<Var> kv =
-      split(project(in, "kv_a_proj_with_mqa"), std::array{c.kv_rank, c.rope_dim});
+      split(project(in, "kv_a_proj_with_mqa"), std::array{get(c, "kv-rank"), get(c, "rope-dim")});
   const Var expanded = project(norm(kv[0], "kv_a_layernorm"), "kv_b_proj");
 
-  const Index width = c.nope_dim + c.rope_dim;
-  const RotaryTable table(c.rope_dim, length, c.rope_theta);
+  const Index width = get(c, "nope-dim") + get(c, "rope-dim");
+  const RotaryTable table(get(c, "rope-dim"), length, c.rope_theta);
   const auto turn = [&](Var input) { return rotary(input, table, RotaryLayout::interleaved); };
   const Var q = turn(reshape(q_flat, {batch, length, c.heads, width}));
-  const Var shared_key = turn(reshape(kv[1], {batch, length, 1, c.rope_dim}));
+  const Var shared_key = turn(reshape(kv[1], {batch, length, 1, get(c, "rope-dim")}));
   Values k, v;
   for (Index token = 0; token < batch * length; ++token) {
-    const Real* const rope = shared_key.value().data() + token * c.rope_dim;
+    const Real* const rope = shared_key.value().data() + token * get(c, "rope-dim");
     for (Index head = 0; head < c.heads; ++head) {
-      const Real* const own =
-          expanded.value().data() + (token * c.heads + head) * (c.nope_dim + c.v_dim);
-      k.insert(k.end(), own, own + c.nope_dim);
-      k.insert(k.end(), rope, rope + c.rope_dim);
-      v.insert(v.end(), own + c.nope_dim, own + c.nope_dim + c.v_dim);
+      const Real* const own = expanded.value().data() +
+                              (token * c.heads + head) * (get(c, "nope-dim") + get(c, "v-dim"));
+      k.insert(k.end(), own, own + get(c, "nope-dim"));
+      k.insert(k.end(), rope, rope + get(c, "rope-dim"));
+      v.insert(v.end(), own + get(c, "nope-dim"), own + get(c, "nope-dim") + get(c, "v-dim"));
     }
   }
   const auto scale = static_cast<Real>(1 / std::sqrt(static_cast<double>(width)));
   const Var y = attention(q, tape.constant({batch, length, c.heads, width}, k),
-                          tape.constant({batch, length, c.heads, c.v_dim}, v),
+                          tape.constant({batch, length, c.heads, get(c, "v-dim")}, v),
                           {.scale = scale, .causal = c.causal});
-  const Var out = project(reshape(y, {batch, length, c.heads * c.v_dim}), "o_proj");
+  const Var out = project(reshape(y, {batch, length, c.heads * get(c, "v-dim")}), "o_proj");
   return {out.value().begin(), out.value().end()};
 }
 
@@ -181,12 +182,12 @@ RC_GTEST_PROP(LatentAttention, IsMhaWhoseKeysAndValuesAreItsExpansions, ()) {
   AttentionConfig config = random_config("mla", random_heads());
   config.rotary = true;
   config.score_scale = {};
-  config.kv_rank = *rc::gen::inRange<Index>(1, 20);
-  config.q_rank = *rc::gen::inRange<Index>(0, 20);
-  config.nope_dim = *rc::gen::inRange<Index>(1, 12);
-  config.rope_dim = 2 * *rc::gen::inRange<Index>(1, 6);
-  config.v_dim = *rc::gen::inRange<Index>(1, 12);
-  config.latent_norm = *rc::gen::arbitrary<bool>();
+  set(config, "kv-rank", *rc::gen::inRange<Index>(1, 20));
+  set(config, "q-rank", *rc::gen::inRange<Index>(0, 20));
+  set(config, "nope-dim", *rc::gen::inRange<Index>(1, 12));
+  set(config, "rope-dim", 2 * *rc::gen::inRange<Index>(1, 6));
+  set(config, "v-dim", *rc::gen::inRange<Index>(1, 12));
+  set(config, "latent-norm", *rc::gen::arbitrary<bool>());
   const Layer layer(config);
   const Values x = input.values(config.dim);
   RC_ASSERT(difference(expanded_mla(layer, x, input.batch), layer.forward(x, input.batch)) <
@@ -196,7 +197,7 @@ RC_GTEST_PROP(LatentAttention, IsMhaWhoseKeysAndValuesAreItsExpansions, ()) {
 RC_GTEST_PROP(LatentBiasAttention, WithoutABiasIsMha, ()) {
   const Input input;
   AttentionConfig config = random_config("latent-bias", random_heads());
-  config.latent_dim = *rc::gen::inRange<Index>(1, 10);
+  set(config, "latent-dim", *rc::gen::inRange<Index>(1, 10));
   Layer biased(config);
   std::ranges::fill(biased.weight("z_proj.weight"), Real{0});
   if (config.bias) std::ranges::fill(biased.weight("z_proj.bias"), Real{0});

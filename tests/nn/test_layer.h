@@ -59,7 +59,8 @@ struct Layer {
     Tape tape(store);
     tape.set_training(training);
     const Index length = std::ssize(x) / batch / config.dim;
-    const Var y = attention->forward(tape.constant({batch, length, config.dim}, x), mask);
+    Memory memory(mask);
+    const Var y = attention->forward(tape.constant({batch, length, config.dim}, x), memory);
     return {y.value().begin(), y.value().end()};
   }
 
@@ -69,7 +70,8 @@ struct Layer {
     store.clear_gradients();
     const Index length = std::ssize(x) / batch / config.dim;
     const Var input = tape.leaf({batch, length, config.dim}, x);
-    const Var y = attention->forward(input, {});
+    Memory memory;
+    const Var y = attention->forward(input, memory);
     Values result(y.value().begin(), y.value().end());
     tape.backward(y, normal_values(1, y.shape().size()));
     result.insert(result.end(), input.gradient().begin(), input.gradient().end());

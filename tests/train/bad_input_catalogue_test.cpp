@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <set>
+#include <nlohmann/json.hpp>
 
 #include "models/safetensors.h"
 #include "train/run_program.h"

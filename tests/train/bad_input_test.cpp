@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 #include <vector>
+#include <nlohmann/json.hpp>
 
 #include "train/run_program.h"
 

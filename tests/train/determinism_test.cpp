@@ -99,11 +99,11 @@ TEST_P(TrainedWeights, HaveTheSameLossForAnyNumberOfThreads) {
     model.initialize(1);
     const std::vector<std::int32_t> tokens = random_tokens();  // 2000: a shorter window at the end
     set_threads(1);
-    const Evaluation alone = evaluate(model, tokens);
+    const Evaluation alone = evaluate(model, tokens, {.attention_stats = true});
     EXPECT_EQ(alone.characters, 1999);
     for (const int thread_count : {2, 3}) {
       set_threads(thread_count);
-      const Evaluation together = evaluate(model, tokens);
+      const Evaluation together = evaluate(model, tokens, {.attention_stats = true});
       EXPECT_EQ(together.loss, alone.loss) << context << ", " << thread_count << " threads";
       EXPECT_EQ(together.attention_entropy, alone.attention_entropy);
     }

@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
 #include "models/language_model.h"

@@ -84,7 +84,8 @@ class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
     const TrainOptions options = options_with(GetParam()->name, score_scale);
     LanguageModel model(options.model, kVocabulary);
     draw_weights(model.parameters());
-    return evaluate(model, repetitive_text(20 * kContext + 1)).attention_entropy;
+    return *evaluate(model, repetitive_text(20 * kContext + 1), {.attention_stats = true})
+                .attention_entropy;
   }
 };
 INSTANTIATE_TEST_SUITE_P(Registry, EntropyOfAttention, testing::ValuesIn(attention_kinds()),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <nlohmann/json.hpp>
 
 #include "autograd/parallel.h"
 #include "train/compare/decode_speed.h"
@@ -54,7 +55,8 @@ VariantResult variant_result(const PlannedVariant& variant, const CandidateRuns&
   const LanguageModel model(options.model, vocabulary);
   result.parameters = static_cast<Index>(model.parameters().element_count());
   Index bytes = 0;
-  for (const KvCache& cache : model.make_caches({1, options.model.context})) bytes += cache.bytes();
+  for (const LayerCache& cache : model.make_caches({.capacity = options.model.context}))
+    bytes += cache.bytes();
   result.cache_bytes_per_token = bytes / options.model.context;
   for (std::size_t i = 0; i < best.outcomes.size(); ++i) {
     const RunOutcome& outcome = best.outcomes[i];

@@ -9,26 +9,28 @@
 
 namespace headcount {
 
-DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context, MlaDecoding mla)
+DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context,
+                         const std::string& form)
     : context_(context) {
   config.context = context;
   model_ = std::make_unique<LanguageModel>(config, vocabulary);
   model_->initialize(1);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
-  caches_ = model_->make_caches({1, cache_capacity(model_->config()), CacheType::real, mla});
-  for (KvCache& cache : caches_) {
-    for (CacheTensor& tensor : cache.tensors) {
-      std::vector<Real> row(static_cast<std::size_t>(tensor.heads() * tensor.width()));
+  caches_ = model_->make_caches(
+      {1, model_->config().attention.cached_tokens(context), CacheType::real, form});
+  for (LayerCache& cache : caches_) {
+    for (const Kept& kept : cache.keeps()) {
+      std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width));
       const RandomKey key{1, random_stream("decode speed"), 0};
       for (std::size_t i = 0; i < row.size(); ++i)
         row[i] = static_cast<Real>(random_normal(key, i));
-      for (Index t = 0; t < tensor.capacity(); ++t) tensor.write(0, t, row.data());
+      for (Index t = 0; t < cache.capacity(); ++t) cache.rows(kept.name).write(0, t, row.data());
     }
   }
 }
 
 double DecodeTimer::decode() {
-  for (KvCache& cache : caches_) cache.length = context_ - 1;
+  for (LayerCache& cache : caches_) cache.set_length(context_ - 1);
   const std::int32_t token = 0;
   const auto start = std::chrono::steady_clock::now();
   tape_->reset();
@@ -39,7 +41,7 @@ double DecodeTimer::decode() {
 
 Index DecodeTimer::cache_bytes() const {
   Index total = 0;
-  for (const KvCache& cache : caches_) total += cache.bytes();
+  for (const LayerCache& cache : caches_) total += cache.bytes();
   return total;
 }
 

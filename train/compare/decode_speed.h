@@ -12,8 +12,7 @@ namespace headcount {
 class DecodeTimer {
  public:
   /// `config` is resolved but for its context, which becomes `context`.
-  DecodeTimer(ModelConfig config, Index vocabulary, Index context,
-              MlaDecoding mla = MlaDecoding::automatic);
+  DecodeTimer(ModelConfig config, Index vocabulary, Index context, const std::string& form = {});
 
   /// Decodes token number `context`, which sees all before it that the window lets it see;
   /// milliseconds.
@@ -26,7 +25,7 @@ class DecodeTimer {
  private:
   std::unique_ptr<LanguageModel> model_;
   std::unique_ptr<Tape> tape_;
-  std::vector<KvCache> caches_;
+  std::vector<LayerCache> caches_;
   Index context_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <nlohmann/json.hpp>
 
 #include "models/language_model.h"
 
@@ -62,7 +63,7 @@ std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec
     if (bytes != wanted) refuse(bytes, " keeps " + std::to_string(bytes) + " bytes per token");
     return "";
   }
-  const std::string name(spec.kind->settings.front());
+  const std::string name = own_settings(*spec.kind).front();
   Index nearest = -1;
   // The cost grows with the number; nobody wants a latent wider than the feed-forward layer.
   for (Index number = 1; number <= std::min(wanted, 4 * options.model.dim); ++number) {

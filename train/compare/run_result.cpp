@@ -1,5 +1,7 @@
 #include "train/compare/run_result.h"
 
+#include <nlohmann/json.hpp>
+
 #include "data/text.h"
 #include "models/durable.h"
 #include "train/run_record.h"

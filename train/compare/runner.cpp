@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <latch>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 

@@ -37,7 +37,7 @@ Index parameters(const Candidate& candidate) {
 Index allocated_bytes_per_token(const Candidate& candidate) {
   const LanguageModel model(candidate.options.model, kVocabulary);
   Index bytes = 0;
-  for (const KvCache& cache : model.make_caches({1, 16})) bytes += cache.bytes();
+  for (const LayerCache& cache : model.make_caches({.capacity = 16})) bytes += cache.bytes();
   return bytes / 16;
 }
 

@@ -1,10 +1,12 @@
-#include "models/settings.h"
+#include "nn/settings.h"
 
 #include <utf8.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
 
 namespace headcount {
 
@@ -65,6 +67,12 @@ Index whole_number(const nlohmann::json& object, const std::string& key) {
   return found->get<Index>();
 }
 
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (&word == &words.front() ? "" : ", ") + word;
+  return text;
+}
+
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t start = 0; start <= text.size();) {
@@ -73,6 +81,10 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
     start = end + 1;
   }
   return parts;
+}
+
+bool Setting::is_for(std::string_view name_of_one) const {
+  return only_for.empty() || std::ranges::find(only_for, name_of_one) != only_for.end();
 }
 
 void Settings::integer(std::string name, std::string help, Index& field, Index low, Index high) {
@@ -151,8 +163,46 @@ void Settings::text(std::string name, std::string help, std::string& field) {
 void Settings::custom(std::string name, std::string help,
                       std::function<void(std::string_view)> parse,
                       std::function<nlohmann::json()> value) {
-  settings_.push_back(
-      {std::move(name), heading_, std::move(help), std::move(parse), std::move(value), false});
+  settings_.push_back({std::move(name), heading_, std::move(help), only_for_, std::move(parse),
+                       std::move(value), false});
+}
+
+void Settings::choice_of(std::string name, std::string help, std::vector<std::string> names,
+                         std::function<void(std::size_t)> set, std::function<std::size_t()> place) {
+  std::string known;
+  for (const std::string& text : names) known += (known.empty() ? "" : ", ") + text;
+  custom(
+      name, help + " (" + known + ")",
+      [name, known, names, set = std::move(set)](std::string_view text) {
+        const auto found = std::ranges::find(names, text);
+        if (found == names.end())
+          throw SettingError("--" + name + " must be one of " + known + ", is " + quoted(text));
+        set(static_cast<std::size_t>(found - names.begin()));
+      },
+      [names, place = std::move(place)]() -> nlohmann::json {
+        const std::size_t i = place();
+        return i < names.size() ? nlohmann::json(names[i]) : nlohmann::json(nullptr);
+      });
+}
+
+void Settings::add(Setting setting) {
+  const auto same = std::ranges::find(settings_, setting.name, &Setting::name);
+  if (same == settings_.end()) return settings_.push_back(std::move(setting));
+  same->only_for.insert(same->only_for.end(), setting.only_for.begin(), setting.only_for.end());
+  same->parse = [first = same->parse, second = setting.parse](std::string_view text) {
+    first(text);
+    second(text);
+  };
+}
+
+Settings Settings::read_only() const {
+  Settings copy = *this;
+  for (Setting& setting : copy.settings_) {
+    setting.parse = [](std::string_view) {
+      throw std::logic_error("these settings are only to be read");
+    };
+  }
+  return copy;
 }
 
 const Setting* Settings::find(std::string_view name) const {

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -26,9 +26,13 @@ struct Setting {
   std::string name;   ///< "kv-heads"
   std::string group;  ///< heading in help
   std::string help;
+  std::vector<std::string> only_for;  ///< the attentions or corpora that it is for; empty: all
   std::function<void(std::string_view)> parse;  ///< throws SettingError
   std::function<nlohmann::json()> value;
   bool bare = false;  ///< the name alone means "on"
+
+  /// Whether it means something with the attention or corpus of that name.
+  bool is_for(std::string_view name_of_one) const;
 };
 
 /// The JSON in `text`. Throws DataError that says where it stops being JSON, and for what is nested
@@ -42,14 +46,25 @@ std::string quoted(std::string_view text);
 /// no whole number from 0 on; nlohmann::json itself would convert 1e300 somehow.
 Index whole_number(const nlohmann::json& object, const std::string& key);
 
+/// `words` with commas between them.
+std::string joined(const std::vector<std::string>& words);
+
 /// The parts of `text` between separators: at least one, any of them may be empty.
 std::vector<std::string_view> split(std::string_view text, char separator);
 
 /// A list of settings bound to the fields of one configuration object, which must outlive it.
 class Settings {
  public:
-  /// Settings added from now on appear under this heading.
-  void group(std::string heading) { heading_ = std::move(heading); }
+  /// Settings added from now on appear under this heading, and are for everything.
+  void group(std::string heading) {
+    heading_ = std::move(heading);
+    only_for_.clear();
+  }
+  /// Settings added from now on mean something with this attention or corpus only; "": with all.
+  void only_for(std::string name) {
+    only_for_.clear();
+    if (!name.empty()) only_for_.push_back(std::move(name));
+  }
   void integer(std::string name, std::string help, Index& field, Index low,
                Index high = std::numeric_limits<std::int32_t>::max());
   void unsigned_integer(std::string name, std::string help, std::uint64_t& field);
@@ -67,8 +82,11 @@ class Settings {
   void custom(std::string name, std::string help, std::function<void(std::string_view)> parse,
               std::function<nlohmann::json()> value);
 
-  /// A setting of another list, under its own heading; bound to what that one is bound to.
-  void add(Setting setting) { settings_.push_back(std::move(setting)); }
+  /// A setting of another list, under its own heading; bound to what that one is bound to. Where
+  /// there is one of that name, a value is read into both, and written by the older one.
+  void add(Setting setting);
+  /// The same settings, for reading values only: `parse` throws std::logic_error.
+  Settings read_only() const;
 
   const std::vector<Setting>& all() const { return settings_; }
   /// Null if there is none of that name.
@@ -79,30 +97,27 @@ class Settings {
   void read(const nlohmann::json& object);
 
  private:
+  // A choice by its place in `names`; `place` of a value that none of them names is out of range.
+  void choice_of(std::string name, std::string help, std::vector<std::string> names,
+                 std::function<void(std::size_t)> set, std::function<std::size_t()> place);
+
   std::string heading_;
+  std::vector<std::string> only_for_;
   std::vector<Setting> settings_;
 };
 
 template <class Field>
 void Settings::choice(std::string name, std::string help, Field& field,
                       std::vector<std::pair<std::string, Field>> choices) {
-  std::string known;
-  for (const auto& [text, value] : choices) known += (known.empty() ? "" : ", ") + text;
-  custom(
-      name, help + " (" + known + ")",
-      [name, known, choices, &field](std::string_view text) {
-        for (const auto& [choice_text, value] : choices) {
-          if (choice_text != text) continue;
-          field = value;
-          return;
-        }
-        throw SettingError("--" + name + " must be one of " + known + ", is " + quoted(text));
-      },
-      [choices, &field]() -> nlohmann::json {
-        for (const auto& [text, value] : choices) {
-          if (value == field) return text;
-        }
-        return nullptr;
+  std::vector<std::string> names;
+  for (const auto& [text, value] : choices) names.push_back(text);
+  choice_of(
+      std::move(name), std::move(help), std::move(names),
+      [choices, &field](std::size_t place) { field = choices[place].second; },
+      [choices, &field] {
+        std::size_t place = 0;
+        while (place < choices.size() && !(choices[place].second == field)) ++place;
+        return place;
       });
 }
 

@@ -1,0 +1,228 @@
+#include "autograd/ops/attention_newest.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/ops/support.h"
+#include "autograd/parallel.h"
+#include "autograd/products.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr Index kKeyChunk = 512;  // keys per task
+constexpr Index kAligned = static_cast<Index>(kAlignment / sizeof(Real));
+
+// Keys that are read at once: few enough that their rows stay in the first-level cache while each
+// query head of a group goes over them.
+Index keys_per_piece(Index width) {
+  constexpr Index kNumbers = 8192;
+  return std::clamp(kNumbers / width / kAligned * kAligned, kAligned, kKeyChunk);
+}
+
+// The newest token of each sequence, in two passes over the keys that it sees, each in tasks of one
+// cached head and one chunk of keys: all scores; then their exponentials and what these weigh of
+// the values. Between the passes each row's scale and greatest score are known, at the end its sum:
+// chunks are put together in their order.
+class NewestToken {
+ public:
+  NewestToken(Tape& tape, Var query, std::span<const Rows> key_parts, const Rows& value_rows,
+              const AttentionOptions& attention_options, Var output)
+      : shape(tape.shape(query)),
+        q(tape.value(query)),
+        out(tape.value(output)),
+        keys(key_parts),
+        values(value_rows),
+        options(attention_options),
+        capacity(values.cache()->capacity()),
+        v_width(values.width()) {
+    const Index held = values.cache()->held(values.tokens());
+    // All that is held, in the order of the slots; or what a narrower window sees, which may go
+    // from the last slot on to the first.
+    count = options.window > 0 ? std::min(held, options.window) : held;
+    first_slot = count == held ? 0 : (values.tokens() - count) % capacity;
+    chunks = (count + kKeyChunk - 1) / kKeyChunk;
+    heads = values.cache()->heads();
+    Index width = v_width;
+    bool converts = values.cache()->converts();
+    for (const Rows& part : keys) {
+      heads = std::max(heads, part.cache()->heads());
+      width = std::max(width, part.width());
+      converts |= part.cache()->converts();
+    }
+    const auto nested = [&](const Rows& rows) { return heads % rows.cache()->heads() == 0; };
+    if (!nested(values) || !std::ranges::all_of(keys, nested)) heads = shape[2];
+    group = shape[2] / heads;
+    // Sizes of a full cache, so that every token takes the same memory.
+    const Index most_tasks = shape[0] * heads * ((capacity + kKeyChunk - 1) / kKeyChunk);
+    piece_keys = keys_per_piece(width);
+    piece = converts ? piece_keys * width : 0;
+    stride = (capacity + kAligned - 1) / kAligned * kAligned;
+    scores = tape.scratch(shape[0] * shape[2] * stride);
+    converted = tape.scratch(most_tasks * piece);
+    sums = tape.scratch(most_tasks * group * v_width);
+    sums_of_exp = tape.scratch(most_tasks * group);
+    extents = tape.scratch_of<Extent>(most_tasks * group);
+    row_scales = tape.scratch_of<Scale>(most_tasks * group);
+  }
+
+  void run() {
+    const Index tasks = shape[0] * heads * chunks;
+    const Index chunk = task_chunk(group * std::min(kKeyChunk, count) * shape[3]);
+    const auto for_tasks = [&](void (NewestToken::*body)(Index) const) {
+      parallel_chunks(tasks, chunk, [&](Index begin, Index end) {
+        for (Index task = begin; task < end; ++task) (this->*body)(task);
+      });
+    };
+    for_tasks(&NewestToken::score);
+    for_tasks(&NewestToken::weigh);
+    for (Index h = 0; h < shape[0] * heads; ++h) {
+      for (Index i = 0; i < group; ++i) add_chunks(h, i);
+    }
+  }
+
+ private:
+  // Of the scores of one query head: with these of all chunks, a row can be scaled.
+  struct Extent {
+    Real least, greatest, squares;
+  };
+  struct Scale {
+    Real factor, greatest;  // the greatest score after the factor
+  };
+
+  Index first_key(Index task) const { return task % chunks * kKeyChunk; }
+  Index key_count(Index task) const { return std::min(kKeyChunk, count - first_key(task)); }
+  // Task -> head, over all sequences; its `group` query heads lie side by side.
+  Index head(Index task) const { return task / chunks; }
+
+  // Calls body(key, slot, count) for the pieces of a task's keys.
+  template <class Body>
+  void for_pieces(Index task, const Body& body) const {
+    const Index end = first_key(task) + key_count(task);
+    for (Index key = first_key(task), n = 0; key < end; key += n) {
+      const Index slot = (first_slot + key) % capacity;
+      n = std::min({piece_keys, end - key, capacity - slot});
+      body(key, slot, n);
+    }
+  }
+
+  // The rows that the query heads of `h` read of one part of the keys, or of the values.
+  ConstMatrix read(const Rows& rows, Index h, Index slot, Index n, Index task) const {
+    const RowCache& cache = *rows.cache();
+    const Index own = h % heads / (heads / cache.heads());
+    return cache.read(h / heads, own, slot, n, rows.first(), rows.width(),
+                      converted + task * piece);
+  }
+
+  void score(Index task) const {
+    const Index h = head(task);
+    for_pieces(task, [&](Index key, Index slot, Index n) {
+      Index column = 0;
+      for (const Rows& part : keys) {
+        const ConstMatrix k = read(part, h, slot, n, task);
+        for (Index i = h * group; i < (h + 1) * group; ++i) {
+          multiply(Matrix(scores + i * stride + key, 1, n),
+                   ConstMatrix(q + i * shape[3] + column, 1, k.cols), k.transpose(), column > 0);
+        }
+        column += k.cols;
+      }
+    });
+    for (Index i = 0; i < group; ++i) {
+      const ConstArrayMap row =
+          array(static_cast<const Real*>(scores) + (h * group + i) * stride + first_key(task),
+                key_count(task));
+      extents[task * group + i] = {row.minCoeff(), row.maxCoeff(), row.square().sum()};
+    }
+  }
+
+  // Where row i of a task's group has its results in chunk c.
+  Index place(Index h, Index c, Index i) const { return (h * chunks + c) * group + i; }
+
+  Scale scale_of(Index h, Index i) const {
+    Extent all = extents[place(h, 0, i)];
+    for (Index c = 1; c < chunks; ++c) {
+      const Extent& one = extents[place(h, c, i)];
+      all = {std::min(all.least, one.least), std::max(all.greatest, one.greatest),
+             all.squares + one.squares};
+    }
+    Real factor = options.scale;
+    if (options.row_scale == RowScale::inverse_norm) {
+      factor = all.squares > 0 ? factor / std::sqrt(all.squares) : Real{0};
+    } else if (options.row_scale == RowScale::inverse_sqrt_length) {
+      factor /= std::sqrt(static_cast<Real>(count));
+    }
+    return {factor, factor * (factor < 0 ? all.least : all.greatest)};
+  }
+
+  void weigh(Index task) const {
+    const Index h = head(task);
+    Real* const sum = sums + task * group * v_width;
+    Real* const sum_of_exp = sums_of_exp + task * group;
+    std::fill_n(sum, group * v_width, Real{0});
+    std::fill_n(sum_of_exp, group, Real{0});
+    Scale* const scales = row_scales + task * group;
+    for (Index i = 0; i < group; ++i) scales[i] = scale_of(h, i);
+    for_pieces(task, [&](Index key, Index slot, Index n) {
+      const ConstMatrix v = read(values, h, slot, n, task);
+      for (Index i = 0; i < group; ++i) {
+        ArrayMap weights = array(scores + (h * group + i) * stride + key, n);
+        weights = (weights * scales[i].factor - scales[i].greatest).exp();
+        sum_of_exp[i] += weights.sum();
+        add_weighted(sum + i * v_width, weights.data(), v);
+      }
+    });
+  }
+
+  void add_chunks(Index h, Index i) const {
+    ArrayMap total = array(out + (h * group + i) * v_width, v_width);
+    total.setZero();
+    Real sum_of_exp = 0;
+    for (Index c = 0; c < chunks; ++c) {
+      total += array(static_cast<const Real*>(sums) + place(h, c, i) * v_width, v_width);
+      sum_of_exp += sums_of_exp[place(h, c, i)];
+    }
+    total /= sum_of_exp;
+  }
+
+  // sum += weights v, a few rows at once, so that the sum is not read and written for each.
+  void add_weighted(Real* sum, const Real* weights, const ConstMatrix& v) const {
+    ArrayMap total = array(sum, v_width);
+    const auto row = [&](Index j) { return array(v.data + j * v.stride, v_width); };
+    Index j = 0;
+    for (; j + 4 <= v.rows; j += 4) {
+      total += weights[j] * row(j) + weights[j + 1] * row(j + 1) + weights[j + 2] * row(j + 2) +
+               weights[j + 3] * row(j + 3);
+    }
+    for (; j < v.rows; ++j) total += weights[j] * row(j);
+  }
+
+  Shape shape;
+  const Real* q;
+  Real* out;
+  std::span<const Rows> keys;
+  const Rows& values;
+  const AttentionOptions& options;
+  Index capacity, v_width;
+  Index count, first_slot;  // keys that the token sees, and where the first of them lies
+  Index chunks;
+  Index heads, group;  // of tasks: as many as the caches' most heads
+  Index piece_keys;
+  Index piece;        // numbers of a piece of keys or values that must be converted
+  Index stride;       // of rows of scores: each piece starts aligned
+  Real* scores;       // [B, H, stride]
+  Real* converted;    // [tasks, piece]
+  Real* sums;         // [tasks, group, v_width]
+  Real* sums_of_exp;  // [tasks, group]
+  Extent* extents;    // [tasks, group]
+  Scale* row_scales;  // [tasks, group]
+};
+
+}  // namespace
+
+void attend_newest(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
+                   const AttentionOptions& options, Var out) {
+  NewestToken(tape, q, keys, values, options, out).run();
+}
+
+}  // namespace headcount

@@ -1,0 +1,213 @@
+#include "autograd/ops/attention_tiles.h"
+
+#include <cmath>
+
+namespace headcount {
+
+namespace {
+
+// exp(x), and exactly 0 for -infinity. Eigen's vectorised exp ends at the smallest numbers above 0
+// instead: a query that sees no key would seem to see all of them, and such numbers are slow.
+template <class Scores>
+auto exp_or_zero(const Scores& x) {
+  return (x.exp() - std::numeric_limits<Real>::min()).max(Real{0});
+}
+
+// Memory of one thread for one tile of a Problem.
+struct TileMemory {
+  alignas(kAlignment) Real data[kQueryTile * kKeyTile];
+  Tile tile(Index rows, Index cols) { return {data, rows, cols}; }
+};
+
+// Fills row_factor for queries [i, i + rows) where it depends on the row.
+void find_row_factors(const Problem& p, Index b, Index h, Index i, Index rows, TileMemory& memory) {
+  Real* factor = p.row_factor + p.row(b, h, i);
+  std::fill_n(factor, rows, Real{0});
+  p.for_key_tiles(i, i + rows, [&](Index j) {
+    Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+    if (p.row_scale == RowScale::inverse_norm) {
+      p.raw_scores(s, b, h, i, j);
+    } else {
+      s.setOnes();
+    }
+    p.for_hidden(s, b, i, j, [&](Index r, Index c) { s(r, c) = 0; });
+    for (Index r = 0; r < rows; ++r) factor[r] += s.row(r).square().sum();
+  });
+  for (Index r = 0; r < rows; ++r) {
+    factor[r] = factor[r] > 0 ? p.scale / std::sqrt(factor[r]) : Real{0};
+  }
+}
+
+}  // namespace
+
+// Output rows [i, i + rows) of head h: a running maximum m and sum l of each row over the key
+// tiles; out is rescaled whenever m grows.
+void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, Index i, Index rows) {
+  TileMemory memory;
+  if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
+  Real greatest[kQueryTile], total[kQueryTile];
+  std::fill_n(greatest, rows, -kInfinity);
+  std::fill_n(total, rows, Real{0});
+  const Matrix o(out.at(b, i, h), rows, out.width, out.stride());
+  for (Index r = 0; r < rows; ++r) std::fill_n(out.at(b, i + r, h), out.width, Real{0});
+  p.for_key_tiles(i, i + rows, [&](Index j) {
+    Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+    p.scores(s, b, h, i, j);
+    for (Index r = 0; r < rows; ++r) {
+      const Real now = std::max(greatest[r], s.row(r).maxCoeff());
+      const Real base = now == -kInfinity ? Real{0} : now;  // no key seen yet: all weights are 0
+      const Real shrink = greatest[r] == -kInfinity ? Real{0} : std::exp(greatest[r] - base);
+      s.row(r) = exp_or_zero(s.row(r) - base);
+      if (shrink != 1 && total[r] > 0) array(out.at(b, i + r, h), out.width) *= shrink;
+      total[r] = total[r] * shrink + s.row(r).sum();
+      greatest[r] = now;
+    }
+    if (p.drops()) p.drop(s, b, h, i, j);
+    multiply(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), true);
+  });
+  for (Index r = 0; r < rows; ++r) {
+    const bool sees = total[r] > 0;
+    if (sees) array(out.at(b, i + r, h), out.width) /= total[r];
+    // +infinity makes every weight that backward recomputes 0.
+    p.logsumexp[p.row(b, h, i + r)] = sees ? greatest[r] + std::log(total[r]) : kInfinity;
+  }
+}
+
+// entropy[r] = logsumexp - sum of p s, for rows [i, i + rows) of head h; NaN where no key is seen.
+void entropy_tile(const Problem& p, Index b, Index h, Index i, Index rows, Real* entropy) {
+  TileMemory memory;
+  const Real* const logsumexp = p.logsumexp + p.row(b, h, i);
+  for (Index r = 0; r < rows; ++r)
+    entropy[r] = logsumexp[r] == kInfinity ? std::numeric_limits<Real>::quiet_NaN() : logsumexp[r];
+  p.for_key_tiles(i, i + rows, [&](Index j) {
+    Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+    p.scores(s, b, h, i, j);
+    for (Index r = 0; r < rows; ++r) {
+      const auto weight = exp_or_zero(s.row(r) - logsumexp[r]);
+      entropy[r] -= (s.row(r) == -kInfinity).select(Real{0}, weight * s.row(r)).sum();
+    }
+  });
+}
+
+namespace {
+
+// Backward of one head h of sequence b. With P the weights, M the dropout multipliers and
+// D = rowsum(dO o O):
+//   dV = (P o M)^T dO,  dS = P o ((dO V^T) o M - D),  dQ = f dS K,  dK = f dS^T Q,
+// f the row factors. If f is scale / |row of q k^T|, the row's direction gets no gradient: with
+// the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2.
+class HeadBackward {
+ public:
+  HeadBackward(const Problem& problem, Heads<const Real> out, const Real* dy, Index batch,
+               Index head)
+      : p(problem), o(out), d_o{dy, out.length, out.heads, out.width}, b(batch), h(head) {}
+
+  // Writes the gradients of this head where they are wanted.
+  void run(const RowGradient& dq, const std::array<RowGradient, kMostParts>& dk,
+           const RowGradient& dv) {
+    dq.clear(b, h);
+    for (std::size_t part = 0; part < p.keys.count; ++part) dk[part].clear(b, h);
+    dv.clear(b, h);
+    for (Index i = 0; i < p.q.length; i += kQueryTile) {
+      const Index rows = std::min(kQueryTile, p.q.length - i);
+      for (Index r = 0; r < rows; ++r) {
+        const Real *const y = o.at(b, i + r, h), *const dy = d_o.at(b, i + r, h);
+        LaneSum dot;
+        for_lanes(o.width, [&]<int kCount>(Index c) {
+          dot.add(lanes<kCount>(y + c) * lanes<kCount>(dy + c));
+        });
+        out_dot[r] = dot.total();
+        along_row[r] = 0;
+      }
+      if (p.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
+      p.for_key_tiles(i, i + rows, [&](Index j) {
+        tile_gradients(i, rows, j, dv);
+        const ConstMatrix ds(ds_memory.data, rows, cols(j));
+        std::size_t index = 0;
+        p.for_key_parts([&](const RowView& part, Index column) {
+          if (dq) {
+            Matrix into = dq.rows(b, h, i, rows);
+            multiply(Matrix(into.data + column, rows, part.width, into.stride), ds,
+                     part.rows(b, h, j, cols(j)), true);
+          }
+          if (const RowGradient& d = dk[index++]) {
+            multiply(d.rows(b, h, j, cols(j)), ds.transpose(),
+                     rows_of(p.q, b, h, i, rows, column, part.width), true);
+          }
+        });
+      });
+    }
+  }
+
+ private:
+  Index cols(Index j) const { return std::min(kKeyTile, p.key_count - j); }
+
+  // Leaves P in p_memory and dS (before the row factors) in ds_memory.
+  void weights(Index i, Index rows, Index j) {
+    Tile s = p_memory.tile(rows, cols(j));
+    p.scores(s, b, h, i, j);
+    for (Index r = 0; r < rows; ++r) {
+      s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
+    }
+    Tile ds = ds_memory.tile(rows, cols(j));
+    multiply(Matrix(ds.data(), rows, cols(j)), rows_of(d_o, b, h, i, rows),
+             p.values.rows(b, h, j, cols(j)).transpose());
+    if (p.drops()) p.drop(ds, b, h, i, j);
+    for (Index r = 0; r < rows; ++r) ds.row(r) = s.row(r) * (ds.row(r) - out_dot[r]);
+  }
+
+  // along_row = rowsum(dS o A) / scale^2 over all of a row's keys.
+  void find_along_row(Index i, Index rows) {
+    p.for_key_tiles(i, i + rows, [&](Index j) {
+      weights(i, rows, j);
+      const Tile ds = ds_memory.tile(rows, cols(j));
+      Tile a = scaled_scores(i, rows, j);
+      for (Index r = 0; r < rows; ++r) along_row[r] += (ds.row(r) * a.row(r)).sum();
+    });
+    for (Index r = 0; r < rows; ++r) along_row[r] /= p.scale * p.scale;
+  }
+
+  // A, with 0 for hidden keys, in p_memory.
+  Tile scaled_scores(Index i, Index rows, Index j) {
+    Tile a = p_memory.tile(rows, cols(j));
+    p.scores(a, b, h, i, j);
+    p.for_hidden(a, b, i, j, [&](Index r, Index c) { a(r, c) = 0; });
+    return a;
+  }
+
+  // Adds to dV and leaves dS, times the row factors, in ds_memory.
+  void tile_gradients(Index i, Index rows, Index j, const RowGradient& dv) {
+    weights(i, rows, j);
+    Tile weight = p_memory.tile(rows, cols(j)), ds = ds_memory.tile(rows, cols(j));
+    if (dv) {
+      if (p.drops()) p.drop(weight, b, h, i, j);
+      multiply(dv.rows(b, h, j, cols(j)), ConstMatrix(weight.data(), rows, cols(j)).transpose(),
+               rows_of(d_o, b, h, i, rows), true);
+    }
+    if (p.row_scale == RowScale::one) {
+      ds *= p.scale;
+      return;
+    }
+    if (p.row_scale == RowScale::inverse_norm) {
+      const Tile a = scaled_scores(i, rows, j);
+      for (Index r = 0; r < rows; ++r) ds.row(r) -= a.row(r) * along_row[r];
+    }
+    for (Index r = 0; r < rows; ++r) ds.row(r) *= p.row_factor[p.row(b, h, i + r)];
+  }
+
+  const Problem& p;
+  Heads<const Real> o, d_o;
+  Index b, h;
+  TileMemory p_memory, ds_memory;
+  Real out_dot[kQueryTile], along_row[kQueryTile];
+};
+
+}  // namespace
+
+void backward_head(const Problem& p, const Heads<const Real>& out, const Real* dy, Index b, Index h,
+                   const RowGradient& dq, const std::array<RowGradient, kMostParts>& dk,
+                   const RowGradient& dv) {
+  HeadBackward(p, out, dy, b, h).run(dq, dk, dv);
+}
+
+}  // namespace headcount

@@ -1,0 +1,186 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "autograd/ops.h"
+#include "autograd/ops/support.h"
+#include "autograd/products.h"
+
+/// The kernel of `attention` for many queries, in tiles. Not part of the public interface.
+/// Indices: b sequence, h query head, i query, j key, r and c row and column of a tile.
+namespace headcount {
+
+inline constexpr Index kQueryTile = 64;
+inline constexpr Index kKeyTile = 64;
+inline constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
+
+using Tile = Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+
+/// A tensor [B, T, heads, width] read one head at a time.
+template <class Number>
+struct Heads {
+  Number* data;
+  Index length, heads, width;
+
+  Index stride() const { return heads * width; }
+  Number* at(Index batch, Index position, Index head) const {
+    return data + ((batch * length + position) * heads + head) * width;
+  }
+};
+
+/// Columns [first, first + width) of rows of one head.
+inline ConstMatrix rows_of(const Heads<const Real>& x, Index b, Index h, Index begin, Index count,
+                           Index first, Index width) {
+  return {x.at(b, begin, h) + first, count, width, x.stride()};
+}
+inline ConstMatrix rows_of(const Heads<const Real>& x, Index b, Index h, Index begin, Index count) {
+  return rows_of(x, b, h, begin, count, 0, x.width);
+}
+
+/// Keys or values: what query head h of sequence b reads, at any position.
+struct RowView {
+  const Real* data = nullptr;
+  Index batch_stride = 0, head_stride = 0, row_stride = 0;
+  Index heads = 0;  // of the tensor; `group` query heads read one of them
+  Index group = 1;
+  Index width = 0;
+
+  ConstMatrix rows(Index b, Index h, Index begin, Index count) const {
+    return {data + b * batch_stride + h / group * head_stride + begin * row_stride, count, width,
+            row_stride};
+  }
+};
+
+/// Keys may have so many parts.
+inline constexpr std::size_t kMostParts = 4;
+
+struct KeyParts {
+  std::array<RowView, kMostParts> parts;
+  std::size_t count = 0;
+
+  const RowView* begin() const { return parts.data(); }
+  const RowView* end() const { return parts.data() + count; }
+};
+
+/// One attention problem: what forward and backward share.
+struct Problem {
+  Heads<const Real> q;
+  KeyParts keys;
+  RowView values;
+  Index batch, key_count;
+  Real scale;
+  bool causal;
+  Index window;
+  RowScale row_scale;
+  Dropout dropout;
+  const std::uint8_t* key_mask;  // [B, S] or null
+  Real* logsumexp;               // [B, H, T]
+  Real* row_factor;              // [B, H, T]: the scale times the row's own; or null
+
+  Index row(Index b, Index h, Index i) const { return (b * q.heads + h) * q.length + i; }
+  Index macs_per_query() const { return key_count * (q.width + values.width); }
+  bool drops() const { return dropout.threshold > 0; }
+
+  // Keys [first_key(i), end_key(i)) are the ones that query i may see, mask aside.
+  Index end_key(Index i) const { return causal ? key_count - q.length + i + 1 : key_count; }
+  Index first_key(Index i) const {
+    return window > 0 ? std::max<Index>(0, end_key(i) - window) : 0;
+  }
+
+  // Calls body(j) for the key tiles that queries [begin, end) see.
+  template <class Body>
+  void for_key_tiles(Index begin, Index end, const Body& body) const {
+    const Index last = end_key(end - 1);
+    for (Index j = first_key(begin) / kKeyTile * kKeyTile; j < last; j += kKeyTile) body(j);
+  }
+
+  // Calls body(part, first column of the queries) for each part of the keys.
+  template <class Body>
+  void for_key_parts(const Body& body) const {
+    Index column = 0;
+    for (const RowView& part : keys) {
+      body(part, column);
+      column += part.width;
+    }
+  }
+
+  // s = q k^T for a tile, unscaled; scores add up over the parts of the keys.
+  void raw_scores(Tile& s, Index b, Index h, Index i, Index j) const {
+    for_key_parts([&](const RowView& part, Index column) {
+      multiply(Matrix(s.data(), s.rows(), s.cols()),
+               rows_of(q, b, h, i, s.rows(), column, part.width),
+               part.rows(b, h, j, s.cols()).transpose(), column > 0);
+    });
+  }
+  // Calls body(r, c) for each key of a tile that its query may not see.
+  template <class Body>
+  void for_hidden(const Tile& s, Index b, Index i, Index j, const Body& body) const {
+    for (Index r = 0; r < s.rows(); ++r) {
+      const Index first = std::clamp<Index>(first_key(i + r) - j, 0, s.cols());
+      const Index last = std::clamp<Index>(end_key(i + r) - j, 0, s.cols());
+      for (Index c = 0; c < first; ++c) body(r, c);
+      for (Index c = last; c < s.cols(); ++c) body(r, c);
+      if (key_mask == nullptr) continue;
+      for (Index c = first; c < last; ++c) {
+        if (key_mask[b * key_count + j + c] == 0) body(r, c);
+      }
+    }
+  }
+  // The scores that the softmax takes: scaled, with -infinity for a hidden key.
+  void scores(Tile& s, Index b, Index h, Index i, Index j) const {
+    raw_scores(s, b, h, i, j);
+    if (row_scale == RowScale::one) {
+      s *= scale;
+    } else {
+      s.colwise() *=
+          Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, 1>>(row_factor + row(b, h, i), s.rows());
+    }
+    for_hidden(s, b, i, j, [&](Index r, Index c) { s(r, c) = -kInfinity; });
+  }
+
+  // Multiplies p by the dropout multipliers of its elements.
+  void drop(Tile& p, Index b, Index h, Index i, Index j) const {
+    const Index row_length = (key_count + 7) / 8 * 8;
+    alignas(kAlignment) Real factors[kKeyTile];
+    for (Index r = 0; r < p.rows(); ++r) {
+      dropout.multipliers(static_cast<std::uint64_t>(row(b, h, i + r) * row_length + j), p.cols(),
+                          factors);
+      p.row(r) *= array(factors, p.cols()).transpose();
+    }
+  }
+};
+
+/// Where the gradient of rows that query heads read goes. Where several heads read one row, each
+/// has a copy of its own.
+struct RowGradient {
+  Real* data = nullptr;  // null: not wanted
+  Index length = 0, heads = 0, row_width = 0, first = 0, width = 0;
+  bool assigns = false;  // the first contribution; later ones add
+
+  explicit operator bool() const { return data != nullptr; }
+  Matrix rows(Index b, Index h, Index begin, Index count) const {
+    return {data + ((b * length + begin) * heads + h) * row_width + first, count, width,
+            heads * row_width};
+  }
+  void clear(Index b, Index h) const {
+    if (!assigns) return;
+    const Matrix all = rows(b, h, 0, length);
+    for (Index row = 0; row < length; ++row)
+      std::fill_n(all.data + row * all.stride, width, Real{0});
+  }
+};
+
+/// Writes output rows [i, i + rows) of head h and their logsumexp.
+void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, Index i, Index rows);
+
+/// entropy[r] of the weights of rows [i, i + rows) of head h; NaN where no key is seen.
+void entropy_tile(const Problem& p, Index b, Index h, Index i, Index rows, Real* entropy);
+
+/// Writes the gradients of head h of sequence b where they are wanted; `dk` by parts of the keys.
+void backward_head(const Problem& p, const Heads<const Real>& out, const Real* dy, Index b, Index h,
+                   const RowGradient& dq, const std::array<RowGradient, kMostParts>& dk,
+                   const RowGradient& dv);
+
+}  // namespace headcount

@@ -1,0 +1,112 @@
+#include "autograd/row_cache.h"
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <cstring>
+
+namespace headcount {
+
+namespace {
+
+template <class Number>
+using Numbers = Eigen::Map<Eigen::Array<Number, Eigen::Dynamic, 1>>;
+template <class Number>
+using ConstNumbers = Eigen::Map<const Eigen::Array<Number, Eigen::Dynamic, 1>>;
+
+Index number_bytes(CacheType type) {
+  switch (type) {
+    case CacheType::real:
+      return sizeof(Real);
+    case CacheType::f16:
+      return sizeof(Eigen::half);
+    case CacheType::int8:
+      return sizeof(std::int8_t);
+  }
+  return 0;
+}
+
+// `count` numbers at `from`, converted.
+template <class Number>
+auto as_real(const std::byte* from, Index count) {
+  return ConstNumbers<Number>(reinterpret_cast<const Number*>(from), count).template cast<Real>();
+}
+
+}  // namespace
+
+Index cache_bytes(CacheType type, Index elements, Index rows) {
+  return elements * number_bytes(type) +
+         (type == CacheType::int8 ? rows * static_cast<Index>(sizeof(float)) : 0);
+}
+
+RowCache::RowCache(Index sequences, Index heads, Index width, Index capacity, CacheType type)
+    : sequences_(sequences),
+      heads_(heads),
+      width_(width),
+      capacity_(capacity),
+      type_(type),
+      row_bytes_(width * number_bytes(type)),
+      bytes_(
+          cache_bytes(type, sequences * heads * capacity * width, sequences * heads * capacity)) {
+  const Index rows = sequences * heads * capacity;
+  numbers_ = allocate_aligned(static_cast<std::size_t>(rows * row_bytes_));
+  if (type == CacheType::int8)
+    scales_ = allocate_aligned(static_cast<std::size_t>(rows) * sizeof(float));
+}
+
+void RowCache::write(Index sequence, Index position, const Real* numbers) {
+  for (Index head = 0; head < heads_; ++head) {
+    const Index index = row_index(sequence, head, position % capacity_);
+    const ConstNumbers<Real> from(numbers + head * width_, width_);
+    switch (type_) {
+      case CacheType::real:
+        Numbers<Real>(reinterpret_cast<Real*>(row(index)), width_) = from;
+        break;
+      case CacheType::f16:
+        Numbers<Eigen::half>(reinterpret_cast<Eigen::half*>(row(index)), width_) =
+            from.template cast<Eigen::half>();
+        break;
+      case CacheType::int8: {
+        const Real greatest = from.abs().maxCoeff();
+        const Real step = greatest > 0 ? greatest / 127 : Real{1};
+        *scale(index) = static_cast<float>(step);
+        Numbers<std::int8_t>(reinterpret_cast<std::int8_t*>(row(index)), width_) =
+            (from / step).round().template cast<std::int8_t>();
+        break;
+      }
+    }
+  }
+}
+
+ConstMatrix RowCache::read(Index sequence, Index head, Index slot, Index count, Index first,
+                           Index width, Real* scratch) const {
+  const Index start = row_index(sequence, head, slot);
+  if (type_ == CacheType::real)
+    return {reinterpret_cast<const Real*>(row(start)) + first, count, width, width_};
+  if (type_ == CacheType::f16 && width == width_) {  // rows without gaps
+    Numbers<Real>(scratch, count * width) = as_real<Eigen::half>(row(start), count * width);
+    return {scratch, count, width};
+  }
+  const Index offset = first * number_bytes(type_);
+  for (Index i = 0; i < count; ++i) {
+    Numbers<Real> to(scratch + i * width, width);
+    if (type_ == CacheType::f16) {
+      to = as_real<Eigen::half>(row(start + i) + offset, width);
+    } else {
+      to = as_real<std::int8_t>(row(start + i) + offset, width) *
+           static_cast<Real>(*scale(start + i));
+    }
+  }
+  return {scratch, count, width};
+}
+
+void RowCache::copy_first(const RowCache& other) {
+  const Index rows = heads_ * capacity_;
+  for (Index sequence = 0; sequence < sequences_; ++sequence) {
+    std::memcpy(row(sequence * rows), other.row(0), static_cast<std::size_t>(rows * row_bytes_));
+    if (type_ != CacheType::int8) continue;
+    std::memcpy(scale(sequence * rows), other.scale(0),
+                static_cast<std::size_t>(rows) * sizeof(float));
+  }
+}
+
+}  // namespace headcount

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <algorithm>
+
+#include "autograd/arena.h"
+#include "autograd/products.h"
+
+namespace headcount {
+
+/// How numbers that outlive a tape are stored.
+enum class CacheType {
+  real,  ///< as computed: float32 in the float library
+  f16,   ///< IEEE half
+  int8,  ///< x = scale q with q in -127 .. 127; one float32 scale per row
+};
+
+/// Bytes that `elements` numbers in `rows` rows take.
+Index cache_bytes(CacheType type, Index elements, Index rows);
+
+/// Rows of numbers that are kept from one tape to the next: for each sequence and head a ring of
+/// `capacity` rows of `width` numbers, one per token; token t lies in slot t % capacity.
+class RowCache {
+ public:
+  /// Throws std::bad_alloc.
+  RowCache(Index sequences, Index heads, Index width, Index capacity, CacheType type);
+
+  Index sequences() const { return sequences_; }
+  Index heads() const { return heads_; }
+  Index width() const { return width_; }
+  Index capacity() const { return capacity_; }
+  Index held(Index tokens) const { return std::min(tokens, capacity_); }  ///< of so many written
+  bool converts() const { return type_ != CacheType::real; }  ///< whether `read` needs scratch
+
+  /// Stores `row` [heads, width] of token `position`.
+  void write(Index sequence, Index position, const Real* row);
+  /// Columns [first, first + width) of slots [slot, slot + count) as numbers: in place where they
+  /// are stored as Real, else converted into `scratch` [count, width].
+  ConstMatrix read(Index sequence, Index head, Index slot, Index count, Index first, Index width,
+                   Real* scratch) const;
+  /// Makes every sequence here a copy of sequence 0 of `other`, which has the same sizes.
+  void copy_first(const RowCache& other);
+
+  Index bytes() const { return bytes_; }  ///< allocated
+
+ private:
+  Index row_index(Index sequence, Index head, Index slot) const {
+    return (sequence * heads_ + head) * capacity_ + slot;
+  }
+  std::byte* row(Index index) const { return numbers_.get() + index * row_bytes_; }
+  float* scale(Index index) const { return reinterpret_cast<float*>(scales_.get()) + index; }
+
+  Index sequences_, heads_, width_, capacity_;
+  CacheType type_;
+  Index row_bytes_, bytes_;
+  AlignedMemory numbers_, scales_;
+};
+
+}  // namespace headcount

@@ -1,0 +1,92 @@
+#pragma once
+
+#include <algorithm>
+#include <any>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <typeindex>
+
+#include "autograd/ops.h"
+#include "nn/settings.h"
+
+namespace headcount {
+
+/// A setting that was not given and gets its default from the others.
+inline constexpr Index kUnset = -1;
+
+/// How scores q.k are scaled before the softmax.
+struct ScoreScale {
+  enum class Kind {
+    inverse_sqrt,  ///< 1 / sqrt(width of q and k); Vaswani et al. (2017)
+    none,          ///< 1
+    qk_norm,       ///< q and k are normalised to unit length; Henry et al. (2020)
+    row_norm,      ///< each row of q k^T is divided by its norm
+    length,        ///< 1 / (sqrt(width) sqrt(number of keys seen))
+    number,        ///< `value`
+  };
+  Kind kind = Kind::inverse_sqrt;
+  double value = 1;
+
+  /// "inv-sqrt", "none", "qk-norm", "row-norm", "length", or a positive number.
+  /// Throws ShapeError otherwise.
+  static ScoreScale parse(std::string_view text);
+  std::string text() const;
+  bool operator==(const ScoreScale&) const = default;
+};
+
+/// Everything that defines an attention layer: what all kinds have, and each kind's own settings.
+/// Widths are per head.
+struct AttentionConfig {
+  std::string kind = "mha";  ///< a name of `attention_kinds()`
+  Index dim = 128;           ///< width of the model
+  Index heads = 4;           ///< query heads
+  Index head_dim = kUnset;   ///< default dim / heads
+
+  bool rotary = true;  ///< rotary positions; otherwise none in attention
+  /// Default: the kind's, as its models have it.
+  std::optional<RotaryLayout> rotary_layout;
+  double rope_theta = 10000;
+  Index positions = 0;  ///< longest sequence, for the rotary table
+
+  bool bias = false;
+  bool output_projection = true;
+  bool causal = true;
+  Index window = 0;    ///< a token sees only the last `window`, itself included; 0: all
+  double dropout = 0;  ///< of the attention weights
+  ScoreScale score_scale;
+  double norm_epsilon = 1e-6;  ///< of the latents' RMSNorm
+
+  AttentionConfig();
+
+  /// The settings that a kind declares for itself: an object of its own type.
+  template <class Own>
+  Own& own() {
+    return std::any_cast<Own&>(own_.try_emplace(typeid(Own), Own{}).first->second);
+  }
+  template <class Own>
+  const Own& own() const {
+    static const Own kDefaults{};
+    const auto found = own_.find(typeid(Own));
+    return found == own_.end() ? kDefaults : std::any_cast<const Own&>(found->second);
+  }
+
+  /// The settings that a user may give, bound to this object: those of all kinds too, each marked
+  /// with the kinds that it is for.
+  Settings settings();
+  Settings settings() const;  ///< for reading
+
+  /// Tokens that a cache holds for a context of so many.
+  Index cached_tokens(Index context) const {
+    return window > 0 ? std::min(window, context) : context;
+  }
+
+ private:
+  std::map<std::type_index, std::any> own_;
+};
+
+/// Throws ShapeError with `message` unless `condition`.
+void require_setting(bool condition, const std::string& message);
+
+}  // namespace headcount

@@ -1,0 +1,57 @@
+#include "nn/attention/memory.h"
+
+#include <algorithm>
+
+#include "autograd/error.h"
+
+namespace headcount {
+
+LayerCache::LayerCache(std::vector<Kept> keeps, const CacheOptions& options)
+    : keeps_(std::move(keeps)), capacity_(options.capacity), form_(options.form) {
+  for (const Kept& kept : keeps_)
+    rows_.emplace_back(options.sequences, kept.heads, kept.width, options.capacity, options.type);
+}
+
+Index LayerCache::bytes() const {
+  Index total = 0;
+  for (const RowCache& rows : rows_) total += rows.bytes();
+  return total;
+}
+
+const RowCache& LayerCache::rows(std::string_view name) const {
+  const auto kept = std::ranges::find(keeps_, name, &Kept::name);
+  if (kept == keeps_.end())
+    throw ShapeError("the layer does not declare that it keeps '" + std::string(name) + "'");
+  return rows_[static_cast<std::size_t>(kept - keeps_.begin())];
+}
+
+RowCache& LayerCache::rows(std::string_view name) {
+  return const_cast<RowCache&>(std::as_const(*this).rows(name));
+}
+
+void LayerCache::copy_first(const LayerCache& other) {
+  length_ = other.length_;
+  for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].copy_first(other.rows_[i]);
+}
+
+Rows Memory::keep(std::string_view name, Var x) {
+  if (cache_ == nullptr) return Rows(x);
+  RowCache& rows = cache_->rows(name);
+  const Shape shape = x.shape();
+  const Index length = cache_->length();
+  if (shape.rank() != 4 || shape[0] != rows.sequences() || shape[2] != rows.heads() ||
+      shape[3] != rows.width()) {
+    throw ShapeError("the rows '" + std::string(name) + "' are " + shape.text() +
+                     ", the layer declares [" + std::to_string(rows.sequences()) + ", T, " +
+                     std::to_string(rows.heads()) + ", " + std::to_string(rows.width()) + "]");
+  }
+  if (x.tape->needs_gradient(x))
+    throw ShapeError("a cache keeps no gradients; decode on a tape without them");
+  const Real* row = x.value().data();
+  for (Index b = 0; b < shape[0]; ++b) {
+    for (Index t = 0; t < shape[1]; ++t, row += shape[2] * shape[3]) rows.write(b, length + t, row);
+  }
+  return {rows, length + shape[1]};
+}
+
+}  // namespace headcount

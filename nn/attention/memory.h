@@ -1,0 +1,86 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/ops.h"
+#include "autograd/row_cache.h"
+
+namespace headcount {
+
+/// What one layer keeps of each token under one name: `heads` rows of `width` numbers.
+struct Kept {
+  std::string name;
+  Index heads, width;
+};
+
+/// What a cache is made for.
+struct CacheOptions {
+  Index sequences = 1;
+  Index capacity = 0;  ///< tokens
+  CacheType type = CacheType::real;
+  std::string form = {};  ///< how the layer is to decode: see AttentionForm; empty: it chooses
+};
+
+/// What one layer keeps of the tokens so far: one RowCache for each `Kept`.
+class LayerCache {
+ public:
+  LayerCache(std::vector<Kept> keeps, const CacheOptions& options);
+
+  Index length() const { return length_; }  ///< tokens written; the last `capacity` are held
+  Index capacity() const { return capacity_; }
+  void set_length(Index tokens) { length_ = tokens; }
+  const std::string& form() const { return form_; }
+  Index bytes() const;  ///< allocated
+
+  /// The rows under that name. Throws ShapeError if the layer declares none.
+  RowCache& rows(std::string_view name);
+  const RowCache& rows(std::string_view name) const;
+  const std::vector<Kept>& keeps() const { return keeps_; }
+
+  /// Makes every sequence here a copy of sequence 0 of `other`, which was made alike.
+  void copy_first(const LayerCache& other);
+
+ private:
+  std::vector<Kept> keeps_;
+  std::vector<RowCache> rows_;
+  Index capacity_, length_ = 0;
+  std::string form_;
+};
+
+/// What a layer's tokens leave behind, and where the layer reads what earlier ones left. A layer
+/// computes the same whichever of the two it is given:
+///  - in training, and where whole texts are evaluated: these tokens are all there is, and rows are
+///    the tape's own values, with their gradients;
+///  - in decoding: rows join those of earlier tokens in a cache, and all that it holds comes back,
+///    in the form it is stored in, without a copy. There are no gradients then.
+class Memory {
+ public:
+  /// Of whole texts. `key_mask` [B, T] has 1 where a token may be attended to; empty: everywhere.
+  /// Attention adds to `stats` if given.
+  explicit Memory(std::span<const std::uint8_t> key_mask = {}, AttentionStats* stats = nullptr)
+      : key_mask_(key_mask), stats_(stats) {}
+  /// Of tokens that follow those in `cache`, which gets theirs; whoever feeds the tokens sets its
+  /// length then.
+  explicit Memory(LayerCache& cache) : cache_(&cache) {}
+
+  /// These tokens' rows x [B, T, heads, width] join those of earlier tokens: all of them, for
+  /// `attention` or `read`. Throws ShapeError where the layer declares other rows under that name,
+  /// and where x needs a gradient that a cache would lose.
+  Rows keep(std::string_view name, Var x);
+
+  Index first_position() const { return cache_ == nullptr ? 0 : cache_->length(); }
+  std::span<const std::uint8_t> key_mask() const { return key_mask_; }
+  AttentionStats* stats() const { return stats_; }
+  std::string_view form() const { return cache_ == nullptr ? std::string_view() : cache_->form(); }
+
+ private:
+  LayerCache* cache_ = nullptr;
+  std::span<const std::uint8_t> key_mask_;
+  AttentionStats* stats_ = nullptr;
+};
+
+}  // namespace headcount
