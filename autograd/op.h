@@ -32,7 +32,7 @@ enum class Op {
   rotary,
   softmax,
   attention,
-  read,
+  read_rows,
   cross_entropy,
   count_,
 };

@@ -162,7 +162,7 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 
 /// The rows as a value of `tape` [B, S, heads, width]: x itself, columns of it, or a copy of what
 /// the cache holds, in the order of its slots.
-Var read(Tape& tape, const Rows& rows);
+Var read_rows(Tape& tape, const Rows& rows);
 
 /// Mean over rows of -log softmax(logits)[target]: logits [..., n], one target in [0, n) per row.
 Var cross_entropy(Var logits, std::span<const std::int32_t> targets);

@@ -15,7 +15,7 @@ std::string_view name(Op op) {
       "scale",          "sum",       "reshape",      "transpose", "split",      "concat",
       "matrix_product", "linear",    "head_linear",  "embedding", "layer_norm", "rms_norm",
       "gelu",           "silu",      "silu_gate",    "dropout",   "rotary",     "softmax",
-      "attention",      "read",      "cross_entropy"};
+      "attention",      "read_rows",      "cross_entropy"};
   return kNames[static_cast<std::size_t>(op)];
 }
 

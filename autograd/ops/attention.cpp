@@ -139,7 +139,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
 // Rows of a cache that stores other numbers than Real are read into the tape first.
 RowView view(Tape& tape, const Rows& rows, Index query_heads) {
   if (rows.cache() != nullptr && rows.cache()->converts())
-    return view(tape, Rows(read(tape, rows)), query_heads);
+    return view(tape, Rows(read_rows(tape, rows)), query_heads);
   const Shape shape = shape_of(tape, rows);
   RowView result{.heads = shape[2], .group = query_heads / shape[2], .width = rows.width()};
   if (rows.cache() == nullptr) {

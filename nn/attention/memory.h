@@ -68,7 +68,7 @@ class Memory {
   explicit Memory(LayerCache& cache) : cache_(&cache) {}
 
   /// These tokens' rows x [B, T, heads, width] join those of earlier tokens: all of them, for
-  /// `attention` or `read`. Throws ShapeError where the layer declares other rows under that name,
+  /// `attention` or `read_rows`. Throws ShapeError where the layer declares other rows under that name,
   /// and where x needs a gradient that a cache would lose.
   Rows keep(std::string_view name, Var x);
 

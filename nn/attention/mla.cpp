@@ -65,14 +65,14 @@ class LatentAttention : public Attention {
   // Keys and values of each head from the latents.
   Var expanded(Var q, const Rows& latents, std::vector<Rows> keys,
                const AttentionOptions& o) const {
-    const Var kv = split_heads(kv_b_(merge_heads(read(*q.tape, latents))), config().heads);
+    const Var kv = split_heads(kv_b_(merge_heads(read_rows(*q.tape, latents))), config().heads);
     const Rows k = Rows(kv).columns(0, s_.nope_dim);
     const Rows v = Rows(kv).columns(s_.nope_dim, s_.v_dim);
     keys.insert(keys.begin(), k);
     if (config().score_scale.kind != ScoreScale::Kind::qk_norm) return attention(q, keys, v, o);
     // The norm of a key is over all of its parts.
-    Var whole = read(*q.tape, k);
-    if (keys.size() > 1) whole = concat(whole, read(*q.tape, keys[1]));
+    Var whole = read_rows(*q.tape, k);
+    if (keys.size() > 1) whole = concat(whole, read_rows(*q.tape, keys[1]));
     return attention(normalize_for_scores(q), normalize_for_scores(whole), v, o);
   }
 

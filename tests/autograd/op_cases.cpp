@@ -246,7 +246,7 @@ void add_cases(Op op, CaseList& cases) {
   switch (op) {
     case Op::leaf:
     case Op::parameter:
-    case Op::read:
+    case Op::read_rows:
     case Op::count_:
       return;
     case Op::add:
@@ -316,7 +316,7 @@ std::vector<OpCase> op_cases(Op op, CaseSize size) {
 std::string_view checked_without_cases(Op op) {
   if (op == Op::leaf) return "computes nothing; the inputs of every case are leaves";
   if (op == Op::parameter) return "computes nothing; GradientParameters checks a store's";
-  if (op == Op::read) return "a copy of what a cache holds, which has no gradient";
+  if (op == Op::read_rows) return "a copy of what a cache holds, which has no gradient";
   return "";
 }
 
