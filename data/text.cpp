@@ -1,42 +1,134 @@
 #include "data/text.h"
 
+#include <fcntl.h>
+#include <openssl/err.h>
 #include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <utf8.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <fstream>
-#include <sstream>
+#include <memory>
+#include <new>
 #include <system_error>
-#include <utility>
+#include <vector>
 
 #include "autograd/error.h"
 
 namespace headcount {
 
+namespace {
+
+// Closes the descriptor with the object.
+class OpenFile {
+ public:
+  // Throws DataError for what is no file to read; bad_alloc where the system lacks the memory.
+  explicit OpenFile(const std::filesystem::path& path) : name_("'" + path.string() + "'") {
+    file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (file_ < 0 && (errno == ENOENT || errno == ENOTDIR))
+      throw DataError("there is no file " + name_ + "; check the path");
+    if (file_ < 0) fail();
+    struct stat status = {};
+    if (::fstat(file_, &status) < 0) {
+      const int error = errno;
+      ::close(file_);
+      errno = error;
+      fail();
+    }
+    if (S_ISDIR(status.st_mode)) {
+      ::close(file_);
+      throw DataError(name_ + " is a folder; name a file in it");
+    }
+    if (S_ISREG(status.st_mode)) size_ = static_cast<std::size_t>(status.st_size);
+  }
+  ~OpenFile() { ::close(file_); }
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+
+  const std::string& name() const { return name_; }
+  // 0 for pipes, and for files whose size the system does not know.
+  std::size_t size() const { return size_; }
+
+  // Calls `take` with the bytes, piece by piece, to the end. Throws DataError for a read that fails
+  // or ends before the file does: no part of a file may pass for the whole.
+  template <class Take>
+  void read(const Take& take) const {
+    std::vector<char> piece(std::size_t{1} << 16);
+    std::size_t total = 0;
+    while (true) {
+      const ssize_t count = ::read(file_, piece.data(), piece.size());
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) fail();
+      if (count == 0) break;
+      total += static_cast<std::size_t>(count);
+      take(std::string_view(piece.data(), static_cast<std::size_t>(count)));
+    }
+    if (total < size_) {
+      throw DataError(name_ + " ended after " + std::to_string(total) + " of " +
+                      std::to_string(size_) + " bytes; let nothing else write it");
+    }
+  }
+
+ private:
+  [[noreturn]] void fail() const {
+    if (errno == ENOMEM) throw std::bad_alloc();
+    throw DataError(name_ + " cannot be read: " + std::generic_category().message(errno) +
+                    "; check its permissions");
+  }
+
+  std::string name_;
+  int file_ = -1;
+  std::size_t size_ = 0;
+};
+
+// SHA-256 of bytes that come piece by piece.
+class Hash {
+ public:
+  Hash() : context_(EVP_MD_CTX_new()) {
+    if (context_ == nullptr) throw std::bad_alloc();
+    check(EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr));
+  }
+  void add(std::string_view bytes) {
+    check(EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()));
+  }
+  std::string hex() {
+    std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+    unsigned int size = 0;
+    check(EVP_DigestFinal_ex(context_.get(), digest.data(), &size));
+    constexpr std::string_view digits = "0123456789abcdef";
+    std::string text;
+    for (unsigned int i = 0; i < size; ++i) {
+      text += digits[digest[i] >> 4];
+      text += digits[digest[i] & 15];
+    }
+    return text;
+  }
+
+ private:
+  static void check(int result) {
+    if (result == 1) return;
+    for (unsigned long error; (error = ERR_get_error()) != 0;) {
+      if (ERR_GET_REASON(error) == ERR_R_MALLOC_FAILURE) throw std::bad_alloc();
+    }
+    throw Error("OpenSSL computes no SHA-256 here; check its configuration");
+  }
+
+  struct Free {
+    void operator()(EVP_MD_CTX* context) const { EVP_MD_CTX_free(context); }
+  };
+  std::unique_ptr<EVP_MD_CTX, Free> context_;
+};
+
+}  // namespace
+
 std::string read_file(const std::filesystem::path& path) {
-  const std::string file_path = path.string();
-  const std::string name = "'" + file_path + "'";
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (status.type() == std::filesystem::file_type::not_found) {
-    throw DataError("there is no file " + name + "; check the path");
-  }
-  if (std::filesystem::is_directory(status)) {
-    throw DataError(name + " is a folder; name a file in it");
-  }
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream bytes;
-  if (file) bytes << file.rdbuf();
-  // An empty file leaves only failbit; a failed read leaves badbit.
-  if (!file || bytes.bad()) {
-    const std::string reason = errno == 0 ? "" : ": " + std::generic_category().message(errno);
-    throw DataError(name + " cannot be read" + reason + "; check its permissions");
-  }
-  std::string content = std::move(bytes).str();
-  if (content.empty()) throw DataError(name + " is empty; name a file with text in it");
+  const OpenFile file(path);
+  std::string content;
+  content.reserve(file.size());
+  file.read([&](std::string_view piece) { content += piece; });
+  if (content.empty()) throw DataError(file.name() + " is empty; name a file with text in it");
   return content;
 }
 
@@ -64,18 +156,16 @@ std::string encode_utf8(std::u32string_view text) {
 }
 
 std::string sha256_hex(std::string_view bytes) {
-  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
-  unsigned int size = 0;
-  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1) {
-    throw DataError("OpenSSL computes no SHA-256 here; check its configuration");
-  }
-  constexpr std::string_view digits = "0123456789abcdef";
-  std::string hex;
-  for (unsigned int i = 0; i < size; ++i) {
-    hex += digits[digest[i] >> 4];
-    hex += digits[digest[i] & 15];
-  }
-  return hex;
+  Hash hash;
+  hash.add(bytes);
+  return hash.hex();
+}
+
+std::string sha256_of_file(const std::filesystem::path& path) {
+  const OpenFile file(path);
+  Hash hash;
+  file.read([&](std::string_view piece) { hash.add(piece); });
+  return hash.hex();
 }
 
 }  // namespace headcount

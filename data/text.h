@@ -6,8 +6,8 @@
 
 namespace headcount {
 
-/// The bytes of a file. Throws DataError, naming the file, when it is missing, a folder, unreadable
-/// or empty.
+/// The bytes of a file. Throws DataError, naming the file, when it is missing, a folder,
+/// unreadable, empty, or ends before its size is read; bad_alloc where memory does not suffice.
 std::string read_file(const std::filesystem::path& path);
 
 /// The code points of UTF-8 `bytes`; a byte order mark, if any, stays. Throws DataError, naming
@@ -20,5 +20,9 @@ std::string encode_utf8(std::u32string_view text);
 
 /// SHA-256 (FIPS 180-4) of `bytes` as 64 lower-case hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
+
+/// The same of the bytes of a file, of which little is in memory at a time. Throws as `read_file`;
+/// a file may be empty.
+std::string sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace headcount

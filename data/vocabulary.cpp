@@ -1,8 +1,6 @@
 #include "data/vocabulary.h"
 
 #include <algorithm>
-#include <iomanip>
-#include <sstream>
 #include <utility>
 
 #include "autograd/error.h"
@@ -38,13 +36,12 @@ std::u32string distinct(std::u32string_view text) {
 
 /// "'é' (U+00E9)"; control characters by number only, so that the message stays one line.
 std::string name_of(char32_t symbol) {
-  std::ostringstream name;
+  std::string number;
+  for (auto rest = static_cast<std::uint32_t>(symbol); rest > 0 || number.size() < 4; rest /= 16)
+    number.insert(number.begin(), "0123456789ABCDEF"[rest % 16]);
   const bool control =
       symbol < 0x20 || (symbol >= 0x7F && symbol < 0xA0) || symbol == 0x2028 || symbol == 0x2029;
-  if (!control) name << "'" << encode_utf8({&symbol, 1}) << "' (";
-  name << "U+" << std::hex << std::uppercase << std::setw(4) << std::setfill('0')
-       << static_cast<std::uint32_t>(symbol) << (control ? "" : ")");
-  return name.str();
+  return control ? "U+" + number : "'" + encode_utf8({&symbol, 1}) + "' (U+" + number + ")";
 }
 
 }  // namespace

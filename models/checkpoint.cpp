@@ -2,13 +2,15 @@
 
 #include <algorithm>
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "data/text.h"
 #include "models/durable.h"
 #include "models/hugging_face.h"
 #include "models/safetensors.h"
+#include "models/tokenizer.h"
+#include "models/weights.h"
 
 namespace headcount {
 
@@ -17,6 +19,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr Dtype kRealDtype = sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32;
+constexpr const char* kConfig = "config.json";
+constexpr const char* kTokenizer = "tokenizer.json";
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kSums = "SHA256SUMS";
 
 std::vector<std::int64_t> extents(const Shape& shape) {
@@ -24,8 +29,6 @@ std::vector<std::int64_t> extents(const Shape& shape) {
   for (int i = 0; i < shape.rank(); ++i) result.push_back(shape[i]);
   return result;
 }
-
-std::string text_of(const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); }
 
 // What `read` makes of the JSON in a file; errors name the file.
 template <class Read>
@@ -45,9 +48,27 @@ void write_sums(const fs::path& folder) {
     names.push_back(entry.path().filename().string());
   std::ranges::sort(names);
   std::string sums;
-  for (const std::string& name : names)
-    sums += sha256_hex(read_file(folder / name)) + "  " + name + "\n";
+  for (const std::string& name : names) sums += sha256_of_file(folder / name) + "  " + name + "\n";
   write_file_durably(folder / kSums, sums);
+}
+
+using Sums = std::map<std::string, std::string>;  // file name to checksum
+
+// What SHA256SUMS says; nothing if it is not there.
+std::optional<Sums> read_sums(const fs::path& folder) {
+  const fs::path path = folder / kSums;
+  if (!fs::exists(path)) return std::nullopt;
+  constexpr std::size_t kDigits = 64, kName = 66;  // two spaces between
+  Sums sums;
+  const std::string text = read_file(path);
+  for (const std::string_view line : split(text, '\n')) {
+    if (line.empty()) continue;
+    const std::string name(line.substr(std::min(kName, line.size())));
+    if (name.empty() || name.find('/') != std::string::npos)
+      throw DataError(path.string() + " is damaged: " + headcount::quoted(line));
+    sums.emplace(name, line.substr(0, kDigits));
+  }
+  return sums;
 }
 
 }  // namespace
@@ -62,10 +83,11 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
                        parameters.value({i}).data()});
   }
   publish_folder(folder, [&](const fs::path& staging) {
-    write_file_durably(staging / "config.json",
+    write_file_durably(staging / kConfig,
                        hugging_face_config(model.config(), vocabulary.size()).dump(2) + "\n");
-    write_file_durably(staging / "tokenizer.json",
-                       hugging_face_tokenizer(vocabulary).dump(2) + "\n");
+    write_file_durably(staging / kTokenizer, hugging_face_tokenizer(vocabulary).dump(2) + "\n");
+    write_file_durably(staging / kTokenizerConfig,
+                       hugging_face_tokenizer_config(model.config().context).dump(2) + "\n");
     // transformers asks for the framework that wrote the file.
     write_safetensors(staging / "model.safetensors", tensors, {{"format", "pt"}});
     if (write_more) write_more(staging);
@@ -74,13 +96,19 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
 }
 
 void check_sums(const fs::path& folder) {
-  if (!fs::exists(folder / kSums)) return;
-  std::istringstream sums(read_file(folder / kSums));
-  for (std::string line; std::getline(sums, line);) {
-    if (line.size() < 67) throw DataError((folder / kSums).string() + " is damaged: " + line);
-    const fs::path file = folder / line.substr(66);
-    if (sha256_hex(read_file(file)) != line.substr(0, 64)) {
-      throw DataError(file.string() + " is damaged: its checksum is not the one in " + kSums);
+  for (const auto& [name, sum] : read_sums(folder).value_or(Sums())) {
+    if (sha256_of_file(folder / name) == sum) continue;
+    throw DataError((folder / name).string() + " is damaged: its checksum is not the one in " +
+                    kSums);
+  }
+}
+
+void require_sums(const fs::path& folder, std::span<const std::string> files) {
+  const std::optional<Sums> sums = read_sums(folder);
+  if (!sums) return;
+  for (const std::string& name : files) {
+    if (!sums->contains(name)) {
+      throw DataError((folder / kSums).string() + " is damaged: it has no line for " + name);
     }
   }
 }
@@ -96,8 +124,8 @@ std::optional<Index> step_of(const fs::path& folder) {
 }
 
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
+  if (has_weights(path)) return path;
   std::error_code error;
-  if (fs::exists(path / "model.safetensors", error)) return path;
   const fs::path folder = path / "checkpoints";
   if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return std::nullopt;
   std::optional<fs::path> newest;
@@ -111,12 +139,20 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
   return newest;
 }
 
+ModelConfig load_model_config(const fs::path& folder) {
+  return from_json(folder / kConfig, read_hugging_face_config).model;
+}
+
 Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) {
+  std::vector<std::string> needed = weight_files(folder);
+  needed.insert(needed.end(), {kConfig, kTokenizer});
+  if (fs::exists(folder / kTokenizerConfig)) needed.push_back(kTokenizerConfig);
+  require_sums(folder, needed);
   check_sums(folder);
-  const fs::path config_path = folder / "config.json";
+  const fs::path config_path = folder / kConfig;
   NamedConfig config = from_json(config_path, read_hugging_face_config);
   Checkpoint checkpoint;
-  checkpoint.vocabulary = from_json(folder / "tokenizer.json", read_hugging_face_tokenizer);
+  checkpoint.vocabulary = from_json(folder / kTokenizer, read_hugging_face_tokenizer);
   if (checkpoint.vocabulary.size() != config.vocabulary) {
     throw DataError(config_path.string() + ": 'vocab_size' is " +
                     std::to_string(config.vocabulary) + ", but tokenizer.json has " +
@@ -128,29 +164,8 @@ Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) 
   } catch (const ShapeError& error) {
     throw DataError(config_path.string() + ": " + error.what());
   }
-  read_weights(Safetensors::open(folder / "model.safetensors"), checkpoint.model->parameters());
+  read_weights(open_weights(folder), checkpoint.model->parameters());
   return checkpoint;
-}
-
-void read_weights(const Safetensors& file, ParameterStore& parameters) {
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    const TensorView& tensor = file.at(parameters.name({i}));
-    const auto expected = extents(parameters.shape({i}));
-    if (tensor.shape != expected) {
-      throw DataError(tensor.source + ": " + tensor.name + " has shape " + text_of(tensor.shape) +
-                      ", the configuration wants " + text_of(expected));
-    }
-  }
-  for (const TensorView& tensor : file.tensors()) {
-    try {
-      parameters.find(tensor.name);
-    } catch (const ShapeError&) {
-      throw DataError(tensor.source + ": " + tensor.name + " is no weight of the configured model");
-    }
-  }
-  parameters.allocate();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    read_into(file.at(parameters.name({i})), parameters.value({i}));
 }
 
 }  // namespace headcount

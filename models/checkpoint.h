@@ -4,18 +4,17 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "data/vocabulary.h"
 #include "models/language_model.h"
 
 /// A checkpoint is a folder that Hugging Face's libraries open as a model: config.json,
-/// tokenizer.json and model.safetensors; and SHA256SUMS, the checksum of each file in it, for
-/// reading and for `sha256sum --check`.
+/// tokenizer.json, tokenizer_config.json and model.safetensors; and SHA256SUMS, the checksum of
+/// each file in it, for reading and for `sha256sum --check`.
 
 namespace headcount {
-
-class Safetensors;
 
 /// A model and the characters that its tokens stand for.
 struct Checkpoint {
@@ -35,8 +34,16 @@ void save_checkpoint(
 Checkpoint load_checkpoint(const std::filesystem::path& folder,
                            std::optional<Index> window = std::nullopt);
 
+/// The configuration of the model in a checkpoint folder, of which only config.json is read.
+/// Throws DataError.
+ModelConfig load_model_config(const std::filesystem::path& folder);
+
 /// Checks every file that SHA256SUMS names, if there is one. Throws DataError.
 void check_sums(const std::filesystem::path& folder);
+
+/// Checks that SHA256SUMS, if there is one, names each of `files`: nothing was cut off it. Throws
+/// DataError.
+void require_sums(const std::filesystem::path& folder, std::span<const std::string> files);
 
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder; nothing if
 /// it is neither. Throws DataError where there is a folder of checkpoints that cannot be read.
@@ -44,9 +51,5 @@ std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path
 
 /// The step that a checkpoint folder step-N is named after; nothing for other names.
 std::optional<Index> step_of(const std::filesystem::path& folder);
-
-/// Allocates `parameters` and copies the weights of `file` into them. Throws DataError for a weight
-/// that is missing, left over, or of another shape; nothing is allocated then.
-void read_weights(const Safetensors& file, ParameterStore& parameters);
 
 }  // namespace headcount

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "data/text.h"
-
 namespace headcount {
 
 namespace {
@@ -25,6 +23,7 @@ constexpr Pair kCommon[] = {{"hidden_size", "dim"},
                             {"max_position_embeddings", "context"},
                             {"rms_norm_eps", "norm-epsilon"},
                             {"rope_theta", "rope-theta"}};
+constexpr std::size_t kRequired = 5;  // of the common ones; the others have the same defaults here
 constexpr Pair kLlama[] = {{"head_dim", "head-dim"}};
 constexpr Pair kDeepseek[] = {{"kv_lora_rank", "kv-rank"},
                               {"q_lora_rank", "q-rank"},
@@ -159,16 +158,18 @@ bool switch_of(const nlohmann::json& json, const char* key, bool otherwise) {
   return json[key].get<bool>();
 }
 
-// Newer versions of transformers keep what concerns rotary positions in a block.
+// A block of what concerns rotary positions: older versions of transformers have one that says how
+// they are stretched, newer ones one for everything.
 void read_rope(const nlohmann::json& json, Settings& settings) {
-  if (json.contains("rope_scaling") && !json["rope_scaling"].is_null())
-    refuse("rope_scaling", json["rope_scaling"], "rotary positions are not stretched here");
-  if (!json.contains("rope_parameters") || json["rope_parameters"].is_null()) return;
-  for (const auto& [key, value] : json["rope_parameters"].items()) {
-    if (key == "rope_theta") {
-      settings.read({{"rope-theta", value}});
-    } else if (key != "rope_type" || value != "default") {
-      refuse("rope_parameters." + key, value, "rotary positions are not stretched here");
+  for (const std::string block : {"rope_scaling", "rope_parameters"}) {
+    if (!json.contains(block) || json[block].is_null()) continue;
+    if (!json[block].is_object()) refuse(block, json[block], "it must be an object");
+    for (const auto& [key, value] : json[block].items()) {
+      if (key == "rope_theta") {
+        settings.read({{"rope-theta", value}});
+      } else if ((key != "rope_type" && key != "type") || value != "default") {
+        refuse(block, json[block], "rotary positions are not stretched here");
+      }
     }
   }
 }
@@ -189,15 +190,18 @@ void refuse_unknown(const nlohmann::json& json, const Family& family) {
   }
 }
 
+void require_keys(const nlohmann::json& json, std::span<const Pair> pairs) {
+  for (const Pair& pair : pairs) {
+    if (!json.contains(pair.key)) throw DataError("'" + std::string(pair.key) + "' is missing");
+  }
+}
+
 void read_family(const nlohmann::json& json, const Family& family, ModelConfig& model) {
   refuse_unknown(json, family);
   Settings settings = model.settings();
   for (const auto& [name, value] : kFixed) settings.find(name)->parse(value);
   settings.find("rope-layout")->parse(family.rope_layout);
-  for (const char* key : {"hidden_size", "intermediate_size", "num_hidden_layers",
-                          "num_attention_heads", "max_position_embeddings"}) {
-    if (!json.contains(key)) throw DataError("'" + std::string(key) + "' is missing");
-  }
+  require_keys(json, std::span(kCommon).first(kRequired));
   read_pairs(json, kCommon, settings);
   read_pairs(json, family.pairs, settings);
   read_rope(json, settings);
@@ -218,10 +222,13 @@ void read_llama(const nlohmann::json& json, ModelConfig& model) {
 }
 
 void read_deepseek(const nlohmann::json& json, ModelConfig& model) {
+  require_keys(json, kDeepseek);
   read_family(json, kDeepseekFamily, model);
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture == kDeepseekFamily.model_type) model.attention.kind = kind->name;
   }
+  // All widths are given, and heads need not divide the model's.
+  model.attention.head_dim = whole_number(json, "qk_nope_head_dim");
   require_value(json, "attention_bias", false);
   require_value(json, "rope_interleave", true);
   const Index dense =
@@ -261,6 +268,8 @@ Json hugging_face_config(const ModelConfig& config, Index vocabulary) {
   for (const auto& pairs : {std::span<const Pair>(kCommon), family->pairs}) {
     for (const Pair& pair : pairs) json[pair.key] = settings.find(pair.setting)->value();
   }
+  // Their defaults are characters of ours.
+  for (const char* key : {"bos_token_id", "eos_token_id"}) json[key] = nullptr;
   json["hidden_act"] = "silu";
   json["tie_word_embeddings"] = config.tie_embeddings;
   json["attention_bias"] = config.bias;
@@ -311,58 +320,21 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
   return result;
 }
 
-Json hugging_face_tokenizer(const Vocabulary& vocabulary) {
-  Json tokens = Json::object();
-  for (std::size_t token = 0; token < vocabulary.symbols().size(); ++token)
-    tokens[encode_utf8(vocabulary.symbols().substr(token, 1))] = token;
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", Json::array()},
-          {"normalizer", nullptr},
-          {"pre_tokenizer",
-           {{"type", "Split"},
-            {"pattern", {{"Regex", "[\\s\\S]"}}},
-            {"behavior", "Isolated"},
-            {"invert", false}}},
-          {"post_processor", nullptr},
-          {"decoder", {{"type", "Fuse"}}},
-          // A character that is not in the vocabulary is an error there, as it is here.
-          {"model", {{"type", "WordLevel"}, {"vocab", tokens}, {"unk_token", "<unk>"}}}};
+void require_savable(const ModelConfig& config) {
+  require_setting(config.attention.causal, "a model that sees later tokens cannot be saved");
+  try {
+    const std::string written = hugging_face_config(config, 1).dump();
+    const ModelConfig read = read_hugging_face_config(nlohmann::json::parse(written)).model;
+    require_setting(to_json(read) == to_json(config), "read back it would be another model");
+  } catch (const Error& error) {
+    throw ShapeError("a model of these settings cannot be saved: " + std::string(error.what()));
+  }
 }
 
-Vocabulary read_hugging_face_tokenizer(const nlohmann::json& json) {
-  try {
-    for (const char* key : {"normalizer", "post_processor"}) {
-      if (json.contains(key) && !json[key].is_null())
-        refuse(key, json[key], "text is taken as it is here");
-    }
-    const nlohmann::json& model = json.at("model");
-    if (model.contains("merges") && !model["merges"].empty())
-      throw DataError("'model.merges' is not empty, but every token is one character here");
-    const nlohmann::json& tokens = model.at("vocab");
-    std::u32string symbols(tokens.size(), U'\0');
-    std::vector<bool> taken(tokens.size());
-    for (const auto& [text, number] : tokens.items()) {
-      const std::u32string symbol = decode_utf8(text, "'model.vocab'");
-      if (symbol.size() != 1) {
-        throw DataError("'model.vocab' has the token " + nlohmann::json(text).dump() +
-                        ", but every token is one character here");
-      }
-      const std::size_t place =
-          number.is_number_unsigned() ? number.get<std::size_t>() : taken.size();
-      if (place >= taken.size() || taken[place]) {
-        throw DataError("'model.vocab' numbers its " + std::to_string(taken.size()) +
-                        " tokens with " + number.dump() +
-                        ", but must with 0, 1, 2, ..., each once");
-      }
-      taken[place] = true;
-      symbols[place] = symbol[0];
-    }
-    return Vocabulary(std::move(symbols));
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(error.what());
-  }
+std::string hugging_face_note(const ModelConfig& config) {
+  if (family_of(config) != &kLlamaFamily || config.dim % config.attention.heads == 0) return "";
+  return "transformers 5 does not open this model: it wants a number of heads that divides dim, " +
+         std::to_string(config.attention.heads) + " does not divide " + std::to_string(config.dim);
 }
 
 }  // namespace headcount

@@ -2,11 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "data/vocabulary.h"
 #include "models/config.h"
 
-/// A checkpoint folder is a Hugging Face model folder: its config.json and tokenizer.json, as
-/// `transformers` and `tokenizers` write and read them.
+/// A checkpoint folder is a Hugging Face model folder: its config.json, as `transformers` writes
+/// and reads it.
 /// Source: LlamaConfig and DeepseekV3Config, huggingface.co/docs/transformers.
 
 namespace headcount {
@@ -26,11 +25,11 @@ struct NamedConfig {
 /// the key for anything that this project's models do not have.
 NamedConfig read_hugging_face_config(const nlohmann::json& json);
 
-/// tokenizer.json: every character is a word of its own.
-nlohmann::ordered_json hugging_face_tokenizer(const Vocabulary& vocabulary);
+/// Throws ShapeError if config.json could not say what `config` is, so that a model would be
+/// trained and then lost. `config` is resolved.
+void require_savable(const ModelConfig& config);
 
-/// The vocabulary of such a file. Throws DataError that names the key, for a token that is not one
-/// character, and unless tokens are numbered 0, 1, 2, ...
-Vocabulary read_hugging_face_tokenizer(const nlohmann::json& json);
+/// Why some version of transformers does not open the model of `config`; empty if nothing is known.
+std::string hugging_face_note(const ModelConfig& config);
 
 }  // namespace headcount

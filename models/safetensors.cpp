@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -271,6 +272,7 @@ std::pair<std::shared_ptr<const void>, std::size_t> map_file(const std::filesyst
     if (start == MAP_FAILED) error = errno;
   }
   if (file >= 0) ::close(file);  // the mapping holds the file by itself
+  if (error == ENOMEM) throw std::bad_alloc();
   if (error != 0) {
     throw DataError("cannot read " + path.string() + ": " + std::generic_category().message(error));
   }
@@ -341,7 +343,7 @@ std::vector<std::int64_t> read_integers(const TensorView& tensor) {
 Safetensors Safetensors::open(const std::filesystem::path& path) {
   const auto [start, size] = map_file(path);
   Safetensors file = parse({static_cast<const std::byte*>(start.get()), size}, path.string());
-  file.mapping_ = start;
+  file.mappings_.push_back(start);
   return file;
 }
 
@@ -368,6 +370,24 @@ Safetensors Safetensors::parse(std::span<const std::byte> bytes, std::string sou
   }
   file.source_ = std::move(source);
   return file;
+}
+
+Safetensors Safetensors::join(std::span<const Safetensors> files, std::string source) {
+  Safetensors all;
+  for (const Safetensors& file : files) {
+    all.mappings_.insert(all.mappings_.end(), file.mappings_.begin(), file.mappings_.end());
+    for (const TensorView& tensor : file.tensors_) {
+      const auto [place, is_new] = all.index_.emplace(tensor.name, all.tensors_.size());
+      if (!is_new) {
+        throw DataError(source + ": tensor " + in_quotes(tensor.name) + " is in " +
+                        all.tensors_[place->second].source + " and in " + tensor.source +
+                        "; keep one of them");
+      }
+      all.tensors_.push_back(tensor);
+    }
+  }
+  all.source_ = std::move(source);
+  return all;
 }
 
 const TensorView& Safetensors::at(std::string_view name) const {

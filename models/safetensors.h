@@ -68,6 +68,10 @@ class Safetensors {
   /// Throws DataError.
   static Safetensors parse(std::span<const std::byte> bytes, std::string source);
 
+  /// The tensors of several files as those of one named `source`, in the order of the files.
+  /// Throws DataError for a name that two of them have.
+  static Safetensors join(std::span<const Safetensors> files, std::string source);
+
   /// Throws DataError, naming file and tensor, where there is none of that name.
   const TensorView& at(std::string_view name) const;
   bool contains(std::string_view name) const { return index_.contains(name); }
@@ -77,7 +81,7 @@ class Safetensors {
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
-  std::shared_ptr<const void> mapping_;
+  std::vector<std::shared_ptr<const void>> mappings_;
   std::string source_;
   std::vector<TensorView> tensors_;
   std::map<std::string, std::size_t, std::less<>> index_;  // name -> place in tensors_

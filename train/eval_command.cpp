@@ -1,3 +1,4 @@
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <iostream>
@@ -5,6 +6,7 @@
 #include <numbers>
 
 #include "data/text.h"
+#include "models/safetensors.h"
 #include "train/command_line.h"
 #include "train/commands.h"
 #include "train/loaded_run.h"
@@ -26,6 +28,8 @@ const std::vector<Flag> kFlags = {
     {"from", "run folder, or checkpoint folder", true},
     {"data", "a text file, all of it; default: the validation part of the run's own data", true},
     {"attention-stats", "measure the entropy of attention, too", false},
+    {"logits", "write tokens and logits of the text's first context to this safetensors file",
+     true},
     {"json", "print one JSON object instead of text", false}};
 
 struct EvalText {
@@ -70,6 +74,20 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
           std::move(corpus.validation_answers)};
 }
 
+// What the model makes of the first tokens: "tokens" [length], "logits" [length, vocabulary].
+void write_logits(const std::string& path, const LanguageModel& model,
+                  std::span<const std::int32_t> tokens) {
+  Tape tape(model.parameters());
+  const Var logits = model.logits(tape, tokens, 1);
+  const std::array<TensorSource, 2> tensors = {
+      {{"tokens", {std::ssize(tokens)}, Dtype::i32, tokens.data()},
+       {"logits",
+        {std::ssize(tokens), model.vocabulary()},
+        sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32,
+        logits.value().data()}}};
+  write_safetensors(path, tensors);
+}
+
 }  // namespace
 
 int eval_command(const std::vector<std::string>& arguments) {
@@ -91,6 +109,10 @@ int eval_command(const std::vector<std::string>& arguments) {
   const LoadedRun run =
       load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);
   const EvalText text = load_text(line, run);
+  if (line.has("logits")) {
+    const auto length = static_cast<std::size_t>(run.model->config().context);
+    write_logits(line.get("logits"), *run.model, std::span(text.tokens).first(length));
+  }
   const Evaluation exact =
       evaluate(*run.model, text.tokens,
                {.answers = text.answers, .attention_stats = line.has("attention-stats")});

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/hugging_face.h"
+
 namespace headcount {
 
 Settings TrainOptions::settings() {
@@ -45,6 +47,7 @@ Settings TrainOptions::settings() const {
 
 void TrainOptions::resolve() {
   model.resolve();
+  require_savable(model);
   if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
   require_setting(
       questions <= people + things,

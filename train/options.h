@@ -35,7 +35,8 @@ struct TrainOptions {
   Index keep = 2;                ///< newest checkpoints; the one with the least loss besides
   std::string init;              ///< checkpoint folder that the weights start from; empty: random
 
-  /// Fills in defaults; throws ShapeError that names the flags which do not fit together.
+  /// Fills in defaults; throws ShapeError that names the flags which do not fit together, and for
+  /// a model that no checkpoint could hold.
   void resolve();
   /// Settings bound to this object, the model's included.
   Settings settings();

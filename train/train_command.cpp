@@ -4,7 +4,9 @@
 #include <tuple>
 
 #include "autograd/parallel.h"
+#include "models/checkpoint.h"
 #include "models/durable.h"
+#include "models/hugging_face.h"
 #include "models/sampling.h"
 #include "train/commands.h"
 #include "train/interrupt.h"
@@ -88,6 +90,8 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
                 *corpus.entropy_per_character,
                 100 * outcome.validation.answer_accuracy.value_or(0));
   }
+  if (const std::string note = hugging_face_note(options.model); !note.empty())
+    std::printf("note: %s\n", note.c_str());
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
               outcome.last.step, outcome.median_milliseconds(), outcome.tokens_per_second(options),
               step_threads, folder.c_str());
@@ -113,6 +117,26 @@ void read_resumed_settings(const CommandLine& line, TrainOptions& options, Setti
                      (before.contains(name) ? before[name].dump() : "none") +
                      "; leave the flag out, or start a new run");
   }
+}
+
+// The settings of a new run. With --init its model is the one in that folder, and preset,
+// configuration and flags may repeat what that model is, not change it.
+void read_new_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
+  const auto read_all = [&] {
+    read_preset_and_config(line, settings);
+    read_flags(line, settings);
+  };
+  read_all();
+  if (!options.init.empty()) {
+    const double dropout = options.model.dropout;  // of the training, not of the model
+    options.model = load_model_config(options.init);
+    options.model.dropout = dropout;
+    const Settings model = options.model.settings();
+    const nlohmann::json there = model.values();
+    read_all();
+    require_same_model(options.init, model.values(), there);
+  }
+  options.resolve();
 }
 
 // The run that --resume names, locked before it is read, and the model where it stands.
@@ -144,9 +168,7 @@ int train_command(const std::vector<std::string>& arguments) {
   if (line.has("resume")) {
     read_resumed_settings(line, options, settings);
   } else {
-    read_preset_and_config(line, settings);
-    read_flags(line, settings);
-    options.resolve();
+    read_new_settings(line, options, settings);
     refuse_foreign(line, {options});
     if (line.has("out")) check_out_folder(line.get("out"));
   }

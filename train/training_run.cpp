@@ -40,35 +40,27 @@ Corpus load_training_corpus(const TrainOptions& options) {
   return corpus;
 }
 
-namespace {
-
-// Dropout is of the training, not of the model.
-nlohmann::json model_settings(const ModelConfig& config) {
-  nlohmann::json json = to_json(config);
-  json.erase("dropout");
-  return json;
-}
-
-// The name of the first setting in which the two differ, with both values; empty if none does.
-std::string first_difference(const ModelConfig& wanted, const ModelConfig& has) {
-  const nlohmann::json here = model_settings(wanted), there = model_settings(has);
+void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
+                        const nlohmann::json& there) {
+  std::string different;
   for (const auto& [name, value] : here.items()) {
-    if (there.contains(name) && there[name] == value) continue;
-    return "--" + name + " is " + value.dump() + " here and " +
-           (there.contains(name) ? there[name].dump() : "nothing") + " there";
+    const nlohmann::json other = there.value(name, nlohmann::json());
+    if (name == "dropout" || other == value) continue;  // dropout is of the training
+    different += (different.empty() ? "--" : ", --") + name + " is " + value.dump() + " here and " +
+                 (other.is_null() || other == kUnset ? "nothing" : other.dump()) + " there";
   }
-  return "";
+  if (different.empty()) return;
+  throw UsageError("the model of " + folder.string() + " is another one: " + different +
+                   "; leave out what contradicts it");
 }
+
+namespace {
 
 // A model of `options` with the weights of a checkpoint.
 std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
                                           const TrainOptions& options, Corpus& corpus) {
   const Checkpoint checkpoint = load_checkpoint(folder);
-  const std::string difference = first_difference(options.model, checkpoint.model->config());
-  if (!difference.empty()) {
-    throw UsageError("the model of " + folder.string() + " is another one: " + difference +
-                     "; give the flags that it has");
-  }
+  require_same_model(folder, to_json(options.model), to_json(checkpoint.model->config()));
   try {
     adopt_vocabulary(corpus, checkpoint.vocabulary);
   } catch (const DataError& error) {

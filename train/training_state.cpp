@@ -1,8 +1,10 @@
 #include "train/training_state.h"
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
+#include "models/checkpoint.h"
 #include "models/durable.h"
 #include "models/safetensors.h"
 #include "nn/settings.h"
@@ -57,6 +59,7 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
 }
 
 TrainingState read_training_state(const std::filesystem::path& folder, ParameterStore& parameters) {
+  require_sums(folder, std::array<std::string, 2>{kMoments, kState});
   const Safetensors file = Safetensors::open(folder / kMoments);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     read_into(file.at(kFirst + parameters.name({i})), parameters.first_moment({i}));

@@ -2,10 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/fsuid.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <array>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <new>
 #include <string>
 
 #include "autograd/error.h"
@@ -57,6 +62,59 @@ TEST(ReadFile, NamesAnUnreadableFile) {
   EXPECT_EQ(error, "'" + path + "' cannot be read: Permission denied; check its permissions");
 }
 
+TEST(ReadFile, ReadsAPipeToItsEnd) {
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const std::string text(3000, 'x');
+  ASSERT_EQ(write(ends[1], text.data(), text.size()), 3000);
+  close(ends[1]);
+  EXPECT_EQ(read_file("/dev/fd/" + std::to_string(ends[0])), text);
+  close(ends[0]);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// Runs `action` with no more than so many bytes beyond what the process has, and ends it: with 0
+// where memory was said not to suffice, otherwise with 1.
+[[noreturn]] void expect_out_of_memory(std::size_t more, const std::function<void()>& action) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit limit = {pages * static_cast<std::size_t>(getpagesize()) + more, RLIM_INFINITY};
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    _exit(0);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  _exit(1);
+}
+
+class VastFile : public testing::Test {
+ protected:
+  VastFile() { std::filesystem::resize_file(path_, kSize); }
+
+  static constexpr std::size_t kSize = std::size_t{256} << 20;  // of holes: no disk needed
+  TemporaryFolder folder_;
+  std::string path_ = folder_.file("vast", "a");
+};
+
+// Half of a file would pass for the whole, with a checksum of its own.
+TEST_F(VastFile, ThatMemoryCannotHoldIsNoShorterFile) {
+  EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { read_file(path_); }),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST_F(VastFile, HasItsChecksumInLittleMemory) {
+  const std::string sum = sha256_of_file(path_);
+  EXPECT_EXIT(expect_out_of_memory(kSize / 16,
+                                   [&] {
+                                     if (sha256_of_file(path_) == sum) throw std::bad_alloc();
+                                   }),
+              testing::ExitedWithCode(0), "");
+}
+#endif
+
 TEST(Utf8, RoundTripsEveryLengthOfCharacter) {
   const std::string bytes = "a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80\n";
   const std::u32string text = U"a\u00E9\u20AC\U0001F600\n";
@@ -89,6 +147,9 @@ TEST(Utf8, RefusesToEncodeWhatIsNoCharacter) {
 }
 
 TEST(Sha256, AgreesWithTheStandardsExamples) {  // FIPS 180-4 example vectors
+  const TemporaryFolder folder;
+  EXPECT_EQ(sha256_of_file(folder.file("abc", "abc")), sha256_hex("abc"));
+  EXPECT_EQ(sha256_of_file(folder.file("empty", "")), sha256_hex(""));
   EXPECT_EQ(sha256_hex("abc"), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }

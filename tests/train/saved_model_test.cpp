@@ -1,0 +1,111 @@
+// Whatever can be trained can be saved and read.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cstring>
+#include <set>
+
+#include "data/temporary_folder.h"
+#include "models/checkpoint.h"
+#include "models/hugging_face.h"
+#include "train/trainer.h"
+
+namespace headcount {
+namespace {
+
+// What a setting may be set to, of words that settings of any kind take.
+std::vector<std::string> usable_values(const Setting& setting) {
+  static const std::set<std::string> small = {"layers", "context"};
+  std::vector<std::string> values;
+  for (const char* word :
+       {"1",    "2",           "3",        "4",       "5",        "6",      "8",
+        "12",   "20",          "0",        "0.5",     "1e-4",     "on",     "off",
+        "rope", "learned",     "none",     "rms",     "layer",    "swiglu", "gelu",
+        "half", "interleaved", "inv-sqrt", "qk-norm", "row-norm", "length"}) {
+    if (small.contains(setting.name) && std::string(word).size() > 1) continue;
+    try {
+      setting.parse(word);
+      values.push_back(word);
+    } catch (const Error&) {
+    }
+  }
+  return values;
+}
+
+// A configuration of this attention with random settings, its own and those of every model, most of
+// them left to their defaults; nothing where they do not fit together.
+std::optional<TrainOptions> random_options(const AttentionKind& kind) {
+  TrainOptions options;
+  options.batch = 2;
+  const Settings model = options.model.settings();
+  for (const auto& [name, value] : {std::pair{"layers", "1"}, {"dim", "12"}, {"context", "6"}})
+    model.find(name)->parse(value);
+  std::set<std::string> foreign = {"attention"};
+  for (const AttentionKind* other : attention_kinds())
+    foreign.insert(other->settings.begin(), other->settings.end());
+  for (const std::string_view own : kind.settings) foreign.erase(std::string(own));
+  for (const Setting& setting : model.all()) {
+    if (foreign.contains(setting.name) || *rc::gen::inRange(0, 3) != 0) continue;
+    TrainOptions scratch;  // so that trying values out leaves nothing behind
+    const Settings tried = scratch.model.settings();
+    setting.parse(*rc::gen::elementOf(usable_values(*tried.find(setting.name))));
+  }
+  model.find("attention")->parse(kind.name);
+  try {
+    options.resolve();
+    LanguageModel(options.model, 3);
+  } catch (const ShapeError& error) {
+    const bool said_so = std::string(error.what()).find("cannot be saved") != std::string::npos;
+    RC_ASSERT(!said_so);
+    return std::nullopt;
+  }
+  return options;
+}
+
+std::vector<Real> logits_of(const LanguageModel& model, std::span<const std::int32_t> tokens) {
+  Tape tape(model.parameters());
+  const auto values = model.logits(tape, tokens, 1).value();
+  return {values.begin(), values.end()};
+}
+
+TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
+  const Vocabulary vocabulary(U"\n ab");
+  const std::vector<std::int32_t> tokens = {0, 1, 2, 3, 3, 1, 0, 2, 2, 1, 3, 0, 1, 2, 2, 3};
+  for (const AttentionKind* kind : attention_kinds()) {
+    int trained = 0;
+    const bool holds = rc::check("of " + std::string(kind->name), [&] {
+      const std::optional<TrainOptions> options = random_options(*kind);
+      if (!options) return;
+      LanguageModel model(options->model, vocabulary.size());
+      model.initialize(3);
+      Trainer(model, *options, tokens).step();
+      const TemporaryFolder parent;
+      save_checkpoint(parent.path() / "saved", model, vocabulary);
+      const Checkpoint read = load_checkpoint(parent.path() / "saved");
+      RC_ASSERT(read.vocabulary == vocabulary);
+      RC_ASSERT(to_json(read.model->config()) == to_json(model.config()));
+      const std::span seen =
+          std::span(tokens).first(static_cast<std::size_t>(options->model.context));
+      const std::vector<Real> before = logits_of(model, seen), after = logits_of(*read.model, seen);
+      RC_ASSERT(before.size() == after.size());
+      RC_ASSERT(std::memcmp(before.data(), after.data(), before.size() * sizeof(Real)) == 0);
+      ++trained;
+    });
+    EXPECT_TRUE(holds) << kind->name;
+    EXPECT_GE(trained, 20) << kind->name << ": too few settings fitted together";
+  }
+}
+
+TEST(SavedModel, ThatNoConfigurationDescribesIsRefusedBeforeTheFirstStep) {
+  TrainOptions options;
+  options.model.attention.causal = false;  // for which there is no setting
+  try {
+    options.resolve();
+    FAIL() << "it would be read as another model";
+  } catch (const ShapeError& error) {
+    EXPECT_STREQ(error.what(), "a model that sees later tokens cannot be saved");
+  }
+}
+
+}  // namespace
+}  // namespace headcount
