@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "data/text.h"
 #include "models/durable.h"
 #include "models/safetensors.h"
+#include "models/settings.h"
 
 namespace headcount {
 namespace {
@@ -90,8 +92,8 @@ class CheckpointFolder : public testing::Test {
 TEST_F(CheckpointFolder, HoldsExactlyModelTokenizerAndChecksums) {
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
-  EXPECT_EQ(names, (std::set<std::string>{"config.json", "tokenizer.json", "model.safetensors",
-                                          "SHA256SUMS"}));
+  EXPECT_EQ(names, (std::set<std::string>{"config.json", "tokenizer.json", "tokenizer_config.json",
+                                          "model.safetensors", "SHA256SUMS"}));
   EXPECT_EQ(std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator()), 1);
 }
 
@@ -139,7 +141,8 @@ TEST_F(CheckpointFolder, WithoutWeightsIsNamed) {
 }
 
 TEST_F(CheckpointFolder, WithAnyFlippedBitIsRefusedByItsChecksum) {
-  for (const char* name : {"config.json", "tokenizer.json", "model.safetensors"}) {
+  for (const char* name :
+       {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"}) {
     const fs::path file = folder_ / name;
     const std::string before = read_file(file);
     std::string damaged = before;
@@ -264,6 +267,147 @@ TEST_F(CheckpointFolder, ReadsWeightsOfOtherPrecision) {
   const Checkpoint read = load_checkpoint(folder_);
   EXPECT_TRUE(
       std::ranges::equal(read.model->parameters().all_values(), model_.parameters().all_values()));
+}
+
+TEST_F(CheckpointFolder, WithALineMissingFromItsChecksumsIsRefused) {
+  const std::string whole = read_file(folder_ / "SHA256SUMS");
+  const auto lines = split(whole, '\n');
+  ASSERT_EQ(lines.size(), 5);  // four files, and what follows the last line break
+  for (std::size_t left_out = 0; left_out < 4; ++left_out) {
+    std::string rest;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (i != left_out) rest += std::string(lines[i]) + "\n";
+    }
+    write_file_durably(folder_ / "SHA256SUMS", rest);
+    const std::string name(lines[left_out].substr(66));
+    EXPECT_EQ(load_error(),
+              (folder_ / "SHA256SUMS").string() + " is damaged: it has no line for " + name);
+  }
+  for (std::size_t length = 1; length < whole.size() - 1; length += 13) {
+    write_file_durably(folder_ / "SHA256SUMS", whole.substr(0, length));
+    EXPECT_NE(load_error(), "no error") << length;
+  }
+}
+
+TEST_F(CheckpointFolder, WhoseChecksumsNameAFileElsewhereIsRefused) {
+  const std::string sums = read_file(folder_ / "SHA256SUMS");
+  write_file_durably(folder_ / "SHA256SUMS", sums + std::string(64, '0') + "  ../secret\n");
+  EXPECT_TRUE(contains(load_error(), "SHA256SUMS is damaged")) << load_error();
+}
+
+TEST_F(CheckpointFolder, IsReadWithTablesOfRotaryFrequencies) {
+  std::vector<TensorSource> changed = tensors();
+  const std::vector<float> table = {1, 0.5F};
+  for (const char* name :
+       {"model.rotary_emb.inv_freq", "model.layers.0.self_attn.rotary_emb.inv_freq"})
+    changed.push_back({name, {2}, Dtype::f32, table.data()});
+  write_weights(changed);
+  EXPECT_EQ(load_error(), "no error");
+}
+
+TEST(TiedCheckpoint, IsReadWithAHeadThatIsTheEmbedding) {
+  const TemporaryFolder parent;
+  ModelConfig config = small_config();
+  config.tie_embeddings = true;
+  LanguageModel model(config, vocabulary().size());
+  model.initialize(3);
+  const fs::path folder = parent.path() / "tied";
+  save_checkpoint(folder, model, vocabulary());
+  fs::remove(folder / "SHA256SUMS");
+  std::vector<TensorSource> tensors;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    const Shape shape = model.parameters().shape({i});
+    std::vector<std::int64_t> extents;
+    for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
+    tensors.push_back(
+        {model.parameters().name({i}), extents, Dtype::f32, model.parameters().value({i}).data()});
+  }
+  tensors.push_back(tensors.front());
+  ASSERT_EQ(tensors.back().name, "model.embed_tokens.weight");
+  tensors.back().name = "lm_head.weight";
+  write_safetensors(folder / "model.safetensors", tensors);
+  EXPECT_EQ(error_of([&] { load_checkpoint(folder); }), "no error");
+  std::vector<Real> other(model.parameters().value({0}).begin(),
+                          model.parameters().value({0}).end());
+  other.back() += 1;
+  tensors.back().data = other.data();
+  write_safetensors(folder / "model.safetensors", tensors);
+  EXPECT_TRUE(contains(error_of([&] { load_checkpoint(folder); }),
+                       "lm_head.weight is not equal to model.embed_tokens.weight"));
+}
+
+// The same weights in two files, and the index that says which has which.
+class ShardedFolder : public CheckpointFolder {
+ protected:
+  ShardedFolder() {
+    const std::vector<TensorSource> all = tensors();
+    const auto middle = all.begin() + 3;
+    first_.assign(all.begin(), middle);
+    second_.assign(middle, all.end());
+    for (const TensorSource& tensor : first_) map_[tensor.name] = kFirst;
+    for (const TensorSource& tensor : second_) map_[tensor.name] = kSecond;
+    fs::remove(folder_ / "model.safetensors");
+    fs::remove(folder_ / "SHA256SUMS");
+    write();
+  }
+  void write() const {
+    write_safetensors(folder_ / kFirst, first_);
+    write_safetensors(folder_ / kSecond, second_);
+    write_file_durably(
+        folder_ / "model.safetensors.index.json",
+        nlohmann::json{{"metadata", {{"total_size", 1}}}, {"weight_map", map_}}.dump());
+  }
+
+  static constexpr const char* kFirst = "model-00001-of-00002.safetensors";
+  static constexpr const char* kSecond = "model-00002-of-00002.safetensors";
+  std::vector<TensorSource> first_, second_;
+  std::map<std::string, std::string> map_;
+};
+
+TEST_F(ShardedFolder, IsFoundAndReadAsIfItWereOneFile) {
+  EXPECT_EQ(find_checkpoint(folder_), folder_);
+  const Checkpoint read = load_checkpoint(folder_);
+  EXPECT_TRUE(
+      std::ranges::equal(read.model->parameters().all_values(), model_.parameters().all_values()));
+}
+
+TEST_F(ShardedFolder, WithoutAShardNamesIt) {
+  fs::remove(folder_ / kSecond);
+  EXPECT_TRUE(contains(load_error(), kSecond)) << load_error();
+}
+
+TEST_F(ShardedFolder, WhoseIndexIsWrongIsRefusedByNamingTensorAndFile) {
+  const std::string moved = first_[1].name;
+  map_[moved] = kSecond;
+  write();
+  EXPECT_TRUE(contains(load_error(), moved)) << load_error();
+  EXPECT_TRUE(contains(load_error(), "puts into '" + std::string(kSecond) + "'")) << load_error();
+  map_.erase(moved);
+  write();
+  EXPECT_TRUE(contains(load_error(), "does not list")) << load_error();
+  map_[moved] = kFirst;
+  map_["model.layers.9.input_layernorm.weight"] = kFirst;
+  write();
+  EXPECT_TRUE(contains(load_error(), "which does not have it")) << load_error();
+}
+
+TEST_F(ShardedFolder, WithATensorInBothShardsIsRefused) {
+  second_.push_back(first_[0]);
+  write();
+  EXPECT_TRUE(contains(load_error(), first_[0].name)) << load_error();
+}
+
+TEST_F(ShardedFolder, WhoseIndexLeadsOutOfTheFolderIsRefused) {
+  for (const char* name : {"../step-8/model.safetensors", "/etc/passwd", "..", "", "a\\b", ".x"}) {
+    map_[first_[0].name] = name;
+    write();
+    EXPECT_TRUE(contains(load_error(), "which is no file in this folder")) << load_error();
+  }
+  for (const char* text :
+       {"[]", "{}", R"({"weight_map": 3})", R"({"weight_map": {"a": 1}})", "{"}) {
+    write_file_durably(folder_ / "model.safetensors.index.json", text);
+    EXPECT_TRUE(contains(load_error(), "model.safetensors.index.json")) << load_error();
+  }
 }
 
 }  // namespace

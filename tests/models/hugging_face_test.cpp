@@ -79,6 +79,7 @@ TEST(HuggingFaceConfig, GivesEveryModelBack) {
       {{"attention", "gqa"}, {"kv-heads", "4"}},  // MHA under another name
       {{"attention", "mla"}, {"q-rank", "24"}, {"rope-theta", "500"}},
       {{"attention", "mla"}, {"head-dim", "16"}},
+      {{"attention", "mla"}, {"heads", "3"}, {"head-dim", "20"}},
       {{"attention", "mla"}, {"latent-norm", "off"}},
       {{"attention", "mla"}, {"rope-dim", "0"}},
       {{"attention", "mla"}, {"bias", "on"}},
@@ -168,40 +169,46 @@ TEST(HuggingFaceConfig, RefusesDeepseeksWithExperts) {
   EXPECT_NE(refusal(config).find("'attention_bias'"), std::string::npos);
 }
 
-TEST(HuggingFaceTokenizer, GivesEveryVocabularyBack) {
-  for (const char32_t* symbols : {U"\n abé€\U0001F600", U"zyx", U"\"\\{}"}) {
-    const Vocabulary vocabulary{std::u32string(symbols)};
-    const json written = hugging_face_tokenizer(vocabulary);
-    EXPECT_EQ(read_hugging_face_tokenizer(json::parse(written.dump())), vocabulary);
+TEST(HuggingFaceConfig, StopsAtNoCharacter) {
+  for (const char* attention : {"gqa", "mla"}) {
+    const json written = hugging_face_config(config_with({{"attention", attention}}), 65);
+    for (const char* key : {"bos_token_id", "eos_token_id"}) {
+      ASSERT_TRUE(written.contains(key));
+      EXPECT_TRUE(written[key].is_null()) << "the default is a character of ours";
+    }
   }
 }
 
-TEST(HuggingFaceTokenizer, RefusesWhatIsNotOneCharacterEach) {
-  const auto refused = [](const std::string& text) {
-    try {
-      read_hugging_face_tokenizer(json::parse(text));
-    } catch (const DataError& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
-  };
-  const std::vector<std::pair<std::string, std::string>> cases = {
-      {R"({"model": {"vocab": {"ab": 0}}})", "the token \"ab\""},
-      {R"({"model": {"vocab": {"": 0}}})", "the token \"\""},
-      {R"({"model": {"vocab": {"a": 1}}})", "'model.vocab' numbers its 1 tokens with 1"},
-      {R"({"model": {"vocab": {"a": 0, "b": 0}}})", "with 0"},
-      {R"({"model": {"vocab": {"a": -1}}})", "numbers its"},
-      {R"({"model": {"vocab": {"a": "x"}}})", "numbers its"},
-      {R"({"model": {"vocab": {"a": 0}, "merges": ["a b"]}})", "'model.merges'"},
-      {R"({"model": {"vocab": {"a": 0}}, "normalizer": {"type": "NFC"}})", "'normalizer'"},
-      {R"({"model": {}})", "vocab"},
-      {R"({})", "model"},
-      {R"([])", ""},
-  };
-  for (const auto& [text, part] : cases) {
-    EXPECT_NE(refused(text), "accepted") << text;
-    EXPECT_NE(refused(text).find(part), std::string::npos) << text << ": " << refused(text);
+TEST(HuggingFaceConfig, IsReadWithRotaryPositionsThatAreSaidNotToBeStretched) {
+  for (const char* key : {"rope_type", "type"}) {
+    json config = llama();
+    config["rope_scaling"] = {{key, "default"}};
+    EXPECT_EQ(refusal(config), "accepted");
   }
+  json config = llama();
+  config["rope_scaling"] = "default";
+  EXPECT_NE(refusal(config).find("'rope_scaling'"), std::string::npos) << refusal(config);
+}
+
+TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsAndNoHeadsThatDivideTheWidth) {
+  json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
+  config["num_attention_heads"] = 3;
+  EXPECT_EQ(refusal(config), "accepted");
+  for (const char* key :
+       {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
+    json without = config;
+    without.erase(key);
+    EXPECT_EQ(refusal(without), "'" + std::string(key) + "' is missing");
+  }
+}
+
+TEST(HuggingFaceNote, NamesHeadsThatTransformersRefuses) {
+  EXPECT_EQ(hugging_face_note(config_with({{"heads", "4"}})), "");
+  EXPECT_EQ(
+      hugging_face_note(config_with({{"attention", "mla"}, {"heads", "3"}, {"head-dim", "8"}})),
+      "");
+  const std::string note = hugging_face_note(config_with({{"heads", "3"}, {"head-dim", "8"}}));
+  EXPECT_NE(note.find("3 does not divide 128"), std::string::npos) << note;
 }
 
 }  // namespace

@@ -259,6 +259,24 @@ TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
   EXPECT_EQ(state["best_val_loss"], least);
 }
 
+TEST_F(ResumedRun, TakesTheModelsSettingsFromItsFolderWithInit) {
+  const std::string first =
+      "train --data text.txt --layers 2 --dim 24 --heads 2 --attention mla --kv-rank 6 --context "
+      "16 "
+      "--dropout 0.1 --steps 1 --quiet --out first";
+  ASSERT_EQ(folder_.headcount(first).exit_code, 0);
+  const std::string second = "train --data text.txt --init first/checkpoints/step-1 --steps 1 ";
+  ASSERT_EQ(folder_.headcount(second + "--quiet --out second").exit_code, 0);
+  json settings = json::parse(folder_.contents("first/config.json"));
+  settings["init"] = "first/checkpoints/step-1";
+  settings["dropout"] = 0.0;  // of that training
+  EXPECT_EQ(json::parse(folder_.contents("second/config.json")), settings);
+  expect_refusal(second + "--attention gqa --heads 3 --kv-rank 6 --dim 48 --out third", 2,
+                 "--attention is \"gqa\" here and \"mla\" there, --dim is 48 here and 24 there, "
+                 "--heads is 3 here and 2 there;");
+  EXPECT_FALSE(folder_.has("third"));
+}
+
 TEST_F(ResumedRun, StartsFromAnotherModelsWeightsWithInit) {
   const std::string model =
       "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --quiet ";
