@@ -76,8 +76,8 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
       const TensorView& embedding = file.at(kEmbedding);
       if (tensor.shape == embedding.shape && tensor.to_doubles() == embedding.to_doubles())
         continue;
-      throw DataError(tensor.source + ": " + kHead + " is not equal to " + kEmbedding +
-                      ", though the configuration has 'tie_word_embeddings'");
+      throw DataError(tensor.source + ": " + kHead + " is no weight of the configured model: it " +
+                      "has 'tie_word_embeddings', and this is not equal to " + kEmbedding);
     }
     throw DataError(tensor.source + ": " + tensor.name + " is no weight of the configured model");
   }

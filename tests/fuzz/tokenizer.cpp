@@ -1,9 +1,10 @@
 // The first line as a tokenizer.json, the rest as text.
+#include "models/tokenizer.h"
+
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
-#include "models/hugging_face.h"
 
 using namespace headcount;
 

@@ -332,8 +332,9 @@ TEST(TiedCheckpoint, IsReadWithAHeadThatIsTheEmbedding) {
   other.back() += 1;
   tensors.back().data = other.data();
   write_safetensors(folder / "model.safetensors", tensors);
-  EXPECT_TRUE(contains(error_of([&] { load_checkpoint(folder); }),
-                       "lm_head.weight is not equal to model.embed_tokens.weight"));
+  EXPECT_TRUE(
+      contains(error_of([&] { load_checkpoint(folder); }),
+               "'tie_word_embeddings', and this is not equal to model.embed_tokens.weight"));
 }
 
 // The same weights in two files, and the index that says which has which.

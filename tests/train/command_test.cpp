@@ -141,8 +141,8 @@ TEST_F(TrainCommand, FillsTheRunFolder) {
                 "config.json", "run.json", "metrics.jsonl", "checkpoints/latest",
                 "checkpoints/step-3/SHA256SUMS", "checkpoints/step-3/config.json",
                 "checkpoints/step-3/model.safetensors", "checkpoints/step-3/optimizer.safetensors",
-                "checkpoints/step-3/tokenizer.json", "checkpoints/step-3/trainer_state.json",
-                "samples/step-3.txt"}));
+                "checkpoints/step-3/tokenizer.json", "checkpoints/step-3/tokenizer_config.json",
+                "checkpoints/step-3/trainer_state.json", "samples/step-3.txt"}));
   EXPECT_EQ(folder_.contents("run/checkpoints/latest"), "step-3\n");
 }
 

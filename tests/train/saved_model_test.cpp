@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 
 #include <cstring>
+#include <map>
 #include <set>
 
 #include "data/temporary_folder.h"
@@ -13,18 +14,20 @@
 namespace headcount {
 namespace {
 
-// What a setting may be set to, of words that settings of any kind take.
-std::vector<std::string> usable_values(const Setting& setting) {
-  static const std::set<std::string> small = {"layers", "context"};
-  std::vector<std::string> values;
+// What a model setting may be set to, of words that settings of any kind take.
+const std::vector<std::string>& usable_values(const std::string& name) {
+  static std::map<std::string, std::vector<std::string>> all;
+  std::vector<std::string>& values = all[name];
+  if (!values.empty()) return values;
+  ModelConfig scratch;
+  const Settings settings = scratch.settings();
   for (const char* word :
        {"1",    "2",           "3",        "4",       "5",        "6",      "8",
         "12",   "20",          "0",        "0.5",     "1e-4",     "on",     "off",
         "rope", "learned",     "none",     "rms",     "layer",    "swiglu", "gelu",
         "half", "interleaved", "inv-sqrt", "qk-norm", "row-norm", "length"}) {
-    if (small.contains(setting.name) && std::string(word).size() > 1) continue;
     try {
-      setting.parse(word);
+      settings.find(name)->parse(word);
       values.push_back(word);
     } catch (const Error&) {
     }
@@ -32,31 +35,29 @@ std::vector<std::string> usable_values(const Setting& setting) {
   return values;
 }
 
-// A configuration of this attention with random settings, its own and those of every model, most of
-// them left to their defaults; nothing where they do not fit together.
+// A configuration of this attention with random settings, its own and those of every model: half of
+// the sizes, an eighth of the rest. Nothing where they do not fit together.
 std::optional<TrainOptions> random_options(const AttentionKind& kind) {
   TrainOptions options;
   options.batch = 2;
   const Settings model = options.model.settings();
   for (const auto& [name, value] : {std::pair{"layers", "1"}, {"dim", "12"}, {"context", "6"}})
     model.find(name)->parse(value);
-  std::set<std::string> foreign = {"attention"};
+  std::set<std::string> fixed = {"attention", "layers", "context"};
   for (const AttentionKind* other : attention_kinds())
-    foreign.insert(other->settings.begin(), other->settings.end());
-  for (const std::string_view own : kind.settings) foreign.erase(std::string(own));
+    fixed.insert(other->settings.begin(), other->settings.end());
+  for (const std::string_view own : kind.settings) fixed.erase(std::string(own));
   for (const Setting& setting : model.all()) {
-    if (foreign.contains(setting.name) || *rc::gen::inRange(0, 3) != 0) continue;
-    TrainOptions scratch;  // so that trying values out leaves nothing behind
-    const Settings tried = scratch.model.settings();
-    setting.parse(*rc::gen::elementOf(usable_values(*tried.find(setting.name))));
+    const bool size = setting.value().is_number_integer();
+    if (fixed.contains(setting.name) || *rc::gen::inRange(0, size ? 2 : 8) != 0) continue;
+    setting.parse(*rc::gen::elementOf(usable_values(setting.name)));
   }
   model.find("attention")->parse(kind.name);
   try {
     options.resolve();
     LanguageModel(options.model, 3);
   } catch (const ShapeError& error) {
-    const bool said_so = std::string(error.what()).find("cannot be saved") != std::string::npos;
-    RC_ASSERT(!said_so);
+    RC_ASSERT(std::string(error.what()).find("cannot be saved") == std::string::npos);
     return std::nullopt;
   }
   return options;
@@ -74,8 +75,11 @@ TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
   for (const AttentionKind* kind : attention_kinds()) {
     int trained = 0;
     const bool holds = rc::check("of " + std::string(kind->name), [&] {
-      const std::optional<TrainOptions> options = random_options(*kind);
-      if (!options) return;
+      std::optional<TrainOptions> options;
+      for (int i = 0; i < 20; ++i) {  // all are checked for being savable, the last one is trained
+        if (std::optional<TrainOptions> fitting = random_options(*kind)) options = fitting;
+      }
+      if (!options || trained == 25) return;
       LanguageModel model(options->model, vocabulary.size());
       model.initialize(3);
       Trainer(model, *options, tokens).step();
