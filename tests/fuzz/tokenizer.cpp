@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "autograd/error.h"
 #include "data/text.h"
 
 using namespace headcount;

@@ -82,7 +82,11 @@ TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
       if (!options || trained == 25) return;
       LanguageModel model(options->model, vocabulary.size());
       model.initialize(3);
-      Trainer(model, *options, tokens).step();
+      try {
+        Trainer(model, *options, tokens).step();
+      } catch (const DivergedError&) {  // as norms without an epsilon may
+        return;
+      }
       const TemporaryFolder parent;
       save_checkpoint(parent.path() / "saved", model, vocabulary);
       const Checkpoint read = load_checkpoint(parent.path() / "saved");
