@@ -2,11 +2,9 @@
 
 #include <gtest/gtest.h>
 #include <sys/fsuid.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -14,6 +12,7 @@
 #include <string>
 
 #include "autograd/error.h"
+#include "data/memory_limit.h"
 #include "data/temporary_folder.h"
 
 namespace headcount {
@@ -72,24 +71,7 @@ TEST(ReadFile, ReadsAPipeToItsEnd) {
   close(ends[0]);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-// Runs `action` with no more than so many bytes beyond what the process has, and ends it: with 0
-// where memory was said not to suffice, otherwise with 1.
-[[noreturn]] void expect_out_of_memory(std::size_t more, const std::function<void()>& action) {
-  std::size_t pages = 0;
-  std::ifstream("/proc/self/statm") >> pages;
-  const rlimit limit = {pages * static_cast<std::size_t>(getpagesize()) + more, RLIM_INFINITY};
-  setrlimit(RLIMIT_AS, &limit);
-  try {
-    action();
-  } catch (const std::bad_alloc&) {
-    _exit(0);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-  }
-  _exit(1);
-}
-
+#ifdef HEADCOUNT_MEMORY_LIMIT
 class VastFile : public testing::Test {
  protected:
   VastFile() { std::filesystem::resize_file(path_, kSize); }

@@ -13,6 +13,8 @@
 #include <limits>
 #include <numeric>
 
+#include "data/memory_limit.h"
+#include "data/temporary_folder.h"
 #include "models/durable.h"
 
 namespace headcount {
@@ -393,6 +395,17 @@ TEST(SafetensorsWriter, AFullDiskIsAWriteError) {
   const TensorSource none{"x", {0}, Dtype::u8, nullptr};
   EXPECT_THROW(write_safetensors("/dev/full", std::span(&none, 1)), WriteError);
 }
+
+#ifdef HEADCOUNT_MEMORY_LIMIT
+TEST(SafetensorsReader, SaysThatMemoryDoesNotSufficeRatherThanThatTheFileIsWrong) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("vast", "a");
+  constexpr std::size_t kSize = std::size_t{256} << 20;  // of holes: no disk needed
+  std::filesystem::resize_file(path, kSize);
+  EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { Safetensors::open(path); }),
+              testing::ExitedWithCode(0), "");
+}
+#endif
 
 }  // namespace
 }  // namespace headcount

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <functional>
+#include <new>
+
+// Sanitizers map far more memory than they use, and no limit suits them.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HEADCOUNT_MEMORY_LIMIT
+
+namespace headcount {
+
+/// Runs `action` with no more than so many bytes beyond what the process has, and ends the process:
+/// with 0 where memory was said not to suffice, otherwise with 1. For EXPECT_EXIT.
+[[noreturn]] inline void expect_out_of_memory(std::size_t more,
+                                              const std::function<void()>& action) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlimit limit = {pages * static_cast<std::size_t>(getpagesize()) + more, RLIM_INFINITY};
+  setrlimit(RLIMIT_AS, &limit);
+  try {
+    action();
+  } catch (const std::bad_alloc&) {
+    _exit(0);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+  }
+  _exit(1);
+}
+
+}  // namespace headcount
+
+#endif
