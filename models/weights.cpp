@@ -6,7 +6,7 @@
 #include <set>
 
 #include "data/text.h"
-#include "models/settings.h"
+#include "nn/settings.h"
 
 namespace headcount {
 

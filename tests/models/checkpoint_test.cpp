@@ -6,16 +6,16 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
-#include <nlohmann/json.hpp>
 
 #include "data/temporary_folder.h"
 #include "data/text.h"
 #include "models/durable.h"
 #include "models/safetensors.h"
-#include "models/settings.h"
+#include "nn/settings.h"
 
 namespace headcount {
 namespace {

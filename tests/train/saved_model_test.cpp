@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "data/temporary_folder.h"
@@ -44,10 +45,8 @@ std::optional<TrainOptions> random_options(const AttentionKind& kind) {
   for (const auto& [name, value] : {std::pair{"layers", "1"}, {"dim", "12"}, {"context", "6"}})
     model.find(name)->parse(value);
   std::set<std::string> fixed = {"attention", "layers", "context"};
-  for (const AttentionKind* other : attention_kinds())
-    fixed.insert(other->settings.begin(), other->settings.end());
-  for (const std::string_view own : kind.settings) fixed.erase(std::string(own));
   for (const Setting& setting : model.all()) {
+    if (!setting.is_for(kind.name)) continue;
     const bool size = setting.value().is_number_integer();
     if (fixed.contains(setting.name) || *rc::gen::inRange(0, size ? 2 : 8) != 0) continue;
     setting.parse(*rc::gen::elementOf(usable_values(setting.name)));
