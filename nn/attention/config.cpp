@@ -62,7 +62,8 @@ Settings AttentionConfig::settings() {
     own_list.group("Attention");
     own_list.only_for(std::string(known->name));
     known->settings(*this, own_list);
-    for (const Setting& setting : own_list.all()) s.add(setting);
+    for (const Setting& setting : own_list.all())
+      s.add(setting, [this, known] { return kind == known->name; });
   }
   s.on_off("output-projection", "off: the heads' outputs side by side are the output",
            output_projection);

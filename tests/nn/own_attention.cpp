@@ -1,0 +1,98 @@
+// An attention that the library does not have, in one place, as a user of it would add one. It is
+// linked into the test programs, whose suites go over all attentions, and into a program of its
+// own; nothing else names it.
+//
+// One state per KV head is its key and its value, beside one rotary key that all heads share:
+// q = [nope | rotated], key = [state | rotated shared key], value = state.
+#include <array>
+#include <memory>
+
+#include "nn/attention/attention.h"
+
+namespace headcount {
+namespace {
+
+struct OwnSettings {
+  Index kv_heads = kUnset, rope_dim = kUnset;
+};
+
+const OwnSettings& of(const AttentionConfig& c) { return c.own<OwnSettings>(); }
+
+class OwnAttention : public Attention {
+ public:
+  OwnAttention(const AttentionConfig& c, const LayerWeights& weights)
+      : Attention(c, weights, of(c).rope_dim),
+        q_proj_(weights.linear("q_proj")),
+        state_proj_(weights.linear("state_proj")),
+        shared_proj_(weights.find_linear("shared_proj")) {}
+
+  Var forward(Var x, Memory& memory) const override {
+    const OwnSettings& own = of(config());
+    const Rows state = memory.keep("state", split_heads(state_proj_(x), own.kv_heads));
+    std::vector<Rows> key = {state};
+    if (shared_proj_)
+      key.push_back(memory.keep("shared", rotate(split_heads((*shared_proj_)(x), 1), memory)));
+    Var q = rotate(split_heads(q_proj_(x), config().heads), memory);
+    if (config().score_scale.kind == ScoreScale::Kind::qk_norm) {
+      Var whole = read_rows(*x.tape, state);
+      if (shared_proj_) whole = concat(whole, read_rows(*x.tape, key[1]));
+      key = {Rows(normalize_for_scores(whole))};
+      q = normalize_for_scores(q);
+    }
+    return output(attention(q, key, state, options(config().head_dim + own.rope_dim, memory)));
+  }
+
+ private:
+  Linear q_proj_, state_proj_;
+  std::optional<Linear> shared_proj_;
+};
+
+AttentionDescription describe_own(const AttentionConfig& c) {
+  const OwnSettings& own = of(c);
+  const Index key_width = c.head_dim + own.rope_dim;
+  AttentionForm form = {
+      "",
+      {{"q_proj", c.dim, c.heads * key_width}, {"state_proj", c.dim, own.kv_heads * c.head_dim}},
+      key_width,
+      c.head_dim};
+  std::vector<Kept> keeps = {{"state", own.kv_heads, c.head_dim}};
+  if (own.rope_dim > 0) {
+    form.projections.push_back({"shared_proj", c.dim, own.rope_dim});
+    keeps.push_back({"shared", 1, own.rope_dim});
+  }
+  return {std::move(keeps), {std::move(form)}};
+}
+
+void own_settings_of(AttentionConfig& c, Settings& s) {
+  s.integer("kv-heads", "states; default 1", c.own<OwnSettings>().kv_heads, 1);
+  s.integer("rope-dim", "width of the shared key; default 2", c.own<OwnSettings>().rope_dim, 0);
+}
+
+void resolve_own(AttentionConfig& c) {
+  OwnSettings& own = c.own<OwnSettings>();
+  if (own.kv_heads == kUnset) own.kv_heads = 1;
+  if (own.rope_dim == kUnset) own.rope_dim = 2;
+  if (!c.rotary_layout) c.rotary_layout = RotaryLayout::half;
+  require_setting(c.heads % own.kv_heads == 0, "`kv-heads` does not divide `heads`");
+  require_setting(!c.rotary || own.rope_dim % 2 == 0, "`rope-dim` must be even");
+}
+
+std::unique_ptr<Attention> make_own(const AttentionConfig& c, const LayerWeights& weights) {
+  return std::make_unique<OwnAttention>(c, weights);
+}
+
+const AttentionKind kOwn = {.name = "own",
+                            .summary = "a state that is key and value, and a shared rotary key",
+                            .spec_numbers = 2,
+                            .settings = own_settings_of,
+                            .resolve = resolve_own,
+                            .describe = describe_own,
+                            .make = make_own};
+
+const bool registered = [] {
+  register_attention(kOwn);
+  return true;
+}();
+
+}  // namespace
+}  // namespace headcount
