@@ -5,7 +5,8 @@
 namespace headcount {
 
 /// Base of every error that the library throws on purpose. `what()` is one line: what is wrong,
-/// where, and what to do.
+/// where, and what to do. Names of settings stand between backquotes, `kv-heads`; the command line
+/// shows them as its flags.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -168,4 +168,29 @@ std::string sha256_of_file(const std::filesystem::path& path) {
   return hash.hex();
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+,.:/@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos)
+    return std::string(text);
+  // Nothing is special between single quotes but the quote itself. A control character, or a byte
+  // that is no text, survives neither a terminal nor a page: printf writes it.
+  const bool is_text = utf8::is_valid(text);
+  std::string word = "'";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\'') {
+      word += "'\\''";
+    } else if ((code < 0x20 && c != '\n') || code == 0x7f || (code >= 0x80 && !is_text)) {
+      const char octal[] = {static_cast<char>('0' + code / 64),
+                            static_cast<char>('0' + code / 8 % 8),
+                            static_cast<char>('0' + code % 8)};
+      word += "'\"$(printf '\\" + std::string(octal, 3) + "')\"'";
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
 }  // namespace headcount

@@ -25,4 +25,7 @@ std::string sha256_hex(std::string_view bytes);
 /// a file may be empty.
 std::string sha256_of_file(const std::filesystem::path& path);
 
+/// `text` as one word of a command line that a POSIX shell takes, whatever bytes it has.
+std::string shell_word(std::string_view text);
+
 }  // namespace headcount

@@ -22,7 +22,7 @@ std::string known_specs() {
     for (std::size_t i = 0; i < kind->spec_numbers; ++i) {
       const std::string value = settings.find(names[i])->value().dump();
       numbers += (numbers.empty() ? "" : "+") + value;
-      flags += (flags.empty() ? "--" : " --") + names[i] + " " + value;
+      flags += (flags.empty() ? "`" : " `") + names[i] + "` " + value;
     }
     known += " or " + std::string(kind->name) + numbers + " (" + flags + ")";
   }

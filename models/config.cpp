@@ -39,7 +39,7 @@ void ModelConfig::resolve() {
   headcount::resolve(attention);
   const Index v_dim = describe(attention).forms.front().value_width;
   require_setting(attention.output_projection || attention.heads * v_dim == dim,
-                  "--output-projection off needs heads that fill --dim " + std::to_string(dim) +
+                  "`output-projection` off needs heads that fill `dim` " + std::to_string(dim) +
                       ", " + std::to_string(attention.heads) + " heads of " +
                       std::to_string(v_dim) + " do not");
 }

@@ -106,7 +106,7 @@ const KnownModel& known_model(std::string_view name) {
     if (model.name == name) return model;
     known += (known.empty() ? "" : ", ") + model.name;
   }
-  throw SettingError("--preset must be one of " + known + ", is '" + std::string(name) + "'");
+  throw SettingError("`preset` must be one of " + known + ", is '" + std::string(name) + "'");
 }
 
 }  // namespace headcount

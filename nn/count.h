@@ -30,7 +30,7 @@ class Count {
   static void refuse_if(bool overflow) {
     if (overflow)
       throw ShapeError(
-          "these sizes overflow 64 bits; lower --dim, --heads, --head-dim, --layers or --context");
+          "these sizes overflow 64 bits; lower `dim`, `heads`, `head-dim`, `layers` or `context`");
   }
   std::int64_t value_;
 };

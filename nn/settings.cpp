@@ -94,10 +94,10 @@ void Settings::integer(std::string name, std::string help, Index& field, Index l
         Index number = 0;
         const std::errc error = parse_whole(text, number);
         if (error == std::errc::invalid_argument) {
-          throw SettingError("--" + name + " wants a whole number, got " + quoted(text));
+          throw SettingError("`" + name + "` wants a whole number, got " + quoted(text));
         }
         if (error != std::errc{} || number < low || number > high) {
-          throw SettingError("--" + name + " must be between " + std::to_string(low) + " and " +
+          throw SettingError("`" + name + "` must be between " + std::to_string(low) + " and " +
                              std::to_string(high) + ", is " + std::string(text));
         }
         field = number;
@@ -111,7 +111,7 @@ void Settings::unsigned_integer(std::string name, std::string help, std::uint64_
       [name, &field](std::string_view text) {
         std::uint64_t number = 0;
         if (parse_whole(text, number) != std::errc{}) {
-          throw SettingError("--" + name + " wants a whole number from 0 to 2^64 - 1, got " +
+          throw SettingError("`" + name + "` wants a whole number from 0 to 2^64 - 1, got " +
                              quoted(text));
         }
         field = number;
@@ -127,12 +127,12 @@ void Settings::number(std::string name, std::string help, double& field, double 
         double number = 0;
         const std::errc error = parse_whole(text, number);
         if (error == std::errc::invalid_argument || std::isnan(number)) {
-          throw SettingError("--" + name + " wants a number, got " + quoted(text));
+          throw SettingError("`" + name + "` wants a number, got " + quoted(text));
         }
         if (error != std::errc{} || number < low || number > high || (open && number == high)) {
           const bool bounded = high < std::numeric_limits<double>::max();
           throw SettingError(
-              "--" + name + " must be at least " + plain(low) +
+              "`" + name + "` must be at least " + plain(low) +
               (bounded ? (open ? " and below " : " and at most ") + plain(high) : "") + ", is " +
               std::string(text));
         }
@@ -154,7 +154,7 @@ void Settings::text(std::string name, std::string help, std::string& field) {
   custom(
       name, std::move(help),
       [name, &field](std::string_view text) {
-        if (!utf8::is_valid(text)) throw SettingError("--" + name + " must be UTF-8");
+        if (!utf8::is_valid(text)) throw SettingError("`" + name + "` must be UTF-8");
         field = text;
       },
       [&field] { return nlohmann::json(field); });
@@ -176,7 +176,7 @@ void Settings::choice_of(std::string name, std::string help, std::vector<std::st
       [name, known, names, set = std::move(set)](std::string_view text) {
         const auto found = std::ranges::find(names, text);
         if (found == names.end())
-          throw SettingError("--" + name + " must be one of " + known + ", is " + quoted(text));
+          throw SettingError("`" + name + "` must be one of " + known + ", is " + quoted(text));
         set(static_cast<std::size_t>(found - names.begin()));
       },
       [names, place = std::move(place)]() -> nlohmann::json {

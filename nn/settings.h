@@ -85,7 +85,8 @@ class Settings {
   /// A setting of another list, under its own heading; bound to what that one is bound to. Where
   /// there is one of that name, a text is parsed into both, and the value is this one's while
   /// `in_use` says so.
-  void add(Setting setting, std::function<bool()> in_use = [] { return true; });
+  void add(
+      Setting setting, std::function<bool()> in_use = [] { return true; });
   /// The same settings, for reading values only: `parse` throws std::logic_error.
   Settings read_only() const;
 

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "models/durable.h"
+#include "models/checkpoint/durable.h"
 
 namespace headcount {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "data/vocabulary.h"
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/options.h"
 
 namespace headcount {

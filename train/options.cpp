@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/hugging_face.h"
+#include "models/checkpoint/hugging_face.h"
 
 namespace headcount {
 
@@ -51,9 +51,9 @@ void TrainOptions::resolve() {
   if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
   require_setting(
       questions <= people + things,
-      "--questions must not exceed --people plus --things, " + std::to_string(people + things));
-  require_setting(pairs <= keys, "--pairs must not exceed --keys, " + std::to_string(keys));
-  require_setting(least_learning_rate <= learning_rate, "--min-lr is greater than --lr");
+      "`questions` must not exceed `people` plus `things`, " + std::to_string(people + things));
+  require_setting(pairs <= keys, "`pairs` must not exceed `keys`, " + std::to_string(keys));
+  require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
 }
 
 CorpusOptions TrainOptions::corpus() const {
@@ -142,7 +142,7 @@ const Preset& preset(std::string_view name) {
     if (candidate.name == name) return candidate;
     known += (known.empty() ? "" : ", ") + candidate.name;
   }
-  throw SettingError("--preset must be one of " + known + ", is '" + std::string(name) + "'");
+  throw SettingError("`preset` must be one of " + known + ", is '" + std::string(name) + "'");
 }
 
 }  // namespace headcount

@@ -4,8 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
-#include "models/checkpoint.h"
-#include "train/command_line.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/run_place.h"
 #include "train/run_record.h"
 

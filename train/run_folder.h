@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "models/durable.h"
+#include "models/checkpoint/durable.h"
 #include "models/language_model.h"
 #include "train/folder_lock.h"
 #include "train/options.h"
@@ -24,7 +24,7 @@ namespace headcount {
 /// One process at a time writes it: see FolderLock.
 class RunFolder {
  public:
-  /// Creates the folder of a run that starts at step 0. Throws UsageError if it exists with
+  /// Creates the folder of a run that starts at step 0. Throws SettingError if it exists with
   /// anything in it, unless it is a run and `force` is set: then what runs write is removed from it
   /// first, and nothing else. Throws LockedError, WriteError.
   static RunFolder create(std::filesystem::path path, const TrainOptions& options,

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <nlohmann/json.hpp>
 #include <vector>
 
-#include "models/checkpoint.h"
-#include "models/durable.h"
-#include "train/command_line.h"
+#include "data/text.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/durable.h"
 #include "train/run_record.h"
 
 namespace headcount {
@@ -86,20 +87,21 @@ bool is_run(const fs::path& path) {
   }
 }
 
-// Throws UsageError unless a run may start in `path`.
+// Throws SettingError unless a run may start in `path`.
 void check_place(const fs::path& path, bool force) {
   check_out_folder(path);
   std::error_code error;
   if (!fs::exists(path, error) || holds_nothing(path)) return;
-  const std::string name = "--out " + path.string() + " is not empty";
+  const std::string name = "`out` " + path.string() + " is not empty";
   if (!is_run(path)) {
-    throw UsageError(name + " and holds no run that --force may replace; name a new folder");
+    throw SettingError(name + " and holds no run that `force` may replace; name a new folder");
   }
   if (force) return;
-  throw UsageError(name +
-                   "; name a new folder, add --force to replace the run in it, or go on with that "
-                   "run by --resume " +
-                   shell_word(path.string()));
+  throw SettingError(
+      name +
+      "; name a new folder, add `force` to replace the run in it, or go on with that "
+      "run by `resume` " +
+      shell_word(path.string()));
 }
 
 }  // namespace
@@ -127,13 +129,13 @@ fs::path new_run_folder(const TrainOptions& options) {
 void check_out_folder(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
-  const std::string name = "--out " + path.string();
+  const std::string name = "`out` " + path.string();
   if (status.type() == fs::file_type::not_found) return;
   if (status.type() != fs::file_type::none) {
-    if (!fs::is_directory(status)) throw UsageError(name + " is a file; name a new folder");
+    if (!fs::is_directory(status)) throw SettingError(name + " is a file; name a new folder");
     fs::directory_iterator(path, error);
   }
-  if (error) throw UsageError(name + " cannot be read: " + error.message() + "; name another");
+  if (error) throw SettingError(name + " cannot be read: " + error.message() + "; name another");
 }
 
 FolderLock lock_for_new_run(const fs::path& path, bool force) {

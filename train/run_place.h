@@ -17,11 +17,11 @@ void erase(const std::filesystem::path& path);
 /// get the same. Throws WriteError.
 std::filesystem::path new_run_folder(const TrainOptions& options);
 
-/// Throws UsageError if `--out` names a file or a folder that cannot be read.
+/// Throws SettingError if `--out` names a file or a folder that cannot be read.
 void check_out_folder(const std::filesystem::path& path);
 
 /// Locks the folder of a run that starts at step 0, and makes it if it is not there. Throws
-/// UsageError if anything is in it, unless it is a run and `force` is set: then what runs write is
+/// SettingError if anything is in it, unless it is a run and `force` is set: then what runs write is
 /// removed, and nothing else. Throws LockedError, WriteError.
 FolderLock lock_for_new_run(const std::filesystem::path& path, bool force);
 

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
-#include "models/durable.h"
+#include "models/checkpoint/durable.h"
 #include "nn/settings.h"
 #include "train/provenance.h"
 

@@ -12,7 +12,7 @@ namespace headcount {
 
 DivergedError::DivergedError(const std::string& what, double value, Index step)
     : Error("the " + what + " became " + (std::isnan(value) ? "NaN" : "infinite") + " at step " +
-            std::to_string(step) + "; lower --lr, lengthen --warmup or set --grad-clip") {}
+            std::to_string(step) + "; lower `lr`, lengthen `warmup` or set `grad-clip`") {}
 
 Index shard_count(Index sequences, Index context, Index dim) {
   constexpr Index kMostShards = 8, kFewestTokens = 128;

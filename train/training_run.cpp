@@ -6,8 +6,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "models/checkpoint.h"
-#include "train/command_line.h"
+#include "data/text.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/interrupt.h"
 #include "train/loaded_run.h"
 
@@ -33,7 +33,7 @@ Corpus load_training_corpus(const TrainOptions& options) {
   for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
                                      std::pair{"validation", std::ssize(corpus.validation)}}) {
     if (tokens > context) continue;
-    throw DataError("--context " + std::to_string(context) + " is not shorter than the " + part +
+    throw DataError("`context` " + std::to_string(context) + " is not shorter than the " + part +
                     " part of " + corpus.name + ", " + std::to_string(tokens) +
                     " characters; lower it or give more text");
   }
@@ -46,12 +46,12 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
   for (const auto& [name, value] : here.items()) {
     const nlohmann::json other = there.value(name, nlohmann::json());
     if (name == "dropout" || other == value) continue;  // dropout is of the training
-    different += (different.empty() ? "--" : ", --") + name + " is " + value.dump() + " here and " +
+    different += (different.empty() ? "`" : ", `") + name + "` is " + value.dump() + " here and " +
                  (other.is_null() || other == kUnset ? "nothing" : other.dump()) + " there";
   }
   if (different.empty()) return;
-  throw UsageError("the model of " + folder.string() + " is another one: " + different +
-                   "; leave out what contradicts it");
+  throw SettingError("the model of " + folder.string() + " is another one: " + different +
+                     "; leave out what contradicts it");
 }
 
 namespace {
@@ -177,7 +177,7 @@ void Training::complete(const StepResult& result) {
 void Training::stop(const std::string& where) const {
   throw InterruptedError(interrupt_signal(), "stopped " + where +
                                                  ", which is saved; go on with headcount train "
-                                                 "--resume " +
+                                                 "`resume` " +
                                                  shell_word(folder_.path().string()));
 }
 

@@ -32,13 +32,13 @@ using StepObserver = std::function<void(const StepResult& result, std::optional<
 /// longer than the context.
 Corpus load_training_corpus(const TrainOptions& options);
 
-/// Throws UsageError that names every setting of a model in which `here` is not what the model in
+/// Throws SettingError that names every setting of a model in which `here` is not what the model in
 /// `folder` has, `there`.
 void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
                         const nlohmann::json& there);
 
 /// The model that a run of `options` starts from: random weights, or those of `--init`, with which
-/// `corpus` then shares the vocabulary. Throws DataError; UsageError where the flags want another
+/// `corpus` then shares the vocabulary. Throws DataError; SettingError where the flags want another
 /// model.
 std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus);
 

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
-#include "models/checkpoint.h"
-#include "models/durable.h"
-#include "models/safetensors.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/durable.h"
+#include "models/checkpoint/safetensors.h"
 #include "nn/settings.h"
 
 namespace headcount {

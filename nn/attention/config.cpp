@@ -73,7 +73,7 @@ Settings AttentionConfig::settings() {
         try {
           score_scale = ScoreScale::parse(text);
         } catch (const ShapeError& error) {
-          throw SettingError("--score-scale: " + std::string(error.what()));
+          throw SettingError("`score-scale`: " + std::string(error.what()));
         }
       },
       [this] { return nlohmann::json(score_scale.text()); });

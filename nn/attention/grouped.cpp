@@ -69,12 +69,12 @@ void resolve_gqa(AttentionConfig& c) {
   Index& groups = c.own<GroupedSettings>().kv_heads;
   if (groups == kUnset) {
     require_setting(c.heads % 2 == 0,
-                    "--attention gqa takes half of --heads as key/value heads, but " +
-                        std::to_string(c.heads) + " is odd; give --kv-heads");
+                    "`attention` gqa takes half of `heads` as key/value heads, but " +
+                        std::to_string(c.heads) + " is odd; give `kv-heads`");
     groups = c.heads / 2;
   }
-  require_setting(groups > 0 && c.heads % groups == 0, "--kv-heads " + std::to_string(groups) +
-                                                           " does not divide --heads " +
+  require_setting(groups > 0 && c.heads % groups == 0, "`kv-heads` " + std::to_string(groups) +
+                                                           " does not divide `heads` " +
                                                            std::to_string(c.heads));
   resolve_rotary_heads(c);
 }
@@ -95,7 +95,7 @@ const AttentionKind kMqa = {.name = "mqa",
                             .make = make};
 const AttentionKind kGqa = {
     .name = "gqa",
-    .summary = "grouped-query: --kv-heads key/value heads, each for a group of query heads",
+    .summary = "grouped-query: `kv-heads` key/value heads, each for a group of query heads",
     .architecture = "llama",
     .spec_numbers = 1,
     .settings = gqa_settings,

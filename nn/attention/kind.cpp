@@ -26,8 +26,8 @@ std::vector<std::string> own_settings(const AttentionKind& kind) {
 void resolve(AttentionConfig& config) {
   if (config.head_dim == kUnset) {
     require_setting(config.dim % config.heads == 0,
-                    "--heads " + std::to_string(config.heads) + " does not divide --dim " +
-                        std::to_string(config.dim) + "; choose another or give --head-dim");
+                    "`heads` " + std::to_string(config.heads) + " does not divide `dim` " +
+                        std::to_string(config.dim) + "; choose another or give `head-dim`");
     config.head_dim = config.dim / config.heads;
   }
   attention_kind(config.kind).resolve(config);
@@ -36,7 +36,7 @@ void resolve(AttentionConfig& config) {
 void resolve_rotary_heads(AttentionConfig& config) {
   if (!config.rotary_layout) config.rotary_layout = RotaryLayout::half;
   require_setting(!config.rotary || config.head_dim % 2 == 0,
-                  "--positions rope turns pairs and needs an even head dimension, --head-dim is " +
+                  "`positions` rope turns pairs and needs an even head dimension, `head-dim` is " +
                       std::to_string(config.head_dim));
 }
 

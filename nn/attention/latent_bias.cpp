@@ -71,7 +71,7 @@ void resolve_latent_bias(AttentionConfig& c) {
 const AttentionKind kLatentBias = {
     .name = "latent-bias",
     .summary =
-        "multi-head whose scores also compare a projection of --latent-dim per head with itself",
+        "multi-head whose scores also compare a projection of `latent-dim` per head with itself",
     .spec_numbers = 1,
     .settings = settings,
     .resolve = resolve_latent_bias,

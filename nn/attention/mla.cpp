@@ -165,9 +165,9 @@ void resolve_mla(AttentionConfig& c) {
   use_default(s.rope_dim, c.head_dim / 4 * 2);  // half of it, and even
   use_default(s.q_rank, 0);
   use_default(s.kv_rank, 2 * c.head_dim - s.rope_dim);
-  require_setting(s.kv_rank > 0, "--kv-rank must be at least 1, is " + std::to_string(s.kv_rank));
+  require_setting(s.kv_rank > 0, "`kv-rank` must be at least 1, is " + std::to_string(s.kv_rank));
   require_setting(!c.rotary || s.rope_dim % 2 == 0,
-                  "--rope-dim must be even, is " + std::to_string(s.rope_dim));
+                  "`rope-dim` must be even, is " + std::to_string(s.rope_dim));
 }
 
 }  // namespace
@@ -175,7 +175,7 @@ void resolve_mla(AttentionConfig& c) {
 const AttentionKind kMla = {
     .name = "mla",
     .summary =
-        "multi-head latent (DeepSeek): a latent of --kv-rank and a rotary key of --rope-dim per "
+        "multi-head latent (DeepSeek): a latent of `kv-rank` and a rotary key of `rope-dim` per "
         "token",
     .architecture = "deepseek_v3",
     .spec_numbers = 2,

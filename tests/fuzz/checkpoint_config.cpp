@@ -2,7 +2,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "models/hugging_face.h"
+#include "models/checkpoint/hugging_face.h"
 #include "train/options.h"
 
 using namespace headcount;

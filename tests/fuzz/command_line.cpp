@@ -1,13 +1,13 @@
 // Text, split at spaces and newlines, as the arguments of `headcount train`; each argument as what
 // `headcount compare` takes besides.
-#include "train/command_line.h"
+#include "train/cli/command_line.h"
 
 #include <cstdlib>
 #include <iostream>
 #include <sstream>
 
 #include "train/compare/plan.h"
-#include "train/training_flags.h"
+#include "train/cli/training_flags.h"
 
 using namespace headcount;
 

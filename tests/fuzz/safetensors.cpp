@@ -1,5 +1,5 @@
 // Bytes as a safetensors file.
-#include "models/safetensors.h"
+#include "models/checkpoint/safetensors.h"
 
 #include <cstdlib>
 

@@ -1,5 +1,5 @@
 // The first line as a tokenizer.json, the rest as text.
-#include "models/tokenizer.h"
+#include "models/checkpoint/tokenizer.h"
 
 #include <cstdlib>
 #include <nlohmann/json.hpp>

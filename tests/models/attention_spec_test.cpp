@@ -58,8 +58,8 @@ TEST(AttentionSpec, LeavesOtherSettingsAlone) {
 TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
   EXPECT_EQ(
       refusal("mha,nosuch"),
-      "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (--kv-heads 2), mla or "
-      "mla48+16 (--kv-rank 48 --rope-dim 16), latent-bias or latent-bias16 (--latent-dim 16)");
+      "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mla or "
+      "mla48+16 (`kv-rank` 48 `rope-dim` 16), latent-bias or latent-bias16 (`latent-dim` 16)");
   for (const char* text : {"", "mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3",
                            "GQA", " mha", "mha,,mqa", "mha,"}) {
     EXPECT_NE(refusal(text).find("is no attention; known are"), std::string::npos) << text;
@@ -67,8 +67,8 @@ TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
 }
 
 TEST(AttentionSpec, NumbersOutOfRangeNameTheFlag) {
-  EXPECT_NE(refusal("gqa0").find("--kv-heads"), std::string::npos);
-  EXPECT_NE(refusal("gqa99999999999999999999").find("--kv-heads"), std::string::npos);
+  EXPECT_NE(refusal("gqa0").find("`kv-heads`"), std::string::npos);
+  EXPECT_NE(refusal("gqa99999999999999999999").find("`kv-heads`"), std::string::npos);
 }
 
 TEST(AttentionSpec, IsRefusedTwiceInAList) {

@@ -31,7 +31,7 @@ TEST(ModelConfigWithoutOutputProjection, WantsHeadsThatFillTheWidth) {
     FAIL() << "4 heads of 6 are not 32";
   } catch (const ShapeError& error) {
     EXPECT_STREQ(error.what(),
-                 "--output-projection off needs heads that fill --dim 32, 4 heads of 6 do not");
+                 "`output-projection` off needs heads that fill `dim` 32, 4 heads of 6 do not");
   }
 }
 

@@ -112,7 +112,7 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
   const std::vector<CostRow> rows = cost_table(config, 8, 4, left_out);
   ASSERT_EQ(left_out.size(), 1u);
   EXPECT_TRUE(left_out[0].starts_with("gqa: ")) << left_out[0];
-  EXPECT_NE(left_out[0].find("--kv-heads"), std::string::npos) << left_out[0];
+  EXPECT_NE(left_out[0].find("`kv-heads`"), std::string::npos) << left_out[0];
   for (const CostRow& row : rows) EXPECT_NE(row.attention, "gqa");
   EXPECT_EQ(rows.size(), attention_kinds().size());  // one kind less, and MLA twice
 }

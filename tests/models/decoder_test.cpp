@@ -7,7 +7,7 @@
 #include <random>
 #include <nlohmann/json.hpp>
 
-#include "models/safetensors.h"
+#include "models/checkpoint/safetensors.h"
 #include "nn/own_settings.h"
 
 namespace headcount {

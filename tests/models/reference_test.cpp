@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/tape.h"
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 #include "models/language_model.h"
-#include "models/safetensors.h"
+#include "models/checkpoint/safetensors.h"
 #include "nn/own_settings.h"
 #include "train/optimizer.h"
 

@@ -61,7 +61,7 @@ TEST(IntegerSetting, TakesItsRangeAndNothingElse) {
   for (const char* const text : {"0", "101", "-5", "4294967297", "18446744073709551617", kTooLarge,
                                  "-99999999999999999999"}) {
     EXPECT_EQ(e.error_of("count", text),
-              std::string("--count must be between 1 and 100, is ") + text);
+              std::string("`count` must be between 1 and 100, is ") + text);
   }
 }
 
@@ -69,7 +69,7 @@ TEST(IntegerSetting, RefusesWhatIsNoWholeNumber) {
   Example e;
   for (const char* const text : {"", "ten", "1.5", "1e2", " 5", "5 ", "+5", "0x10", "5,6", "nan"}) {
     EXPECT_EQ(e.error_of("count", text),
-              std::string("--count wants a whole number, got '") + text + "'");
+              std::string("`count` wants a whole number, got '") + text + "'");
   }
 }
 
@@ -81,7 +81,7 @@ TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {
   EXPECT_EQ(e.seed, 0u);
   for (const char* const text : {"18446744073709551616", kTooLarge, "-1", "1.0", "x", ""}) {
     EXPECT_EQ(e.error_of("seed", text),
-              std::string("--seed wants a whole number from 0 to 2^64 - 1, got '") + text + "'");
+              std::string("`seed` wants a whole number from 0 to 2^64 - 1, got '") + text + "'");
   }
 }
 
@@ -94,18 +94,18 @@ TEST(NumberSetting, TakesItsRangeAndNothingElse) {
   e.parse("share", "0.999");
   EXPECT_EQ(e.share, 0.999);
   for (const char* const text : {"-0.1", "inf", "1e999"}) {
-    EXPECT_EQ(e.error_of("rate", text), std::string("--rate must be at least 0, is ") + text);
+    EXPECT_EQ(e.error_of("rate", text), std::string("`rate` must be at least 0, is ") + text);
   }
   for (const char* const text : {"-0.1", "1", "2", "inf"}) {
     EXPECT_EQ(e.error_of("share", text),
-              std::string("--share must be at least 0 and below 1, is ") + text);
+              std::string("`share` must be at least 0 and below 1, is ") + text);
   }
 }
 
 TEST(NumberSetting, RefusesWhatIsNoNumber) {
   Example e;
   for (const char* const text : {"", "much", "0.1x", "nan", "0,5", "+1", " 1"}) {
-    EXPECT_EQ(e.error_of("rate", text), std::string("--rate wants a number, got '") + text + "'");
+    EXPECT_EQ(e.error_of("rate", text), std::string("`rate` wants a number, got '") + text + "'");
   }
 }
 
@@ -113,20 +113,20 @@ TEST(ChoiceSetting, TakesItsNamesAndListsThemOtherwise) {
   Example e;
   e.parse("shade", "dark");
   EXPECT_EQ(e.shade, 2);
-  EXPECT_EQ(e.error_of("shade", "grey"), "--shade must be one of light, dark, is 'grey'");
-  EXPECT_EQ(e.error_of("shade", ""), "--shade must be one of light, dark, is ''");
+  EXPECT_EQ(e.error_of("shade", "grey"), "`shade` must be one of light, dark, is 'grey'");
+  EXPECT_EQ(e.error_of("shade", ""), "`shade` must be one of light, dark, is ''");
   e.parse("bias", "on");
   EXPECT_TRUE(e.bias);
   e.parse("bias", "off");
   EXPECT_FALSE(e.bias);
-  EXPECT_EQ(e.error_of("bias", "true"), "--bias must be one of on, off, is 'true'");
+  EXPECT_EQ(e.error_of("bias", "true"), "`bias` must be one of on, off, is 'true'");
 }
 
 TEST(FlagSetting, IsOnOrOffAndMayStandAlone) {
   Example e;
   e.parse("tie", "on");
   EXPECT_TRUE(e.tie);
-  EXPECT_EQ(e.error_of("tie", "1"), "--tie must be one of on, off, is '1'");
+  EXPECT_EQ(e.error_of("tie", "1"), "`tie` must be one of on, off, is '1'");
   EXPECT_TRUE(e.settings.find("tie")->bare);
   EXPECT_FALSE(e.settings.find("bias")->bare);
 }
@@ -164,11 +164,11 @@ TEST(SettingsObject, RefusesUnknownKeysAndWrongTypes) {
   };
   EXPECT_EQ(error_of({{"colour", 1}}), "'colour' is not a setting");
   EXPECT_EQ(error_of(nlohmann::json::array({1})), "a configuration must be a JSON object");
-  EXPECT_EQ(error_of({{"count", 1.5}}), "--count wants a whole number, got '1.5'");
-  EXPECT_EQ(error_of({{"count", nullptr}}), "--count wants a whole number, got 'null'");
-  EXPECT_EQ(error_of({{"count", {1}}}), "--count wants a whole number, got '[1]'");
-  EXPECT_EQ(error_of({{"count", 1000}}), "--count must be between 1 and 100, is 1000");
-  EXPECT_EQ(error_of({{"bias", true}}), "--bias must be one of on, off, is 'true'");
+  EXPECT_EQ(error_of({{"count", 1.5}}), "`count` wants a whole number, got '1.5'");
+  EXPECT_EQ(error_of({{"count", nullptr}}), "`count` wants a whole number, got 'null'");
+  EXPECT_EQ(error_of({{"count", {1}}}), "`count` wants a whole number, got '[1]'");
+  EXPECT_EQ(error_of({{"count", 1000}}), "`count` must be between 1 and 100, is 1000");
+  EXPECT_EQ(error_of({{"bias", true}}), "`bias` must be one of on, off, is 'true'");
 }
 
 ModelConfig resolved(const nlohmann::json& values) {
@@ -271,7 +271,7 @@ TEST(ModelSettings, ScoreScaleNamesItsFlagWhenWrong) {
     settings.find("score-scale")->parse("big");
     FAIL() << "accepted";
   } catch (const SettingError& error) {
-    EXPECT_TRUE(std::string(error.what()).starts_with("--score-scale")) << error.what();
+    EXPECT_TRUE(std::string(error.what()).starts_with("`score-scale`")) << error.what();
   }
 }
 

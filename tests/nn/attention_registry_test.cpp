@@ -153,18 +153,18 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
   AttentionConfig kv_rank = of_kind("mla");
   set(kv_rank, "rope-dim", 64);
   const std::vector<BadShape> all = {
-      {"--heads 3 does not divide --dim 256", of_kind("mha", 3)},
-      {"--heads 3 does not divide --dim 256", of_kind("mqa", 3)},
-      {"--heads 3 does not divide --dim 256", of_kind("mla", 3)},
-      {"--kv-heads 3 does not divide --heads 8", kv_heads},
-      {"--kv-heads 16 does not divide --heads 8", more_kv_heads},
-      {"--kv-heads", of_kind("gqa", 5, 50)},
-      {"--head-dim is 5", of_kind("mha", 3, 15)},
-      {"--head-dim is 5", of_kind("mqa", 3, 15)},
-      {"--head-dim is 5", of_kind("gqa", 4, 20)},
-      {"--head-dim is 5", of_kind("latent-bias", 3, 15)},
-      {"--rope-dim must be even, is 7", rope_dim},
-      {"--kv-rank must be at least 1, is 0", kv_rank},
+      {"`heads` 3 does not divide `dim` 256", of_kind("mha", 3)},
+      {"`heads` 3 does not divide `dim` 256", of_kind("mqa", 3)},
+      {"`heads` 3 does not divide `dim` 256", of_kind("mla", 3)},
+      {"`kv-heads` 3 does not divide `heads` 8", kv_heads},
+      {"`kv-heads` 16 does not divide `heads` 8", more_kv_heads},
+      {"`kv-heads`", of_kind("gqa", 5, 50)},
+      {"`head-dim` is 5", of_kind("mha", 3, 15)},
+      {"`head-dim` is 5", of_kind("mqa", 3, 15)},
+      {"`head-dim` is 5", of_kind("gqa", 4, 20)},
+      {"`head-dim` is 5", of_kind("latent-bias", 3, 15)},
+      {"`rope-dim` must be even, is 7", rope_dim},
+      {"`kv-rank` must be at least 1, is 0", kv_rank},
   };
   for (const auto& [expected, config] : all) {
     EXPECT_NE(error_of(config).find(expected), std::string::npos) << error_of(config);

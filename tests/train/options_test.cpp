@@ -101,7 +101,7 @@ TEST(Presets, UnknownNameListsThem) {
     preset("nanogpt");
     FAIL() << "accepted";
   } catch (const SettingError& error) {
-    EXPECT_STREQ(error.what(), "--preset must be one of nanogpt-cpu, nanogpt-gpu, is 'nanogpt'");
+    EXPECT_STREQ(error.what(), "`preset` must be one of nanogpt-cpu, nanogpt-gpu, is 'nanogpt'");
   }
 }
 
@@ -186,9 +186,9 @@ TEST(TrainSettings, ReachTheCorpus) {
 
 TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
   EXPECT_EQ(error_of({{"people", 2}, {"things", 1}, {"questions", 4}}),
-            "--questions must not exceed --people plus --things, 3");
-  EXPECT_EQ(error_of({{"pairs", 9}, {"keys", 8}}), "--pairs must not exceed --keys, 8");
-  EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}), "--min-lr is greater than --lr");
+            "`questions` must not exceed `people` plus `things`, 3");
+  EXPECT_EQ(error_of({{"pairs", 9}, {"keys", 8}}), "`pairs` must not exceed `keys`, 8");
+  EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}), "`min-lr` is greater than `lr`");
 }
 
 }  // namespace

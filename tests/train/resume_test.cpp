@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "models/checkpoint.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
 
 namespace headcount {

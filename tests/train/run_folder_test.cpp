@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "data/temporary_folder.h"
-#include "models/checkpoint.h"
-#include "models/faults.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/faults.h"
 
 namespace headcount {
 namespace {

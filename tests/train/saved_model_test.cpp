@@ -8,8 +8,8 @@
 #include <set>
 
 #include "data/temporary_folder.h"
-#include "models/checkpoint.h"
-#include "models/hugging_face.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/hugging_face.h"
 #include "train/trainer.h"
 
 namespace headcount {

@@ -1,5 +1,5 @@
 // Threads that the system refuses, or that get too little.
-#include "train/use_threads.h"
+#include "train/cli/use_threads.h"
 
 #include "autograd/parallel.h"
 #include "train/run_program.h"

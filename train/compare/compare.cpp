@@ -145,7 +145,7 @@ std::vector<TrainOptions> take_best(ComparisonResult& result,
 }  // namespace
 
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants) {
+                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher) {
   ComparisonResult result;
   result.command = options.command;
   result.data = corpus.name;
@@ -164,7 +164,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   const std::vector<PlannedRun> runs = plan_runs(variants, options);
   const Workers workers = Workers::share(threads(), options.jobs, runs.size());
   const std::vector<RunOutcome> outcomes =
-      run_all(runs, corpus, tuning, workers, options.again, options.progress);
+      run_all(runs, corpus, tuning, workers, options.again, watcher);
   for (const RunOutcome& outcome : outcomes) {
     if (outcome.result) result.hours += outcome.result->machine_seconds / 3600;
     result.failed_runs += !outcome.result;

@@ -7,7 +7,7 @@
 #include "data/corpus.h"
 #include "train/compare/comparison.h"
 #include "train/compare/plan.h"
-#include "train/progress.h"
+#include "train/compare/runner.h"
 
 namespace headcount {
 
@@ -23,13 +23,12 @@ struct ComparisonOptions {
   std::filesystem::path folder;  ///< runs go to runs/ in it
   std::string command;           ///< the whole command line, for records
   bool again = false;            ///< repeats finished runs too
-  ProgressMode progress = ProgressMode::automatic;
 };
 
 /// Trains every variant on every seed with the same data in the same order, evaluates, and measures
 /// the decoding. With a sweep, the last tenth of the training text is kept from training, and each
 /// variant gets the value with the least loss on it. Errors as run_all.
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants);
+                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher);
 
 }  // namespace headcount

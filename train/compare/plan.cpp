@@ -44,7 +44,7 @@ std::string match_parameters(TrainOptions& options, Index wanted, Index vocabula
       1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit)));
   const Index got = parameter_count(options, vocabulary);
   require_setting(std::abs(got - wanted) * 200 <= wanted,
-                  "match params: no ffn-dim gives " + spec + " " + std::to_string(wanted) +
+                  "`match` params: no `ffn-dim` gives " + spec + " " + std::to_string(wanted) +
                       " parameters within 0.5 %; the nearest, " +
                       std::to_string(options.model.ffn_dim) + ", gives " + std::to_string(got));
   if (options.model.ffn_dim == width) return "";
@@ -55,7 +55,7 @@ std::string match_parameters(TrainOptions& options, Index wanted, Index vocabula
 // bytes, where the spec leaves it open.
 std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec& spec) {
   const auto refuse = [&](Index nearest, const std::string& how) {
-    throw SettingError("match kv=" + std::to_string(wanted) + ": " + spec.text + how +
+    throw SettingError("`match` kv=" + std::to_string(wanted) + ": " + spec.text + how +
                        "; the nearest that it can is kv=" + std::to_string(nearest));
   };
   if (spec.kind->spec_numbers == 0 || !spec.numbers.empty()) {
@@ -113,10 +113,10 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
     if (std::ranges::any_of(spec.numbers, in_name)) {
       why = "whose name says it";
     } else if (seen.front().contains(sweep.setting)) {
-      why = "for which match " + match.text() + " sets it";
+      why = "for which `match` " + match.text() + " sets it";
     }
-    throw SettingError("sweep " + sweep.setting + " changes nothing for " + spec.text + ", " + why +
-                       "; leave " + spec.text + " out or sweep another setting");
+    throw SettingError("`sweep` " + sweep.setting + " changes nothing for " + spec.text + ", " +
+                       why + "; leave " + spec.text + " out or sweep another setting");
   }
 }
 
@@ -132,11 +132,11 @@ Match Match::parse(std::string_view text) {
   if (text.starts_with(kCacheBudget)) {
     Match match{Kind::cache_bytes, 0};
     Settings number;
-    number.integer("match kv", "", match.bytes, 1);
-    number.find("match kv")->parse(text.substr(kCacheBudget.size()));
+    number.integer("match", "", match.bytes, 1);
+    number.find("match")->parse(text.substr(kCacheBudget.size()));
     return match;
   }
-  throw SettingError("match must be none, params or kv=BYTES, is '" + std::string(text) + "'");
+  throw SettingError("`match` must be none, params or kv=BYTES, is '" + std::string(text) + "'");
 }
 
 std::string Match::text() const {
@@ -154,7 +154,7 @@ std::string Match::text() const {
 Sweep Sweep::parse(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    throw SettingError("sweep wants a setting and its values, such as lr=3e-4,1e-3, is " +
+    throw SettingError("`sweep` wants a setting and its values, such as lr=3e-4,1e-3, is " +
                        quoted(text));
   }
   Sweep sweep{std::string(text.substr(0, equals)), {}};
@@ -164,7 +164,7 @@ Sweep Sweep::parse(std::string_view text) {
   const Setting* setting = settings.find(name);
   const std::string why = why_not_swept(name, setting);
   if (!why.empty()) {
-    throw SettingError("sweep cannot vary '" + name + "': " + why +
+    throw SettingError("`sweep` cannot vary '" + name + "': " + why +
                        "; take a setting of the model or the optimiser, such as lr");
   }
   std::vector<nlohmann::json> values;
@@ -172,7 +172,7 @@ Sweep Sweep::parse(std::string_view text) {
     setting->parse(value);
     const auto same = std::ranges::find(values, setting->value());
     if (same != values.end()) {
-      throw SettingError("sweep " + name + " has one value twice: " +
+      throw SettingError("`sweep` " + name + " has one value twice: " +
                          sweep.values[static_cast<std::size_t>(same - values.begin())] + " and " +
                          std::string(value));
     }
@@ -180,7 +180,7 @@ Sweep Sweep::parse(std::string_view text) {
     sweep.values.emplace_back(value);
   }
   if (sweep.values.size() < 2)
-    throw SettingError("sweep " + name + " has one value; give two or more");
+    throw SettingError("`sweep` " + name + " has one value; give two or more");
   return sweep;
 }
 

@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
-#include "models/durable.h"
+#include "models/checkpoint/durable.h"
 #include "train/run_record.h"
 
 namespace headcount {

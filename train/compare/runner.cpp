@@ -10,7 +10,6 @@
 #include <thread>
 
 #include "autograd/parallel.h"
-#include "train/compare/board.h"
 #include "train/compare/run_result.h"
 #include "train/provenance.h"
 #include "train/training_run.h"
@@ -95,7 +94,7 @@ void side_by_side(int jobs, const std::function<void()>& work) {
     refused = true;
     all_there.count_down();
     throw Error("cannot start a thread for each of " + std::to_string(jobs) +
-                " jobs: " + error.code().message() + "; lower --jobs");
+                " jobs: " + error.code().message() + "; lower `jobs`");
   }
   all_there.count_down();
   work();
@@ -118,7 +117,7 @@ std::string Workers::text() const {
 
 std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpus& corpus,
                                 std::span<const std::int32_t> tuning, const Workers& workers,
-                                bool again, ProgressMode progress) {
+                                bool again, RunWatcher& watcher) {
   std::vector<RunOutcome> outcomes(runs.size());
   std::vector<std::size_t> waiting;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -128,7 +127,7 @@ std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpu
   }
   // Seed by seed, so that a machine that slows down for a while does so for every variant.
   std::ranges::stable_sort(waiting, {}, [&](std::size_t i) { return runs[i].options.seed; });
-  Board board(progress, runs, waiting);
+  watcher.begin(runs, waiting);
   std::atomic<std::size_t> next{0};
   const auto work = [&] {
     set_threads(workers.threads);
@@ -138,12 +137,12 @@ std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpu
       try {
         outcome.result = train(
             runs[i], corpus, tuning, workers,
-            [&](const StepResult& step, std::optional<double>, double) { board.step(i, step); });
+            [&](const StepResult& step, std::optional<double>, double) { watcher.step(i, step); });
       } catch (const std::exception& error) {
         outcome.failure = error.what();
         outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
       }
-      board.finish(i, outcome);
+      watcher.finish(i, outcome);
     }
   };
   const int threads_before = threads();

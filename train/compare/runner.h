@@ -10,7 +10,7 @@
 #include "data/corpus.h"
 #include "train/compare/comparison.h"
 #include "train/options.h"
-#include "train/progress.h"
+#include "train/trainer.h"
 
 namespace headcount {
 
@@ -42,6 +42,17 @@ struct RunOutcome {
   bool reused = false;  ///< finished by an earlier comparison
 };
 
+/// Sees the runs of a comparison as they go, from many threads.
+class RunWatcher {
+ public:
+  virtual ~RunWatcher() = default;
+  /// Of `runs`, those numbered in `waiting` are to be trained now; the others were finished before.
+  virtual void begin(const std::vector<PlannedRun>& runs,
+                     const std::vector<std::size_t>& waiting) = 0;
+  virtual void step(std::size_t run, const StepResult& result) = 0;
+  virtual void finish(std::size_t run, const RunOutcome& outcome) = 0;
+};
+
 /// Trains all runs, each as `headcount train` would, and writes result.json into its folder when it
 /// has finished: a run whose folder has one, of the same settings and text, is not repeated. A
 /// run that fails does not stop the others. `tuning`, if not empty, is evaluated too. `again`:
@@ -49,6 +60,6 @@ struct RunOutcome {
 /// settings or text, and DataError for a damaged one.
 std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpus& corpus,
                                 std::span<const std::int32_t> tuning, const Workers& workers,
-                                bool again, ProgressMode progress);
+                                bool again, RunWatcher& watcher);
 
 }  // namespace headcount

@@ -1,0 +1,340 @@
+#include "models/checkpoint/hugging_face.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace headcount {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// A key of config.json and the setting that says the same.
+struct Pair {
+  const char *key, *setting;
+};
+
+constexpr Pair kCommon[] = {{"hidden_size", "dim"},
+                            {"intermediate_size", "ffn-dim"},
+                            {"num_hidden_layers", "layers"},
+                            {"num_attention_heads", "heads"},
+                            {"max_position_embeddings", "context"},
+                            {"rms_norm_eps", "norm-epsilon"},
+                            {"rope_theta", "rope-theta"}};
+constexpr std::size_t kRequired = 5;  // of the common ones; the others have the same defaults here
+constexpr Pair kLlama[] = {{"head_dim", "head-dim"}};
+constexpr Pair kDeepseek[] = {{"kv_lora_rank", "kv-rank"},
+                              {"q_lora_rank", "q-rank"},
+                              {"qk_nope_head_dim", "nope-dim"},
+                              {"qk_rope_head_dim", "rope-dim"},
+                              {"v_head_dim", "v-dim"}};
+
+// What every model of these two families is. A family has a rotary layout of its own besides.
+constexpr std::pair<const char*, const char*> kFixed[] = {{"positions", "rope"},
+                                                          {"norm", "rms"},
+                                                          {"activation", "swiglu"},
+                                                          {"score-scale", "inv-sqrt"},
+                                                          {"output-projection", "on"}};
+
+constexpr std::pair<const char*, const char*> kDeepseekFixed[] = {{"bias", "off"},
+                                                                  {"latent-norm", "on"}};
+
+struct Family {
+  const char *model_type, *architecture, *rope_layout;
+  std::span<const Pair> pairs;
+  std::span<const std::pair<const char*, const char*>> fixed;  // besides kFixed
+};
+constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half", kLlama, {}};
+constexpr Family kDeepseekFamily = {"deepseek_v3", "DeepseekV3ForCausalLM", "interleaved",
+                                    kDeepseek, kDeepseekFixed};
+constexpr const char* kOwnType = "headcount";
+constexpr const char* kOwnBlock = "headcount";
+
+// Keys that say nothing about what the model computes, or that other keys imply.
+const std::set<std::string, std::less<>>& silent_keys() {
+  static const std::set<std::string, std::less<>> keys = {"architectures",
+                                                          "model_type",
+                                                          "vocab_size",
+                                                          "torch_dtype",
+                                                          "dtype",
+                                                          "transformers_version",
+                                                          "_name_or_path",
+                                                          "use_cache",
+                                                          "initializer_range",
+                                                          "bos_token_id",
+                                                          "eos_token_id",
+                                                          "pad_token_id",
+                                                          "attention_dropout",
+                                                          "rope_interleave",
+                                                          "qk_head_dim",
+                                                          "num_nextn_predict_layers",
+                                                          "return_dict",
+                                                          "output_attentions",
+                                                          "output_hidden_states",
+                                                          "aux_loss_alpha",
+                                                          "ep_size",
+                                                          "moe_layer_freq",
+                                                          "n_group",
+                                                          "topk_group",
+                                                          "topk_method",
+                                                          "n_routed_experts",
+                                                          "n_shared_experts",
+                                                          "num_experts_per_tok",
+                                                          "moe_intermediate_size",
+                                                          "norm_topk_prob",
+                                                          "routed_scaling_factor",
+                                                          "scoring_func",
+                                                          "first_k_dense_replace"};
+  return keys;
+}
+
+[[noreturn]] void refuse(const std::string& key, const nlohmann::json& value,
+                         const std::string& wanted) {
+  throw DataError("'" + key + "' is " + value.dump() + ", but " + wanted);
+}
+
+bool is_of(const Family& family, const nlohmann::json& settings) {
+  if (settings["rope-layout"] != family.rope_layout || settings["window"] != 0) return false;
+  if (settings.contains("rope-dim") && settings["rope-dim"] == 0) return false;
+  const auto agrees = [&](const auto& fixed) { return settings[fixed.first] == fixed.second; };
+  return std::ranges::all_of(kFixed, agrees) && std::ranges::all_of(family.fixed, agrees);
+}
+
+// The family that a model belongs to, or null.
+const Family* family_of(const ModelConfig& config) {
+  const nlohmann::json settings = to_json(config);
+  for (const Family* family : {&kLlamaFamily, &kDeepseekFamily}) {
+    if (attention_kind(config.attention.kind).architecture == family->model_type)
+      return is_of(*family, settings) ? family : nullptr;
+  }
+  return nullptr;
+}
+
+Index kept_heads(const ModelConfig& config) {
+  return describe(config.attention).keeps.front().heads;
+}
+
+// Gives `model` an attention of the family that keeps so many heads; its last one if none does,
+// which says what is wrong when it is resolved.
+void choose_kind(ModelConfig& model, const Family& family, Index kv_heads) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (kind->architecture != family.model_type) continue;
+    model.attention.kind = kind->name;
+    const Settings settings = model.settings();
+    for (const std::string& name : own_settings(*kind))
+      settings.find(name)->parse(std::to_string(kv_heads));
+    ModelConfig attempt = model;
+    try {
+      attempt.resolve();
+    } catch (const ShapeError&) {
+      continue;
+    }
+    if (kept_heads(attempt) == kv_heads) return;
+  }
+}
+
+// Sets the settings that `pairs` name; a key that is absent or null leaves its default.
+void read_pairs(const nlohmann::json& json, std::span<const Pair> pairs, Settings& settings) {
+  for (const Pair& pair : pairs) {
+    if (!json.contains(pair.key) || json[pair.key].is_null()) continue;
+    try {
+      settings.read({{pair.setting, json[pair.key]}});
+    } catch (const SettingError& error) {
+      throw DataError("'" + std::string(pair.key) + "': " + error.what());
+    }
+  }
+}
+
+void require_value(const nlohmann::json& json, const char* key, const nlohmann::json& value) {
+  if (json.contains(key) && json[key] != value)
+    refuse(key, json[key], "the models here have " + value.dump());
+}
+
+bool switch_of(const nlohmann::json& json, const char* key, bool otherwise) {
+  if (!json.contains(key) || json[key].is_null()) return otherwise;
+  if (!json[key].is_boolean()) refuse(key, json[key], "it must be true or false");
+  return json[key].get<bool>();
+}
+
+// A block of what concerns rotary positions: older versions of transformers have one that says how
+// they are stretched, newer ones one for everything.
+void read_rope(const nlohmann::json& json, Settings& settings) {
+  for (const std::string block : {"rope_scaling", "rope_parameters"}) {
+    if (!json.contains(block) || json[block].is_null()) continue;
+    if (!json[block].is_object()) refuse(block, json[block], "it must be an object");
+    for (const auto& [key, value] : json[block].items()) {
+      if (key == "rope_theta") {
+        settings.read({{"rope-theta", value}});
+      } else if ((key != "rope_type" && key != "type") || value != "default") {
+        refuse(block, json[block], "rotary positions are not stretched here");
+      }
+    }
+  }
+}
+
+void refuse_unknown(const nlohmann::json& json, const Family& family) {
+  static const std::set<std::string, std::less<>> checked = {
+      "hidden_act",      "tie_word_embeddings", "attention_bias",
+      "mlp_bias",        "pretraining_tp",      "rope_scaling",
+      "rope_parameters", "num_key_value_heads", "sliding_window",
+      kOwnBlock};
+  for (const auto& [key, value] : json.items()) {
+    const auto is_key = [&key = key](const Pair& pair) { return key == pair.key; };
+    if (value.is_null() || checked.contains(key) || silent_keys().contains(key) ||
+        std::ranges::any_of(kCommon, is_key) || std::ranges::any_of(family.pairs, is_key))
+      continue;
+    if (&family == &kDeepseekFamily && key == "head_dim") continue;  // implied by the rotary width
+    refuse(key, value, "no model here has that key");
+  }
+}
+
+void require_keys(const nlohmann::json& json, std::span<const Pair> pairs) {
+  for (const Pair& pair : pairs) {
+    if (!json.contains(pair.key)) throw DataError("'" + std::string(pair.key) + "' is missing");
+  }
+}
+
+void read_family(const nlohmann::json& json, const Family& family, ModelConfig& model) {
+  refuse_unknown(json, family);
+  Settings settings = model.settings();
+  for (const auto& [name, value] : kFixed) settings.find(name)->parse(value);
+  settings.find("rope-layout")->parse(family.rope_layout);
+  require_keys(json, std::span(kCommon).first(kRequired));
+  read_pairs(json, kCommon, settings);
+  read_pairs(json, family.pairs, settings);
+  read_rope(json, settings);
+  require_value(json, "hidden_act", "silu");
+  require_value(json, "pretraining_tp", 1);
+  require_value(json, "sliding_window", nullptr);
+  model.tie_embeddings = switch_of(json, "tie_word_embeddings", false);
+  model.bias = switch_of(json, "attention_bias", false);
+  if (switch_of(json, "mlp_bias", model.bias) != model.bias)
+    refuse("mlp_bias", json["mlp_bias"], "biases are everywhere or nowhere here");
+}
+
+void read_llama(const nlohmann::json& json, ModelConfig& model) {
+  read_family(json, kLlamaFamily, model);
+  choose_kind(model, kLlamaFamily,
+              json.contains("num_key_value_heads") ? whole_number(json, "num_key_value_heads")
+                                                   : model.attention.heads);
+}
+
+void read_deepseek(const nlohmann::json& json, ModelConfig& model) {
+  require_keys(json, kDeepseek);
+  read_family(json, kDeepseekFamily, model);
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (kind->architecture == kDeepseekFamily.model_type) model.attention.kind = kind->name;
+  }
+  // All widths are given, and heads need not divide the model's.
+  model.attention.head_dim = whole_number(json, "qk_nope_head_dim");
+  require_value(json, "attention_bias", false);
+  require_value(json, "rope_interleave", true);
+  const Index dense =
+      json.contains("first_k_dense_replace") ? whole_number(json, "first_k_dense_replace") : 0;
+  if (dense < model.layers) {
+    refuse("first_k_dense_replace", dense,
+           "experts are not here: it must be at least num_hidden_layers, " +
+               std::to_string(model.layers));
+  }
+}
+
+// The settings that reading the keys alone would not give back.
+Json own_block(const ModelConfig& config, const Json& keys) {
+  const Json without = to_json(read_hugging_face_config(keys).model);
+  const Json all = to_json(config);
+  Json block = Json::object();
+  for (const auto& [name, value] : all.items()) {
+    if (!without.contains(name) || without[name] != value) block[name] = value;
+  }
+  return block;
+}
+
+}  // namespace
+
+Json hugging_face_config(const ModelConfig& config, Index vocabulary) {
+  const Family* family = family_of(config);
+  Json json;
+  if (family == nullptr) {
+    json = {{"architectures", {"HeadcountForCausalLM"}}, {"model_type", kOwnType}};
+    json["vocab_size"] = vocabulary;
+    json[kOwnBlock] = to_json(config);
+    return json;
+  }
+  const Settings settings = config.settings();
+  json = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
+  json["vocab_size"] = vocabulary;
+  for (const auto& pairs : {std::span<const Pair>(kCommon), family->pairs}) {
+    for (const Pair& pair : pairs) json[pair.key] = settings.find(pair.setting)->value();
+  }
+  // Their defaults are characters of ours.
+  for (const char* key : {"bos_token_id", "eos_token_id"}) json[key] = nullptr;
+  json["hidden_act"] = "silu";
+  json["tie_word_embeddings"] = config.tie_embeddings;
+  json["attention_bias"] = config.bias;
+  json["rope_scaling"] = nullptr;
+  json["torch_dtype"] = sizeof(Real) == sizeof(float) ? "float32" : "float64";
+  if (family == &kLlamaFamily) {
+    json["mlp_bias"] = config.bias;
+    json["num_key_value_heads"] = kept_heads(config);
+  } else {
+    if (json["q_lora_rank"] == 0) json["q_lora_rank"] = nullptr;
+    json["num_key_value_heads"] = config.attention.heads;
+    json["rope_interleave"] = true;
+    json["first_k_dense_replace"] = config.layers;
+  }
+  const Json block = own_block(config, json);
+  if (!block.empty()) json[kOwnBlock] = block;
+  return json;
+}
+
+NamedConfig read_hugging_face_config(const nlohmann::json& json) {
+  if (!json.is_object()) throw DataError("it is no JSON object");
+  NamedConfig result;
+  try {
+    if (!json.contains("model_type") || !json["model_type"].is_string())
+      throw DataError("'model_type' is missing, or no text");
+    const std::string type = json["model_type"];
+    result.vocabulary = whole_number(json, "vocab_size");
+    if (type == kLlamaFamily.model_type) {
+      read_llama(json, result.model);
+    } else if (type == kDeepseekFamily.model_type) {
+      read_deepseek(json, result.model);
+    } else if (type == kOwnType) {
+      if (!json.contains(kOwnBlock)) throw DataError("'headcount' is missing");
+    } else {
+      refuse("model_type", type, "known are llama, deepseek_v3 and headcount");
+    }
+    if (json.contains(kOwnBlock)) result.model.settings().read(json[kOwnBlock]);
+    if (result.vocabulary < 1 || result.vocabulary > 0x110000)
+      refuse("vocab_size", result.vocabulary, "there are 1 to 1114112 characters");
+    result.model.resolve();
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(error.what());
+  } catch (const SettingError& error) {
+    throw DataError(error.what());
+  } catch (const ShapeError& error) {
+    throw DataError(error.what());
+  }
+  return result;
+}
+
+void require_savable(const ModelConfig& config) {
+  require_setting(config.attention.causal, "a model that sees later tokens cannot be saved");
+  try {
+    const std::string written = hugging_face_config(config, 1).dump();
+    const ModelConfig read = read_hugging_face_config(nlohmann::json::parse(written)).model;
+    require_setting(to_json(read) == to_json(config), "read back it would be another model");
+  } catch (const Error& error) {
+    throw ShapeError("a model of these settings cannot be saved: " + std::string(error.what()));
+  }
+}
+
+std::string hugging_face_note(const ModelConfig& config) {
+  if (family_of(config) != &kLlamaFamily || config.dim % config.attention.heads == 0) return "";
+  return "transformers 5 does not open this model: it wants a number of heads that divides dim, " +
+         std::to_string(config.attention.heads) + " does not divide " + std::to_string(config.dim);
+}
+
+}  // namespace headcount

@@ -1,0 +1,220 @@
+#include "models/checkpoint/tokenizer.h"
+
+#include <algorithm>
+#include <array>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "autograd/error.h"
+#include "data/text.h"
+
+namespace headcount {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr char32_t kUnderline = U'\u2581';  // what SentencePiece writes for a space
+
+[[noreturn]] void refuse(const std::string& key, const json& value, const std::string& wanted) {
+  throw DataError("'" + key + "' is " + value.dump() + ", but " + wanted);
+}
+
+// The value of `key`, null where there is none.
+json value_of(const json& object, const char* key) {
+  return object.is_object() ? object.value(key, json()) : json();
+}
+
+json type_of(const json& part) { return value_of(part, "type"); }
+
+// Normalizers, decoders and the like come alone, as a sequence under `key`, or not at all.
+std::vector<json> parts_of(const json& part, const char* key) {
+  if (part.is_null()) return {};
+  if (type_of(part) != "Sequence") return {part};
+  std::vector<json> parts;
+  for (const json& inner : part.at(key)) {
+    for (json& one : parts_of(inner, key)) parts.push_back(std::move(one));
+  }
+  return parts;
+}
+
+std::u32string text_of(const json& value) {
+  return value.is_string() ? decode_utf8(value.get<std::string>(), "a text in it") : U"";
+}
+
+// What a normalizer writes for a space; the space itself without one.
+char32_t written_space(const json& normalizer) {
+  char32_t space = U' ';
+  for (const json& part : parts_of(normalizer, "normalizers")) {
+    const std::u32string content = text_of(value_of(part, "content"));
+    if (type_of(part) != "Replace" || value_of(part, "pattern") != json{{"String", " "}} ||
+        content.size() != 1 || space != U' ') {
+      refuse("normalizer", part, "text is taken as it is here, but for how a space is written");
+    }
+    space = content[0];
+  }
+  return space;
+}
+
+// True if texts are cut into single characters before the model sees them. Throws DataError for
+// what changes them, or cuts otherwise.
+bool cuts_characters(const json& pre_tokenizer) {
+  bool cuts = false;
+  constexpr std::array kAnyCharacter = {"[\\s\\S]", "(?s).", "(?s:.)"};
+  for (const json& part : parts_of(pre_tokenizer, "pretokenizers")) {
+    const json pattern = value_of(value_of(part, "pattern"), "Regex");
+    const bool any =
+        std::ranges::any_of(kAnyCharacter, [&](const char* each) { return pattern == each; });
+    if (type_of(part) != "Split" || !any || value_of(part, "behavior") != "Isolated")
+      refuse("pre_tokenizer", part, "every token is one character here");
+    cuts = true;
+  }
+  return cuts;
+}
+
+// A template that leaves a text as it is, such as transformers 5 writes into every tokenizer.
+bool adds_nothing(const json& post_processor) {
+  if (type_of(post_processor) != "TemplateProcessing") return false;
+  const json single = value_of(post_processor, "single");
+  return single.is_array() && single.size() == 1 && single[0].contains("Sequence");
+}
+
+void check_decoder(const json& decoder, char32_t space) {
+  bool gives_spaces_back = space == U' ';
+  for (const json& part : parts_of(decoder, "decoders")) {
+    const json type = type_of(part);
+    if (type == "Fuse" || type == "ByteFallback") continue;
+    const json from = value_of(value_of(part, "pattern"), "String");
+    if (type != "Replace" || text_of(from) != std::u32string(1, space) ||
+        value_of(part, "content") != " ") {
+      refuse("decoder", part, "characters side by side are the text here");
+    }
+    gives_spaces_back = true;
+  }
+  if (!gives_spaces_back && !decoder.is_null())
+    refuse("decoder", decoder, "'normalizer' writes spaces as another character");
+}
+
+// The tokens by number, each a character.
+std::u32string read_symbols(const json& tokens) {
+  std::u32string symbols(tokens.size(), U'\0');
+  std::vector<bool> taken(tokens.size());
+  for (const auto& [text, number] : tokens.items()) {
+    const std::u32string symbol = decode_utf8(text, "'model.vocab'");
+    if (symbol.size() != 1) {
+      throw DataError("'model.vocab' has the token " + json(text).dump() +
+                      ", but every token is one character here");
+    }
+    const std::size_t place =
+        number.is_number_unsigned() ? number.get<std::size_t>() : taken.size();
+    if (place >= taken.size() || taken[place]) {
+      throw DataError("'model.vocab' numbers its " + std::to_string(taken.size()) +
+                      " tokens with " + number.dump() + ", but must with 0, 1, 2, ..., each once");
+    }
+    taken[place] = true;
+    symbols[place] = symbol[0];
+  }
+  return symbols;
+}
+
+// Throws DataError for a model that does not take each of these characters for a token.
+void check_model(const json& model, bool cut) {
+  const json type = type_of(model);
+  if (!value_of(model, "merges").empty())
+    throw DataError("'model.merges' is not empty, but every token is one character here");
+  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+    const json value = value_of(model, key);
+    if (!value.is_null() && value != "")
+      refuse("model." + std::string(key), value, "every token is one character here");
+  }
+  if (type == "BPE" || (type == "WordLevel" && cut)) return;
+  if (type != "WordLevel") refuse("model.type", type, "known are BPE and WordLevel");
+  throw DataError("'pre_tokenizer' does not cut texts into characters, and the words of " +
+                  std::string("'model.type' \"WordLevel\" are then whole texts"));
+}
+
+// A token that is found in a text before all else must be one that is there anyway.
+void check_added(const json& added, const std::u32string& symbols) {
+  for (const json& token : added) {
+    const std::u32string text = text_of(value_of(token, "content"));
+    const json place = value_of(token, "id");
+    if (text.size() != 1 || !place.is_number_unsigned() ||
+        symbols.find(text[0]) != place.get<std::size_t>()) {
+      refuse("added_tokens", token, "every token is one character of 'model.vocab' here");
+    }
+  }
+}
+
+}  // namespace
+
+nlohmann::ordered_json hugging_face_tokenizer(const Vocabulary& vocabulary) {
+  using Json = nlohmann::ordered_json;
+  const std::u32string& symbols = vocabulary.symbols();
+  const bool underlined = symbols.find(kUnderline) == std::u32string::npos;
+  const std::string underline = encode_utf8({&kUnderline, 1});
+  Json tokens = Json::object();
+  for (std::size_t token = 0; token < symbols.size(); ++token) {
+    const std::string text = encode_utf8(symbols.substr(token, 1));
+    tokens[underlined && text == " " ? underline : text] = token;
+  }
+  const auto replace = [](const std::string& from, const std::string& to) {
+    return Json{{"type", "Replace"}, {"pattern", {{"String", from}}}, {"content", to}};
+  };
+  Json decoders = Json::array();
+  if (underlined) decoders.push_back(replace(underline, " "));
+  for (const char* type : {"ByteFallback", "Fuse"}) decoders.push_back({{"type", type}});
+  return {{"version", "1.0"},
+          {"truncation", nullptr},
+          {"padding", nullptr},
+          {"added_tokens", Json::array()},
+          {"normalizer", underlined ? replace(" ", underline) : Json()},
+          {"pre_tokenizer", nullptr},
+          {"post_processor", nullptr},
+          {"decoder", {{"type", "Sequence"}, {"decoders", decoders}}},
+          {"model",
+           {{"type", "BPE"},
+            {"dropout", nullptr},
+            // A character that is not in the vocabulary is an error there, as it is here.
+            {"unk_token", "<unk>"},
+            {"continuing_subword_prefix", nullptr},
+            {"end_of_word_suffix", nullptr},
+            {"fuse_unk", false},
+            {"byte_fallback", true},  // by which llama.cpp knows this form
+            {"ignore_merges", false},
+            {"vocab", tokens},
+            {"merges", Json::array()}}}};
+}
+
+nlohmann::ordered_json hugging_face_tokenizer_config(Index context) {
+  return {{"tokenizer_class", "PreTrainedTokenizerFast"},
+          {"clean_up_tokenization_spaces", false},
+          {"model_max_length", context},
+          {"model_input_names", {"input_ids", "attention_mask"}},
+          {"add_bos_token", false},
+          {"add_eos_token", false},
+          {"add_prefix_space", false}};
+}
+
+Vocabulary read_hugging_face_tokenizer(const json& file) {
+  try {
+    const json& model = file.at("model");
+    std::u32string symbols = read_symbols(model.at("vocab"));
+    check_added(value_of(file, "added_tokens"), symbols);
+    const char32_t space = written_space(value_of(file, "normalizer"));
+    check_model(model, cuts_characters(value_of(file, "pre_tokenizer")));
+    const json post_processor = value_of(file, "post_processor");
+    if (!post_processor.is_null() && !adds_nothing(post_processor))
+      refuse("post_processor", post_processor, "texts are taken as they are here");
+    check_decoder(value_of(file, "decoder"), space);
+    if (space != U' ' && symbols.find(U' ') != std::u32string::npos)
+      throw DataError("'model.vocab' has a space, but 'normalizer' writes it as another character");
+    std::ranges::replace(symbols, space, U' ');
+    return Vocabulary(std::move(symbols));
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(error.what());
+  }
+}
+
+}  // namespace headcount

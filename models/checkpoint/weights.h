@@ -1,0 +1,33 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "autograd/parameters.h"
+#include "models/checkpoint/safetensors.h"
+
+/// The weights in a Hugging Face model folder: one file model.safetensors, or several that
+/// model.safetensors.index.json names.
+/// Source: huggingface.co/docs/transformers/main/en/big_models, "Sharded checkpoints".
+
+namespace headcount {
+
+/// True if the folder has weights, in either form.
+bool has_weights(const std::filesystem::path& folder);
+
+/// The names of the files in the folder that hold its weights, the index included. Throws
+/// DataError for an unusable index, such as one that names files outside of the folder.
+std::vector<std::string> weight_files(const std::filesystem::path& folder);
+
+/// All weights of the folder. Throws DataError that names the file, and the tensor if an index
+/// puts it into another file than the one that has it.
+Safetensors open_weights(const std::filesystem::path& folder);
+
+/// Allocates `parameters` and copies the weights of `file` into them. Tables of rotary frequencies
+/// (inv_freq), which follow from the configuration, are passed over, and so is a head equal to the
+/// embedding that it is tied to. Throws DataError for a weight that is missing, left over, or of
+/// another shape; nothing is allocated then.
+void read_weights(const Safetensors& file, ParameterStore& parameters);
+
+}  // namespace headcount

@@ -1,0 +1,415 @@
+#include "models/checkpoint/checkpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/temporary_folder.h"
+#include "data/text.h"
+#include "models/checkpoint/durable.h"
+#include "models/checkpoint/safetensors.h"
+#include "nn/settings.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+
+const Vocabulary& vocabulary() {
+  static const Vocabulary all(U"\n aé€\U0001F600");
+  return all;
+}
+
+ModelConfig small_config(std::string_view attention = "mha") {
+  ModelConfig config;
+  config.attention.kind = attention;
+  config.attention.heads = 2;
+  config.layers = 1;
+  config.dim = 8;
+  config.context = 5;
+  return config;
+}
+
+std::string error_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+class CheckpointFolder : public testing::Test {
+ protected:
+  CheckpointFolder() : model_(small_config(), vocabulary().size()) {
+    model_.initialize(3);
+    save_checkpoint(folder_, model_, vocabulary());
+  }
+
+  // What loading says.
+  std::string load_error() const {
+    return error_of([this] { load_checkpoint(folder_); });
+  }
+  void write_config(const std::string& text) const {
+    write_file_durably(folder_ / "config.json", text);
+    fs::remove(folder_ / "SHA256SUMS");
+  }
+  nlohmann::json config() const {
+    return nlohmann::json::parse(std::ifstream(folder_ / "config.json"));
+  }
+  // The model's tensors, to be changed and written.
+  std::vector<TensorSource> tensors() const {
+    std::vector<TensorSource> result;
+    const Safetensors file = Safetensors::open(folder_ / "model.safetensors");
+    for (const TensorView& tensor : file.tensors()) {
+      const ParameterId id = model_.parameters().find(tensor.name);
+      result.push_back(
+          {tensor.name, tensor.shape, Dtype::f32, model_.parameters().value(id).data()});
+    }
+    return result;
+  }
+  void write_weights(const std::vector<TensorSource>& tensors) const {
+    write_safetensors(folder_ / "model.safetensors", tensors);
+    fs::remove(folder_ / "SHA256SUMS");
+  }
+
+  TemporaryFolder parent_;
+  fs::path folder_ = parent_.path() / "step-7";
+  LanguageModel model_;
+};
+
+TEST_F(CheckpointFolder, HoldsExactlyModelTokenizerAndChecksums) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder_)) names.insert(entry.path().filename());
+  EXPECT_EQ(names, (std::set<std::string>{"config.json", "tokenizer.json", "tokenizer_config.json",
+                                          "model.safetensors", "SHA256SUMS"}));
+  EXPECT_EQ(std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator()), 1);
+}
+
+TEST_F(CheckpointFolder, NamesAndShapesTensorsAsTheModelDoes) {
+  const Safetensors file = Safetensors::open(folder_ / "model.safetensors");
+  EXPECT_EQ(file.tensors().size(), model_.parameters().size());
+  EXPECT_EQ(file.at("model.embed_tokens.weight").shape, (std::vector<std::int64_t>{6, 8}));
+  EXPECT_EQ(file.at("model.norm.weight").shape, (std::vector<std::int64_t>{8}));
+}
+
+TEST(CheckpointRoundTrip, KeepsEveryBitForEveryAttention) {
+  const TemporaryFolder parent;
+  for (const AttentionKind* kind : attention_kinds()) {
+    LanguageModel model(small_config(kind->name), vocabulary().size());
+    model.initialize(3);
+    // Bits that a detour over text or another type would lose.
+    model.parameters().value({0})[0] = Real{-0.0F};
+    model.parameters().value({0})[1] = std::numeric_limits<Real>::denorm_min();
+    const fs::path folder = parent.path() / kind->name;
+    save_checkpoint(folder, model, vocabulary());
+    Checkpoint read = load_checkpoint(folder);
+    EXPECT_EQ(read.vocabulary, vocabulary());
+    EXPECT_EQ(to_json(read.model->config()), to_json(model.config()));
+    const auto before = model.parameters().all_values();
+    const auto after = read.model->parameters().all_values();
+    ASSERT_EQ(after.size(), before.size()) << kind->name;
+    EXPECT_EQ(std::memcmp(after.data(), before.data(), before.size_bytes()), 0) << kind->name;
+  }
+}
+
+TEST_F(CheckpointFolder, ThatIsMissingIsNamed) {
+  fs::remove_all(folder_);
+  EXPECT_TRUE(contains(load_error(), (folder_ / "config.json").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithAFolderInPlaceOfTheConfigurationIsRefused) {
+  fs::remove(folder_ / "config.json");
+  fs::create_directory(folder_ / "config.json");
+  EXPECT_TRUE(contains(load_error(), (folder_ / "config.json").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithoutWeightsIsNamed) {
+  fs::remove(folder_ / "model.safetensors");
+  EXPECT_TRUE(contains(load_error(), (folder_ / "model.safetensors").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithAnyFlippedBitIsRefusedByItsChecksum) {
+  for (const char* name :
+       {"config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"}) {
+    const fs::path file = folder_ / name;
+    const std::string before = read_file(file);
+    std::string damaged = before;
+    damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
+    write_file_durably(file, damaged);
+    EXPECT_EQ(load_error(),
+              file.string() + " is damaged: its checksum is not the one in SHA256SUMS");
+    write_file_durably(file, before);
+  }
+  EXPECT_EQ(load_error(), "no error");
+}
+
+TEST_F(CheckpointFolder, HasTheChecksumsThatSha256sumChecks) {
+  const std::string command =
+      "cd '" + folder_.string() + "' && sha256sum `check` `quiet` SHA256SUMS";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(CheckpointFolder, WithATokenizerOfAnotherSizeIsRefused) {
+  nlohmann::json changed = config();
+  changed["vocab_size"] = 7;
+  write_config(changed.dump());
+  EXPECT_TRUE(contains(load_error(), "'vocab_size' is 7, but tokenizer.json has 6 tokens"))
+      << load_error();
+}
+
+// What the configuration claims takes no memory before the weights agree.
+TEST_F(CheckpointFolder, WhoseConfigurationClaimsAVastModelIsRefused) {
+  nlohmann::json vast = config();
+  vast["hidden_size"] = 1 << 20;
+  vast["intermediate_size"] = (1LL << 31) - 1;
+  write_config(vast.dump());
+  EXPECT_TRUE(contains(load_error(), "model.embed_tokens.weight has shape [6,8]")) << load_error();
+  vast["num_hidden_layers"] = 10000;
+  write_config(vast.dump());
+  EXPECT_TRUE(contains(load_error(), "too many for 64 bits")) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithTruncatedWeightsIsRefused) {
+  fs::remove(folder_ / "SHA256SUMS");
+  const fs::path weights = folder_ / "model.safetensors";
+  fs::resize_file(weights, fs::file_size(weights) - 1);
+  EXPECT_TRUE(contains(load_error(), weights.string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithUnusableConfigurationIsRefused) {
+  nlohmann::json no_type = config(), no_size = config(), unknown = config();
+  nlohmann::json bad_value = config(), bad_shape = config(), wrong_type = config();
+  no_type.erase("model_type");
+  no_size.erase("vocab_size");
+  unknown["colour"] = 1;
+  bad_value["num_hidden_layers"] = "many";
+  bad_shape["num_attention_heads"] = 3;
+  wrong_type["vocab_size"] = "5";
+  const std::vector<std::pair<std::string, std::string>> all = {
+      {"", "empty"},
+      {"{\"model_type\": {", "not valid JSON"},
+      {"[]", "no JSON object"},
+      {"\xff", "not valid JSON"},
+      {no_type.dump(), "model_type"},
+      {no_size.dump(), "vocab_size"},
+      {unknown.dump(), "'colour'"},
+      {bad_value.dump(), "'num_hidden_layers'"},
+      {bad_shape.dump(), "`heads` 3"},
+      {wrong_type.dump(), "number"},
+  };
+  for (const auto& [text, expected] : all) {
+    write_config(text);
+    EXPECT_TRUE(contains(load_error(), (folder_ / "config.json").string())) << load_error();
+    EXPECT_TRUE(contains(load_error(), expected)) << load_error() << " lacks " << expected;
+    EXPECT_FALSE(contains(load_error(), "\n")) << load_error();
+  }
+}
+
+TEST_F(CheckpointFolder, WithAnotherShapeNamesTensorAndBothShapes) {
+  nlohmann::json changed = config();
+  changed["intermediate_size"] = 40;
+  write_config(changed.dump());
+  const std::string error = load_error();
+  EXPECT_TRUE(contains(error, "model.layers.0.mlp.gate_proj.weight")) << error;
+  EXPECT_TRUE(contains(error, "[24,8]")) << error;
+  EXPECT_TRUE(contains(error, "[40,8]")) << error;
+}
+
+TEST_F(CheckpointFolder, WithTransposedShapeIsRefusedThoughTheSizeAgrees) {
+  std::vector<TensorSource> changed = tensors();
+  const auto gate =
+      std::ranges::find(changed, "model.layers.0.mlp.gate_proj.weight", &TensorSource::name);
+  ASSERT_NE(gate, changed.end());
+  gate->shape = {8, 24};
+  write_weights(changed);
+  EXPECT_TRUE(contains(load_error(), "gate_proj.weight has shape [8,24]")) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithAMissingTensorNamesIt) {
+  std::vector<TensorSource> changed = tensors();
+  std::erase_if(changed, [](const TensorSource& t) { return t.name == "lm_head.weight"; });
+  write_weights(changed);
+  EXPECT_TRUE(contains(load_error(), "lm_head.weight")) << load_error();
+  EXPECT_TRUE(contains(load_error(), (folder_ / "model.safetensors").string())) << load_error();
+}
+
+TEST_F(CheckpointFolder, WithATensorTooManyNamesIt) {
+  std::vector<TensorSource> changed = tensors();
+  changed.push_back(changed.front());
+  changed.back().name = "model.layers.1.input_layernorm.weight";
+  write_weights(changed);
+  const std::string error = load_error();
+  EXPECT_TRUE(contains(error, "model.layers.1.input_layernorm.weight is no weight")) << error;
+}
+
+TEST_F(CheckpointFolder, ReadsWeightsOfOtherPrecision) {
+  std::vector<std::vector<double>> wide;
+  std::vector<TensorSource> changed = tensors();
+  for (TensorSource& tensor : changed) {
+    const auto values = model_.parameters().value(model_.parameters().find(tensor.name));
+    wide.emplace_back(values.begin(), values.end());
+    tensor.dtype = Dtype::f64;
+    tensor.data = wide.back().data();
+  }
+  write_weights(changed);
+  const Checkpoint read = load_checkpoint(folder_);
+  EXPECT_TRUE(
+      std::ranges::equal(read.model->parameters().all_values(), model_.parameters().all_values()));
+}
+
+TEST_F(CheckpointFolder, WithALineMissingFromItsChecksumsIsRefused) {
+  const std::string whole = read_file(folder_ / "SHA256SUMS");
+  const auto lines = split(whole, '\n');
+  ASSERT_EQ(lines.size(), 5);  // four files, and what follows the last line break
+  for (std::size_t left_out = 0; left_out < 4; ++left_out) {
+    std::string rest;
+    for (std::size_t i = 0; i < 4; ++i) {
+      if (i != left_out) rest += std::string(lines[i]) + "\n";
+    }
+    write_file_durably(folder_ / "SHA256SUMS", rest);
+    const std::string name(lines[left_out].substr(66));
+    EXPECT_EQ(load_error(),
+              (folder_ / "SHA256SUMS").string() + " is damaged: it has no line for " + name);
+  }
+  for (std::size_t length = 1; length < whole.size() - 1; length += 13) {
+    write_file_durably(folder_ / "SHA256SUMS", whole.substr(0, length));
+    EXPECT_NE(load_error(), "no error") << length;
+  }
+}
+
+TEST_F(CheckpointFolder, WhoseChecksumsNameAFileElsewhereIsRefused) {
+  const std::string sums = read_file(folder_ / "SHA256SUMS");
+  write_file_durably(folder_ / "SHA256SUMS", sums + std::string(64, '0') + "  ../secret\n");
+  EXPECT_TRUE(contains(load_error(), "SHA256SUMS is damaged")) << load_error();
+}
+
+TEST_F(CheckpointFolder, IsReadWithTablesOfRotaryFrequencies) {
+  std::vector<TensorSource> changed = tensors();
+  const std::vector<float> table = {1, 0.5F};
+  for (const char* name :
+       {"model.rotary_emb.inv_freq", "model.layers.0.self_attn.rotary_emb.inv_freq"})
+    changed.push_back({name, {2}, Dtype::f32, table.data()});
+  write_weights(changed);
+  EXPECT_EQ(load_error(), "no error");
+}
+
+TEST(TiedCheckpoint, IsReadWithAHeadThatIsTheEmbedding) {
+  const TemporaryFolder parent;
+  ModelConfig config = small_config();
+  config.tie_embeddings = true;
+  LanguageModel model(config, vocabulary().size());
+  model.initialize(3);
+  const fs::path folder = parent.path() / "tied";
+  save_checkpoint(folder, model, vocabulary());
+  fs::remove(folder / "SHA256SUMS");
+  std::vector<TensorSource> tensors;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    const Shape shape = model.parameters().shape({i});
+    std::vector<std::int64_t> extents;
+    for (int axis = 0; axis < shape.rank(); ++axis) extents.push_back(shape[axis]);
+    tensors.push_back(
+        {model.parameters().name({i}), extents, Dtype::f32, model.parameters().value({i}).data()});
+  }
+  tensors.push_back(tensors.front());
+  ASSERT_EQ(tensors.back().name, "model.embed_tokens.weight");
+  tensors.back().name = "lm_head.weight";
+  write_safetensors(folder / "model.safetensors", tensors);
+  EXPECT_EQ(error_of([&] { load_checkpoint(folder); }), "no error");
+  std::vector<Real> other(model.parameters().value({0}).begin(),
+                          model.parameters().value({0}).end());
+  other.back() += 1;
+  tensors.back().data = other.data();
+  write_safetensors(folder / "model.safetensors", tensors);
+  EXPECT_TRUE(
+      contains(error_of([&] { load_checkpoint(folder); }),
+               "'tie_word_embeddings', and this is not equal to model.embed_tokens.weight"));
+}
+
+// The same weights in two files, and the index that says which has which.
+class ShardedFolder : public CheckpointFolder {
+ protected:
+  ShardedFolder() {
+    const std::vector<TensorSource> all = tensors();
+    const auto middle = all.begin() + 3;
+    first_.assign(all.begin(), middle);
+    second_.assign(middle, all.end());
+    for (const TensorSource& tensor : first_) map_[tensor.name] = kFirst;
+    for (const TensorSource& tensor : second_) map_[tensor.name] = kSecond;
+    fs::remove(folder_ / "model.safetensors");
+    fs::remove(folder_ / "SHA256SUMS");
+    write();
+  }
+  void write() const {
+    write_safetensors(folder_ / kFirst, first_);
+    write_safetensors(folder_ / kSecond, second_);
+    write_file_durably(
+        folder_ / "model.safetensors.index.json",
+        nlohmann::json{{"metadata", {{"total_size", 1}}}, {"weight_map", map_}}.dump());
+  }
+
+  static constexpr const char* kFirst = "model-00001-of-00002.safetensors";
+  static constexpr const char* kSecond = "model-00002-of-00002.safetensors";
+  std::vector<TensorSource> first_, second_;
+  std::map<std::string, std::string> map_;
+};
+
+TEST_F(ShardedFolder, IsFoundAndReadAsIfItWereOneFile) {
+  EXPECT_EQ(find_checkpoint(folder_), folder_);
+  const Checkpoint read = load_checkpoint(folder_);
+  EXPECT_TRUE(
+      std::ranges::equal(read.model->parameters().all_values(), model_.parameters().all_values()));
+}
+
+TEST_F(ShardedFolder, WithoutAShardNamesIt) {
+  fs::remove(folder_ / kSecond);
+  EXPECT_TRUE(contains(load_error(), kSecond)) << load_error();
+}
+
+TEST_F(ShardedFolder, WhoseIndexIsWrongIsRefusedByNamingTensorAndFile) {
+  const std::string moved = first_[1].name;
+  map_[moved] = kSecond;
+  write();
+  EXPECT_TRUE(contains(load_error(), moved)) << load_error();
+  EXPECT_TRUE(contains(load_error(), "puts into '" + std::string(kSecond) + "'")) << load_error();
+  map_.erase(moved);
+  write();
+  EXPECT_TRUE(contains(load_error(), "does not list")) << load_error();
+  map_[moved] = kFirst;
+  map_["model.layers.9.input_layernorm.weight"] = kFirst;
+  write();
+  EXPECT_TRUE(contains(load_error(), "which does not have it")) << load_error();
+}
+
+TEST_F(ShardedFolder, WithATensorInBothShardsIsRefused) {
+  second_.push_back(first_[0]);
+  write();
+  EXPECT_TRUE(contains(load_error(), first_[0].name)) << load_error();
+}
+
+TEST_F(ShardedFolder, WhoseIndexLeadsOutOfTheFolderIsRefused) {
+  for (const char* name : {"../step-8/model.safetensors", "/etc/passwd", "..", "", "a\\b", ".x"}) {
+    map_[first_[0].name] = name;
+    write();
+    EXPECT_TRUE(contains(load_error(), "which is no file in this folder")) << load_error();
+  }
+  for (const char* text :
+       {"[]", "{}", R"({"weight_map": 3})", R"({"weight_map": {"a": 1}})", "{"}) {
+    write_file_durably(folder_ / "model.safetensors.index.json", text);
+    EXPECT_TRUE(contains(load_error(), "model.safetensors.index.json")) << load_error();
+  }
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,254 @@
+#include "models/checkpoint/durable.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+#include <nlohmann/json.hpp>
+
+#include "models/checkpoint/faults.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contents(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Relative paths of everything under `folder`, sorted.
+std::vector<std::string> listing(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    names.push_back(entry.path().lexically_relative(folder).string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+class DurableTest : public testing::Test {
+ protected:
+  DurableTest() {
+    const std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    folder_ = fs::temp_directory_path() / (name + "-" + std::to_string(::getpid()));
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+  }
+  ~DurableTest() override {
+    std::error_code ignored;
+    fs::remove_all(folder_, ignored);
+  }
+
+  fs::path folder_;
+};
+
+using DurableFileTest = DurableTest;
+using WriteFileDurably = DurableTest;
+using PublishFolder = DurableTest;
+
+void fill_checkpoint(const fs::path& staging) {
+  fs::create_directory(staging / "deep");
+  std::ofstream(staging / "deep" / "plain.txt") << "plain";
+  DurableFile file(staging / "config.json");
+  file.write("{}");
+  file.close();
+}
+
+const std::vector<std::string> checkpoint_listing = {"step-1", "step-1/config.json", "step-1/deep",
+                                                     "step-1/deep/plain.txt"};
+
+TEST_F(DurableFileTest, HoldsWhatWasWrittenInOrder) {
+  DurableFile file(folder_ / "a");
+  file.write("one ");
+  file.write(std::string_view("\0\n", 2));
+  file.write(std::as_bytes(std::span("two", 3)));
+  file.close();
+  EXPECT_EQ(contents(folder_ / "a"), std::string("one \0\ntwo", 9));
+}
+
+TEST_F(DurableFileTest, SurvivesShortWritesAndInterruptions) {
+  for (int call = 0; call < 12; ++call) {
+    Faults faults(call, EINTR);
+    faults.longest_write = 2;
+    write_file_durably(folder_ / "a", "0123456789");
+    EXPECT_EQ(contents(folder_ / "a"), "0123456789");
+    EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
+  }
+}
+
+TEST_F(DurableFileTest, GivesUpOnADiskThatTakesNothing) {
+  Faults faults;
+  faults.longest_write = 0;
+  EXPECT_THROW(write_file_durably(folder_ / "a", "text"), WriteError);
+}
+
+TEST_F(WriteFileDurably, CreatesAndReplaces) {
+  write_file_durably(folder_ / "a", "old");
+  write_file_durably(folder_ / "a", "new");
+  EXPECT_EQ(contents(folder_ / "a"), "new");
+  EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
+}
+
+TEST_F(WriteFileDurably, FlushesTheFileBeforeItsNameAndTheNameAfter) {
+  Faults faults;
+  write_file_durably(folder_ / "a", "text");
+  const std::vector<std::string> expected = {"open",   "write", "fsync", "close",
+                                             "rename", "open",  "fsync", "close"};
+  EXPECT_EQ(faults.log, expected);
+}
+
+TEST_F(WriteFileDurably, KeepsTheOldFileWhateverCallFails) {
+  const fs::path path = folder_ / "config.json";
+  for (const int error : {ENOSPC, EIO}) {
+    int failing_call = 0;
+    for (bool failed = true; failed; ++failing_call) {
+      write_file_durably(path, "old");
+      Faults faults(failing_call, error);
+      try {
+        write_file_durably(path, "new");
+      } catch (const WriteError& thrown) {
+        EXPECT_EQ(thrown.what(), "cannot write " + path.string() + ": " + std::strerror(error));
+        EXPECT_EQ(thrown.error_number(), error);
+        EXPECT_EQ(thrown.path(), path);
+        EXPECT_EQ(contents(path), faults.renamed() ? "new" : "old");
+      }
+      failed = faults.failed;
+      EXPECT_EQ(listing(folder_), std::vector<std::string>{"config.json"});
+    }
+    EXPECT_EQ(failing_call, 9) << "eight calls can fail, the ninth attempt succeeds";
+  }
+}
+
+TEST_F(WriteFileDurably, ReplacesWhatACrashLeftBehind) {
+  std::ofstream(folder_ / ".a.partial") << "a much longer half-written file";
+  write_file_durably(folder_ / "a", "new");
+  EXPECT_EQ(contents(folder_ / "a"), "new");
+  EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
+}
+
+TEST_F(WriteFileDurably, NamesAMissingFolder) {
+  const fs::path path = folder_ / "none" / "a";
+  try {
+    write_file_durably(path, "text");
+    FAIL() << "did not throw";
+  } catch (const WriteError& thrown) {
+    EXPECT_EQ(thrown.what(), "cannot write " + path.string() + ": No such file or directory");
+  }
+}
+
+TEST_F(WriteFileDurably, RefusesAFolderOfThatName) {
+  fs::create_directory(folder_ / "a");
+  EXPECT_THROW(write_file_durably(folder_ / "a", "text"), WriteError);
+  EXPECT_EQ(listing(folder_), std::vector<std::string>{"a"});
+}
+
+TEST_F(WriteFileDurably, TakesABareFileName) {
+  const fs::path before = fs::current_path();
+  fs::current_path(folder_);
+  write_file_durably("a", "text");
+  fs::current_path(before);
+  EXPECT_EQ(contents(folder_ / "a"), "text");
+}
+
+TEST_F(PublishFolder, PublishesEverythingOrNothing) {
+  for (const int error : {ENOSPC, EIO}) {
+    int failing_call = 0;
+    for (bool failed = true; failed; ++failing_call) {
+      fs::remove_all(folder_ / "step-1");
+      Faults faults(failing_call, error);
+      try {
+        publish_folder(folder_ / "step-1", fill_checkpoint);
+      } catch (const WriteError& thrown) {
+        const std::string message = thrown.what();
+        EXPECT_TRUE(message.starts_with("cannot write " + (folder_ / "step-1").string()));
+        EXPECT_TRUE(message.ends_with(std::strerror(error))) << message;
+        EXPECT_EQ(message.find(".partial"), std::string::npos) << message;
+      }
+      failed = faults.failed;
+      EXPECT_EQ(listing(folder_),
+                failed && !faults.renamed() ? std::vector<std::string>{} : checkpoint_listing);
+    }
+    EXPECT_GT(failing_call, 18);
+  }
+}
+
+TEST_F(PublishFolder, NamesTheFileThatFailedByItsFinalPath) {
+  Faults faults(2, ENOSPC);  // mkdir, open, write
+  try {
+    publish_folder(folder_ / "step-1", fill_checkpoint);
+    FAIL() << "did not throw";
+  } catch (const WriteError& thrown) {
+    EXPECT_EQ(thrown.path(), folder_ / "step-1" / "config.json");
+  }
+}
+
+TEST_F(PublishFolder, FlushesEveryFileAndFolderBeforeTheRename) {
+  Faults faults;
+  publish_folder(folder_ / "step-1", fill_checkpoint);
+  const auto renamed = std::ranges::find(faults.log, "rename");
+  // config.json by its writer and again in the tree, plain.txt, deep/ and the folder itself.
+  EXPECT_EQ(std::count(faults.log.begin(), renamed, "fsync"), 5);
+  EXPECT_EQ(std::count(renamed, faults.log.end(), "fsync"), 1);
+}
+
+TEST_F(PublishFolder, PassesOnWhatFillThrowsAndCleansUp) {
+  EXPECT_THROW(publish_folder(folder_ / "step-1",
+                              [](const fs::path& staging) {
+                                fill_checkpoint(staging);
+                                throw ShapeError("no such shape");
+                              }),
+               ShapeError);
+  EXPECT_EQ(listing(folder_), std::vector<std::string>{});
+}
+
+TEST_F(PublishFolder, LeavesAnExistingFolderAlone) {
+  publish_folder(folder_ / "step-1", fill_checkpoint);
+  fs::create_directory(folder_ / "empty");
+  for (const char* name : {"step-1", "empty"}) {
+    try {
+      publish_folder(folder_ / name, [](const fs::path&) { FAIL() << "fill was called"; });
+      FAIL() << "did not throw";
+    } catch (const WriteError& thrown) {
+      EXPECT_EQ(thrown.error_number(), EEXIST);
+    }
+  }
+  fs::remove(folder_ / "empty");
+  EXPECT_EQ(listing(folder_), checkpoint_listing);
+}
+
+TEST_F(PublishFolder, ReplacesWhatACrashLeftBehind) {
+  fs::create_directory(folder_ / ".step-1.partial");
+  std::ofstream(folder_ / ".step-1.partial" / "stale") << "stale";
+  publish_folder(folder_ / "step-1", fill_checkpoint);
+  EXPECT_EQ(listing(folder_), checkpoint_listing);
+}
+
+TEST_F(PublishFolder, TakesATrailingSlash) {
+  publish_folder(folder_ / "step-1" / "", fill_checkpoint);
+  EXPECT_EQ(listing(folder_), checkpoint_listing);
+}
+
+TEST_F(PublishFolder, ToleratesFileSystemsThatCannotFlushFolders) {
+  Faults faults;
+  const auto flush = system_calls().fsync;
+  system_calls().fsync = [flush](int file) {
+    if (fs::is_directory("/proc/self/fd/" + std::to_string(file))) {
+      errno = EINVAL;
+      return -1;
+    }
+    return flush(file);
+  };
+  publish_folder(folder_ / "step-1", fill_checkpoint);
+  EXPECT_EQ(listing(folder_), checkpoint_listing);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,215 @@
+#include "models/checkpoint/hugging_face.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <nlohmann/json.hpp>
+
+#include "models/language_model.h"
+#include "nn/own_settings.h"
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+ModelConfig config_with(const std::vector<std::pair<std::string, std::string>>& settings) {
+  ModelConfig config;
+  const Settings all = config.settings();
+  for (const auto& [name, value] : settings) all.find(name)->parse(value);
+  config.resolve();
+  return config;
+}
+
+std::string refusal(const json& config) {
+  try {
+    read_hugging_face_config(config);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+// The keys that transformers 4.40 writes for a small Llama.
+json llama() {
+  return json::parse(R"({
+    "architectures": ["LlamaForCausalLM"], "attention_bias": false, "attention_dropout": 0.0,
+    "bos_token_id": 1, "eos_token_id": 2, "hidden_act": "silu", "hidden_size": 32,
+    "initializer_range": 0.02, "intermediate_size": 64, "max_position_embeddings": 128,
+    "mlp_bias": false, "model_type": "llama", "num_attention_heads": 4, "num_hidden_layers": 2,
+    "num_key_value_heads": 2, "pretraining_tp": 1, "rms_norm_eps": 1e-05, "rope_scaling": null,
+    "rope_theta": 500000.0, "tie_word_embeddings": true, "torch_dtype": "float32",
+    "transformers_version": "4.40.0", "use_cache": true, "vocab_size": 65})");
+}
+
+TEST(HuggingFaceConfig, OfTheGqaFamilyIsALlama) {
+  for (const auto& [attention, kv_heads] :
+       {std::pair{"mha", 4}, std::pair{"gqa", 2}, std::pair{"mqa", 1}}) {
+    const json written = hugging_face_config(config_with({{"attention", attention}}), 65);
+    EXPECT_EQ(written["architectures"], json::array({"LlamaForCausalLM"}));
+    EXPECT_EQ(written["model_type"], "llama");
+    EXPECT_EQ(written["vocab_size"], 65);
+    EXPECT_EQ(written["hidden_size"], 128);
+    EXPECT_EQ(written["num_attention_heads"], 4);
+    EXPECT_EQ(written["num_key_value_heads"], kv_heads);
+    EXPECT_EQ(written["head_dim"], 32);
+    EXPECT_EQ(written["intermediate_size"], 344);
+    EXPECT_EQ(written["hidden_act"], "silu");
+    EXPECT_EQ(written["tie_word_embeddings"], false);
+    EXPECT_FALSE(written.contains("headcount")) << written["headcount"];
+  }
+}
+
+TEST(HuggingFaceConfig, OfMlaIsADenseDeepseekV3) {
+  const json written = hugging_face_config(config_with({{"attention", "mla"}}), 65);
+  EXPECT_EQ(written["architectures"], json::array({"DeepseekV3ForCausalLM"}));
+  EXPECT_EQ(written["kv_lora_rank"], 48);
+  EXPECT_TRUE(written["q_lora_rank"].is_null());
+  EXPECT_EQ(written["qk_nope_head_dim"], 32);
+  EXPECT_EQ(written["qk_rope_head_dim"], 16);
+  EXPECT_EQ(written["v_head_dim"], 32);
+  EXPECT_EQ(written["rope_interleave"], true);
+  EXPECT_EQ(written["first_k_dense_replace"], written["num_hidden_layers"]);
+  EXPECT_FALSE(written.contains("headcount")) << written["headcount"];
+}
+
+TEST(HuggingFaceConfig, GivesEveryModelBack) {
+  const std::vector<std::vector<std::pair<std::string, std::string>>> models = {
+      {},
+      {{"attention", "gqa"}, {"kv-heads", "4"}},  // MHA under another name
+      {{"attention", "mla"}, {"q-rank", "24"}, {"rope-theta", "500"}},
+      {{"attention", "mla"}, {"head-dim", "16"}},
+      {{"attention", "mla"}, {"heads", "3"}, {"head-dim", "20"}},
+      {{"attention", "mla"}, {"latent-norm", "off"}},
+      {{"attention", "mla"}, {"rope-dim", "0"}},
+      {{"attention", "mla"}, {"bias", "on"}},
+      {{"attention", "latent-bias"}},
+      {{"dropout", "0.25"}},
+      {{"bias", "on"}, {"tie-embeddings", "on"}, {"norm-epsilon", "1e-4"}},
+      {{"window", "16"}},
+      {{"score-scale", "0.7"}},
+      {{"rope-layout", "interleaved"}},
+      {{"norm", "layer"}, {"activation", "gelu"}, {"positions", "learned"}},
+      {{"positions", "none"}, {"output-projection", "off"}},
+  };
+  for (const auto& settings : models) {
+    const ModelConfig config = config_with(settings);
+    const json written = hugging_face_config(config, 30);
+    const NamedConfig read = read_hugging_face_config(json::parse(written.dump()));
+    EXPECT_EQ(to_json(read.model), to_json(config)) << written.dump(2);
+    EXPECT_EQ(read.vocabulary, 30);
+  }
+}
+
+TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
+  const NamedConfig read = read_hugging_face_config(llama());
+  EXPECT_EQ(read.vocabulary, 65);
+  EXPECT_EQ(read.model.attention.kind, "gqa");
+  EXPECT_EQ(get(read.model.attention, "kv-heads"), 2);
+  EXPECT_EQ(read.model.attention.head_dim, 8);
+  EXPECT_EQ(read.model.attention.rope_theta, 500000);
+  EXPECT_EQ(read.model.attention.rotary_layout, RotaryLayout::half);
+  EXPECT_EQ(read.model.norm_epsilon, 1e-5);
+  EXPECT_TRUE(read.model.tie_embeddings);
+}
+
+TEST(HuggingFaceConfig, IsReadWithRotaryParametersInTheirOwnBlock) {
+  json config = llama();
+  config.erase("rope_theta");
+  config.erase("rope_scaling");
+  config["rope_parameters"] = {{"rope_theta", 1234.0}, {"rope_type", "default"}};
+  EXPECT_EQ(read_hugging_face_config(config).model.attention.rope_theta, 1234);
+}
+
+TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
+  const std::vector<std::pair<std::string, json>> cases = {
+      {"model_type", "bert"},
+      {"hidden_act", "gelu"},
+      {"rope_scaling", {{"type", "linear"}, {"factor", 2.0}}},
+      {"rope_parameters", {{"rope_type", "yarn"}}},
+      {"sliding_window", 4096},
+      {"mlp_bias", true},
+      {"pretraining_tp", 2},
+      {"quantization_config", {{"bits", 4}}},
+      {"partial_rotary_factor", 0.5},
+      {"hidden_size", 0},
+      {"hidden_size", "wide"},
+      {"num_hidden_layers", -1},
+      {"vocab_size", 0},
+      {"vocab_size", 65.7},
+      {"num_key_value_heads", -1},
+      {"num_key_value_heads", 1e300},
+      {"rms_norm_eps", -1.0},
+      {"rms_norm_eps", "small"},
+      {"rope_theta", json::array()},
+      {"model_type", 7},
+      {"attention_bias", 1},
+      {"mlp_bias", "no"},
+      {"tie_word_embeddings", "yes"},
+  };
+  for (const auto& [key, value] : cases) {
+    json config = llama();
+    config[key] = value;
+    EXPECT_NE(refusal(config).find("'" + key), std::string::npos) << key << ": " << refusal(config);
+  }
+  for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size",
+                          "num_hidden_layers", "num_attention_heads"}) {
+    json config = llama();
+    config.erase(key);
+    EXPECT_NE(refusal(config).find(key), std::string::npos) << refusal(config);
+  }
+}
+
+TEST(HuggingFaceConfig, RefusesDeepseeksWithExperts) {
+  json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
+  config["first_k_dense_replace"] = 1;
+  EXPECT_NE(refusal(config).find("'first_k_dense_replace' is 1"), std::string::npos);
+  config["first_k_dense_replace"] = 4;
+  config["attention_bias"] = true;
+  EXPECT_NE(refusal(config).find("'attention_bias'"), std::string::npos);
+}
+
+TEST(HuggingFaceConfig, StopsAtNoCharacter) {
+  for (const char* attention : {"gqa", "mla"}) {
+    const json written = hugging_face_config(config_with({{"attention", attention}}), 65);
+    for (const char* key : {"bos_token_id", "eos_token_id"}) {
+      ASSERT_TRUE(written.contains(key));
+      EXPECT_TRUE(written[key].is_null()) << "the default is a character of ours";
+    }
+  }
+}
+
+TEST(HuggingFaceConfig, IsReadWithRotaryPositionsThatAreSaidNotToBeStretched) {
+  for (const char* key : {"rope_type", "type"}) {
+    json config = llama();
+    config["rope_scaling"] = {{key, "default"}};
+    EXPECT_EQ(refusal(config), "accepted");
+  }
+  json config = llama();
+  config["rope_scaling"] = "default";
+  EXPECT_NE(refusal(config).find("'rope_scaling'"), std::string::npos) << refusal(config);
+}
+
+TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsAndNoHeadsThatDivideTheWidth) {
+  json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
+  config["num_attention_heads"] = 3;
+  EXPECT_EQ(refusal(config), "accepted");
+  for (const char* key :
+       {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
+    json without = config;
+    without.erase(key);
+    EXPECT_EQ(refusal(without), "'" + std::string(key) + "' is missing");
+  }
+}
+
+TEST(HuggingFaceNote, NamesHeadsThatTransformersRefuses) {
+  EXPECT_EQ(hugging_face_note(config_with({{"heads", "4"}})), "");
+  EXPECT_EQ(
+      hugging_face_note(config_with({{"attention", "mla"}, {"heads", "3"}, {"head-dim", "8"}})),
+      "");
+  const std::string note = hugging_face_note(config_with({{"heads", "3"}, {"head-dim", "8"}}));
+  EXPECT_NE(note.find("3 does not divide 128"), std::string::npos) << note;
+}
+
+}  // namespace
+}  // namespace headcount

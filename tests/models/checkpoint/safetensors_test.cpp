@@ -1,0 +1,411 @@
+#include "models/checkpoint/safetensors.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+#include <unistd.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <limits>
+#include <numeric>
+
+#include "data/memory_limit.h"
+#include "data/temporary_folder.h"
+#include "models/checkpoint/durable.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string with_length(std::uint64_t length, const std::string& rest) {
+  std::string bytes(8, '\0');
+  std::memcpy(bytes.data(), &length, 8);
+  return bytes + rest;
+}
+
+std::string file_bytes(const std::string& header, const std::string& data = "") {
+  return with_length(header.size(), header + data);
+}
+
+Safetensors parse(const std::string& bytes) {
+  return Safetensors::parse(std::as_bytes(std::span(bytes)), "model.safetensors");
+}
+
+template <class Action>
+std::string data_error(const Action& action) {
+  try {
+    action();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "no DataError";
+}
+
+template <class Number>
+std::string raw(const std::vector<Number>& numbers) {
+  const auto bytes = std::as_bytes(std::span(numbers));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// One tensor "x" of rank 1 that fills the file.
+std::string one_tensor(const std::string& dtype, std::size_t count, const std::string& data) {
+  return file_bytes(R"({"x":{"dtype":")" + dtype + R"(","shape":[)" + std::to_string(count) +
+                        R"(],"data_offsets":[0,)" + std::to_string(data.size()) + "]}}",
+                    data);
+}
+
+class TemporaryFile {
+ public:
+  TemporaryFile()
+      : path(fs::temp_directory_path() / ("safetensors-" + std::to_string(::getpid()))) {}
+  ~TemporaryFile() {
+    std::error_code ignored;
+    fs::remove(path, ignored);
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+
+  const fs::path path;
+};
+
+struct Malformed {
+  std::string behaviour;  // test name
+  std::string bytes;
+  std::string message;  // part of it
+};
+
+void PrintTo(const Malformed& malformed, std::ostream* out) { *out << malformed.behaviour; }
+
+std::vector<Malformed> malformed_files() {
+  // `fields` is what the entry of the tensor "x" holds, over 4 bytes of data.
+  const auto entry = [](const std::string& fields) {
+    return file_bytes("{\"x\":{" + fields + "}}", "data");
+  };
+  const auto shaped = [&entry](const std::string& shape, const std::string& offsets = "[0,4]") {
+    return entry(R"("dtype":"U8","shape":)" + shape + R"(,"data_offsets":)" + offsets);
+  };
+  const std::string x = R"("x":{"dtype":"U8","shape":[4],"data_offsets":[0,4]})";
+  return {
+      {"Empty", "", "too short"},
+      {"ShorterThanALength", "1234567", "too short"},
+      {"LengthOverTheLimit", with_length(100'000'001, "{}"), "over the limit"},
+      {"LengthOfAllOnes", with_length(~0ULL, "{}"), "over the limit"},
+      {"HeaderCutOff", with_length(3, "{}"), "cut off after 2 of 3 bytes"},
+      {"HeaderOfNoBytes", file_bytes(""), "begin with {"},
+      {"HeaderAfterASpace", file_bytes(" {}"), "begin with {"},
+      {"HeaderThatIsAnArray", file_bytes("[]"), "begin with {"},
+      {"HeaderPaddedWithNewlines", file_bytes("{}\n"), "end with }"},
+      {"HeaderPaddedWithZeros", file_bytes(std::string("{}\0\0", 4)), "zero byte"},
+      {"HeaderGoingOnAfterAZero", file_bytes(std::string("{}\0junk}", 8)), "zero byte"},
+      {"TwoObjects", file_bytes("{}{}"), "not valid JSON"},
+      {"UnclosedObject", file_bytes(R"({"a":{})"), "not valid JSON"},
+      {"TrailingComma", file_bytes("{" + x + ",}", "data"), "not valid JSON"},
+      {"Comment", file_bytes("{/**/}"), "not valid JSON"},
+      {"InvalidUtf8", file_bytes("{\"\xff\":{}}"), "not valid JSON"},
+      {"OverlongUtf8", file_bytes("{\"\xc0\x80\":{}}"), "not valid JSON"},
+      {"LoneSurrogate", file_bytes(R"({"\ud800":{}})"), "not valid JSON"},
+      {"DeepNesting", file_bytes("{\"x\":" + std::string(100'000, '[') + "}"), "wrong place"},
+      {"ObjectInAnEntry", entry(R"("dtype":{},"shape":[4],"data_offsets":[0,4])"), "wrong place"},
+      {"DuplicateTensor", file_bytes("{" + x + "," + x + "}", "data"), R"("x" twice)"},
+      {"DuplicateTensorInEscapes", file_bytes("{" + x + R"(,"\u0078":{}})", "data"),
+       R"("x" twice)"},
+      {"DuplicateField", entry(R"("dtype":"U8","dtype":"U8")"), R"("dtype" twice)"},
+      {"DuplicateMetadata", file_bytes(R"({"__metadata__":{},"__metadata__":{}})"), "twice"},
+      {"DuplicateMetadataKey", file_bytes(R"({"__metadata__":{"a":"1","a":"2"}})"), "twice"},
+      {"MetadataOfANumber", file_bytes(R"({"__metadata__":{"a":1}})"), "map text to text"},
+      {"MetadataOfAList", file_bytes(R"({"__metadata__":{"a":["1"]}})"), "map text to text"},
+      {"MetadataThatIsNull", file_bytes(R"({"__metadata__":null})"), "map text to text"},
+      {"EntryThatIsText", file_bytes(R"({"x":"U8"})"), R"(tensor "x" needs dtype)"},
+      {"NoDtype", entry(R"("shape":[4],"data_offsets":[0,4])"), "needs dtype"},
+      {"NoShape", entry(R"("dtype":"U8","data_offsets":[0,4])"), "needs dtype"},
+      {"NoOffsets", entry(R"("dtype":"U8","shape":[4])"), "needs dtype"},
+      {"UnknownField", entry(R"("dtype":"U8","shape":[4],"data_offsets":[0,4],"x":1)"), "nothing"},
+      {"UnknownDtype", entry(R"("dtype":"F31","shape":[4],"data_offsets":[0,4])"), R"("F31")"},
+      {"DtypeInLowerCase", entry(R"("dtype":"u8","shape":[4],"data_offsets":[0,4])"), R"("u8")"},
+      {"DtypeThatIsANumber", entry(R"("dtype":8,"shape":[4],"data_offsets":[0,4])"), "dtype"},
+      {"ShapeThatIsANumber", shaped("4"), "list of sizes"},
+      {"ShapeOfText", shaped(R"(["4"])"), "list of sizes"},
+      {"ShapeOfFractions", shaped("[4.0]"), "list of sizes"},
+      {"NegativeSize", shaped("[-4]"), "list of sizes"},
+      {"SizeOver63Bits", shaped("[9223372036854775808]"), "list of sizes"},
+      {"SizeOver64Bits", shaped("[18446744073709551620]"), "list of sizes"},
+      {"OverflowingShape", shaped("[4294967296,4294967296,4]"), "impossible shape"},
+      {"ShapeWrappingToTheRightSize", shaped("[2305843009213693953,4]"), "impossible shape"},
+      {"ShapeTooLarge", shaped("[5]"), "needs 5 bytes"},
+      {"ShapeTooSmall", shaped("[3]"), "needs 3 bytes"},
+      {"HalfAByte", entry(R"("dtype":"F4","shape":[7],"data_offsets":[0,4])"), "impossible shape"},
+      {"OneOffset", shaped("[4]", "[4]"), "pair"},
+      {"ThreeOffsets", shaped("[4]", "[0,4,4]"), "pair"},
+      {"NegativeOffset", shaped("[4]", "[-4,0]"), "pair"},
+      {"OffsetsReversed", shaped("[4]", "[4,0]"), "ends before it begins"},
+      {"GapAtTheStart", shaped("[3]", "[1,4]"), "follows a gap"},
+      {"DataCutOff", shaped("[5]", "[0,5]"), "cut off after byte 4"},
+      {"TrailingBytes", shaped("[3]", "[0,3]"), "1 bytes follow the last tensor"},
+      {"DataWithoutTensors", file_bytes("{}", "data"), "4 bytes follow"},
+      {"Overlap",
+       file_bytes("{" + x + R"(,"y":{"dtype":"U8","shape":[2],"data_offsets":[2,4]}})", "data"),
+       "overlaps another tensor"},
+      {"SharedBytes",
+       file_bytes("{" + x + R"(,"y":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}})", "data"),
+       "overlaps another tensor"},
+      {"GapInTheMiddle",
+       file_bytes("{" + x + R"(,"y":{"dtype":"U8","shape":[1],"data_offsets":[5,6]}})", "data56"),
+       "follows a gap"},
+  };
+}
+
+class MalformedSafetensors : public testing::TestWithParam<Malformed> {};
+
+TEST_P(MalformedSafetensors, IsRefusedInOneLineThatNamesTheFile) {
+  const std::string message = data_error([] { parse(GetParam().bytes); });
+  EXPECT_TRUE(message.starts_with("model.safetensors: ")) << message;
+  EXPECT_NE(message.find(GetParam().message), std::string::npos) << message;
+  EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+}
+
+INSTANTIATE_TEST_SUITE_P(Reader, MalformedSafetensors, testing::ValuesIn(malformed_files()),
+                         [](const auto& test) { return test.param.behaviour; });
+
+TEST(Safetensors, EveryTruncationAndEveryAddedByteIsRefused) {
+  const std::string whole = one_tensor("F32", 2, raw<float>({1, 2}));
+  EXPECT_NO_THROW(parse(whole));
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    EXPECT_THROW(parse(whole.substr(0, size)), DataError) << size;
+  }
+  EXPECT_THROW(parse(whole + "x"), DataError);
+}
+
+TEST(Safetensors, AcceptsAFileWithoutTensors) {
+  EXPECT_TRUE(parse(file_bytes("{}")).tensors().empty());
+  EXPECT_TRUE(parse(file_bytes("{}      ")).tensors().empty());
+}
+
+TEST(Safetensors, AcceptsScalarsEmptyTensorsAndUnalignedData) {
+  const std::string bytes =
+      file_bytes(R"({"scalar":{"dtype":"F64","shape":[],"data_offsets":[1,9]},)"
+                 R"("empty":{"dtype":"F32","shape":[3,0,2],"data_offsets":[1,1]},)"
+                 R"("byte":{"dtype":"U8","shape":[1,1],"data_offsets":[0,1]}})",
+                 "\x07" + raw<double>({-2.5}));
+  const Safetensors file = parse(bytes);
+  ASSERT_EQ(file.tensors().size(), 3u);
+  EXPECT_EQ(file.tensors()[0].name, "byte");
+  EXPECT_EQ(file.tensors()[1].name, "empty");
+  EXPECT_EQ(file.tensors()[2].name, "scalar");
+  EXPECT_EQ(file.at("byte").to_doubles(), std::vector<double>{7});
+  EXPECT_EQ(file.at("empty").element_count(), 0u);
+  EXPECT_EQ(file.at("empty").to_doubles(), std::vector<double>{});
+  EXPECT_EQ(file.at("scalar").to_doubles(), std::vector<double>{-2.5});
+  EXPECT_TRUE(file.at("scalar").shape.empty());
+}
+
+TEST(Safetensors, ReadsMetadata) {
+  const auto file = parse(file_bytes(R"({"__metadata__":{"format":"pt","name":"Zo\u00eb"}})"));
+  const std::map<std::string, std::string> expected = {{"format", "pt"}, {"name", "Zoë"}};
+  EXPECT_EQ(file.metadata(), expected);
+  EXPECT_FALSE(file.contains("__metadata__"));
+}
+
+TEST(Safetensors, KnowsEveryDtypeOfTheFormat) {
+  const std::vector<std::pair<std::string, std::size_t>> bytes_of_8 = {
+      {"BOOL", 8}, {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6},     {"U8", 8},
+      {"I8", 8},   {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8},     {"F8_E4M3FNUZ", 8},
+      {"I16", 16}, {"U16", 16},    {"F16", 16},    {"F8_E5M2FNUZ", 8}, {"BF16", 16},
+      {"I32", 32}, {"U32", 32},    {"F32", 32},    {"C64", 64},        {"F64", 64},
+      {"I64", 64}, {"U64", 64}};
+  for (const auto& [name, size] : bytes_of_8) {
+    const std::string bytes = one_tensor(name, 8, std::string(size, 'x'));
+    const Safetensors file = parse(bytes);
+    EXPECT_EQ(dtype_name(file.at("x").dtype), name);
+    EXPECT_EQ(file.at("x").element_count(), 8u) << name;
+  }
+}
+
+TEST(Safetensors, AMissingTensorIsNamedWithItsFile) {
+  const Safetensors file = parse(file_bytes("{}"));
+  const std::string message = data_error([&] { file.at("lm_head\n.weight"); });
+  EXPECT_EQ(message.find(R"(model.safetensors: tensor "lm_head\n.weight" is missing)"), 0u);
+}
+
+TEST(Safetensors, AMissingFileOrAFolderIsNamedWithTheReason) {
+  EXPECT_EQ(data_error([] { Safetensors::open("/nowhere/x"); }),
+            "cannot read /nowhere/x: No such file or directory");
+  EXPECT_EQ(data_error([] { Safetensors::open("/tmp"); }), "cannot read /tmp: Is a directory");
+  EXPECT_EQ(data_error([] { Safetensors::open("/dev/null"); }),
+            "cannot read /dev/null: Operation not supported");
+}
+
+TEST(SafetensorsNumbers, HalfPrecisionIsExact) {
+  const std::vector<std::uint16_t> halves = {0x0000, 0x8000, 0x0001, 0x83ff, 0x0400,
+                                             0x3c00, 0x3555, 0x7bff, 0xfc00, 0x7e01};
+  const std::string bytes = one_tensor("F16", halves.size(), raw(halves));
+  const Safetensors file = parse(bytes);
+  const std::vector<double> numbers = file.at("x").to_doubles();
+  const std::vector<double> expected = {
+      0.0,        -0.0,    0x1p-24,
+      -0x3ffp-24, 0x1p-14, 1.0,
+      0x1.554p-2, 65504.0, -std::numeric_limits<double>::infinity()};
+  for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(numbers[i], expected[i]) << i;
+  EXPECT_TRUE(std::signbit(numbers[1]));
+  EXPECT_TRUE(std::isnan(numbers[9]));
+  std::vector<float> floats(halves.size());
+  read_into(file.at("x"), floats);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(floats[9]), 0x7fc02000u);
+}
+
+TEST(SafetensorsNumbers, Bfloat16IsTheUpperHalfOfAFloat) {
+  const std::string bytes = one_tensor("BF16", 3, raw<std::uint16_t>({0x3f80, 0xc049, 0x0001}));
+  const std::vector<double> expected = {1.0, -3.140625, 0x1p-133};
+  EXPECT_EQ(parse(bytes).at("x").to_doubles(), expected);
+}
+
+TEST(SafetensorsNumbers, EqualTypesKeepNanPayloads) {
+  const std::vector<std::uint32_t> bits = {0x7fa00001u, 0xffc12345u, 0x80000000u};
+  const std::string bytes = one_tensor("F32", bits.size(), raw(bits));
+  std::vector<float> numbers(bits.size());
+  read_into(parse(bytes).at("x"), numbers);
+  EXPECT_EQ(std::memcmp(numbers.data(), bits.data(), sizeof(float) * bits.size()), 0);
+}
+
+TEST(SafetensorsNumbers, DoublesRoundToFloats) {
+  const std::string bytes = one_tensor("F64", 2, raw<double>({0.1, -3.0}));
+  std::vector<float> numbers(2);
+  read_into(parse(bytes).at("x"), numbers);
+  EXPECT_EQ(numbers, (std::vector<float>{0.1f, -3.0f}));
+}
+
+TEST(SafetensorsNumbers, IntegersKeepTheirSignsAndTheirRange) {
+  const auto integers = [](const std::string& dtype, std::size_t count, const std::string& data) {
+    return read_integers(parse(one_tensor(dtype, count, data)).at("x"));
+  };
+  using Integers = std::vector<std::int64_t>;
+  constexpr std::int64_t least = std::numeric_limits<std::int64_t>::min();
+  EXPECT_EQ(integers("I64", 2, raw<std::int64_t>({least, 3})), (Integers{least, 3}));
+  EXPECT_EQ(integers("I32", 1, raw<std::int32_t>({-7})), Integers{-7});
+  EXPECT_EQ(integers("U32", 1, raw<std::uint32_t>({~0u})), Integers{4294967295});
+  EXPECT_EQ(integers("I16", 1, raw<std::int16_t>({-2})), Integers{-2});
+  EXPECT_EQ(integers("U16", 1, raw<std::uint16_t>({65535})), Integers{65535});
+  EXPECT_EQ(integers("U8", 2, "\x01\xff"), (Integers{1, 255}));
+  EXPECT_EQ(integers("I8", 1, "\xff"), Integers{-1});
+}
+
+TEST(SafetensorsNumbers, AnotherSizeOrTypeIsRefusedByName) {
+  const std::string floats = one_tensor("F32", 2, raw<float>({1, 2}));
+  const std::string longs = one_tensor("I64", 1, raw<std::int64_t>({1}));
+  std::vector<float> three(3);
+  std::vector<double> one(1);
+  EXPECT_EQ(data_error([&] {
+              read_into(parse(floats).at("x"), three);
+            }).find("model.safetensors: tensor \"x\" has 2 numbers but the model needs 3"),
+            0u);
+  EXPECT_EQ(data_error([&] {
+              read_into(parse(longs).at("x"), one);
+            }).find("model.safetensors: tensor \"x\" has dtype I64"),
+            0u);
+  EXPECT_THROW(parse(longs).at("x").to_doubles(), DataError);
+  EXPECT_THROW(read_integers(parse(floats).at("x")), DataError);
+}
+
+RC_GTEST_PROP(SafetensorsWriter, RoundTripKeepsNamesShapesOrderAndBits, ()) {
+  const auto count = *rc::gen::inRange<std::size_t>(0, 6);
+  std::vector<TensorSource> sources;
+  std::vector<std::string> data(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto shape = *rc::gen::resize(
+        3, rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 5)));
+    const auto dtype = *rc::gen::element(Dtype::f32, Dtype::f64, Dtype::i64, Dtype::u8);
+    const std::size_t width = dtype == Dtype::u8 ? 1 : dtype == Dtype::f32 ? 4 : 8;
+    const auto size = std::accumulate(shape.begin(), shape.end(), std::int64_t{1},
+                                      std::multiplies<std::int64_t>());
+    data[i] = *rc::gen::container<std::string>(static_cast<std::size_t>(size) * width,
+                                               rc::gen::arbitrary<char>());
+    sources.push_back({"\"é\n" + std::to_string(i), shape, dtype, data[i].data()});
+  }
+  const auto ascii = rc::gen::container<std::string>(rc::gen::inRange<char>(0, 127));
+  const auto metadata = *rc::gen::container<std::map<std::string, std::string>>(ascii, ascii);
+
+  const TemporaryFile file;
+  write_safetensors(file.path, sources, metadata);
+  const Safetensors read = Safetensors::open(file.path);
+  RC_ASSERT(read.metadata() == metadata);
+  RC_ASSERT(read.tensors().size() == count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const TensorView& tensor = read.at(sources[i].name);
+    RC_ASSERT(tensor.shape == sources[i].shape);
+    RC_ASSERT(tensor.dtype == sources[i].dtype);
+    RC_ASSERT(std::string(reinterpret_cast<const char*>(tensor.bytes.data()),
+                          tensor.bytes.size()) == data[i]);
+    // In order, but for empty tensors, which share their place with a neighbour.
+    if (i > 0) RC_ASSERT(read.at(sources[i - 1].name).bytes.data() <= tensor.bytes.data());
+  }
+}
+
+TEST(SafetensorsWriter, NumbersStartAtAMultipleOfEightBytes) {
+  const TemporaryFile file;
+  const double number = 1.5;
+  for (std::size_t length = 1; length < 20; ++length) {
+    const TensorSource source{std::string(length, 'n'), {}, Dtype::f64, &number};
+    write_safetensors(file.path, std::span(&source, 1));
+    std::ifstream stream(file.path, std::ios::binary);
+    const std::string bytes(std::istreambuf_iterator<char>(stream), {});
+    std::uint64_t header = 0;
+    std::memcpy(&header, bytes.data(), 8);
+    EXPECT_EQ(header % 8, 0u);
+    EXPECT_EQ(bytes.size(), 8 + header + 8);
+  }
+}
+
+TEST(SafetensorsWriter, CopiesOfAnOpenFileOutliveIt) {
+  const TemporaryFile file;
+  const double number = 1.5;
+  const TensorSource source{"x", {1}, Dtype::f64, &number};
+  write_safetensors(file.path, std::span(&source, 1), {{"format", "pt"}});
+  auto first = std::make_unique<Safetensors>(Safetensors::open(file.path));
+  const Safetensors second = *first;
+  first.reset();
+  EXPECT_EQ(second.at("x").to_doubles(), std::vector<double>{1.5});
+}
+
+TEST(SafetensorsWriter, RefusesWhatTheFormatCannotHold) {
+  const TemporaryFile file;
+  const std::uint8_t byte = 0;
+  const auto refusal = [&](const std::vector<TensorSource>& tensors,
+                           const std::map<std::string, std::string>& metadata = {}) {
+    return data_error([&] { write_safetensors(file.path, tensors, metadata); });
+  };
+  const TensorSource good{"x", {1}, Dtype::u8, &byte};
+  const auto reports = [](const std::string& message, const std::string& part) {
+    return message.find(part) != std::string::npos;
+  };
+  EXPECT_TRUE(reports(refusal({good, good}), R"("x" is taken)"));
+  EXPECT_TRUE(reports(refusal({{"__metadata__", {1}, Dtype::u8, &byte}}), "is taken"));
+  EXPECT_TRUE(reports(refusal({{"x", {-1}, Dtype::u8, &byte}}), "impossible shape [-1]"));
+  EXPECT_TRUE(reports(refusal({{"x", {1LL << 62, 1LL << 62}, Dtype::u8, &byte}}), "impossible"));
+  EXPECT_TRUE(reports(refusal({{"x", {1}, Dtype::f4, &byte}}), "impossible shape"));
+  EXPECT_TRUE(reports(refusal({{"\xff", {1}, Dtype::u8, &byte}}), "UTF-8"));
+  EXPECT_TRUE(reports(refusal({good}, {{"a", "\xff"}}), "UTF-8"));
+  EXPECT_FALSE(fs::exists(file.path));
+}
+
+TEST(SafetensorsWriter, AFullDiskIsAWriteError) {
+  const TensorSource none{"x", {0}, Dtype::u8, nullptr};
+  EXPECT_THROW(write_safetensors("/dev/full", std::span(&none, 1)), WriteError);
+}
+
+#ifdef HEADCOUNT_MEMORY_LIMIT
+TEST(SafetensorsReader, SaysThatMemoryDoesNotSufficeRatherThanThatTheFileIsWrong) {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("vast", "a");
+  constexpr std::size_t kSize = std::size_t{256} << 20;  // of holes: no disk needed
+  std::filesystem::resize_file(path, kSize);
+  EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { Safetensors::open(path); }),
+              testing::ExitedWithCode(0), "");
+}
+#endif
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,125 @@
+// What every command line of headcount has in common: help that names all flags, and records of
+// command lines that a shell takes back.
+#include "train/cli/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+const std::vector<std::string> kCommands = {"train", "compare", "sample", "eval", "cost"};
+
+// Names of flags in `text`, without their dashes.
+std::set<std::string> flags_in(const std::string& text) {
+  std::set<std::string> names;
+  for (auto at = text.find("--"); at != std::string::npos; at = text.find("--", at + 2)) {
+    const auto end = text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at + 2);
+    if (end > at + 3) names.insert(text.substr(at + 2, end - at - 2));
+  }
+  return names;
+}
+
+// What a command's help says before its examples.
+std::string help_of(const std::string& command) {
+  const TemporaryFolder folder;
+  const ProgramResult result = run_program({command, "--help"}, folder.path());
+  EXPECT_EQ(result.exit_code, 0) << command;
+  return result.out.substr(0, result.out.find("\nExamples:"));
+}
+
+TEST(Help, NamesEveryFlagThatTheCommandTakes) {
+  std::set<std::string> known =
+      flags_in(file_contents(HEADCOUNT_FIXTURE_FOLDER "/../../README.md"));
+  for (const std::string& command : kCommands) known.merge(flags_in(help_of(command)));
+  ASSERT_GT(known.size(), 70u);
+  const TemporaryFolder folder;
+  for (const std::string& command : kCommands) {
+    const std::set<std::string> named = flags_in(help_of(command));
+    for (const std::string& flag : known) {
+      // Values are read after the help is printed.
+      const ProgramResult result =
+          run_program({command, "--" + flag + "=1", "--help"}, folder.path());
+      const bool taken = result.err.find("does not exist") == std::string::npos;
+      EXPECT_EQ(taken, named.contains(flag)) << command << " --" << flag << "\n" << result.err;
+    }
+  }
+}
+
+TEST(Help, HasEveryHeadingOnce) {
+  for (const std::string& command : kCommands) {
+    std::istringstream lines(help_of(command));
+    std::multiset<std::string> headings;
+    for (std::string line; std::getline(lines, line);) {
+      if (line.ends_with(" options:")) headings.insert(line);
+    }
+    EXPECT_GE(headings.size(), 2u) << command;
+    for (const std::string& heading : headings)
+      EXPECT_EQ(headings.count(heading), 1u) << command << heading;
+  }
+}
+
+// Standard output of `command` in a POSIX shell.
+std::string shell_output(const std::string& command) {
+  const TemporaryFolder folder;
+  const std::string script = folder.file("script", command), out = folder.path() / "out";
+  EXPECT_EQ(std::system(("sh '" + script + "' > '" + out + "'").c_str()), 0) << command;
+  return file_contents(out);
+}
+
+TEST(ShellWord, ComesBackFromTheShellAsItWas) {
+  std::vector<std::string> texts = {
+      "",        "plain-1.txt",  "it's.txt", "`id`",  "$(id) $HOME", "a b",
+      "a\nb",    "\n",           "a\n",      "-x",    "~",           "#",
+      "!!",      "{a,b}",        "[a]*?",    "'",     "\"\\\"",      "a\tb\rc",
+      "\x1b[2J", "\u4f60\u597d", "\xff.txt", "%s\\n", "a;b|c&d<e>f"};
+  std::string all;
+  for (int byte = 1; byte < 256; ++byte) all += static_cast<char>(byte);
+  texts.push_back(all);
+  for (const std::string& text : texts) {
+    const std::string word = shell_word(text);
+    EXPECT_EQ(shell_output("printf '%s.' " + word), text + ".") << word;
+    for (const char c : word)
+      EXPECT_TRUE(static_cast<unsigned char>(c) >= 0x20 || c == '\n') << word;
+  }
+}
+
+TEST(ShellWord, LeavesPlainWordsAsTheyAre) {
+  EXPECT_EQ(command_text("compare", {"--data=a.txt", "--sweep", "lr=3e-4,1e-3", "mla48+16"}),
+            "headcount compare --data=a.txt --sweep lr=3e-4,1e-3 mla48+16");
+}
+
+TEST(CommandText, RepeatsARunWhateverItsFileIsCalled) {
+  const TrainFolder folder;
+  for (const std::string name : {"it's.txt", "`touch hacked`.txt", "a b.txt", "two\nlines.txt",
+                                 "-dash.txt", "$(touch hacked);#.txt"}) {
+    folder.file(name, folder.contents("text.txt"));
+    const ProgramResult first =
+        run_program({"train", "--data=" + name, "--layers", "1", "--dim", "16", "--heads", "2",
+                     "--context", "16", "--steps", "1", "--quiet", "--out", "run"},
+                    folder.path());
+    ASSERT_EQ(first.exit_code, 0) << name << first.err;
+    const auto record = nlohmann::json::parse(folder.contents("run/run.json"));
+    const std::string weights = "run/checkpoints/step-1/model.safetensors";
+    const std::string trained = folder.contents(weights);
+    std::filesystem::remove_all(folder / "run");
+    folder.file("again", record.at("starts")[0].at("command"));
+    const std::string program = HEADCOUNT_PROGRAM;
+    const std::string line = "cd '" + folder.path().string() + "' && PATH='" +
+                             program.substr(0, program.rfind('/')) + "':$PATH sh again >out";
+    EXPECT_EQ(std::system(line.c_str()), 0) << name;
+    EXPECT_EQ(folder.contents(weights), trained) << name;
+    std::filesystem::remove_all(folder / "run");
+  }
+  EXPECT_FALSE(folder.has("hacked"));
+}
+
+}  // namespace
+}  // namespace headcount

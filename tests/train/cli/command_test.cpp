@@ -1,0 +1,310 @@
+// `headcount train` as its users meet it: outputs, run folder, reproducibility.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "data/text.h"
+#include "models/checkpoint/checkpoint.h"
+#include "train/options.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+std::vector<json> json_lines(const std::string& text) {
+  std::vector<json> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(json::parse(line));
+  return lines;
+}
+
+class TrainCommand : public testing::Test {
+ protected:
+  // A run that must succeed.
+  ProgramResult train(const std::string& flags) const {
+    ProgramResult result = folder_.train(flags);
+    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
+    return result;
+  }
+  std::string weights(const std::string& run, int step = 3) const {
+    return folder_.contents(run + "/checkpoints/step-" + std::to_string(step) +
+                            "/model.safetensors");
+  }
+
+  TrainFolder folder_;
+};
+
+TEST_F(TrainCommand, WithJsonPrintsOneObject) {
+  const ProgramResult result = train("--out run --quiet --json --seed 7 --threads 2");
+  EXPECT_EQ(result.err, "");
+  const json object = json::parse(result.out);  // fails if anything else was printed
+  ASSERT_TRUE(object.is_object());
+  EXPECT_EQ(object.at("attention"), "mha");
+  EXPECT_EQ(object.at("steps"), 3);
+  EXPECT_EQ(object.at("seed"), 7);
+  EXPECT_EQ(object.at("threads"), 2);
+  EXPECT_EQ(object.at("data_sha256"), sha256_hex(folder_.contents("text.txt")));
+  EXPECT_EQ(object.at("kv_cache_bytes_per_token"), 1 * 2 * 16 * 4);
+  const Checkpoint checkpoint = load_checkpoint(folder_ / "run/checkpoints/step-3");
+  EXPECT_EQ(object.at("params"), checkpoint.model->parameters().element_count());
+  for (const char* const name :
+       {"val_loss", "train_loss", "tokens_per_second", "ms_per_step_median"}) {
+    EXPECT_GT(object.at(name).get<double>(), 0) << name;
+  }
+  // A fresh model's loss is near that of a guess.
+  const double guess = std::log(static_cast<double>(checkpoint.vocabulary.size()));
+  EXPECT_NEAR(object.at("train_loss").get<double>(), guess, 0.2);
+  EXPECT_NEAR(object.at("val_loss").get<double>(), guess, 0.2);
+}
+
+TEST_F(TrainCommand, TrainsEveryAttentionByChangingOneFlag) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    const std::string name(kind->name);
+    const ProgramResult result = train("--quiet --json --out " + name + " --attention " + name);
+    EXPECT_EQ(json::parse(result.out).at("attention"), name);
+  }
+}
+
+TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
+  const ProgramResult result = train("--out run --quiet");
+  for (const char* const part : {"mha", "parameters", "validation loss", "tokens/s", "run"}) {
+    EXPECT_NE(result.out.find(part), std::string::npos) << part;
+  }
+  std::string sample = folder_.contents("run/samples/step-3.txt");
+  EXPECT_EQ(sample.size(), 301u);  // its characters are ASCII here
+  EXPECT_NE(result.out.find(sample), std::string::npos);
+  const std::string text = folder_.contents("text.txt");
+  EXPECT_EQ(sample.find_first_not_of(text), std::string::npos);
+}
+
+TEST_F(TrainCommand, WithProfileSaysWhereTheTimeOfAStepGoes) {
+  const ProgramResult with = train("--out with --quiet --json --profile");
+  const json rows = json::parse(with.out).at("profile");
+  double shares = 0;
+  std::set<std::string> parts;
+  for (const json& row : rows) {
+    shares += row.at("share").get<double>();
+    parts.insert(row.at("part"));
+    const bool multiplies = row["part"] == "linear" || row["part"] == "attention";
+    EXPECT_EQ(row.at("gflops").is_null(), !multiplies) << row;
+  }
+  EXPECT_NEAR(shares, 1, 1e-9);
+  for (const char* const part : {"linear", "attention", "rms_norm", "silu_gate", "(update)"})
+    EXPECT_TRUE(parts.contains(part)) << part;
+
+  const ProgramResult without = train("--out without --quiet --json");
+  EXPECT_FALSE(json::parse(without.out).contains("profile"));
+  const std::string weights = "/checkpoints/step-3/model.safetensors";
+  EXPECT_EQ(folder_.contents("with" + weights), folder_.contents("without" + weights));
+
+  const ProgramResult text = train("--out text --quiet --profile");
+  for (const char* const part : {"forward ms", "GFLOP/s", "\nlinear ", "\nwhole step "})
+    EXPECT_NE(text.out.find(part), std::string::npos) << part;
+}
+
+TEST_F(TrainCommand, LogsOneLinePerStep) {
+  train("--out run --quiet --steps 5 --eval-every 2");
+  const std::vector<json> lines = json_lines(folder_.contents("run/metrics.jsonl"));
+  ASSERT_EQ(lines.size(), 5u);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ(lines[i].at("step"), i + 1);
+    for (const char* const name : {"loss", "lr", "grad_norm"}) {
+      EXPECT_GT(lines[i].at(name).get<double>(), 0) << name;
+    }
+    const bool evaluated = i == 1 || i == 3 || i == 4;  // every second step, and the last
+    EXPECT_EQ(lines[i].contains("val_loss"), evaluated) << i;
+  }
+}
+
+TEST_F(TrainCommand, WithEvalEveryZeroEvaluatesAtTheEndOnly) {
+  train("--out run --quiet --steps 4 --eval-every 0");
+  const std::vector<json> lines = json_lines(folder_.contents("run/metrics.jsonl"));
+  ASSERT_EQ(lines.size(), 4u);
+  for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(lines[i].contains("val_loss"), i == 3) << i;
+}
+
+TEST_F(TrainCommand, FillsTheRunFolder) {
+  train("--out run --quiet");
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "run")) {
+    if (entry.is_regular_file()) names.insert(entry.path().lexically_relative(folder_ / "run"));
+  }
+  EXPECT_EQ(names,
+            (std::set<std::string>{
+                "config.json", "run.json", "metrics.jsonl", "checkpoints/latest",
+                "checkpoints/step-3/SHA256SUMS", "checkpoints/step-3/config.json",
+                "checkpoints/step-3/model.safetensors", "checkpoints/step-3/optimizer.safetensors",
+                "checkpoints/step-3/tokenizer.json", "checkpoints/step-3/tokenizer_config.json",
+                "checkpoints/step-3/trainer_state.json", "samples/step-3.txt"}));
+  EXPECT_EQ(folder_.contents("run/checkpoints/latest"), "step-3\n");
+}
+
+TEST_F(TrainCommand, NamesRunFoldersAfterDataAndAttention) {
+  train("--quiet");
+  train("--quiet");
+  train("--quiet --attention mqa");
+  EXPECT_TRUE(folder_.has("runs/text-mha/config.json"));
+  EXPECT_TRUE(folder_.has("runs/text-mha-2/config.json"));
+  EXPECT_TRUE(folder_.has("runs/text-mqa/config.json"));
+}
+
+TEST_F(TrainCommand, RepeatsARunFromItsConfiguration) {
+  const std::string special =
+      "--attention mla --kv-rank 5 --rope-dim 4 --dropout 0.2 --lr 0.01 --accumulate 2 --bias "
+      "--score-scale 0.3 --seed 18446744073709551615 --quiet ";
+  train(special + "--out run");
+  const ProgramResult again =
+      folder_.headcount("train --config run/config.json --out again --quiet");
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(weights("again"), weights("run"));
+  EXPECT_EQ(folder_.contents("again/metrics.jsonl"), folder_.contents("run/metrics.jsonl"));
+  EXPECT_EQ(folder_.contents("again/config.json"), folder_.contents("run/config.json"));
+  EXPECT_EQ(folder_.contents("again/samples/step-3.txt"),
+            folder_.contents("run/samples/step-3.txt"));
+}
+
+TEST_F(TrainCommand, LetsFlagsOverrideAConfigurationInAnyOrder) {
+  train("--out run --quiet --seed 4");
+  for (const char* const line : {"train --config run/config.json --seed 5 --print-config",
+                                 "train --seed 5 --config run/config.json --print-config"}) {
+    const json printed = json::parse(folder_.headcount(line).out);
+    EXPECT_EQ(printed.at("seed"), 5) << line;
+    EXPECT_EQ(printed.at("dim"), 16) << line;
+  }
+}
+
+TEST_F(TrainCommand, WithPrintConfigPrintsWhatTheRunWouldRecord) {
+  const ProgramResult printed = train("--attention gqa --heads 4 --out run --print-config");
+  EXPECT_EQ(printed.err, "");
+  EXPECT_FALSE(folder_.has("run"));
+  train("--attention gqa --heads 4 --out run --quiet");
+  EXPECT_EQ(printed.out, folder_.contents("run/config.json"));
+  EXPECT_EQ(json::parse(printed.out).at("kv-heads"), 2);
+}
+
+TEST_F(TrainCommand, StartsFromAPreset) {
+  const ProgramResult result =
+      folder_.headcount("train --preset nanogpt-cpu --data text.txt --steps 10 --print-config");
+  const json printed = json::parse(result.out);
+  EXPECT_EQ(printed.at("dim"), 128);
+  EXPECT_EQ(printed.at("positions"), "learned");
+  EXPECT_EQ(printed.at("steps"), 10);
+}
+
+TEST_F(TrainCommand, WithEqualSeedsWritesEqualBytes) {
+  train("--out a --quiet --dropout 0.1 --seed 3");
+  train("--out b --quiet --dropout 0.1 --seed 3 --threads 3");
+  train("--out c --quiet --dropout 0.1 --seed 4");
+  EXPECT_FALSE(weights("a").empty());
+  EXPECT_EQ(weights("b"), weights("a"));
+  EXPECT_EQ(folder_.contents("b/metrics.jsonl"), folder_.contents("a/metrics.jsonl"));
+  EXPECT_NE(weights("c"), weights("a"));
+  EXPECT_NE(folder_.contents("c/metrics.jsonl"), folder_.contents("a/metrics.jsonl"));
+}
+
+TEST_F(TrainCommand, WithForceReplacesTheRunAndNothingElse) {
+  train("--out run --quiet --steps 3");
+  folder_.file("run/notes.txt", "mine");
+  folder_.file("run/checkpoints/step-3/extra", "old");
+  train("--out run --quiet --steps 2 --force");
+  EXPECT_FALSE(folder_.has("run/checkpoints/step-3"));
+  EXPECT_TRUE(folder_.has("run/checkpoints/step-2/model.safetensors"));
+  EXPECT_EQ(json_lines(folder_.contents("run/metrics.jsonl")).size(), 2u);
+  EXPECT_EQ(folder_.contents("run/notes.txt"), "mine");
+}
+
+TEST_F(TrainCommand, TakesAnEmptyFolder) {
+  fs::create_directories(folder_ / "deep/run");
+  train("--out deep/run --quiet");
+  train("--out deep/er/run --quiet");
+  EXPECT_FALSE(weights("deep/run").empty());
+  EXPECT_FALSE(weights("deep/er/run").empty());
+}
+
+TEST_F(TrainCommand, ShowsProgressInPlainLinesWhereThereIsNoTerminal) {
+  const ProgramResult result = train("--out run --eval-every 2");
+  EXPECT_EQ(result.err.find('\r'), std::string::npos);
+  EXPECT_EQ(result.err.find('\033'), std::string::npos);
+  std::istringstream stream(result.err);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  ASSERT_EQ(lines.size(), 3u) << result.err;
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_TRUE(lines[i].starts_with("step " + std::to_string(i + 1) + "/3 ")) << lines[i];
+    for (const char* const part : {"loss ", "lr ", "grad ", " tokens/s", "ETA "}) {
+      EXPECT_NE(lines[i].find(part), std::string::npos) << lines[i];
+    }
+    EXPECT_EQ(lines[i].find("val ") != std::string::npos, i >= 1) << lines[i];
+  }
+}
+
+TEST_F(TrainCommand, ShowsAFewLinesOfALongRun) {
+  const ProgramResult result = train("--out run --steps 200 --eval-every 0");
+  const auto lines = std::ranges::count(result.err, '\n');
+  EXPECT_GE(lines, 10) << result.err;
+  EXPECT_LE(lines, 30) << result.err;
+}
+
+TEST_F(TrainCommand, RewritesOneLineWhereItIsToldTo) {
+  const ProgramResult result = train("--out run --progress always");
+  EXPECT_TRUE(result.err.starts_with("\r\033[Kstep 1/3 ")) << result.err;
+  EXPECT_TRUE(result.err.ends_with("\n")) << result.err;
+  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+}
+
+TEST_F(TrainCommand, KeepsQuietWhereItIsToldTo) {
+  EXPECT_EQ(train("--out a --quiet").err, "");
+  EXPECT_EQ(train("--out b --progress never").err, "");
+}
+
+TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
+  // The validation part is 100,000 characters, so the model is as small as it gets.
+  const ProgramResult result = folder_.headcount(
+      "train --data recall --layers 1 --dim 2 --heads 1 --ffn-dim 1 --context 128 --batch 1 "
+      "--steps 1 --quiet --json --out run");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json object = json::parse(result.out);
+  EXPECT_GE(object.at("val_answer_accuracy").get<double>(), 0);
+  EXPECT_LT(object.at("val_answer_accuracy").get<double>(), 0.5);
+  EXPECT_GT(object.at("entropy_per_character").get<double>(), 0);
+  EXPECT_GT(object.at("val_loss").get<double>(), object.at("entropy_per_character").get<double>());
+}
+
+TEST(HelpCommand, ListsEveryFlagWithItsHeading) {
+  const TrainFolder folder;
+  const ProgramResult result = folder.headcount("train --help");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+  TrainOptions options;
+  const Settings settings = options.settings();
+  for (const Setting& setting : settings.all()) {
+    EXPECT_NE(result.out.find("--" + setting.name + " "), std::string::npos) << setting.name;
+    EXPECT_NE(result.out.find(setting.group), std::string::npos) << setting.group;
+  }
+  for (const char* const flag : {"--out", "--force", "--quiet", "--json", "--config", "--preset",
+                                 "--print-config", "--threads", "--progress", "--help"}) {
+    EXPECT_NE(result.out.find(flag), std::string::npos) << flag;
+  }
+  EXPECT_NE(result.out.find("Examples:"), std::string::npos);
+  EXPECT_FALSE(folder.has("runs"));
+}
+
+TEST(HelpCommand, ListsTheCommands) {
+  const TrainFolder folder;
+  for (const char* const line : {"--help", "help"}) {
+    const ProgramResult result = folder.headcount(line);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_EQ(result.err, "");
+    EXPECT_NE(result.out.find("train"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,158 @@
+// Outputs that are closed, broken, or lead to a terminal.
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+
+#include <algorithm>
+
+#include "models/checkpoint/checkpoint.h"
+#include "train/cli/progress.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+const std::string kTrain = "\"$headcount\" " + TrainFolder::train_line("");
+
+TEST(ClosedStream, TakesNoFileOfTheRunForItself) {
+  const TrainFolder folder;
+  ASSERT_EQ(folder.train("--out whole").exit_code, 0);
+  const std::string metrics = folder.contents("whole/metrics.jsonl");
+  EXPECT_EQ(folder.shell(kTrain + "--out a 2>&-").exit_code, 0);
+  EXPECT_EQ(folder.contents("a/metrics.jsonl"), metrics);
+  EXPECT_EQ(folder.shell(kTrain + "--out b <&- >&- 2>&-").exit_code, 1);
+  EXPECT_EQ(folder.contents("b/metrics.jsonl"), metrics);
+  const ProgramResult closed = folder.shell(kTrain + "--out c --quiet >&-");
+  expect_refusal(closed, 1, {"cannot write to standard output"}, "closed output");
+  EXPECT_EQ(folder.contents("c/metrics.jsonl"), metrics);
+  expect_refusal(folder.shell("\"$headcount\" cost >&-"), 1, {"cannot write to standard output"},
+                 "closed output");
+}
+
+TEST(BrokenPipe, StopsTrainingAfterAStepThatIsSaved) {
+  const TrainFolder folder;
+  const std::string flags = "--steps 1000 --checkpoint-every 0 --eval-every 50 --out ";
+  ASSERT_EQ(folder.train(flags + "whole --quiet").exit_code, 0);
+  const ProgramResult result =
+      folder.shell("{ \"$headcount\" " + TrainFolder::train_line(flags + "run") +
+                   "; echo $? >code; } 2>&1 | head -n 1");
+  EXPECT_TRUE(result.out.starts_with("step 1/1000 ")) << result.out;
+  EXPECT_EQ(folder.contents("code"), "141\n");
+  const auto newest = find_checkpoint(folder / "run");
+  ASSERT_TRUE(newest);
+  EXPECT_LT(*step_of(*newest), 1000);
+  ASSERT_EQ(folder.headcount("train --quiet --resume run").exit_code, 0);
+  EXPECT_EQ(folder.contents("run/metrics.jsonl"), folder.contents("whole/metrics.jsonl"));
+}
+
+// What a program writes to a terminal of 80 columns that is called `type`.
+std::string on_terminal(const TrainFolder& folder, const std::string& line, const char* type) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  EXPECT_EQ(grantpt(terminal), 0);
+  EXPECT_EQ(unlockpt(terminal), 0);
+  const winsize size = {.ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0};
+  const std::string name = ptsname(terminal);
+  const int open_end = open(name.c_str(), O_RDWR | O_NOCTTY);
+  EXPECT_EQ(ioctl(open_end, TIOCSWINSZ, &size), 0);
+  setenv("TERM", type, 1);
+  const pid_t child = start_program(words(line), folder.path(), folder / "out", name);
+  close(open_end);  // reading ends once the program has closed its own
+  std::string text;
+  char bytes[4096];
+  for (ssize_t count; (count = read(terminal, bytes, sizeof bytes)) > 0;)
+    text.append(bytes, static_cast<std::size_t>(count));
+  close(terminal);
+  EXPECT_EQ(exit_code_of(child), 0) << text;
+  return text;
+}
+
+// The lines that were rewritten, without the codes between them.
+std::vector<std::string> rewritten(const std::string& text) {
+  const std::string code = "\r\033[K";
+  std::vector<std::string> lines;
+  for (std::size_t at = text.find(code); at != std::string::npos;) {
+    const std::size_t next = text.find(code, at + 1);
+    std::string line = text.substr(at + code.size(), next - at - code.size());
+    lines.push_back(line.substr(0, line.find_first_of("\r\n")));
+    at = next;
+  }
+  return lines;
+}
+
+TEST(Terminal, ShowsWholeFieldsAndTheTimeLeftInEightyColumns) {
+  const TrainFolder folder;
+  const std::string text = on_terminal(
+      folder, TrainFolder::train_line("--steps 1000 --eval-every 100 --out run"), "xterm");
+  const std::vector<std::string> lines = rewritten(text);
+  ASSERT_GE(lines.size(), 10u) << text;
+  for (const std::string& line : lines) {
+    EXPECT_LT(line.size(), 80u) << line;
+    EXPECT_NE(line.find("  ETA "), std::string::npos) << line;
+    EXPECT_NE(line.find(" tokens/s"), std::string::npos) << line;
+    // No number is cut: what ends the line is a whole field.
+    const std::size_t last = line.rfind("  ") + 2;
+    EXPECT_TRUE(line.ends_with(" tokens/s") || line.substr(last).starts_with("grad ") ||
+                (line.substr(last).starts_with("lr ") && line.size() - last == 11))
+        << line;
+  }
+}
+
+TEST(Terminal, ThatCanDoNothingGetsPlainLines) {
+  const TrainFolder folder;
+  const std::string compare =
+      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 300 "
+      "--attention mha --seeds 2 --threads 1 --out ";
+  const std::string trained = on_terminal(folder, TrainFolder::train_line("--out run"), "dumb");
+  EXPECT_TRUE(trained.starts_with("step 1/3 ")) << trained;
+  const std::string compared = on_terminal(folder, compare + "c", "dumb");
+  for (const std::string& text : {trained, compared})
+    EXPECT_EQ(text.find('\033'), std::string::npos) << text;
+  EXPECT_NE(on_terminal(folder, compare + "c2", "xterm").find('\033'), std::string::npos);
+}
+
+TEST(Terminal, ShowsAComparisonWithoutCuttingAnything) {
+  const TrainFolder folder;
+  const std::string text = on_terminal(
+      folder,
+      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 1000 "
+      "--attention mha,mqa,gqa,mla --seeds 2 --threads 2 --out c",
+      "xterm");
+  bool shown = false;
+  for (const std::string& line : rewritten(text)) {
+    if (line.find(" | ") == std::string::npos) continue;
+    shown = true;
+    EXPECT_LT(line.size(), 80u) << line;
+    EXPECT_NE(line.find("ETA "), std::string::npos) << line;
+    EXPECT_EQ(line.rfind('.') + 5, line.size()) << line;  // ends with a whole loss
+  }
+  EXPECT_TRUE(shown) << text;
+}
+
+TEST(Progress, MeasuresTheSpeedOfTheStepsSinceTheRunWasResumed) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress(ProgressMode::always, 1000, 100, 900);
+    progress.update({.step = 910, .loss = 1, .learning_rate = 1, .gradient_norm = 1}, 1.0, 5);
+  }
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find("  200 tokens/s"), std::string::npos) << line;
+  EXPECT_NE(line.find("  ETA 45s"), std::string::npos) << line;
+}
+
+TEST(Progress, SaysNothingOfSpeedBeforeAStepWasTrained) {
+  testing::internal::CaptureStderr();
+  {
+    Progress progress(ProgressMode::always, 1000, 100, 900);
+    progress.update({.step = 900, .loss = 1, .learning_rate = 1, .gradient_norm = 1}, 1.0, 0);
+  }
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(line.starts_with("\r\033[Kstep 900/1000  loss 1.0000  val 1.0000  lr ")) << line;
+}
+
+TEST(Progress, ShowsLossesWhole) {
+  EXPECT_EQ(loss_text(1236156.18), "1236156.1800");
+  EXPECT_EQ(loss_text(2.51342), "2.5134");
+}
+
+}  // namespace
+}  // namespace headcount

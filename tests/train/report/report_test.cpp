@@ -1,0 +1,414 @@
+// The report of `headcount compare`: what it says of given results, and that its page and charts
+// are well-formed, self-contained and safe with any text.
+#include "train/report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cctype>
+#include <limits>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace headcount {
+namespace {
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool has(const std::string& text, std::string_view part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::size_t count(const std::string& text, std::string_view part) {
+  std::size_t found = 0;
+  for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// What a reader sees: spaces that do not break lines are spaces to him.
+std::string plain(std::string text) {
+  for (auto at = text.find("\u00a0"); at != std::string::npos; at = text.find("\u00a0")) {
+    text.replace(at, 2, " ");
+  }
+  return text;
+}
+
+bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == ':'; }
+
+/// The first thing in `text` that makes it no well-formed XML element; empty if it is one. Knows as
+/// much of XML as the report uses: elements, quoted attributes, five entities.
+class XmlChecker {
+ public:
+  explicit XmlChecker(std::string_view text) : rest_(text) {}
+
+  std::string fault() {
+    while (!rest_.empty()) {
+      if (rest_.front() == '<' ? !tag() : !character()) {
+        return "at \"" + std::string(rest_.substr(0, 60)) + "\"";
+      }
+      if (open_.empty() && rest_ != "\n" && !rest_.empty()) return "more than one element";
+    }
+    return open_.empty() ? "" : "<" + open_.back() + "> is not closed";
+  }
+
+ private:
+  bool take(std::string_view expected) {
+    if (!rest_.starts_with(expected)) return false;
+    rest_.remove_prefix(expected.size());
+    return true;
+  }
+
+  std::string name() {
+    const auto end = std::ranges::find_if_not(rest_, is_name);
+    const std::string taken(rest_.begin(), end);
+    rest_.remove_prefix(taken.size());
+    return taken;
+  }
+
+  bool character() {
+    if (rest_.front() == '&') {
+      return take("&amp;") || take("&lt;") || take("&gt;") || take("&quot;") || take("&#39;");
+    }
+    const auto code = static_cast<unsigned char>(rest_.front());
+    if (rest_.front() == '>' || rest_.front() == '<' || (code < 0x20 && code != '\n')) return false;
+    rest_.remove_prefix(1);
+    return true;
+  }
+
+  bool tag() {
+    const std::string_view before = rest_;
+    take("<");
+    bool good = true;
+    if (take("/")) {
+      const std::string closed = name();
+      good = !open_.empty() && open_.back() == closed && take(">");
+      if (good) open_.pop_back();
+    } else {
+      open_.push_back(name());
+      while (good && take(" ")) {
+        good = !name().empty() && take("=\"");
+        while (good && !rest_.empty() && rest_.front() != '"') good = character();
+        good = good && take("\"");
+      }
+      if (take("/>")) {
+        open_.pop_back();
+      } else {
+        good = good && !open_.back().empty() && take(">");
+      }
+    }
+    if (!good) rest_ = before;
+    return good;
+  }
+
+  std::string_view rest_;
+  std::vector<std::string> open_;
+};
+
+std::string xml_fault(std::string_view text) { return XmlChecker(text).fault(); }
+
+/// Three seeds: losses `loss` and 0.001 about it, a falling curve, decoding at two contexts.
+VariantResult variant(const std::string& spec, Index cache, double loss, Index seeds = 3) {
+  VariantResult result;
+  result.spec = spec;
+  result.parameters = 804096;
+  result.cache_bytes_per_token = cache;
+  for (Index seed = 0; seed < seeds; ++seed) {
+    RunResult run;
+    run.seed = static_cast<std::uint64_t>(seed + 1);
+    run.version = "a version";
+    run.machine = "a machine";
+    run.validation_loss = loss + 0.001 * static_cast<double>(seed - 1);
+    run.curve_steps = {10, 20, 30};
+    run.curve_losses = {2.0 * loss, 1.5 * loss, run.validation_loss};
+    result.runs.push_back(run);
+  }
+  result.loss.mean = loss;
+  if (seeds > 1) result.loss.half_width = 0.0025;
+  result.train_tokens_per_second = 38123;
+  result.decode = {{128, 5200}, {512, 2600}};
+  result.decode_tokens_per_second = 5200;
+  return result;
+}
+
+ComparisonResult comparison() {
+  ComparisonResult result;
+  result.command = "headcount compare --attention mha,mqa,mla48+16 --seeds 3";
+  result.data = "tales";
+  result.data_sha256 = std::string(64, 'a');
+  result.seeds = {1, 2, 3};
+  result.match = "none";
+  result.context = 128;
+  result.config = "{\"steps\": 30}";
+  result.machine = "a machine";
+  result.version = "a version";
+  result.hours = 0.5;
+  result.variants = {variant("mha", 4096, 0.2410), variant("mqa", 1024, 0.2490),
+                     variant("mla48+16", 2048, 0.2500)};
+  result.variants[0].pareto = result.variants[1].pareto = true;
+  result.variants[1].difference = Estimate{0.0080, 0.0031};
+  result.variants[2].difference = Estimate{0.0090, 0.0210};
+  return result;
+}
+
+const ReportChart* chart(const std::vector<ReportChart>& charts, const std::string& file) {
+  const auto found = std::ranges::find(charts, file, &ReportChart::file);
+  return found == charts.end() ? nullptr : &*found;
+}
+
+std::string summary(const ComparisonResult& result) {
+  const std::string page = plain(comparison_report(result));
+  const std::size_t from = page.find("<p>");
+  return page.substr(from, page.find("</p>", from) - from);
+}
+
+// The row of the table that is about `spec`.
+std::string row(const ComparisonResult& result, const std::string& spec) {
+  const std::string page = plain(comparison_report(result));
+  const std::size_t from = page.find("<th scope=\"row\">" + spec + "</th>");
+  return from == std::string::npos ? "" : page.substr(from, page.find("</tr>", from) - from);
+}
+
+void expect_sound(const ComparisonResult& result) {
+  constexpr std::string_view kDoctype = "<!DOCTYPE html>\n",
+                             kNamespace = "http://www.w3.org/2000/svg";
+  std::string page = comparison_report(result);
+  ASSERT_TRUE(page.starts_with(kDoctype));
+  EXPECT_EQ(xml_fault(std::string_view(page).substr(kDoctype.size())), "");
+  for (const ReportChart& chart : comparison_charts(result)) {
+    EXPECT_EQ(xml_fault(chart.svg), "") << chart.file;
+    EXPECT_TRUE(has(page, chart.svg)) << chart.file;
+    for (const char* text : {"nan", "inf"}) EXPECT_FALSE(has(chart.svg, text)) << chart.svg;
+  }
+  EXPECT_EQ(count(page, "http"), count(page, kNamespace) + count(page, "http-equiv"));
+  for (const char* text : {"<script", "<link", "<img", "url(", "@import", " src=", " href=", ">nan",
+                           ">-nan", ">inf", "± nan"}) {
+    EXPECT_FALSE(has(page, text)) << text;
+  }
+}
+
+TEST(Report, IsWellFormedAndLoadsNothing) {
+  expect_sound(comparison());
+  ComparisonResult result = comparison();
+  result.entropy_per_character = 0.2305;
+  result.variants[0].answer_accuracy = Estimate{0.81, 0.02};
+  result.variants[1].failures = {"seed 2: killed"};
+  expect_sound(result);
+}
+
+TEST(Report, SummaryNamesTheFrontAndWhatTheDataDecides) {
+  const std::string text = summary(comparison());
+  EXPECT_TRUE(has(text, "3 attentions on tales, 3 seeds each (1, 2 and 3).")) << text;
+  EXPECT_TRUE(has(text, "Pareto front of KV cache and mean loss are mha and mqa; every other"))
+      << text;
+  EXPECT_TRUE(has(text, "excludes zero, for mqa (+0.0080 ± 0.0031).")) << text;
+  EXPECT_TRUE(has(text,
+                  "does not decide whether the loss differs from that of mha for mla48+16 "
+                  "(+0.0090 ± 0.0210)"))
+      << text;
+}
+
+TEST(Report, SummarySaysWhenAllAreOnTheFrontOrOneAlone) {
+  ComparisonResult result = comparison();
+  result.variants[2].pareto = true;
+  EXPECT_TRUE(has(summary(result), "All that finished are on the Pareto front"));
+  result.variants[1].pareto = result.variants[2].pareto = false;
+  EXPECT_TRUE(has(summary(result),
+                  "is mha; every other attention is matched or beaten in both by "
+                  "it."));
+}
+
+TEST(Report, TableHoldsTheNumbers) {
+  ComparisonResult result = comparison();
+  result.entropy_per_character = 0.1348;
+  result.variants[1].adjusted = "ffn-dim 540";
+  result.variants[1].answer_accuracy = Estimate{0.814, 0.021};
+  const std::string text = row(result, "mqa");
+  for (const char* cell :
+       {">ffn-dim 540<", ">804,096<", ">1,024<", ">0.2490 ± 0.0025<", ">0.1142<",
+        ">+0.0080 ± 0.0031<", ">yes<", ">0.3592<", ">81.4 ± 2.1<", ">38,123<", ">5,200<"}) {
+    EXPECT_TRUE(has(text, cell)) << cell << " in " << text;
+  }
+  EXPECT_TRUE(has(row(result, "mla48+16"), ">+0.0090 ± 0.0210</td><td>no<"));
+  EXPECT_TRUE(has(row(result, "mha"), ">–</td><td>–<"));  // no difference from itself
+}
+
+TEST(Report, NegativeDifferencesHaveAMinusAndMayExcludeZero) {
+  ComparisonResult result = comparison();
+  result.variants[1].difference = Estimate{-0.0080, 0.0031};
+  EXPECT_TRUE(has(row(result, "mqa"), ">−0.0080 ± 0.0031</td><td>yes<"));
+}
+
+TEST(Report, WithOneSeedNothingClaimsAnInterval) {
+  ComparisonResult result = comparison();
+  result.seeds = {7};
+  result.variants = {variant("mha", 4096, 0.241, 1), variant("mqa", 1024, 0.249, 1)};
+  result.variants[1].difference = Estimate{0.008, std::nullopt};
+  expect_sound(result);
+  const std::string page = plain(comparison_report(result));
+  EXPECT_TRUE(has(summary(result), "one seed (7)"));
+  EXPECT_TRUE(has(summary(result), "With one seed there are no intervals"));
+  EXPECT_FALSE(has(summary(result), "excludes zero"));
+  EXPECT_FALSE(has(page, "±"));
+  EXPECT_FALSE(has(page, "class=\"hc-band"));
+  EXPECT_TRUE(has(row(result, "mqa"), ">+0.0080</td><td>–<"));
+}
+
+TEST(Report, AVariantWithoutRunsIsInTheTableWithItsFailuresOnly) {
+  ComparisonResult result = comparison();
+  result.variants[1] = variant("mqa", 1024, 0, 0);
+  result.variants[1].failures = {"seed 1: the loss became NaN at step 12"};
+  expect_sound(result);
+  EXPECT_TRUE(has(summary(result), "Of 9 runs, 6 finished."));
+  EXPECT_TRUE(has(row(result, "mqa"), ">1,024</td><td>0</td><td>–<"));
+  EXPECT_TRUE(
+      has(comparison_report(result), "<li>mqa, seed 1: the loss became NaN at step 12</li>"));
+  for (const ReportChart& chart : comparison_charts(result)) {
+    EXPECT_FALSE(has(chart.svg, "mqa")) << chart.file;
+    EXPECT_TRUE(has(chart.svg, "mha")) << chart.file;
+  }
+}
+
+TEST(Report, AnAttentionWithoutRunsIsNotSaidToBeBeaten) {
+  ComparisonResult result = comparison();
+  result.variants[1] = variant("mqa", 1024, 0, 0);
+  result.variants[1].failures = {"seed 1: killed"};
+  result.variants[1].pareto = result.variants[2].pareto = false;
+  EXPECT_TRUE(has(summary(result),
+                  "is mha; every other attention that has a finished run is matched or beaten in "
+                  "both by it."))
+      << summary(result);
+}
+
+TEST(Report, SaysWhichRunsAnotherBuildTrained) {
+  ComparisonResult result = comparison();
+  EXPECT_FALSE(has(comparison_report(result), "Trained earlier"));
+  result.variants[1].runs[0].version = "another <build>";
+  result.variants[1].train_tokens_per_second.reset();
+  expect_sound(result);
+  EXPECT_TRUE(has(summary(result), "Some runs were trained by another build or machine"));
+  EXPECT_TRUE(has(comparison_report(result), "<li>Trained earlier, by another &lt;build&gt;, on "));
+  EXPECT_TRUE(has(row(result, "mqa"), ">0.3592</td><td>–</td>"));
+}
+
+TEST(Report, WithoutAnyRunThereAreNoCharts) {
+  ComparisonResult result = comparison();
+  for (VariantResult& each : result.variants) {
+    each = variant(each.spec, each.cache_bytes_per_token, 0, 0);
+  }
+  expect_sound(result);
+  EXPECT_TRUE(comparison_charts(result).empty());
+  EXPECT_TRUE(has(summary(result), "No run finished"));
+}
+
+TEST(Report, ForeignTextStaysText) {
+  ComparisonResult result = comparison();
+  const std::string nasty = "<script>\"a\" & 'b'</script>\x01\xff";
+  const std::string shown =
+      "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;&lt;/script&gt;\ufffd\ufffd";
+  result.command = result.data = result.config = result.machine = result.version = nasty;
+  result.match = result.sweep = result.variants[0].adjusted = result.variants[0].spec = nasty;
+  result.variants[0].failures = {nasty};
+  expect_sound(result);
+  EXPECT_EQ(count(comparison_report(result), "<pre>" + shown + "</pre>"), 2u);  // command, config
+}
+
+TEST(Report, ChartsDependOnTheData) {
+  ComparisonResult result = comparison();
+  for (VariantResult& each : result.variants) each.decode.resize(1);
+  std::vector<ReportChart> charts = comparison_charts(result);
+  EXPECT_NE(chart(charts, "loss_against_cache.svg"), nullptr);
+  EXPECT_NE(chart(charts, "training_loss.svg"), nullptr);
+  EXPECT_EQ(chart(charts, "decode_speed.svg"), nullptr);
+  EXPECT_EQ(chart(charts, "answers_against_cache.svg"), nullptr);
+
+  result = comparison();
+  result.variants[2].answer_accuracy = Estimate{0.995, 0.02};
+  charts = comparison_charts(result);
+  EXPECT_NE(chart(charts, "decode_speed.svg"), nullptr);
+  const ReportChart* answers = chart(charts, "answers_against_cache.svg");
+  ASSERT_NE(answers, nullptr);
+  EXPECT_TRUE(has(answers->svg, "mla48+16"));
+  EXPECT_FALSE(has(answers->svg, "mqa"));
+}
+
+TEST(Report, PointsShowTheirValuesOnPointing) {
+  const std::vector<ReportChart> charts = comparison_charts(comparison());
+  EXPECT_TRUE(has(plain(chart(charts, "loss_against_cache.svg")->svg),
+                  "<title>mqa: loss 0.2490 ± 0.0025, 1,024 bytes a token</title>"));
+  EXPECT_TRUE(has(plain(chart(charts, "decode_speed.svg")->svg),
+                  "<title>mla48+16, context 512: 2,600 tokens/s</title>"));
+  EXPECT_TRUE(has(plain(chart(charts, "training_loss.svg")->svg),
+                  "<title>mha, step 30: loss 0.2410 ± 0.0025</title>"));
+}
+
+TEST(Report, EveryChartHasItsOwnDarkColoursAndAText) {
+  for (const ReportChart& chart : comparison_charts(comparison())) {
+    EXPECT_TRUE(has(chart.svg, "@media (prefers-color-scheme:dark)")) << chart.file;
+    EXPECT_FALSE(has(chart.svg, "var(")) << chart.file;  // rsvg-convert knows none
+    EXPECT_TRUE(has(chart.svg, "role=\"img\"")) << chart.file;
+    EXPECT_TRUE(has(chart.svg, "<desc>" + chart.caption + "</desc>")) << chart.file;
+  }
+}
+
+TEST(Report, FloorIsDrawnWhereItLeavesRoomAndNamedWhereNot) {
+  const auto loss_chart = [](double floor) {
+    ComparisonResult result = comparison();
+    result.entropy_per_character = floor;
+    return comparison_charts(result).front().svg;
+  };
+  EXPECT_TRUE(has(loss_chart(0.2350), "class=\"hc-floor\""));
+  EXPECT_TRUE(has(loss_chart(0.2350), ">floor 0.2350<"));
+  EXPECT_FALSE(has(loss_chart(0.0100), "class=\"hc-floor\""));
+  EXPECT_TRUE(has(loss_chart(0.0100), ">floor 0.0100, below this chart<"));
+}
+
+// Places "x y" of the marks of a chart.
+std::vector<std::string> mark_places(const std::string& svg) {
+  constexpr std::string_view kStart = "transform=\"translate(";
+  std::vector<std::string> places;
+  for (auto at = svg.find("hc-mark hc-"); at != std::string::npos;
+       at = svg.find("hc-mark hc-", at + 1)) {
+    const std::size_t from = svg.find(kStart, at) + kStart.size();
+    places.push_back(svg.substr(from, svg.find(')', from) - from));
+  }
+  return places;
+}
+
+TEST(Report, EqualVariantsDoNotCoverEachOther) {
+  ComparisonResult result = comparison();
+  result.variants.assign(4, variant("mqa", 1024, 0.249));
+  std::vector<std::string> places = mark_places(comparison_charts(result).front().svg);
+  ASSERT_EQ(places.size(), 4u);
+  std::ranges::sort(places);
+  EXPECT_EQ(std::ranges::adjacent_find(places), places.end());
+}
+
+TEST(Report, NumbersThatAreNotFiniteAreLeftOut) {
+  ComparisonResult result = comparison();
+  result.variants[0].loss = {kNaN, kInfinity};
+  result.variants[0].runs[1].curve_losses[1] = kNaN;
+  result.variants[0].decode[0].tokens_per_second = kInfinity;
+  result.variants[1].loss.half_width = kInfinity;
+  result.variants[1].difference = Estimate{kNaN, kNaN};
+  result.variants[2].train_tokens_per_second = kNaN;
+  result.entropy_per_character = kNaN;
+  result.hours = kInfinity;
+  expect_sound(result);
+  EXPECT_EQ(mark_places(comparison_charts(result).front().svg).size(), 2u);
+}
+
+TEST(Report, TakesValuesOfAnySize) {
+  ComparisonResult result = comparison();
+  result.variants[0] = variant("mha", 1, 1e-9);
+  result.variants[1] = variant("mqa", Index{1} << 50, 1e12);
+  result.variants[2] = variant("zero", 0, 0);  // has no place on a logarithmic axis
+  expect_sound(result);
+  const std::string svg = comparison_charts(result).front().svg;
+  EXPECT_EQ(mark_places(svg).size(), 2u);
+  EXPECT_LT(count(svg, "<text"), 30u);  // ticks stay few
+}
+
+}  // namespace
+}  // namespace headcount

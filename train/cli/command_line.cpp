@@ -1,0 +1,170 @@
+#include "train/cli/command_line.h"
+
+
+#include <cstring>
+
+// The regular expressions that it would use recurse for each character of an argument.
+#define CXXOPTS_NO_REGEX
+#include <algorithm>
+#include <cxxopts.hpp>
+#include <iomanip>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "models/config.h"
+
+namespace headcount {
+
+bool CommandLine::has(std::string_view flag) const {
+  for (const auto& [name, text] : flags) {
+    if (name == flag) return true;
+  }
+  return false;
+}
+
+std::string CommandLine::get(std::string_view flag, std::string otherwise) const {
+  for (const auto& [name, text] : flags) {
+    if (name == flag) return text;
+  }
+  return otherwise;
+}
+
+namespace {
+
+// The heading of all flags; settings may stand under it too.
+constexpr const char* kRunGroup = "Run";
+
+// "--bias off" as "--bias=off": cxxopts takes a word after a flag that can stand alone for the next
+// argument.
+std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
+                                   const Settings& settings) {
+  std::vector<std::string> joined;
+  for (const std::string& argument : arguments) {
+    const bool value = argument == "on" || argument == "off";
+    const Setting* before = value && !joined.empty() && joined.back().starts_with("--")
+                                ? settings.find(std::string_view(joined.back()).substr(2))
+                                : nullptr;
+    if (before != nullptr && before->bare) {
+      joined.back() += "=" + argument;
+    } else {
+      joined.push_back(argument);
+    }
+  }
+  return joined;
+}
+
+// Settings whose default depends on others name it in their help text.
+std::string default_text(const Setting& setting) {
+  const nlohmann::json value = setting.value();
+  if (value.is_null() || value == kUnset || setting.bare) return "";
+  return " [" + (value.is_string() ? value.get<std::string>() : value.dump()) + "]";
+}
+
+// cxxopts puts what it quotes between typographic marks; a terminal may not have them.
+std::string plain(std::string message) {
+  for (const std::string_view mark : {"\u2018", "\u2019"}) {
+    for (std::size_t at; (at = message.find(mark)) != std::string::npos;)
+      message.replace(at, mark.size(), "'");
+  }
+  return message;
+}
+
+void print_attentions() {
+  std::cout << "\nAttentions:\n";
+  for (const AttentionKind* kind : attention_kinds()) {
+    std::cout << "  " << std::left << std::setw(12) << kind->name << as_flags(kind->summary)
+              << '\n';
+  }
+}
+
+}  // namespace
+
+std::string command_text(const std::string& command, const std::vector<std::string>& arguments) {
+  std::string text = "headcount " + command;
+  for (const std::string& argument : arguments) text += " " + shell_word(argument);
+  return text;
+}
+
+std::string as_flags(std::string_view message) {
+  const auto is_name = [](std::string_view text) {
+    return !text.empty() &&
+           text.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-") == text.npos;
+  };
+  std::string text;
+  for (std::size_t at = 0; at < message.size();) {
+    const std::size_t open = message.find('`', at);
+    const std::size_t close = open == message.npos ? open : message.find('`', open + 1);
+    if (close == message.npos) return text += message.substr(at);
+    const std::string_view name = message.substr(open + 1, close - open - 1);
+    text += message.substr(at, open - at);
+    if (is_name(name)) {
+      text += "--" + std::string(name);
+      at = close + 1;
+    } else {  // no setting: a word that somebody else wrote so
+      text += '`';
+      at = open + 1;
+    }
+  }
+  return text;
+}
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const CommandHelp& command, const Settings& settings,
+                               const std::vector<Flag>& flags) {
+  cxxopts::Options options("headcount " + command.name, command.summary);
+  options.custom_help("[flags]").set_width(100);
+  // Every value is read as text: Setting::parse checks ranges, cxxopts would wrap large numbers.
+  for (const Setting& s : settings.all()) {
+    const auto value = cxxopts::value<std::string>();
+    const std::string what = s.only_for.empty() ? s.help : joined(s.only_for) + ": " + s.help;
+    options.add_options(s.group)(s.name, what + default_text(s),
+                                 s.bare ? value->implicit_value("on") : value);
+  }
+  for (const Flag& f : flags) {
+    if (f.takes_value) {
+      options.add_options(kRunGroup)(f.name, f.help, cxxopts::value<std::string>());
+    } else {
+      options.add_options(kRunGroup)(f.name, f.help);
+    }
+  }
+  options.add_options(kRunGroup)("help", "this text");
+
+  const std::vector<std::string> joined = join_bare(arguments, settings);
+  std::vector<const char*> argv = {"headcount"};
+  for (const std::string& argument : joined) argv.push_back(argument.c_str());
+  CommandLine line;
+  const std::string hint = "; see headcount " + command.name + " --help";
+  try {
+    const cxxopts::ParseResult result = options.parse(static_cast<int>(argv.size()), argv.data());
+    if (!result.unmatched().empty()) {
+      throw UsageError("'" + result.unmatched().front() + "' is not a flag" + hint);
+    }
+    std::set<std::string> names;
+    for (const cxxopts::KeyValue& given : result.arguments()) {
+      if (!names.insert(given.key()).second)
+        throw UsageError("--" + given.key() + " is given twice; give it once" + hint);
+      const bool setting = settings.find(given.key()) != nullptr;
+      const auto same = std::ranges::find(flags, given.key(), &Flag::name);
+      if (same != flags.end() && !same->takes_value && given.value() != "true")
+        throw UsageError("--" + given.key() + " takes no value" + hint);
+      (setting ? line.settings : line.flags).emplace_back(given.key(), given.value());
+    }
+  } catch (const cxxopts::exceptions::exception& error) {
+    throw UsageError(plain(error.what()) + hint);
+  }
+  std::vector<std::string> groups;
+  for (const Setting& s : settings.all()) {
+    if (s.group != kRunGroup && std::ranges::find(groups, s.group) == groups.end())
+      groups.push_back(s.group);
+  }
+  groups.emplace_back(kRunGroup);
+  if (line.has("help")) {
+    std::cout << options.help(groups);
+    if (settings.find("attention") != nullptr) print_attentions();
+    std::cout << "\nExamples:\n" << command.examples;
+  }
+  return line;
+}
+
+}  // namespace headcount

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "data/text.h"
+#include "nn/settings.h"
+
+namespace headcount {
+
+/// A command line that cannot be understood; the message names the flag and the fix.
+class UsageError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// A flag without a value, or one with a value that is no setting of the run.
+struct Flag {
+  std::string name, help;
+  bool takes_value = false;
+};
+
+/// What a subcommand understands.
+struct CommandHelp {
+  std::string name;      ///< "train"
+  std::string summary;   ///< one line
+  std::string examples;  ///< complete commands, one a line
+};
+
+/// The flags that were given, in the order of the settings.
+struct CommandLine {
+  std::vector<std::pair<std::string, std::string>> settings;  ///< name, text
+  std::vector<std::pair<std::string, std::string>> flags;     ///< name, text ("" without a value)
+
+  bool has(std::string_view flag) const;
+  /// The flag's text, or `otherwise`.
+  std::string get(std::string_view flag, std::string otherwise = "") const;
+};
+
+/// A whole command line as a shell takes it, for records and reports.
+std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
+
+/// A message of the library with the settings that it names, `kv-heads`, as flags: --kv-heads.
+std::string as_flags(std::string_view message);
+
+/// Splits the arguments after the subcommand into settings and flags, none of them given twice.
+/// Prints help, with every setting and flag in it, and returns with `help` among the flags if that
+/// was asked for. Throws UsageError.
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const CommandHelp& command, const Settings& settings,
+                               const std::vector<Flag>& flags);
+
+}  // namespace headcount

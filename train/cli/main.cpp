@@ -1,0 +1,105 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "nn/settings.h"
+#include "train/cli/command_line.h"
+#include "train/cli/commands.h"
+#include "train/interrupt.h"
+#include "train/provenance.h"
+#include "train/trainer.h"
+
+namespace {
+
+using namespace headcount;
+
+struct Command {
+  std::string_view name, summary;
+  int (*run)(const std::vector<std::string>& arguments);
+};
+
+constexpr Command kCommands[] = {
+    {"train", "train a model and report its loss and its KV-cache cost", train_command},
+    {"compare", "train several attentions and set their loss against their cache", compare_command},
+    {"sample", "continue a text from a KV cache", sample_command},
+    {"eval", "loss of a trained model over a text", eval_command},
+    {"cost", "count what each attention costs, from sizes alone", cost_command},
+};
+
+void print_help(std::ostream& out) {
+  out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
+         "  headcount COMMAND [flags]\n\n";
+  for (const Command& command : kCommands)
+    out << "  " << command.name << "  " << command.summary << '\n';
+  out << "\nheadcount COMMAND --help lists the flags of a command.\n"
+         "headcount --version says what it is built with.\n";
+}
+
+int run(const std::vector<std::string>& arguments) {
+  if (arguments.empty()) {
+    print_help(std::cerr);
+    return 2;
+  }
+  if (arguments[0] == "--help" || arguments[0] == "help") {
+    print_help(std::cout);
+    return 0;
+  }
+  if (arguments[0] == "--version") {
+    std::cout << version_text() << '\n';
+    return 0;
+  }
+  std::string known;
+  for (const Command& command : kCommands) {
+    if (command.name == arguments[0]) return command.run({arguments.begin() + 1, arguments.end()});
+    known += (known.empty() ? "" : ", ") + std::string(command.name);
+  }
+  throw UsageError("'" + arguments[0] + "' is no command of headcount; known are " + known);
+}
+
+// Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 diverged, 128 + signal
+// interrupted after saving.
+int exit_code(const std::exception& error) {
+  if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const SettingError*>(&error) ||
+      dynamic_cast<const ShapeError*>(&error)) {
+    return 2;
+  }
+  if (dynamic_cast<const DataError*>(&error)) return 3;
+  if (dynamic_cast<const DivergedError*>(&error)) return 4;
+  if (const auto* interrupted = dynamic_cast<const InterruptedError*>(&error))
+    return 128 + interrupted->signal();
+  return 1;
+}
+
+// A file that is opened takes the lowest descriptor that is free: where standard error is closed,
+// progress would go into that file. What takes its place refuses reading and results, and swallows
+// messages.
+void open_standard_streams() {
+  constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (fcntl(stream, F_GETFD) < 0) open("/dev/null", kModes[stream]);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  open_standard_streams();
+  try {
+    const int code = run({argv + 1, argv + argc});
+    // Both write to one buffer; a disk that is full is found at the latest here.
+    if (!std::cout.flush() || std::fflush(stdout) != 0)
+      throw std::runtime_error("cannot write to standard output");
+    return code;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "headcount: out of memory; choose a smaller model, batch or context\n";
+    return 1;
+  } catch (const std::exception& error) {
+    std::cerr << "headcount: " << as_flags(error.what()) << '\n';
+    return exit_code(error);
+  }
+}

@@ -1,0 +1,104 @@
+#include "train/cli/progress.h"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string_view>
+
+namespace headcount {
+
+namespace {
+
+constexpr Index kPlainLines = 20;  // over a whole run
+const std::string kSeparator = "  ";
+
+template <class... Numbers>
+std::string formatted(const char* format, Numbers... numbers) {
+  std::array<char, 160> text;
+  std::snprintf(text.data(), text.size(), format, numbers...);
+  return text.data();
+}
+
+}  // namespace
+
+bool rewrites(ProgressMode mode) {
+  if (mode != ProgressMode::automatic) return mode == ProgressMode::always;
+  const char* const type = std::getenv("TERM");
+  const bool able = type != nullptr && *type != '\0' && std::string_view(type) != "dumb";
+  return able && isatty(STDERR_FILENO) == 1;
+}
+
+void rewrite_line(const std::vector<std::string>& fields, const std::string& separator) {
+  winsize size{};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  // A line that wraps cannot be rewritten.
+  const std::size_t room = known ? size.ws_col - 1 : 200;
+  std::string text = fields.front().substr(0, room);
+  for (std::size_t i = 1; i < fields.size(); ++i) {
+    if (text.size() + separator.size() + fields[i].size() > room) break;
+    text += separator + fields[i];
+  }
+  std::cerr << "\r\033[K" << text << std::flush;
+}
+
+std::string loss_text(double loss) { return formatted("%.4f", loss); }
+
+std::string duration_text(double seconds) {
+  const auto whole = static_cast<long>(seconds + 0.5);
+  if (whole >= 3600) return formatted("%ldh%02ldm", whole / 3600, whole / 60 % 60);
+  if (whole >= 60) return formatted("%ldm%02lds", whole / 60, whole % 60);
+  return formatted("%lds", whole);
+}
+
+Progress::Progress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before)
+    : shown_(mode != ProgressMode::never),
+      rewrites_(rewrites(mode)),
+      steps_(steps),
+      tokens_per_step_(tokens_per_step),
+      steps_before_(steps_before),
+      interval_(std::max<Index>(1, steps / kPlainLines)) {}
+
+Progress::~Progress() {
+  if (in_line_) std::cerr << '\n';
+}
+
+std::vector<std::string> Progress::fields(const StepResult& result, double training_seconds) const {
+  std::vector<std::string> all = {formatted("step %td/%td", result.step, steps_),
+                                  "loss " + loss_text(result.loss)};
+  if (validation_loss_) all.push_back("val " + loss_text(*validation_loss_));
+  const Index done = result.step - steps_before_;
+  if (done > 0) {
+    const double rate = static_cast<double>(done) / training_seconds;
+    all.push_back("ETA " + duration_text(static_cast<double>(steps_ - result.step) / rate));
+    all.push_back(formatted("%.0f tokens/s", rate * static_cast<double>(tokens_per_step_)));
+  }
+  all.push_back(formatted("lr %.2e", result.learning_rate));
+  all.push_back(formatted("grad %.3f", result.gradient_norm));
+  return all;
+}
+
+void Progress::update(const StepResult& result, std::optional<double> validation_loss,
+                      double training_seconds) {
+  if (validation_loss) validation_loss_ = validation_loss;
+  if (!shown_) return;
+  const auto now = std::chrono::steady_clock::now();
+  const bool last = result.step == steps_;
+  if (rewrites_) {
+    if (!last && !validation_loss && now - last_shown_ < kRewriteEvery) return;
+    last_shown_ = now;
+    rewrite_line(fields(result, training_seconds), kSeparator);
+    in_line_ = true;
+  } else if (last || validation_loss || result.step % interval_ == 0 || result.step == 1) {
+    std::string line;
+    for (const std::string& field : fields(result, training_seconds))
+      line += (line.empty() ? "" : kSeparator) + field;
+    std::cerr << line << '\n';
+  }
+}
+
+}  // namespace headcount

@@ -1,0 +1,150 @@
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "data/text.h"
+#include "models/sampling.h"
+#include "train/cli/command_line.h"
+#include "train/cli/commands.h"
+#include "train/cli/use_threads.h"
+#include "train/loaded_run.h"
+
+namespace headcount {
+
+namespace {
+
+const CommandHelp kHelp = {
+    "sample", "Continue a text with a trained model, token by token, from its KV cache.",
+    "  headcount sample --from runs/demo --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
+    "  headcount sample --from runs/demo --repeat 3 --temperature 0 --cache off --json\n"};
+
+const std::vector<Flag> kFlags = {{"from", "run folder, or checkpoint folder", true},
+                                  {"prompt", "text to continue; default: a line break", true},
+                                  {"json", "print one JSON object instead of text", false}};
+
+struct SampleOptions {
+  GenerationOptions generation;
+  Index threads = 0;
+
+  Settings settings() {
+    Settings s;
+    SamplingOptions& sampling = generation.sampling;
+    s.group("Sampling");
+    s.integer("tokens", "characters to add", generation.tokens, 1);
+    s.number("temperature", "divides the logits; 0 takes the likeliest character",
+             sampling.temperature, 0, 1e6);
+    s.integer("top-k", "only the k likeliest; 0: all", sampling.top_k, 0);
+    s.number("top-p", "only the likeliest that together reach this probability", sampling.top_p, 0,
+             1);
+    s.number("min-p", "only those this many times as likely as the likeliest", sampling.min_p, 0,
+             1);
+    s.integer("repeat", "texts, side by side from one prefill", generation.decode.sequences, 1,
+              4096);
+    s.unsigned_integer("seed", "of the choices", sampling.seed);
+    s.group("Decoding");
+    s.on_off("cache", "keep keys and values, or run over the whole text each time",
+             generation.cache);
+    add_cache_type(s, generation.decode.cache_type);
+    add_forms(s, generation.decode.form);
+    s.choice("at-context", "when the context is full: forget its older half, or stop",
+             generation.slide, {{"slide", true}, {"stop", false}});
+    s.group("Run");
+    s.integer("threads", "0: all processors", threads, 0, 1024);
+    return s;
+  }
+};
+
+std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabulary& vocabulary) {
+  if (!line.has("prompt")) {
+    const bool has_newline = vocabulary.symbols().find(U'\n') != std::u32string::npos;
+    return vocabulary.encode(has_newline ? std::u32string(U"\n")
+                                         : vocabulary.symbols().substr(0, 1));
+  }
+  const std::string text = line.get("prompt");
+  if (text.empty())
+    throw UsageError("--prompt is empty; give at least one character, or leave it out");
+  try {
+    return vocabulary.encode(decode_utf8(text, "--prompt"));
+  } catch (const DataError& error) {
+    throw DataError("--prompt: " + std::string(error.what()));
+  }
+}
+
+// Flags of the cache mean nothing where there is none, nor how one attention decodes to another.
+void refuse_meaningless(const CommandLine& line, const Settings& settings,
+                        const GenerationOptions& options, const ModelConfig& model) {
+  for (const auto& [name, text] : line.settings) {
+    const Setting& setting = *settings.find(name);
+    const bool of_cache = name == "cache-dtype" || !setting.only_for.empty();
+    if (!options.cache && of_cache) {
+      throw UsageError("--" + name +
+                       " means nothing with --cache off, which keeps no cache; leave " +
+                       "one of the two out");
+    }
+    if (!setting.is_for(model.attention.kind)) {
+      throw UsageError("--" + name + " means nothing to " + line.get("from") +
+                       ", whose attention is " + model.attention.kind + "; leave it out");
+    }
+  }
+}
+
+void print_json(const GenerationResult& result, const LoadedRun& run,
+                const GenerationOptions& options) {
+  nlohmann::ordered_json texts = nlohmann::ordered_json::array();
+  for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
+  const auto tokens = static_cast<Index>(result.texts.front().size());
+  const double seconds = result.decode_seconds;
+  const ModelConfig& model = run.model->config();
+  const Index capacity = model.attention.cached_tokens(model.context);
+  nlohmann::ordered_json json = {
+      {"text", texts.front()},
+      {"tokens", tokens},
+      {"tokens_per_second",
+       seconds > 0 ? static_cast<double>((tokens - 1) * options.decode.sequences) / seconds : 0.0},
+      {"prefill_ms", 1e3 * result.prefill_seconds},
+      {"cache_bytes_per_token", result.cache_bytes / (capacity * options.decode.sequences)},
+      {"cache_bytes", result.cache_bytes}};
+  if (texts.size() > 1) json["texts"] = texts;
+  std::cout << json.dump(2) << '\n';
+}
+
+}  // namespace
+
+int sample_command(const std::vector<std::string>& arguments) {
+  SampleOptions options;
+  const Settings settings = options.settings();
+  const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
+  if (line.has("help")) return 0;
+  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
+  if (!line.has("from"))
+    throw UsageError("--from is missing; name a run folder that headcount train made");
+  use_threads(options.threads);
+  const LoadedRun run = load_run(line.get("from"));
+  refuse_meaningless(line, settings, options.generation, run.model->config());
+  const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
+  const Index context = run.model->config().context;
+  if (!options.generation.slide && std::ssize(prompt) > context) {
+    throw UsageError("--prompt has " + std::to_string(prompt.size()) +
+                     " characters, the context holds " + std::to_string(context) +
+                     "; shorten it or choose --at-context slide");
+  }
+  const bool json = line.has("json"), stream = !json && options.generation.decode.sequences == 1;
+  if (stream && line.has("prompt")) std::cout << line.get("prompt");
+  const GenerationResult result =
+      generate(*run.model, prompt, options.generation, [&](Index, std::int32_t token) {
+        if (stream) std::cout << run.vocabulary.decode(std::span(&token, 1)) << std::flush;
+      });
+  if (json) {
+    print_json(result, run, options.generation);
+  } else if (stream) {
+    std::cout << '\n';
+  } else {
+    for (std::size_t i = 0; i < result.texts.size(); ++i) {
+      std::cout << "--- " << i + 1 << '\n'
+                << line.get("prompt") << run.vocabulary.decode(result.texts[i]) << '\n';
+    }
+  }
+  return 0;
+}
+
+}  // namespace headcount

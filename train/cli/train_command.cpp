@@ -1,0 +1,214 @@
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <tuple>
+
+#include "autograd/parallel.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/durable.h"
+#include "models/checkpoint/hugging_face.h"
+#include "models/sampling.h"
+#include "train/cli/commands.h"
+#include "train/cli/training_flags.h"
+#include "train/cli/use_threads.h"
+#include "train/interrupt.h"
+#include "train/loaded_run.h"
+#include "train/run_place.h"
+#include "train/training_run.h"
+
+namespace headcount {
+
+namespace {
+
+const CommandHelp kHelp = {
+    "train", "Train a character-level transformer and report its loss and its KV-cache cost.",
+    "  headcount train --attention gqa --kv-heads 2\n"
+    "  headcount train --preset nanogpt-cpu --data input.txt --attention mla --kv-rank 48 "
+    "--rope-dim 16\n"};
+
+const std::vector<Flag> kFlags = {
+    {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
+    {"config", "start from the settings of a config.json", true},
+    {"out", "run folder; default runs/DATA-ATTENTION", true},
+    {"resume", "go on with the run in this folder where its newest checkpoint left it", true},
+    {"force", "replace the run that is in the run folder", false},
+    {"quiet", "no progress", false},
+    {"profile", "measure where the time of a step goes, op by op", false},
+    {"json", "print one JSON object instead of text", false},
+    {"print-config", "print the settings as JSON and stop", false}};
+
+std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::uint64_t seed,
+                         const std::filesystem::path& path) {
+  constexpr Index kCharacters = 300;
+  const bool has_newline = corpus.vocabulary.symbols().find(U'\n') != std::u32string::npos;
+  const auto start = corpus.vocabulary.encode(
+      has_newline ? std::u32string(U"\n") : corpus.vocabulary.symbols().substr(0, 1));
+  GenerationOptions options;
+  options.sampling.temperature = 0.8;
+  options.sampling.seed = seed;
+  options.tokens = kCharacters;
+  const std::string text = corpus.vocabulary.decode(generate(model, start, options).texts.front());
+  write_file_durably(path, text + "\n");
+  return text;
+}
+
+void print_outcome(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
+                   const TrainingOutcome& outcome, const std::filesystem::path& folder, bool json,
+                   const TrainingProfile* profile) {
+  // Shards that are profiled run on one thread.
+  const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
+  nlohmann::ordered_json result = {
+      {"attention", options.model.attention.kind},
+      {"params", model.parameters().element_count()},
+      {"val_loss", outcome.validation.loss},
+      {"train_loss", outcome.last.loss},
+      {"steps", outcome.last.step},
+      {"tokens_per_second", outcome.tokens_per_second(options)},
+      {"ms_per_step_median", outcome.median_milliseconds()},
+      {"kv_cache_bytes_per_token", model.cache_bytes_per_token(sizeof(float))},
+      {"seed", options.seed},
+      {"threads", step_threads},
+      {"data_sha256", corpus.sha256},
+      {"val_accuracy", outcome.validation.accuracy},
+      {"run", folder.string()}};
+  if (outcome.validation.answer_accuracy)
+    result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;
+  if (corpus.entropy_per_character) result["entropy_per_character"] = *corpus.entropy_per_character;
+  if (profile != nullptr) result["profile"] = to_json(*profile);
+  if (json) {
+    std::cout << result.dump(2) << '\n';
+    return;
+  }
+  std::printf("%s: %td parameters, %td bytes of KV cache per token\n",
+              options.model.attention.kind.c_str(), model.parameters().element_count(),
+              model.cache_bytes_per_token(sizeof(float)));
+  std::printf("validation loss %.4f nats per character over %td characters, accuracy %.1f %%\n",
+              outcome.validation.loss, outcome.validation.characters,
+              100 * outcome.validation.accuracy);
+  if (corpus.entropy_per_character) {
+    std::printf("best possible loss on this text %.4f; answers right %.1f %%\n",
+                *corpus.entropy_per_character,
+                100 * outcome.validation.answer_accuracy.value_or(0));
+  }
+  if (const std::string note = hugging_face_note(options.model); !note.empty())
+    std::printf("note: %s\n", note.c_str());
+  std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
+              outcome.last.step, outcome.median_milliseconds(), outcome.tokens_per_second(options),
+              step_threads, folder.c_str());
+  if (profile != nullptr) std::cout << "\n" << table(*profile);
+}
+
+// The settings of the run that --resume names; other flags may repeat them, not change them.
+void read_resumed_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
+  const std::string run = line.get("resume");
+  for (const char* flag : {"out", "force", "preset", "config"}) {
+    if (line.has(flag))
+      throw UsageError("--" + std::string(flag) +
+                       " does not go with --resume, which names the run");
+  }
+  options = read_run_options(run);
+  const nlohmann::ordered_json before = to_json(options);
+  read_flags(line, settings);
+  options.resolve();
+  const nlohmann::ordered_json now = to_json(options);
+  for (const auto& [name, value] : now.items()) {
+    if (before.contains(name) && before[name] == value) continue;
+    throw UsageError("--" + name + " is " + value.dump() + ", but the run in " + run + " has " +
+                     (before.contains(name) ? before[name].dump() : "none") +
+                     "; leave the flag out, or start a new run");
+  }
+}
+
+// The settings of a new run. With --init its model is the one in that folder, and preset,
+// configuration and flags may repeat what that model is, not change it.
+void read_new_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
+  const auto read_all = [&] {
+    read_preset_and_config(line, settings);
+    read_flags(line, settings);
+  };
+  read_all();
+  if (!options.init.empty()) {
+    const double dropout = options.model.dropout;  // of the training, not of the model
+    options.model = load_model_config(options.init);
+    options.model.dropout = dropout;
+    const Settings model = options.model.settings();
+    const nlohmann::json there = model.values();
+    read_all();
+    require_same_model(options.init, model.values(), there);
+  }
+  options.resolve();
+}
+
+// The run that --resume names, locked before it is read, and the model where it stands.
+RunFolder resume_run(FolderLock lock, const TrainOptions& options, const std::string& command,
+                     Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
+  TrainingState state;
+  std::tie(model, state) = resumed_model(options, lock.folder(), corpus);
+  return RunFolder::resume(std::move(lock), state, corpus.sha256, command);
+}
+
+RunFolder new_run(const CommandLine& line, const TrainOptions& options, const std::string& command,
+                  Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
+  model = initial_model(options, corpus);
+  return RunFolder::create(
+      line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options), options,
+      corpus.sha256, command, line.has("force"));
+}
+
+}  // namespace
+
+int train_command(const std::vector<std::string>& arguments) {
+  TrainOptions options;
+  RunOptions run;
+  Settings settings = options.settings();
+  run.add_to(settings);
+  const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
+  if (line.has("help")) return 0;
+  check_paths(line);
+  if (line.has("resume")) {
+    read_resumed_settings(line, options, settings);
+  } else {
+    read_new_settings(line, options, settings);
+    refuse_foreign(line, {options});
+    if (line.has("out")) check_out_folder(line.get("out"));
+  }
+  if (line.has("print-config")) {
+    std::cout << to_json(options).dump(2) << '\n';
+    return 0;
+  }
+  use_threads(run.threads);
+  std::optional<FolderLock> lock;
+  if (line.has("resume")) {
+    lock.emplace(line.get("resume"));
+    read_resumed_settings(line, options, settings);  // as they are now that nobody changes them
+    options = found_from_here(options, line.get("resume"));
+  }
+  Corpus corpus = load_training_corpus(options);
+  std::unique_ptr<LanguageModel> model;
+  catch_interrupts();  // from here on a run folder may be there, which must be left in order
+  const std::string command = command_text("train", arguments);
+  RunFolder folder = lock ? resume_run(std::move(*lock), options, command, corpus, model)
+                          : new_run(line, options, command, corpus, model);
+  if (!folder.lost_metrics().empty()) std::cerr << "headcount: " << folder.lost_metrics() << '\n';
+  std::optional<TrainingProfile> profile;
+  if (line.has("profile")) profile.emplace();
+  TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
+  const TrainingOutcome outcome = [&] {
+    Progress progress(line.has("quiet") ? ProgressMode::never : run.progress, options.steps,
+                      options.batch * options.model.context * options.accumulate,
+                      folder.state().step);
+    return train_to_end(
+        options, *model, corpus, folder,
+        [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
+          progress.update(result, validation, training_seconds);
+        },
+        profile_or_null);
+  }();
+  const std::string sample =
+      write_sample(*model, corpus, options.seed, folder.sample(options.steps));
+  print_outcome(options, *model, corpus, outcome, folder.path(), line.has("json"), profile_or_null);
+  if (!line.has("json")) std::cout << "\n" << sample << '\n';
+  return 0;
+}
+
+}  // namespace headcount

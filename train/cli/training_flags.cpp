@@ -1,0 +1,91 @@
+#include "train/cli/training_flags.h"
+
+#include <utf8.h>
+
+#include <nlohmann/json.hpp>
+
+#include "data/text.h"
+
+namespace headcount {
+
+void RunOptions::add_to(Settings& settings) {
+  settings.group("Run");
+  settings.integer("threads", "0: all processors; results do not depend on it", threads, 0, 1024);
+  settings.choice("progress", "on standard error", progress,
+                  {{"auto", ProgressMode::automatic},
+                   {"always", ProgressMode::always},
+                   {"never", ProgressMode::never}});
+}
+
+void check_paths(const CommandLine& line) {
+  for (const char* flag : {"out", "resume", "config"}) {
+    if (!line.has(flag)) continue;
+    const std::string path = line.get(flag), name = std::string("--") + flag;
+    if (path.empty()) throw UsageError(name + " is empty; give a path, or leave it out");
+    if (!utf8::is_valid(path)) throw UsageError(name + " must be UTF-8; name another path");
+  }
+}
+
+void read_preset_and_config(const CommandLine& line, Settings& settings) {
+  if (line.has("preset")) settings.read(preset(line.get("preset")).settings);
+  if (!line.has("config")) return;
+  const std::string path = line.get("config");
+  try {
+    settings.read(parse_json(read_file(path)));
+  } catch (const Error& error) {
+    throw DataError("--config " + path + ": " + error.what());
+  }
+}
+
+void read_flags(const CommandLine& line, const Settings& settings) {
+  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
+}
+
+namespace {
+
+// Why `setting` means nothing to any of `runs`.
+std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
+  const TrainOptions& first = runs.front();
+  if (setting.name == "rope-theta" || setting.name == "rope-layout") {
+    return "--positions " + first.settings().find("positions")->value().get<std::string>() +
+           ", which rotates nothing";
+  }
+  std::string chosen = "--data " + first.data;
+  if (setting.group != "Data") {
+    chosen = "--attention " + first.model.attention.kind;
+    for (std::size_t i = 1; i < runs.size(); ++i) {
+      const std::string& kind = runs[i].model.attention.kind;
+      if (kind != runs[i - 1].model.attention.kind) chosen += "," + kind;
+    }
+  }
+  return chosen + " (it is for " + joined(setting.only_for) + ")";
+}
+
+}  // namespace
+
+void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs) {
+  TrainOptions given = runs.front();
+  const Settings all = given.settings();
+  for (const auto& [name, text] : line.settings) {
+    const Setting* setting = all.find(name);
+    // Of attentions a comparison takes a list, and each run has one.
+    if (setting == nullptr || name == "attention") continue;
+    setting->parse(text);
+    const nlohmann::ordered_json value = setting->value();
+    bool known = false, heeded = false;
+    for (const TrainOptions& run : runs) {
+      const nlohmann::ordered_json settings = to_json(run);
+      known = known || settings.contains(name);
+      heeded = heeded || (settings.contains(name) && settings[name] == value);
+    }
+    if (heeded) continue;
+    if (known) {
+      throw UsageError("--" + name + " " + text +
+                       " changes nothing: --attention, --match or --sweep sets another " + name +
+                       " for every run; leave it out");
+    }
+    throw UsageError("--" + name + " means nothing with " + reason(*setting, runs));
+  }
+}
+
+}  // namespace headcount

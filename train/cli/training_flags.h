@@ -1,0 +1,34 @@
+#pragma once
+
+#include <vector>
+
+#include "train/cli/command_line.h"
+#include "train/cli/progress.h"
+#include "train/options.h"
+
+namespace headcount {
+
+/// What commands that train take besides TrainOptions; none of it changes a result.
+struct RunOptions {
+  Index threads = 0;
+  ProgressMode progress = ProgressMode::automatic;
+
+  void add_to(Settings& settings);
+};
+
+/// Throws UsageError for a path among the flags that is empty, or not UTF-8: the records of a run
+/// are.
+void check_paths(const CommandLine& line);
+
+/// Reads `--preset` and `--config`, in that order, into `settings`. Throws UsageError,
+/// SettingError, and DataError for an unusable file.
+void read_preset_and_config(const CommandLine& line, Settings& settings);
+
+/// Reads the flags that are settings, over what was read before. Throws SettingError.
+void read_flags(const CommandLine& line, const Settings& settings);
+
+/// Throws UsageError for a flag of TrainOptions that was given and means nothing to any of `runs`,
+/// which are resolved, or that each of them has another value of.
+void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs);
+
+}  // namespace headcount

@@ -1,0 +1,74 @@
+#include "train/cli/use_threads.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <array>
+#include <latch>
+#include <limits>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "autograd/error.h"
+#include "autograd/parallel.h"
+
+namespace headcount {
+
+namespace {
+
+// Eigen keeps temporaries of up to 128 KB on the stack.
+constexpr std::size_t kLeastStack = 512 << 10;
+
+std::size_t own_stack() {
+  pthread_attr_t attributes;
+  if (pthread_getattr_np(pthread_self(), &attributes) != 0)
+    return std::numeric_limits<std::size_t>::max();
+  std::size_t size = 0;
+  pthread_attr_getstacksize(&attributes, &size);
+  pthread_attr_destroy(&attributes);
+  return size;
+}
+
+// Starts that many threads at a time and ends them again; OpenMP gives no second chance to one that
+// it does not get.
+void try_threads(int count) {
+  std::latch tried(1);
+  std::vector<std::jthread> others;
+  std::string refusal;
+  try {
+    for (int i = 1; i < count; ++i) others.emplace_back([&] { tried.wait(); });
+  } catch (const std::system_error& error) {
+    refusal = "cannot start thread " + std::to_string(others.size() + 2) + " of " +
+              std::to_string(count) + ": " + error.code().message() +
+              "; lower --threads, or raise the limits (ulimit -u, -v)";
+  }
+  tried.count_down();
+  others.clear();
+  if (!refusal.empty()) throw Error(refusal);
+}
+
+void check_stacks() {
+  std::size_t own = 0;
+  std::jthread([&] { own = own_stack(); }).join();
+  std::array<std::size_t, 2> of_loops{};
+  parallel_tasks(2, 2,
+                 [&](Index task, int) { of_loops[static_cast<std::size_t>(task)] = own_stack(); });
+  const std::size_t least = std::min({own, of_loops[0], of_loops[1]});
+  if (least < kLeastStack) {
+    throw Error("threads have stacks of " + std::to_string(least >> 10) +
+                " KB and need 512; unset OMP_STACKSIZE or set it to 1M, and see ulimit -s");
+  }
+}
+
+}  // namespace
+
+void use_threads(Index count) {
+  set_threads(static_cast<int>(count));
+  if (threads() == 1) return;
+  try_threads(threads());
+  check_stacks();
+}
+
+}  // namespace headcount

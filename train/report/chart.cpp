@@ -1,0 +1,398 @@
+#include "train/report/chart.h"
+
+#include <utf8.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "train/report/chart_axis.h"
+#include "train/report/report_text.h"
+
+namespace headcount {
+
+namespace {
+
+// Small enough that letters stay readable on a phone, which shows the picture at two thirds.
+constexpr double kWidth = 520, kHeight = 400;
+constexpr double kTop = 48, kBottom = kHeight - 58;
+constexpr double kLetter = 7.8;       // width of one, at 13 units, in the widest usual font
+constexpr double kLabelHeight = 16;   // of a name, with its distance to the next
+constexpr double kMarker = 6.5;       // radius
+constexpr std::size_t kLongest = 18;  // letters of a name; the rest is cut
+constexpr std::size_t kMarkersOnLine = 8;
+
+constexpr Index kColours = 7;
+constexpr std::array<const char*, 6> kShapes = {
+    "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0 -11 0z",               // circle
+    "M-5 -5H5V5H-5z",                                                // square
+    "M0 -6.5L6.2 4.5H-6.2z",                                         // triangle
+    "M0 -7L6 0L0 7L-6 0z",                                           // diamond
+    "M-2.2 -6.5H2.2V-2.2H6.5V2.2H2.2V6.5H-2.2V2.2H-6.5V-2.2H-2.2z",  // plus
+    "M0 6.5L6.2 -4.5H-6.2z"};                                        // triangle on its tip
+
+// Plain classes, no variables: rsvg-convert and mail programs do not know those. The prefix keeps
+// them apart from a page's own; several charts in one page repeat the same rules.
+constexpr std::string_view kStyle = R"(<style>
+.hc-paper{fill:#fff}.hc-text{fill:#222}.hc-quiet{fill:#555}
+.hc-axis{stroke:#222;fill:none}.hc-grid{stroke:#e2e2e2;fill:none}
+.hc-steps{stroke:#8a8a8a;fill:none}.hc-floor{stroke:#555;fill:none}
+.hc-0{color:#000}.hc-1{color:#0072b2}.hc-2{color:#d55e00}.hc-3{color:#009e73}
+.hc-4{color:#b8578c}.hc-5{color:#c98500}.hc-6{color:#3a9bd5}
+.hc-line{stroke:currentColor;fill:none}.hc-band{fill:currentColor;fill-opacity:.16}
+.hc-mark{fill:currentColor;stroke:#fff}
+@media (prefers-color-scheme:dark){
+.hc-paper{fill:#16181c}.hc-text{fill:#eee}.hc-quiet{fill:#b4b4b4}
+.hc-axis{stroke:#eee}.hc-grid{stroke:#33363c}.hc-steps{stroke:#868a92}.hc-floor{stroke:#b4b4b4}
+.hc-0{color:#fff}.hc-1{color:#4ba3e3}.hc-2{color:#ff8a47}.hc-3{color:#2fcf9f}
+.hc-4{color:#e6a3c8}.hc-5{color:#f2b632}.hc-6{color:#9ad8ff}
+.hc-band{fill-opacity:.24}.hc-mark{stroke:#16181c}
+}
+</style>
+)";
+
+std::string number(double value) {
+  std::array<char, 32> text;
+  std::snprintf(text.data(), text.size(), "%.1f", value);
+  return text.data();
+}
+
+std::string place(double x, double y) { return number(x) + " " + number(y); }
+
+std::string segment(double x1, double y1, double x2, double y2) {
+  return "M" + place(x1, y1) + "L" + place(x2, y2);
+}
+
+std::string path(const std::string& classes, const std::string& course, const char* width,
+                 const char* dashes = nullptr) {
+  return "<path class=\"" + classes + "\" d=\"" + course + "\" stroke-width=\"" + width + "\"" +
+         (dashes ? std::string(" stroke-dasharray=\"") + dashes + "\"" : "") + "/>\n";
+}
+
+std::string text(double x, double y, const char* anchor, const std::string& content,
+                 const std::string& more = "class=\"hc-text\"") {
+  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\" " +
+         more + ">" + xml_escaped(content) + "</text>\n";
+}
+
+std::string colour(const ChartSeries& series) {
+  return "hc-" + std::to_string(series.style % kColours);
+}
+
+std::string mark(const ChartSeries& series, double x, double y, const std::string& hover) {
+  const char* shape = kShapes[static_cast<std::size_t>(series.style) % kShapes.size()];
+  return "<path class=\"hc-mark " + colour(series) + "\" transform=\"translate(" + place(x, y) +
+         ")\" d=\"" + shape + "\"><title>" + xml_escaped(hover) + "</title></path>\n";
+}
+
+std::size_t letters(const std::string& valid) {
+  return static_cast<std::size_t>(utf8::distance(valid.begin(), valid.end()));
+}
+
+double width_of(const std::string& valid) { return kLetter * static_cast<double>(letters(valid)); }
+
+std::string shown_name(const std::string& name) {
+  const std::string valid = utf8::replace_invalid(name);
+  if (letters(valid) <= kLongest) return valid;
+  auto end = valid.begin();
+  utf8::advance(end, kLongest - 1, valid.end());
+  return std::string(valid.begin(), end) + "…";
+}
+
+/// A rectangle of the picture that names keep off.
+struct Box {
+  double left, top, right, bottom;
+};
+
+double overlap(const Box& a, const Box& b) {
+  const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  return width > 0 && height > 0 ? width * height : 0;
+}
+
+/// A point of a scatter chart with its error bar, in the picture.
+struct Spot {
+  const ChartSeries& series;
+  const ChartPoint& point;
+  double x, y, top, bottom;
+  Box box() const { return {x - kMarker, top, x + kMarker, bottom}; }
+};
+
+bool interval(const ChartPoint& point) {
+  return point.low && point.high && std::isfinite(*point.low) && std::isfinite(*point.high);
+}
+
+std::vector<double> x_values(const Chart& chart) {
+  std::vector<double> values;
+  for (const ChartSeries& series : chart.series) {
+    for (const ChartPoint& point : series.points) values.push_back(point.x);
+  }
+  return values;
+}
+
+// Error bars count; bands do not, since that of two seeds may be six times the mean.
+std::vector<double> y_values(const Chart& chart) {
+  std::vector<double> values;
+  for (const ChartSeries& series : chart.series) {
+    for (const ChartPoint& point : series.points) {
+      if (!std::isfinite(point.x)) continue;
+      values.push_back(point.y);
+      if (chart.kind == ChartKind::line || !interval(point)) continue;
+      values.push_back(*point.low);
+      values.push_back(*point.high);
+    }
+  }
+  std::erase_if(values, [](double value) { return !std::isfinite(value); });
+  if (!chart.floor || !std::isfinite(chart.floor->first) || values.empty()) return values;
+  const auto [low, high] = std::ranges::minmax(values);
+  const double floor = chart.floor->first;
+  if (floor >= low - (high - low) && floor <= high) values.push_back(floor);
+  return values;
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Chart& chart);
+  std::string svg() const { return out_ + "</svg>\n"; }
+
+ private:
+  double x_at(double x) const { return left_ + (right_ - left_) * x_.fraction(x); }
+  double y_at(double y) const { return kBottom - (kBottom - kTop) * y_.fraction(y); }
+  bool drawn(const ChartPoint& point) const { return x_.places(point.x) && y_.places(point.y); }
+
+  void head();
+  void frame();
+  void staircase();
+  void floor();
+  std::vector<Spot> spots() const;
+  void name_beside(const Spot& spot);
+  void scatter();
+  void line(const ChartSeries& series);
+  void names_at_right();
+
+  const Chart& chart_;
+  AxisMap x_, y_;
+  double left_ = 0, right_ = 0;
+  std::vector<Box> taken_;
+  std::string out_;
+};
+
+Drawing::Drawing(const Chart& chart)
+    : chart_(chart), x_(chart.x, x_values(chart)), y_(chart.y, y_values(chart)) {
+  double widest = 0;
+  for (const Tick& tick : y_.ticks()) widest = std::max(widest, width_of(tick.label));
+  left_ = 38 + widest;
+  right_ = kWidth - 22;
+  if (chart.kind == ChartKind::line) {
+    widest = 0;
+    for (const ChartSeries& series : chart.series) {
+      widest = std::max(widest, width_of(shown_name(series.name)));
+    }
+    right_ = kWidth - 42 - widest;
+  }
+  head();
+  frame();
+  staircase();
+  floor();
+  if (chart.kind == ChartKind::scatter) {
+    scatter();
+  } else {
+    for (const ChartSeries& series : chart.series) line(series);
+    names_at_right();
+  }
+}
+
+void Drawing::head() {
+  const std::string size = number(kWidth) + " " + number(kHeight);
+  out_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size +
+         "\" role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n<title>" +
+         xml_escaped(chart_.title) + "</title>\n<desc>" + xml_escaped(chart_.description) +
+         "</desc>\n";
+  out_ += kStyle;
+  out_ += "<rect class=\"hc-paper\" width=\"" + number(kWidth) + "\" height=\"" + number(kHeight) +
+          "\" rx=\"6\"/>\n";
+  out_ += text(14, 27, "start", chart_.title,
+               "class=\"hc-text\" font-size=\"16\" font-weight=\"bold\"");
+}
+
+void Drawing::frame() {
+  for (const Tick& tick : x_.ticks()) {
+    const double x = x_at(tick.value);
+    out_ += path("hc-grid", segment(x, kTop, x, kBottom), "1");
+    out_ += text(x, kBottom + 19, "middle", tick.label);
+  }
+  for (const Tick& tick : y_.ticks()) {
+    const double y = y_at(tick.value);
+    out_ += path("hc-grid", segment(left_, y, right_, y), "1");
+    out_ += text(left_ - 8, y + 4.5, "end", tick.label);
+  }
+  out_ +=
+      path("hc-axis", "M" + place(left_, kTop) + "V" + number(kBottom) + "H" + number(right_), "1");
+  out_ += text((left_ + right_) / 2, kHeight - 14, "middle", chart_.x.title);
+  out_ += text(0, 0, "middle", chart_.y.title,
+               "class=\"hc-text\" transform=\"translate(" + place(20, (kTop + kBottom) / 2) +
+                   ") rotate(-90)\"");
+}
+
+void Drawing::staircase() {
+  std::string course;
+  double x = left_, y = kTop;
+  for (const auto& [step_x, step_y] : chart_.steps) {
+    if (!x_.places(step_x) || !y_.places(step_y)) continue;
+    const double next_x = x_at(step_x), next_y = y_at(step_y);
+    course += course.empty() ? "M" + place(next_x, kTop) : "H" + number(next_x);
+    course += "V" + number(next_y);
+    if (y > kTop) taken_.push_back({x, y - 2, next_x, y + 2});
+    taken_.push_back({next_x - 2, std::min(y, next_y), next_x + 2, std::max(y, next_y)});
+    x = next_x;
+    y = next_y;
+  }
+  if (course.empty()) return;
+  taken_.push_back({x, y - 2, right_, y + 2});
+  out_ += path("hc-steps", course + "H" + number(right_), "1.5");
+}
+
+void Drawing::floor() {
+  if (!chart_.floor || !y_.places(chart_.floor->first)) return;
+  const auto& [level, name] = *chart_.floor;
+  // An end of the axis stands for all beyond it.
+  const double share = y_.fraction(level);
+  const bool below = share <= 0;
+  if (share >= 1) return;
+  const double y = below ? kBottom : y_at(level);
+  const std::string shown = below ? name + ", below this chart" : name;
+  if (!below) out_ += path("hc-floor", segment(left_, y, right_, y), "1.5", "6 4");
+  out_ += text(left_ + 8, y - 6, "start", shown, "class=\"hc-quiet\"");
+  taken_.push_back({left_, y - 18, left_ + 8 + width_of(shown), y + 2});
+}
+
+// Where error bars would cover each other, the later point moves aside, to the nearest free place.
+std::vector<Spot> Drawing::spots() const {
+  std::vector<Spot> all;
+  for (const ChartSeries& series : chart_.series) {
+    for (const ChartPoint& point : series.points) {
+      if (!drawn(point)) continue;
+      const double y = y_at(point.y), wanted = x_at(point.x);
+      Spot spot{series, point, wanted, y, y - kMarker, y + kMarker};
+      if (interval(point)) {
+        spot.top = std::min(spot.top, y_at(*point.high));
+        spot.bottom = std::max(spot.bottom, y_at(*point.low));
+      }
+      const auto covers = [&](const Spot& other) { return overlap(spot.box(), other.box()) > 0; };
+      for (int shift = 1; shift < 40 && std::ranges::any_of(all, covers); ++shift) {
+        const double aside = (shift + 1) / 2 * (2 * kMarker + 1);
+        spot.x = shift % 2 == 1 ? wanted + aside : wanted - aside;
+      }
+      spot.x = std::clamp(spot.x, left_ + kMarker, right_ - kMarker);
+      all.push_back(spot);
+    }
+  }
+  return all;
+}
+
+// Left or right of the point, else higher or lower, wherever least is covered.
+void Drawing::name_beside(const Spot& spot) {
+  const std::string name = shown_name(spot.series.name);
+  const double width = width_of(name);
+  double best_cost = 1e30, best_y = 0;
+  Box best{};
+  for (int k = 0; k < 26; ++k) {
+    const double up = (k / 2 % 2 == 0 ? -1 : 1) * ((k / 2 + 1) / 2) * kLabelHeight / 2;
+    const double start = k % 2 == 0 ? spot.x + kMarker + 5 : spot.x - kMarker - 5 - width;
+    const Box box{start, spot.y + up - 8, start + width, spot.y + up + 8};
+    double cost = std::abs(up) + k % 2;
+    for (const Box& other : taken_) cost += 10 * overlap(box, other);
+    const Box inside{left_ + 2, kTop - 4, kWidth - 4, kBottom - 1};
+    cost += 100 * (width * kLabelHeight - overlap(box, inside));
+    if (cost >= best_cost) continue;
+    best_cost = cost;
+    best_y = spot.y + up;
+    best = box;
+  }
+  const bool right = best.left > spot.x;
+  if (std::abs(best_y - spot.y) > kLabelHeight) {
+    const double from = right ? spot.x + kMarker : spot.x - kMarker;
+    out_ += path("hc-line " + colour(spot.series),
+                 segment(from, spot.y, right ? best.left - 2 : best.right + 2, best_y), "1");
+  }
+  out_ += text(right ? best.left : best.right, best_y + 4.5, right ? "start" : "end", name);
+  taken_.push_back(best);
+}
+
+void Drawing::scatter() {
+  const std::vector<Spot> all = spots();
+  for (const Spot& spot : all) taken_.push_back(spot.box());
+  for (const Spot& spot : all) {
+    const std::string look = "hc-line " + colour(spot.series);
+    if (interval(spot.point)) {
+      const double low = y_at(*spot.point.low), high = y_at(*spot.point.high);
+      out_ +=
+          path(look,
+               segment(spot.x - 4, high, spot.x + 4, high) + segment(spot.x, high, spot.x, low) +
+                   segment(spot.x - 4, low, spot.x + 4, low),
+               "1.5");
+    }
+    out_ += mark(spot.series, spot.x, spot.y, spot.point.hover);
+  }
+  for (const Spot& spot : all) name_beside(spot);
+}
+
+void Drawing::line(const ChartSeries& series) {
+  std::vector<const ChartPoint*> points;
+  for (const ChartPoint& point : series.points) {
+    if (drawn(point)) points.push_back(&point);
+  }
+  std::string course, upper, lower;
+  for (const ChartPoint* point : points) {
+    course += (course.empty() ? "M" : "L") + place(x_at(point->x), y_at(point->y));
+    if (!interval(*point)) continue;
+    upper += (upper.empty() ? "M" : "L") + place(x_at(point->x), y_at(*point->high));
+    lower = "L" + place(x_at(point->x), y_at(*point->low)) + lower;
+  }
+  if (!upper.empty()) out_ += path("hc-band " + colour(series), upper + lower + "z", "0");
+  if (points.size() > 1) out_ += path("hc-line " + colour(series), course, "2");
+  const std::size_t marks = std::min(points.size(), kMarkersOnLine);
+  for (std::size_t k = 0; k < marks; ++k) {
+    const std::size_t last = std::max<std::size_t>(marks, 2) - 1;
+    const ChartPoint& point = *points[k * (points.size() - 1) / last];
+    out_ += mark(series, x_at(point.x), y_at(point.y), point.hover);
+  }
+}
+
+// Near the ends of their lines, in their order, a label apart and within the picture.
+void Drawing::names_at_right() {
+  struct Name {
+    const ChartSeries* series;
+    double x, end, height;
+  };
+  std::vector<Name> names;
+  for (const ChartSeries& series : chart_.series) {
+    const auto last = std::find_if(series.points.rbegin(), series.points.rend(),
+                                   [&](const ChartPoint& point) { return drawn(point); });
+    if (last == series.points.rend()) continue;
+    names.push_back({&series, x_at(last->x), y_at(last->y), 0});
+  }
+  std::ranges::stable_sort(names, {}, &Name::end);
+  double least = kTop;
+  for (Name& name : names) {
+    name.height = std::max(name.end, least);
+    least = name.height + kLabelHeight;
+  }
+  double most = kBottom;
+  for (auto name = names.rbegin(); name != names.rend(); ++name) {
+    name->height = std::min(name->height, most);
+    most = name->height - kLabelHeight;
+  }
+  for (const Name& name : names) {
+    out_ += path("hc-line " + colour(*name.series),
+                 segment(name.x + 7, name.end, right_ + 22, name.height), "1");
+    out_ += text(right_ + 26, name.height + 4.5, "start", shown_name(name.series->name));
+  }
+}
+
+}  // namespace
+
+std::string svg_text(const Chart& chart) { return Drawing(chart).svg(); }
+
+}  // namespace headcount

@@ -1,0 +1,322 @@
+#include "train/report/report.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <numbers>
+
+#include "train/report/report_text.h"
+#include "train/compare/results.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr std::string_view kStyle = R"(<style>
+:root{color-scheme:light dark}
+body{margin:0 auto;padding:1rem;max-width:84rem;font:1rem/1.5 system-ui,sans-serif;
+color:#1a1a1a;background:#f6f6f4;overflow-wrap:anywhere}
+p,figcaption,li,dd{max-width:44rem}
+h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem}
+.scroll{overflow-x:auto;border:1px solid #c8c8c8;border-radius:6px;background:#fff}
+.scroll:focus-visible{outline:3px solid #0072b2}
+table{border-collapse:collapse;overflow-wrap:normal;font-variant-numeric:tabular-nums;
+font-size:.9rem}
+caption{text-align:left;padding:.5rem .75rem;caption-side:bottom}
+.note{position:sticky;left:.75rem;max-width:min(44rem,calc(100vw - 4rem));margin:0}
+th,td{padding:.4rem .75rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
+thead th{vertical-align:bottom;white-space:normal;min-width:5.5rem}
+th:first-child{text-align:left;position:sticky;left:0;background:#fff;white-space:nowrap}
+.words{text-align:left}.front th:first-child{font-weight:bold}tbody th{font-weight:normal}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
+figure{margin:0}svg{display:block;width:100%;height:auto;border:1px solid #c8c8c8;
+border-radius:6px;box-sizing:border-box}figcaption{font-size:.9rem;margin:.4rem 0 1rem}
+dt{font-weight:bold}dd{margin:0 0 .5rem}
+pre{white-space:pre-wrap;background:#fff;border:1px solid #c8c8c8;
+border-radius:6px;padding:.75rem;font-size:.85rem}
+summary{cursor:pointer;font-weight:bold}
+@media (prefers-color-scheme:dark){
+body{color:#ececec;background:#0e0f12}.scroll,pre,th:first-child{background:#16181c}
+.scroll,pre,svg{border-color:#44484f}th,td{border-color:#33363c}
+.scroll:focus-visible{outline-color:#4ba3e3}
+}
+</style>
+)";
+
+std::string element(const std::string& tag, const std::string& content) {
+  return "<" + tag + ">" + xml_escaped(content) + "</" + tag + ">\n";
+}
+
+/// The variants with a finished run; the others have no numbers.
+std::vector<const VariantResult*> finished(const ComparisonResult& result) {
+  std::vector<const VariantResult*> variants;
+  for (const VariantResult& variant : result.variants) {
+    if (!variant.runs.empty()) variants.push_back(&variant);
+  }
+  return variants;
+}
+
+bool repeated(const ComparisonResult& result) {
+  return std::ranges::any_of(result.variants, [](const auto& v) { return v.runs.size() >= 2; });
+}
+
+std::string plural(std::size_t count, const std::string& word) {
+  return number_text(static_cast<double>(count)) + " " + word + (count == 1 ? "" : "s");
+}
+
+/// Whether the interval has zero outside it; none without an interval.
+std::optional<bool> excludes_zero(const Estimate& difference) {
+  if (!difference.half_width || !std::isfinite(*difference.half_width)) return std::nullopt;
+  return std::abs(difference.mean) > *difference.half_width;
+}
+
+std::string difference_text(const Estimate& difference) {
+  return signed_text(difference.mean, 4) + half_width_text(difference, 4);
+}
+
+std::string scope_sentences(const ComparisonResult& result) {
+  std::size_t runs = 0, failures = 0;
+  for (const VariantResult& variant : result.variants) {
+    runs += variant.runs.size();
+    failures += variant.failures.size();
+  }
+  std::vector<std::string> seeds;
+  for (const std::uint64_t seed : result.seeds) seeds.push_back(std::to_string(seed));
+  std::string text = plural(result.variants.size(), "attention") + " on " + result.data;
+  if (seeds.size() == 1) text += ", one seed (" + seeds[0] + ")";
+  if (seeds.size() > 1)
+    text += ", " + plural(seeds.size(), "seed") + " each (" + list_text(seeds) + ")";
+  text += ".";
+  const std::size_t planned = result.variants.size() * seeds.size();
+  if (runs == 0) {
+    text += " No run finished, so there is nothing to compare.";
+  } else if (runs < planned) {
+    text += " Of " + plural(planned, "run") + ", " + number_text(static_cast<double>(runs)) +
+            " finished.";
+  }
+  if (failures > 0) text += " The failures are listed below.";
+  if (!foreign_runs(result).empty())
+    text +=
+        " Some runs were trained by another build or machine, or shared it otherwise: see below.";
+  return text;
+}
+
+// Of `variants`, which have finished runs; `all`: there are no others.
+std::string front_sentences(const std::vector<const VariantResult*>& variants, bool all) {
+  std::vector<std::string> front;
+  for (const VariantResult* variant : variants) {
+    if (variant->pareto) front.push_back(variant->spec);
+  }
+  if (variants.size() < 2 || front.empty()) return "";
+  if (front.size() == variants.size()) {
+    return " All that finished are on the Pareto front of KV cache and mean loss: whichever has "
+           "less cache has the higher loss.";
+  }
+  return " On the Pareto front of KV cache and mean loss " +
+         std::string(front.size() == 1 ? "is " : "are ") + list_text(front) +
+         "; every other attention " + (all ? "" : "that has a finished run ") +
+         "is matched or beaten in both by " + (front.size() == 1 ? "it." : "one of these.");
+}
+
+std::string difference_sentences(const std::vector<const VariantResult*>& variants,
+                                 const std::string& first) {
+  std::vector<std::string> decided, open;
+  for (const VariantResult* variant : variants) {
+    if (!variant->difference) continue;
+    const std::optional<bool> excluded = excludes_zero(*variant->difference);
+    const std::string amount = variant->spec + " (" + difference_text(*variant->difference) + ")";
+    if (excluded) (*excluded ? decided : open).push_back(amount);
+  }
+  std::string text;
+  if (!decided.empty()) {
+    text += " Seed by seed, the loss differs from that of " + first +
+            ", with a 95\u00a0% interval that excludes zero, for " + list_text(decided) + ".";
+  }
+  if (!open.empty()) {
+    text += " The data does not decide whether the loss differs from that of " + first + " for " +
+            list_text(open) + ": the 95\u00a0% interval includes zero.";
+  }
+  return text;
+}
+
+std::string summary(const ComparisonResult& result) {
+  const std::vector<const VariantResult*> variants = finished(result);
+  std::string text = scope_sentences(result);
+  if (variants.empty()) return text;
+  text += front_sentences(variants, variants.size() == result.variants.size());
+  if (!repeated(result)) {
+    return text +
+           " With one seed there are no intervals: nothing here tells which differences "
+           "another seed would show too.";
+  }
+  return text + difference_sentences(variants, result.variants.front().spec);
+}
+
+/// A column of the table; its text is for variants with a finished run, or for all.
+struct Column {
+  std::string title;
+  std::function<std::string(const VariantResult&)> text;
+  bool always = false, words = false;
+};
+
+std::string yes(bool value) { return value ? "yes" : "no"; }
+
+void add_loss_columns(const ComparisonResult& result, std::vector<Column>& columns) {
+  using Variant = const VariantResult&;
+  const auto any = [&](auto has) { return std::ranges::any_of(result.variants, has); };
+  columns.push_back({"validation loss", [](Variant v) { return estimate_text(v.loss, 4); }});
+  if (result.entropy_per_character) {
+    columns.push_back({"above the floor", [floor = *result.entropy_per_character](Variant v) {
+                         return number_text(v.loss.mean - floor, 4);
+                       }});
+  }
+  if (any([](Variant v) { return v.difference.has_value(); })) {
+    columns.push_back({"minus " + result.variants.front().spec, [](Variant v) {
+                         return v.difference ? difference_text(*v.difference) : "–";
+                       }});
+    columns.push_back({"excludes zero", [](Variant v) -> std::string {
+                         const auto zero =
+                             v.difference ? excludes_zero(*v.difference) : std::nullopt;
+                         return zero ? yes(*zero) : "–";
+                       }});
+  }
+  columns.push_back({"bits per character",
+                     [](Variant v) { return number_text(v.loss.mean / std::numbers::ln2, 4); }});
+  if (any([](Variant v) { return v.answer_accuracy.has_value(); })) {
+    columns.push_back({"answers right, %", [](Variant v) {
+                         return v.answer_accuracy ? estimate_text(*v.answer_accuracy, 1, 100) : "–";
+                       }});
+  }
+}
+
+std::vector<Column> table_columns(const ComparisonResult& result) {
+  using Variant = const VariantResult&;
+  const auto any = [&](auto has) { return std::ranges::any_of(result.variants, has); };
+  std::vector<Column> columns;
+  if (any([](Variant v) { return !v.adjusted.empty(); })) {
+    columns.push_back({"adjusted", [](Variant v) { return v.adjusted; }, true, true});
+  }
+  columns.push_back({"parameters",
+                     [](Variant v) { return number_text(static_cast<double>(v.parameters)); },
+                     true});
+  columns.push_back(
+      {"KV cache, bytes a token",
+       [](Variant v) { return number_text(static_cast<double>(v.cache_bytes_per_token)); }, true});
+  if (any([&](Variant v) { return v.runs.size() != result.seeds.size(); })) {
+    columns.push_back({"seeds finished",
+                       [](Variant v) { return number_text(static_cast<double>(v.runs.size())); },
+                       true});
+  }
+  add_loss_columns(result, columns);
+  columns.push_back({"training, tokens/s", [](Variant v) {
+                       return v.train_tokens_per_second ? number_text(*v.train_tokens_per_second)
+                                                        : "–";
+                     }});
+  if (any([](Variant v) { return !v.decode.empty(); })) {
+    columns.push_back(
+        {"decoding, tokens/s at " + number_text(static_cast<double>(result.context)) + " tokens",
+         [](Variant v) { return number_text(v.decode_tokens_per_second); }});
+  }
+  columns.push_back({"on the Pareto front", [](Variant v) { return yes(v.pareto); }});
+  return columns;
+}
+
+std::string table(const ComparisonResult& result) {
+  const std::vector<Column> columns = table_columns(result);
+  std::string out =
+      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">\n<table>\n";
+  out += "<caption><p class=\"note\">Loss in nats per character over the whole validation split.";
+  if (repeated(result)) {
+    out +=
+        " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "
+        "between runs of the same seed. Each interval stands for itself: of twenty that compare "
+        "equals, one excludes zero by chance.";
+  }
+  out += "</p></caption>\n";
+  out += "<thead><tr><th scope=\"col\">attention</th>";
+  for (const Column& column : columns) {
+    out += std::string("<th scope=\"col\"") + (column.words ? " class=\"words\">" : ">") +
+           xml_escaped(column.title) + "</th>";
+  }
+  out += "</tr></thead>\n<tbody>\n";
+  for (const VariantResult& variant : result.variants) {
+    const bool has_runs = !variant.runs.empty();
+    out += has_runs && variant.pareto ? "<tr class=\"front\">" : "<tr>";
+    out += "<th scope=\"row\">" + xml_escaped(variant.spec) + "</th>";
+    for (const Column& column : columns) {
+      out += std::string("<td") + (column.words ? " class=\"words\">" : ">") +
+             xml_escaped(has_runs || column.always ? column.text(variant) : "–") + "</td>";
+    }
+    out += "</tr>\n";
+  }
+  return out + "</tbody>\n</table>\n</div>\n";
+}
+
+std::string figures(const ComparisonResult& result) {
+  const std::vector<ReportChart> charts = comparison_charts(result);
+  if (charts.empty()) return "";
+  std::string out = "<h2>Charts</h2>\n<div class=\"charts\">\n";
+  for (const ReportChart& chart : charts) {
+    out += "<figure>\n" + chart.svg + element("figcaption", chart.caption) + "</figure>\n";
+  }
+  return out + "</div>\n";
+}
+
+std::string failures(const ComparisonResult& result) {
+  std::string items;
+  for (const VariantResult& variant : result.variants) {
+    for (const std::string& failure : variant.failures) {
+      items += element("li", variant.spec + ", " + failure);
+    }
+  }
+  return items.empty() ? "" : "<h2>Failures</h2>\n<ul>\n" + items + "</ul>\n";
+}
+
+std::string trained_by_others(const ComparisonResult& result) {
+  std::string items;
+  for (const std::string& note : notes(result)) items += element("li", note);
+  return items.empty() ? "" : "<h2>Trained earlier, by others</h2>\n<ul>\n" + items + "</ul>\n";
+}
+
+std::string duration(double hours) {
+  if (hours >= 1) return number_text(hours, 1) + " hours";
+  return number_text(60 * hours, hours * 60 < 10 ? 1 : 0) + " minutes";
+}
+
+std::string origin(const ComparisonResult& result) {
+  std::string out = "<h2>How to repeat it</h2>\n" + element("pre", result.command) + "<dl>\n";
+  const auto entry = [&](const std::string& name, const std::string& value) {
+    if (!value.empty()) out += element("dt", name) + element("dd", value);
+  };
+  entry("Text", result.data);
+  entry("SHA-256 of the text", result.data_sha256);
+  entry("Context", plural(static_cast<std::size_t>(result.context), "token"));
+  entry("Sizes matched", result.match == "none" ? "no" : result.match);
+  entry("Swept", result.sweep);
+  entry("Version", result.version);
+  entry("Machine", result.machine);
+  entry("Machine time", std::isfinite(result.hours) ? duration(result.hours) : "");
+  return out + "</dl>\n<details>\n" + element("summary", "Settings that all attentions share") +
+         element("pre", result.config) + "</details>\n";
+}
+
+}  // namespace
+
+std::string comparison_report(const ComparisonResult& result) {
+  std::vector<std::string> specs;
+  for (const VariantResult& variant : result.variants) specs.push_back(variant.spec);
+  const std::string title = "Attention compared: " + list_text(specs);
+  // The policy makes a browser refuse every load, should a later change ask for one.
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
+      "'unsafe-inline'\"/>\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
+  out += element("title", title) + std::string(kStyle) + "</head>\n<body>\n<main>\n";
+  out += element("h1", title) + element("p", summary(result)) + "<h2>Results</h2>\n";
+  out += table(result) + figures(result) + failures(result);
+  out += trained_by_others(result) + origin(result);
+  return out + "</main>\n</body>\n</html>\n";
+}
+
+}  // namespace headcount

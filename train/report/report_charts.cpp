@@ -1,0 +1,223 @@
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "train/report/chart.h"
+#include "train/report/report.h"
+#include "train/report/report_text.h"
+#include "train/compare/statistics.h"
+
+namespace headcount {
+
+namespace {
+
+ChartPoint estimate_point(double x, const Estimate& estimate, double unit = 1) {
+  ChartPoint point{x, unit * estimate.mean, std::nullopt, std::nullopt, ""};
+  if (estimate.half_width) {
+    point.low = unit * (estimate.mean - *estimate.half_width);
+    point.high = unit * (estimate.mean + *estimate.half_width);
+  }
+  return point;
+}
+
+std::string points_text(const ComparisonResult& result) {
+  const auto with = [&](std::size_t runs) {
+    return std::ranges::count_if(
+        result.variants, [&](const VariantResult& variant) { return variant.runs.size() >= runs; });
+  };
+  std::string text = with(2) > 0 ? " Bars are 95\u00a0% intervals over seeds (Student t)."
+                                 : " One seed each, so there are no intervals.";
+  if (with(1) > 1) {
+    text += " Where points would cover each other, one is drawn beside its true place.";
+  }
+  return text;
+}
+
+ChartAxis cache_axis() {
+  return {"KV cache per token", Scale::log2, bytes_text, std::nullopt, std::nullopt};
+}
+
+// Points of the front come first: they keep their places on the steps, others move aside.
+template <class Draw>
+std::vector<ChartSeries> front_first(const ComparisonResult& result, Draw draw) {
+  std::vector<ChartSeries> series;
+  for (const bool front : {true, false}) {
+    for (std::size_t i = 0; i < result.variants.size(); ++i) {
+      const VariantResult& variant = result.variants[i];
+      if (!variant.runs.empty() && variant.pareto == front) draw(variant, Index(i), series);
+    }
+  }
+  return series;
+}
+
+std::vector<std::pair<double, double>> front_steps(const ComparisonResult& result) {
+  std::vector<std::pair<double, double>> steps;
+  for (const VariantResult& variant : result.variants) {
+    if (variant.runs.empty() || !variant.pareto || !std::isfinite(variant.loss.mean)) continue;
+    steps.emplace_back(static_cast<double>(variant.cache_bytes_per_token), variant.loss.mean);
+  }
+  std::ranges::sort(steps);
+  return steps;
+}
+
+void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  Chart chart;
+  chart.title = "Validation loss against KV cache";
+  chart.x = cache_axis();
+  chart.y.title = "loss, nats per character";
+  chart.series = front_first(result, [](const VariantResult& variant, Index style, auto& series) {
+    const auto bytes = static_cast<double>(variant.cache_bytes_per_token);
+    ChartPoint point = estimate_point(bytes, variant.loss);
+    point.hover = variant.spec + ": loss " + estimate_text(variant.loss, 4) + ", " +
+                  number_text(bytes) + " bytes a token";
+    series.push_back({variant.spec, style, {point}});
+  });
+  if (chart.series.empty()) return;
+  chart.steps = front_steps(result);
+  std::string caption =
+      "Lower and further left is better. The grey steps are the Pareto front of the means: what no "
+      "other attention here beats in both." +
+      points_text(result);
+  if (result.entropy_per_character) {
+    const double floor = *result.entropy_per_character;
+    chart.floor = {floor, "floor " + number_text(floor, 4)};
+    caption +=
+        " The floor is the text's entropy per character, the least loss that any model can "
+        "reach.";
+  }
+  chart.description = caption;
+  charts.push_back({"loss_against_cache.svg", caption, svg_text(chart)});
+}
+
+// The mean over the runs at every step that all of them have, from step `first` on.
+std::vector<ChartPoint> mean_curve(const VariantResult& variant, Index first) {
+  std::map<Index, std::vector<double>> at;
+  for (const RunResult& run : variant.runs) {
+    const std::size_t points = std::min(run.curve_steps.size(), run.curve_losses.size());
+    for (std::size_t i = 0; i < points; ++i) at[run.curve_steps[i]].push_back(run.curve_losses[i]);
+  }
+  std::vector<ChartPoint> curve;
+  for (const auto& [step, losses] : at) {
+    if (step < first || losses.size() != variant.runs.size()) continue;
+    const Estimate mean = estimate(losses);
+    curve.push_back(estimate_point(static_cast<double>(step), mean));
+    curve.back().hover = variant.spec + ", step " + number_text(static_cast<double>(step)) +
+                         ": loss " + estimate_text(mean, 4);
+  }
+  return curve;
+}
+
+// The first tenth of the training, where the loss of every attention falls alike from that of
+// guessing, would leave no height for what comes after. None of a short curve is left out.
+Index first_step_shown(const ComparisonResult& result) {
+  Index last = 0;
+  for (const VariantResult& variant : result.variants) {
+    for (const RunResult& run : variant.runs) {
+      if (run.curve_steps.size() >= 20) last = std::max(last, run.curve_steps.back());
+    }
+  }
+  return last / 10;
+}
+
+// Losses that fall to a small part of themselves need a logarithmic axis.
+Scale loss_scale(const std::vector<ChartSeries>& all) {
+  double low = HUGE_VAL, high = 0;
+  for (const ChartSeries& series : all) {
+    for (const ChartPoint& point : series.points) {
+      if (!std::isfinite(point.y)) continue;
+      low = std::min(low, point.y);
+      high = std::max(high, point.y);
+    }
+  }
+  return low > 0 && high > 3 * low ? Scale::log10 : Scale::linear;
+}
+
+void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  Chart chart;
+  chart.title = "Training loss";
+  chart.kind = ChartKind::line;
+  bool bands = false;
+  const Index first = first_step_shown(result);
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    const VariantResult& variant = result.variants[i];
+    std::vector<ChartPoint> curve = mean_curve(variant, first);
+    if (curve.empty()) continue;
+    bands = bands || variant.runs.size() >= 2;
+    chart.series.push_back({variant.spec, Index(i), std::move(curve)});
+  }
+  if (chart.series.empty()) return;
+  chart.x.title = "step";
+  chart.y = {"loss, nats per character", loss_scale(chart.series), nullptr, std::nullopt,
+             std::nullopt};
+  std::string caption = bands ? "Mean over seeds; bands are 95\u00a0% intervals (Student t)."
+                              : "One seed each, so there are no bands.";
+  if (first > 0) {
+    caption += " Steps before " + number_text(static_cast<double>(first)) + " are left out.";
+  }
+  chart.description = caption;
+  charts.push_back({"training_loss.svg", caption, svg_text(chart)});
+}
+
+void add_decode_speed(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  Chart chart;
+  chart.title = "Decoding speed against context";
+  chart.kind = ChartKind::line;
+  chart.x = {"tokens in the cache", Scale::log2, [](double x) { return number_text(x); },
+             std::nullopt, std::nullopt};
+  chart.y = {"tokens per second", Scale::log10, nullptr, std::nullopt, std::nullopt};
+  std::set<Index> contexts;
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    const VariantResult& variant = result.variants[i];
+    if (variant.runs.empty() || variant.decode.empty()) continue;
+    ChartSeries series{variant.spec, Index(i), {}};
+    for (const DecodeSpeed& speed : variant.decode) {
+      contexts.insert(speed.context);
+      const auto context = static_cast<double>(speed.context);
+      series.points.push_back({context, speed.tokens_per_second, std::nullopt, std::nullopt,
+                               variant.spec + ", context " + number_text(context) + ": " +
+                                   number_text(speed.tokens_per_second) + " tokens/s"});
+    }
+    chart.series.push_back(std::move(series));
+  }
+  if (contexts.size() < 2) return;
+  const std::string caption =
+      "One sequence, with so many tokens in the cache already. Higher is better.";
+  chart.description = caption;
+  charts.push_back({"decode_speed.svg", caption, svg_text(chart)});
+}
+
+void add_answers_against_cache(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  Chart chart;
+  chart.title = "Right answers against KV cache";
+  chart.x = cache_axis();
+  chart.y = {"answers right, %", Scale::linear, nullptr, 0, 100};
+  chart.series = front_first(result, [](const VariantResult& variant, Index style, auto& series) {
+    if (!variant.answer_accuracy) return;
+    const auto bytes = static_cast<double>(variant.cache_bytes_per_token);
+    ChartPoint point = estimate_point(bytes, *variant.answer_accuracy, 100);
+    point.hover = variant.spec + ": " + estimate_text(*variant.answer_accuracy, 1, 100) +
+                  " % right, " + number_text(bytes) + " bytes a token";
+    series.push_back({variant.spec, style, {point}});
+  });
+  if (chart.series.empty()) return;
+  const std::string caption =
+      "Share of the characters of answers, which only earlier lines tell, that the model predicts "
+      "right. Higher and further left is better." +
+      points_text(result);
+  chart.description = caption;
+  charts.push_back({"answers_against_cache.svg", caption, svg_text(chart)});
+}
+
+}  // namespace
+
+std::vector<ReportChart> comparison_charts(const ComparisonResult& result) {
+  std::vector<ReportChart> charts;
+  add_loss_against_cache(result, charts);
+  add_training_loss(result, charts);
+  add_decode_speed(result, charts);
+  add_answers_against_cache(result, charts);
+  return charts;
+}
+
+}  // namespace headcount

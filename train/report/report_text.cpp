@@ -1,0 +1,91 @@
+#include "train/report/report_text.h"
+
+#include <utf8.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace headcount {
+
+namespace {
+
+constexpr std::string_view kUnknown = "–", kMinus = "−", kReplacement = "\xef\xbf\xbd";
+
+}  // namespace
+
+std::string xml_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : utf8::replace_invalid(text)) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '&') {
+      out += "&amp;";
+    } else if (c == '<') {
+      out += "&lt;";
+    } else if (c == '>') {
+      out += "&gt;";
+    } else if (c == '"') {
+      out += "&quot;";
+    } else if (c == '\'') {
+      out += "&#39;";
+    } else if ((code < 0x20 && c != '\n' && c != '\t') || code == 0x7f) {
+      out += kReplacement;
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
+std::string number_text(double value, int decimals) {
+  if (!std::isfinite(value)) return std::string(kUnknown);
+  if (std::abs(value) >= 1e15) decimals = 0;
+  std::array<char, 400> digits;  // the largest double has 309 of them
+  std::snprintf(digits.data(), digits.size(), "%.*f", decimals, std::abs(value));
+  std::string text = digits.data();
+  const bool zero = text.find_first_not_of("0.") == std::string::npos;
+  const std::size_t whole = std::min(text.find('.'), text.size());
+  for (std::size_t place = whole; place > 3; place -= 3) text.insert(place - 3, ",");
+  return value < 0 && !zero ? std::string(kMinus) + text : text;
+}
+
+std::string signed_text(double value, int decimals) {
+  const std::string text = number_text(value, decimals);
+  const bool positive = value > 0 && text.find_first_of("123456789") != std::string::npos;
+  return positive ? "+" + text : text;
+}
+
+std::string half_width_text(const Estimate& estimate, int decimals, double unit) {
+  if (!estimate.half_width || !std::isfinite(*estimate.half_width)) return "";
+  const double half_width = unit * *estimate.half_width, least = std::pow(10, -decimals);
+  const bool tiny = half_width > 0 && half_width < least / 2;
+  return std::string("\u00a0±\u00a0") + (tiny ? "<" : "") +
+         number_text(tiny ? least : half_width, decimals);
+}
+
+std::string estimate_text(const Estimate& estimate, int decimals, double unit) {
+  return number_text(unit * estimate.mean, decimals) + half_width_text(estimate, decimals, unit);
+}
+
+std::string bytes_text(double bytes) {
+  static constexpr std::array kUnits = {" B", " KiB", " MiB", " GiB", " TiB"};
+  std::size_t unit = 0;
+  while (std::abs(bytes) >= 1024 && unit + 1 < kUnits.size()) {
+    bytes /= 1024;
+    ++unit;
+  }
+  const double tenths = std::round(bytes * 10) / 10;
+  return number_text(tenths, tenths == std::round(tenths) ? 0 : 1) + kUnits[unit];
+}
+
+std::string list_text(const std::vector<std::string>& words) {
+  std::string out;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) out += i + 1 == words.size() ? " and " : ", ";
+    out += words[i];
+  }
+  return out;
+}
+
+}  // namespace headcount
