@@ -36,14 +36,14 @@ struct Product {
   }
   std::vector<Real> run() const {
     std::vector<Real> result = c;
-    multiply(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate);
+    gemm(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate);
     return result;
   }
   std::vector<Real> run_in_parallel() const {
     std::vector<Real> result = c;
-    std::vector<Real> scratch(static_cast<std::size_t>(product_scratch(m, n, k)));
-    parallel_multiply(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate,
-                      scratch.empty() ? nullptr : scratch.data());
+    std::vector<Real> scratch(static_cast<std::size_t>(gemm_scratch(m, n, k)));
+    parallel_gemm(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate,
+                  scratch.empty() ? nullptr : scratch.data());
     return result;
   }
   // By the definition, in double; elements between rows stay as they are.
@@ -84,7 +84,7 @@ TEST(Products, FollowTheDefinition) {
 TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
   // The last is cut along k.
   for (const auto& [m, k] : {std::pair<Index, Index>{1, 130}, {7, 130}, {301, 130}, {20, 5000}}) {
-    EXPECT_EQ(product_scratch(m, 75, k) > 0, k == 5000);
+    EXPECT_EQ(gemm_scratch(m, 75, k) > 0, k == 5000);
     for (int flags = 0; flags < 8; ++flags) {
       const Product p = {m, k, 75, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, 3};
       set_threads(1);
@@ -100,8 +100,8 @@ TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST(Products, LargeOnesAreCutForSeveralThreads) {
-  EXPECT_LT(product_chunk(301, 75, 130), 301);
-  EXPECT_GE(product_chunk(8, 8, 8), 8) << "a small product is not worth a second thread";
+  EXPECT_LT(gemm_chunk(301, 75, 130), 301);
+  EXPECT_GE(gemm_chunk(8, 8, 8), 8) << "a small product is not worth a second thread";
 }
 
 TEST(Products, AreCountedWhileACounterLives) {
