@@ -1,23 +1,12 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "autograd/error.h"
 #include "autograd/parallel.h"
 
 namespace headcount {
-
-std::string_view name(Op op) {
-  static constexpr std::array<std::string_view, static_cast<std::size_t>(Op::count_)> kNames = {
-      "leaf",           "parameter", "add",          "subtract",  "multiply",   "divide",
-      "scale",          "sum",       "reshape",      "transpose", "split",      "concat",
-      "matrix_product", "linear",    "head_linear",  "embedding", "layer_norm", "rms_norm",
-      "gelu",           "silu",      "silu_gate",    "dropout",   "rotary",     "softmax",
-      "attention",      "read_rows",      "cross_entropy"};
-  return kNames[static_cast<std::size_t>(op)];
-}
 
 const Shape& Var::shape() const {
   if (tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
