@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <Eigen/Core>
+#include <array>
 #include <cmath>
 
 #include "autograd/evaluation.h"
@@ -97,6 +99,41 @@ TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
     }
   }
   set_threads(0);
+}
+
+// Eigen keeps these sizes once per process, and cuts products by them.
+class EigensCacheSizes : public testing::Test {
+ protected:
+  void TearDown() override { set(found_); }
+  static std::array<Index, 3> now() {
+    return {Eigen::l1CacheSize(), Eigen::l2CacheSize(), Eigen::l3CacheSize()};
+  }
+  static void set(const std::array<Index, 3>& sizes) {
+    Eigen::setCpuCacheSizes(sizes[0], sizes[1], sizes[2]);
+  }
+  const std::array<Index, 3> found_ = now();
+  // Long enough that Eigen cuts k, narrow enough that it cuts rows by the cache.
+  const std::vector<Product> products_ = {{70, 3000, 90, false, false, false, 0},
+                                          {2, 100, 300, false, true, true, 0}};
+};
+
+TEST_F(EigensCacheSizes, AreLeftAsTheProgramHasThem) {
+  const Eigen::internal::CacheSizes of_this_machine;
+  EXPECT_EQ(found_, (std::array<Index, 3>{of_this_machine.m_l1, of_this_machine.m_l2,
+                                          of_this_machine.m_l3}));
+  const std::array<Index, 3> of_the_program = {20000, 100000, 1000000};
+  set(of_the_program);
+  for (const Product& p : products_) p.run();
+  EXPECT_EQ(now(), of_the_program);
+}
+
+TEST_F(EigensCacheSizes, DoNotChangeTheBitsOfProducts) {
+  for (const Product& p : products_) {
+    set(found_);
+    const std::vector<Real> before = p.run();
+    set({9 * 1024, 32 * 1024, 512 * 1024});
+    EXPECT_EQ(p.run(), before) << p.k;
+  }
 }
 
 TEST(Products, LargeOnesAreCutForSeveralThreads) {
