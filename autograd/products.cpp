@@ -1,8 +1,8 @@
 #include "autograd/products.h"
 
-// Products here need Eigen's cache sizes pinned (pin_cache_sizes below), but those are one setting
-// for the whole process, and it belongs to the program that this library is linked into. Under
-// another name this file has an Eigen of its own, with a setting of its own.
+// This file sets Eigen's cache sizes (pin_cache_sizes below). Eigen has one such setting for the
+// whole process, and that belongs to the program that this library is linked into. With another
+// name for its namespace, this file compiles a copy of Eigen that has its own setting.
 #define Eigen HeadcountEigen
 #include <Eigen/Core>
 #include <algorithm>
@@ -86,8 +86,8 @@ void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accum
   }
 }
 
-// A chunk packs the whole of b for itself, so that few large chunks are faster than many small
-// ones, and many are wanted for many threads. Measured: tests/bench/README.md.
+// Eigen packs the whole of b again for each chunk, so few large chunks do less work, but many
+// threads need many chunks. Measured: tests/bench/README.md.
 constexpr Index kMaxChunks = 32;
 constexpr Index kChunkMacs = 1 << 17;  // some microseconds
 constexpr Index kChunkRows = 64, kTransposedChunkRows = 32;
@@ -95,7 +95,7 @@ constexpr Index kPartDepth = 2048, kMaxParts = 8;  // of a k that is cut
 
 Index ratio_up(Index value, Index by) { return (value + by - 1) / by; }
 
-// Rows of a and b per part of a k that is cut.
+// How long each part is where k is cut.
 Index part_depth(Index k) { return std::max(kPartDepth, ratio_up(k, kMaxParts)); }
 
 // c = sum of the parts, in order.

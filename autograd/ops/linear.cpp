@@ -48,8 +48,8 @@ Var matrix_product(Var a, Var b) {
 
 constexpr Index kFewRows = 8;
 
-// Outputs per chunk: so many chunks that two threads or more have equal shares, each worth a
-// thread.
+// Outputs per chunk: enough chunks for several threads to have equal shares, and each chunk with
+// enough work for a thread.
 Index few_rows_chunk(Index rows, Index out, Index in) {
   constexpr Index kChunkMacs = 1 << 14, kChunks = 32;
   const Index chunk = std::max(out / kChunks, kChunkMacs / std::max<Index>(1, rows * in));
@@ -83,7 +83,7 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
     }
   };
   if (rows < kFewRows) {
-    // Decoding: reading the weight is what takes the time, so that is what is shared out.
+    // As in decoding. Reading the weight takes the time, so the threads share its rows.
     parallel_chunks(out, few_rows_chunk(rows, out, in),
                     [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
