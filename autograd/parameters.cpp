@@ -69,13 +69,15 @@ ParameterId ParameterStore::find(std::string_view name) const {
 }
 
 std::span<const Real> ParameterStore::gradient(const Gradients& gradients, ParameterId id) const {
+  const std::span<const Real> result = slice(gradients.memory_, id);
   if (!gradients.arrived_[id.index]) return {};
-  return slice(gradients.memory_, id);
+  return result;
 }
 
 std::span<Real> ParameterStore::complete_gradients(Gradients& gradients) const {
   for (std::size_t i = 0; i < size(); ++i) {
-    if (!gradients.arrived_[i]) std::ranges::fill(slice(gradients.memory_, {i}), Real{0});
+    const std::span<Real> gradient = slice(gradients.memory_, {i});
+    if (!gradients.arrived_[i]) std::ranges::fill(gradient, Real{0});
     gradients.arrived_[i] = true;
   }
   return whole(gradients.memory_);

@@ -77,6 +77,14 @@ TEST(Parameters, RefuseASecondOfTheSameNameAndOneThatComesTooLate) {
   EXPECT_THROW(store.add("b", {3}, Initializer::ones()), ShapeError);
 }
 
+TEST(Parameters, AreRefusedBeforeTheyHaveMemory) {
+  ParameterStore store;
+  const ParameterId a = store.add("a", {3}, Initializer::ones());
+  EXPECT_THROW(store.value(a), ShapeError);
+  EXPECT_THROW(store.gradient(a), ShapeError);
+  EXPECT_THROW(store.complete_gradients(), ShapeError);
+}
+
 TEST(Parameters, LieInOneBufferWithZerosBetween) {
   ParameterStore store;
   const ParameterId a = store.add("a", {3}, Initializer::ones());
