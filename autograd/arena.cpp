@@ -27,7 +27,7 @@ AlignedMemory allocate_aligned(std::size_t bytes) {
   AlignedMemory memory(
       static_cast<std::byte*>(std::aligned_alloc(alignment, round_up(bytes, alignment))));
   if (memory == nullptr) throw std::bad_alloc();
-  // Fewer pages to find; a wish that may be denied.
+  // Large pages are faster to reach. The system may refuse them: then small ones do.
   if (alignment == kHugePage) madvise(memory.get(), bytes, MADV_HUGEPAGE);
   return memory;
 }

@@ -10,8 +10,8 @@
 
 namespace headcount {
 
-/// Every tensor starts on such a boundary: one cache line, one AVX-512 register. Vectorised sums
-/// peel to an aligned start, so equal alignment is also part of bitwise equal results.
+/// Every tensor starts at a multiple of this: one cache line, one AVX-512 register. Eigen's sums
+/// group numbers from the first aligned one on, so equal bits need equal alignment.
 inline constexpr std::size_t kAlignment = 64;
 
 struct AlignedDelete {

@@ -158,6 +158,7 @@ GradientReport check_parameter_gradients(const std::function<Var(Tape& tape)>& f
   tape.backward(output, cotangent);
 
   std::vector<Checked> all;
+  store.complete_gradients();
   for (std::size_t i = 0; i < store.size(); ++i) {
     const std::span<const Real> gradient = store.gradient({i});
     all.push_back({i, store.value({i}), {gradient.begin(), gradient.end()}});

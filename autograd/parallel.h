@@ -47,15 +47,15 @@ void parallel_chunks(Index count, Index chunk, const Body& body) {
   for (Index i = 0; i < chunks; ++i) body(i * chunk, std::min(count, (i + 1) * chunk));
 }
 
-/// Runs `body(task, thread)` for each task of [0, count), up to `most_threads` of them side by
+/// Runs `body(task, thread)` for each task of [0, count), up to `max_threads` of them side by
 /// side, each as a whole on one thread, also where there is one thread only; `thread` counts from
 /// 0. A single task is not bound to one thread: its own loops are parallel. Of what the tasks
 /// throw, one exception is thrown here once all have ended.
 template <class Body>
-void parallel_tasks(Index count, int most_threads, const Body& body) {
+void parallel_tasks(Index count, int max_threads, const Body& body) {
   if (count == 1) return body(Index{0}, 0);
   std::exception_ptr thrown;
-#pragma omp parallel for schedule(static, 1) num_threads(most_threads)
+#pragma omp parallel for schedule(static, 1) num_threads(max_threads)
   for (Index task = 0; task < count; ++task) {
     const OnOneThread here;
     try {

@@ -68,15 +68,18 @@ ParameterId ParameterStore::find(std::string_view name) const {
   return {found->second};
 }
 
-std::span<Real> ParameterStore::arrived(Gradients& gradients, ParameterId id) const {
-  const std::span<Real> result = slice(gradients.memory_, id);
-  if (!gradients.arrived_[id.index]) std::ranges::fill(result, Real{0});
-  gradients.arrived_[id.index] = true;
+std::span<const Real> ParameterStore::gradient(const Gradients& gradients, ParameterId id) const {
+  const std::span<const Real> result = slice(gradients.memory_, id);
+  if (!gradients.arrived_[id.index]) return {};
   return result;
 }
 
-std::span<Real> ParameterStore::all_gradients(Gradients& gradients) const {
-  for (std::size_t i = 0; i < size(); ++i) arrived(gradients, {i});
+std::span<Real> ParameterStore::complete_gradients(Gradients& gradients) const {
+  for (std::size_t i = 0; i < size(); ++i) {
+    const std::span<Real> gradient = slice(gradients.memory_, {i});
+    if (!gradients.arrived_[i]) std::ranges::fill(gradient, Real{0});
+    gradients.arrived_[i] = true;
+  }
   return whole(gradients.memory_);
 }
 

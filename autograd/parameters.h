@@ -73,8 +73,10 @@ class ParameterStore {
 
   std::span<Real> value(ParameterId id) { return slice(values_, id); }
   std::span<const Real> value(ParameterId id) const { return slice(values_, id); }
-  /// Zeros where no gradient has arrived since `clear_gradients`.
-  std::span<const Real> gradient(ParameterId id) { return arrived(gradients_, id); }
+  /// Empty where none has arrived since `clear_gradients`.
+  std::span<const Real> gradient(ParameterId id) const { return gradient(gradients_, id); }
+  /// The same in gradients that are not the store's own.
+  std::span<const Real> gradient(const Gradients& gradients, ParameterId id) const;
   std::span<Real> first_moment(ParameterId id) { return slice(first_moments_, id); }
   std::span<Real> second_moment(ParameterId id) { return slice(second_moments_, id); }
 
@@ -82,9 +84,11 @@ class ParameterStore {
   std::span<Real> all_values() { return whole(values_); }
   std::span<Real> all_first_moments() { return whole(first_moments_); }
   std::span<Real> all_second_moments() { return whole(second_moments_); }
-  std::span<Real> all_gradients() { return all_gradients(gradients_); }
-  /// Of the store or of others; zeros where none has arrived.
-  std::span<Real> all_gradients(Gradients& gradients) const;
+
+  /// Writes zeros where no gradient has arrived: from then on all have. Returns the whole buffer,
+  /// which nothing else gives, since a part of it may hold numbers of an earlier step.
+  std::span<Real> complete_gradients() { return complete_gradients(gradients_); }
+  std::span<Real> complete_gradients(Gradients& gradients) const;
 
   /// Calls `body(id, first, last)` for each parameter that has elements in [begin, end) of the
   /// whole buffers: [first, last) are those.
@@ -106,7 +110,6 @@ class ParameterStore {
  private:
   friend class Gradients;
   friend class Tape;
-  friend struct Var;
   struct Entry {
     std::string name;
     Shape shape;
@@ -117,7 +120,6 @@ class ParameterStore {
   std::span<Real> slice(const AlignedMemory& buffer, ParameterId id) const;
   std::span<Real> whole(const AlignedMemory& buffer) const;
   AlignedMemory zeros() const;  // a buffer for all parameters
-  std::span<Real> arrived(Gradients& gradients, ParameterId id) const;
 
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;  // name -> place in entries_

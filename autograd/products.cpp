@@ -1,5 +1,9 @@
 #include "autograd/products.h"
 
+// This file sets Eigen's cache sizes (pin_cache_sizes below). Eigen has one such setting for the
+// whole process, and that belongs to the program that this library is linked into. With another
+// name for its namespace, this file compiles a copy of Eigen that has its own setting.
+#define Eigen HeadcountEigen
 #include <Eigen/Core>
 #include <algorithm>
 #include <atomic>
@@ -24,26 +28,17 @@ ConstMap map(const ConstMatrix& m) {
                       : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
 }
 
-// Eigen cuts products into blocks by the size of the caches that it finds, and so groups sums by
-// them. Pinned, the same binary gives the same bits on machines with other caches.
-const bool pinned_cache_sizes = [] {
-  Eigen::setCpuCacheSizes(32 * 1024, 512 * 1024, 4 * 1024 * 1024);
-  return true;
-}();
-
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
 
 #ifdef HEADCOUNT_BLAS
-// Threads of its own would be started inside ours.
-const bool one_blas_thread = [] {
-  openblas_set_num_threads(1);
-  return true;
-}();
-Gemm chosen = Gemm::blas;
+GemmLibrary chosen = GemmLibrary::blas;
 
-void blas_multiply(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accumulate) {
-  const auto gemm = [](const auto&... arguments) {
+void blas_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accumulate) {
+  // Threads of its own would be started inside ours.
+  static const bool one_thread = (openblas_set_num_threads(1), true);
+  static_cast<void>(one_thread);
+  const auto cblas_gemm = [](const auto&... arguments) {
     if constexpr (sizeof(Real) == sizeof(double)) {
       cblas_dgemm(arguments...);
     } else {
@@ -52,27 +47,56 @@ void blas_multiply(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool ac
   };
   const auto order = [](const ConstMatrix& m) { return m.transposed ? CblasTrans : CblasNoTrans; };
   const auto size = [](Index n) { return static_cast<blasint>(n); };
-  gemm(CblasRowMajor, order(a), order(b), size(c.rows), size(c.cols), size(a.cols), Real{1}, a.data,
-       size(a.stride), b.data, size(b.stride), static_cast<Real>(accumulate ? 1 : 0), c.data,
-       size(c.stride));
+  cblas_gemm(CblasRowMajor, order(a), order(b), size(c.rows), size(c.cols), size(a.cols), Real{1},
+             a.data, size(a.stride), b.data, size(b.stride), static_cast<Real>(accumulate ? 1 : 0),
+             c.data, size(c.stride));
 }
 #else
-Gemm chosen = Gemm::eigen;
-
-void blas_multiply(Matrix, const ConstMatrix&, const ConstMatrix&, bool) {}
+GemmLibrary chosen = GemmLibrary::eigen;
 #endif
 
-// A chunk packs the whole of b for itself, so that few large chunks are faster than many small
-// ones, and many are wanted for many threads. Measured: tests/bench/README.md.
-constexpr Index kMostChunks = 32;
+// Eigen cuts products into blocks by the size of the caches that it finds, and so groups sums by
+// them. Pinned, the same binary gives the same bits on machines with other caches.
+void pin_cache_sizes() {
+  static const bool pinned =
+      (Eigen::setCpuCacheSizes(32 * 1024, 512 * 1024, 4 * 1024 * 1024), true);
+  static_cast<void>(pinned);
+}
+
+void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accumulate) {
+  pin_cache_sizes();
+  if (!accumulate) {
+    if (c.stride == c.cols) {
+      std::fill_n(c.data, c.rows * c.cols, Real{0});
+    } else {
+      for (Index row = 0; row < c.rows; ++row)
+        std::fill_n(c.data + row * c.stride, c.cols, Real{0});
+    }
+  }
+  Map out(c.data, c.rows, c.cols, Eigen::OuterStride<>(c.stride));
+  const ConstMap left = map(a), right = map(b);
+  if (a.transposed && b.transposed) {
+    out.noalias() += left.transpose() * right.transpose();
+  } else if (a.transposed) {
+    out.noalias() += left.transpose() * right;
+  } else if (b.transposed) {
+    out.noalias() += left * right.transpose();
+  } else {
+    out.noalias() += left * right;
+  }
+}
+
+// Eigen packs the whole of b again for each chunk, so few large chunks do less work, but many
+// threads need many chunks. Measured: tests/bench/README.md.
+constexpr Index kMaxChunks = 32;
 constexpr Index kChunkMacs = 1 << 17;  // some microseconds
 constexpr Index kChunkRows = 64, kTransposedChunkRows = 32;
-constexpr Index kPartDepth = 2048, kMostParts = 8;  // of a k that is cut
+constexpr Index kPartDepth = 2048, kMaxParts = 8;  // of a k that is cut
 
 Index ratio_up(Index value, Index by) { return (value + by - 1) / by; }
 
-// Rows of a and b per part of a k that is cut.
-Index part_depth(Index k) { return std::max(kPartDepth, ratio_up(k, kMostParts)); }
+// How long each part is where k is cut.
+Index part_depth(Index k) { return std::max(kPartDepth, ratio_up(k, kMaxParts)); }
 
 // c = sum of the parts, in order.
 void add_parts(Matrix c, const Real* parts, Index count, bool accumulate) {
@@ -105,69 +129,55 @@ ConstMatrix ConstMatrix::row_range(Index begin, Index end) const {
   return result;
 }
 
-std::string_view name(Gemm gemm) { return gemm == Gemm::blas ? "OpenBLAS" : "Eigen"; }
+std::string_view name(GemmLibrary library) {
+  return library == GemmLibrary::blas ? "OpenBLAS" : "Eigen";
+}
 
-Gemm gemm() { return chosen; }
+GemmLibrary gemm_library() { return chosen; }
 
-void use_gemm(Gemm gemm) {
+void use_gemm_library(GemmLibrary library) {
 #ifndef HEADCOUNT_BLAS
-  if (gemm == Gemm::blas)
+  if (library == GemmLibrary::blas)
     throw Error("this program was built without BLAS; configure it with -DHEADCOUNT_GEMM=blas");
 #endif
-  chosen = gemm;
+  chosen = library;
 }
 
-void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
+void gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
   if (counting.load(std::memory_order_relaxed)) counted += c.rows * c.cols * a.cols;
-  if (chosen == Gemm::blas) return blas_multiply(c, a, b, accumulate);
-  if (!accumulate) {
-    if (c.stride == c.cols) {
-      std::fill_n(c.data, c.rows * c.cols, Real{0});
-    } else {
-      for (Index row = 0; row < c.rows; ++row)
-        std::fill_n(c.data + row * c.stride, c.cols, Real{0});
-    }
-  }
-  Map out(c.data, c.rows, c.cols, Eigen::OuterStride<>(c.stride));
-  const ConstMap left = map(a), right = map(b);
-  if (a.transposed && b.transposed) {
-    out.noalias() += left.transpose() * right.transpose();
-  } else if (a.transposed) {
-    out.noalias() += left.transpose() * right;
-  } else if (b.transposed) {
-    out.noalias() += left * right.transpose();
-  } else {
-    out.noalias() += left * right;
-  }
+#ifdef HEADCOUNT_BLAS
+  if (chosen == GemmLibrary::blas) return blas_gemm(c, a, b, accumulate);
+#endif
+  eigen_gemm(c, a, b, accumulate);
 }
 
-Index product_chunk(Index rows, Index cols, Index k, bool a_transposed) {
+Index gemm_chunk(Index rows, Index cols, Index k, bool a_transposed) {
   if (OnOneThread::active()) return std::max<Index>(1, rows);  // nobody to share it with
   const Index for_work = ratio_up(kChunkMacs, std::max<Index>(1, cols * k));
-  const Index least = a_transposed ? kTransposedChunkRows : kChunkRows;
-  return ratio_up(std::max({for_work, least, ratio_up(rows, kMostChunks)}), 8) * 8;
+  const Index min_rows = a_transposed ? kTransposedChunkRows : kChunkRows;
+  return ratio_up(std::max({for_work, min_rows, ratio_up(rows, kMaxChunks)}), 8) * 8;
 }
 
-Index product_scratch(Index rows, Index cols, Index k) {
+Index gemm_scratch(Index rows, Index cols, Index k) {
   if (OnOneThread::active()) return 0;
   const Index parts = ratio_up(k, part_depth(k));
   return parts > 1 ? parts * rows * cols : 0;
 }
 
-void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate, Real* scratch) {
+void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate, Real* scratch) {
   const Index k = a.cols;
-  if (scratch != nullptr && product_scratch(c.rows, c.cols, k) > 0) {
+  if (scratch != nullptr && gemm_scratch(c.rows, c.cols, k) > 0) {
     const Index depth = part_depth(k);
     parallel_chunks(k, depth, [&](Index begin, Index end) {
-      multiply(Matrix(scratch + begin / depth * c.rows * c.cols, c.rows, c.cols),
-               a.column_range(begin, end), b.row_range(begin, end));
+      gemm(Matrix(scratch + begin / depth * c.rows * c.cols, c.rows, c.cols),
+           a.column_range(begin, end), b.row_range(begin, end));
     });
     return add_parts(c, scratch, ratio_up(k, depth), accumulate);
   }
-  const Index chunk = product_chunk(c.rows, c.cols, k, a.transposed);
+  const Index chunk = gemm_chunk(c.rows, c.cols, k, a.transposed);
   parallel_chunks(c.rows, chunk, [&](Index begin, Index end) {
-    multiply(Matrix(c.data + begin * c.stride, end - begin, c.cols, c.stride),
-             a.row_range(begin, end), b, accumulate);
+    gemm(Matrix(c.data + begin * c.stride, end - begin, c.cols, c.stride), a.row_range(begin, end),
+         b, accumulate);
   });
 }
 

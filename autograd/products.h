@@ -32,29 +32,31 @@ struct Matrix {
   Matrix(Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
 };
 
-/// The library that multiplies. `blas` is OpenBLAS, single-threaded inside our chunks.
-enum class Gemm { eigen, blas };
-std::string_view name(Gemm gemm);
-/// From the start: `blas` if built with HEADCOUNT_GEMM=blas, else `eigen`.
-Gemm gemm();
+/// The library that multiplies. `blas` is OpenBLAS; the first product sets it to one thread, for
+/// the whole process. What a program sets in its own Eigen has no effect here, nor the reverse.
+enum class GemmLibrary { eigen, blas };
+std::string_view name(GemmLibrary library);
+/// The one in use: `blas` if built with HEADCOUNT_GEMM=blas, else `eigen`, until another is chosen.
+GemmLibrary gemm_library();
 /// For benchmarks. Throws Error for `blas` where it was not built in.
-void use_gemm(Gemm gemm);
+void use_gemm_library(GemmLibrary library);
 
 /// c = a b, or c += a b with `accumulate`; a [m, k], b [k, n], c [m, n], on the calling thread.
 /// Every matrix product of the project is computed here.
-void multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
+void gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
 
 /// The same on all threads, in chunks of rows of c whose borders depend on the sizes alone. A long
-/// k is cut instead, if `scratch` has room for the parts: `product_scratch` numbers.
-void parallel_multiply(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false,
-                       Real* scratch = nullptr);
+/// k is cut instead, if `scratch` has room for the parts: `gemm_scratch` numbers.
+void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false,
+                   Real* scratch = nullptr);
 
-/// 0 where k is not long enough to be cut, or one thread runs all chunks (`OnOneThread`).
-Index product_scratch(Index rows, Index cols, Index k);
+/// Numbers that `parallel_gemm` wants as scratch: 0 where k is not long enough to be cut, or one
+/// thread runs all chunks (`OnOneThread`).
+Index gemm_scratch(Index rows, Index cols, Index k);
 
 /// Rows of c per chunk of a parallel product [rows, k] x [k, cols], a stored as it is or
 /// transposed; all rows `OnOneThread`.
-Index product_chunk(Index rows, Index cols, Index k, bool a_transposed = false);
+Index gemm_chunk(Index rows, Index cols, Index k, bool a_transposed = false);
 
 /// Counts multiply-accumulates of all products while it lives, for the tests of the cost model.
 class MacCounter {

@@ -1,23 +1,12 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "autograd/error.h"
 #include "autograd/parallel.h"
 
 namespace headcount {
-
-std::string_view name(Op op) {
-  static constexpr std::array<std::string_view, static_cast<std::size_t>(Op::count_)> kNames = {
-      "leaf",           "parameter", "add",          "subtract",  "multiply",   "divide",
-      "scale",          "sum",       "reshape",      "transpose", "split",      "concat",
-      "matrix_product", "linear",    "head_linear",  "embedding", "layer_norm", "rms_norm",
-      "gelu",           "silu",      "silu_gate",    "dropout",   "rotary",     "softmax",
-      "attention",      "read_rows",      "cross_entropy"};
-  return kNames[static_cast<std::size_t>(op)];
-}
 
 const Shape& Var::shape() const {
   if (tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
@@ -39,7 +28,7 @@ std::span<const Real> Var::gradient() const {
   const Shape& s = shape();
   const Tape::Node& n = tape->node(*this);
   if (n.parameter.valid() && n.needs_gradient)
-    return tape->parameters_->arrived(*tape->gradients_to_, n.parameter);
+    return tape->parameters_->gradient(*tape->gradients_to_, n.parameter);
   if (n.gradient == nullptr) return {};
   return {n.gradient, static_cast<std::size_t>(s.size())};
 }
@@ -125,7 +114,7 @@ GradientSink Tape::gradient_sink(Var input) {
     return {n.gradient, accumulate};
   }
   const bool accumulate = n.gradient != nullptr;
-  if (!accumulate) n.gradient = gradients_.take(n.shape.size());
+  if (!accumulate) n.gradient = buffers_.take(n.shape.size());
   return {n.gradient, accumulate};
 }
 
@@ -161,21 +150,21 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
     if (nodes_[i].gradient == nullptr) continue;
     if (trap_) {
       const Var at{this, static_cast<std::uint32_t>(i), generation_};
-      trap(nodes_[i], at.gradient().data(), "gradient");
+      trap(nodes_[i], at.gradient(), "gradient");
     }
     if (nodes_[i].vjp == nullptr) continue;
     if (profile_ != nullptr) profile_->begin_backward();
     nodes_[i].vjp(nodes_[i].closure, *this, nodes_[i].gradient);
     if (profile_ != nullptr) profile_->end_backward(nodes_[i].op, i);
     // The gradient dies here, unless it was passed on to an input.
-    if (nodes_[i].gradient != nullptr) gradients_.give_back(nodes_[i].gradient);
+    if (nodes_[i].gradient != nullptr) buffers_.give_back(nodes_[i].gradient);
     nodes_[i].gradient = nullptr;
   }
 }
 
 void Tape::reset() {
   for (const Node& n : nodes_) {
-    if (n.gradient != nullptr && !n.parameter.valid()) gradients_.give_back(n.gradient);
+    if (n.gradient != nullptr && !n.parameter.valid()) buffers_.give_back(n.gradient);
   }
   nodes_.clear();
   arena_.reset();
@@ -188,8 +177,8 @@ RandomKey Tape::next_random_key() {
   return random_;
 }
 
-void Tape::trap(const Node& n, const Real* numbers, const char* what) const {
-  for (Index i = 0; i < n.shape.size(); ++i) {
+void Tape::trap(const Node& n, std::span<const Real> numbers, const char* what) const {
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (std::isfinite(numbers[i])) continue;
     throw NonFiniteError("the " + std::string(what) + " of op " + std::string(name(n.op)) + " " +
                          n.shape.text() + ", node " + std::to_string(&n - nodes_.data()) + ", is " +

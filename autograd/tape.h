@@ -27,8 +27,8 @@ struct Var {
   const Shape& shape() const;
   std::span<const Real> value() const;
   Real item() const;  ///< the value of a tensor of one element
-  /// Gradient of a leaf after `backward`; empty where none arrived. Gradients of intermediate
-  /// values do not outlive the vjp of the op that made them.
+  /// Gradient of a leaf or a parameter after `backward`; empty where none arrived. Gradients of
+  /// intermediate values do not outlive the vjp of the op that made them.
   std::span<const Real> gradient() const;
 };
 
@@ -99,10 +99,10 @@ class Tape {
   void profile(Profile* profile) { profile_ = profile; }
 
   /// Bytes held, and heap allocations made so far, for values and gradients.
-  std::size_t memory_capacity() const { return arena_.capacity() + gradients_.capacity(); }
-  std::size_t gradient_capacity() const { return gradients_.capacity(); }
+  std::size_t memory_capacity() const { return arena_.capacity() + buffers_.capacity(); }
+  std::size_t gradient_capacity() const { return buffers_.capacity(); }
   std::size_t heap_allocations() const {
-    return arena_.heap_allocations() + gradients_.heap_allocations();
+    return arena_.heap_allocations() + buffers_.heap_allocations();
   }
 
   // For ops.
@@ -129,7 +129,7 @@ class Tape {
     return static_cast<T*>(arena_.take(static_cast<std::size_t>(count) * sizeof(T)));
   }
   /// Memory for the duration of one vjp.
-  BufferPool& pool() { return gradients_; }
+  BufferPool& pool() { return buffers_; }
   GradientSink gradient_sink(Var input);
   /// For an input whose contribution is the output's gradient itself (additions, reshapes): gives
   /// it the buffer where it can, adds where it must. Last use of `dy` in a vjp.
@@ -152,14 +152,14 @@ class Tape {
   Node& node(Var x) { return const_cast<Node&>(static_cast<const Tape*>(this)->node(x)); }
   Var push(const Node& node);
   Var copy_in(const Shape& shape, std::span<const Real> values, bool needs_gradient);
-  void trap(const Node& node, const Real* numbers, const char* what) const;
+  void trap(const Node& node, std::span<const Real> numbers, const char* what) const;
 
   const ParameterStore* parameters_;
   Gradients* gradients_to_ = nullptr;  // of its parameters, if they are wanted
   std::vector<Node> nodes_;
   std::uint32_t generation_ = 0;
   Arena arena_;
-  BufferPool gradients_;
+  BufferPool buffers_;  // of gradients, and of what a vjp works in
   RandomKey random_;
   Profile* profile_ = nullptr;
   bool training_ = false;
@@ -170,7 +170,7 @@ template <class Vjp>
 void Tape::finish(Var output, const Vjp& vjp) {
   Node& n = node(output);
   if (profile_ != nullptr) profile_->end_forward();
-  if (trap_) trap(n, n.value, "value");
+  if (trap_) trap(n, output.value(), "value");
   if (!n.needs_gradient) return;
   n.closure = arena_.store(vjp);
   n.vjp = [](const void* closure, Tape& tape, const Real* dy) {

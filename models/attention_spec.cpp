@@ -46,7 +46,7 @@ AttentionSpec parse_attention_spec(std::string_view text) {
     AttentionSpec spec{std::string(text), kind, {}};
     const std::string_view rest = text.substr(kind->name.size());
     if (rest.empty()) return spec;
-    const std::vector<std::string_view> numbers = split(rest, '+');
+    const std::vector<std::string_view> numbers = split_text(rest, '+');
     if (numbers.size() > kind->spec_numbers || !std::ranges::all_of(numbers, is_number)) continue;
     for (std::size_t i = 0; i < numbers.size(); ++i)
       spec.numbers.emplace_back(own_settings(*kind)[i], numbers[i]);
@@ -59,7 +59,7 @@ AttentionSpec parse_attention_spec(std::string_view text) {
 
 std::vector<AttentionSpec> parse_attention_specs(std::string_view list) {
   std::vector<AttentionSpec> specs;
-  for (const std::string_view part : split(list, ',')) {
+  for (const std::string_view part : split_text(list, ',')) {
     specs.push_back(parse_attention_spec(part));
     const auto same = [&](const AttentionSpec& other) { return other.text == part; };
     if (std::ranges::count_if(specs, same) > 1)

@@ -73,7 +73,7 @@ std::string joined(const std::vector<std::string>& words) {
   return text;
 }
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
+std::vector<std::string_view> split_text(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t start = 0; start <= text.size();) {
     const std::size_t end = std::min(text.find(separator, start), text.size());

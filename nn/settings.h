@@ -50,7 +50,7 @@ Index whole_number(const nlohmann::json& object, const std::string& key);
 std::string joined(const std::vector<std::string>& words);
 
 /// The parts of `text` between separators: at least one, any of them may be empty.
-std::vector<std::string_view> split(std::string_view text, char separator);
+std::vector<std::string_view> split_text(std::string_view text, char separator);
 
 /// A list of settings bound to the fields of one configuration object, which must outlive it.
 class Settings {

@@ -21,7 +21,7 @@ void AdamW::update(ParameterStore& parameters, double learning_rate, double grad
   Real* const x = parameters.all_values().data();
   Real* const m = parameters.all_first_moments().data();
   Real* const v = parameters.all_second_moments().data();
-  const std::span<const Real> gradients = parameters.all_gradients();
+  const std::span<const Real> gradients = parameters.complete_gradients();
   const Real* const gradient = gradients.data();
   parallel_chunks(std::ssize(gradients), kElementChunk, [=, &parameters](Index begin, Index end) {
     parameters.for_slices(begin, end, [=, &parameters](ParameterId id, Index first, Index last) {
@@ -56,9 +56,9 @@ double sum_of_squares(std::span<const Real> numbers) {
 }  // namespace
 
 double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards) {
-  const std::span<Real> sums = parameters.all_gradients();
+  const std::span<Real> sums = parameters.complete_gradients();
   std::vector<const Real*> parts;
-  for (Gradients& shard : shards) parts.push_back(parameters.all_gradients(shard).data());
+  for (Gradients& shard : shards) parts.push_back(parameters.complete_gradients(shard).data());
   const Index count = std::ssize(sums);
   std::vector<double> squares(
       static_cast<std::size_t>((count + kElementChunk - 1) / kElementChunk));

@@ -84,7 +84,7 @@ Var silu_gate(Var gate, Var up) {
 
 Dropout::Dropout(Real probability, RandomKey random_key)
     : threshold(static_cast<std::uint32_t>(std::lround(probability * Real{65536}))),
-      kept(static_cast<Real>(65536.0 / (65536.0 - threshold))),
+      factor(static_cast<Real>(65536.0 / (65536.0 - threshold))),
       key(random_key) {}
 
 void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
@@ -98,7 +98,7 @@ void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
                  std::span(words.data(), counters));
     const std::uint32_t* const word = words.front().data();
     const auto multiplier = [this](std::uint32_t half) {
-      return half < threshold ? Real{0} : kept;
+      return half < threshold ? Real{0} : factor;
     };
     for (Index j = 0; j + 1 < elements; j += 2) {
       out[i + j] = multiplier(word[j / 2] & 0xffffu);

@@ -122,8 +122,8 @@ class NewestToken {
       for (const Rows& part : keys) {
         const ConstMatrix k = read(part, h, slot, n, task);
         for (Index i = h * group; i < (h + 1) * group; ++i) {
-          multiply(Matrix(scores + i * stride + key, 1, n),
-                   ConstMatrix(q + i * shape[3] + column, 1, k.cols), k.transpose(), column > 0);
+          gemm(Matrix(scores + i * stride + key, 1, n),
+               ConstMatrix(q + i * shape[3] + column, 1, k.cols), k.transpose(), column > 0);
         }
         column += k.cols;
       }

@@ -63,7 +63,7 @@ void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, In
       greatest[r] = now;
     }
     if (p.drops()) p.drop(s, b, h, i, j);
-    multiply(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), true);
+    gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), true);
   });
   for (Index r = 0; r < rows; ++r) {
     const bool sees = total[r] > 0;
@@ -127,12 +127,12 @@ class HeadBackward {
         p.for_key_parts([&](const RowView& part, Index column) {
           if (dq) {
             Matrix into = dq.rows(b, h, i, rows);
-            multiply(Matrix(into.data + column, rows, part.width, into.stride), ds,
-                     part.rows(b, h, j, cols(j)), true);
+            gemm(Matrix(into.data + column, rows, part.width, into.stride), ds,
+                 part.rows(b, h, j, cols(j)), true);
           }
           if (const RowGradient& d = dk[index++]) {
-            multiply(d.rows(b, h, j, cols(j)), ds.transpose(),
-                     rows_of(p.q, b, h, i, rows, column, part.width), true);
+            gemm(d.rows(b, h, j, cols(j)), ds.transpose(),
+                 rows_of(p.q, b, h, i, rows, column, part.width), true);
           }
         });
       });
@@ -150,8 +150,8 @@ class HeadBackward {
       s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
     }
     Tile ds = ds_memory.tile(rows, cols(j));
-    multiply(Matrix(ds.data(), rows, cols(j)), rows_of(d_o, b, h, i, rows),
-             p.values.rows(b, h, j, cols(j)).transpose());
+    gemm(Matrix(ds.data(), rows, cols(j)), rows_of(d_o, b, h, i, rows),
+         p.values.rows(b, h, j, cols(j)).transpose());
     if (p.drops()) p.drop(ds, b, h, i, j);
     for (Index r = 0; r < rows; ++r) ds.row(r) = s.row(r) * (ds.row(r) - out_dot[r]);
   }
@@ -181,8 +181,8 @@ class HeadBackward {
     Tile weight = p_memory.tile(rows, cols(j)), ds = ds_memory.tile(rows, cols(j));
     if (dv) {
       if (p.drops()) p.drop(weight, b, h, i, j);
-      multiply(dv.rows(b, h, j, cols(j)), ConstMatrix(weight.data(), rows, cols(j)).transpose(),
-               rows_of(d_o, b, h, i, rows), true);
+      gemm(dv.rows(b, h, j, cols(j)), ConstMatrix(weight.data(), rows, cols(j)).transpose(),
+           rows_of(d_o, b, h, i, rows), true);
     }
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;

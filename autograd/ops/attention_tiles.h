@@ -109,9 +109,8 @@ struct Problem {
   // s = q k^T for a tile, unscaled; scores add up over the parts of the keys.
   void raw_scores(Tile& s, Index b, Index h, Index i, Index j) const {
     for_key_parts([&](const RowView& part, Index column) {
-      multiply(Matrix(s.data(), s.rows(), s.cols()),
-               rows_of(q, b, h, i, s.rows(), column, part.width),
-               part.rows(b, h, j, s.cols()).transpose(), column > 0);
+      gemm(Matrix(s.data(), s.rows(), s.cols()), rows_of(q, b, h, i, s.rows(), column, part.width),
+           part.rows(b, h, j, s.cols()).transpose(), column > 0);
     });
   }
   // Calls body(r, c) for each key of a tile that its query may not see.

@@ -25,21 +25,21 @@ Var matrix_product(Var a, Var b) {
   const Real *x = tape.value(a), *z = tape.value(b);
   Real* out = tape.value(y);
   each([=](Index i) {
-    multiply(Matrix(out + i * m * n, m, n), ConstMatrix(x + i * m * k, m, k),
-             ConstMatrix(z + i * k * n, k, n));
+    gemm(Matrix(out + i * m * n, m, n), ConstMatrix(x + i * m * k, m, k),
+         ConstMatrix(z + i * k * n, k, n));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const Real *av = t.value(a), *bv = t.value(b);
     if (const GradientSink da = t.gradient_sink(a)) {
       each([=](Index i) {
-        multiply(Matrix(da.data + i * m * k, m, k), ConstMatrix(dy + i * m * n, m, n),
-                 ConstMatrix(bv + i * k * n, k, n).transpose(), da.accumulate);
+        gemm(Matrix(da.data + i * m * k, m, k), ConstMatrix(dy + i * m * n, m, n),
+             ConstMatrix(bv + i * k * n, k, n).transpose(), da.accumulate);
       });
     }
     if (const GradientSink db = t.gradient_sink(b)) {
       each([=](Index i) {
-        multiply(Matrix(db.data + i * k * n, k, n), ConstMatrix(av + i * m * k, m, k).transpose(),
-                 ConstMatrix(dy + i * m * n, m, n), db.accumulate);
+        gemm(Matrix(db.data + i * k * n, k, n), ConstMatrix(av + i * m * k, m, k).transpose(),
+             ConstMatrix(dy + i * m * n, m, n), db.accumulate);
       });
     }
   });
@@ -48,8 +48,8 @@ Var matrix_product(Var a, Var b) {
 
 constexpr Index kFewRows = 8;
 
-// Outputs per chunk: so many chunks that two threads or more have equal shares, each worth a
-// thread.
+// Outputs per chunk: enough chunks for several threads to have equal shares, and each chunk with
+// enough work for a thread.
 Index few_rows_chunk(Index rows, Index out, Index in) {
   constexpr Index kChunkMacs = 1 << 14, kChunks = 32;
   const Index chunk = std::max(out / kChunks, kChunkMacs / std::max<Index>(1, rows * in));
@@ -74,20 +74,20 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   Real* yv = tape.value(y);
   // Rows [first, last) of x and outputs [begin, end).
   const auto block = [=](Index first, Index last, Index begin, Index end) {
-    multiply(Matrix(yv + first * out + begin, last - first, end - begin, out),
-             ConstMatrix(xv + first * in, last - first, in),
-             ConstMatrix(wv + begin * in, end - begin, in).transpose());
+    gemm(Matrix(yv + first * out + begin, last - first, end - begin, out),
+         ConstMatrix(xv + first * in, last - first, in),
+         ConstMatrix(wv + begin * in, end - begin, in).transpose());
     if (bv == nullptr) return;
     for (Index row = first; row < last; ++row) {
       array(yv + row * out + begin, end - begin) += array(bv + begin, end - begin);
     }
   };
   if (rows < kFewRows) {
-    // Decoding: reading the weight is what takes the time, so that is what is shared out.
+    // As in decoding. Reading the weight takes the time, so the threads share its rows.
     parallel_chunks(out, few_rows_chunk(rows, out, in),
                     [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
-    parallel_chunks(rows, product_chunk(rows, out, in),
+    parallel_chunks(rows, gemm_chunk(rows, out, in),
                     [&](Index first, Index last) { block(first, last, 0, out); });
   }
   tape.finish(y, [=](Tape& t, const Real* dy) {
@@ -102,15 +102,15 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
       }
     }
     if (const GradientSink dw = t.gradient_sink(weight)) {
-      const Index scratch_size = product_scratch(out, in, rows);
+      const Index scratch_size = gemm_scratch(out, in, rows);
       Real* const scratch = scratch_size > 0 ? t.pool().take(scratch_size) : nullptr;
-      parallel_multiply(Matrix(dw.data, out, in), ConstMatrix(dy, rows, out).transpose(),
-                        ConstMatrix(t.value(x), rows, in), dw.accumulate, scratch);
+      parallel_gemm(Matrix(dw.data, out, in), ConstMatrix(dy, rows, out).transpose(),
+                    ConstMatrix(t.value(x), rows, in), dw.accumulate, scratch);
       if (scratch != nullptr) t.pool().give_back(scratch);
     }
     if (const GradientSink dx = t.gradient_sink(x)) {
-      parallel_multiply(Matrix(dx.data, rows, in), ConstMatrix(dy, rows, out),
-                        ConstMatrix(t.value(weight), out, in), dx.accumulate);
+      parallel_gemm(Matrix(dx.data, rows, in), ConstMatrix(dy, rows, out),
+                    ConstMatrix(t.value(weight), out, in), dx.accumulate);
     }
   });
   return y;
@@ -144,15 +144,15 @@ Var head_linear(Var x, Var weight, Index first, Index count, bool transposed) {
     return transposed ? w.transpose() : w;
   };
   for_heads([=](Index h) {
-    multiply(Matrix(yv + h * out, rows, out, heads * out),
-             ConstMatrix(xv + h * in, rows, in, heads * in), weight_of(h));
+    gemm(Matrix(yv + h * out, rows, out, heads * out),
+         ConstMatrix(xv + h * in, rows, in, heads * in), weight_of(h));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const auto dy_of = [=](Index h) { return ConstMatrix(dy + h * out, rows, out, heads * out); };
     if (const GradientSink dx = t.gradient_sink(x)) {
       for_heads([=](Index h) {
-        multiply(Matrix(dx.data + h * in, rows, in, heads * in), dy_of(h), weight_of(h).transpose(),
-                 dx.accumulate);
+        gemm(Matrix(dx.data + h * in, rows, in, heads * in), dy_of(h), weight_of(h).transpose(),
+             dx.accumulate);
       });
     }
     if (const GradientSink dw = t.gradient_sink(weight)) {
@@ -161,9 +161,9 @@ Var head_linear(Var x, Var weight, Index first, Index count, bool transposed) {
         const ConstMatrix x_h(xv + h * in, rows, in, heads * in);
         const Matrix into(dw.data + (h * block + first) * r, count, r);
         if (transposed) {
-          multiply(into, dy_of(h).transpose(), x_h, true);
+          gemm(into, dy_of(h).transpose(), x_h, true);
         } else {
-          multiply(into, x_h.transpose(), dy_of(h), true);
+          gemm(into, x_h.transpose(), dy_of(h), true);
         }
       });
     }
@@ -183,8 +183,8 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
     if (id >= 0 && id < n) continue;
     require(false, Op::embedding, "id ", id, " is outside the table of ", n, " rows");
   }
-  auto* const kept_ids = tape.scratch_of<std::int32_t>(count);
-  std::ranges::copy(ids, kept_ids);
+  auto* const saved_ids = tape.scratch_of<std::int32_t>(count);
+  std::ranges::copy(ids, saved_ids);
   Shape result = rows;
   result.append(width);
   const Var y = tape.record(Op::embedding, result, {table});
@@ -192,7 +192,7 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   Real* to = tape.value(y);
   parallel_chunks(count, row_chunk(width), [=](Index begin, Index end) {
     for (Index row = begin; row < end; ++row) {
-      std::copy_n(from + kept_ids[row] * width, width, to + row * width);
+      std::copy_n(from + saved_ids[row] * width, width, to + row * width);
     }
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
@@ -202,7 +202,7 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
     // Cut by columns, because rows with the same id meet in the same place.
     parallel_chunks(width, row_chunk(count), [=](Index begin, Index end) {
       for (Index row = 0; row < count; ++row) {
-        Real* into = dt.data + kept_ids[row] * width;
+        Real* into = dt.data + saved_ids[row] * width;
         for (Index i = begin; i < end; ++i) into[i] += dy[row * width + i];
       }
     });

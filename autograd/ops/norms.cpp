@@ -9,117 +9,179 @@ namespace headcount {
 
 namespace {
 
-// A loop over rows that also sums over all of them keeps one partial sum per chunk; this many
-// chunks at most, added up in order.
-constexpr Index kMostPartials = 16;
-
-Index partial_chunk(Index rows, Index width) {
-  return std::max(row_chunk(width), (rows + kMostPartials - 1) / kMostPartials);
-}
-
-// Both norms: h = (x - mean) rstd, y = h w + b, with mean = 0 and no b in the case of RMSNorm.
-//   g = dy w
-//   dx = rstd (g - mean(g) - h mean(g h))          (without mean(g) if not centred)
-//   dw = sum over rows of dy h, db = sum over rows of dy
-template <bool kCentred>
-Var normalize(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, Real epsilon) {
+// Checks the shapes and makes the node.
+Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
-  const Index rows = shape.rows(), width = shape.last();
   const auto shape_of = [&](std::optional<Var> p) {
     return p ? std::optional(tape.shape(*p)) : std::nullopt;
   };
-  const auto fits = [&](std::optional<Var> p) { return !p || tape.shape(*p) == Shape{width}; };
-  require(shape.rank() > 0 && fits(weight) && fits(bias), op, "weight and bias must be [", width,
-          "] for an input ", shape, ", are ", shape_of(weight), " and ", shape_of(bias));
-  const Var w_or_x = weight.value_or(x), b_or_x = bias.value_or(x);
-  const Var y = tape.record(op, shape, {x, w_or_x, b_or_x});
-  const Real* xv = tape.value(x);
-  const Real* wv = weight ? tape.value(*weight) : nullptr;
-  const Real* bv = bias ? tape.value(*bias) : nullptr;
-  Real* yv = tape.value(y);
-  Real* means = tape.scratch(kCentred ? rows : 0);
-  Real* rstds = tape.scratch(rows);
+  const auto fits = [&](std::optional<Var> p) {
+    return !p || tape.shape(*p) == Shape{shape.last()};
+  };
+  require(shape.rank() > 0 && fits(weight) && fits(bias), op, "weight and bias must be [",
+          shape.last(), "] for an input ", shape, ", are ", shape_of(weight), " and ",
+          shape_of(bias));
+  return tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)});
+}
+
+// Sums over the rows of a tensor, each a vector as long as a row. Each chunk of rows has its own
+// vectors to add to; they are added up in order, so that any number of threads gives the same bits.
+class RowSums {
+ public:
+  RowSums(BufferPool& pool, Index rows, Index width, Index vectors)
+      : pool_(pool), rows_(rows), width_(width), vectors_(vectors) {
+    constexpr Index kMaxChunks = 16;
+    chunk_ = std::max(row_chunk(width), (rows + kMaxChunks - 1) / kMaxChunks);
+    chunks_ = std::max<Index>(1, (rows + chunk_ - 1) / chunk_);
+    sums_ = pool.take(chunks_ * vectors * width);
+    std::fill_n(sums_, chunks_ * vectors * width, Real{0});
+  }
+  ~RowSums() { pool_.give_back(sums_); }
+  RowSums(const RowSums&) = delete;
+  RowSums& operator=(const RowSums&) = delete;
+
+  // Calls body(row, vectors) for all rows in parallel, with the vectors of the row's chunk.
+  template <class Body>
+  void for_rows(const Body& body) const {
+    parallel_chunks(rows_, chunk_, [&](Index begin, Index end) {
+      Real* const vectors = sums_ + begin / chunk_ * vectors_ * width_;
+      for (Index row = begin; row < end; ++row) body(row, vectors);
+    });
+  }
+  // Puts the sum that is vector `which` into `sink`, unless that is empty.
+  void put_sum(Index which, GradientSink sink) const {
+    if (!sink) return;
+    for (Index chunk = 0; chunk < chunks_; ++chunk) {
+      const Real* const part = sums_ + (chunk * vectors_ + which) * width_;
+      put(sink, 0, array(part, width_));
+      sink.accumulate = true;
+    }
+  }
+
+ private:
+  BufferPool& pool_;
+  Index rows_, width_, vectors_, chunk_, chunks_;
+  Real* sums_;
+};
+
+}  // namespace
+
+// h = (x - mean) rstd, y = h w + b. With g = dy w:
+//   dx = rstd (g - mean(g) - h mean(g h))
+//   dw = sum over rows of dy h, db = sum over rows of dy
+Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
+  const Var y = record_norm(Op::layer_norm, x, weight, bias);
+  Tape& tape = *x.tape;
+  const Index rows = tape.shape(x).rows(), width = tape.shape(x).last();
+  const Real *const xv = tape.value(x), *const wv = tape.value(weight);
+  const Real* const bv = bias ? tape.value(*bias) : nullptr;
+  Real* const yv = tape.value(y);
+  Real *const means = tape.scratch(rows), *const rstds = tape.scratch(rows);
   const auto inverse_width = Real{1} / static_cast<Real>(width);
   parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
     for (Index row = begin; row < end; ++row) {
       const Real* const in = xv + row * width;
-      Real mean = 0;
-      if constexpr (kCentred) {
-        LaneSum sum;
-        for_lanes(width, [&]<int kCount>(Index i) { sum.add(lanes<kCount>(in + i)); });
-        mean = means[row] = sum.total() * inverse_width;
-      }
-      LaneSum squares;
-      for_lanes(width,
-                [&]<int kCount>(Index i) { squares.add((lanes<kCount>(in + i) - mean).square()); });
-      rstds[row] = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
-      for_lanes(width, [&]<int kCount>(Index i) {
-        Lanes<kCount> out = (lanes<kCount>(in + i) - mean) * rstds[row];
-        if (wv != nullptr) out *= lanes<kCount>(wv + i);
-        if (bv != nullptr) out += lanes<kCount>(bv + i);
-        lanes<kCount>(yv + row * width + i) = out;
+      Real* const out = yv + row * width;
+      LaneSum sum, squares;
+      for_lanes(width, [&]<int n>(Index i) { sum.add(lanes<n>(in + i)); });
+      const Real mean = sum.total() * inverse_width;
+      for_lanes(width, [&]<int n>(Index i) { squares.add((lanes<n>(in + i) - mean).square()); });
+      const Real rstd = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
+      for_lanes(width, [&]<int n>(Index i) {
+        Lanes<n> result = (lanes<n>(in + i) - mean) * rstd * lanes<n>(wv + i);
+        if (bv != nullptr) result += lanes<n>(bv + i);
+        lanes<n>(out + i) = result;
       });
+      means[row] = mean;
+      rstds[row] = rstd;
+    }
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dx = t.gradient_sink(x), dw = t.gradient_sink(weight);
+    const GradientSink db = bias ? t.gradient_sink(*bias) : GradientSink{};
+    const RowSums sums(t.pool(), rows, width, 3);  // dw, db, and room for a row of h
+    sums.for_rows([=](Index row, Real* dw_sum) {
+      Real *const db_sum = dw_sum + width, *const h = db_sum + width;
+      const Real *const in = xv + row * width, *const d = dy + row * width;
+      const Real mean = means[row], rstd = rstds[row];
+      LaneSum sum_g, sum_gh;
+      for_lanes(width, [&]<int n>(Index i) {
+        const Lanes<n> d_i = lanes<n>(d + i), h_i = (lanes<n>(in + i) - mean) * rstd;
+        const Lanes<n> g_i = d_i * lanes<n>(wv + i);
+        lanes<n>(h + i) = h_i;
+        lanes<n>(dw_sum + i) += d_i * h_i;
+        lanes<n>(db_sum + i) += d_i;
+        sum_g.add(g_i);
+        sum_gh.add(g_i * h_i);
+      });
+      if (!dx) return;
+      const auto g = array(d, width) * array(wv, width);
+      const Real mean_g = sum_g.total() * inverse_width, mean_gh = sum_gh.total() * inverse_width;
+      put(dx, row * width, (g - mean_g - array(h, width) * mean_gh) * rstd);
+    });
+    sums.put_sum(0, dw);
+    sums.put_sum(1, db);
+  });
+  return y;
+}
+
+// h = x rstd, y = h w. With g = dy w:
+//   dx = rstd (g - h mean(g h))
+//   dw = sum over rows of dy h
+Var rms_norm(Var x, std::optional<Var> weight, Real epsilon) {
+  const Var y = record_norm(Op::rms_norm, x, weight, std::nullopt);
+  Tape& tape = *x.tape;
+  const Index rows = tape.shape(x).rows(), width = tape.shape(x).last();
+  const Real* const xv = tape.value(x);
+  const Real* const wv = weight ? tape.value(*weight) : nullptr;
+  Real *const yv = tape.value(y), *const rstds = tape.scratch(rows);
+  const auto inverse_width = Real{1} / static_cast<Real>(width);
+  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
+    for (Index row = begin; row < end; ++row) {
+      const Real* const in = xv + row * width;
+      Real* const out = yv + row * width;
+      LaneSum squares;
+      for_lanes(width, [&]<int n>(Index i) { squares.add(lanes<n>(in + i).square()); });
+      const Real rstd = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
+      for_lanes(width, [&]<int n>(Index i) {
+        Lanes<n> result = lanes<n>(in + i) * rstd;
+        if (wv != nullptr) result *= lanes<n>(wv + i);
+        lanes<n>(out + i) = result;
+      });
+      rstds[row] = rstd;
     }
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x);
     const GradientSink dw = weight ? t.gradient_sink(*weight) : GradientSink{};
-    const GradientSink db = bias ? t.gradient_sink(*bias) : GradientSink{};
-    const Index chunk = partial_chunk(rows, width);
-    const Index chunks = (rows + chunk - 1) / chunk;
-    Real* const partials = t.pool().take(3 * chunks * width);  // dw, db and a row h of each chunk
-    parallel_chunks(rows, chunk, [=](Index begin, Index end) {
-      Real* const dw_part = partials + begin / chunk * 3 * width;
-      Real *const db_part = dw_part + width, *const h = db_part + width;
-      std::fill_n(dw_part, 2 * width, Real{0});
-      for (Index row = begin; row < end; ++row) {
-        const Real *const in = xv + row * width, *const g_out = dy + row * width;
-        const Real mean = kCentred ? means[row] : Real{0}, rstd = rstds[row];
-        LaneSum sum_g, sum_gh;
-        for_lanes(width, [&]<int kCount>(Index i) {
-          const Lanes<kCount> d = lanes<kCount>(g_out + i);
-          const Lanes<kCount> h_i = (lanes<kCount>(in + i) - mean) * rstd;
-          lanes<kCount>(h + i) = h_i;
-          lanes<kCount>(dw_part + i) += d * h_i;
-          lanes<kCount>(db_part + i) += d;
-          const Lanes<kCount> g = wv == nullptr ? d : d * lanes<kCount>(wv + i);
-          sum_g.add(g);
-          sum_gh.add(g * h_i);
-        });
-        if (!dx) continue;
-        const Real mean_g = kCentred ? sum_g.total() * inverse_width : Real{0};
-        const Real mean_gh = sum_gh.total() * inverse_width;
-        const auto apply = [&](const auto& g) {
-          put(dx, row * width,
-              (g - mean_g - array(static_cast<const Real*>(h), width) * mean_gh) * rstd);
-        };
-        if (wv != nullptr) {
-          apply(array(g_out, width) * array(wv, width));
-        } else {
-          apply(array(g_out, width));
-        }
+    const RowSums sums(t.pool(), rows, width, 2);  // dw, and room for a row of h
+    sums.for_rows([=](Index row, Real* dw_sum) {
+      Real* const h = dw_sum + width;
+      const Real *const in = xv + row * width, *const d = dy + row * width;
+      const Real rstd = rstds[row];
+      LaneSum sum_gh;
+      for_lanes(width, [&]<int n>(Index i) {
+        const Lanes<n> d_i = lanes<n>(d + i), h_i = lanes<n>(in + i) * rstd;
+        lanes<n>(h + i) = h_i;
+        lanes<n>(dw_sum + i) += d_i * h_i;
+        const Lanes<n> g_i = wv == nullptr ? d_i : d_i * lanes<n>(wv + i);
+        sum_gh.add(g_i * h_i);
+      });
+      if (!dx) return;
+      const Real mean_gh = sum_gh.total() * inverse_width;
+      const auto put_dx = [&](const auto& g) {
+        put(dx, row * width, (g - array(h, width) * mean_gh) * rstd);
+      };
+      if (wv == nullptr) {
+        put_dx(array(d, width));
+      } else {
+        put_dx(array(d, width) * array(wv, width));
       }
     });
-    for (Index c = 0; c < chunks; ++c) {
-      const GradientSink next_dw{dw.data, dw.accumulate || c > 0},
-          next_db{db.data, db.accumulate || c > 0};
-      if (dw) put(next_dw, 0, array(partials + c * 3 * width, width));
-      if (db) put(next_db, 0, array(partials + (c * 3 + 1) * width, width));
-    }
-    t.pool().give_back(partials);
+    sums.put_sum(0, dw);
   });
   return y;
-}
-
-}  // namespace
-
-Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
-  return normalize<true>(Op::layer_norm, x, weight, bias, epsilon);
-}
-
-Var rms_norm(Var x, std::optional<Var> weight, Real epsilon) {
-  return normalize<false>(Op::rms_norm, x, weight, std::nullopt, epsilon);
 }
 
 }  // namespace headcount

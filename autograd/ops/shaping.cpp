@@ -81,9 +81,9 @@ Var transpose(Var x, int first, int second) {
 // first in backward clears it, and all add.
 Var columns(Var x, Index begin, Index size) {
   Tape& tape = tape_of(x);
-  require(tape.shape(x).rank() > 0 && begin >= 0 && size >= 0 &&
-              begin + size <= tape.shape(x).last(),
-          Op::split, "columns ", begin, " to ", begin + size - 1, " are not in ", tape.shape(x));
+  require(
+      tape.shape(x).rank() > 0 && begin >= 0 && size >= 0 && begin + size <= tape.shape(x).last(),
+      Op::split, "columns ", begin, " to ", begin + size - 1, " are not in ", tape.shape(x));
   const Index width = tape.shape(x).last(), rows = tape.shape(x).rows();
   const Var y = tape.record(Op::split, tape.shape(x).with_last(size), {x});
   const Real* in = tape.value(x) + begin;

@@ -49,21 +49,21 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
     if (target >= 0 && target < width) continue;
     require(false, Op::cross_entropy, "target ", target, " is not one of ", width, " classes");
   }
-  auto* const kept_targets = tape.scratch_of<std::int32_t>(rows);
-  std::ranges::copy(targets, kept_targets);
+  auto* const saved_targets = tape.scratch_of<std::int32_t>(rows);
+  std::ranges::copy(targets, saved_targets);
   Real* logsumexps = tape.scratch(rows);
   const Var y = tape.record(Op::cross_entropy, {}, {logits});
   const Real* lv = tape.value(logits);
   parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
     for (Index row = begin; row < end; ++row) {
       const auto in = array(lv + row * width, width);
-      const Real most = in.maxCoeff();
-      logsumexps[row] = most + std::log((in - most).exp().sum());
+      const Real greatest = in.maxCoeff();
+      logsumexps[row] = greatest + std::log((in - greatest).exp().sum());
     }
   });
   double total = 0;
   for (Index row = 0; row < rows; ++row) {
-    total += static_cast<double>(logsumexps[row] - lv[row * width + kept_targets[row]]);
+    total += static_cast<double>(logsumexps[row] - lv[row * width + saved_targets[row]]);
   }
   *tape.value(y) = static_cast<Real>(total / static_cast<double>(rows));
   tape.finish(y, [=](Tape& t, const Real* dy) {
@@ -73,7 +73,7 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
     parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
       for (Index row = begin; row < end; ++row) {
         put(dl, row * width, (array(lv + row * width, width) - logsumexps[row]).exp() * weight);
-        dl.data[row * width + kept_targets[row]] -= weight;
+        dl.data[row * width + saved_targets[row]] -= weight;
       }
     });
   });

@@ -29,8 +29,8 @@ void put(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& 
   }
 }
 
-/// Numbers that are worked on at once. Eigen's loops over rows of any length cost more than what
-/// they do to a short row.
+/// Numbers that are worked on at once. Their count is known to the compiler: for short rows,
+/// Eigen's loops over a length known only at run time cost more than the work itself.
 template <int kCount>
 using Lanes = Eigen::Array<Real, kCount, 1>;
 constexpr int kLanes = 16;
@@ -84,21 +84,22 @@ inline std::string text_of(const std::optional<Shape>& shape) {
 inline std::string text_of(Real number) { return std::to_string(number); }
 inline std::string text_of(std::integral auto number) { return std::to_string(number); }
 
-/// Throws ShapeError that names the op. The message is put together from its parts only then.
+/// Throws ShapeError that names the op unless `condition` holds. The message is made only to be
+/// thrown.
 template <class... Parts>
 void require(bool condition, Op op, const Parts&... message) {
   if (!condition) throw ShapeError((text_of(name(op)) + ": " + ... + text_of(message)));
 }
 
-/// Multiples of 1/65536 that a dropout probability is rounded to.
+/// Which elements dropout keeps. The probability is rounded to a multiple of 1/65536.
 struct Dropout {
   std::uint32_t threshold = 0;  ///< drop where a 16-bit word is below this
-  Real kept = 1;                ///< what a kept element is multiplied by
+  Real factor = 1;              ///< what a kept element is multiplied by
   RandomKey key;
 
   Dropout() = default;
   Dropout(Real probability, RandomKey random_key);
-  /// out[i] = 0 or `kept` for elements first, first + 1, ...; `first` is a multiple of 8.
+  /// out[i] = 0 or `factor` for elements first, first + 1, ...; `first` is a multiple of 8.
   void multipliers(std::uint64_t first, Index count, Real* out) const;
 };
 

@@ -5,11 +5,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
-#include <cmath>
 #include <cstring>
 #include <new>
 #include <nlohmann/json.hpp>
@@ -187,28 +187,6 @@ std::string_view header_text(std::span<const std::byte> bytes, const std::string
   return text;
 }
 
-// A bfloat16 is the upper half of a float.
-struct Bfloat {
-  std::uint16_t bits;
-  operator float() const { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
-};
-
-// IEEE 754 binary16: 1 sign bit, 5 exponent bits (bias 15), 10 fraction bits.
-struct Half {
-  std::uint16_t bits;
-  operator float() const {
-    const std::uint32_t sign = (bits & 0x8000u) << 16, exponent = (bits >> 10) & 0x1fu;
-    const std::uint32_t fraction = bits & 0x3ffu;
-    std::uint32_t magnitude = (exponent + 127 - 15) << 23 | fraction << 13;
-    if (exponent == 0) {  // zero or subnormal: fraction * 2^-24, normal in a float
-      magnitude = std::bit_cast<std::uint32_t>(std::ldexp(static_cast<float>(fraction), -24));
-    } else if (exponent == 31) {  // infinity or NaN, whose payload moves along
-      magnitude = 0x7f800000u | fraction << 13;
-    }
-    return std::bit_cast<float>(sign | magnitude);
-  }
-};
-
 template <class Stored, class Target>
 bool copy_as(std::span<const std::byte> bytes, Target* target) {
   if constexpr (std::is_same_v<Stored, Target>) {
@@ -224,8 +202,8 @@ bool copy_as(std::span<const std::byte> bytes, Target* target) {
 // These two return false for a type that they do not cover.
 template <class Target>
 bool copy_floats(const TensorView& tensor, Target* target) {
-  if (tensor.dtype == Dtype::f16) return copy_as<Half>(tensor.bytes, target);
-  if (tensor.dtype == Dtype::bf16) return copy_as<Bfloat>(tensor.bytes, target);
+  if (tensor.dtype == Dtype::f16) return copy_as<Eigen::half>(tensor.bytes, target);
+  if (tensor.dtype == Dtype::bf16) return copy_as<Eigen::bfloat16>(tensor.bytes, target);
   if (tensor.dtype == Dtype::f32) return copy_as<float>(tensor.bytes, target);
   if (tensor.dtype == Dtype::f64) return copy_as<double>(tensor.bytes, target);
   return false;

@@ -326,4 +326,10 @@ std::vector<Op> all_ops() {
   return ops;
 }
 
+std::vector<Op> ops_with_cases() {
+  std::vector<Op> ops = all_ops();
+  std::erase_if(ops, [](Op op) { return !checked_without_cases(op).empty(); });
+  return ops;
+}
+
 }  // namespace headcount

@@ -29,8 +29,9 @@ std::vector<OpCase> op_cases(Op op, CaseSize size);
 /// How an op that computes nothing is checked instead; empty if it needs cases.
 std::string_view checked_without_cases(Op op);
 
-/// Every op there is.
+/// Every op there is, and those that have cases.
 std::vector<Op> all_ops();
+std::vector<Op> ops_with_cases();
 
 /// Collects the cases of one op.
 class CaseList {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <utility>
 
 #include "autograd/error.h"
 #include "autograd/ops.h"
@@ -76,6 +77,14 @@ TEST(Parameters, RefuseASecondOfTheSameNameAndOneThatComesTooLate) {
   EXPECT_THROW(store.add("b", {3}, Initializer::ones()), ShapeError);
 }
 
+TEST(Parameters, AreRefusedBeforeTheyHaveMemory) {
+  ParameterStore store;
+  const ParameterId a = store.add("a", {3}, Initializer::ones());
+  EXPECT_THROW(store.value(a), ShapeError);
+  EXPECT_THROW(store.gradient(a), ShapeError);
+  EXPECT_THROW(store.complete_gradients(), ShapeError);
+}
+
 TEST(Parameters, LieInOneBufferWithZerosBetween) {
   ParameterStore store;
   const ParameterId a = store.add("a", {3}, Initializer::ones());
@@ -88,7 +97,7 @@ TEST(Parameters, LieInOneBufferWithZerosBetween) {
   double total = 0;
   for (const Real x : store.all_values()) total += static_cast<double>(x);
   EXPECT_EQ(total, 8) << "the padding must be zero";
-  EXPECT_EQ(store.all_gradients().size(), store.all_values().size());
+  EXPECT_EQ(store.complete_gradients().size(), store.all_values().size());
 }
 
 TEST(ParameterStore, TellsWhichParametersARangeOfTheBuffersHolds) {
@@ -151,25 +160,49 @@ TEST_F(ParameterGradients, BeginAnewOnceCleared) {
   EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{3, 6}));
 }
 
-TEST_F(ParameterGradients, AreZeroWhereNoneArrived) {
+TEST_F(ParameterGradients, AreEmptyWhereNoneArrived) {
   backward(1);
-  EXPECT_EQ(copy(store.gradient(unused)), std::vector<Real>(2, 0));
+  EXPECT_EQ(store.gradient(used).size(), 2u);
+  EXPECT_TRUE(store.gradient(unused).empty());
   store.clear_gradients();
-  EXPECT_TRUE(std::ranges::all_of(store.all_gradients(), [](Real x) { return x == 0; }));
+  EXPECT_TRUE(store.gradient(used).empty());
+}
+
+TEST_F(ParameterGradients, AreNotChangedByReadingThem) {
+  backward(1);
+  store.clear_gradients();
+  tape.reset();
+  const Var w = tape.parameter(used);
+  EXPECT_TRUE(std::as_const(store).gradient(used).empty());
+  EXPECT_TRUE(w.gradient().empty());
+  EXPECT_TRUE(store.gradient(used).empty()) << "reading must not make one";
+}
+
+TEST_F(ParameterGradients, AreZeroWhereNoneArrivedOnceCompleted) {
+  backward(1, std::numeric_limits<Real>::quiet_NaN());
+  store.clear_gradients();
+  EXPECT_TRUE(std::ranges::all_of(store.complete_gradients(), [](Real x) { return x == 0; }))
+      << "nothing of an earlier step is left";
+  EXPECT_EQ(copy(store.gradient(used)), std::vector<Real>(2, 0));
+  backward(2);
+  EXPECT_EQ(store.complete_gradients().data(), store.gradient(used).data());
+  EXPECT_EQ(copy(store.gradient(used)), (std::vector<Real>{2, 4})) << "what arrived stays";
 }
 
 TEST_F(ParameterGradients, AreCollectedWhereTheTapeIsTold) {
-  Gradients apart(store);
-  tape.collect_gradients_in(apart);
+  Gradients others(store);
+  tape.collect_gradients_in(others);
   backward(3);
   backward(4);
-  const std::span<const Real> all = store.all_gradients(apart);
+  EXPECT_EQ(copy(store.gradient(others, used)), (std::vector<Real>{7, 14}));
+  EXPECT_TRUE(store.gradient(others, unused).empty());
+  EXPECT_TRUE(store.gradient(used).empty());
+  const std::span<const Real> all = store.complete_gradients(others);
   EXPECT_EQ(all.size(), store.all_values().size());
   EXPECT_EQ(std::accumulate(all.begin(), all.end(), Real{0}), 7 + 14);
-  EXPECT_TRUE(std::ranges::all_of(store.all_gradients(), [](Real x) { return x == 0; }));
-  apart.clear();
+  others.clear();
   backward(5);
-  EXPECT_EQ(store.all_gradients(apart)[0], 5) << "assigned, not added";
+  EXPECT_EQ(store.gradient(others, used)[0], 5) << "assigned, not added";
 }
 
 TEST_F(ParameterGradients, OfAParameterUsedTwiceIsTheSum) {

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <Eigen/Core>
+#include <array>
 #include <cmath>
 
 #include "autograd/evaluation.h"
@@ -36,14 +38,14 @@ struct Product {
   }
   std::vector<Real> run() const {
     std::vector<Real> result = c;
-    multiply(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate);
+    gemm(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate);
     return result;
   }
   std::vector<Real> run_in_parallel() const {
     std::vector<Real> result = c;
-    std::vector<Real> scratch(static_cast<std::size_t>(product_scratch(m, n, k)));
-    parallel_multiply(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate,
-                      scratch.empty() ? nullptr : scratch.data());
+    std::vector<Real> scratch(static_cast<std::size_t>(gemm_scratch(m, n, k)));
+    parallel_gemm(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate,
+                  scratch.empty() ? nullptr : scratch.data());
     return result;
   }
   // By the definition, in double; elements between rows stay as they are.
@@ -84,7 +86,7 @@ TEST(Products, FollowTheDefinition) {
 TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
   // The last is cut along k.
   for (const auto& [m, k] : {std::pair<Index, Index>{1, 130}, {7, 130}, {301, 130}, {20, 5000}}) {
-    EXPECT_EQ(product_scratch(m, 75, k) > 0, k == 5000);
+    EXPECT_EQ(gemm_scratch(m, 75, k) > 0, k == 5000);
     for (int flags = 0; flags < 8; ++flags) {
       const Product p = {m, k, 75, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, 3};
       set_threads(1);
@@ -99,9 +101,44 @@ TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
   set_threads(0);
 }
 
+// Eigen keeps these sizes once per process, and cuts products by them.
+class EigensCacheSizes : public testing::Test {
+ protected:
+  void TearDown() override { set(found_); }
+  static std::array<Index, 3> now() {
+    return {Eigen::l1CacheSize(), Eigen::l2CacheSize(), Eigen::l3CacheSize()};
+  }
+  static void set(const std::array<Index, 3>& sizes) {
+    Eigen::setCpuCacheSizes(sizes[0], sizes[1], sizes[2]);
+  }
+  const std::array<Index, 3> found_ = now();
+  // Long enough that Eigen cuts k, narrow enough that it cuts rows by the cache.
+  const std::vector<Product> products_ = {{70, 3000, 90, false, false, false, 0},
+                                          {2, 100, 300, false, true, true, 0}};
+};
+
+TEST_F(EigensCacheSizes, AreLeftAsTheProgramHasThem) {
+  const Eigen::internal::CacheSizes of_this_machine;
+  EXPECT_EQ(found_, (std::array<Index, 3>{of_this_machine.m_l1, of_this_machine.m_l2,
+                                          of_this_machine.m_l3}));
+  const std::array<Index, 3> of_the_program = {20000, 100000, 1000000};
+  set(of_the_program);
+  for (const Product& p : products_) p.run();
+  EXPECT_EQ(now(), of_the_program);
+}
+
+TEST_F(EigensCacheSizes, DoNotChangeTheBitsOfProducts) {
+  for (const Product& p : products_) {
+    set(found_);
+    const std::vector<Real> before = p.run();
+    set({9 * 1024, 32 * 1024, 512 * 1024});
+    EXPECT_EQ(p.run(), before) << p.k;
+  }
+}
+
 TEST(Products, LargeOnesAreCutForSeveralThreads) {
-  EXPECT_LT(product_chunk(301, 75, 130), 301);
-  EXPECT_GE(product_chunk(8, 8, 8), 8) << "a small product is not worth a second thread";
+  EXPECT_LT(gemm_chunk(301, 75, 130), 301);
+  EXPECT_GE(gemm_chunk(8, 8, 8), 8) << "a small product is not worth a second thread";
 }
 
 TEST(Products, AreCountedWhileACounterLives) {

@@ -45,7 +45,7 @@ TEST_F(ShapeErrors, OfShaping) {
   expect({"transpose", "[2, 3]", "1 and 1"}, [&] { transpose(of({2, 3}), 1, 1); });
   expect({"transpose", "[2, 3]", "-1 and 0"}, [&] { transpose(of({2, 3}), -1, 0); });
   const std::array<Index, 2> sizes = {1, 1};
-  expect({"split", "[2, 3]", "2"}, [&] { split(of({2, 3}), sizes); });
+  expect({"split", "[2, 3]", "add up to 2,"}, [&] { split(of({2, 3}), sizes); });
   expect({"concat", "[2, 3]", "[3, 3]"}, [&] { concat(of({2, 3}), of({3, 3})); });
   expect({"concat", "[1, 3]", "[2, 3]"}, [&] { concat(of({1, 3}), of({2, 3})); });
   expect({"concat", "[2, 3]", "[3]"}, [&] { concat(of({2, 3}), of({3})); });
@@ -62,8 +62,8 @@ TEST_F(ShapeErrors, OfProducts) {
 
 TEST_F(ShapeErrors, OfEmbedding) {
   const std::array<std::int32_t, 2> ids = {0, 4}, negative = {-1, 0};
-  expect({"embedding", "4", "4 rows"}, [&] { embedding(of({4, 3}), ids, {2}); });
-  expect({"embedding", "-1", "4 rows"}, [&] { embedding(of({4, 3}), negative, {2}); });
+  expect({"embedding", "id 4 ", "4 rows"}, [&] { embedding(of({4, 3}), ids, {2}); });
+  expect({"embedding", "id -1 ", "4 rows"}, [&] { embedding(of({4, 3}), negative, {2}); });
   expect({"embedding", "2 ids", "[3]"}, [&] { embedding(of({5, 3}), ids, {3}); });
   expect({"embedding", "[5]"}, [&] { embedding(of({5}), ids, {2}); });
 }
@@ -102,7 +102,7 @@ TEST_F(ShapeErrors, OfSoftmaxAndCrossEntropy) {
   expect({"softmax", "[2, 0]"}, [&] { softmax(of({2, 0})); });
   const std::array<std::int32_t, 2> targets = {0, 3};
   expect({"cross_entropy", "[3, 4]", "2 targets"}, [&] { cross_entropy(of({3, 4}), targets); });
-  expect({"cross_entropy", "3", "3 classes"}, [&] { cross_entropy(of({2, 3}), targets); });
+  expect({"cross_entropy", "target 3 ", "3 classes"}, [&] { cross_entropy(of({2, 3}), targets); });
 }
 
 TEST_F(ShapeErrors, OfAttention) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <set>
 
 #include "autograd/error.h"
 #include "autograd/evaluation.h"
@@ -91,12 +92,12 @@ TEST(Tape, WeighsOutputsByTheCotangentAndByOneWithoutIt) {
 TEST(Tape, GivesNoGradientToConstantsAndToWhatTheOutputDoesNotDependOn) {
   Tape tape;
   const std::vector<Real> values = {2, 3};
-  const Var x = tape.leaf({2}, values), apart = tape.leaf({2}, values);
+  const Var x = tape.leaf({2}, values), unused = tape.leaf({2}, values);
   const Var constant = tape.constant({2}, values), intermediate = x * constant;
-  silu(apart);
+  silu(unused);
   tape.backward(silu(intermediate));
   EXPECT_EQ(x.gradient().size(), 2u);
-  EXPECT_TRUE(apart.gradient().empty());
+  EXPECT_TRUE(unused.gradient().empty());
   EXPECT_TRUE(constant.gradient().empty());
   EXPECT_TRUE(intermediate.gradient().empty()) << "it died once it was used";
 }
@@ -221,6 +222,10 @@ TEST(Tape, LetsNonFiniteNumbersPassWithoutTheTrap) {
 }
 
 TEST(Tape, EveryOpHasAName) {
+  std::set<std::string_view> names;
+  for (int i = 0; i < static_cast<int>(Op::count_); ++i) names.insert(name(static_cast<Op>(i)));
+  EXPECT_EQ(names.size(), static_cast<std::size_t>(Op::count_)) << "no two share one";
+  EXPECT_EQ(names.count(name(Op::count_)), 0u) << "none is nameless";
   EXPECT_EQ(name(Op::leaf), "leaf");
   EXPECT_EQ(name(Op::layer_norm), "layer_norm");
   EXPECT_EQ(name(Op::attention), "attention");

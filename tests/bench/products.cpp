@@ -11,11 +11,11 @@
 namespace headcount {
 namespace {
 
-std::vector<Gemm> libraries() {
-  std::vector<Gemm> all = {Gemm::eigen};
+std::vector<GemmLibrary> libraries() {
+  std::vector<GemmLibrary> all = {GemmLibrary::eigen};
   try {
-    use_gemm(Gemm::blas);
-    all.push_back(Gemm::blas);
+    use_gemm_library(GemmLibrary::blas);
+    all.push_back(GemmLibrary::blas);
   } catch (const Error&) {
     std::printf("OpenBLAS left out: configure with -DHEADCOUNT_GEMM=blas\n");
   }
@@ -23,12 +23,12 @@ std::vector<Gemm> libraries() {
 }
 
 void measure(const std::vector<Product>& products, Index shards, const std::string& label,
-             const std::vector<Gemm>& all, int rounds) {
+             const std::vector<GemmLibrary>& all, int rounds) {
   ProductRun run(products, shards);
   std::vector<std::vector<double>> times(all.size());
   for (int round = -1; round < rounds; ++round) {  // the first touches all memory
     for (std::size_t i = 0; i < all.size(); ++i) {
-      use_gemm(all[i]);
+      use_gemm_library(all[i]);
       const double ms = milliseconds([&] { run.run(); });
       if (round >= 0) times[i].push_back(ms);
     }
@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
   const char* size = argc > 1 ? argv[1] : "nanogpt-cpu";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 50;
   set_threads(argc > 3 ? std::atoi(argv[3]) : 0);
-  const std::vector<Gemm> gemms = libraries();
+  const std::vector<GemmLibrary> gemms = libraries();
   const TrainOptions options = bench_options(size);
   const TrainingBench training(options);
   std::vector<Product> rest = pass_products(training.model(), training.sequences_per_shard());
@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   std::printf("%s, %d threads, medians of %d rounds in turn\n", size, threads(), rounds);
   std::printf("the products of each of %td shards, their times of all shards\n", training.shards());
   std::printf("%-34s", "rows x cols x k, how many");
-  for (const Gemm gemm : gemms)
+  for (const GemmLibrary gemm : gemms)
     std::printf(" %11s GFLOP/s ", (std::string(name(gemm)) + " ms").c_str());
   std::printf("\n");
   while (!rest.empty()) {

@@ -46,7 +46,7 @@ ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards)
     a = std::max(a, p.count * p.rows * p.k);
     b = std::max(b, p.count * p.k * p.cols);
     c = std::max(c, p.count * p.rows * p.cols);
-    scratch = std::max(scratch, product_scratch(p.rows, p.cols, p.k));
+    scratch = std::max(scratch, gemm_scratch(p.rows, p.cols, p.k));
   }
   const auto ones = [](Index count) {
     AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof(Real));
@@ -85,10 +85,10 @@ void ProductRun::run_shard(const Operands& operands) const {
     };
     const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
     if (p.count == 1) {
-      parallel_multiply(result(0), left(0), right(0), false,
-                        reinterpret_cast<Real*>(operands.scratch.get()));
+      parallel_gemm(result(0), left(0), right(0), false,
+                    reinterpret_cast<Real*>(operands.scratch.get()));
     } else {
-      parallel_chunks(p.count, 1, [&](Index i, Index) { multiply(result(i), left(i), right(i)); });
+      parallel_chunks(p.count, 1, [&](Index i, Index) { gemm(result(i), left(i), right(i)); });
     }
   }
 }

@@ -75,7 +75,7 @@ struct Layer {
     Values result(y.value().begin(), y.value().end());
     tape.backward(y, normal_values(1, y.shape().size()));
     result.insert(result.end(), input.gradient().begin(), input.gradient().end());
-    const std::span<const Real> gradients = store.all_gradients();
+    const std::span<const Real> gradients = store.complete_gradients();
     result.insert(result.end(), gradients.begin(), gradients.end());
     return result;
   }

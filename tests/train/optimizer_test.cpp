@@ -130,12 +130,12 @@ TEST_F(AdamWUpdate, ClippingsNormCoversAllGradients) {
 
 TEST_F(AdamWUpdate, IsGivenTheSumOfAllShardsGradients) {
   set_gradients(store_, 2);
-  const std::span<const Real> all = store_.all_gradients();
+  const std::span<const Real> all = store_.complete_gradients();
   const std::vector<Real> own(all.begin(), all.end());
   std::vector<Gradients> shards;
   for (int i = 0; i < 2; ++i) shards.emplace_back(store_);
-  std::ranges::fill(store_.all_gradients(shards[0]), Real{0.5});
-  std::ranges::fill(store_.all_gradients(shards[1]), Real{1});
+  std::ranges::fill(store_.complete_gradients(shards[0]), Real{0.5});
+  std::ranges::fill(store_.complete_gradients(shards[1]), Real{1});
   const double norm = sum_gradients(store_, shards);
   double total = 0;
   for (std::size_t i = 0; i < own.size(); ++i) {

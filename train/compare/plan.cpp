@@ -168,7 +168,7 @@ Sweep Sweep::parse(std::string_view text) {
                        "; take a setting of the model or the optimiser, such as lr");
   }
   std::vector<nlohmann::json> values;
-  for (const std::string_view value : split(text.substr(equals + 1), ',')) {
+  for (const std::string_view value : split_text(text.substr(equals + 1), ',')) {
     setting->parse(value);
     const auto same = std::ranges::find(values, setting->value());
     if (same != values.end()) {
