@@ -61,7 +61,7 @@ std::optional<Sums> read_sums(const fs::path& folder) {
   constexpr std::size_t kDigits = 64, kName = 66;  // two spaces between
   Sums sums;
   const std::string text = read_file(path);
-  for (const std::string_view line : split(text, '\n')) {
+  for (const std::string_view line : split_text(text, '\n')) {
     if (line.empty()) continue;
     const std::string name(line.substr(std::min(kName, line.size())));
     if (name.empty() || name.find('/') != std::string::npos)

@@ -271,7 +271,7 @@ TEST_F(CheckpointFolder, ReadsWeightsOfOtherPrecision) {
 
 TEST_F(CheckpointFolder, WithALineMissingFromItsChecksumsIsRefused) {
   const std::string whole = read_file(folder_ / "SHA256SUMS");
-  const auto lines = split(whole, '\n');
+  const auto lines = split_text(whole, '\n');
   ASSERT_EQ(lines.size(), 5);  // four files, and what follows the last line break
   for (std::size_t left_out = 0; left_out < 4; ++left_out) {
     std::string rest;
