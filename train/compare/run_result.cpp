@@ -15,7 +15,7 @@ namespace {
 
 fs::path result_file(const PlannedRun& run) { return run.folder / "result.json"; }
 
-// Of all that `result` says, which is without its checksum.
+// The checksum of `result`, in which it is not yet written.
 std::string checksum(const json& result) { return sha256_hex(result.dump()); }
 
 [[noreturn]] void refuse_damaged(const PlannedRun& run, const fs::path& file,
