@@ -121,7 +121,8 @@ void RunFolder::save(const TrainingState& next, LanguageModel& model, const Voca
       write_training_state(staging, next, model.parameters());
     });
   };
-  // First what the checkpoint speaks of, then the checkpoint, then what speaks of it.
+  // In this order: the metrics, whose length the checkpoint names; the checkpoint; the file
+  // `latest`, which names the checkpoint.
   metrics_->flush();
   const fs::path folder = checkpoint(next.step), again = path() / "checkpoints" / kAgain;
   if (state_.unevaluated && state_.step == next.step) {

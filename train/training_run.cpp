@@ -163,7 +163,8 @@ void Training::complete(const StepResult& result) {
       throw;
     }
     loss = outcome_.validation.loss;
-    // The weights of the last step meet no other loss.
+    // The loss of the next step shows weights that a step has spoiled. After the last step there is
+    // no next one, only this loss.
     if (!std::isfinite(*loss)) throw DivergedError("validation loss", *loss, step);
   }
   folder_.log(result, loss ? std::optional(outcome_.validation) : std::nullopt);

@@ -134,7 +134,7 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
     const std::optional<Index> step = step_of(it->path());
     if (step && (!newest || *step > *step_of(*newest))) newest = it->path();
   }
-  // What cannot be read may well be there.
+  // Without this, a folder that cannot be read would look like one without checkpoints.
   if (error) throw DataError(folder.string() + " cannot be read: " + error.message());
   return newest;
 }

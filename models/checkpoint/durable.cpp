@@ -42,7 +42,8 @@ int open_file(const fs::path& path, int flags) {
                  [&] { return system_calls().open(path.c_str(), flags | O_CLOEXEC, file_mode); });
 }
 
-// Linux frees the descriptor even where close reports EINTR: a second close could hit a stranger's.
+// Linux frees the descriptor even where close reports EINTR: a second close could close a file that
+// another thread has opened since.
 void close_file(int file, const fs::path& path) {
   if (system_calls().close(file) < 0 && errno != EINTR) throw WriteError(path, errno);
 }
@@ -91,7 +92,7 @@ void publish(const fs::path& path, const Make& make) {
   fs::path staging = folder_of(path) / ".";
   staging += path.filename();
   staging += ".partial";
-  // Removal is a courtesy: the error that led to it matters more than its own.
+  // An error of the removal is not reported: the error that led to it is.
   const auto remove_staging = [&staging] {
     std::error_code ignored;
     fs::remove_all(staging, ignored);
@@ -153,7 +154,7 @@ void DurableFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
     const ssize_t count =
         checked(path_, [&] { return system_calls().write(file_, bytes.data(), bytes.size()); });
-    // A disk that takes nothing and reports nothing would keep us here for ever.
+    // A call that writes nothing and reports no error would be repeated for ever.
     if (count == 0) throw WriteError(path_, EIO);
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }

@@ -116,8 +116,8 @@ Index kept_heads(const ModelConfig& config) {
   return describe(config.attention).keeps.front().heads;
 }
 
-// Gives `model` an attention of the family that keeps so many heads; its last one if none does,
-// which says what is wrong when it is resolved.
+// Gives `model` an attention of the family that keeps so many heads. If there is none, it gets the
+// last one of the family: resolving that says what is wrong.
 void choose_kind(ModelConfig& model, const Family& family, Index kv_heads) {
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture != family.model_type) continue;
@@ -268,7 +268,7 @@ Json hugging_face_config(const ModelConfig& config, Index vocabulary) {
   for (const auto& pairs : {std::span<const Pair>(kCommon), family->pairs}) {
     for (const Pair& pair : pairs) json[pair.key] = settings.find(pair.setting)->value();
   }
-  // Their defaults are characters of ours.
+  // Left out, they would be small numbers, which are ordinary characters here.
   for (const char* key : {"bos_token_id", "eos_token_id"}) json[key] = nullptr;
   json["hidden_act"] = "silu";
   json["tie_word_embeddings"] = config.tie_embeddings;

@@ -237,7 +237,7 @@ void read_floats(const TensorView& tensor, std::span<Target> target) {
 
 // A file's bytes, readable while the pointer lives, and their number.
 std::pair<std::shared_ptr<const void>, std::size_t> map_file(const std::filesystem::path& path) {
-  // O_NONBLOCK, lest a named pipe keep us waiting only to be refused.
+  // O_NONBLOCK: opening a named pipe would wait for a writer, and pipes are refused anyway.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   struct stat status = {};
   int error = file >= 0 && ::fstat(file, &status) == 0 ? 0 : errno;

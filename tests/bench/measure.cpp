@@ -62,7 +62,7 @@ double read_bandwidth(double bytes) {
         for (Index i = begin; i < end; i += kLanes) {
           for (Index lane = 0; lane < kLanes; ++lane) lanes[lane] += numbers[i + lane];
         }
-        // All lanes count: the loads of one that does not would be optimised away.
+        // All lanes are added up: the compiler would leave out loads that nothing uses.
         sums[static_cast<std::size_t>(begin / kChunk)] =
             std::accumulate(lanes, lanes + kLanes, 0.0F);
       });

@@ -81,7 +81,7 @@ class VastFile : public testing::Test {
   std::string path_ = folder_.file("vast", "a");
 };
 
-// Half of a file would pass for the whole, with a checksum of its own.
+// If only half of a file were read, nothing would show it: half a text is a text, too.
 TEST_F(VastFile, ThatMemoryCannotHoldIsNoShorterFile) {
   EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { read_file(path_); }),
               testing::ExitedWithCode(0), "");

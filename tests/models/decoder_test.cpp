@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "models/checkpoint/safetensors.h"
 #include "nn/own_settings.h"
@@ -141,13 +141,16 @@ TEST_P(Decoding, EqualsForwardWithAWindow) {
   }
 }
 
-TEST_P(Decoding, OfHalvesAndBytesStaysNearExact) {
+// Rounding to half precision changes a number of a row by 1 / 2048 of itself at most, and rounding
+// to bytes by 1 / 254 of the row's greatest number. The logits of these models, of sizes up to 2,
+// were measured to change by up to 1.9 and 4.2 times that. A quarter more is allowed.
+TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const ModelConfig config = small_config(GetParam());
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(config.context);
   const std::vector<Real> expected = forward(*model, tokens, 1);
-  for (const auto& [type, tolerance] :
-       {std::pair{CacheType::f16, 0.05}, std::pair{CacheType::int8, 0.5}}) {
+  for (const auto& [type, tolerance] : {std::pair{CacheType::f16, 1.25 * 1.9 / 2048},
+                                        std::pair{CacheType::int8, 1.25 * 4.2 / 254}}) {
     const DecodeOptions options{1, type, {}};
     const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
     expect_equal(one_by_one, expected, tolerance);

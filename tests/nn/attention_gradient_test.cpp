@@ -59,8 +59,8 @@ std::vector<std::uint8_t> LayerCase::key_mask() const {
   return mask;
 }
 
-// What each setting is tried with, the default too. Nothing normalised has
-// width 1: that is nearly the sign function, whose differences say nothing.
+// What each setting is tried with, the default too. Nothing that is normalised has width 1: what is
+// left of one number is its sign, whose derivative is zero nearly everywhere.
 const std::map<std::string, std::vector<std::string>>& variants() {
   static const std::map<std::string, std::vector<std::string>> all = {
       {"heads", {"4", "8"}},

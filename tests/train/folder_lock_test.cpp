@@ -86,7 +86,7 @@ TEST(TwoProcesses, CannotTrainInOneFolder) {
   EXPECT_EQ(folder.headcount("train --resume run --print-config").exit_code, 0);
   first.stop();
   EXPECT_EQ(folder.contents("run/config.json"), config);
-  // What it left behind stops nobody.
+  // The lock file that it left behind locks nothing.
   EXPECT_TRUE(folder.has(std::string("run/") + kLockFile));
   const ProgramResult next = folder.train("--out run --force --quiet");
   EXPECT_EQ(next.exit_code, 0) << next.err;
@@ -121,7 +121,7 @@ TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
 TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
   const TrainFolder folder;
   ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-4 --out c").exit_code, 0);
-  // As another process had left it that began the same run with another rate.
+  // As if another process had begun the same run with another learning rate.
   ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-2 --out other").exit_code, 0);
   for (const std::string seed : {"1", "2"}) {
     const std::string config = "/runs/mha/seed-" + seed + "/config.json";

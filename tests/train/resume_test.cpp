@@ -223,7 +223,7 @@ TEST_F(ResumedRun, RefusesAnythingElseThanTheRunByNamingWhatDiffers) {
   folder_.file("text.txt", folder_.contents("text.txt") + "0 is 1.\n");
   expect_refusal("train --resume run", 3, "run was trained on another text");
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics);
-  // What agrees may be said again.
+  // With the old text it goes on, and flags that repeat the settings of the run are taken.
   folder_.file("text.txt",
                folder_.contents("text.txt").substr(0, folder_.contents("text.txt").size() - 8));
   EXPECT_EQ(folder_.headcount("train --quiet --resume run --seed 1 --dim 16").exit_code, 0);

@@ -26,7 +26,7 @@ class RunFolderOnABadDisk : public testing::Test {
     options_.resolve();
     model_ = std::make_unique<LanguageModel>(options_.model, vocabulary_.size());
     model_->initialize(1);
-    // Whether the disk really has it does not matter here, and takes long.
+    // Flushing to the disk takes long, and no disk loses its power here.
     system_calls().fsync = [](int) { return 0; };
   }
   ~RunFolderOnABadDisk() override { system_calls() = calls_; }

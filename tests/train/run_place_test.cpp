@@ -98,7 +98,7 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
   const TemporaryFolder parent;
   const fs::path folder = parent.path() / "closed";
   fs::create_directory(folder);
-  // Nobody is kept from reading who is root.
+  // Root may read every folder, so this is tried as another user.
   const uid_t user = geteuid();
   constexpr uid_t kSomeoneElse = 65534;
   chmod(parent.path().c_str(), 0755);

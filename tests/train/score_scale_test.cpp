@@ -71,7 +71,8 @@ TEST_P(TrainedScoreScale, LearnsWhatOnlyAttentionCanKnow) {
   Trainer trainer(model, options, tokens);
   for (Index step = 0; step < options.steps; ++step) trainer.step();
   const double after = evaluate(model, tokens).loss;
-  // The best loss without a look back: half of the targets follow an a, and are b or c.
+  // The best loss of a model that sees the last character only: half of the targets follow an a,
+  // and are b or c.
   const double without_attention = std::log(2.0) / 2;
   EXPECT_GT(before, 2 * without_attention);
   EXPECT_LT(after, 0.75 * without_attention);

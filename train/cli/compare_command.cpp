@@ -114,7 +114,8 @@ int compare_command(const std::vector<std::string>& arguments) {
                      headcount::quoted(common.init) +
                      ", but a comparison trains all models from random weights; take it out");
   }
-  // Both take as long as many steps, and only the last ones count.
+  // An evaluation or a checkpoint takes as long as many steps; only those after the last step are
+  // used.
   common.eval_every = common.checkpoint_every = 0;
   read_flags(line, settings);
   if (options.seeds < 2 && options.intervals) {

@@ -76,8 +76,8 @@ int exit_code(const std::exception& error) {
 }
 
 // A file that is opened takes the lowest descriptor that is free: where standard error is closed,
-// progress would go into that file. What takes its place refuses reading and results, and swallows
-// messages.
+// progress would go into that file. So /dev/null takes the place of closed streams: reading and
+// results then fail, and messages are lost.
 void open_standard_streams() {
   constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {

@@ -31,8 +31,8 @@ std::size_t own_stack() {
   return size;
 }
 
-// Starts that many threads at a time and ends them again; OpenMP gives no second chance to one that
-// it does not get.
+// Starts that many threads at a time and ends them again: OpenMP would end the process over one
+// that it does not get.
 void try_threads(int count) {
   std::latch tried(1);
   std::vector<std::jthread> others;

@@ -38,7 +38,7 @@ struct CandidateRuns {
   double tuning_loss() const {
     double sum = 0;
     for (const RunOutcome& outcome : outcomes) {
-      // One that does not always arrive is not the best.
+      // A candidate with a failed run cannot be the best.
       if (!outcome.result) return std::numeric_limits<double>::infinity();
       sum += outcome.result->tuning_loss.value_or(0);
     }

@@ -65,7 +65,8 @@ std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec
   }
   const std::string name = own_settings(*spec.kind).front();
   Index nearest = -1;
-  // The cost grows with the number; nobody wants a latent wider than the feed-forward layer.
+  // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the
+  // width of a feed-forward layer, is not tried.
   for (Index number = 1; number <= std::min(wanted, 4 * options.model.dim); ++number) {
     TrainOptions attempt = options;
     attempt.model.settings().find(name)->parse(std::to_string(number));

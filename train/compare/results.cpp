@@ -125,7 +125,7 @@ std::vector<Column> columns(const ComparisonResult& result) {
   return all;
 }
 
-// Whether its speed says nothing about this program and machine.
+// Whether another program or machine trained it, so that its speed cannot be compared.
 bool foreign(const RunResult& run, const ComparisonResult& result) {
   return run.version != result.version || run.machine != result.machine;
 }
@@ -227,7 +227,7 @@ std::string comparison_csv(const ComparisonResult& result) {
   for (const VariantResult& v : result.variants) {
     text += v.spec + ",\"" + v.adjusted + "\"," + std::to_string(v.runs.size());
     for (const Column& column : all) {
-      // A column of two names has a comma in it.
+      // Some columns are two in CSV: their name has a comma in it.
       text += "," + (v.runs.empty() ? std::string(std::ranges::count(column.name, ','), ',')
                                     : column.csv(v));
     }

@@ -15,7 +15,7 @@ namespace {
 
 fs::path result_file(const PlannedRun& run) { return run.folder / "result.json"; }
 
-// Of all that `result` says, which is without its checksum.
+// The checksum of `result`, in which it is not yet written.
 std::string checksum(const json& result) { return sha256_hex(result.dump()); }
 
 [[noreturn]] void refuse_damaged(const PlannedRun& run, const fs::path& file,
@@ -100,7 +100,7 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
     r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
     if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
     if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
-    // What trained its last steps, and so measured its speed; later starts trained nothing.
+    // The speed is that of the last start which trained steps: starts at the end trained none.
     for (const RunStart& start : read_run_record(run.folder).starts) {
       if (start.from_step >= run.options.steps) continue;
       r.version = start.version;

@@ -256,7 +256,7 @@ void Drawing::staircase() {
 void Drawing::floor() {
   if (!chart_.floor || !y_.places(chart_.floor->first)) return;
   const auto& [level, name] = *chart_.floor;
-  // An end of the axis stands for all beyond it.
+  // `fraction` puts what lies beyond an end of the axis at that end: 0 or 1.
   const double share = y_.fraction(level);
   const bool below = share <= 0;
   if (share >= 1) return;

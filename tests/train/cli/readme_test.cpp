@@ -1,7 +1,10 @@
-// The command lines of README.md and of the help: a reader pastes them, so they must be right.
+// The command lines of the READMEs and of the help: a reader pastes them, so they must be right. So
+// must the names of files.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -10,17 +13,32 @@
 namespace headcount {
 namespace {
 
-const std::string kReadme = file_contents(HEADCOUNT_FIXTURE_FOLDER "/../../README.md");
+namespace fs = std::filesystem;
+
+const fs::path kRoot = HEADCOUNT_FIXTURE_FOLDER "/../..";
+
+struct Page {
+  fs::path folder;
+  std::string text;
+};
+
+std::vector<Page> pages() {
+  std::vector<Page> all;
+  for (const char* path : {"README.md", "models/checkpoint/README.md", "tests/bench/README.md"})
+    all.push_back({(kRoot / path).parent_path(), file_contents(kRoot / path)});
+  return all;
+}
 
 struct Example {
   std::string line;    // "headcount cost ...", lines that go on and all
-  std::string output;  // what README.md shows below it
+  std::string output;  // what the page shows below it
 };
 
 // Commands that begin a line with `prompt`, in blocks between ``` lines that begin with `fence`.
-std::vector<Example> examples(const std::string& fence, const std::string& prompt) {
+std::vector<Example> examples(const std::string& page, const std::string& fence,
+                              const std::string& prompt) {
   std::vector<Example> all;
-  std::istringstream lines(kReadme);
+  std::istringstream lines(page);
   bool block = false, wanted = false, shown = false;  // the output of a command of this block
   for (std::string line; std::getline(lines, line);) {
     if (line.starts_with("```")) {
@@ -50,38 +68,70 @@ ProgramResult paste(const TrainFolder& folder, const std::string& line) {
   return {WEXITSTATUS(status), folder.contents("out"), folder.contents("err")};
 }
 
+// What each command needs is not there: what is wrong with any flag comes to light before that.
+void expect_that_only_its_files_are_missing(const TrainFolder& folder, std::string line) {
+  static const std::regex out(" --out (\\S+)"), from(" --from (\\S+)");
+  std::smatch run;
+  const bool reads = std::regex_search(line, run, from);
+  if (!reads) line = std::regex_replace(line, out, "") + " --out input.txt/c";
+  const ProgramResult result = paste(folder, line);
+  EXPECT_EQ(result.err,
+            reads ? "headcount: '" + run.str(1) +
+                        "' is no run folder and no checkpoint: it has neither checkpoints/step-N "
+                        "nor model.safetensors\n"
+                  : "headcount: cannot write input.txt/c: Not a directory\n")
+      << line;
+  EXPECT_EQ(result.exit_code, reads ? 3 : 1) << line;
+}
+
 TEST(Readme, ItsCommandsRunWhenPasted) {
-  std::vector<Example> all = examples("```", "$ ");
-  const std::vector<Example> bare = examples("```sh", "");
-  all.insert(all.end(), bare.begin(), bare.end());
-  ASSERT_GE(all.size(), 3u);
-  for (const Example& example : all) {
-    const TrainFolder folder;
-    if (example.line.starts_with("headcount cost")) {
-      EXPECT_EQ(paste(folder, example.line).out, example.output) << example.line;
-      continue;
+  std::size_t found = 0;
+  for (const Page& page : pages()) {
+    std::vector<Example> all = examples(page.text, "```", "$ ");
+    const std::vector<Example> bare = examples(page.text, "```sh", "");
+    all.insert(all.end(), bare.begin(), bare.end());
+    found += all.size();
+    for (const Example& example : all) {
+      const TrainFolder folder;
+      if (example.line.starts_with("headcount cost")) {
+        EXPECT_EQ(paste(folder, example.line).out, example.output) << example.line;
+      } else {
+        expect_that_only_its_files_are_missing(folder, example.line);
+      }
     }
-    // A folder that cannot be: what is wrong with any flag comes to light before it is made.
-    const ProgramResult result = paste(folder, example.line + " --out input.txt/c");
-    EXPECT_EQ(result.err, "headcount: cannot write input.txt/c: Not a directory\n") << example.line;
-    EXPECT_EQ(result.exit_code, 1) << example.line;
   }
+  EXPECT_GE(found, 8u);
 }
 
 TEST(Readme, ItsCommandsInRunningTextHaveFlagsThatThereAre) {
   std::size_t found = 0;
-  for (auto at = kReadme.find("`headcount "); at != std::string::npos;
-       at = kReadme.find("`headcount ", at + 1)) {
-    std::string line = kReadme.substr(at + 1, kReadme.find('`', at + 1) - at - 1);
-    if (line.find("COMMAND") != std::string::npos || line.find("--version") != std::string::npos)
-      continue;
-    ++found;
-    if (line.find("--help") == std::string::npos) line += " --help";
-    const TrainFolder folder;
-    const ProgramResult result = paste(folder, line);
-    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
+  for (const Page& page : pages()) {
+    for (auto at = page.text.find("`headcount "); at != std::string::npos;
+         at = page.text.find("`headcount ", at + 1)) {
+      std::string line = page.text.substr(at + 1, page.text.find('`', at + 1) - at - 1);
+      if (line.find("COMMAND") != std::string::npos) continue;
+      ++found;
+      if (line.find("--help") == std::string::npos) line += " --help";
+      const TrainFolder folder;
+      const ProgramResult result = paste(folder, line);
+      EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
+    }
   }
   EXPECT_GT(found, 5u);
+}
+
+// [text](path#heading), seen from the page, and `folder/file.ext`, seen from the project.
+TEST(Readme, ItsLinksAndPathsLeadToFiles) {
+  const std::regex path(R"(\]\(([^)#:]+)[^)]*\)|`([\w/.-]+/[\w.-]+\.(cpp|h|md|mjs|py|sh|svg))`)");
+  std::size_t found = 0;
+  for (const Page& page : pages()) {
+    for (std::sregex_iterator at(page.text.begin(), page.text.end(), path), end; at != end; ++at) {
+      const bool link = (*at)[1].matched;
+      EXPECT_TRUE(fs::exists(link ? page.folder / at->str(1) : kRoot / at->str(2))) << at->str();
+      ++found;
+    }
+  }
+  EXPECT_GT(found, 20u);
 }
 
 TEST(Help, ItsExamplesHaveFlagsThatThereAre) {

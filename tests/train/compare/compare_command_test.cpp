@@ -232,7 +232,7 @@ TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
   const TrainFolder folder;
   std::string text = folder.contents("text.txt");
   folder.file("text.txt", text + text + text);
-  // Nothing is learned at a rate of zero.
+  // A model learns nothing at a learning rate of zero, so the other value must be chosen.
   const ProgramResult result =
       compare(folder, "--attention mha,mqa --seeds 2 --steps 60 --sweep lr=0,1e-2 --out c");
   ASSERT_EQ(result.exit_code, 0) << result.err;

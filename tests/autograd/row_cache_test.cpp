@@ -1,0 +1,81 @@
+#include "autograd/row_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "autograd/random.h"
+
+namespace headcount {
+namespace {
+
+constexpr Index kWidth = 6, kHeads = 2, kTokens = 50;
+
+// Rows [heads, width] of one token, of sizes from 1e-3 to 1e3.
+std::vector<Real> rows_of(Index token) {
+  const double size = std::pow(10.0, static_cast<double>(token % 7 - 3));
+  std::vector<Real> rows;
+  for (Index i = 0; i < kHeads * kWidth; ++i) {
+    const auto counter = static_cast<std::uint64_t>(token * kHeads * kWidth + i);
+    rows.push_back(static_cast<Real>(size * random_normal({5, 2, 0}, counter)));
+  }
+  return rows;
+}
+
+// Calls check(written, read, greatest of the row) for each number of each row.
+template <class Check>
+void for_numbers(CacheType type, const Check& check) {
+  RowCache cache(1, kHeads, kWidth, kTokens, type);
+  std::vector<Real> scratch(kWidth);
+  for (Index token = 0; token < kTokens; ++token) {
+    const std::vector<Real> rows = rows_of(token);
+    cache.write(0, token, rows.data());
+    for (Index head = 0; head < kHeads; ++head) {
+      const auto row = std::span(rows).subspan(static_cast<std::size_t>(head * kWidth), kWidth);
+      double greatest = 0;
+      for (const Real x : row) greatest = std::max(greatest, std::abs(static_cast<double>(x)));
+      const ConstMatrix read = cache.read(0, head, token, 1, 0, kWidth, scratch.data());
+      for (std::size_t i = 0; i < row.size(); ++i)
+        check(static_cast<double>(row[i]), static_cast<double>(read.data[i]), greatest);
+    }
+  }
+}
+
+TEST(RowCache, KeepsRealNumbersAsTheyAre) {
+  for_numbers(CacheType::real,
+              [](double written, double read, double) { EXPECT_EQ(read, written); });
+}
+
+// Eleven significant bits: half a unit of the last is 2^-12 of the next power of two.
+TEST(RowCache, RoundsHalvesToTheNearest) {
+  for_numbers(CacheType::f16, [](double written, double read, double) {
+    EXPECT_NEAR(read, written, std::max(std::abs(written) / 2048, 0x1p-25));
+  });
+}
+
+// Steps of greatest / 127, so that rounding is at most half of one.
+TEST(RowCache, RoundsBytesByAtMostHalfAStepOfTheirRow) {
+  double worst = 0;
+  for_numbers(CacheType::int8, [&](double written, double read, double greatest) {
+    EXPECT_NEAR(read, written, greatest / 254 * (1 + 1e-4));  // the scale itself is rounded too
+    worst = std::max(worst, std::abs(read - written) / greatest);
+  });
+  EXPECT_GT(worst, 0.9 / 254) << "finer than 127 steps: not bytes";
+}
+
+TEST(RowCache, ReadsRowsOfZerosAsZeros) {
+  for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+    RowCache cache(1, 1, kWidth, 1, type);
+    const std::vector<Real> zeros(kWidth, 0);
+    std::vector<Real> scratch(kWidth, 1);
+    cache.write(0, 0, zeros.data());
+    const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kWidth, scratch.data());
+    EXPECT_TRUE(std::equal(zeros.begin(), zeros.end(), read.data));
+  }
+}
+
+}  // namespace
+}  // namespace headcount
