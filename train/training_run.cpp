@@ -28,7 +28,7 @@ double TrainingOutcome::tokens_per_second(const TrainOptions& options) const {
 }
 
 Corpus load_training_corpus(const TrainOptions& options) {
-  Corpus corpus = load_corpus(options.data, options.corpus());
+  Corpus corpus = load_corpus(options.data, options.corpus);
   const Index context = options.model.context;
   for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
                                      std::pair{"validation", std::ssize(corpus.validation)}}) {
