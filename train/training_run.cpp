@@ -10,14 +10,12 @@
 #include "train/command_line.h"
 #include "train/interrupt.h"
 #include "train/loaded_run.h"
+#include "train/statistics.h"
 
 namespace headcount {
 
 double TrainingOutcome::median_milliseconds() const {
-  if (step_milliseconds.empty()) return 0;
-  std::vector<double> sorted = step_milliseconds;
-  std::ranges::sort(sorted);
-  return sorted[sorted.size() / 2];
+  return step_milliseconds.empty() ? 0 : median(step_milliseconds);
 }
 
 double TrainingOutcome::tokens_per_second(const TrainOptions& options) const {

@@ -8,6 +8,7 @@
 #include "autograd/parallel.h"
 #include "bench/measure.h"
 #include "bench/training_bench.h"
+#include "train/statistics.h"
 
 namespace headcount {
 namespace {

@@ -12,6 +12,7 @@
 
 #include "autograd/arena.h"
 #include "autograd/parallel.h"
+#include "train/statistics.h"
 
 namespace headcount {
 
@@ -20,11 +21,6 @@ double milliseconds(const std::function<void()>& body) {
   body();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 double resident_megabytes(const std::string& field) {

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "train/compare/chart_axis.h"
 #include "train/compare/report_text.h"
+#include "train/formatted.h"
 
 namespace headcount {
 
@@ -52,11 +52,7 @@ constexpr std::string_view kStyle = R"(<style>
 </style>
 )";
 
-std::string number(double value) {
-  std::array<char, 32> text;
-  std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
-}
+std::string number(double value) { return formatted("%.1f", value); }
 
 std::string place(double x, double y) { return number(x) + " " + number(y); }
 

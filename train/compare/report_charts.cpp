@@ -6,7 +6,7 @@
 #include "train/compare/chart.h"
 #include "train/compare/report.h"
 #include "train/compare/report_text.h"
-#include "train/compare/statistics.h"
+#include "train/statistics.h"
 
 namespace headcount {
 

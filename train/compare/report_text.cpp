@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
+
+#include "train/formatted.h"
 
 namespace headcount {
 
@@ -41,9 +42,7 @@ std::string xml_escaped(std::string_view text) {
 std::string number_text(double value, int decimals) {
   if (!std::isfinite(value)) return std::string(kUnknown);
   if (std::abs(value) >= 1e15) decimals = 0;
-  std::array<char, 400> digits;  // the largest double has 309 of them
-  std::snprintf(digits.data(), digits.size(), "%.*f", decimals, std::abs(value));
-  std::string text = digits.data();
+  std::string text = formatted("%.*f", decimals, std::abs(value));
   const bool zero = text.find_first_not_of("0.") == std::string::npos;
   const std::size_t whole = std::min(text.find('.'), text.size());
   for (std::size_t place = whole; place > 3; place -= 3) text.insert(place - 3, ",");
