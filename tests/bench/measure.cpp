@@ -64,8 +64,8 @@ double read_bandwidth(double bytes) {
       });
     }));
   }
-  const volatile float kept = std::accumulate(sums.begin(), sums.end(), 0.0F);
-  static_cast<void>(kept);
+  const volatile float total = std::accumulate(sums.begin(), sums.end(), 0.0F);
+  static_cast<void>(total);
   return 1e3 * static_cast<double>(count) * sizeof(float) / median(times);
 }
 

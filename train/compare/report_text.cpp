@@ -57,10 +57,10 @@ std::string signed_text(double value, int decimals) {
 
 std::string half_width_text(const Estimate& estimate, int decimals, double unit) {
   if (!estimate.half_width || !std::isfinite(*estimate.half_width)) return "";
-  const double half_width = unit * *estimate.half_width, least = std::pow(10, -decimals);
-  const bool tiny = half_width > 0 && half_width < least / 2;
+  const double half_width = unit * *estimate.half_width, smallest_shown = std::pow(10, -decimals);
+  const bool tiny = half_width > 0 && half_width < smallest_shown / 2;
   return std::string("\u00a0±\u00a0") + (tiny ? "<" : "") +
-         number_text(tiny ? least : half_width, decimals);
+         number_text(tiny ? smallest_shown : half_width, decimals);
 }
 
 std::string estimate_text(const Estimate& estimate, int decimals, double unit) {
