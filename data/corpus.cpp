@@ -102,15 +102,13 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
                     " but must be between 0 and 1");
   }
   if (data == "tales") {
-    const TalesOptions tales = {options.people, options.things, options.places, options.distance,
-                                options.questions};
     return make_built_in(data, options,
-                         [&](const Chooser& chooser) { return tell_tale(tales, chooser); });
+                         [&](const Chooser& chooser) { return tell_tale(options.tales, chooser); });
   }
   if (data == "recall") {
-    const RecallOptions recall = {options.pairs, options.keys, options.gap};
-    return make_built_in(data, options,
-                         [&](const Chooser& chooser) { return write_recall(recall, chooser); });
+    return make_built_in(data, options, [&](const Chooser& chooser) {
+      return write_recall(options.recall, chooser);
+    });
   }
   const std::string bytes = read_file(data);
   const std::u32string text = decode_utf8(bytes, data);

@@ -30,19 +30,12 @@ struct Corpus {
   std::optional<double> entropy_per_character;
 };
 
-/// What `load_corpus` makes. Files heed validation_fraction alone; `tales` heeds people to
-/// questions, with the meanings of TalesOptions; `recall` heeds pairs to gap, as RecallOptions.
+/// What `load_corpus` makes. Files heed validation_fraction alone.
 struct CorpusOptions {
   std::uint64_t seed = 1;
-  Index characters = 1'000'000;  ///< least length of the text, 1000 .. 10^9; ends with a story
-  int people = TalesOptions{}.people;
-  int things = TalesOptions{}.things;
-  int places = TalesOptions{}.places;
-  int distance = TalesOptions{}.distance;
-  int questions = TalesOptions{}.questions;
-  int pairs = RecallOptions{}.pairs;
-  int keys = RecallOptions{}.keys;
-  int gap = RecallOptions{}.gap;
+  Index characters = 1'000'000;      ///< least length of the text, 1000 .. 10^9; ends with a story
+  TalesOptions tales = {};           ///< heeded by `tales` alone
+  RecallOptions recall = {};         ///< heeded by `recall` alone
   double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
 };
 

@@ -40,7 +40,7 @@ class Tale {
   Story tell() {
     introduce_people();
     introduce_things();
-    for (int event = 0; event < options_.distance; ++event) {
+    for (Index event = 0; event < options_.distance; ++event) {
       if (event > 0) writer_.write(" ");
       tell_event();
     }
@@ -75,7 +75,7 @@ class Tale {
   }
 
   void introduce_people() {
-    for (int i = 0; i < options_.people; ++i) {
+    for (Index i = 0; i < options_.people; ++i) {
       const Name name = writer_.draw(names_.people);
       const std::size_t place = choose_place(std::nullopt);
       people_.push_back({name, place});
@@ -85,7 +85,7 @@ class Tale {
   }
 
   void introduce_things() {
-    for (int i = 0; i < options_.things; ++i) {
+    for (Index i = 0; i < options_.things; ++i) {
       const std::size_t holder = writer_.choose(people_.size());
       const Name name = writer_.draw(names_.things);
       things_.push_back({name, holder, 0});
@@ -196,7 +196,7 @@ class Tale {
         questions.push_back({{"Who has the ", thing.name, "? "}, people_[*thing.holder].name});
       }
     }
-    for (int i = 0; i < options_.questions; ++i) {
+    for (Index i = 0; i < options_.questions; ++i) {
       const Question question = writer_.draw(questions);
       for (const auto part : question.ask) writer_.write(part);
       writer_.write_answer(question.answer);
@@ -231,7 +231,7 @@ Story tell_tale(const TalesOptions& options, const Chooser& chooser, const Tales
   check_option("things", options.things, 1, std::ssize(names.things));
   check_option("places", options.places, 1, std::ssize(names.places));
   check_option("distance", options.distance, 0, 1000);
-  check_option("questions", options.questions, 1, options.people + options.things);
+  check_option("questions", options.questions, 1, options.most_questions());
   return Tale(options, chooser, names).tell();
 }
 

@@ -3,17 +3,21 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/real.h"
 #include "data/story.h"
 
 namespace headcount {
 
 /// How hard the built-in corpus `tales` is. The defaults give stories of about 250 characters.
 struct TalesOptions {
-  int people = 3;     ///< people in a story, 1 .. 12
-  int things = 2;     ///< things in a story, 1 .. 16
-  int places = 3;     ///< most places in a story, 1 .. 12
-  int distance = 3;   ///< events between the opening and the questions, 0 .. 1000
-  int questions = 2;  ///< questions that close a story, 1 .. people + things
+  Index people = 3;     ///< people in a story, 1 .. 12
+  Index things = 2;     ///< things in a story, 1 .. 16
+  Index places = 3;     ///< most places in a story, 1 .. 12
+  Index distance = 3;   ///< events between the opening and the questions, 0 .. 1000
+  Index questions = 2;  ///< questions that close a story, 1 .. most_questions()
+
+  /// One about each person and thing.
+  Index most_questions() const { return people + things; }
 };
 
 /// The names that stories draw from. No name may repeat.

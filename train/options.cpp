@@ -11,15 +11,15 @@ Settings TrainOptions::settings() {
   s.group("Data");
   s.text("data", "tales, recall, or a UTF-8 text file", data);
   s.only_for("tales");
-  s.integer("people", "people in a story", people, 1, 12);
-  s.integer("things", "things in a story", things, 1, 16);
-  s.integer("places", "places in a story", places, 1, 12);
-  s.integer("distance", "events before the questions", distance, 0, 1000);
-  s.integer("questions", "questions that close a story", questions, 1, 28);
+  s.integer("people", "people in a story", corpus.tales.people, 1, 12);
+  s.integer("things", "things in a story", corpus.tales.things, 1, 16);
+  s.integer("places", "places in a story", corpus.tales.places, 1, 12);
+  s.integer("distance", "events before the questions", corpus.tales.distance, 0, 1000);
+  s.integer("questions", "questions that close a story", corpus.tales.questions, 1, 28);
   s.only_for("recall");
-  s.integer("pairs", "key-value pairs in a line", pairs, 1, 52);
-  s.integer("keys", "different keys", keys, 1, 52);
-  s.integer("gap", "fillers between pairs and queries", gap, 0, 65536);
+  s.integer("pairs", "key-value pairs in a line", corpus.recall.pairs, 1, 52);
+  s.integer("keys", "different keys", corpus.recall.keys, 1, 52);
+  s.integer("gap", "fillers between pairs and queries", corpus.recall.gap, 0, 65536);
   s.group("Optimiser");
   s.integer("steps", "updates", steps, 1);
   s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
@@ -49,24 +49,13 @@ void TrainOptions::resolve() {
   model.resolve();
   require_savable(model);
   if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
+  const Index questions = corpus.tales.most_questions(), pairs = corpus.recall.most_pairs();
   require_setting(
-      questions <= people + things,
-      "`questions` must not exceed `people` plus `things`, " + std::to_string(people + things));
-  require_setting(pairs <= keys, "`pairs` must not exceed `keys`, " + std::to_string(keys));
+      corpus.tales.questions <= questions,
+      "`questions` must not exceed `people` plus `things`, " + std::to_string(questions));
+  require_setting(corpus.recall.pairs <= pairs,
+                  "`pairs` must not exceed `keys`, " + std::to_string(pairs));
   require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
-}
-
-CorpusOptions TrainOptions::corpus() const {
-  CorpusOptions c;
-  c.people = static_cast<int>(people);
-  c.things = static_cast<int>(things);
-  c.places = static_cast<int>(places);
-  c.distance = static_cast<int>(distance);
-  c.questions = static_cast<int>(questions);
-  c.pairs = static_cast<int>(pairs);
-  c.keys = static_cast<int>(keys);
-  c.gap = static_cast<int>(gap);
-  return c;
 }
 
 nlohmann::ordered_json to_json(const TrainOptions& options) {

@@ -16,10 +16,7 @@ struct TrainOptions {
   ModelConfig model;
 
   std::string data = "tales";
-  Index people = CorpusOptions{}.people, things = CorpusOptions{}.things,
-        places = CorpusOptions{}.places, distance = CorpusOptions{}.distance,
-        questions = CorpusOptions{}.questions, pairs = CorpusOptions{}.pairs,
-        keys = CorpusOptions{}.keys, gap = CorpusOptions{}.gap;
+  CorpusOptions corpus;
 
   Index steps = 1000;
   Index batch = 8;       ///< sequences per forward pass
@@ -42,7 +39,6 @@ struct TrainOptions {
   Settings settings();
   Settings settings() const;  ///< for reading
 
-  CorpusOptions corpus() const;
   Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
 };
 

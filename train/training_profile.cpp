@@ -1,10 +1,12 @@
 #include "train/training_profile.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
+
+#include "train/formatted.h"
+#include "train/table.h"
 
 namespace headcount {
 
@@ -48,50 +50,58 @@ std::optional<double> rate(double amount, double seconds) {
   return 1e-9 * amount / seconds;
 }
 
+double seconds_per_step(const TrainingProfile& profile) {
+  return profile.seconds / static_cast<double>(std::max<Index>(1, profile.steps));
+}
+
+std::vector<Column<Row>> columns(const TrainingProfile& profile) {
+  using Json = nlohmann::ordered_json;
+  std::vector<Column<Row>> all = {{"per step", "part", [](const Row& row) { return row.part; },
+                                   [](const Row& row) { return row.part; }, true, 16}};
+  const auto add = [&](const char* heading, const char* key, int decimals, auto figure,
+                       std::size_t width, double unit = 1) {
+    const auto get = [=](const Row& row) -> std::optional<double> { return figure(row); };
+    all.push_back({heading, key,
+                   [=](const Row& row) {
+                     return get(row) ? formatted("%.*f", decimals, unit * *get(row)) : "-";
+                   },
+                   [=](const Row& row) { return get(row) ? Json(*get(row)) : Json(); }, false,
+                   width});
+  };
+  add(
+      "calls", "calls", 0, [](const Row& row) { return row.calls; }, 5);
+  add(
+      "forward ms", "forward_ms", 3, [](const Row& row) { return 1e3 * row.forward; }, 10);
+  add(
+      "backward ms", "backward_ms", 3, [](const Row& row) { return 1e3 * row.backward; }, 11);
+  add(
+      "share %", "share", 1,
+      [whole = seconds_per_step(profile)](const Row& row) {
+        return whole > 0 ? row.seconds() / whole : 0;
+      },
+      7, 100);
+  add(
+      "GFLOP/s", "gflops", 1, [](const Row& row) { return rate(2 * row.macs, row.seconds()); }, 8);
+  add(
+      "GB/s", "gigabytes_per_second", 1,
+      [](const Row& row) { return rate(row.bytes, row.seconds()); }, 6);
+  return all;
+}
+
 }  // namespace
 
 nlohmann::ordered_json to_json(const TrainingProfile& profile) {
-  const auto or_null = [](std::optional<double> x) {
-    return x ? nlohmann::ordered_json(*x) : nlohmann::ordered_json(nullptr);
-  };
-  auto result = nlohmann::ordered_json::array();
-  const double whole = profile.seconds / static_cast<double>(std::max<Index>(1, profile.steps));
-  for (const Row& row : rows(profile)) {
-    result.push_back({{"part", row.part},
-                      {"calls", row.calls},
-                      {"forward_ms", 1e3 * row.forward},
-                      {"backward_ms", 1e3 * row.backward},
-                      {"share", whole > 0 ? row.seconds() / whole : 0},
-                      {"gflops", or_null(rate(2 * row.macs, row.seconds()))},
-                      {"gigabytes_per_second", or_null(rate(row.bytes, row.seconds()))}});
-  }
-  return result;
+  return json_rows(columns(profile), rows(profile));
 }
 
 std::string table(const TrainingProfile& profile) {
-  std::string text;
-  const auto add = [&](const char* format, auto... values) {
-    char line[160];
-    std::snprintf(line, sizeof line, format, values...);
-    text += line;
-  };
-  add("%-16s %6s %11s %12s %8s %9s %7s\n", "per step", "calls", "forward ms", "backward ms",
-      "share %", "GFLOP/s", "GB/s");
-  const auto number = [](std::optional<double> x) {
-    char digits[32];
-    std::snprintf(digits, sizeof digits, "%.1f", x.value_or(0));
-    return x ? std::string(digits) : std::string("-");
-  };
-  const double whole = profile.seconds / static_cast<double>(std::max<Index>(1, profile.steps));
-  for (const Row& row : rows(profile)) {
-    add("%-16s %6.0f %11.3f %12.3f %8.1f %9s %7s\n", row.part.c_str(), row.calls, 1e3 * row.forward,
-        1e3 * row.backward, whole > 0 ? 100 * row.seconds() / whole : 0,
-        number(rate(2 * row.macs, row.seconds())).c_str(),
-        number(rate(row.bytes, row.seconds())).c_str());
+  std::string text = text_table(columns(profile), rows(profile));
+  // Below the columns of the forward and the backward pass, which it is the sum of.
+  text += formatted("%-16s %31.3f\n", "whole step", 1e3 * seconds_per_step(profile));
+  if (profile.shards > 1) {
+    text += formatted("the %td shards of a step one after the other, each on one thread\n",
+                      profile.shards);
   }
-  add("%-16s %6s %24.3f\n", "whole step", "", 1e3 * whole);
-  if (profile.shards > 1)
-    add("the %td shards of a step one after the other, each on one thread\n", profile.shards);
   return text;
 }
 

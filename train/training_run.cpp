@@ -10,14 +10,12 @@
 #include "models/checkpoint/checkpoint.h"
 #include "train/interrupt.h"
 #include "train/loaded_run.h"
+#include "train/statistics.h"
 
 namespace headcount {
 
 double TrainingOutcome::median_milliseconds() const {
-  if (step_milliseconds.empty()) return 0;
-  std::vector<double> sorted = step_milliseconds;
-  std::ranges::sort(sorted);
-  return sorted[sorted.size() / 2];
+  return step_milliseconds.empty() ? 0 : median(step_milliseconds);
 }
 
 double TrainingOutcome::tokens_per_second(const TrainOptions& options) const {
@@ -28,7 +26,7 @@ double TrainingOutcome::tokens_per_second(const TrainOptions& options) const {
 }
 
 Corpus load_training_corpus(const TrainOptions& options) {
-  Corpus corpus = load_corpus(options.data, options.corpus());
+  Corpus corpus = load_corpus(options.data, options.corpus);
   const Index context = options.model.context;
   for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
                                      std::pair{"validation", std::ssize(corpus.validation)}}) {

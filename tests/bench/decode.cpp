@@ -41,7 +41,7 @@ ModelConfig config_of(const std::string& kind) {
 // The feed-forward width that gives every attention MHA's number of parameters.
 ModelConfig equal_size_config(const std::string& kind) {
   const auto attention_parameters = [&](const std::string& name) {
-    return attention_kind(name).costs(config_of(name).attention).front().parameters.value();
+    return attention_costs(config_of(name).attention).front().parameters.value();
   };
   ModelConfig config = config_of(kind);
   config.ffn_dim = kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);

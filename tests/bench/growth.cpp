@@ -8,6 +8,7 @@
 #include "autograd/parallel.h"
 #include "bench/measure.h"
 #include "bench/training_bench.h"
+#include "train/statistics.h"
 
 namespace headcount {
 namespace {
@@ -28,8 +29,8 @@ double attention_share(TrainingBench& training, int rounds) {
   return (cost.forward_seconds + cost.backward_seconds) / profile.seconds;
 }
 
-// `apart`: the attention op and all the rest as well.
-void measure(const TrainOptions& options, Index x, int rounds, bool apart) {
+// `with_parts`: the attention op and all the rest as well.
+void measure(const TrainOptions& options, Index x, int rounds, bool with_parts) {
   in_child([&] {
     TrainingBench training(options);
     std::vector<double> steps;
@@ -38,7 +39,7 @@ void measure(const TrainOptions& options, Index x, int rounds, bool apart) {
     const std::string& kind = options.model.attention.kind;
     const double ms = median(steps);
     print_row(kind, x, ms, training);
-    if (!apart) return;
+    if (!with_parts) return;
     const double share = attention_share(training, rounds);
     print_row(kind + ": attention", x, share * ms, training);
     print_row(kind + ": the rest", x, (1 - share) * ms, training);

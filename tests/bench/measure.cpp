@@ -12,6 +12,7 @@
 
 #include "autograd/arena.h"
 #include "autograd/parallel.h"
+#include "train/statistics.h"
 
 namespace headcount {
 
@@ -20,11 +21,6 @@ double milliseconds(const std::function<void()>& body) {
   body();
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
-}
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  return values[values.size() / 2];
 }
 
 double resident_megabytes(const std::string& field) {
@@ -68,8 +64,8 @@ double read_bandwidth(double bytes) {
       });
     }));
   }
-  const volatile float kept = std::accumulate(sums.begin(), sums.end(), 0.0F);
-  static_cast<void>(kept);
+  const volatile float total = std::accumulate(sums.begin(), sums.end(), 0.0F);
+  static_cast<void>(total);
   return 1e3 * static_cast<double>(count) * sizeof(float) / median(times);
 }
 

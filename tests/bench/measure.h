@@ -2,15 +2,12 @@
 
 #include <functional>
 #include <string>
-#include <vector>
 
 /// What the benchmarks share.
 namespace headcount {
 
 /// Wall-clock time of one call.
 double milliseconds(const std::function<void()>& body);
-
-double median(std::vector<double> values);
 
 /// Resident memory in MB: "VmRSS" now, "VmHWM" at most so far.
 double resident_megabytes(const std::string& field);

@@ -7,6 +7,7 @@
 
 #include "autograd/parallel.h"
 #include "bench/measure.h"
+#include "train/statistics.h"
 
 namespace headcount {
 namespace {

@@ -7,6 +7,8 @@
 #include "bench/measure.h"
 #include "bench/step_products.h"
 #include "bench/training_bench.h"
+#include "train/formatted.h"
+#include "train/statistics.h"
 
 namespace headcount {
 namespace {
@@ -41,11 +43,8 @@ void measure(const std::vector<Product>& products, Index shards, const std::stri
 
 // "768 x 128 x 512, a^T, 4 of them"
 std::string label(const Product& p, std::size_t times) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%td x %td x %td%s%s, %td", p.rows, p.cols, p.k,
-                p.a_transposed ? ", a^T" : "", p.b_transposed ? ", b^T" : "",
-                p.count * static_cast<Index>(times));
-  return text;
+  return formatted("%td x %td x %td%s%s, %td", p.rows, p.cols, p.k, p.a_transposed ? ", a^T" : "",
+                   p.b_transposed ? ", b^T" : "", p.count * static_cast<Index>(times));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "bench/measure.h"
 #include "bench/step_products.h"
 #include "bench/training_bench.h"
+#include "train/statistics.h"
 
 namespace headcount {
 namespace {

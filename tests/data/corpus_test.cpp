@@ -115,7 +115,8 @@ TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {
 }
 
 TEST_P(BuiltInCorpus, HasAPartOfEachEvenWithHugeStories) {
-  const CorpusOptions options = {.characters = 1000, .distance = 1000, .gap = 60'000};
+  const CorpusOptions options = {
+      .characters = 1000, .tales = {.distance = 1000}, .recall = {.gap = 60'000}};
   const Corpus corpus = load_corpus(GetParam(), options);
   EXPECT_FALSE(corpus.train.empty());
   EXPECT_FALSE(corpus.validation.empty());
@@ -148,7 +149,8 @@ TEST(CorpusEntropy, IsWhatTheStoriesOfTheValidationTextCost) {
 }
 
 TEST(CorpusEntropy, OfRecallIsTheSameForEveryLine) {
-  const Corpus corpus = load_corpus("recall", {.characters = 10'000, .pairs = 2, .keys = 3});
+  const Corpus corpus =
+      load_corpus("recall", {.characters = 10'000, .recall = {.pairs = 2, .keys = 3}});
   EXPECT_NEAR(*corpus.entropy_per_character, std::log(3 * 10 * 2 * 10 * 2) / (6 * 2 + 8 + 2), 1e-9);
 }
 

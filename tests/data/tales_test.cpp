@@ -96,7 +96,7 @@ TalesOptions any_options() {
   options.things = *rc::gen::inRange(1, 17);
   options.places = *rc::gen::inRange(1, 13);
   options.distance = *rc::gen::inRange(0, 30);
-  options.questions = *rc::gen::inRange(1, options.people + options.things + 1);
+  options.questions = *rc::gen::inRange<Index>(1, options.most_questions() + 1);
   return options;
 }
 

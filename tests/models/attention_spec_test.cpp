@@ -56,10 +56,10 @@ TEST(AttentionSpec, LeavesOtherSettingsAlone) {
 }
 
 TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
-  EXPECT_EQ(
-      refusal("mha,nosuch"),
+  const std::string known =
       "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mla or "
-      "mla48+16 (`kv-rank` 48 `rope-dim` 16), latent-bias or latent-bias16 (`latent-dim` 16)");
+      "mla48+16 (`kv-rank` 48 `rope-dim` 16), latent-bias or latent-bias16 (`latent-dim` 16)";
+  EXPECT_TRUE(refusal("mha,nosuch").starts_with(known)) << refusal("mha,nosuch");
   for (const char* text : {"", "mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3",
                            "GQA", " mha", "mha,,mqa", "mha,"}) {
     EXPECT_NE(refusal(text).find("is no attention; known are"), std::string::npos) << text;

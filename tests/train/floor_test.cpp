@@ -20,9 +20,7 @@ constexpr std::array<Index, 5> kStops = {20, 60, 100, 300, 900};
 TEST(EntropyFloor, IsApproachedFromAboveByTraining) {
   CorpusOptions corpus_options;
   corpus_options.characters = 200'000;
-  corpus_options.people = corpus_options.things = corpus_options.questions = 1;
-  corpus_options.places = 2;
-  corpus_options.distance = 0;
+  corpus_options.tales = {.people = 1, .things = 1, .places = 2, .distance = 0, .questions = 1};
   const Corpus corpus = load_corpus("tales", corpus_options);
   const double floor = corpus.entropy_per_character.value();
 

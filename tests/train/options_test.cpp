@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
-#include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
 #include "models/language_model.h"
@@ -170,15 +170,15 @@ TEST(TrainSettings, MakeTheSchedule) {
 }
 
 TEST(TrainSettings, ReachTheCorpus) {
-  const CorpusOptions tales =
+  const TalesOptions tales =
       resolved({{"people", 4}, {"things", 5}, {"places", 6}, {"distance", 7}, {"questions", 8}})
-          .corpus();
+          .corpus.tales;
   EXPECT_EQ(tales.people, 4);
   EXPECT_EQ(tales.things, 5);
   EXPECT_EQ(tales.places, 6);
   EXPECT_EQ(tales.distance, 7);
   EXPECT_EQ(tales.questions, 8);
-  const CorpusOptions recall = resolved({{"pairs", 4}, {"keys", 5}, {"gap", 6}}).corpus();
+  const RecallOptions recall = resolved({{"pairs", 4}, {"keys", 5}, {"gap", 6}}).corpus.recall;
   EXPECT_EQ(recall.pairs, 4);
   EXPECT_EQ(recall.keys, 5);
   EXPECT_EQ(recall.gap, 6);

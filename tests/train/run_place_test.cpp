@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/cli/command_line.h"
+#include "train/command_line.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -22,21 +22,21 @@ TEST(Force, ReplacesNoFolderThatIsNoRun) {
     fs::remove_all(folder / "mine");
     fs::create_directories((folder / "mine" / name).parent_path());
     folder.file("mine/" + std::string(name), "{\"mine\": 1}");
-    expect_refusal(folder.train("`out` mine `force`"), 2, {"`out` mine", "no run"}, name);
+    expect_refusal(folder.train("--out mine --force"), 2, {"--out mine", "no run"}, name);
     EXPECT_EQ(folder.contents("mine/" + std::string(name)), "{\"mine\": 1}");
   }
 }
 
 TEST(Force, RemovesOnlyWhatRunsWrite) {
   const TrainFolder folder;
-  ASSERT_EQ(folder.train("`out` run `quiet`").exit_code, 0);
+  ASSERT_EQ(folder.train("--out run --quiet").exit_code, 0);
   for (const char* name : {"samples/music.wav", "samples/step-3.wav", "checkpoints/mymodel.pt",
                            "checkpoints/step-x", "notes"})
     folder.file("run/" + std::string(name), "mine");
   // As a crash leaves them.
   fs::create_directory(folder / "run/checkpoints/.step-4.partial");
   folder.file("run/.config.json.partial", "{");
-  ASSERT_EQ(folder.train("`out` run `quiet` `steps` 2 `force`").exit_code, 0);
+  ASSERT_EQ(folder.train("--out run --quiet --steps 2 --force").exit_code, 0);
   for (const char* name : {"samples/music.wav", "samples/step-3.wav", "checkpoints/mymodel.pt",
                            "checkpoints/step-x", "notes"})
     EXPECT_EQ(folder.contents("run/" + std::string(name)), "mine") << name;
@@ -73,18 +73,18 @@ TEST(Out, TakesAFolderInWhichARunHardlyBegan) {
   fs::create_directory(folder / "run");
   folder.file(std::string("run/") + kLockFile, "process 1 on host");
   folder.file("run/.run.json.partial", "{");
-  EXPECT_EQ(folder.train("`out` run `quiet`").exit_code, 0);
+  EXPECT_EQ(folder.train("--out run --quiet").exit_code, 0);
 }
 
 TEST(Out, MustBeAPathThatRecordsCanName) {
   const TrainFolder folder;
-  const std::string compare = "compare `data` text.txt `layers` 1 `context` 16 `out` ";
-  for (const std::string& line : {TrainFolder::train_line("`out` "), compare}) {
+  const std::string compare = "compare --data text.txt --layers 1 --context 16 --out ";
+  for (const std::string& line : {TrainFolder::train_line("--out "), compare}) {
     std::vector<std::string> arguments = words(line);
     for (const auto& [out, part] :
-         {std::pair{"", "`out` is empty"}, std::pair{"caf\xe9", "`out` must be UTF-8"},
-          std::pair{"text.txt", "`out` text.txt is a file"},
-          std::pair{"loop", "`out` loop cannot be read: Too many levels of symbolic links"}}) {
+         {std::pair{"", "--out is empty"}, std::pair{"caf\xe9", "--out must be UTF-8"},
+          std::pair{"text.txt", "--out text.txt is a file"},
+          std::pair{"loop", "--out loop cannot be read: Too many levels of symbolic links"}}) {
       if (!fs::is_symlink(folder / "loop")) fs::create_symlink("loop", folder / "loop");
       arguments.push_back(out);
       expect_refusal(run_program(arguments, folder.path()), 2, {part}, line + out);
@@ -98,7 +98,7 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
   const TemporaryFolder parent;
   const fs::path folder = parent.path() / "closed";
   fs::create_directory(folder);
-  // Root may read every folder, so this is tried as another user.
+  // Nobody is kept from reading who is root.
   const uid_t user = geteuid();
   constexpr uid_t kSomeoneElse = 65534;
   chmod(parent.path().c_str(), 0755);
@@ -109,7 +109,7 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
     ADD_FAILURE() << "it was locked";
   } catch (const UsageError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "`out` " + folder.string() + " cannot be read: Permission denied; name another");
+              "--out " + folder.string() + " cannot be read: Permission denied; name another");
   }
   ASSERT_EQ(seteuid(user), 0);
 }

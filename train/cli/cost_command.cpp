@@ -1,5 +1,4 @@
 #include <array>
-#include <cstdio>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -9,7 +8,9 @@
 #include "models/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
+#include "train/formatted.h"
 #include "train/options.h"
+#include "train/table.h"
 
 namespace headcount {
 
@@ -28,27 +29,6 @@ const std::vector<Flag> kFlags = {
     {"csv", "comma-separated values", false},
     {"json", "print one JSON object", false}};
 
-constexpr std::array<const char*, 9> kColumns = {"attention",
-                                                 "params_per_layer",
-                                                 "linear_macs_per_token_per_layer",
-                                                 "prefill_attention_macs_per_layer",
-                                                 "decode_attention_macs_per_layer",
-                                                 "decode_expansion_macs_per_layer",
-                                                 "cache_elements_per_token_per_layer",
-                                                 "cache_elements_per_layer",
-                                                 "cache_bytes"};
-
-std::array<Count, 8> numbers(const CostRow& row) {
-  return {row.params_per_layer,
-          row.linear_macs_per_token_per_layer,
-          row.prefill_attention_macs_per_layer,
-          row.decode_attention_macs_per_layer,
-          row.decode_expansion_macs_per_layer,
-          row.cache_elements_per_token_per_layer,
-          row.cache_elements_per_layer,
-          row.cache_bytes};
-}
-
 // 1,234 up to six digits, then four digits and a unit of `base`.
 std::string short_number(Count count, double base, const std::array<const char*, 7>& units) {
   auto value = static_cast<double>(count.value());
@@ -58,13 +38,8 @@ std::string short_number(Count count, double base, const std::array<const char*,
     value /= base;
     ++unit;
   }
-  std::array<char, 48> text;
-  if (unit == 0) {
-    std::snprintf(text.data(), text.size(), "%.0f%s", value, units[0]);
-  } else {
-    std::snprintf(text.data(), text.size(), "%.4g %s", value, units[unit]);
-  }
-  return text.data();
+  return unit == 0 ? formatted("%.0f%s", value, units[0])
+                   : formatted("%.4g %s", value, units[unit]);
 }
 
 std::string decimal(Count count) {
@@ -74,48 +49,67 @@ std::string binary(Count count) {
   return short_number(count, 1024, {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
 }
 
-void print_table(const std::vector<CostRow>& rows, const ModelConfig& config, Index context,
-                 Index bytes, const std::string& published) {
-  std::printf(
-      "%td layers, width %td, context %td, %td bytes a number; MACs are multiply-accumulates\n\n",
-      config.layers, config.dim, context, bytes);
-  std::printf("%-13s %12s %12s %12s %12s %12s %11s %12s\n", "", "parameters", "linear MACs",
-              "prefill", "decode", "decode", "cache", "cache");
-  std::printf("%-13s %12s %12s %12s %12s %12s %11s %12s\n", "attention", "a layer", "a token",
-              "pairs", "pairs", "expansion", "a token", "all layers");
-  for (const CostRow& row : rows) {
-    std::printf(
-        "%-13s %12s %12s %12s %12s %12s %11s %12s%s\n", row.attention.c_str(),
-        decimal(row.params_per_layer).c_str(), decimal(row.linear_macs_per_token_per_layer).c_str(),
-        decimal(row.prefill_attention_macs_per_layer).c_str(),
-        decimal(row.decode_attention_macs_per_layer).c_str(),
-        decimal(row.decode_expansion_macs_per_layer).c_str(),
-        decimal(row.cache_elements_per_token_per_layer).c_str(), binary(row.cache_bytes).c_str(),
-        row.attention.starts_with(published) && !published.empty() ? "  <- as published" : "");
-  }
+constexpr std::size_t kWidth = 11;  // of a column with its heading
+
+// `published`: the attention that the sizes were published with; may be empty.
+std::vector<Column<CostRow>> columns(const std::string& published) {
+  using Row = const CostRow&;
+  std::vector<Column<CostRow>> all = {{"attention", "attention",
+                                       [](Row row) { return row.attention; },
+                                       [](Row row) { return row.attention; }, true, kWidth + 2}};
+  const auto add = [&](const char* heading, const char* key, Count CostRow::*count,
+                       std::string (*text)(Count) = decimal, std::size_t width = kWidth) {
+    all.push_back({heading, key, [=](Row row) { return text(row.*count); },
+                   [=](Row row) { return (row.*count).value(); }, false, width});
+  };
+  add("parameters\na layer", "params_per_layer", &CostRow::params_per_layer);
+  add("linear MACs\na token", "linear_macs_per_token_per_layer",
+      &CostRow::linear_macs_per_token_per_layer);
+  add("prefill\npairs", "prefill_attention_macs_per_layer",
+      &CostRow::prefill_attention_macs_per_layer);
+  add("decode\npairs", "decode_attention_macs_per_layer",
+      &CostRow::decode_attention_macs_per_layer);
+  add("decode\nexpansion", "decode_expansion_macs_per_layer",
+      &CostRow::decode_expansion_macs_per_layer);
+  add("cache\na token", "cache_elements_per_token_per_layer",
+      &CostRow::cache_elements_per_token_per_layer, decimal, kWidth - 1);
+  add("cache\na layer", "cache_elements_per_layer", &CostRow::cache_elements_per_layer);
+  add("cache\nall layers", "cache_bytes", &CostRow::cache_bytes, binary);
+  const auto is_published = [published](Row row) {
+    return !published.empty() && row.attention.starts_with(published);
+  };
+  all.push_back({"", "published",
+                 [=](Row row) { return is_published(row) ? "<- as published" : ""; }, is_published,
+                 true});
+  return all;
 }
 
-void print_csv(const std::vector<CostRow>& rows) {
-  for (std::size_t i = 0; i < kColumns.size(); ++i) std::cout << (i ? "," : "") << kColumns[i];
-  std::cout << '\n';
-  for (const CostRow& row : rows) {
-    std::cout << row.attention;
-    for (const Count count : numbers(row)) std::cout << ',' << count.value();
-    std::cout << '\n';
-  }
+void print_table(const std::vector<CostRow>& rows, const ModelConfig& config, Index bytes,
+                 const std::string& published) {
+  std::cout << config.layers << " layers, width " << config.dim << ", context " << config.context
+            << ", " << bytes << " bytes a number; MACs are multiply-accumulates\n\n"
+            << text_table(
+                   selected(columns(published),
+                            {"attention", "params_per_layer", "linear_macs_per_token_per_layer",
+                             "prefill_attention_macs_per_layer", "decode_attention_macs_per_layer",
+                             "decode_expansion_macs_per_layer",
+                             "cache_elements_per_token_per_layer", "cache_bytes", "published"}),
+                   rows);
+}
+// What programs get.
+std::vector<Column<CostRow>> figures() {
+  return selected(columns(""),
+                  {"attention", "params_per_layer", "linear_macs_per_token_per_layer",
+                   "prefill_attention_macs_per_layer", "decode_attention_macs_per_layer",
+                   "decode_expansion_macs_per_layer", "cache_elements_per_token_per_layer",
+                   "cache_elements_per_layer", "cache_bytes"});
 }
 
 void print_json(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {
-  nlohmann::ordered_json result = {{"context", context},
-                                   {"dtype_bytes", bytes},
-                                   {"layers", layers},
-                                   {"rows", nlohmann::ordered_json::array()}};
-  for (const CostRow& row : rows) {
-    nlohmann::ordered_json object = {{"attention", row.attention}};
-    const auto values = numbers(row);
-    for (std::size_t i = 0; i < values.size(); ++i) object[kColumns[i + 1]] = values[i].value();
-    result["rows"].push_back(object);
-  }
+  const nlohmann::ordered_json result = {{"context", context},
+                                         {"dtype_bytes", bytes},
+                                         {"layers", layers},
+                                         {"rows", json_rows(figures(), rows)}};
   std::cout << result.dump(2) << '\n';
 }
 
@@ -180,9 +174,9 @@ int cost_command(const std::vector<std::string>& arguments) {
   if (line.has("json")) {
     print_json(rows, config.layers, config.context, bytes.element);
   } else if (line.has("csv")) {
-    print_csv(rows);
+    for (const std::string& row : csv_lines(figures(), rows)) std::cout << row << '\n';
   } else {
-    print_table(rows, config, config.context, bytes.element, published);
+    print_table(rows, config, bytes.element, published);
   }
   return 0;
 }

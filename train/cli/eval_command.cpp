@@ -58,7 +58,7 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
   if (!run.options)
     throw UsageError("--from names a checkpoint without its run; give the text with --data");
   const TrainOptions options = found_from_here(*run.options, line.get("from"));
-  Corpus corpus = load_corpus(options.data, options.corpus());
+  Corpus corpus = load_corpus(options.data, options.corpus);
   const std::string trained_on = read_run_record(line.get("from")).data_sha256;
   if (corpus.sha256 != trained_on) {
     throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <string_view>
+
+#include "train/formatted.h"
 
 namespace headcount {
 
@@ -16,13 +16,6 @@ namespace {
 
 constexpr Index kPlainLines = 20;  // over a whole run
 const std::string kSeparator = "  ";
-
-template <class... Numbers>
-std::string formatted(const char* format, Numbers... numbers) {
-  std::array<char, 160> text;
-  std::snprintf(text.data(), text.size(), format, numbers...);
-  return text.data();
-}
 
 }  // namespace
 

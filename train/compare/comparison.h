@@ -6,15 +6,9 @@
 #include <vector>
 
 #include "autograd/real.h"
+#include "train/statistics.h"
 
 namespace headcount {
-
-/// A mean over seeds with the half width of its 95 % confidence interval (Student t); none for
-/// fewer than two seeds.
-struct Estimate {
-  double mean = 0;
-  std::optional<double> half_width;
-};
 
 /// What one finished training run measured: one variant, one seed.
 struct RunResult {
@@ -39,13 +33,16 @@ struct DecodeSpeed {
 struct VariantResult {
   std::string spec;      ///< as it was given, "gqa2"
   std::string adjusted;  ///< what --match or --sweep set, "ffn-dim 540, lr 0.001"; may be empty
+  /// "gqa2", or "gqa2 (lr 0.001)" where something was set.
+  std::string label() const { return spec + (adjusted.empty() ? "" : " (" + adjusted + ")"); }
+
   Index parameters = 0;
   Index cache_bytes_per_token = 0;    ///< allocated
   std::vector<RunResult> runs;        ///< the finished ones, by seed
   std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them
 
-  // Over the finished runs; meaningless while there is none.
+  // Over the finished runs, one value a seed; meaningless while there is none.
   Estimate loss;
   std::optional<Estimate> difference;       ///< from the first variant, over seeds both finished
   std::optional<Estimate> answer_accuracy;  ///< where the corpus marks answers

@@ -1,11 +1,11 @@
 #include "train/compare/decode_speed.h"
 
-#include <algorithm>
 #include <chrono>
 #include <span>
 
 #include "autograd/random.h"
 #include "models/decoder.h"
+#include "train/statistics.h"
 
 namespace headcount {
 
@@ -52,10 +52,7 @@ std::vector<double> median_milliseconds(std::vector<DecodeTimer>& timers, int ro
     for (std::size_t i = 0; i < timers.size(); ++i) times[i].push_back(timers[i].decode());
   }
   std::vector<double> medians;
-  for (std::vector<double>& sorted : times) {
-    std::ranges::sort(sorted);
-    medians.push_back(sorted[sorted.size() / 2]);
-  }
+  for (const std::vector<double>& of_timer : times) medians.push_back(median(of_timer));
   return medians;
 }
 

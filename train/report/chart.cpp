@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "train/report/chart_axis.h"
-#include "train/report/report_text.h"
+#include "train/compare/result_text.h"
+#include "train/formatted.h"
 
 namespace headcount {
 
@@ -17,11 +17,12 @@ namespace {
 // Small enough that letters stay readable on a phone, which shows the picture at two thirds.
 constexpr double kWidth = 520, kHeight = 400;
 constexpr double kTop = 48, kBottom = kHeight - 58;
-constexpr double kLetter = 7.8;       // width of one, at 13 units, in the widest usual font
-constexpr double kLabelHeight = 16;   // of a name, with its distance to the next
-constexpr double kMarker = 6.5;       // radius
-constexpr std::size_t kLongest = 18;  // letters of a name; the rest is cut
-constexpr std::size_t kMarkersOnLine = 8;
+constexpr double kLetter = 7.8;            // width of one, at 13 units, in the widest usual font
+constexpr double kLabelHeight = 16;        // of a name, with its distance to the next
+constexpr double kMarker = 6.5;            // radius
+constexpr std::size_t kLongest = 18;       // letters of a name; the rest is cut
+constexpr std::size_t kMarkersOnLine = 8;  // where it has too many points to mark all of them
+constexpr std::size_t kAllMarked = 12;
 
 constexpr Index kColours = 7;
 constexpr std::array<const char*, 6> kShapes = {
@@ -52,11 +53,7 @@ constexpr std::string_view kStyle = R"(<style>
 </style>
 )";
 
-std::string number(double value) {
-  std::array<char, 32> text;
-  std::snprintf(text.data(), text.size(), "%.1f", value);
-  return text.data();
-}
+std::string number(double value) { return formatted("%.1f", value); }
 
 std::string place(double x, double y) { return number(x) + " " + number(y); }
 
@@ -352,7 +349,7 @@ void Drawing::line(const ChartSeries& series) {
   }
   if (!upper.empty()) out_ += path("hc-band " + colour(series), upper + lower + "z", "0");
   if (points.size() > 1) out_ += path("hc-line " + colour(series), course, "2");
-  const std::size_t marks = std::min(points.size(), kMarkersOnLine);
+  const std::size_t marks = points.size() <= kAllMarked ? points.size() : kMarkersOnLine;
   for (std::size_t k = 0; k < marks; ++k) {
     const std::size_t last = std::max<std::size_t>(marks, 2) - 1;
     const ChartPoint& point = *points[k * (points.size() - 1) / last];
@@ -374,15 +371,15 @@ void Drawing::names_at_right() {
     names.push_back({&series, x_at(last->x), y_at(last->y), 0});
   }
   std::ranges::stable_sort(names, {}, &Name::end);
-  double least = kTop;
+  double free_from = kTop;
   for (Name& name : names) {
-    name.height = std::max(name.end, least);
-    least = name.height + kLabelHeight;
+    name.height = std::max(name.end, free_from);
+    free_from = name.height + kLabelHeight;
   }
-  double most = kBottom;
+  double free_to = kBottom;
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
-    name->height = std::min(name->height, most);
-    most = name->height - kLabelHeight;
+    name->height = std::min(name->height, free_to);
+    free_to = name->height - kLabelHeight;
   }
   for (const Name& name : names) {
     out_ += path("hc-line " + colour(*name.series),

@@ -23,7 +23,7 @@ struct ChartAxis {
   std::string title;
   Scale scale = Scale::linear;
   std::function<std::string(double)> label;  ///< of a tick; without it, as many digits as it takes
-  std::optional<double> least, most;         ///< what values of this kind cannot pass, 0 and 100 %
+  std::optional<double> lowest, highest;     ///< what values of this kind cannot pass, 0 and 100 %
 };
 
 struct ChartPoint {

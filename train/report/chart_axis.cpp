@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "train/report/report_text.h"
+#include "train/compare/result_text.h"
 
 namespace headcount {
 
@@ -19,7 +19,7 @@ int decimals_of(double step) {
 }
 
 // The narrowest range worth an axis: below it, differences are smaller than a label shows.
-double least_width(Scale scale, double largest) {
+double narrowest_range(Scale scale, double largest) {
   if (scale == Scale::log2) return 2;     // octaves
   if (scale == Scale::log10) return 0.1;  // decades
   return largest > 0 ? largest * 1e-3 : 1;
@@ -37,7 +37,7 @@ AxisMap::AxisMap(const ChartAxis& axis, std::span<const double> values)
   low_ = *std::ranges::min_element(all);
   high_ = *std::ranges::max_element(all);
   const double largest = std::max(std::abs(low_), std::abs(high_));
-  const double missing = least_width(axis.scale, largest) - (high_ - low_);
+  const double missing = narrowest_range(axis.scale, largest) - (high_ - low_);
   if (missing > 0) {
     low_ -= missing / 2;
     high_ += missing / 2;
@@ -45,8 +45,8 @@ AxisMap::AxisMap(const ChartAxis& axis, std::span<const double> values)
   const double room = kRoom * (high_ - low_);
   low_ -= room;
   high_ += room;
-  if (axis.least) low_ = std::max(low_, scaled(*axis.least));
-  if (axis.most) high_ = std::min(high_, scaled(*axis.most));
+  if (axis.lowest) low_ = std::max(low_, scaled(*axis.lowest));
+  if (axis.highest) high_ = std::min(high_, scaled(*axis.highest));
 }
 
 bool AxisMap::places(double value) const {

@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
-#include <numbers>
 
-#include "train/report/report_text.h"
+#include "train/compare/columns.h"
+#include "train/compare/result_text.h"
 #include "train/compare/results.h"
 
 namespace headcount {
@@ -62,12 +61,6 @@ bool repeated(const ComparisonResult& result) {
 
 std::string plural(std::size_t count, const std::string& word) {
   return number_text(static_cast<double>(count)) + " " + word + (count == 1 ? "" : "s");
-}
-
-/// Whether the interval has zero outside it; none without an interval.
-std::optional<bool> excludes_zero(const Estimate& difference) {
-  if (!difference.half_width || !std::isfinite(*difference.half_width)) return std::nullopt;
-  return std::abs(difference.mean) > *difference.half_width;
 }
 
 std::string difference_text(const Estimate& difference) {
@@ -152,77 +145,27 @@ std::string summary(const ComparisonResult& result) {
   return text + difference_sentences(variants, result.variants.front().spec);
 }
 
-/// A column of the table; its text is for variants with a finished run, or for all.
-struct Column {
-  std::string title;
-  std::function<std::string(const VariantResult&)> text;
-  bool always = false, words = false;
-};
-
-std::string yes(bool value) { return value ? "yes" : "no"; }
-
-void add_loss_columns(const ComparisonResult& result, std::vector<Column>& columns) {
+std::vector<Column<VariantResult>> table_columns(const ComparisonResult& result) {
   using Variant = const VariantResult&;
-  const auto any = [&](auto has) { return std::ranges::any_of(result.variants, has); };
-  columns.push_back({"validation loss", [](Variant v) { return estimate_text(v.loss, 4); }});
-  if (result.entropy_per_character) {
-    columns.push_back({"above the floor", [floor = *result.entropy_per_character](Variant v) {
-                         return number_text(v.loss.mean - floor, 4);
-                       }});
-  }
-  if (any([](Variant v) { return v.difference.has_value(); })) {
-    columns.push_back({"minus " + result.variants.front().spec, [](Variant v) {
-                         return v.difference ? difference_text(*v.difference) : "–";
-                       }});
-    columns.push_back({"excludes zero", [](Variant v) -> std::string {
-                         const auto zero =
-                             v.difference ? excludes_zero(*v.difference) : std::nullopt;
-                         return zero ? yes(*zero) : "–";
-                       }});
-  }
-  columns.push_back({"bits per character",
-                     [](Variant v) { return number_text(v.loss.mean / std::numbers::ln2, 4); }});
-  if (any([](Variant v) { return v.answer_accuracy.has_value(); })) {
-    columns.push_back({"answers right, %", [](Variant v) {
-                         return v.answer_accuracy ? estimate_text(*v.answer_accuracy, 1, 100) : "–";
-                       }});
-  }
-}
-
-std::vector<Column> table_columns(const ComparisonResult& result) {
-  using Variant = const VariantResult&;
-  const auto any = [&](auto has) { return std::ranges::any_of(result.variants, has); };
-  std::vector<Column> columns;
-  if (any([](Variant v) { return !v.adjusted.empty(); })) {
-    columns.push_back({"adjusted", [](Variant v) { return v.adjusted; }, true, true});
-  }
-  columns.push_back({"parameters",
-                     [](Variant v) { return number_text(static_cast<double>(v.parameters)); },
-                     true});
-  columns.push_back(
-      {"KV cache, bytes a token",
-       [](Variant v) { return number_text(static_cast<double>(v.cache_bytes_per_token)); }, true});
-  if (any([&](Variant v) { return v.runs.size() != result.seeds.size(); })) {
-    columns.push_back({"seeds finished",
-                       [](Variant v) { return number_text(static_cast<double>(v.runs.size())); },
-                       true});
-  }
-  add_loss_columns(result, columns);
-  columns.push_back({"training, tokens/s", [](Variant v) {
-                       return v.train_tokens_per_second ? number_text(*v.train_tokens_per_second)
-                                                        : "–";
-                     }});
-  if (any([](Variant v) { return !v.decode.empty(); })) {
-    columns.push_back(
-        {"decoding, tokens/s at " + number_text(static_cast<double>(result.context)) + " tokens",
-         [](Variant v) { return number_text(v.decode_tokens_per_second); }});
-  }
-  columns.push_back({"on the Pareto front", [](Variant v) { return yes(v.pareto); }});
-  return columns;
+  std::vector<std::string_view> keys = {"attention"};
+  const auto add_if_any = [&](auto has, std::initializer_list<std::string_view> more) {
+    if (std::ranges::any_of(result.variants, has)) keys.insert(keys.end(), more);
+  };
+  add_if_any([](Variant v) { return !v.adjusted.empty(); }, {"adjusted"});
+  keys.insert(keys.end(), {"params", "kv_cache_bytes_per_token"});
+  add_if_any([&](Variant v) { return v.runs.size() != result.seeds.size(); }, {"runs"});
+  keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy"});
+  add_if_any([](Variant v) { return v.difference.has_value(); },
+             {"paired_difference_mean", "difference_excludes_zero"});
+  keys.insert(keys.end(),
+              {"bits_per_character", "answer_accuracy_mean", "train_tokens_per_second"});
+  add_if_any([](Variant v) { return !v.decode.empty(); }, {"decode_tokens_per_second"});
+  keys.push_back("pareto");
+  return selected(comparison_columns(result, Reader::page), keys);
 }
 
 std::string table(const ComparisonResult& result) {
-  const std::vector<Column> columns = table_columns(result);
+  const std::vector<Column<VariantResult>> columns = table_columns(result);
   std::string out =
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">\n<table>\n";
   out += "<caption><p class=\"note\">Loss in nats per character over the whole validation split.";
@@ -232,21 +175,21 @@ std::string table(const ComparisonResult& result) {
         "between runs of the same seed. Each interval stands for itself: of twenty that compare "
         "equals, one excludes zero by chance.";
   }
-  out += "</p></caption>\n";
-  out += "<thead><tr><th scope=\"col\">attention</th>";
-  for (const Column& column : columns) {
-    out += std::string("<th scope=\"col\"") + (column.words ? " class=\"words\">" : ">") +
-           xml_escaped(column.title) + "</th>";
-  }
+  out += "</p></caption>\n<thead><tr>";
+  // The first column heads the rows, which the style has at the left already.
+  const auto cell = [&](const Column<VariantResult>& column, std::string tag,
+                        const std::string& scope, const std::string& text) {
+    const bool first = &column == &columns.front();
+    if (first) tag = "th";
+    out += "<" + tag + (tag == "th" ? " scope=\"" + scope + "\"" : "") +
+           (column.words && !first ? " class=\"words\">" : ">") + xml_escaped(text) + "</" + tag +
+           ">";
+  };
+  for (const auto& column : columns) cell(column, "th", "col", column.heading);
   out += "</tr></thead>\n<tbody>\n";
   for (const VariantResult& variant : result.variants) {
-    const bool has_runs = !variant.runs.empty();
-    out += has_runs && variant.pareto ? "<tr class=\"front\">" : "<tr>";
-    out += "<th scope=\"row\">" + xml_escaped(variant.spec) + "</th>";
-    for (const Column& column : columns) {
-      out += std::string("<td") + (column.words ? " class=\"words\">" : ">") +
-             xml_escaped(has_runs || column.always ? column.text(variant) : "–") + "</td>";
-    }
+    out += !variant.runs.empty() && variant.pareto ? "<tr class=\"front\">" : "<tr>";
+    for (const auto& column : columns) cell(column, "td", "row", column.text(variant));
     out += "</tr>\n";
   }
   return out + "</tbody>\n</table>\n</div>\n";

@@ -5,8 +5,8 @@
 
 #include "train/report/chart.h"
 #include "train/report/report.h"
-#include "train/report/report_text.h"
-#include "train/compare/statistics.h"
+#include "train/compare/result_text.h"
+#include "train/statistics.h"
 
 namespace headcount {
 
@@ -39,13 +39,13 @@ ChartAxis cache_axis() {
 }
 
 // Points of the front come first: they keep their places on the steps, others move aside.
-template <class Draw>
-std::vector<ChartSeries> front_first(const ComparisonResult& result, Draw draw) {
+template <class AddSeries>
+std::vector<ChartSeries> front_first(const ComparisonResult& result, AddSeries add_series) {
   std::vector<ChartSeries> series;
   for (const bool front : {true, false}) {
     for (std::size_t i = 0; i < result.variants.size(); ++i) {
       const VariantResult& variant = result.variants[i];
-      if (!variant.runs.empty() && variant.pareto == front) draw(variant, Index(i), series);
+      if (!variant.runs.empty() && variant.pareto == front) add_series(variant, Index(i), series);
     }
   }
   return series;

@@ -74,7 +74,7 @@ TEST(ComparisonPlan, RefusesParametersThatNoWidthReaches) {
   common.model.ffn_dim = 1;
   // MHA has more parameters than MQA, and the feed-forward layer cannot get narrower than 1.
   const std::string message = refusal([&] { plan("mqa,mha", "params", "", common); });
-  EXPECT_NE(message.find("match params: no ffn-dim gives mha"), std::string::npos) << message;
+  EXPECT_NE(message.find("`match` params: no `ffn-dim` gives mha"), std::string::npos) << message;
   EXPECT_NE(message.find("the nearest, 1, gives"), std::string::npos) << message;
 }
 
@@ -97,15 +97,15 @@ TEST(ComparisonPlan, AcceptsSpecsThatMeetTheBudgetAsTheyAre) {
 
 TEST(ComparisonPlan, NamesTheNearestBudgetWhereNoneIsMet) {
   EXPECT_EQ(refusal([] { plan("gqa", "kv=1500"); }),
-            "match kv=1500: gqa has no kv-heads that keeps so many bytes per token; the nearest "
+            "`match` kv=1500: gqa has no kv-heads that keeps so many bytes per token; the nearest "
             "that it can is kv=1024");
   EXPECT_EQ(refusal([] { plan("mla", "kv=1030"); }),
-            "match kv=1030: mla has no kv-rank that keeps so many bytes per token; the nearest "
+            "`match` kv=1030: mla has no kv-rank that keeps so many bytes per token; the nearest "
             "that it can is kv=1024");
   EXPECT_EQ(refusal([] { plan("gqa,mha", "kv=1024"); }),
-            "match kv=1024: mha keeps 4096 bytes per token; the nearest that it can is kv=4096");
+            "`match` kv=1024: mha keeps 4096 bytes per token; the nearest that it can is kv=4096");
   EXPECT_EQ(refusal([] { plan("gqa", "kv=1000000000"); }),
-            "match kv=1000000000: gqa has no kv-heads that keeps so many bytes per token; the "
+            "`match` kv=1000000000: gqa has no kv-heads that keeps so many bytes per token; the "
             "nearest that it can is kv=4096");
 }
 
@@ -139,24 +139,24 @@ TEST(Sweep, RefusesWhatCannotBeSwept) {
 
 TEST(Sweep, RefusesOneValueWrittenInTwoWays) {
   EXPECT_EQ(refusal([] { Sweep::parse("lr=3e-4,1e-3,0.001"); }),
-            "sweep lr has one value twice: 1e-3 and 0.001");
+            "`sweep` lr has one value twice: 1e-3 and 0.001");
 }
 
 TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
   const std::string end = " out or sweep another setting";
   EXPECT_EQ(refusal([] { plan("mha,gqa", "none", "kv-heads=1,2"); }),
-            "sweep kv-heads changes nothing for mha, which has none; leave mha" + end);
+            "`sweep` kv-heads changes nothing for mha, which has none; leave mha" + end);
   EXPECT_EQ(refusal([] { plan("gqa,mqa", "none", "kv-heads=1,2"); }),
-            "sweep kv-heads changes nothing for mqa, which has none; leave mqa" + end);
+            "`sweep` kv-heads changes nothing for mqa, which has none; leave mqa" + end);
   EXPECT_EQ(refusal([] { plan("gqa,gqa2", "none", "kv-heads=1,2"); }),
-            "sweep kv-heads changes nothing for gqa2, whose name says it; leave gqa2" + end);
+            "`sweep` kv-heads changes nothing for gqa2, whose name says it; leave gqa2" + end);
   EXPECT_EQ(
       refusal([] { plan("gqa", "kv=1024", "kv-heads=1,2"); }),
-      "sweep kv-heads changes nothing for gqa, for which match kv=1024 sets it; leave gqa" + end);
+      "`sweep` kv-heads changes nothing for gqa, for which `match` kv=1024 sets it; leave gqa" + end);
   TrainOptions learned;
   learned.model.positions = Positions::learned;
   EXPECT_EQ(refusal([&] { plan("mha", "none", "rope-theta=10,100", learned); }),
-            "sweep rope-theta changes nothing for mha, which has none; leave mha" + end);
+            "`sweep` rope-theta changes nothing for mha, which has none; leave mha" + end);
   EXPECT_EQ(refusal([] { plan("gqa", "none", "kv-heads=1,2"); }), "accepted");
 }
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <sstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 namespace headcount {
 namespace {
@@ -140,6 +140,17 @@ TEST(ComparisonCsv, HasTheSameNumberOfFieldsInEveryRow) {
     EXPECT_EQ(commas, fields) << line;
   }
   EXPECT_GT(fields, 10);
+}
+
+TEST(ComparisonTables, KeepWhatIsKnownOfAnAttentionWithoutRuns) {
+  ComparisonResult r = result();
+  summarize(r);
+  std::istringstream table(comparison_table(r));
+  std::string line;
+  for (int i = 0; i < 6; ++i) std::getline(table, line);
+  EXPECT_TRUE(line.starts_with("latent-bias    1000        5120 ")) << line;
+  EXPECT_NE(comparison_csv(r).find("\r\nlatent-bias,\"\",0,1000,5120,,,,,,,,"), std::string::npos)
+      << comparison_csv(r);
 }
 
 TEST(ComparisonJson, HoldsWhatItPromises) {

@@ -5,11 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cctype>
+#include <filesystem>
+#include <fstream>
 #include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "train/run_program.h"
 
 namespace headcount {
 namespace {
@@ -35,78 +38,14 @@ std::string plain(std::string text) {
   return text;
 }
 
-bool is_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == ':'; }
-
-/// The first thing in `text` that makes it no well-formed XML element; empty if it is one. Knows as
-/// much of XML as the report uses: elements, quoted attributes, five entities.
-class XmlChecker {
- public:
-  explicit XmlChecker(std::string_view text) : rest_(text) {}
-
-  std::string fault() {
-    while (!rest_.empty()) {
-      if (rest_.front() == '<' ? !tag() : !character()) {
-        return "at \"" + std::string(rest_.substr(0, 60)) + "\"";
-      }
-      if (open_.empty() && rest_ != "\n" && !rest_.empty()) return "more than one element";
-    }
-    return open_.empty() ? "" : "<" + open_.back() + "> is not closed";
-  }
-
- private:
-  bool take(std::string_view expected) {
-    if (!rest_.starts_with(expected)) return false;
-    rest_.remove_prefix(expected.size());
-    return true;
-  }
-
-  std::string name() {
-    const auto end = std::ranges::find_if_not(rest_, is_name);
-    const std::string taken(rest_.begin(), end);
-    rest_.remove_prefix(taken.size());
-    return taken;
-  }
-
-  bool character() {
-    if (rest_.front() == '&') {
-      return take("&amp;") || take("&lt;") || take("&gt;") || take("&quot;") || take("&#39;");
-    }
-    const auto code = static_cast<unsigned char>(rest_.front());
-    if (rest_.front() == '>' || rest_.front() == '<' || (code < 0x20 && code != '\n')) return false;
-    rest_.remove_prefix(1);
-    return true;
-  }
-
-  bool tag() {
-    const std::string_view before = rest_;
-    take("<");
-    bool good = true;
-    if (take("/")) {
-      const std::string closed = name();
-      good = !open_.empty() && open_.back() == closed && take(">");
-      if (good) open_.pop_back();
-    } else {
-      open_.push_back(name());
-      while (good && take(" ")) {
-        good = !name().empty() && take("=\"");
-        while (good && !rest_.empty() && rest_.front() != '"') good = character();
-        good = good && take("\"");
-      }
-      if (take("/>")) {
-        open_.pop_back();
-      } else {
-        good = good && !open_.back().empty() && take(">");
-      }
-    }
-    if (!good) rest_ = before;
-    return good;
-  }
-
-  std::string_view rest_;
-  std::vector<std::string> open_;
-};
-
-std::string xml_fault(std::string_view text) { return XmlChecker(text).fault(); }
+/// What Python's parser says of the files of `folder` that are no well-formed XML; empty if all
+/// are.
+std::string xml_faults(const std::filesystem::path& folder) {
+  constexpr const char* kScript = HEADCOUNT_FIXTURE_FOLDER "/../train/report/well_formed.py";
+  const ProgramResult result =
+      run_shell("'" HEADCOUNT_PYTHON "' '" + std::string(kScript) + "' .", folder);
+  return result.exit_code == 0 ? "" : result.err;
+}
 
 /// Three seeds: losses `loss` and 0.001 about it, a falling curve, decoding at two contexts.
 VariantResult variant(const std::string& spec, Index cache, double loss, Index seeds = 3) {
@@ -171,16 +110,20 @@ std::string row(const ComparisonResult& result, const std::string& spec) {
 }
 
 void expect_sound(const ComparisonResult& result) {
-  constexpr std::string_view kDoctype = "<!DOCTYPE html>\n",
-                             kNamespace = "http://www.w3.org/2000/svg";
-  std::string page = comparison_report(result);
-  ASSERT_TRUE(page.starts_with(kDoctype));
-  EXPECT_EQ(xml_fault(std::string_view(page).substr(kDoctype.size())), "");
+  constexpr std::string_view kNamespace = "http://www.w3.org/2000/svg";
+  const TemporaryFolder folder;
+  const auto write = [&](const std::string& file, const std::string& text) {
+    std::ofstream(folder.path() / file, std::ios::binary) << text;
+  };
+  const std::string page = comparison_report(result);
+  ASSERT_TRUE(page.starts_with("<!DOCTYPE html>\n"));
+  write("report.html", page);
   for (const ReportChart& chart : comparison_charts(result)) {
-    EXPECT_EQ(xml_fault(chart.svg), "") << chart.file;
+    write(chart.file, chart.svg);
     EXPECT_TRUE(has(page, chart.svg)) << chart.file;
     for (const char* text : {"nan", "inf"}) EXPECT_FALSE(has(chart.svg, text)) << chart.svg;
   }
+  EXPECT_EQ(xml_faults(folder.path()), "");
   EXPECT_EQ(count(page, "http"), count(page, kNamespace) + count(page, "http-equiv"));
   for (const char* text : {"<script", "<link", "<img", "url(", "@import", " src=", " href=", ">nan",
                            ">-nan", ">inf", "± nan"}) {
@@ -374,6 +317,16 @@ std::vector<std::string> mark_places(const std::string& svg) {
     places.push_back(svg.substr(from, svg.find(')', from) - from));
   }
   return places;
+}
+
+TEST(Report, ALineOfAFewPointsMarksThemAll) {
+  ComparisonResult result = comparison();
+  result.variants.resize(1);
+  result.variants[0].decode.clear();
+  for (Index context = 128; context <= 32768; context *= 2)
+    result.variants[0].decode.push_back({context, 1e6 / static_cast<double>(context)});
+  const std::vector<ReportChart> charts = comparison_charts(result);
+  EXPECT_EQ(mark_places(chart(charts, "decode_speed.svg")->svg).size(), 9u);
 }
 
 TEST(Report, EqualVariantsDoNotCoverEachOther) {

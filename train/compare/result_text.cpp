@@ -1,11 +1,12 @@
-#include "train/report/report_text.h"
+#include "train/compare/result_text.h"
 
 #include <utf8.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
+
+#include "train/formatted.h"
 
 namespace headcount {
 
@@ -41,9 +42,7 @@ std::string xml_escaped(std::string_view text) {
 std::string number_text(double value, int decimals) {
   if (!std::isfinite(value)) return std::string(kUnknown);
   if (std::abs(value) >= 1e15) decimals = 0;
-  std::array<char, 400> digits;  // the largest double has 309 of them
-  std::snprintf(digits.data(), digits.size(), "%.*f", decimals, std::abs(value));
-  std::string text = digits.data();
+  std::string text = formatted("%.*f", decimals, std::abs(value));
   const bool zero = text.find_first_not_of("0.") == std::string::npos;
   const std::size_t whole = std::min(text.find('.'), text.size());
   for (std::size_t place = whole; place > 3; place -= 3) text.insert(place - 3, ",");
@@ -58,10 +57,10 @@ std::string signed_text(double value, int decimals) {
 
 std::string half_width_text(const Estimate& estimate, int decimals, double unit) {
   if (!estimate.half_width || !std::isfinite(*estimate.half_width)) return "";
-  const double half_width = unit * *estimate.half_width, least = std::pow(10, -decimals);
-  const bool tiny = half_width > 0 && half_width < least / 2;
+  const double half_width = unit * *estimate.half_width, smallest_shown = std::pow(10, -decimals);
+  const bool tiny = half_width > 0 && half_width < smallest_shown / 2;
   return std::string("\u00a0±\u00a0") + (tiny ? "<" : "") +
-         number_text(tiny ? least : half_width, decimals);
+         number_text(tiny ? smallest_shown : half_width, decimals);
 }
 
 std::string estimate_text(const Estimate& estimate, int decimals, double unit) {

@@ -6,7 +6,7 @@
 
 #include "train/compare/comparison.h"
 
-/// Numbers and foreign text as the report of a comparison writes them.
+/// Numbers and foreign text as the results of a comparison are written.
 
 namespace headcount {
 

@@ -1,4 +1,4 @@
-#include "train/compare/statistics.h"
+#include "train/statistics.h"
 
 #include <gtest/gtest.h>
 
@@ -41,6 +41,20 @@ TEST(EstimateOfSeeds, HasNoIntervalForOneValue) {
 
 TEST(EstimateOfSeeds, OfEqualValuesHasAnIntervalOfNoWidth) {
   EXPECT_DOUBLE_EQ(*estimate(std::vector<double>{2, 2, 2, 2}).half_width, 0);
+}
+
+TEST(EstimateOfSeeds, ExcludesZeroWhereTheIntervalEndsBeforeIt) {
+  EXPECT_EQ(excludes_zero({0.3, 0.2}), true);
+  EXPECT_EQ(excludes_zero({-0.3, 0.2}), true);
+  EXPECT_EQ(excludes_zero({-0.2, 0.2}), false);
+  EXPECT_EQ(excludes_zero({0.3, std::nullopt}), std::nullopt);
+  EXPECT_EQ(excludes_zero({0.3, HUGE_VAL}), std::nullopt);
+}
+
+TEST(Median, IsTheMiddleValueOrTheUpperOfTwo) {
+  EXPECT_EQ(median({3}), 3);
+  EXPECT_EQ(median({9, 1, 5}), 5);
+  EXPECT_EQ(median({4, 1, 3, 2}), 3);
 }
 
 }  // namespace

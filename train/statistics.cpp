@@ -1,6 +1,7 @@
-#include "train/compare/statistics.h"
+#include "train/statistics.h"
 
 #include <Eigen/Core>
+#include <algorithm>
 #include <cmath>
 #include <unsupported/Eigen/SpecialFunctions>
 
@@ -37,6 +38,17 @@ Estimate estimate(std::span<const double> values) {
     result.half_width = student_t_95(x.size() - 1) * deviation / std::sqrt(n);
   }
   return result;
+}
+
+std::optional<bool> excludes_zero(const Estimate& estimate) {
+  if (!estimate.half_width || !std::isfinite(*estimate.half_width)) return std::nullopt;
+  return std::abs(estimate.mean) > *estimate.half_width;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + std::ssize(values) / 2;
+  std::ranges::nth_element(values, middle);
+  return *middle;
 }
 
 }  // namespace headcount

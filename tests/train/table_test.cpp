@@ -1,0 +1,62 @@
+#include "train/table.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace headcount {
+namespace {
+
+struct Fruit {
+  std::string name;
+  std::optional<double> price;
+  bool ripe = false;
+};
+using Strings = std::vector<std::string>;
+
+const std::vector<Fruit> kFruits = {
+    {"fig", 0.1, true}, {"red \"plum\"", {}, false}, {"", 12, true}};
+
+std::vector<Column<Fruit>> columns() {
+  using Json = nlohmann::ordered_json;
+  return {{"name", "name", [](const Fruit& f) { return f.name; },
+           [](const Fruit& f) { return f.name; }, true},
+          {"price\na piece", "price",
+           [](const Fruit& f) { return f.price ? std::to_string(int(*f.price)) : "-"; },
+           [](const Fruit& f) { return f.price ? Json(*f.price) : Json(); }, false, 8},
+          {"", "ripe", [](const Fruit& f) { return f.ripe ? "ripe" : ""; },
+           [](const Fruit& f) { return f.ripe; }, true}};
+}
+
+TEST(Table, AsTextHasNumbersAtTheRightAndHeadingsAboveThem) {
+  EXPECT_EQ(text_table(columns(), kFruits),
+            "               price\n"
+            "name         a piece\n"
+            "fig                0  ripe\n"
+            "red \"plum\"         -\n"
+            "                  12  ripe\n");
+}
+
+TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
+  EXPECT_EQ(csv_lines(columns(), kFruits),
+            (Strings{"name,price,ripe", "fig,0.10000000000000001,yes", "\"red \"\"plum\"\"\",,no",
+                     "\"\",12,yes"}));
+  EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
+  EXPECT_EQ(csv_field("a\r\nb"), "\"a\r\nb\"");
+  EXPECT_EQ(csv_field(1234567890123456789), "1234567890123456789");
+}
+
+TEST(Table, AsJsonHasTheValuesByKey) {
+  EXPECT_EQ(json_rows(columns(), kFruits).dump(),
+            R"([{"name":"fig","price":0.1,"ripe":true},)"
+            R"({"name":"red \"plum\"","price":null,"ripe":false},)"
+            R"({"name":"","price":12.0,"ripe":true}])");
+}
+
+TEST(Table, ShowsTheSelectedColumnsInTheirOrder) {
+  EXPECT_EQ(csv_lines(selected(columns(), {"ripe", "weight", "name"}), {kFruits[0]}),
+            (Strings{"ripe,name", "yes,fig"}));
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <string>
+
+namespace headcount {
+
+/// What std::printf would print, of any length. The compiler checks the values against the format.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
+}  // namespace headcount

@@ -1,0 +1,46 @@
+#include "train/table.h"
+
+#include <nlohmann/json.hpp>
+
+#include "nn/settings.h"
+#include "train/formatted.h"
+
+namespace headcount {
+
+std::string laid_out(const std::vector<TextColumn>& columns) {
+  std::vector<std::string> lines(columns.front().cells.size());
+  for (const TextColumn& column : columns) {
+    std::size_t width = column.width;
+    for (const std::string& cell : column.cells) width = std::max(width, cell.size());
+    for (std::size_t i = 0; i < lines.size(); ++i) {
+      const std::string space(width - column.cells[i].size(), ' ');
+      if (&column != &columns.front()) lines[i] += "  ";
+      lines[i] += column.words ? column.cells[i] + space : space + column.cells[i];
+    }
+  }
+  std::string text;
+  for (const std::string& line : lines)
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  return text;
+}
+
+std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines) {
+  const std::vector<std::string_view> parts = split(text, '\n');
+  std::vector<std::string> all(lines - parts.size());
+  all.insert(all.end(), parts.begin(), parts.end());
+  return all;
+}
+
+std::string csv_field(const nlohmann::ordered_json& value) {
+  if (value.is_null()) return "";
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  if (value.is_number_float()) return formatted("%.17g", value.get<double>());
+  if (!value.is_string()) return value.dump();
+  std::string text = value.get<std::string>();
+  if (!text.empty() && text.find_first_of(" ,\"\r\n") == std::string::npos) return text;
+  for (auto at = text.find('"'); at != std::string::npos; at = text.find('"', at + 2))
+    text.insert(at, 1, '"');
+  return "\"" + text + "\"";
+}
+
+}  // namespace headcount

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Tables of what a command found, one row for each thing: as text for people, as CSV and JSON for
+/// programs. A row is an object of any type; columns say what is shown of it.
+
+namespace headcount {
+
+template <class Row>
+struct Column {
+  std::string heading;  ///< for people; "\n" between its lines
+  std::string key;      ///< for programs
+  std::function<std::string(const Row&)> text;
+  std::function<nlohmann::ordered_json(const Row&)> value;  ///< null where there is nothing to say
+  bool words = false;     ///< not numbers: at the left of its place
+  std::size_t width = 0;  ///< of the text at least, so that tables of several calls look alike
+};
+
+/// The columns with these keys, in this order, as far as they are among `columns`.
+template <class Row>
+std::vector<Column<Row>> selected(const std::vector<Column<Row>>& columns,
+                                  const std::vector<std::string_view>& keys) {
+  std::vector<Column<Row>> chosen;
+  for (const std::string_view key : keys) {
+    std::ranges::copy_if(columns, std::back_inserter(chosen),
+                         [&](const Column<Row>& column) { return column.key == key; });
+  }
+  return chosen;
+}
+
+/// A column of text as it is laid out.
+struct TextColumn {
+  std::vector<std::string> cells;  ///< from the top; all columns have as many
+  bool words = false;
+  std::size_t width = 0;
+};
+
+/// The columns side by side, two spaces apart, without spaces at the ends of lines.
+std::string laid_out(const std::vector<TextColumn>& columns);
+
+/// `lines` without an end, so many of them: empty ones come first.
+std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines);
+
+/// A value in a line of CSV (RFC 4180): nothing for null, yes or no, all digits of a number. Quotes
+/// stand around what is not one word; around no text too, which is not the same as nothing.
+std::string csv_field(const nlohmann::ordered_json& value);
+
+/// Headings and one line for each row.
+template <class Row>
+std::string text_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
+  std::ptrdiff_t breaks = 0;
+  for (const auto& column : columns) {
+    breaks = std::max(breaks, std::ranges::count(column.heading, '\n'));
+  }
+  std::vector<TextColumn> laid;
+  for (const auto& column : columns) {
+    TextColumn& text = laid.emplace_back();
+    text.cells = lines_from_below(column.heading, static_cast<std::size_t>(breaks) + 1);
+    text.words = column.words;
+    text.width = column.width;
+    for (const Row& row : rows) text.cells.push_back(column.text(row));
+  }
+  return laid_out(laid);
+}
+
+/// The keys and one line for each row, without line ends.
+template <class Row>
+std::vector<std::string> csv_lines(const std::vector<Column<Row>>& columns,
+                                   const std::vector<Row>& rows) {
+  std::vector<std::string> lines(1 + rows.size());
+  for (const auto& column : columns) {
+    const std::string separator = &column == &columns.front() ? "" : ",";
+    lines[0] += separator + column.key;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      lines[i + 1] += separator + csv_field(column.value(rows[i]));
+  }
+  return lines;
+}
+
+/// An object for each row, key to value: a nlohmann::ordered_json, whose header callers include.
+template <class Row>
+auto json_rows(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
+  using Json = decltype(columns.front().value(rows.front()));
+  Json all = Json::array();
+  for (const Row& row : rows) {
+    Json object = Json::object();
+    for (const auto& column : columns) object[column.key] = column.value(row);
+    all.push_back(std::move(object));
+  }
+  return all;
+}
+
+}  // namespace headcount
