@@ -25,7 +25,7 @@ std::string laid_out(const std::vector<TextColumn>& columns) {
 }
 
 std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines) {
-  const std::vector<std::string_view> parts = split(text, '\n');
+  const std::vector<std::string_view> parts = split_text(text, '\n');
   std::vector<std::string> all(lines - parts.size());
   all.insert(all.end(), parts.begin(), parts.end());
   return all;

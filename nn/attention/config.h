@@ -1,8 +1,8 @@
 #pragma once
 
 #include <algorithm>
-#include <any>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -36,6 +36,53 @@ struct ScoreScale {
   bool operator==(const ScoreScale&) const = default;
 };
 
+/// One object of each type that is asked for. Objects stay where they are when others are assigned,
+/// so that what is bound to them stays bound.
+class OwnSettings {
+ public:
+  OwnSettings() = default;
+  OwnSettings(const OwnSettings& other) { *this = other; }
+  OwnSettings& operator=(const OwnSettings& other) {
+    for (const auto& [type, value] : other.values_) {
+      std::unique_ptr<Value>& here = values_[type];
+      if (here) {
+        here->assign(*value);
+      } else {
+        here = value->clone();
+      }
+    }
+    return *this;
+  }
+
+  template <class Own>
+  Own& get() {
+    std::unique_ptr<Value>& value = values_[typeid(Own)];
+    if (!value) value = std::make_unique<Holder<Own>>();
+    return static_cast<Holder<Own>&>(*value).object;
+  }
+  /// Null if it was never asked for.
+  template <class Own>
+  const Own* find() const {
+    const auto found = values_.find(typeid(Own));
+    return found == values_.end() ? nullptr
+                                  : &static_cast<const Holder<Own>&>(*found->second).object;
+  }
+
+ private:
+  struct Value {
+    virtual ~Value() = default;
+    virtual std::unique_ptr<Value> clone() const = 0;
+    virtual void assign(const Value& other) = 0;
+  };
+  template <class Own>
+  struct Holder : Value {
+    Own object;
+    std::unique_ptr<Value> clone() const override { return std::make_unique<Holder>(*this); }
+    void assign(const Value& other) override { object = static_cast<const Holder&>(other).object; }
+  };
+  std::map<std::type_index, std::unique_ptr<Value>> values_;
+};
+
 /// Everything that defines an attention layer: what all kinds have, and each kind's own settings.
 /// Widths are per head.
 struct AttentionConfig {
@@ -63,13 +110,13 @@ struct AttentionConfig {
   /// The settings that a kind declares for itself: an object of its own type.
   template <class Own>
   Own& own() {
-    return std::any_cast<Own&>(own_.try_emplace(typeid(Own), Own{}).first->second);
+    return own_.get<Own>();
   }
   template <class Own>
   const Own& own() const {
     static const Own kDefaults{};
-    const auto found = own_.find(typeid(Own));
-    return found == own_.end() ? kDefaults : std::any_cast<const Own&>(found->second);
+    const Own* const found = own_.find<Own>();
+    return found == nullptr ? kDefaults : *found;
   }
 
   /// The settings that a user may give, bound to this object: those of all kinds too, each marked
@@ -83,7 +130,7 @@ struct AttentionConfig {
   }
 
  private:
-  std::map<std::type_index, std::any> own_;
+  OwnSettings own_;
 };
 
 /// Throws ShapeError with `message` unless `condition`.

@@ -59,6 +59,19 @@ TEST(AttentionRegistry, UnknownNameIsAnErrorThatListsAll) {
   }
 }
 
+TEST(AttentionSettings, StayBoundWhenAnotherConfigurationIsAssigned) {
+  AttentionConfig config = of_kind("mla"), other = of_kind("mla");
+  const Settings settings = config.settings();
+  set(other, "kv-rank", 24);
+  set(other, "rope-dim", 8);
+  config = other;
+  EXPECT_EQ(settings.find("kv-rank")->value(), 24);
+  settings.find("kv-rank")->parse("40");
+  EXPECT_EQ(get(config, "kv-rank"), 40);
+  EXPECT_EQ(get(config, "rope-dim"), 8);
+  EXPECT_EQ(get(other, "kv-rank"), 24);
+}
+
 TEST(AttentionDefaults, HeadsShareTheWidth) {
   EXPECT_EQ(resolved(of_kind("mha", 8, 256)).head_dim, 32);
   AttentionConfig given = of_kind("mha", 8, 250);

@@ -23,12 +23,12 @@ class OwnAttention : public Attention {
   OwnAttention(const AttentionConfig& c, const LayerWeights& weights)
       : Attention(c, weights, of(c).rope_dim),
         q_proj_(weights.linear("q_proj")),
-        state_proj_(weights.linear("state_proj")),
+        kv_proj_(weights.linear("kv_proj")),
         shared_proj_(weights.find_linear("shared_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const OwnSettings& own = of(config());
-    const Rows state = memory.keep("state", split_heads(state_proj_(x), own.kv_heads));
+    const Rows state = memory.keep("state", split_heads(kv_proj_(x), own.kv_heads));
     std::vector<Rows> key = {state};
     if (shared_proj_)
       key.push_back(memory.keep("shared", rotate(split_heads((*shared_proj_)(x), 1), memory)));
@@ -43,7 +43,7 @@ class OwnAttention : public Attention {
   }
 
  private:
-  Linear q_proj_, state_proj_;
+  Linear q_proj_, kv_proj_;
   std::optional<Linear> shared_proj_;
 };
 
@@ -52,7 +52,7 @@ AttentionDescription describe_own(const AttentionConfig& c) {
   const Index key_width = c.head_dim + own.rope_dim;
   AttentionForm form = {
       "",
-      {{"q_proj", c.dim, c.heads * key_width}, {"state_proj", c.dim, own.kv_heads * c.head_dim}},
+      {{"q_proj", c.dim, c.heads * key_width}, {"kv_proj", c.dim, own.kv_heads * c.head_dim}},
       key_width,
       c.head_dim};
   std::vector<Kept> keeps = {{"state", own.kv_heads, c.head_dim}};

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/command_line.h"
+#include "train/cli/command_line.h"
 #include "train/run_program.h"
 
 namespace headcount {
