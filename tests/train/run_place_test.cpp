@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "train/cli/command_line.h"
+#include "nn/settings.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -107,9 +107,9 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
   try {
     lock_for_new_run(folder, true);
     ADD_FAILURE() << "it was locked";
-  } catch (const UsageError& error) {
+  } catch (const SettingError& error) {
     EXPECT_EQ(std::string(error.what()),
-              "--out " + folder.string() + " cannot be read: Permission denied; name another");
+              "`out` " + folder.string() + " cannot be read: Permission denied; name another");
   }
   ASSERT_EQ(seteuid(user), 0);
 }
