@@ -21,8 +21,8 @@ std::filesystem::path new_run_folder(const TrainOptions& options);
 void check_out_folder(const std::filesystem::path& path);
 
 /// Locks the folder of a run that starts at step 0, and makes it if it is not there. Throws
-/// SettingError if anything is in it, unless it is a run and `force` is set: then what runs write is
-/// removed, and nothing else. Throws LockedError, WriteError.
+/// SettingError if anything is in it, unless it is a run and `force` is set: then what runs write
+/// is removed, and nothing else. Throws LockedError, WriteError.
 FolderLock lock_for_new_run(const std::filesystem::path& path, bool force);
 
 }  // namespace headcount

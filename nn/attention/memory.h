@@ -68,8 +68,8 @@ class Memory {
   explicit Memory(LayerCache& cache) : cache_(&cache) {}
 
   /// These tokens' rows x [B, T, heads, width] join those of earlier tokens: all of them, for
-  /// `attention` or `read_rows`. Throws ShapeError where the layer declares other rows under that name,
-  /// and where x needs a gradient that a cache would lose.
+  /// `attention` or `read_rows`. Throws ShapeError where the layer declares other rows under that
+  /// name, and where x needs a gradient that a cache would lose.
   Rows keep(std::string_view name, Var x);
 
   Index first_position() const { return cache_ == nullptr ? 0 : cache_->length(); }

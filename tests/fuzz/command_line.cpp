@@ -6,8 +6,8 @@
 #include <iostream>
 #include <sstream>
 
-#include "train/compare/plan.h"
 #include "train/cli/training_flags.h"
+#include "train/compare/plan.h"
 
 using namespace headcount;
 

@@ -1,9 +1,8 @@
 // Whole two-layer models against central differences: the loss, with respect to every parameter.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 

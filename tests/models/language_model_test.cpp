@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
-#include <nlohmann/json.hpp>
 
 #include "autograd/error.h"
 #include "nn/random_weights.h"

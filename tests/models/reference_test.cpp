@@ -8,8 +8,8 @@
 
 #include "autograd/tape.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/language_model.h"
 #include "models/checkpoint/safetensors.h"
+#include "models/language_model.h"
 #include "nn/own_settings.h"
 #include "train/optimizer.h"
 

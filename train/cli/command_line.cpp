@@ -1,6 +1,5 @@
 #include "train/cli/command_line.h"
 
-
 #include <cstring>
 
 // The regular expressions that it would use recurse for each character of an argument.

@@ -6,9 +6,9 @@
 #include <array>
 #include <cmath>
 
-#include "train/report/chart_axis.h"
 #include "train/compare/result_text.h"
 #include "train/formatted.h"
+#include "train/report/chart_axis.h"
 
 namespace headcount {
 

@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
+#include "train/compare/result_text.h"
 #include "train/report/chart.h"
 #include "train/report/report.h"
-#include "train/compare/result_text.h"
 #include "train/statistics.h"
 
 namespace headcount {

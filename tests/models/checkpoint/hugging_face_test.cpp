@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "models/language_model.h"
 #include "nn/own_settings.h"

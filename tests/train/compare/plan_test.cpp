@@ -152,7 +152,8 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
             "`sweep` kv-heads changes nothing for gqa2, whose name says it; leave gqa2" + end);
   EXPECT_EQ(
       refusal([] { plan("gqa", "kv=1024", "kv-heads=1,2"); }),
-      "`sweep` kv-heads changes nothing for gqa, for which `match` kv=1024 sets it; leave gqa" + end);
+      "`sweep` kv-heads changes nothing for gqa, for which `match` kv=1024 sets it; leave gqa" +
+          end);
   TrainOptions learned;
   learned.model.positions = Positions::learned;
   EXPECT_EQ(refusal([&] { plan("mha", "none", "rope-theta=10,100", learned); }),
