@@ -6,19 +6,19 @@ namespace headcount {
 
 namespace {
 
-// `kept`: keys that a query sees and the cache holds.
-CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count kept,
+// `held`: keys that a query sees and the cache holds.
+CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count held,
                Count bytes_per_element, Count bytes_per_row) {
   CostRow row;
   row.attention = costs.name;
   row.params_per_layer = costs.parameters;
   row.linear_macs_per_token_per_layer = costs.linear_macs_per_token;
-  row.prefill_attention_macs_per_layer = costs.macs_per_pair * context * kept;
-  row.decode_attention_macs_per_layer = costs.macs_per_pair * kept;
-  row.decode_expansion_macs_per_layer = costs.expansion_macs_per_key * kept;
+  row.prefill_attention_macs_per_layer = costs.macs_per_pair * context * held;
+  row.decode_attention_macs_per_layer = costs.macs_per_pair * held;
+  row.decode_expansion_macs_per_layer = costs.expansion_macs_per_key * held;
   row.cache_elements_per_token_per_layer = costs.cache_elements_per_token;
-  row.cache_elements_per_layer = costs.cache_elements_per_token * kept;
-  row.cache_bytes = layers * kept *
+  row.cache_elements_per_layer = costs.cache_elements_per_token * held;
+  row.cache_bytes = layers * held *
                     (costs.cache_elements_per_token * bytes_per_element +
                      costs.cache_rows_per_token * bytes_per_row);
   return row;
@@ -28,7 +28,7 @@ CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count k
 
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index bytes_per_element,
                                 std::vector<std::string>& left_out, Index bytes_per_row) {
-  const Index kept = config.attention.cached_tokens(context);
+  const Index held = config.attention.cached_tokens(context);
   std::vector<CostRow> rows;
   for (const AttentionKind* kind : attention_kinds()) {
     ModelConfig own = config;
@@ -40,7 +40,7 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index 
       continue;
     }
     for (const AttentionCosts& costs : attention_costs(own.attention)) {
-      rows.push_back(row_of(costs, config.layers, context, kept, bytes_per_element, bytes_per_row));
+      rows.push_back(row_of(costs, config.layers, context, held, bytes_per_element, bytes_per_row));
     }
   }
   if (rows.empty()) throw ShapeError(left_out.front());

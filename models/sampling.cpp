@@ -19,11 +19,11 @@ struct Candidate {
 
 // Likeliest first; tokens that are equally likely in their own order.
 std::vector<Candidate> candidates(std::span<const Real> logits, double temperature) {
-  const auto most = static_cast<double>(*std::ranges::max_element(logits));
+  const auto greatest = static_cast<double>(*std::ranges::max_element(logits));
   std::vector<Candidate> all;
   for (std::size_t i = 0; i < logits.size(); ++i) {
     all.push_back({static_cast<std::int32_t>(i),
-                   std::exp((static_cast<double>(logits[i]) - most) / temperature)});
+                   std::exp((static_cast<double>(logits[i]) - greatest) / temperature)});
   }
   std::ranges::stable_sort(all, std::ranges::greater{}, &Candidate::weight);
   return all;
@@ -40,12 +40,12 @@ void filter(std::vector<Candidate>& list, const SamplingOptions& options) {
   if (options.top_p < 1) {
     const double enough = options.top_p * total_weight(list);
     double reached = 0;
-    std::size_t kept = 0;
-    while (kept < list.size() && (kept == 0 || reached < enough)) reached += list[kept++].weight;
-    list.resize(kept);
+    std::size_t count = 0;
+    while (count < list.size() && (count == 0 || reached < enough)) reached += list[count++].weight;
+    list.resize(count);
   }
-  const double least = options.min_p * list.front().weight;
-  std::erase_if(list, [least](const Candidate& c) { return c.weight < least; });
+  const double threshold = options.min_p * list.front().weight;
+  std::erase_if(list, [threshold](const Candidate& c) { return c.weight < threshold; });
 }
 
 }  // namespace

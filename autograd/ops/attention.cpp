@@ -21,7 +21,7 @@ struct Use {
   GradientSink sink = {};      // of the whole tensor
   RowGradient gradient = {};   // into it, or into a copy for each query head
 };
-using Uses = std::array<Use, kMostParts + 2>;  // the queries, the parts of the keys, the values
+using Uses = std::array<Use, kMaxKeyParts + 2>;  // the queries, the parts of the keys, the values
 
 Use use_of(const Rows& rows, const RowView& view) {
   return {rows.x(), rows.first(), rows.width(), view.group};
@@ -117,7 +117,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
     fail_unless(!overwritten || qs[1] == 1,
                 "several tokens at once would overwrite cached ones; feed one at a time");
   };
-  fail_unless(!keys.empty() && keys.size() <= kMostParts, "keys have 1 to 4 parts");
+  fail_unless(!keys.empty() && keys.size() <= kMaxKeyParts, "keys have 1 to 4 parts");
   check_rows(values, vs);
   Index key_width = 0;
   for (const Rows& part : keys) {
@@ -158,23 +158,23 @@ RowView view(Tape& tape, const Rows& rows, Index query_heads) {
   return result;
 }
 
-Problem make_problem(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
-                     const AttentionOptions& options) {
+AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
+                              const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
   const Index rows = qs[0] * qs[1] * qs[2];
-  Problem p{.q = {tape.value(q), qs[1], qs[2], qs[3]},
-            .keys = {},
-            .values = view(tape, values, qs[2]),
-            .batch = qs[0],
-            .key_count = shape_of(tape, values)[1],
-            .scale = options.scale,
-            .causal = options.causal,
-            .window = options.window,
-            .row_scale = options.row_scale,
-            .dropout = {},
-            .key_mask = nullptr,
-            .logsumexp = tape.scratch(rows),
-            .row_factor = nullptr};
+  AttentionProblem p{.q = {tape.value(q), qs[1], qs[2], qs[3]},
+                     .keys = {},
+                     .values = view(tape, values, qs[2]),
+                     .batch = qs[0],
+                     .key_count = shape_of(tape, values)[1],
+                     .scale = options.scale,
+                     .causal = options.causal,
+                     .window = options.window,
+                     .row_scale = options.row_scale,
+                     .dropout = {},
+                     .key_mask = nullptr,
+                     .logsumexp = tape.scratch(rows),
+                     .row_factor = nullptr};
   for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view(tape, part, qs[2]);
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
   if (tape.training() && options.dropout > 0)
@@ -189,7 +189,7 @@ Problem make_problem(Tape& tape, Var q, std::span<const Rows> keys, const Rows& 
 
 // Calls body(sequence, head, first query, queries) for all query tiles, in parallel.
 template <class Body>
-void for_query_tiles(const Problem& p, const Body& body) {
+void for_query_tiles(const AttentionProblem& p, const Body& body) {
   const Index heads = p.q.heads, tiles = (p.q.length + kQueryTile - 1) / kQueryTile;
   const Index macs = std::min(kQueryTile, p.q.length) * p.macs_per_query();
   parallel_chunks(p.batch * heads * tiles, task_chunk(macs), [&](Index begin, Index end) {
@@ -200,7 +200,7 @@ void for_query_tiles(const Problem& p, const Body& body) {
   });
 }
 
-void add_stats(Tape& tape, const Problem& p, AttentionStats& stats) {
+void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
   const Index rows = p.batch * p.q.heads * p.q.length;
   Real* const entropy = tape.scratch(rows);
   for_query_tiles(p, [&](Index b, Index h, Index i, Index count) {
@@ -214,11 +214,11 @@ void add_stats(Tape& tape, const Problem& p, AttentionStats& stats) {
 }
 
 // Backward: one task per sequence and head.
-void backward(Tape& tape, const Problem& p, const Heads<const Real>& out, const Real* dy,
+void backward(Tape& tape, const AttentionProblem& p, const Heads<const Real>& out, const Real* dy,
               std::span<Use> uses) {
   take_sinks(tape, uses);
   take_copies(tape, uses, p.q.heads);
-  std::array<RowGradient, kMostParts> dk;
+  std::array<RowGradient, kMaxKeyParts> dk;
   for (std::size_t part = 0; part < p.keys.count; ++part) dk[part] = uses[part + 1].gradient;
   parallel_chunks(p.batch * p.q.heads, task_chunk(p.q.length * p.macs_per_query()),
                   [&](Index begin, Index end) {
@@ -245,7 +245,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
     tape.finish(y, [](Tape&, const Real*) {});  // caches have no gradient
     return y;
   }
-  const Problem problem = make_problem(tape, q, keys, values, options);
+  const AttentionProblem problem = make_problem(tape, q, keys, values, options);
   Uses uses;
   uses[0] = {q, 0, qs[3]};
   for (std::size_t part = 0; part < keys.size(); ++part)

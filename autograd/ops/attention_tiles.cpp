@@ -13,14 +13,15 @@ auto exp_or_zero(const Scores& x) {
   return (x.exp() - std::numeric_limits<Real>::min()).max(Real{0});
 }
 
-// Memory of one thread for one tile of a Problem.
+// Memory of one thread for one tile of an AttentionProblem.
 struct TileMemory {
   alignas(kAlignment) Real data[kQueryTile * kKeyTile];
   Tile tile(Index rows, Index cols) { return {data, rows, cols}; }
 };
 
 // Fills row_factor for queries [i, i + rows) where it depends on the row.
-void find_row_factors(const Problem& p, Index b, Index h, Index i, Index rows, TileMemory& memory) {
+void find_row_factors(const AttentionProblem& p, Index b, Index h, Index i, Index rows,
+                      TileMemory& memory) {
   Real* factor = p.row_factor + p.row(b, h, i);
   std::fill_n(factor, rows, Real{0});
   p.for_key_tiles(i, i + rows, [&](Index j) {
@@ -42,7 +43,8 @@ void find_row_factors(const Problem& p, Index b, Index h, Index i, Index rows, T
 
 // Output rows [i, i + rows) of head h: a running maximum m and sum l of each row over the key
 // tiles; out is rescaled whenever m grows.
-void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, Index i, Index rows) {
+void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
+                  Index rows) {
   TileMemory memory;
   if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
@@ -74,7 +76,7 @@ void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, In
 }
 
 // entropy[r] = logsumexp - sum of p s, for rows [i, i + rows) of head h; NaN where no key is seen.
-void entropy_tile(const Problem& p, Index b, Index h, Index i, Index rows, Real* entropy) {
+void entropy_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy) {
   TileMemory memory;
   const Real* const logsumexp = p.logsumexp + p.row(b, h, i);
   for (Index r = 0; r < rows; ++r)
@@ -98,12 +100,12 @@ namespace {
 // the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2.
 class HeadBackward {
  public:
-  HeadBackward(const Problem& problem, Heads<const Real> out, const Real* dy, Index batch,
+  HeadBackward(const AttentionProblem& problem, Heads<const Real> out, const Real* dy, Index batch,
                Index head)
       : p(problem), o(out), d_o{dy, out.length, out.heads, out.width}, b(batch), h(head) {}
 
   // Writes the gradients of this head where they are wanted.
-  void run(const RowGradient& dq, const std::array<RowGradient, kMostParts>& dk,
+  void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
            const RowGradient& dv) {
     dq.clear(b, h);
     for (std::size_t part = 0; part < p.keys.count; ++part) dk[part].clear(b, h);
@@ -195,7 +197,7 @@ class HeadBackward {
     for (Index r = 0; r < rows; ++r) ds.row(r) *= p.row_factor[p.row(b, h, i + r)];
   }
 
-  const Problem& p;
+  const AttentionProblem& p;
   Heads<const Real> o, d_o;
   Index b, h;
   TileMemory p_memory, ds_memory;
@@ -204,8 +206,8 @@ class HeadBackward {
 
 }  // namespace
 
-void backward_head(const Problem& p, const Heads<const Real>& out, const Real* dy, Index b, Index h,
-                   const RowGradient& dq, const std::array<RowGradient, kMostParts>& dk,
+void backward_head(const AttentionProblem& p, const Heads<const Real>& out, const Real* dy, Index b,
+                   Index h, const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
                    const RowGradient& dv) {
   HeadBackward(p, out, dy, b, h).run(dq, dk, dv);
 }

@@ -54,18 +54,18 @@ struct RowView {
 };
 
 /// Keys may have so many parts.
-inline constexpr std::size_t kMostParts = 4;
+inline constexpr std::size_t kMaxKeyParts = 4;
 
 struct KeyParts {
-  std::array<RowView, kMostParts> parts;
+  std::array<RowView, kMaxKeyParts> parts;
   std::size_t count = 0;
 
   const RowView* begin() const { return parts.data(); }
   const RowView* end() const { return parts.data() + count; }
 };
 
-/// One attention problem: what forward and backward share.
-struct Problem {
+/// One call of `attention`: what forward and backward share.
+struct AttentionProblem {
   Heads<const Real> q;
   KeyParts keys;
   RowView values;
@@ -172,14 +172,15 @@ struct RowGradient {
 };
 
 /// Writes output rows [i, i + rows) of head h and their logsumexp.
-void forward_tile(const Problem& p, const Heads<Real>& out, Index b, Index h, Index i, Index rows);
+void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
+                  Index rows);
 
 /// entropy[r] of the weights of rows [i, i + rows) of head h; NaN where no key is seen.
-void entropy_tile(const Problem& p, Index b, Index h, Index i, Index rows, Real* entropy);
+void entropy_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy);
 
 /// Writes the gradients of head h of sequence b where they are wanted; `dk` by parts of the keys.
-void backward_head(const Problem& p, const Heads<const Real>& out, const Real* dy, Index b, Index h,
-                   const RowGradient& dq, const std::array<RowGradient, kMostParts>& dk,
+void backward_head(const AttentionProblem& p, const Heads<const Real>& out, const Real* dy, Index b,
+                   Index h, const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
                    const RowGradient& dv);
 
 }  // namespace headcount

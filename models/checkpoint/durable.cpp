@@ -137,9 +137,9 @@ SystemCalls& system_calls() {
 DurableFile::DurableFile(fs::path path)
     : path_(std::move(path)), file_(open_file(path_, O_WRONLY | O_CREAT | O_TRUNC)) {}
 
-DurableFile::DurableFile(fs::path path, std::uint64_t kept)
+DurableFile::DurableFile(fs::path path, std::uint64_t bytes)
     : path_(std::move(path)), file_(open_file(path_, O_WRONLY | O_CREAT | O_APPEND)) {
-  if (::ftruncate(file_, static_cast<off_t>(kept)) < 0) {
+  if (::ftruncate(file_, static_cast<off_t>(bytes)) < 0) {
     const int error = errno;
     system_calls().close(file_);
     throw WriteError(path_, error);

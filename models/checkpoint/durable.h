@@ -53,8 +53,8 @@ class DurableFile {
  public:
   /// Creates the file, or empties it. Throws WriteError.
   explicit DurableFile(std::filesystem::path path);
-  /// Goes on with a file after its first `kept` bytes, creating it if need be. Throws WriteError.
-  DurableFile(std::filesystem::path path, std::uint64_t kept);
+  /// Goes on with a file after its first `bytes`, creating it if need be. Throws WriteError.
+  DurableFile(std::filesystem::path path, std::uint64_t bytes);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;

@@ -23,7 +23,7 @@ struct Inputs {
     k = normal_values("k", 0, k_shape.size());
     v = normal_values("v", 0, v_shape.size());
   }
-  Evaluation evaluate(const AttentionOptions& options) const {
+  OpEvaluation evaluate(const AttentionOptions& options) const {
     const auto function = [&](Tape&, std::span<const Var> x) {
       return attention(x[0], x[1], x[2], options);
     };
@@ -107,7 +107,7 @@ TEST(Attention, HiddenKeysGetNoGradient) {
   const Inputs inputs({1, kLength, 4, 8}, {1, kLength, 2, 8}, 8);
   std::vector<std::uint8_t> mask(kLength, 1);
   std::fill_n(mask.begin() + kHidden, 16, std::uint8_t{0});
-  const Evaluation result = inputs.evaluate({.causal = false, .key_mask = mask});
+  const OpEvaluation result = inputs.evaluate({.causal = false, .key_mask = mask});
   for (const std::size_t input : {1u, 2u}) {
     const std::vector<Real>& gradient = result.gradients[input];
     EXPECT_TRUE(all_zero(rows(gradient, kHidden, kHidden + 16, kRow)));
@@ -123,7 +123,7 @@ TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndTakeNoGradient) {
          {RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length}) {
       const Inputs inputs({1, length, 2, 4}, {1, length, 1, 4}, 3);
       const std::vector<std::uint8_t> mask(static_cast<std::size_t>(length), 0);
-      const Evaluation nothing = inputs.evaluate({.row_scale = row_scale, .key_mask = mask});
+      const OpEvaluation nothing = inputs.evaluate({.row_scale = row_scale, .key_mask = mask});
       EXPECT_TRUE(all_zero(nothing.value)) << length;
       for (const auto& gradient : nothing.gradients) EXPECT_TRUE(all_zero(gradient)) << length;
     }
@@ -141,15 +141,15 @@ TEST(Attention, QueriesBehindPaddingAreAsWithoutIt) {
   std::fill_n(mask.begin(), kPadding, std::uint8_t{0});
   const std::vector<Real> with = padded.evaluate({.key_mask = mask}).value;
   EXPECT_TRUE(all_zero(rows(with, 0, kPadding, 6)));
-  const Evaluation expected{bare.evaluate({}).value, {}};
-  const Evaluation actual{rows(with, kPadding, kPadding + kLength, 6), {}};
+  const OpEvaluation expected{bare.evaluate({}).value, {}};
+  const OpEvaluation actual{rows(with, kPadding, kPadding + kLength, 6), {}};
   EXPECT_LT(difference(actual, expected), kTolerance);
 }
 
 TEST(Attention, StaysFiniteAtScoresBeyondTheRangeOfExp) {
   Inputs inputs({1, 70, 2, 4}, {1, 70, 1, 4}, 3);
   for (Real& x : inputs.q) x *= 1000;
-  const Evaluation result = inputs.evaluate({});
+  const OpEvaluation result = inputs.evaluate({});
   const auto finite = [](Real x) { return std::isfinite(x); };
   EXPECT_TRUE(std::ranges::all_of(result.value, finite));
   ASSERT_EQ(result.gradients.size(), 3u);

@@ -20,7 +20,7 @@ INSTANTIATE_TEST_SUITE_P(Determinism, ThreadsOfOp, testing::ValuesIn(ops_with_ca
 TEST_P(ThreadsOfOp, GiveTheSameBits) {
   for (const OpCase& c : op_cases(GetParam(), CaseSize::several_chunks)) {
     set_threads(1);
-    const Evaluation alone = evaluate(c.function, c.inputs);
+    const OpEvaluation alone = evaluate(c.function, c.inputs);
     for (const int count : {2, 3, 8}) {
       set_threads(count);
       EXPECT_TRUE(bitwise_equal(evaluate(c.function, c.inputs), alone))
@@ -33,7 +33,7 @@ TEST_P(ThreadsOfOp, GiveTheSameBits) {
 TEST_P(ThreadsOfOp, GiveTheSameBitsWhenGradientsAddUp) {
   for (const OpCase& c : op_cases(GetParam(), CaseSize::several_chunks)) {
     set_threads(1);
-    const Evaluation alone = evaluate(c.function, c.inputs, 2);
+    const OpEvaluation alone = evaluate(c.function, c.inputs, 2);
     set_threads(3);
     EXPECT_TRUE(bitwise_equal(evaluate(c.function, c.inputs, 2), alone)) << c.name;
   }

@@ -27,8 +27,8 @@ std::vector<CheckedInput> normal_inputs(const std::string& name, std::span<const
   return inputs;
 }
 
-Evaluation evaluate(const CheckedFunction& function, std::span<const CheckedInput> inputs,
-                    int passes) {
+OpEvaluation evaluate(const CheckedFunction& function, std::span<const CheckedInput> inputs,
+                      int passes) {
   Tape tape;
   std::vector<Var> vars;
   for (const CheckedInput& input : inputs) {
@@ -37,7 +37,7 @@ Evaluation evaluate(const CheckedFunction& function, std::span<const CheckedInpu
   }
   const Var output = function(tape, vars);
   const std::span<const Real> value = output.value();
-  Evaluation result{{value.begin(), value.end()}, {}};
+  OpEvaluation result{{value.begin(), value.end()}, {}};
   const auto cotangent = normal_values("cotangent", 0, output.shape().size());
   for (int i = 0; i < passes; ++i) tape.backward(output, cotangent);
   for (const Var var : vars) {
@@ -69,7 +69,7 @@ bool bitwise_equal(std::span<const Real> a, std::span<const Real> b) {
 
 }  // namespace
 
-double difference(const Evaluation& a, const Evaluation& b) {
+double difference(const OpEvaluation& a, const OpEvaluation& b) {
   double worst = a.gradients.size() == b.gradients.size() ? difference(a.value, b.value)
                                                           : std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < std::min(a.gradients.size(), b.gradients.size()); ++i) {
@@ -78,7 +78,7 @@ double difference(const Evaluation& a, const Evaluation& b) {
   return worst;
 }
 
-bool bitwise_equal(const Evaluation& a, const Evaluation& b) {
+bool bitwise_equal(const OpEvaluation& a, const OpEvaluation& b) {
   bool equal = a.gradients.size() == b.gradients.size() && bitwise_equal(a.value, b.value);
   for (std::size_t i = 0; equal && i < a.gradients.size(); ++i) {
     equal = bitwise_equal(a.gradients[i], b.gradients[i]);

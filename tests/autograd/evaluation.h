@@ -15,21 +15,21 @@ std::vector<Real> normal_values(const std::string& name, std::uint32_t stream, I
 /// Inputs of the given shapes filled with standard normal numbers, all differentiable.
 std::vector<CheckedInput> normal_inputs(const std::string& name, std::span<const Shape> shapes);
 
-struct Evaluation {
+struct OpEvaluation {
   std::vector<Real> value;
   std::vector<std::vector<Real>> gradients;  ///< of each input; empty if none arrived
 };
 
 /// The value at `inputs`, and the gradients for a random cotangent, of which `passes` backward
 /// passes are added up.
-Evaluation evaluate(const CheckedFunction& function, std::span<const CheckedInput> inputs,
-                    int passes = 1);
+OpEvaluation evaluate(const CheckedFunction& function, std::span<const CheckedInput> inputs,
+                      int passes = 1);
 
 /// Largest |a - b| / max(1, |a|, |b|) over values and gradients; infinite if sizes disagree or a
 /// number is not finite.
-double difference(const Evaluation& a, const Evaluation& b);
+double difference(const OpEvaluation& a, const OpEvaluation& b);
 
 /// Whether all numbers have the same bits.
-bool bitwise_equal(const Evaluation& a, const Evaluation& b);
+bool bitwise_equal(const OpEvaluation& a, const OpEvaluation& b);
 
 }  // namespace headcount

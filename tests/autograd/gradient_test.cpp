@@ -67,8 +67,8 @@ TEST_P(GradientOfOp, RandomDirectionAgreesOnLargeShapes) {
 
 TEST_P(GradientOfOp, AddsToGradientsThatAreThereAlready) {
   for (const OpCase& c : op_cases(GetParam(), CaseSize::tiny)) {
-    Evaluation once = evaluate(c.function, c.inputs);
-    const Evaluation twice = evaluate(c.function, c.inputs, 2);
+    OpEvaluation once = evaluate(c.function, c.inputs);
+    const OpEvaluation twice = evaluate(c.function, c.inputs, 2);
     for (std::vector<Real>& gradient : once.gradients) {
       for (Real& x : gradient) x *= 2;
     }
@@ -78,11 +78,11 @@ TEST_P(GradientOfOp, AddsToGradientsThatAreThereAlready) {
 
 TEST_P(GradientOfOp, OfOneInputDoesNotDependOnWhetherOthersNeedTheirs) {
   for (const OpCase& c : op_cases(GetParam(), CaseSize::tiny)) {
-    const Evaluation all = evaluate(c.function, c.inputs);
+    const OpEvaluation all = evaluate(c.function, c.inputs);
     for (std::size_t i = 0; i < c.inputs.size(); ++i) {
       std::vector<CheckedInput> inputs = c.inputs;
       for (std::size_t j = 0; j < inputs.size(); ++j) inputs[j].differentiable = j == i;
-      Evaluation one = all;
+      OpEvaluation one = all;
       for (std::size_t j = 0; j < inputs.size(); ++j) {
         if (j != i) one.gradients[j].clear();
       }
