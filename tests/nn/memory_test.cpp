@@ -1,0 +1,103 @@
+// What a layer leaves behind and reads again: the tape's own rows, or those of a cache.
+#include "nn/attention/memory.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "autograd/error.h"
+#include "nn/test_layer.h"
+
+namespace headcount {
+namespace {
+
+LayerCache cache_of(Index sequences, Index capacity) {
+  return {{{"k", 2, 3}}, {.sequences = sequences, .capacity = capacity}};
+}
+
+TEST(Memory, OfAWholeTextHandsBackTheTapesOwnRows) {
+  Tape tape;
+  const Var x = tape.leaf({1, 2, 2, 3}, normal_values(1, 12));
+  Memory memory;
+  const Rows rows = memory.keep("k", x);
+  EXPECT_EQ(rows.cache(), nullptr);
+  EXPECT_EQ(rows.x().index, x.index);
+  EXPECT_EQ(memory.first_position(), 0);
+}
+
+TEST(Memory, OfACacheHandsBackTheRowsOfEarlierTokensToo) {
+  LayerCache cache = cache_of(1, 4);
+  const Values first = normal_values(1, 12), second = normal_values(2, 6);
+  Tape tape;
+  Memory(cache).keep("k", tape.constant({1, 2, 2, 3}, first));
+  cache.set_length(2);
+  Memory later(cache);
+  EXPECT_EQ(later.first_position(), 2);
+  const Var all = read_rows(tape, later.keep("k", tape.constant({1, 1, 2, 3}, second)));
+  Values expected = first;
+  expected.insert(expected.end(), second.begin(), second.end());
+  EXPECT_EQ(all.shape(), (Shape{1, 3, 2, 3}));
+  EXPECT_TRUE(std::ranges::equal(all.value(), expected));
+}
+
+TEST(Memory, OfACacheRefusesRowsThatTheLayerDoesNotDeclare) {
+  LayerCache cache = cache_of(1, 4);
+  Tape tape;
+  Memory memory(cache);
+  EXPECT_THROW(memory.keep("v", tape.constant({1, 1, 2, 3}, normal_values(1, 6))), ShapeError);
+  EXPECT_THROW(memory.keep("k", tape.constant({1, 1, 3, 2}, normal_values(1, 6))), ShapeError);
+  EXPECT_THROW(memory.keep("k", tape.constant({2, 1, 2, 3}, normal_values(1, 12))), ShapeError);
+}
+
+TEST(Memory, OfACacheRefusesRowsWhoseGradientItWouldLose) {
+  LayerCache cache = cache_of(1, 4);
+  Tape tape;
+  Memory memory(cache);
+  EXPECT_THROW(memory.keep("k", tape.leaf({1, 1, 2, 3}, normal_values(1, 6))), ShapeError);
+  // Queries that need one are refused by attention.
+  const Rows rows = memory.keep("k", tape.constant({1, 1, 2, 3}, normal_values(1, 6)));
+  const Var q = tape.leaf({1, 1, 2, 3}, normal_values(2, 6));
+  EXPECT_THROW(attention(q, rows, rows, {}), ShapeError);
+}
+
+// A ring of 8 rows that has gone round, read by a window of 3 and by one that is wider than it.
+TEST(Memory, OfACacheShowsTheNewestTokenItsWindowOnly) {
+  constexpr Index kTokens = 13, kCapacity = 8;
+  const Values k = normal_values(1, kTokens * 2 * 3), q_values = normal_values(2, 4 * 3);
+  LayerCache cache = cache_of(1, kCapacity);
+  for (Index t = 0; t < kTokens; ++t) cache.rows("k").write(0, t, k.data() + t * 6);
+  for (const Index window : {1, 3, 7, 8, 20}) {
+    Tape tape;
+    const Index seen = std::min(window, kCapacity);
+    const Var q = tape.constant({1, 1, 4, 3}, q_values);
+    const Rows rows(cache.rows("k"), kTokens);
+    const Var y = attention(q, rows, rows.columns(1, 2), {.window = window});
+    const std::span<const Real> newest = std::span(k).last(static_cast<std::size_t>(seen * 6));
+    const Var visible = tape.constant({1, seen, 2, 3}, newest);
+    const Var expected = attention(q, visible, Rows(visible).columns(1, 2), {});
+    EXPECT_LT(difference(expected.value(), y.value()), kRounding) << window;
+  }
+}
+
+// Nothing but attention reads what the cache holds of an earlier token.
+TEST(Memory, OfACacheLetsTheTrapSeeWhatDecodingComputes) {
+  const Layer layer(small_config("mha"));
+  LayerCache cache = make_cache(layer.config, {.capacity = 9});
+  cache.rows("k").write(0, 0, normal_values(1, 8).data());
+  cache.rows("v").write(0, 0, Values(8, std::numeric_limits<Real>::infinity()).data());
+  cache.set_length(1);
+  Tape tape(layer.store);
+  tape.trap_non_finite(true);
+  Memory memory(cache);
+  try {
+    layer.attention->forward(tape.constant({1, 1, 12}, normal_values(1, 12)), memory);
+    ADD_FAILURE() << "an infinite value went through";
+  } catch (const NonFiniteError& error) {
+    EXPECT_NE(std::string(error.what()).find("op attention"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace headcount
