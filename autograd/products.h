@@ -1,7 +1,7 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
+#include <string>
 
 #include "autograd/real.h"
 
@@ -32,13 +32,14 @@ struct Matrix {
   Matrix(Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
 };
 
-/// The library that multiplies. `blas` is OpenBLAS; the first product sets it to one thread, for
-/// the whole process. What a program sets in its own Eigen has no effect here, nor the reverse.
-enum class GemmLibrary { eigen, blas };
-std::string_view name(GemmLibrary library);
-/// The one in use: `blas` if built with HEADCOUNT_GEMM=blas, else `eigen`, until another is chosen.
+/// The library that multiplies; each call runs on the calling thread alone. What a program sets in
+/// its own Eigen has no effect here, nor the reverse.
+enum class GemmLibrary { eigen, onednn };
+std::string name(GemmLibrary library);  ///< with its version, as far as it tells: "oneDNN 2.6.3"
+/// The one in use: `onednn` in float where it was found when this was built, else `eigen`, until
+/// another is chosen. Products too small for oneDNN are computed by Eigen either way.
 GemmLibrary gemm_library();
-/// For benchmarks. Throws Error for `blas` where it was not built in.
+/// For benchmarks and tests. Throws Error for `onednn` where it was not built in.
 void use_gemm_library(GemmLibrary library);
 
 /// c = a b, or c += a b with `accumulate`; a [m, k], b [k, n], c [m, n], on the calling thread.

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <initializer_list>
 #include <string>
+#include <vector>
 
 #include "autograd/real.h"
 
@@ -29,6 +31,7 @@ class Shape {
 
   Shape with_last(Index extent) const;  ///< the same shape with another last extent
   void append(Index extent);
+  std::vector<std::int64_t> extents() const { return {extents_.begin(), extents_.begin() + rank_}; }
   bool operator==(const Shape& other) const = default;
   std::string text() const;  ///< "[12, 64, 128]"
 

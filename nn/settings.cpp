@@ -41,6 +41,10 @@ nlohmann::json parse_json(std::string_view text) {
   }
 }
 
+void refuse(const std::string& key, const nlohmann::json& value, const std::string& why) {
+  throw DataError("'" + key + "' is " + value.dump() + ", but " + why);
+}
+
 std::string quoted(std::string_view text) {
   std::string result = "'";
   for (const char c : text) {

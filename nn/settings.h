@@ -38,6 +38,9 @@ struct Setting {
 /// The JSON in `text`. Throws DataError that says where it stops being JSON, and for what is nested
 /// more deeply than any file of ours.
 nlohmann::json parse_json(std::string_view text);
+/// Throws DataError: what `key` has in a file is of no use here, for the reason `why`.
+[[noreturn]] void refuse(const std::string& key, const nlohmann::json& value,
+                         const std::string& why);
 
 /// `text` between quotation marks, on one line: control characters as numbers.
 std::string quoted(std::string_view text);

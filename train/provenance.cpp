@@ -20,8 +20,7 @@ std::string version_text() {
   return "headcount " HEADCOUNT_VERSION ", " + compiler + ", " + Eigen::SimdInstructionSetsInUse() +
          ", Eigen " + std::to_string(EIGEN_WORLD_VERSION) + "." +
          std::to_string(EIGEN_MAJOR_VERSION) + "." + std::to_string(EIGEN_MINOR_VERSION) +
-         ", OpenMP " + std::to_string(_OPENMP) + ", products by " +
-         std::string(name(gemm_library())) + ", " +
+         ", OpenMP " + std::to_string(_OPENMP) + ", products by " + name(gemm_library()) + ", " +
          (sizeof(Real) == sizeof(float) ? "float" : "double");
 }
 

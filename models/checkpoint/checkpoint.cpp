@@ -24,12 +24,6 @@ constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kSums = "SHA256SUMS";
 
-std::vector<std::int64_t> extents(const Shape& shape) {
-  std::vector<std::int64_t> result;
-  for (int i = 0; i < shape.rank(); ++i) result.push_back(shape[i]);
-  return result;
-}
-
 // What `read` makes of the JSON in a file; errors name the file.
 template <class Read>
 auto from_json(const fs::path& path, const Read& read) {
@@ -79,7 +73,7 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
   const ParameterStore& parameters = model.parameters();
   std::vector<TensorSource> tensors;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    tensors.push_back({parameters.name({i}), extents(parameters.shape({i})), kRealDtype,
+    tensors.push_back({parameters.name({i}), parameters.shape({i}).extents(), kRealDtype,
                        parameters.value({i}).data()});
   }
   publish_folder(folder, [&](const fs::path& staging) {

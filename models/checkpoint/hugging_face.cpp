@@ -90,11 +90,6 @@ const std::set<std::string, std::less<>>& silent_keys() {
   return keys;
 }
 
-[[noreturn]] void refuse(const std::string& key, const nlohmann::json& value,
-                         const std::string& wanted) {
-  throw DataError("'" + key + "' is " + value.dump() + ", but " + wanted);
-}
-
 bool is_of(const Family& family, const nlohmann::json& settings) {
   if (settings["rope-layout"] != family.rope_layout || settings["window"] != 0) return false;
   if (settings.contains("rope-dim") && settings["rope-dim"] == 0) return false;

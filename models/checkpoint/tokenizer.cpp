@@ -9,6 +9,7 @@
 
 #include "autograd/error.h"
 #include "data/text.h"
+#include "nn/settings.h"
 
 namespace headcount {
 
@@ -17,10 +18,6 @@ namespace {
 using nlohmann::json;
 
 constexpr char32_t kUnderline = U'\u2581';  // what SentencePiece writes for a space
-
-[[noreturn]] void refuse(const std::string& key, const json& value, const std::string& wanted) {
-  throw DataError("'" + key + "' is " + value.dump() + ", but " + wanted);
-}
 
 // The value of `key`, null where there is none.
 json value_of(const json& object, const char* key) {

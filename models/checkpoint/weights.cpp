@@ -49,16 +49,10 @@ bool is_whole(const fs::path& folder) { return fs::exists(folder / kWhole); }
 
 std::string text_of(const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); }
 
-std::vector<std::int64_t> extents(const Shape& shape) {
-  std::vector<std::int64_t> result;
-  for (int i = 0; i < shape.rank(); ++i) result.push_back(shape[i]);
-  return result;
-}
-
 void check_shapes(const Safetensors& file, const ParameterStore& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const TensorView& tensor = file.at(parameters.name({i}));
-    const auto expected = extents(parameters.shape({i}));
+    const auto expected = parameters.shape({i}).extents();
     if (tensor.shape != expected) {
       throw DataError(tensor.source + ": " + tensor.name + " has shape " + text_of(tensor.shape) +
                       ", the configuration wants " + text_of(expected));

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,6 +16,29 @@
 #include "train/statistics.h"
 
 namespace headcount {
+
+namespace {
+
+using Packet = Eigen::internal::packet_traits<float>::type;
+constexpr int kLanes = Eigen::internal::packet_traits<float>::size;
+constexpr int kRegisters = 16;
+
+// Multiply-adds on sixteen registers, which hides how long each one takes.
+float fused_multiply_adds(Index count) {
+  using namespace Eigen::internal;
+  const Packet factor = pset1<Packet>(0.999F), term = pset1<Packet>(0.001F);
+  Packet sums[kRegisters];
+  for (int i = 0; i < kRegisters; ++i) sums[i] = pset1<Packet>(static_cast<float>(i));
+  for (Index n = 0; n < count; ++n) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRegisters; ++i) sums[i] = pmadd(sums[i], factor, term);
+  }
+  float total = 0;
+  for (int i = 0; i < kRegisters; ++i) total += predux(sums[i]);
+  return total;
+}
+
+}  // namespace
 
 double milliseconds(const std::function<void()>& body) {
   const auto start = std::chrono::steady_clock::now();
@@ -40,6 +64,17 @@ void in_child(const std::function<void()>& body) {
     _exit(0);
   }
   waitpid(child, nullptr, 0);
+}
+
+double multiply_add_gflops(int threads) {
+  constexpr Index kCount = 2'000'000;
+  const double ms = milliseconds([&] {
+    parallel_chunks(threads, 1, [](Index, Index) {
+      const volatile float kept = fused_multiply_adds(kCount);
+      static_cast<void>(kept);
+    });
+  });
+  return 2e-6 * static_cast<double>(threads) * kCount * kRegisters * kLanes / ms;
 }
 
 double read_bandwidth(double bytes) {

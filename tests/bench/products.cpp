@@ -16,10 +16,11 @@ namespace {
 std::vector<GemmLibrary> libraries() {
   std::vector<GemmLibrary> all = {GemmLibrary::eigen};
   try {
-    use_gemm_library(GemmLibrary::blas);
-    all.push_back(GemmLibrary::blas);
+    use_gemm_library(GemmLibrary::onednn);
+    all.push_back(GemmLibrary::onednn);
   } catch (const Error&) {
-    std::printf("OpenBLAS left out: configure with -DHEADCOUNT_GEMM=blas\n");
+    std::printf(
+        "oneDNN left out: install libdnnl-dev and configure with -DHEADCOUNT_GEMM=onednn\n");
   }
   return all;
 }
@@ -63,8 +64,7 @@ int main(int argc, char** argv) {
   std::printf("%s, %d threads, medians of %d rounds in turn\n", size, threads(), rounds);
   std::printf("the products of each of %td shards, their times of all shards\n", training.shards());
   std::printf("%-34s", "rows x cols x k, how many");
-  for (const GemmLibrary gemm : gemms)
-    std::printf(" %11s GFLOP/s ", (std::string(name(gemm)) + " ms").c_str());
+  for (const GemmLibrary gemm : gemms) std::printf(" %11s GFLOP/s ", (name(gemm) + " ms").c_str());
   std::printf("\n");
   while (!rest.empty()) {
     const Product first = rest.front();

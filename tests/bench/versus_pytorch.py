@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """A training step of headcount against the same model in PyTorch.
 
-Same shapes, batch, threads and steps, taking turns in one run; prints medians, their ratio with its
-spread over the rounds, and both processes' peak memory. Needs PyTorch (Debian: python3-torch; PyTorch
-2 works as well and then uses scaled_dot_product_attention):
+Same shapes, batch and steps, taking turns in one run; prints medians, their ratio with its spread over
+the rounds, and both processes' peak memory. PyTorch runs in the setting in which it is fastest: for each
+size its threads are tried in the three ways that make sense (those of OpenMP and of OpenBLAS), as it is
+and compiled. Needs PyTorch: version 2, or 1.13, which has no compiler and no fused attention.
 
-    /usr/bin/python3 tests/bench/versus_pytorch.py .build/release/headcount
+    python3 tests/bench/versus_pytorch.py --python /usr/bin/python3 .build/release/headcount
 """
 
 import argparse
@@ -14,6 +15,7 @@ import math
 import os
 import random
 import resource
+import shlex
 import statistics
 import subprocess
 import sys
@@ -142,14 +144,14 @@ def make_model(config, vocabulary):
     return LanguageModel()
 
 
-def work(config, vocabulary, threads):
+def work(config, vocabulary, compiled):
     """A process with the PyTorch model: for each number on standard input, trains so many steps and
     prints their median milliseconds; at the end the peak memory."""
     import torch
 
-    torch.set_num_threads(threads)
     torch.manual_seed(1)
     model = make_model(config, vocabulary)
+    step = torch.compile(model) if compiled else model
     matrices = [p for p in model.parameters() if p.dim() > 1]
     others = [p for p in model.parameters() if p.dim() == 1]
     decay = [{"params": matrices, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
@@ -166,7 +168,7 @@ def work(config, vocabulary, threads):
             x = torch.stack([text[i : i + context] for i in first])
             y = torch.stack([text[i + 1 : i + 1 + context] for i in first])
             optimizer.zero_grad(set_to_none=True)
-            loss = model(x, y)
+            loss = step(x, y)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), config["grad-clip"])
             optimizer.step()
@@ -176,11 +178,62 @@ def work(config, vocabulary, threads):
         print(json.dumps({"ms": statistics.median(times), "peak_mb": peak}), flush=True)
 
 
+class Peer:
+    """PyTorch with one setting of its threads, compiled or not, in a process of its own."""
+
+    def __init__(self, arguments, config, setting):
+        openmp, openblas, compiled = setting
+        environment = dict(os.environ, OMP_NUM_THREADS=str(openmp), OPENBLAS_NUM_THREADS=str(openblas))
+        self.worker = subprocess.Popen(
+            [*shlex.split(arguments.python), os.path.relpath(__file__), "--worker", config]
+            + ["--compiled"] * compiled,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.about = self.read()
+        self.run(3)
+
+    def read(self):
+        line = self.worker.stdout.readline()
+        if not line:
+            sys.exit("PyTorch's process ended; what it said stands above")
+        return json.loads(line)
+
+    def run(self, steps):
+        print(steps, file=self.worker.stdin, flush=True)
+        return self.read()
+
+    def close(self):
+        self.worker.stdin.close()
+        self.worker.wait()
+
+
+def settings(arguments):
+    """(threads of OpenMP, threads of OpenBLAS, compiled)"""
+    n = arguments.threads
+    threads = sorted({(1, n), (n, 1), (1, 1)})
+    with_compiler = subprocess.run(
+        [*shlex.split(arguments.python), "-c", "import torch; torch.compile"],
+        stderr=subprocess.DEVNULL).returncode == 0
+    return [(*t, compiled) for compiled in (False, True)[: 1 + with_compiler] for t in threads]
+
+
+def fastest(arguments, config):
+    """The setting with the least median of a second of steps; prints them all."""
+    times = {}
+    for setting in settings(arguments):
+        peer = Peer(arguments, config, setting)
+        steps = max(3, min(100, int(1000 / peer.run(1)["ms"])))
+        times[setting] = peer.run(steps)["ms"]
+        peer.close()
+    for (openmp, openblas, compiled), ms in times.items():
+        print(f"    PyTorch{' compiled' * compiled}, threads {openmp} of OpenMP, {openblas} of OpenBLAS: "
+              f"{ms:.2f} ms", flush=True)
+    return min(times, key=times.get)
+
+
 class Turns:
     """The two programs for one size and one attention."""
 
-    def __init__(self, arguments, size, attention, folder):
-        self.folder = folder
+    def __init__(self, arguments, size, attention, folder, setting):
         text = os.path.join(folder, "text.txt")
         with open(text, "w") as file:
             file.write("".join(random.Random(1).choices(CHARACTERS, k=100_000)))
@@ -191,13 +244,8 @@ class Turns:
         self.ours(1)
         with open(os.path.join(folder, "run", "config.json")) as file:
             config = file.read()
-        environment = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads),
-                           OPENBLAS_NUM_THREADS=str(arguments.threads))
-        self.worker = subprocess.Popen(
-            [sys.executable, __file__, "--worker", config, "--threads", str(arguments.threads)],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-        self.torch = json.loads(self.worker.stdout.readline())
-        self.theirs(3)
+        self.setting = setting or fastest(arguments, config)
+        self.peer = Peer(arguments, config, self.setting)
 
     def ours(self, steps):
         child = subprocess.Popen([*self.command, "--steps", str(steps)], stdout=subprocess.PIPE)
@@ -209,27 +257,20 @@ class Turns:
         return {"ms": result["ms_per_step_median"], "params": result["params"],
                 "peak_mb": usage.ru_maxrss / 1024}
 
-    def theirs(self, steps):
-        print(steps, file=self.worker.stdin, flush=True)
-        return json.loads(self.worker.stdout.readline())
 
-    def close(self):
-        self.worker.stdin.close()
-        self.worker.wait()
-
-
-def compare(arguments, size, attention):
+def compare(arguments, size, attention, setting):
     with tempfile.TemporaryDirectory() as folder:
-        turns = Turns(arguments, size, attention, folder)
+        turns = Turns(arguments, size, attention, folder, setting)
         pairs = []
         try:
-            steps = arguments.steps or max(2, min(200, int(2000 / turns.theirs(1)["ms"])))
+            steps = arguments.steps or max(2, min(200, int(2000 / turns.peer.run(1)["ms"])))
             for _ in range(arguments.rounds):
-                pairs.append((turns.ours(steps), turns.theirs(steps)))
+                pairs.append((turns.ours(steps), turns.peer.run(steps)))
         finally:
-            turns.close()
-    if pairs[0][0]["params"] != turns.torch["params"]:
-        sys.exit(f"{pairs[0][0]['params']} parameters here, {turns.torch['params']} in PyTorch")
+            turns.peer.close()
+    params = turns.peer.about["params"]
+    if pairs[0][0]["params"] != params:
+        sys.exit(f"{pairs[0][0]['params']} parameters here, {params} in PyTorch")
     ratios = sorted(theirs["ms"] / ours["ms"] for ours, theirs in pairs)
     median = {name: [statistics.median(p[i][name] for p in pairs) for i in (0, 1)]
               for name in ("ms", "peak_mb")}
@@ -237,7 +278,7 @@ def compare(arguments, size, attention):
           f"{statistics.median(ratios):6.2f}  {ratios[0]:5.2f} to {ratios[-1]:5.2f} "
           f"{median['peak_mb'][0]:7.0f} {median['peak_mb'][1]:8.0f} "
           f"{median['peak_mb'][1] / median['peak_mb'][0]:6.1f}", flush=True)
-    return turns.torch["version"]
+    return turns.setting, turns.peer.about["version"]
 
 
 def main():
@@ -248,18 +289,22 @@ def main():
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--steps", type=int, default=0, help="of a round; default: about 2 seconds")
+    parser.add_argument("--python", default=sys.executable, metavar="CMD",
+                        help="runs a Python that has PyTorch; default: the one that runs this")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
+    parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        return work(json.loads(arguments.worker), len(CHARACTERS), arguments.threads)
+        return work(json.loads(arguments.worker), len(CHARACTERS), arguments.compiled)
     if not arguments.program:
         parser.error("say where the program headcount is")
     print(f"{arguments.threads} threads, {arguments.rounds} rounds in turn, medians")
     print("size         attent.      ours   PyTorch  ratio  its spread      ours  PyTorch  ratio")
     print("                            ms        ms                       peak MB")
     for size in arguments.size or SIZES:
+        setting = None
         for attention in arguments.attention.split(","):
-            version = compare(arguments, size, attention)
+            setting, version = compare(arguments, size, attention, setting)
     print(f"PyTorch {version}")
 
 
