@@ -101,10 +101,30 @@ TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
   set_threads(0);
 }
 
+TEST(Products, OfAnyLibraryRunOnTheCallingThreadAlone) {
+  const Product p = {301, 275, 230, false, true, false, 3};
+  for (const GemmLibrary library : {gemm_library(), GemmLibrary::eigen}) {
+    const GemmLibrary before = gemm_library();
+    use_gemm_library(library);
+    set_threads(1);
+    const std::vector<Real> alone = p.run();
+    EXPECT_LT(difference(alone, p.expected(), p.k), kTolerance) << name(library);
+    set_threads(8);
+    EXPECT_EQ(p.run(), alone) << name(library);
+    EXPECT_EQ(threads(), 8) << "a product left another number of threads behind";
+    use_gemm_library(before);
+  }
+  set_threads(0);
+}
+
 // Eigen keeps these sizes once per process, and cuts products by them.
 class EigensCacheSizes : public testing::Test {
  protected:
-  void TearDown() override { set(found_); }
+  void SetUp() override { use_gemm_library(GemmLibrary::eigen); }
+  void TearDown() override {
+    set(found_);
+    use_gemm_library(library_);
+  }
   static std::array<Index, 3> now() {
     return {Eigen::l1CacheSize(), Eigen::l2CacheSize(), Eigen::l3CacheSize()};
   }
@@ -112,6 +132,7 @@ class EigensCacheSizes : public testing::Test {
     Eigen::setCpuCacheSizes(sizes[0], sizes[1], sizes[2]);
   }
   const std::array<Index, 3> found_ = now();
+  const GemmLibrary library_ = gemm_library();
   // Long enough that Eigen cuts k, narrow enough that it cuts rows by the cache.
   const std::vector<Product> products_ = {{70, 3000, 90, false, false, false, 0},
                                           {2, 100, 300, false, true, true, 0}};
