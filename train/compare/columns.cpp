@@ -4,7 +4,6 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "train/compare/result_text.h"
 #include "train/compare/verdict.h"
 #include "train/formatted.h"
 

@@ -20,6 +20,7 @@ struct SeedRange {
   /// "5" or "3..20". Throws SettingError.
   static SeedRange parse(std::string_view text);
   std::string text() const;
+  bool grows() const { return first != last; }
 };
 
 /// What verdicts are about.

@@ -44,6 +44,7 @@ std::string share_text(Index bytes, const VariantResult& reference) {
 struct Numbers {
   Metric metric;
   double tolerance;
+  Reader reader;
 
   int decimals() const {
     const int least = metric == Metric::loss ? 3 : 1;
@@ -51,10 +52,12 @@ struct Numbers {
     return std::max(least, 1 - static_cast<int>(std::floor(std::log10(tolerance))));
   }
   std::string cost(const Estimate& e) const {
+    const std::string unit = metric == Metric::answers ? " points fewer right" : "";
+    if (reader == Reader::page)
+      return signed_text(e.mean, decimals()) + half_width_text(e, decimals()) + unit;
     const std::string interval =
         e.half_width ? formatted(" +- %.*f", decimals(), *e.half_width) : "";
-    return formatted("%+.*f", decimals(), e.mean) + interval +
-           (metric == Metric::answers ? " points fewer right" : "");
+    return formatted("%+.*f", decimals(), e.mean) + interval + unit;
   }
   std::string limit() const { return formatted("(tolerance %.*f)", decimals(), tolerance); }
 };
@@ -89,20 +92,21 @@ SeedRange SeedRange::parse(std::string_view text) {
 }
 
 std::string SeedRange::text() const {
-  return std::to_string(first) + (first == last ? "" : ".." + std::to_string(last));
+  return std::to_string(first) + (grows() ? ".." + std::to_string(last) : "");
 }
 
 void require_answerable(const Question& question, const std::vector<AttentionSpec>& specs,
                         const Corpus& corpus) {
   const std::string& wanted = question.reference;
   if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
-    throw SettingError("`reference` " + headcount::quoted(wanted) + " is none of the attentions compared");
+    throw SettingError("`reference` " + headcount::quoted(wanted) +
+                       " is none of the attentions compared");
   if (question.metric == Metric::answers && corpus.validation_answers.empty()) {
     throw SettingError("`metric` answers: " + corpus.name +
                        " marks no answers; leave it out, or take a built-in text that does");
   }
   const SeedRange& seeds = question.seeds;
-  if (!question.intervals && seeds.first != seeds.last) {
+  if (!question.intervals && seeds.grows()) {
     throw SettingError("`seeds` " + seeds.text() +
                        " adds seeds until intervals decide; give one number with `intervals` off");
   }
@@ -172,12 +176,12 @@ const VariantResult* cheapest_enough(const ComparisonResult& result) {
   return cheapest == enough.end() ? nullptr : *cheapest;
 }
 
-std::string verdict_text(const ComparisonResult& result) {
+std::string verdict_text(const ComparisonResult& result, Reader reader) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
   if (result.variants.size() < 2) return "one attention alone is compared with nothing";
   if (!limit) return than.label() + ", the reference, has no finished run";
-  const Numbers numbers{result.question.metric, *limit};
+  const Numbers numbers{result.question.metric, *limit, reader};
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   std::ranges::stable_sort(enough, {}, &VariantResult::cache_bytes_per_token);
   std::vector<std::string> parts;

@@ -8,6 +8,7 @@
 #include "data/corpus.h"
 #include "models/attention_spec.h"
 #include "train/compare/comparison.h"
+#include "train/compare/result_text.h"
 #include "train/repeated_intervals.h"
 
 /// Which attentions are enough, and what it takes to say so.
@@ -56,6 +57,6 @@ const VariantResult* cheapest_enough(const ComparisonResult& result);
 
 /// "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.004 (tolerance 0.010); mla8+4
 /// is not: +0.052 +- 0.006": the cheapest that is enough, then the others.
-std::string verdict_text(const ComparisonResult& result);
+std::string verdict_text(const ComparisonResult& result, Reader reader = Reader::terminal);
 
 }  // namespace headcount
