@@ -13,8 +13,9 @@ using namespace svg;
 namespace {
 
 constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
-constexpr double kTop = 70, kHeading = 40, kHeight = 64, kBelow = 26;  // of one attention
+constexpr double kTop = 62, kHeading = 50, kHeight = 64, kBelow = 26;  // of one attention
 constexpr double kGap = 4;                                             // between layers
+constexpr double kLeastHeight = 2;                                     // of what would not be seen
 constexpr double kLeastHead = 3;   // width of a head whose border is drawn
 constexpr Index kFirstColour = 1;  // black and white are for borders
 
@@ -59,16 +60,16 @@ class Drawing {
     out_ = head(kTop + rows + kBelow, title, description);
     const std::vector<Index> contexts = {context, kLongContext};
     for (std::size_t side = 0; side < contexts.size(); ++side)
-      out_ += text(left(side), kTop - 16, "start", "at " + count_text(contexts[side]) + " tokens",
+      out_ += text(left(side), kTop - 8, "start", "at " + count_text(contexts[side]) + " tokens",
                    "class=\"hc-quiet\"");
     double y = kTop;
     for (const VariantResult* variant : variants) {
       const double drawn = y + kHeading;
-      out_ += text(kLeft, y + 14, "start", shown_name(variant->spec),
+      out_ += text(kLeft, y + 24, "start", shown_name(variant->spec),
                    "class=\"hc-text\" font-weight=\"bold\"");
       for (std::size_t side = 0; side < contexts.size(); ++side) {
         const std::string size = bytes_of(cache_numbers(variant->cache, contexts[side]));
-        out_ += text(left(side), y + 32, "start", size);
+        out_ += text(left(side), y + 42, "start", size);
         add(*variant, contexts[side], left(side), drawn);
       }
       y = drawn + kHeight;
@@ -91,6 +92,11 @@ class Drawing {
   // A frame shows how high a layer would be that kept all tokens.
   void add(const VariantResult& variant, Index context, double x, double y) {
     for (std::size_t layer = 0; layer < variant.cache.size(); ++layer, x += gap_) {
+      const double end = x + scale_ * numbers_of_token(variant.cache[layer]);
+      out_ += path(
+          "hc-frame",
+          "M" + place(x, y) + "H" + number(end) + "V" + number(y + kHeight) + "H" + number(x) + "z",
+          "1");
       for (const CacheBlock& block : variant.cache[layer]) {
         const Index kept = tokens(block, context);
         const double width = scale_ * static_cast<double>(block.heads * block.width);
@@ -100,7 +106,7 @@ class Drawing {
                                   (block.heads == 1 ? " head of " : " heads of ") +
                                   count_text(block.width) + " numbers, " + count_text(kept) +
                                   " tokens, " + bytes_of(block.heads * block.width * kept);
-        out_ += rectangle(style(block.name), x, y, width, std::max(height, 1.0), hover);
+        out_ += rectangle(style(block.name), x, y, width, std::max(height, kLeastHeight), hover);
         const double of_head = scale_ * static_cast<double>(block.width);
         for (Index head = 1; head < block.heads && of_head >= kLeastHead; ++head) {
           const double border = x + of_head * static_cast<double>(head);
@@ -108,11 +114,6 @@ class Drawing {
         }
         x += width;
       }
-      const double start = x - scale_ * numbers_of_token(variant.cache[layer]);
-      out_ += path("hc-frame",
-                   "M" + place(start, y) + "H" + number(x) + "V" + number(y + kHeight) + "H" +
-                       number(start) + "z",
-                   "1");
     }
   }
 

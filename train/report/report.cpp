@@ -23,10 +23,10 @@ h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.2rem;margin:2
 .scroll{overflow-x:auto;border:1px solid #c8c8c8;border-radius:6px;background:#fff}
 .scroll:focus-visible{outline:3px solid #0072b2}
 table{border-collapse:collapse;overflow-wrap:normal;font-variant-numeric:tabular-nums;
-font-size:.82rem}
+font-size:.8rem}
 caption{text-align:left;padding:.5rem .45rem;caption-side:bottom}
 .note{position:sticky;left:.45rem;max-width:min(44rem,calc(100vw - 4rem));margin:0}
-th,td{padding:.35rem .45rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
+th,td{padding:.35rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
 thead th{vertical-align:bottom;white-space:normal}
 th:first-child{text-align:left;position:sticky;left:0;background:#fff;white-space:nowrap}
 .words{text-align:left}.front th:first-child{font-weight:bold}tbody th{font-weight:normal}

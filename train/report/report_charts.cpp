@@ -118,7 +118,7 @@ void add_caches(const ComparisonResult& result, std::vector<ReportChart>& charts
       "What decoding keeps of one sequence, to scale. Layers stand side by side, each as wide as "
       "the "
       "numbers that a token leaves behind there, with a border between heads; the height is the "
-      "tokens kept. At the right the height of " +
+      "tokens kept, in a frame as high as all tokens. At the right the height of " +
       number_text(static_cast<double>(result.context)) + " tokens is that of " +
       number_text(static_cast<double>(kLongContext)) + ".";
   charts.push_back({"cache.svg", caption,

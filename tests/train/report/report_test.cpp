@@ -240,7 +240,7 @@ TEST(Report, CachesAreDrawnToScale) {
   // The long context is as high; the window is next to nothing of it.
   EXPECT_EQ(height(k + "131,072 tokens, 128 MiB"), height(k + "128 tokens"));
   EXPECT_EQ(svg.find(in_window) != std::string::npos, true);
-  EXPECT_NEAR(attribute(svg.substr(svg.find(in_window) + 10), "height", in_window), 1, 0.1);
+  EXPECT_NEAR(attribute(svg.substr(svg.find(in_window) + 10), "height", in_window), 2, 0.1);
   // 2 x 2 blocks of 4 x 64 floats, half of them of 32 tokens only.
   EXPECT_TRUE(has(svg, ">320 KiB</text>")) << svg;
   EXPECT_EQ(cache_numbers(result.variants[0].cache, 128), 2 * 256 * (128 + 32));
