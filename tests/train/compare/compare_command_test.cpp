@@ -136,6 +136,20 @@ TEST(CompareCommand, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
     EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
 }
 
+// An idle job begins a third seed, which the verdict over two makes needless.
+TEST(CompareCommand, LeavesARunThatTurnsOutNotToBeNeeded) {
+  const TrainFolder folder;
+  const ProgramResult result = compare(
+      folder, "--attention mha,mqa --seeds 2..5 --tolerance 100 --steps 400 --jobs 4 --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2}));
+  EXPECT_NE(result.err.find("(4 of 4 runs done)"), std::string::npos) << result.err;
+  for (const std::string attention : {"mha", "mqa"}) {
+    for (const std::string seed : {"4", "5"})
+      EXPECT_FALSE(folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json"));
+  }
+}
+
 TEST(CompareCommand, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
   const TrainFolder folder;
   const std::string flags = kOpen + "0 --out ";
