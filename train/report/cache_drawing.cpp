@@ -13,7 +13,7 @@ using namespace svg;
 namespace {
 
 constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
-constexpr double kTop = 62, kHeading = 50, kHeight = 64, kBelow = 26;  // of one attention
+constexpr double kTop = 62, kHeading = 50, kHeight = 64, kBelow = 38;  // of one attention
 constexpr double kGap = 4;                                             // between layers
 constexpr double kLeastHeight = 2;                                     // of what would not be seen
 constexpr double kLeastHead = 3;   // width of a head whose border is drawn
@@ -74,7 +74,7 @@ class Drawing {
       }
       y = drawn + kHeight;
     }
-    legend(y + 20);
+    legend(y + 26);
   }
   std::string svg() const { return out_ + "</svg>\n"; }
 

@@ -32,7 +32,7 @@ constexpr std::string_view kStyle = R"(<style>
 .hc-4{color:#b8578c}.hc-5{color:#c98500}.hc-6{color:#3a9bd5}
 .hc-line{stroke:currentColor;fill:none}.hc-band{fill:currentColor;fill-opacity:.16}
 .hc-mark{fill:currentColor;stroke:#fff}.hc-area{fill:currentColor}.hc-edge{stroke:#fff;fill:none}
-.hc-dot{fill:currentColor;fill-opacity:.55}
+.hc-dot{fill:currentColor;fill-opacity:.75}
 .hc-within{fill:#0072b2;fill-opacity:.12}
 @media (prefers-color-scheme:dark){
 .hc-paper{fill:#16181c}.hc-text{fill:#eee}.hc-quiet{fill:#b4b4b4}
