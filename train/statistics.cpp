@@ -19,23 +19,31 @@ double two_sided_tail(double t, double degrees_of_freedom) {
 
 }  // namespace
 
-double student_t_95(Index degrees_of_freedom) {
-  double low = 0, high = 16;  // one degree of freedom: 12.7
+double student_t(Index degrees_of_freedom, double outside) {
+  const auto degrees = static_cast<double>(degrees_of_freedom);
+  double low = 0, high = 1;
+  while (two_sided_tail(high, degrees) > outside) high *= 2;
   // Doubles have 53 bits; halving more often changes nothing.
   for (int i = 0; i < 60; ++i) {
     const double middle = (low + high) / 2;
-    (two_sided_tail(middle, static_cast<double>(degrees_of_freedom)) > 0.05 ? low : high) = middle;
+    (two_sided_tail(middle, degrees) > outside ? low : high) = middle;
   }
   return (low + high) / 2;
 }
 
 Estimate estimate(std::span<const double> values) {
-  const Eigen::Map<const Eigen::ArrayXd> x(values.data(), static_cast<Index>(values.size()));
-  const double n = static_cast<double>(x.size());
+  std::optional<double> errors;
+  if (values.size() >= 2) errors = student_t(std::ssize(values) - 1, kOutsideInterval);
+  return estimate(values, errors);
+}
+
+Estimate estimate(std::span<const double> values, std::optional<double> errors) {
+  const Eigen::Map<const Eigen::ArrayXd> x(values.data(), std::ssize(values));
   Estimate result{x.mean(), std::nullopt};
-  if (x.size() >= 2) {
+  if (errors) {
+    const double n = static_cast<double>(x.size());
     const double deviation = std::sqrt((x - result.mean).square().sum() / (n - 1));
-    result.half_width = student_t_95(x.size() - 1) * deviation / std::sqrt(n);
+    result.half_width = *errors * deviation / std::sqrt(n);
   }
   return result;
 }

@@ -8,20 +8,26 @@
 
 namespace headcount {
 
-/// A mean with the half width of its 95 % confidence interval (Student t); none for fewer than two
-/// values.
+/// The chance that a 95 % confidence interval leaves out what it is for.
+inline constexpr double kOutsideInterval = 0.05;
+
+/// A mean with the half width of its 95 % confidence interval; none for fewer than two values.
 struct Estimate {
   double mean = 0;
   std::optional<double> half_width;
 };
 
-/// The t with P(|T| <= t) = 0.95 for Student's distribution (Gosset 1908): half widths of 95 %
-/// confidence intervals are this many standard errors. `degrees_of_freedom` is at least 1.
-double student_t_95(Index degrees_of_freedom);
+/// The t with P(|T| > t) = `outside` for Student's distribution (Gosset 1908); `outside` in (0, 1),
+/// `degrees_of_freedom` at least 1.
+double student_t(Index degrees_of_freedom, double outside);
 
 /// Mean of `values` (one or more, independent) and, of two or more, the half width of its 95 %
-/// confidence interval: student_t_95(n - 1) s / sqrt(n), s^2 the unbiased variance.
+/// confidence interval: student_t(n - 1, kOutsideInterval) s / sqrt(n), s^2 the unbiased variance.
 Estimate estimate(std::span<const double> values);
+
+/// The mean of `values` (two or more) with an interval of so many standard errors on both sides, or
+/// without one.
+Estimate estimate(std::span<const double> values, std::optional<double> errors);
 
 /// Whether the interval has zero outside it; none without an interval.
 std::optional<bool> excludes_zero(const Estimate& estimate);

@@ -11,19 +11,21 @@ namespace {
 // Two-sided 95 % points of Student's t as printed in statistical tables (NIST/SEMATECH e-Handbook,
 // 1.3.6.7.2).
 TEST(StudentT, HasThePointsOfThePublishedTables) {
-  EXPECT_NEAR(student_t_95(1), 12.706, 5e-4);
-  EXPECT_NEAR(student_t_95(2), 4.303, 5e-4);
-  EXPECT_NEAR(student_t_95(4), 2.776, 5e-4);
-  EXPECT_NEAR(student_t_95(9), 2.262, 5e-4);
-  EXPECT_NEAR(student_t_95(30), 2.042, 5e-4);
-  EXPECT_NEAR(student_t_95(100), 1.984, 5e-4);
+  EXPECT_NEAR(student_t(1, 0.05), 12.706, 5e-4);
+  EXPECT_NEAR(student_t(2, 0.05), 4.303, 5e-4);
+  EXPECT_NEAR(student_t(4, 0.05), 2.776, 5e-4);
+  EXPECT_NEAR(student_t(9, 0.05), 2.262, 5e-4);
+  EXPECT_NEAR(student_t(30, 0.05), 2.042, 5e-4);
+  EXPECT_NEAR(student_t(100, 0.05), 1.984, 5e-4);
 }
 
-TEST(StudentT, TendsToTheNormalDistribution) { EXPECT_NEAR(student_t_95(1000000), 1.95996, 1e-5); }
+TEST(StudentT, TendsToTheNormalDistribution) {
+  EXPECT_NEAR(student_t(1000000, 0.05), 1.95996, 1e-5);
+}
 
 TEST(StudentT, IsExactForOneDegreeOfFreedom) {
   // Cauchy: P(|T| <= t) = 2 atan(t) / pi.
-  EXPECT_NEAR(student_t_95(1), std::tan(0.95 * std::acos(-1.0) / 2), 1e-9);
+  EXPECT_NEAR(student_t(1, 0.05), std::tan(0.95 * std::acos(-1.0) / 2), 1e-9);
 }
 
 TEST(EstimateOfSeeds, IsTheMeanWithStudentsInterval) {

@@ -8,27 +8,53 @@ namespace headcount {
 
 Board::Board(ProgressMode mode) : shown_(mode != ProgressMode::never), rewrites_(rewrites(mode)) {}
 
-void Board::begin(const std::vector<PlannedRun>& runs, const std::vector<std::size_t>& waiting) {
+void Board::update(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
+                   std::span<const Need> needs) {
+  const std::lock_guard lock(mutex_);
+  const bool first = runs_ == nullptr;
   runs_ = &runs;
-  finished_ = runs.size() - waiting.size();
+  needs_.assign(needs.begin(), needs.end());
+  finished_ = needed_ = possible_ = 0;
+  steps_needed_ = steps_possible_ = 0;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    if (needs[run] == Need::no) under_way_.erase(run);
+    const Index steps = outcomes[run].ended ? 0 : runs[run].options.steps;
+    if (needs[run] == Need::now) {
+      ++needed_;
+      finished_ += outcomes[run].ended;
+      steps_needed_ += steps;
+    } else if (needs[run] == Need::maybe) {
+      ++possible_;
+      steps_possible_ += steps;
+    }
+  }
+  if (!first) return;
   start_ = std::chrono::steady_clock::now();
-  for (const std::size_t run : waiting) steps_to_do_ += runs[run].options.steps;
   if (shown_ && finished_ > 0)
-    std::cerr << finished_ << " of " << runs.size() << " runs were finished before\n";
+    std::cerr << finished_ << " of " << needed_ << " runs were finished before\n";
 }
 
 Board::~Board() {
   if (in_line_) std::cerr << '\n';
 }
 
+double Board::seconds_for(Index steps) const {
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  return seconds / static_cast<double>(steps_done_) * static_cast<double>(steps);
+}
+
 std::string Board::head() const {
-  std::string text =
-      std::to_string(finished_) + " of " + std::to_string(runs_->size()) + " runs done";
-  if (steps_done_ > 0 && steps_to_do_ > 0) {
-    const double seconds =
-        std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    text += ", ETA " + duration_text(seconds / static_cast<double>(steps_done_) *
-                                     static_cast<double>(steps_to_do_));
+  std::string text = std::to_string(finished_) + " of " + std::to_string(needed_) + " runs done";
+  Index to_do = steps_needed_;
+  for (const auto& [run, step] : under_way_) {
+    if (needs_[run] == Need::now) to_do -= step.step;
+  }
+  if (steps_done_ == 0 || to_do <= 0) return text;
+  text += ", ETA " + duration_text(seconds_for(to_do));
+  if (possible_ > 0) {
+    text += ", with " + std::to_string(possible_) + " more that may be needed " +
+            duration_text(seconds_for(to_do + steps_possible_));
   }
   return text;
 }
@@ -46,7 +72,6 @@ void Board::rewrite() {
 void Board::step(std::size_t run, const StepResult& result) {
   const std::lock_guard lock(mutex_);
   ++steps_done_;
-  --steps_to_do_;
   under_way_[run] = result;
   const auto now = std::chrono::steady_clock::now();
   if (!shown_ || !rewrites_ || now - last_shown_ < kRewriteEvery) return;
@@ -56,9 +81,6 @@ void Board::step(std::size_t run, const StepResult& result) {
 
 void Board::finish(std::size_t run, const RunOutcome& outcome) {
   const std::lock_guard lock(mutex_);
-  ++finished_;
-  // The steps that a failed run did not get to.
-  steps_to_do_ -= (*runs_)[run].options.steps - under_way_[run].step;
   under_way_.erase(run);
   if (!shown_) return;
   if (in_line_) std::cerr << "\r\033[K";

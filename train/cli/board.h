@@ -3,6 +3,7 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,18 +22,23 @@ class Board : public RunWatcher {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  void begin(const std::vector<PlannedRun>& runs, const std::vector<std::size_t>& waiting) override;
+  void update(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
+              std::span<const Need> needs) override;
   void step(std::size_t run, const StepResult& result) override;
   void finish(std::size_t run, const RunOutcome& outcome) override;
 
  private:
-  std::string head() const;  ///< "run 3 of 20, ETA 4m10s"
+  /// "3 of 20 runs done, ETA 4m10s"
+  std::string head() const;
+  double seconds_for(Index steps) const;
   void rewrite();
 
   const std::vector<PlannedRun>* runs_ = nullptr;
   bool shown_, rewrites_, in_line_ = false;
-  std::size_t finished_ = 0;
-  Index steps_done_ = 0, steps_to_do_ = 0;
+  std::size_t finished_ = 0, needed_ = 0, possible_ = 0;
+  Index steps_done_ = 0;
+  Index steps_needed_ = 0, steps_possible_ = 0;  ///< of runs that have not ended, done ones too
+  std::vector<Need> needs_;
   std::map<std::size_t, StepResult> under_way_;
   std::chrono::steady_clock::time_point start_{}, last_shown_{};
   std::mutex mutex_;

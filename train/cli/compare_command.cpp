@@ -10,6 +10,7 @@
 #include "train/compare/compare.h"
 #include "train/compare/results.h"
 #include "train/compare/run_result.h"
+#include "train/compare/verdict.h"
 #include "train/folder_lock.h"
 #include "train/report/report.h"
 #include "train/run_place.h"
@@ -22,10 +23,13 @@ namespace {
 namespace fs = std::filesystem;
 
 const CommandHelp kHelp = {
-    "compare", "Train several attentions on the same text and set their loss against their cache.",
+    "compare",
+    "Train several attentions on the same text, set their loss against their cache, and say which "
+    "is enough.",
     "  headcount compare\n"
     "  headcount compare --attention mha,gqa2,mqa,mla48+16 --seeds 5 --preset nanogpt-cpu --data "
     "input.txt\n"
+    "  headcount compare --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
     "  headcount compare --attention gqa,mla --match kv=1024\n"
     "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"};
 
@@ -49,6 +53,18 @@ std::vector<AttentionSpec> parse_attention_flag(std::string_view text) {
   }
 }
 
+double parse_tolerance(std::string_view text) {
+  double number = 0;
+  Settings setting;
+  setting.number("tolerance", "", number, 0);
+  setting.find("tolerance")->parse(text);
+  return number;
+}
+
+nlohmann::json text_or_null(const std::string& text) {
+  return text.empty() ? nlohmann::json() : nlohmann::json(text);
+}
+
 void add_settings(ComparisonOptions& options, Settings& s) {
   s.group("Comparison");
   s.custom(
@@ -60,8 +76,30 @@ void add_settings(ComparisonOptions& options, Settings& s) {
           list += (list.empty() ? "" : ",") + spec.text;
         return nlohmann::json(list);
       });
-  s.integer("seeds", "runs of each, with seeds 1, 2, ...", options.seeds, 1, 1000);
-  s.on_off("intervals", "95 % confidence intervals, from two seeds on", options.intervals);
+  Question& question = options.question;
+  s.custom(
+      "seeds",
+      "runs of each, with seeds 1, 2, ...; 3..20: of each 3, then more where the verdict is open, "
+      "20 at most. Intervals then allow for the looks in between (repeated confidence intervals of "
+      "Jennison and Turnbull, error spending of Lan and DeMets)",
+      [&question](std::string_view text) { question.seeds = SeedRange::parse(text); },
+      [&question] { return nlohmann::json(question.seeds.text()); });
+  s.custom(
+      "reference", "the attention that others are judged by; default the largest cache",
+      [&question](std::string_view text) { question.reference = text; },
+      [&question] { return text_or_null(question.reference); });
+  s.choice("metric", "what verdicts are about: loss, or answers right where the text marks them",
+           question.metric, {{"loss", Metric::loss}, {"answers", Metric::answers}});
+  s.custom(
+      "tolerance",
+      "what is enough costs less than this: nats per character, or percentage points; default 1 % "
+      "of the reference's loss, or 1 point",
+      [&question](std::string_view text) { question.tolerance = parse_tolerance(text); },
+      [&question] {
+        return question.tolerance ? nlohmann::json(*question.tolerance) : nlohmann::json();
+      });
+  s.on_off("intervals", "95 % confidence intervals, from two seeds on; they decide the verdict",
+           question.intervals);
   s.custom(
       "match", "none, params (adjusts ffn-dim) or kv=BYTES (adjusts KV heads or latent rank)",
       [&options](std::string_view text) { options.match = Match::parse(text); },
@@ -118,8 +156,8 @@ int compare_command(const std::vector<std::string>& arguments) {
   // used.
   common.eval_every = common.checkpoint_every = 0;
   read_flags(line, settings);
-  if (options.seeds < 2 && options.intervals) {
-    throw UsageError("--seeds " + std::to_string(options.seeds) +
+  if (options.question.seeds.last < 2 && options.question.intervals) {
+    throw UsageError("--seeds " + options.question.seeds.text() +
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
   options.folder = line.get("out", "runs/compare-" + fs::path(common.data).stem().string());
@@ -131,6 +169,7 @@ int compare_command(const std::vector<std::string>& arguments) {
   Corpus corpus = load_training_corpus(common);
   const std::vector<PlannedVariant> variants = plan_comparison(
       common, options.specs, options.match, options.sweep, corpus.vocabulary.size());
+  require_answerable(options.question, options.specs, corpus);
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
@@ -145,7 +184,8 @@ int compare_command(const std::vector<std::string>& arguments) {
     std::cout << comparison_json(result).dump(2) << '\n';
   } else {
     std::cout << as_flags(comparison_table(result)) << "report "
-              << (options.folder / "report.html").string() << '\n';
+              << (options.folder / "report.html").string() << "\nverdict: " << verdict_text(result)
+              << '\n';
   }
   if (result.diverged_runs > 0) return 4;
   return result.failed_runs > 0 ? 1 : 0;

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "train/compare/result_text.h"
+#include "train/compare/verdict.h"
 #include "train/formatted.h"
 
 namespace headcount {
@@ -34,8 +34,9 @@ struct Words {
   std::string estimate(const Estimate& e, int decimals, double unit = 1) const {
     return number(e.mean * unit, decimals) + half_width(e, decimals, unit);
   }
-  std::string difference(const Estimate& e) const {
-    return (page ? signed_text(e.mean, 4) : formatted("%+.4f", e.mean)) + half_width(e, 4);
+  std::string difference(const Estimate& e, int decimals = 4) const {
+    return (page ? signed_text(e.mean, decimals) : formatted("%+.*f", decimals, e.mean)) +
+           half_width(e, decimals);
   }
   std::string yes(bool value) const { return value ? "yes" : "no"; }
 };
@@ -105,7 +106,7 @@ void add_sizes(Columns& columns, Words words) {
 
 void add_runs(Columns& columns, Words words) {
   columns.always(
-      "seeds finished", "runs",
+      words.heading("seeds", "seeds finished"), "runs",
       [words](Variant v) { return words.number(static_cast<double>(v.runs.size())); },
       [](Variant v) { return v.runs.size(); });
   columns.data("seeds", [](Variant v) {
@@ -122,7 +123,6 @@ void add_runs(Columns& columns, Words words) {
 }
 
 void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
-  const std::string& first = result.variants.front().spec;
   const auto four_decimals = [words](const Estimate& e) { return words.estimate(e, 4); };
   columns.estimate(
       words.heading("val loss", "validation loss"), "val_loss", [](Variant v) { return &v.loss; },
@@ -134,16 +134,6 @@ void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
         [=](Variant v) { return words.number(v.loss.mean - floor, 4); },
         [=](Variant v) { return v.loss.mean - floor; });
   }
-  columns.estimate(
-      "minus " + first, "paired_difference", [](Variant v) { return pointer(v.difference); },
-      [words](const Estimate& e) { return words.difference(e); });
-  const auto decided = [](Variant v) {
-    return v.difference ? excludes_zero(*v.difference) : std::nullopt;
-  };
-  columns.of_runs(
-      words.heading("not zero", "excludes zero"), "difference_excludes_zero",
-      [=](Variant v) { return decided(v) ? words.yes(*decided(v)) : words.nothing(); },
-      [=](Variant v) { return decided(v) ? Json(*decided(v)) : Json(); });
   columns.of_runs(
       words.heading("bits/char", "bits per character"), "bits_per_character",
       [words](Variant v) { return words.number(v.loss.mean / std::numbers::ln2, 4); },
@@ -153,6 +143,34 @@ void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
     columns.estimate(words.heading("answers right %", "answers right, %"), "answer_accuracy",
                      answers, [words](const Estimate& e) { return words.estimate(e, 1, 100); });
   }
+}
+
+// How an attention compares with the reference.
+void add_comparison(Columns& columns, Words words, const ComparisonResult& result) {
+  columns.estimate(
+      "minus " + reference(result).spec, "paired_difference",
+      [](Variant v) { return pointer(v.difference); },
+      [words](const Estimate& e) { return words.difference(e); });
+  const auto decided = [](Variant v) {
+    return v.difference ? excludes_zero(*v.difference) : std::nullopt;
+  };
+  columns.of_runs(
+      words.heading("not zero", "excludes zero"), "difference_excludes_zero",
+      [=](Variant v) { return decided(v) ? words.yes(*decided(v)) : words.nothing(); },
+      [=](Variant v) { return decided(v) ? Json(*decided(v)) : Json(); });
+  columns.data("costs", [](Variant v) {
+    Json costs = Json::array();
+    for (const auto& [seed, cost] : v.costs) costs.push_back({{"seed", seed}, {"cost", cost}});
+    return costs;
+  });
+  columns.estimate(
+      words.heading("points lost", "answers lost, points"), "cost",
+      [](Variant v) { return pointer(v.cost); },
+      [words](const Estimate& e) { return words.difference(e, 1); });
+  columns.of_runs(
+      "verdict", "verdict",
+      [words](Variant v) { return v.cost ? verdict_word(v.verdict) : words.nothing(); },
+      [](Variant v) { return v.cost ? Json(verdict_word(v.verdict)) : Json(); });
 }
 
 void add_speeds(Columns& columns, Words words, const ComparisonResult& result) {
@@ -192,6 +210,7 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
   add_sizes(columns, words);
   add_runs(columns, words);
   add_losses(columns, words, result);
+  add_comparison(columns, words, result);
   add_speeds(columns, words, result);
   return columns.take();
 }

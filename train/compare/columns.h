@@ -3,12 +3,10 @@
 #include <vector>
 
 #include "train/compare/comparison.h"
+#include "train/compare/result_text.h"
 #include "train/table.h"
 
 namespace headcount {
-
-/// Who reads the text of a table: a terminal gets ASCII and short headings, a page the rest.
-enum class Reader { terminal, page };
 
 /// All that is known of each attention of a comparison, in one place for all its tables; which
 /// columns a table has, and in what order, it `selected`s. Estimates are two columns, of which the

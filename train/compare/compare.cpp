@@ -1,13 +1,14 @@
 #include "train/compare/compare.h"
 
 #include <algorithm>
-#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "autograd/parallel.h"
 #include "train/compare/decode_speed.h"
 #include "train/compare/results.h"
+#include "train/compare/run_plan.h"
 #include "train/compare/runner.h"
+#include "train/compare/verdict.h"
 #include "train/provenance.h"
 #include "train/training_run.h"
 
@@ -30,36 +31,30 @@ std::vector<std::int32_t> cut_tuning_slice(Corpus& corpus, Index context) {
   return slice;
 }
 
-// Runs of one candidate, by seed.
-struct CandidateRuns {
-  const Candidate* candidate;
-  std::span<const RunOutcome> outcomes;
-
-  double tuning_loss() const {
-    double sum = 0;
-    for (const RunOutcome& outcome : outcomes) {
-      // A candidate with a failed run cannot be the best.
-      if (!outcome.result) return std::numeric_limits<double>::infinity();
-      sum += outcome.result->tuning_loss.value_or(0);
-    }
-    return sum;
-  }
-};
-
-VariantResult variant_result(const PlannedVariant& variant, const CandidateRuns& best,
-                             Index vocabulary) {
+// What a variant is, before any run.
+VariantResult described(const std::string& spec, const Candidate& candidate, Index vocabulary) {
   VariantResult result;
-  result.spec = variant.spec;
-  result.adjusted = best.candidate->adjusted;
-  const TrainOptions& options = best.candidate->options;
-  const LanguageModel model(options.model, vocabulary);
+  result.spec = spec;
+  result.adjusted = candidate.adjusted;
+  const ModelConfig& config = candidate.options.model;
+  const LanguageModel model(config, vocabulary);
   result.parameters = static_cast<Index>(model.parameters().element_count());
   Index bytes = 0;
-  for (const LayerCache& cache : model.make_caches({.capacity = options.model.context}))
+  for (const LayerCache& cache : model.make_caches({.capacity = config.context})) {
     bytes += cache.bytes();
-  result.cache_bytes_per_token = bytes / options.model.context;
-  for (std::size_t i = 0; i < best.outcomes.size(); ++i) {
-    const RunOutcome& outcome = best.outcomes[i];
+    CacheLayer& layer = result.cache.emplace_back();
+    for (const Kept& kept : cache.keeps())
+      layer.push_back({kept.name, kept.heads, kept.width, model.config().attention.window});
+  }
+  result.cache_bytes_per_token = bytes / config.context;
+  return result;
+}
+
+VariantResult variant_result(const std::string& spec, const RunPlan::Chosen& chosen,
+                             Index vocabulary) {
+  VariantResult result = described(spec, *chosen.candidate, vocabulary);
+  for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
+    const RunOutcome& outcome = chosen.outcomes[i];
     if (outcome.result) {
       result.runs.push_back(*outcome.result);
     } else {
@@ -103,43 +98,26 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
   return common;
 }
 
-std::vector<PlannedRun> plan_runs(const std::vector<PlannedVariant>& variants,
-                                  const ComparisonOptions& options) {
-  std::vector<PlannedRun> runs;
-  for (const PlannedVariant& variant : variants) {
-    for (const Candidate& candidate : variant.candidates) {
-      for (Index seed = 1; seed <= options.seeds; ++seed) {
-        const std::string number = std::to_string(seed);
-        PlannedRun run{candidate.name + ", seed " + number, candidate.options,
-                       options.folder / "runs" / candidate.name / ("seed-" + number),
-                       options.command};
-        run.options.seed = static_cast<std::uint64_t>(seed);
-        runs.push_back(std::move(run));
-      }
-    }
-  }
-  return runs;
+// The reference by name, also where nobody named one: sizes alone say which it is.
+Question settled(Question question, const std::vector<PlannedVariant>& variants, Index vocabulary) {
+  std::vector<VariantResult> sizes;
+  for (const PlannedVariant& variant : variants)
+    sizes.push_back(described(variant.spec, variant.candidates.front(), vocabulary));
+  question.reference = sizes.at(reference_place(question, sizes)).spec;
+  return question;
 }
 
-// The settings that each variant is judged with: the best of its candidates. Their runs go into
-// `result`; `outcomes` are in the order of plan_runs.
-std::vector<TrainOptions> take_best(ComparisonResult& result,
-                                    const std::vector<PlannedVariant>& variants,
-                                    std::span<const RunOutcome> outcomes, Index vocabulary) {
-  std::vector<TrainOptions> chosen;
-  const std::size_t seeds = result.seeds.size();
-  for (const PlannedVariant& variant : variants) {
-    std::vector<CandidateRuns> candidates;
-    for (const Candidate& candidate : variant.candidates) {
-      candidates.push_back({&candidate, outcomes.first(seeds)});
-      outcomes = outcomes.subspan(seeds);
-    }
-    const CandidateRuns& best =
-        *std::ranges::min_element(candidates, {}, &CandidateRuns::tuning_loss);
-    result.variants.push_back(variant_result(variant, best, vocabulary));
-    chosen.push_back(best.candidate->options);
+// The time of all runs and the failures of those that were needed.
+void count_runs(ComparisonResult& result, std::span<const RunOutcome> outcomes,
+                std::span<const Need> needs) {
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    const RunOutcome& outcome = outcomes[i];
+    const bool needed = needs[i] == Need::now;
+    if (outcome.result && (needed || !outcome.reused))
+      result.hours += outcome.result->machine_seconds / 3600;
+    result.failed_runs += needed && !outcome.result;
+    result.diverged_runs += needed && outcome.diverged;
   }
-  return chosen;
 }
 
 }  // namespace
@@ -150,8 +128,6 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   result.command = options.command;
   result.data = corpus.name;
   result.data_sha256 = corpus.sha256;
-  for (Index seed = 1; seed <= options.seeds; ++seed)
-    result.seeds.push_back(static_cast<std::uint64_t>(seed));
   result.match = options.match.text();
   result.context = options.common.model.context;
   result.entropy_per_character = corpus.entropy_per_character;
@@ -161,22 +137,30 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
     tuning = cut_tuning_slice(corpus, result.context);
   }
 
-  const std::vector<PlannedRun> runs = plan_runs(variants, options);
-  const Workers workers = Workers::share(threads(), options.jobs, runs.size());
-  const std::vector<RunOutcome> outcomes =
-      run_all(runs, corpus, tuning, workers, options.again, watcher);
-  for (const RunOutcome& outcome : outcomes) {
-    if (outcome.result) result.hours += outcome.result->machine_seconds / 3600;
-    result.failed_runs += !outcome.result;
-    result.diverged_runs += outcome.diverged;
-  }
   const Index vocabulary = corpus.vocabulary.size();
-  const std::vector<TrainOptions> chosen = take_best(result, variants, outcomes, vocabulary);
+  result.question = settled(options.question, variants, vocabulary);
+  const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
+  const RunPlan plan(variants, result.question, static_cast<std::size_t>(named - variants.begin()),
+                     options.folder, options.command);
+  const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
+  const Workers workers = Workers::share(threads(), options.jobs, plan.runs().size());
+  const std::vector<RunOutcome> outcomes =
+      run_all(plan.runs(), needs, corpus, tuning, workers, options.again, watcher);
+  count_runs(result, outcomes, needs(outcomes));
+  std::vector<TrainOptions> chosen;
+  std::size_t seeds = 0;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    const RunPlan::Chosen best = plan.chosen(i, outcomes);
+    result.variants.push_back(variant_result(variants[i].spec, best, vocabulary));
+    chosen.push_back(best.candidate->options);
+    seeds = std::max(seeds, best.outcomes.size());
+  }
+  for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
   measure_decoding(result, chosen, vocabulary);
   result.config = common_settings(chosen).dump(2);
   result.version = version_text();
   result.machine = machine_text() + "; " + workers.text();
-  summarize(result, options.intervals);
+  summarize(result);
   return result;
 }
 

@@ -15,8 +15,7 @@ namespace headcount {
 struct ComparisonOptions {
   TrainOptions common;  ///< what the variants were planned from
   std::vector<AttentionSpec> specs = parse_attention_specs("mha,gqa,mqa,mla");
-  Index seeds = 3;        ///< 1, 2, ... of each variant
-  bool intervals = true;  ///< whether estimates have one
+  Question question;
   Match match;
   std::optional<Sweep> sweep;
   Index jobs = 0;                ///< runs side by side; 0: as many as there are threads
@@ -25,9 +24,10 @@ struct ComparisonOptions {
   bool again = false;            ///< repeats finished runs too
 };
 
-/// Trains every variant on every seed with the same data in the same order, evaluates, and measures
-/// the decoding. With a sweep, the last tenth of the training text is kept from training, and each
-/// variant gets the value with the least loss on it. Errors as run_all.
+/// Trains every variant with the same data in the same order, on as many seeds as it takes to
+/// answer the question, evaluates, and measures the decoding. With a sweep, the last tenth of the
+/// training text is kept from training, and each variant gets the value with the least loss on it,
+/// over the first seeds. Errors as run_all.
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher);
 

@@ -3,12 +3,59 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/real.h"
 #include "train/statistics.h"
 
 namespace headcount {
+
+/// Seeds 1, 2, ... of each attention: `first` of them, and then more, one after the other, for
+/// those of which a verdict is open, up to `last`.
+struct SeedRange {
+  Index first = 3, last = 3;
+
+  /// "5" or "3..20". Throws SettingError.
+  static SeedRange parse(std::string_view text);
+  std::string text() const;
+  bool grows() const { return first != last; }
+};
+
+/// What verdicts are about.
+enum class Metric {
+  loss,     ///< of validation, nats per character
+  answers,  ///< predicted right, in percentage points
+};
+
+/// What a comparison is to decide: which attentions cost at most `tolerance` more than the
+/// reference.
+struct Question {
+  Metric metric = Metric::loss;
+  std::string reference;  ///< the spec of one of the attentions; empty: the largest cache
+  /// Nats per character, or percentage points; default a hundredth of the reference's loss, or one
+  /// point.
+  std::optional<double> tolerance;
+  SeedRange seeds;
+  bool intervals = true;  ///< without them nothing is decided
+};
+
+/// Of the cost of an attention: how much worse it is than the reference, on seeds that both
+/// finished. With a probability of at most 5 % for each attention, the first two are wrong.
+enum class Verdict {
+  enough,      ///< the whole interval lies below the tolerance
+  not_enough,  ///< the whole interval lies above it
+  open,
+};
+
+/// What one layer keeps of each token under one name, and of how many tokens.
+struct CacheBlock {
+  std::string name;
+  Index heads = 0, width = 0;  ///< numbers
+  Index window = 0;            ///< so many tokens at most; 0: all
+};
+using CacheLayer = std::vector<CacheBlock>;
 
 /// What one finished training run measured: one variant, one seed.
 struct RunResult {
@@ -38,13 +85,17 @@ struct VariantResult {
 
   Index parameters = 0;
   Index cache_bytes_per_token = 0;    ///< allocated
+  std::vector<CacheLayer> cache;      ///< layer by layer
   std::vector<RunResult> runs;        ///< the finished ones, by seed
   std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them
 
   // Over the finished runs, one value a seed; meaningless while there is none.
   Estimate loss;
-  std::optional<Estimate> difference;       ///< from the first variant, over seeds both finished
+  std::optional<Estimate> difference;  ///< of the loss, from the reference's, seed by seed
+  std::optional<Estimate> cost;        ///< by the question's metric; none for the reference
+  std::vector<std::pair<std::uint64_t, double>> costs;  ///< seed and cost, what `cost` is of
+  Verdict verdict = Verdict::open;
   std::optional<Estimate> answer_accuracy;  ///< where the corpus marks answers
   /// Median over the runs that this version on this machine trained; none without such a run.
   std::optional<double> train_tokens_per_second;
@@ -55,9 +106,10 @@ struct VariantResult {
 
 /// Everything that a comparison found, and everything that is needed to repeat it.
 struct ComparisonResult {
-  std::string command;            ///< the whole command line
-  std::string data, data_sha256;  ///< name and SHA-256 of the text
-  std::vector<std::uint64_t> seeds;
+  std::string command;               ///< the whole command line
+  std::string data, data_sha256;     ///< name and SHA-256 of the text
+  std::vector<std::uint64_t> seeds;  ///< of some attention at least
+  Question question;
   std::string match;                            ///< "none", "params" or "kv=1024"
   std::string sweep;                            ///< "lr=0.0003,0.001", or empty
   Index context = 0;                            ///< tokens, of the trained models

@@ -10,6 +10,9 @@
 
 namespace headcount {
 
+/// Who reads numbers: a terminal gets ASCII and short headings, a page the rest.
+enum class Reader { terminal, page };
+
 /// `text` for HTML or XML, inside elements and quoted attributes: & < > " ' as entities, bytes that
 /// are not UTF-8 and control characters as U+FFFD.
 std::string xml_escaped(std::string_view text);

@@ -4,21 +4,25 @@
 #include <nlohmann/json.hpp>
 
 #include "train/compare/columns.h"
+#include "train/compare/verdict.h"
 #include "train/statistics.h"
 
 namespace headcount {
 
 namespace {
 
-// Losses of `variant` less those of `first`, over the seeds that both finished.
-std::vector<double> paired_differences(const VariantResult& variant, const VariantResult& first) {
-  std::vector<double> differences;
+using Json = nlohmann::ordered_json;
+
+// What `variant` costs more than `reference`, by seed, on those that both finished.
+std::vector<std::pair<std::uint64_t, double>> paired_costs(const VariantResult& variant,
+                                                           const VariantResult& reference,
+                                                           Metric metric) {
+  std::vector<std::pair<std::uint64_t, double>> costs;
   for (const RunResult& run : variant.runs) {
-    const auto same = std::ranges::find(first.runs, run.seed, &RunResult::seed);
-    if (same != first.runs.end())
-      differences.push_back(run.validation_loss - same->validation_loss);
+    const auto same = std::ranges::find(reference.runs, run.seed, &RunResult::seed);
+    if (same != reference.runs.end()) costs.emplace_back(run.seed, cost_of(run, *same, metric));
   }
-  return differences;
+  return costs;
 }
 
 template <class Value>
@@ -38,22 +42,38 @@ bool foreign(const RunResult& run, const ComparisonResult& result) {
   return run.version != result.version || run.machine != result.machine;
 }
 
+// How `v` compares with the reference.
+void judge(VariantResult& v, const ComparisonResult& result, const RepeatedIntervals& looks) {
+  const VariantResult& than = reference(result);
+  const Question& question = result.question;
+  const auto estimate_of = [&](const auto& costs) {
+    std::vector<double> values;
+    for (const auto& [seed, cost] : costs) values.push_back(cost);
+    Estimate e = looks.estimate(values);
+    if (!question.intervals) e.half_width.reset();
+    return e;
+  };
+  v.costs = paired_costs(v, than, question.metric);
+  if (v.costs.empty()) return;
+  v.cost = estimate_of(v.costs);
+  v.difference = estimate_of(paired_costs(v, than, Metric::loss));
+  v.verdict = verdict(*v.cost, tolerance(question, than.runs));
+}
+
 }  // namespace
 
-void summarize(ComparisonResult& result, bool intervals) {
+void summarize(ComparisonResult& result) {
+  const Question& question = result.question;
+  const RepeatedIntervals looks = looks_at(question.seeds);
   const auto estimate_of = [&](const std::vector<double>& values) {
     Estimate e = estimate(values);
-    if (!intervals) e.half_width.reset();
+    if (!question.intervals) e.half_width.reset();
     return e;
   };
   for (VariantResult& v : result.variants) {
     if (v.runs.empty()) continue;
-    const VariantResult& first = result.variants.front();
     v.loss = estimate_of(over_runs(v, [](const RunResult& r) { return r.validation_loss; }));
-    if (&v != &first) {
-      const std::vector<double> differences = paired_differences(v, first);
-      if (!differences.empty()) v.difference = estimate_of(differences);
-    }
+    if (&v != &reference(result)) judge(v, result, looks);
     if (v.runs.front().answer_accuracy) {
       v.answer_accuracy = estimate_of(
           over_runs(v, [](const RunResult& r) { return r.answer_accuracy.value_or(0); }));
@@ -98,13 +118,17 @@ std::vector<std::string> notes(const ComparisonResult& result) {
 }
 
 std::string comparison_table(const ComparisonResult& result) {
+  std::vector<std::string_view> keys = {"attention", "params", "kv_cache_bytes_per_token"};
+  const std::size_t seeds = result.seeds.size();
+  if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))
+    keys.push_back("runs");
+  keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
+                           "paired_difference_mean"});
+  if (result.question.metric == Metric::answers) keys.push_back("cost_mean");
+  keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second",
+                           "decode_tokens_per_second", "pareto"});
   std::string text =
-      text_table(selected(comparison_columns(result, Reader::terminal),
-                          {"attention", "params", "kv_cache_bytes_per_token", "val_loss_mean",
-                           "excess_over_entropy", "answer_accuracy_mean", "paired_difference_mean",
-                           "difference_excludes_zero", "bits_per_character",
-                           "train_tokens_per_second", "decode_tokens_per_second", "pareto"}),
-                 result.variants);
+      text_table(selected(comparison_columns(result, Reader::terminal), keys), result.variants);
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
   }
@@ -114,37 +138,80 @@ std::string comparison_table(const ComparisonResult& result) {
 
 std::string comparison_csv(const ComparisonResult& result) {
   std::string text;
-  for (const std::string& line : csv_lines(
-           selected(comparison_columns(result, Reader::terminal),
-                    {"attention", "adjusted", "runs", "params", "kv_cache_bytes_per_token",
-                     "val_loss_mean", "val_loss_ci95", "excess_over_entropy",
-                     "answer_accuracy_mean", "answer_accuracy_ci95", "paired_difference_mean",
-                     "paired_difference_ci95", "difference_excludes_zero", "bits_per_character",
-                     "train_tokens_per_second", "decode_tokens_per_second", "pareto"}),
-           result.variants)) {
+  for (const std::string& line :
+       csv_lines(selected(comparison_columns(result, Reader::terminal), {"attention",
+                                                                         "adjusted",
+                                                                         "runs",
+                                                                         "params",
+                                                                         "kv_cache_bytes_per_token",
+                                                                         "val_loss_mean",
+                                                                         "val_loss_ci95",
+                                                                         "excess_over_entropy",
+                                                                         "answer_accuracy_mean",
+                                                                         "answer_accuracy_ci95",
+                                                                         "paired_difference_mean",
+                                                                         "paired_difference_ci95",
+                                                                         "difference_excludes_zero",
+                                                                         "cost_mean",
+                                                                         "cost_ci95",
+                                                                         "verdict",
+                                                                         "bits_per_character",
+                                                                         "train_tokens_per_second",
+                                                                         "decode_tokens_per_second",
+                                                                         "pareto"}),
+                 result.variants)) {
     text += line + "\r\n";
   }
   return text;
 }
 
+nlohmann::ordered_json verdict_json(const ComparisonResult& result) {
+  const VariantResult& than = reference(result);
+  const std::optional<double> limit = tolerance(result.question, than.runs);
+  const auto enough = cheapest_enough(result);
+  return {{"text", verdict_text(result)},
+          {"enough", enough ? Json(enough->spec) : Json()},
+          {"metric", result.question.metric == Metric::loss ? "loss" : "answers"},
+          {"reference", than.spec},
+          {"tolerance", limit ? Json(*limit) : Json()},
+          {"seeds", result.question.seeds.text()}};
+}
+
 nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
-  using Json = nlohmann::ordered_json;
   Json others = Json::array();
   for (const ForeignRuns& foreign : foreign_runs(result)) {
     others.push_back(
         {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}});
   }
-  const auto variants = selected(
-      comparison_columns(result, Reader::terminal),
-      {"spec", "adjusted", "params", "kv_cache_bytes_per_token", "seeds", "val_losses",
-       "val_loss_mean", "val_loss_ci95", "paired_difference_mean", "paired_difference_ci95",
-       "bits_per_character", "train_tokens_per_second", "decode_tokens_per_second", "decode",
-       "pareto", "failures", "answer_accuracy_mean", "answer_accuracy_ci95"});
+  const auto variants =
+      selected(comparison_columns(result, Reader::terminal), {"spec",
+                                                              "adjusted",
+                                                              "params",
+                                                              "kv_cache_bytes_per_token",
+                                                              "seeds",
+                                                              "val_losses",
+                                                              "val_loss_mean",
+                                                              "val_loss_ci95",
+                                                              "paired_difference_mean",
+                                                              "paired_difference_ci95",
+                                                              "costs",
+                                                              "cost_mean",
+                                                              "cost_ci95",
+                                                              "verdict",
+                                                              "bits_per_character",
+                                                              "train_tokens_per_second",
+                                                              "decode_tokens_per_second",
+                                                              "decode",
+                                                              "pareto",
+                                                              "failures",
+                                                              "answer_accuracy_mean",
+                                                              "answer_accuracy_ci95"});
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},
           {"entropy_per_character",
            result.entropy_per_character ? Json(*result.entropy_per_character) : Json()},
           {"seeds", result.seeds},
+          {"verdict", verdict_json(result)},
           {"match", result.match},
           {"sweep", result.sweep.empty() ? Json() : Json(result.sweep)},
           {"command", result.command},

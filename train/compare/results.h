@@ -7,9 +7,9 @@
 
 namespace headcount {
 
-/// Fills in what follows from the runs of each variant: estimates, differences from the first
-/// variant, speeds, the Pareto front. Without `intervals` no estimate has one.
-void summarize(ComparisonResult& result, bool intervals = true);
+/// Fills in what follows from the runs of each variant: estimates, differences from the reference,
+/// verdicts, speeds, the Pareto front.
+void summarize(ComparisonResult& result);
 
 /// Runs that an earlier comparison left and that something else trained than this version of the
 /// program on this machine, shared as it is now.
@@ -27,7 +27,7 @@ std::string comparison_table(const ComparisonResult& result);
 /// The same with a header of column names (RFC 4180).
 std::string comparison_csv(const ComparisonResult& result);
 /// results.json: everything but the loss curves. Intervals are half widths, null where there is
-/// none; the first variant differs from itself by null.
+/// none; the reference differs from itself by null.
 nlohmann::ordered_json comparison_json(const ComparisonResult& result);
 
 }  // namespace headcount

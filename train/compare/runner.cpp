@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
 #include <latch>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
@@ -78,6 +80,85 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   return result;
 }
 
+// Thrown out of the training of a run that is not needed any more.
+struct NotNeeded {};
+
+// Which runs are to be trained, under way and ended: for many threads.
+class Pool {
+ public:
+  Pool(const std::vector<PlannedRun>& runs, const Needs& needs, std::vector<RunOutcome> outcomes,
+       RunWatcher& watcher)
+      : runs_(runs),
+        needs_of_(needs),
+        outcomes_(std::move(outcomes)),
+        begun_(runs.size()),
+        dropped_(runs.size()),
+        watcher_(watcher) {
+    for (std::size_t run = 0; run < runs.size(); ++run) begun_[run] = outcomes_[run].ended;
+    update();
+  }
+
+  // The run to train next; none when all that is needed has ended.
+  std::optional<std::size_t> next() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      if (!waiting_for_any()) return std::nullopt;
+      std::optional<std::size_t> run = first_of(Need::now);
+      if (!run) run = first_of(Need::maybe);
+      if (run) {
+        begun_[*run] = true;
+        return run;
+      }
+      changed_.wait(lock);
+    }
+  }
+
+  bool dropped(std::size_t run) const { return dropped_[run]; }
+
+  void end(std::size_t run, RunOutcome outcome) {
+    const std::lock_guard lock(mutex_);
+    outcome.ended = true;
+    outcomes_[run] = std::move(outcome);
+    update();
+    watcher_.finish(run, outcomes_[run]);
+    changed_.notify_all();
+  }
+
+  std::vector<RunOutcome> outcomes() && { return std::move(outcomes_); }
+
+ private:
+  void update() {
+    needs_ = needs_of_(outcomes_);
+    for (std::size_t run = 0; run < needs_.size(); ++run) dropped_[run] = needs_[run] == Need::no;
+    watcher_.update(runs_, outcomes_, needs_);
+  }
+  bool waiting_for_any() const {
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      if (needs_[run] == Need::now && !outcomes_[run].ended) return true;
+    }
+    return false;
+  }
+  // Seed by seed, so that a machine that slows down for a while does so for every variant.
+  std::optional<std::size_t> first_of(Need need) const {
+    std::optional<std::size_t> first;
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      if (begun_[run] || needs_[run] != need) continue;
+      if (!first || runs_[run].options.seed < runs_[*first].options.seed) first = run;
+    }
+    return first;
+  }
+
+  const std::vector<PlannedRun>& runs_;
+  const Needs& needs_of_;
+  std::vector<RunOutcome> outcomes_;
+  std::vector<Need> needs_;
+  std::vector<bool> begun_;
+  std::vector<std::atomic<bool>> dropped_;
+  RunWatcher& watcher_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+};
+
 // Calls `work` on `jobs` threads, this one among them, or on none if the system refuses one.
 void side_by_side(int jobs, const std::function<void()>& work) {
   std::latch all_there(1);
@@ -115,40 +196,38 @@ std::string Workers::text() const {
          ", threads of each: " + std::to_string(threads);
 }
 
-std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpus& corpus,
-                                std::span<const std::int32_t> tuning, const Workers& workers,
-                                bool again, RunWatcher& watcher) {
-  std::vector<RunOutcome> outcomes(runs.size());
-  std::vector<std::size_t> waiting;
+std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Needs& needs,
+                                const Corpus& corpus, std::span<const std::int32_t> tuning,
+                                const Workers& workers, bool again, RunWatcher& watcher) {
+  std::vector<RunOutcome> before(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!again) outcomes[i].result = read_run_result(runs[i], basis(corpus, tuning));
-    outcomes[i].reused = outcomes[i].result.has_value();
-    if (!outcomes[i].reused) waiting.push_back(i);
+    if (!again) before[i].result = read_run_result(runs[i], basis(corpus, tuning));
+    before[i].reused = before[i].ended = before[i].result.has_value();
   }
-  // Seed by seed, so that a machine that slows down for a while does so for every variant.
-  std::ranges::stable_sort(waiting, {}, [&](std::size_t i) { return runs[i].options.seed; });
-  watcher.begin(runs, waiting);
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    set_threads(workers.threads);
-    for (std::size_t k; (k = next++) < waiting.size();) {
-      const std::size_t i = waiting[k];
-      RunOutcome& outcome = outcomes[i];
-      try {
-        outcome.result = train(
-            runs[i], corpus, tuning, workers,
-            [&](const StepResult& step, std::optional<double>, double) { watcher.step(i, step); });
-      } catch (const std::exception& error) {
-        outcome.failure = error.what();
-        outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
-      }
-      watcher.finish(i, outcome);
+  Pool pool(runs, needs, std::move(before), watcher);
+  const auto train_one = [&](std::size_t i) {
+    RunOutcome outcome;
+    try {
+      outcome.result = train(runs[i], corpus, tuning, workers,
+                             [&](const StepResult& step, std::optional<double>, double) {
+                               if (pool.dropped(i)) throw NotNeeded();
+                               watcher.step(i, step);
+                             });
+    } catch (const NotNeeded&) {
+      return;
+    } catch (const std::exception& error) {
+      outcome.failure = error.what();
+      outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
     }
+    pool.end(i, std::move(outcome));
   };
   const int threads_before = threads();
-  side_by_side(workers.jobs, work);
+  side_by_side(workers.jobs, [&] {
+    set_threads(workers.threads);
+    while (const auto run = pool.next()) train_one(*run);
+  });
   set_threads(threads_before);
-  return outcomes;
+  return std::move(pool).outcomes();
 }
 
 }  // namespace headcount

@@ -36,30 +36,43 @@ struct Workers {
 
 /// How a run ended: with a result, or with the reason why there is none.
 struct RunOutcome {
+  bool ended = false;
   std::optional<RunResult> result;
   std::string failure;
   bool diverged = false;
   bool reused = false;  ///< finished by an earlier comparison
 };
 
+/// Whether a run is to be trained.
+enum class Need {
+  now,
+  maybe,  ///< other runs will tell; trained only where a job would be idle
+  no,
+};
+/// Of each run, given how those that have ended did. A run that is needed, or that is not, stays so
+/// whatever ends later.
+using Needs = std::function<std::vector<Need>(std::span<const RunOutcome>)>;
+
 /// Sees the runs of a comparison as they go, from many threads.
 class RunWatcher {
  public:
   virtual ~RunWatcher() = default;
-  /// Of `runs`, those numbered in `waiting` are to be trained now; the others were finished before.
-  virtual void begin(const std::vector<PlannedRun>& runs,
-                     const std::vector<std::size_t>& waiting) = 0;
+  /// Before any run is trained, and whenever one has ended.
+  virtual void update(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
+                      std::span<const Need> needs) = 0;
   virtual void step(std::size_t run, const StepResult& result) = 0;
+  /// After the update that follows from it.
   virtual void finish(std::size_t run, const RunOutcome& outcome) = 0;
 };
 
-/// Trains all runs, each as `headcount train` would, and writes result.json into its folder when it
-/// has finished: a run whose folder has one, of the same settings and text, is not repeated. A
-/// run that fails does not stop the others. `tuning`, if not empty, is evaluated too. `again`:
-/// finished runs are repeated. Throws OtherRunError if a folder holds a finished run of other
-/// settings or text, and DataError for a damaged one.
-std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Corpus& corpus,
-                                std::span<const std::int32_t> tuning, const Workers& workers,
-                                bool again, RunWatcher& watcher);
+/// Trains the runs that are needed, each as `headcount train` would, and writes result.json into
+/// its folder when it has finished: a run whose folder has one, of the same settings and text, is
+/// not repeated. A run that fails does not stop the others; one that turns out not to be needed
+/// is left where it is. `tuning`, if not empty, is evaluated too. `again`: finished runs are
+/// repeated. Throws OtherRunError if a folder holds a finished run of other settings or text, and
+/// DataError for a damaged one.
+std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Needs& needs,
+                                const Corpus& corpus, std::span<const std::int32_t> tuning,
+                                const Workers& workers, bool again, RunWatcher& watcher);
 
 }  // namespace headcount

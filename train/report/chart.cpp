@@ -1,101 +1,23 @@
 #include "train/report/chart.h"
 
-#include <utf8.h>
-
 #include <algorithm>
-#include <array>
 #include <cmath>
 
-#include "train/compare/result_text.h"
-#include "train/formatted.h"
 #include "train/report/chart_axis.h"
+#include "train/report/svg.h"
 
 namespace headcount {
 
+using namespace svg;
+
 namespace {
 
-// Small enough that letters stay readable on a phone, which shows the picture at two thirds.
-constexpr double kWidth = 520, kHeight = 400;
+constexpr double kHeight = 400;
 constexpr double kTop = 48, kBottom = kHeight - 58;
-constexpr double kLetter = 7.8;            // width of one, at 13 units, in the widest usual font
 constexpr double kLabelHeight = 16;        // of a name, with its distance to the next
 constexpr double kMarker = 6.5;            // radius
-constexpr std::size_t kLongest = 18;       // letters of a name; the rest is cut
 constexpr std::size_t kMarkersOnLine = 8;  // where it has too many points to mark all of them
 constexpr std::size_t kAllMarked = 12;
-
-constexpr Index kColours = 7;
-constexpr std::array<const char*, 6> kShapes = {
-    "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0 -11 0z",               // circle
-    "M-5 -5H5V5H-5z",                                                // square
-    "M0 -6.5L6.2 4.5H-6.2z",                                         // triangle
-    "M0 -7L6 0L0 7L-6 0z",                                           // diamond
-    "M-2.2 -6.5H2.2V-2.2H6.5V2.2H2.2V6.5H-2.2V2.2H-6.5V-2.2H-2.2z",  // plus
-    "M0 6.5L6.2 -4.5H-6.2z"};                                        // triangle on its tip
-
-// Plain classes, no variables: rsvg-convert and mail programs do not know those. The prefix keeps
-// them apart from a page's own; several charts in one page repeat the same rules.
-constexpr std::string_view kStyle = R"(<style>
-.hc-paper{fill:#fff}.hc-text{fill:#222}.hc-quiet{fill:#555}
-.hc-axis{stroke:#222;fill:none}.hc-grid{stroke:#e2e2e2;fill:none}
-.hc-steps{stroke:#8a8a8a;fill:none}.hc-floor{stroke:#555;fill:none}
-.hc-0{color:#000}.hc-1{color:#0072b2}.hc-2{color:#d55e00}.hc-3{color:#009e73}
-.hc-4{color:#b8578c}.hc-5{color:#c98500}.hc-6{color:#3a9bd5}
-.hc-line{stroke:currentColor;fill:none}.hc-band{fill:currentColor;fill-opacity:.16}
-.hc-mark{fill:currentColor;stroke:#fff}
-@media (prefers-color-scheme:dark){
-.hc-paper{fill:#16181c}.hc-text{fill:#eee}.hc-quiet{fill:#b4b4b4}
-.hc-axis{stroke:#eee}.hc-grid{stroke:#33363c}.hc-steps{stroke:#868a92}.hc-floor{stroke:#b4b4b4}
-.hc-0{color:#fff}.hc-1{color:#4ba3e3}.hc-2{color:#ff8a47}.hc-3{color:#2fcf9f}
-.hc-4{color:#e6a3c8}.hc-5{color:#f2b632}.hc-6{color:#9ad8ff}
-.hc-band{fill-opacity:.24}.hc-mark{stroke:#16181c}
-}
-</style>
-)";
-
-std::string number(double value) { return formatted("%.1f", value); }
-
-std::string place(double x, double y) { return number(x) + " " + number(y); }
-
-std::string segment(double x1, double y1, double x2, double y2) {
-  return "M" + place(x1, y1) + "L" + place(x2, y2);
-}
-
-std::string path(const std::string& classes, const std::string& course, const char* width,
-                 const char* dashes = nullptr) {
-  return "<path class=\"" + classes + "\" d=\"" + course + "\" stroke-width=\"" + width + "\"" +
-         (dashes ? std::string(" stroke-dasharray=\"") + dashes + "\"" : "") + "/>\n";
-}
-
-std::string text(double x, double y, const char* anchor, const std::string& content,
-                 const std::string& more = "class=\"hc-text\"") {
-  return "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" text-anchor=\"" + anchor + "\" " +
-         more + ">" + xml_escaped(content) + "</text>\n";
-}
-
-std::string colour(const ChartSeries& series) {
-  return "hc-" + std::to_string(series.style % kColours);
-}
-
-std::string mark(const ChartSeries& series, double x, double y, const std::string& hover) {
-  const char* shape = kShapes[static_cast<std::size_t>(series.style) % kShapes.size()];
-  return "<path class=\"hc-mark " + colour(series) + "\" transform=\"translate(" + place(x, y) +
-         ")\" d=\"" + shape + "\"><title>" + xml_escaped(hover) + "</title></path>\n";
-}
-
-std::size_t letters(const std::string& valid) {
-  return static_cast<std::size_t>(utf8::distance(valid.begin(), valid.end()));
-}
-
-double width_of(const std::string& valid) { return kLetter * static_cast<double>(letters(valid)); }
-
-std::string shown_name(const std::string& name) {
-  const std::string valid = utf8::replace_invalid(name);
-  if (letters(valid) <= kLongest) return valid;
-  auto end = valid.begin();
-  utf8::advance(end, kLongest - 1, valid.end());
-  return std::string(valid.begin(), end) + "…";
-}
 
 /// A rectangle of the picture that names keep off.
 struct Box {
@@ -158,7 +80,6 @@ class Drawing {
   double y_at(double y) const { return kBottom - (kBottom - kTop) * y_.fraction(y); }
   bool drawn(const ChartPoint& point) const { return x_.places(point.x) && y_.places(point.y); }
 
-  void head();
   void frame();
   void staircase();
   void floor();
@@ -188,7 +109,7 @@ Drawing::Drawing(const Chart& chart)
     }
     right_ = kWidth - 42 - widest;
   }
-  head();
+  out_ = head(kHeight, chart_.title, chart_.description);
   frame();
   staircase();
   floor();
@@ -198,19 +119,6 @@ Drawing::Drawing(const Chart& chart)
     for (const ChartSeries& series : chart.series) line(series);
     names_at_right();
   }
-}
-
-void Drawing::head() {
-  const std::string size = number(kWidth) + " " + number(kHeight);
-  out_ = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 " + size +
-         "\" role=\"img\" font-family=\"system-ui, sans-serif\" font-size=\"13\">\n<title>" +
-         xml_escaped(chart_.title) + "</title>\n<desc>" + xml_escaped(chart_.description) +
-         "</desc>\n";
-  out_ += kStyle;
-  out_ += "<rect class=\"hc-paper\" width=\"" + number(kWidth) + "\" height=\"" + number(kHeight) +
-          "\" rx=\"6\"/>\n";
-  out_ += text(14, 27, "start", chart_.title,
-               "class=\"hc-text\" font-size=\"16\" font-weight=\"bold\"");
 }
 
 void Drawing::frame() {
@@ -310,7 +218,7 @@ void Drawing::name_beside(const Spot& spot) {
   const bool right = best.left > spot.x;
   if (std::abs(best_y - spot.y) > kLabelHeight) {
     const double from = right ? spot.x + kMarker : spot.x - kMarker;
-    out_ += path("hc-line " + colour(spot.series),
+    out_ += path("hc-line " + colour(spot.series.style),
                  segment(from, spot.y, right ? best.left - 2 : best.right + 2, best_y), "1");
   }
   out_ += text(right ? best.left : best.right, best_y + 4.5, right ? "start" : "end", name);
@@ -321,7 +229,7 @@ void Drawing::scatter() {
   const std::vector<Spot> all = spots();
   for (const Spot& spot : all) taken_.push_back(spot.box());
   for (const Spot& spot : all) {
-    const std::string look = "hc-line " + colour(spot.series);
+    const std::string look = "hc-line " + colour(spot.series.style);
     if (interval(spot.point)) {
       const double low = y_at(*spot.point.low), high = y_at(*spot.point.high);
       out_ +=
@@ -330,7 +238,7 @@ void Drawing::scatter() {
                    segment(spot.x - 4, low, spot.x + 4, low),
                "1.5");
     }
-    out_ += mark(spot.series, spot.x, spot.y, spot.point.hover);
+    out_ += mark(spot.series.style, spot.x, spot.y, spot.point.hover);
   }
   for (const Spot& spot : all) name_beside(spot);
 }
@@ -347,13 +255,13 @@ void Drawing::line(const ChartSeries& series) {
     upper += (upper.empty() ? "M" : "L") + place(x_at(point->x), y_at(*point->high));
     lower = "L" + place(x_at(point->x), y_at(*point->low)) + lower;
   }
-  if (!upper.empty()) out_ += path("hc-band " + colour(series), upper + lower + "z", "0");
-  if (points.size() > 1) out_ += path("hc-line " + colour(series), course, "2");
+  if (!upper.empty()) out_ += path("hc-band " + colour(series.style), upper + lower + "z", "0");
+  if (points.size() > 1) out_ += path("hc-line " + colour(series.style), course, "2");
   const std::size_t marks = points.size() <= kAllMarked ? points.size() : kMarkersOnLine;
   for (std::size_t k = 0; k < marks; ++k) {
     const std::size_t last = std::max<std::size_t>(marks, 2) - 1;
     const ChartPoint& point = *points[k * (points.size() - 1) / last];
-    out_ += mark(series, x_at(point.x), y_at(point.y), point.hover);
+    out_ += mark(series.style, x_at(point.x), y_at(point.y), point.hover);
   }
 }
 
@@ -382,7 +290,7 @@ void Drawing::names_at_right() {
     free_to = name->height - kLabelHeight;
   }
   for (const Name& name : names) {
-    out_ += path("hc-line " + colour(*name.series),
+    out_ += path("hc-line " + colour(name.series->style),
                  segment(name.x + 7, name.end, right_ + 22, name.height), "1");
     out_ += text(right_ + 26, name.height + 4.5, "start", shown_name(name.series->name));
   }

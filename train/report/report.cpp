@@ -6,10 +6,13 @@
 #include "train/compare/columns.h"
 #include "train/compare/result_text.h"
 #include "train/compare/results.h"
+#include "train/compare/verdict.h"
 
 namespace headcount {
 
 namespace {
+
+constexpr std::string_view kDifferences = "differences.svg";  // the chart that comes first
 
 constexpr std::string_view kStyle = R"(<style>
 :root{color-scheme:light dark}
@@ -20,14 +23,15 @@ h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.2rem;margin:2
 .scroll{overflow-x:auto;border:1px solid #c8c8c8;border-radius:6px;background:#fff}
 .scroll:focus-visible{outline:3px solid #0072b2}
 table{border-collapse:collapse;overflow-wrap:normal;font-variant-numeric:tabular-nums;
-font-size:.9rem}
-caption{text-align:left;padding:.5rem .75rem;caption-side:bottom}
-.note{position:sticky;left:.75rem;max-width:min(44rem,calc(100vw - 4rem));margin:0}
-th,td{padding:.4rem .75rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
-thead th{vertical-align:bottom;white-space:normal;min-width:5.5rem}
+font-size:.8rem}
+caption{text-align:left;padding:.5rem .45rem;caption-side:bottom}
+.note{position:sticky;left:.45rem;max-width:min(44rem,calc(100vw - 4rem));margin:0}
+th,td{padding:.35rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
+thead th{vertical-align:bottom;white-space:normal}
 th:first-child{text-align:left;position:sticky;left:0;background:#fff;white-space:nowrap}
 .words{text-align:left}.front th:first-child{font-weight:bold}tbody th{font-weight:normal}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
+.verdict{font-size:1.15rem;max-width:60rem}.lead{max-width:44rem}
 figure{margin:0}svg{display:block;width:100%;height:auto;border:1px solid #c8c8c8;
 border-radius:6px;box-sizing:border-box}figcaption{font-size:.9rem;margin:.4rem 0 1rem}
 dt{font-weight:bold}dd{margin:0 0 .5rem}
@@ -76,11 +80,16 @@ std::string scope_sentences(const ComparisonResult& result) {
   std::vector<std::string> seeds;
   for (const std::uint64_t seed : result.seeds) seeds.push_back(std::to_string(seed));
   std::string text = plural(result.variants.size(), "attention") + " on " + result.data;
+  const bool grows = result.question.seeds.grows();
   if (seeds.size() == 1) text += ", one seed (" + seeds[0] + ")";
-  if (seeds.size() > 1)
-    text += ", " + plural(seeds.size(), "seed") + " each (" + list_text(seeds) + ")";
-  text += ".";
-  const std::size_t planned = result.variants.size() * seeds.size();
+  if (seeds.size() > 1) {
+    text += ", " + std::string(grows ? "up to " : "") + plural(seeds.size(), "seed") + " each (" +
+            list_text(seeds) + ")";
+  }
+  text += grows ? ", more of those that " + std::to_string(result.question.seeds.first) +
+                      " did not decide."
+                : ".";
+  const std::size_t planned = grows ? runs + failures : result.variants.size() * seeds.size();
   if (runs == 0) {
     text += " No run finished, so there is nothing to compare.";
   } else if (runs < planned) {
@@ -142,7 +151,7 @@ std::string summary(const ComparisonResult& result) {
            " With one seed there are no intervals: nothing here tells which differences "
            "another seed would show too.";
   }
-  return text + difference_sentences(variants, result.variants.front().spec);
+  return text + difference_sentences(variants, reference(result).spec);
 }
 
 std::vector<Column<VariantResult>> table_columns(const ComparisonResult& result) {
@@ -155,8 +164,9 @@ std::vector<Column<VariantResult>> table_columns(const ComparisonResult& result)
   keys.insert(keys.end(), {"params", "kv_cache_bytes_per_token"});
   add_if_any([&](Variant v) { return v.runs.size() != result.seeds.size(); }, {"runs"});
   keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy"});
-  add_if_any([](Variant v) { return v.difference.has_value(); },
-             {"paired_difference_mean", "difference_excludes_zero"});
+  add_if_any([](Variant v) { return v.difference.has_value(); }, {"paired_difference_mean"});
+  if (result.question.metric == Metric::answers) keys.push_back("cost_mean");
+  add_if_any([](Variant v) { return v.cost.has_value(); }, {"verdict"});
   keys.insert(keys.end(),
               {"bits_per_character", "answer_accuracy_mean", "train_tokens_per_second"});
   add_if_any([](Variant v) { return !v.decode.empty(); }, {"decode_tokens_per_second"});
@@ -172,8 +182,14 @@ std::string table(const ComparisonResult& result) {
   if (repeated(result)) {
     out +=
         " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "
-        "between runs of the same seed. Each interval stands for itself: of twenty that compare "
-        "equals, one excludes zero by chance.";
+        "between runs of the same seed";
+    out += result.question.seeds.grows()
+               ? ", and their intervals hold however often it was looked at (repeated confidence "
+                 "intervals)."
+               : ".";
+    out +=
+        " Each interval stands for itself: of twenty that compare equals, one excludes zero by "
+        "chance.";
   }
   out += "</p></caption>\n<thead><tr>";
   // The first column heads the rows, which the style has at the left already.
@@ -195,14 +211,27 @@ std::string table(const ComparisonResult& result) {
   return out + "</tbody>\n</table>\n</div>\n";
 }
 
-std::string figures(const ComparisonResult& result) {
-  const std::vector<ReportChart> charts = comparison_charts(result);
-  if (charts.empty()) return "";
-  std::string out = "<h2>Charts</h2>\n<div class=\"charts\">\n";
+std::string figure(const ReportChart& chart, const std::string& opening = "<figure>") {
+  return opening + "\n" + chart.svg + element("figcaption", chart.caption) + "</figure>\n";
+}
+
+// What the page begins with: the answer, and the differences that it is read from.
+std::string answer(const ComparisonResult& result, const std::vector<ReportChart>& charts) {
+  std::string text = verdict_text(result, Reader::page);
+  std::string out =
+      "<p class=\"verdict\"><strong>Verdict:</strong> " + xml_escaped(text) + "</p>\n";
   for (const ReportChart& chart : charts) {
-    out += "<figure>\n" + chart.svg + element("figcaption", chart.caption) + "</figure>\n";
+    if (chart.file == kDifferences) out += figure(chart, "<figure class=\"lead\">");
   }
-  return out + "</div>\n";
+  return out;
+}
+
+std::string figures(const std::vector<ReportChart>& charts) {
+  std::string out;
+  for (const ReportChart& chart : charts) {
+    if (chart.file != kDifferences) out += figure(chart);
+  }
+  return out.empty() ? "" : "<h2>Charts</h2>\n<div class=\"charts\">\n" + out + "</div>\n";
 }
 
 std::string failures(const ComparisonResult& result) {
@@ -256,8 +285,9 @@ std::string comparison_report(const ComparisonResult& result) {
       "'unsafe-inline'\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
   out += element("title", title) + std::string(kStyle) + "</head>\n<body>\n<main>\n";
-  out += element("h1", title) + element("p", summary(result)) + "<h2>Results</h2>\n";
-  out += table(result) + figures(result) + failures(result);
+  const std::vector<ReportChart> charts = comparison_charts(result);
+  out += element("h1", title) + answer(result, charts) + element("p", summary(result));
+  out += "<h2>Results</h2>\n" + table(result) + figures(charts) + failures(result);
   out += trained_by_others(result) + origin(result);
   return out + "</main>\n</body>\n</html>\n";
 }

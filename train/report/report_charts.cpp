@@ -4,7 +4,10 @@
 #include <set>
 
 #include "train/compare/result_text.h"
+#include "train/compare/verdict.h"
+#include "train/report/cache_drawing.h"
 #include "train/report/chart.h"
+#include "train/report/forest_plot.h"
 #include "train/report/report.h"
 #include "train/statistics.h"
 
@@ -59,6 +62,67 @@ std::vector<std::pair<double, double>> front_steps(const ComparisonResult& resul
   }
   std::ranges::sort(steps);
   return steps;
+}
+
+void add_differences(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  const bool answers = result.question.metric == Metric::answers;
+  const int decimals = answers ? 1 : 4;
+  const std::string than = reference(result).spec;
+  ForestPlot plot;
+  plot.title = answers ? "Answers lost against " + than : "Loss against that of " + than;
+  plot.x.title = answers ? "answers fewer right, percentage points"
+                         : "loss less that of " + than + ", nats per character";
+  plot.tolerance = tolerance(result.question, reference(result).runs);
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    const VariantResult& variant = result.variants[i];
+    if (!variant.cost) continue;
+    const Estimate& cost = *variant.cost;
+    ForestRow& row = plot.rows.emplace_back();
+    row.name = variant.spec;
+    row.word = verdict_word(variant.verdict);
+    row.style = Index(i);
+    row.point = estimate_point(0, cost);
+    row.point.hover = variant.spec + ": " + signed_text(cost.mean, decimals) +
+                      half_width_text(cost, decimals) + ", " + row.word;
+    for (const auto& [seed, value] : variant.costs) {
+      row.values.emplace_back(value, variant.spec + ", seed " + std::to_string(seed) + ": " +
+                                         signed_text(value, decimals));
+    }
+  }
+  if (plot.rows.empty()) return;
+  std::string caption =
+      "Markers are means over the seeds, dots single seeds. An attention is enough where its whole "
+      "bar lies in the shaded band, below the tolerance";
+  if (plot.tolerance) caption += " of " + number_text(*plot.tolerance, decimals);
+  caption += ".";
+  if (result.question.seeds.grows()) {
+    caption +=
+        " The bars hold however often it was looked at (repeated 95\u00a0% confidence intervals).";
+  } else if (result.question.intervals && result.question.seeds.last > 1) {
+    caption += " Bars are 95\u00a0% intervals (Student t).";
+  }
+  caption +=
+      " They suppose that seeds scatter about one value; where dots lie in two heaps, they mean "
+      "nothing.";
+  plot.description = caption;
+  charts.push_back({"differences.svg", caption, svg_text(plot)});
+}
+
+void add_caches(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  std::vector<const VariantResult*> drawn;
+  for (const VariantResult& variant : result.variants) {
+    if (!variant.cache.empty()) drawn.push_back(&variant);
+  }
+  if (drawn.empty()) return;
+  const std::string caption =
+      "What decoding keeps of one sequence, to scale. Layers stand side by side, each as wide as "
+      "the "
+      "numbers that a token leaves behind there, with a border between heads; the height is the "
+      "tokens kept, in a frame as high as all tokens. At the right the height of " +
+      number_text(static_cast<double>(result.context)) + " tokens is that of " +
+      number_text(static_cast<double>(kLongContext)) + ".";
+  charts.push_back({"cache.svg", caption,
+                    cache_drawing(drawn, result.context, "The cache of each attention", caption)});
 }
 
 void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportChart>& charts) {
@@ -213,7 +277,9 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
 
 std::vector<ReportChart> comparison_charts(const ComparisonResult& result) {
   std::vector<ReportChart> charts;
+  add_differences(result, charts);
   add_loss_against_cache(result, charts);
+  add_caches(result, charts);
   add_training_loss(result, charts);
   add_decode_speed(result, charts);
   add_answers_against_cache(result, charts);

@@ -94,6 +94,95 @@ TEST(CompareCommand, GoesOnWithMoreSeedsAndMoreAttentions) {
   EXPECT_NE(more.err.find("2 of 6 runs were finished before"), std::string::npos) << more.err;
 }
 
+TEST(CompareCommand, EndsWithTheVerdict) {
+  const TrainFolder folder;
+  const ProgramResult result =
+      compare(folder, "--attention mqa,mha --seeds 2 --out c --tolerance 100");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string verdict = results(folder, "c")["verdict"]["text"];
+  EXPECT_TRUE(verdict.starts_with("mqa is enough: 64 B a token, half of mha's, at ")) << verdict;
+  EXPECT_TRUE(result.out.ends_with("report c/report.html\nverdict: " + verdict + "\n"))
+      << result.out;
+}
+
+// Runs whose seeds differ far more than a tolerance of nothing lets a verdict be told.
+const std::string kOpen = "--attention mha,mqa --steps 1 --warmup 0 --seeds 2..5 --tolerance ";
+
+TEST(CompareCommand, AddsSeedsUntilTheVerdictIsThere) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, kOpen + "100 --out c").exit_code, 0);
+  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2}));
+  EXPECT_EQ(results(folder, "c")["variants"][1]["verdict"], "enough");
+  const ProgramResult more = compare(folder, kOpen + "0 --out c");
+  ASSERT_EQ(more.exit_code, 0) << more.err;
+  const json r = results(folder, "c");
+  EXPECT_EQ(r["seeds"], json({1, 2, 3, 4, 5})) << more.out;
+  EXPECT_EQ(r["variants"][1]["verdict"], "open");
+  EXPECT_EQ(r["variants"][1]["costs"].size(), 5u);
+  EXPECT_NE(more.err.find("4 of 6 runs were finished before"), std::string::npos) << more.err;
+  EXPECT_NE(more.err.find(" more that may be needed "), std::string::npos) << more.err;
+  EXPECT_NE(more.err.find("(10 of 10 runs done)"), std::string::npos) << more.err;
+}
+
+TEST(CompareCommand, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
+  const TrainFolder folder;
+  const std::string flags = "--attention mha,gqa1,mla --tolerance 0.02 --seeds 2..6 --steps 20";
+  for (const std::string jobs : {"1", "4"})
+    ASSERT_EQ(compare(folder, flags + " --jobs " + jobs + " --out c" + jobs).exit_code, 0);
+  const json one = results(folder, "c1"), four = results(folder, "c4");
+  EXPECT_EQ(one["verdict"], four["verdict"]);
+  EXPECT_EQ(one["seeds"], four["seeds"]);
+  for (int v : {0, 1, 2})
+    EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
+}
+
+// An idle job begins a third seed, which the verdict over two makes needless.
+TEST(CompareCommand, LeavesARunThatTurnsOutNotToBeNeeded) {
+  const TrainFolder folder;
+  const ProgramResult result = compare(
+      folder, "--attention mha,mqa --seeds 2..5 --tolerance 100 --steps 400 --jobs 4 --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2}));
+  EXPECT_NE(result.err.find("(4 of 4 runs done)"), std::string::npos) << result.err;
+  for (const std::string attention : {"mha", "mqa"}) {
+    for (const std::string seed : {"4", "5"})
+      EXPECT_FALSE(folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json"));
+  }
+}
+
+TEST(CompareCommand, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
+  const TrainFolder folder;
+  const std::string flags = kOpen + "0 --out ";
+  ASSERT_EQ(compare(folder, flags + "whole").exit_code, 0);
+  std::vector<std::string> arguments = {"compare"};
+  std::istringstream words(over_defaults(kSmall, flags + "killed"));
+  for (std::string word; words >> word;) arguments.push_back(word);
+  const pid_t process = start_program(arguments, folder.path(), folder / "out", folder / "err");
+  while (!folder.has("killed/runs/mqa/seed-3/result.json") &&
+         waitpid(process, nullptr, WNOHANG) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  kill(process, SIGKILL);
+  waitpid(process, nullptr, 0);
+  ASSERT_FALSE(folder.has("killed/results.json")) << "it had ended before it was killed";
+  const ProgramResult rest = compare(folder, flags + "killed");
+  ASSERT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_NE(rest.err.find(" runs were finished before"), std::string::npos) << rest.err;
+  EXPECT_EQ(results(folder, "killed")["verdict"], results(folder, "whole")["verdict"]);
+  EXPECT_EQ(results(folder, "killed")["variants"][1]["val_losses"],
+            results(folder, "whole")["variants"][1]["val_losses"]);
+}
+
+TEST(CompareCommand, JudgesByAnswersWhereTheTextMarksThem) {
+  const TrainFolder folder;
+  const ProgramResult result = compare(folder,
+                                       "--attention mha,mqa --seeds 2 --data recall --context 64 "
+                                       "--metric answers --tolerance 90 --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("points lost"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("points fewer right (tolerance 90.0)"), std::string::npos);
+  EXPECT_EQ(results(folder, "c")["verdict"]["metric"], "answers");
+}
+
 TEST(CompareCommand, DoesNotMixRunsOfOtherSettings) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
@@ -277,6 +366,15 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--attention mha,mha", "'mha' is in the list twice"},
       {"--seeds 1", "--seeds 1 gives no confidence intervals; give 2 or more, or --intervals off"},
       {"--seeds 0", "--seeds"},
+      {"--seeds 5..3", "--seeds 5..3 is no range: it begins with 2 or more and ends with more"},
+      {"--seeds 1..3", "--seeds 1..3 is no range"},
+      {"--seeds 2..x", "--seeds wants a whole number, got 'x'"},
+      {"--seeds 2..4 --intervals off", "--seeds 2..4 adds seeds until intervals decide"},
+      {"--attention mha,mqa --reference gqa",
+       "--reference 'gqa' is none of the attentions compared"},
+      {"--tolerance -1", "--tolerance must be"},
+      {"--metric speed", "--metric must be"},
+      {"--metric answers", "--metric answers: text.txt marks no answers"},
       {"--attention gqa --match kv=100", "the nearest that it can is kv=128"},
       {"--match half", "--match must be none, params or kv=BYTES"},
       {"--sweep lr=1", "--sweep lr has one value"},

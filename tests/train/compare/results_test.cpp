@@ -30,6 +30,7 @@ ComparisonResult result() {
   ComparisonResult r;
   r.config = "{}";
   r.seeds = {1, 2, 3};
+  r.question.reference = "mha";
   r.variants = {variant("mha", 4096, {run(1, 2.0), run(2, 2.2), run(3, 2.4)}),
                 variant("gqa2", 2048, {run(1, 2.1), run(2, 2.3), run(3, 2.5)}),
                 variant("mqa", 1024, {run(1, 2.2), run(3, 2.9)}),
@@ -102,19 +103,20 @@ TEST(ComparisonSummary, LeavesOutTheSpeedsOfOtherBuildsAndMachines) {
 
 TEST(ComparisonSummary, LeavesIntervalsOutWhereTheyAreNotWanted) {
   ComparisonResult r = result();
-  summarize(r, false);
+  r.question.intervals = false;
+  summarize(r);
   for (const VariantResult& v : r.variants) EXPECT_FALSE(v.loss.half_width) << v.spec;
 }
 
-TEST(ComparisonTable, SaysWhichDifferencesExcludeZero) {
+TEST(ComparisonTable, SaysHowEachComparesWithTheReference) {
   ComparisonResult r = result();
   summarize(r);
   std::istringstream table(comparison_table(r));
   std::string header, mha, gqa, mqa, mla, failed;
   for (std::string* line : {&header, &mha, &gqa, &mqa, &mla, &failed}) std::getline(table, *line);
-  EXPECT_NE(header.find("minus mha  not zero"), std::string::npos) << header;
-  EXPECT_NE(gqa.find("+0.1000 +- 0.0000       yes"), std::string::npos) << gqa;
-  EXPECT_NE(mqa.find(" no "), std::string::npos) << mqa;
+  EXPECT_NE(header.find("minus mha     verdict"), std::string::npos) << header;
+  EXPECT_NE(gqa.find("+0.1000 +- 0.0000  not enough"), std::string::npos) << gqa;
+  EXPECT_NE(mqa.find(" open "), std::string::npos) << mqa;
   EXPECT_EQ(failed.substr(0, 11), "latent-bias");
   EXPECT_NE(comparison_table(r).find("latent-bias, seed 1: the loss became NaN at step 3\n"),
             std::string::npos);
@@ -148,7 +150,7 @@ TEST(ComparisonTables, KeepWhatIsKnownOfAnAttentionWithoutRuns) {
   std::istringstream table(comparison_table(r));
   std::string line;
   for (int i = 0; i < 6; ++i) std::getline(table, line);
-  EXPECT_TRUE(line.starts_with("latent-bias    1000        5120 ")) << line;
+  EXPECT_TRUE(line.starts_with("latent-bias    1000        5120      0 ")) << line;
   EXPECT_NE(comparison_csv(r).find("\r\nlatent-bias,\"\",0,1000,5120,,,,,,,,"), std::string::npos)
       << comparison_csv(r);
 }
@@ -157,11 +159,12 @@ TEST(ComparisonJson, HoldsWhatItPromises) {
   ComparisonResult r = result();
   summarize(r);
   const auto json = comparison_json(r);
-  for (const char* key : {"data", "seeds", "match", "variants"}) EXPECT_TRUE(json.contains(key));
-  for (const char* key :
-       {"spec", "params", "kv_cache_bytes_per_token", "val_losses", "val_loss_mean",
-        "val_loss_ci95", "paired_difference_mean", "paired_difference_ci95",
-        "train_tokens_per_second", "decode_tokens_per_second", "pareto"}) {
+  for (const char* key : {"data", "seeds", "match", "verdict", "variants"})
+    EXPECT_TRUE(json.contains(key));
+  for (const char* key : {"spec", "params", "kv_cache_bytes_per_token", "val_losses",
+                          "val_loss_mean", "val_loss_ci95", "paired_difference_mean",
+                          "paired_difference_ci95", "cost_mean", "cost_ci95", "costs", "verdict",
+                          "train_tokens_per_second", "decode_tokens_per_second", "pareto"}) {
     for (const auto& row : json["variants"]) EXPECT_TRUE(row.contains(key)) << key;
   }
   EXPECT_EQ(json["variants"][0]["val_losses"], (std::vector<double>{2.0, 2.2, 2.4}));

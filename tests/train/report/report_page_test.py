@@ -1,6 +1,7 @@
 """Opens reports in headless Chromium and checks that they ask for nothing but themselves, that the
-console stays empty, and that nothing but what scrolls by itself sticks out of a phone's screen or a
-window.
+console stays empty, that nothing but what scrolls by itself sticks out of a phone's screen or a
+window, that the table needs no scrolling in a window, and that the page begins with the verdict and
+a picture whose marks say their numbers.
 
 Usage: python3 report_page_test.py report.html...
 Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where Chromium or its
@@ -14,7 +15,8 @@ import subprocess
 import sys
 import urllib.request
 
-WIDTHS = (360, 375, 1100)
+WIDTHS = (360, 375, 1100, 1600)
+WINDOW = 1100  # from here on the table is whole
 TIMEOUT = 60  # seconds a request; a busy machine takes some to start a browser
 
 # Elements that stick out of the page to the right and that no ancestor lets scroll.
@@ -25,6 +27,31 @@ return [...document.body.querySelectorAll('*')]
   .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 && !scrolls(e.parentElement))
   .map(e => e.tagName + ': ' + e.textContent.trim().slice(0, 40));
 """
+
+# What the page shows first, and how its pictures look to the eye.
+BEGINNING = """
+const [heading, verdict, figure] = document.querySelectorAll('main > *');
+const svg = figure.querySelector('svg'), faults = [];
+if (!/^Verdict: \\S/.test(verdict.textContent)) faults.push('no verdict below the heading');
+if (!svg) faults.push('no picture below the verdict');
+for (const mark of document.querySelectorAll('svg circle, svg .hc-mark, svg .hc-area')) {
+  const title = mark.querySelector('title');
+  if (!title || !title.textContent) faults.push('a mark says nothing: ' + mark.outerHTML);
+  const box = mark.getBoundingClientRect(), all = mark.closest('svg').getBoundingClientRect();
+  if (box.left < all.left || box.right > all.right || box.top < all.top || box.bottom > all.bottom)
+    faults.push('a mark lies outside its picture: ' + mark.outerHTML);
+}
+for (const text of document.querySelectorAll('svg text')) {
+  const paper = text.closest('svg').querySelector('.hc-paper');
+  if (getComputedStyle(text).fill === getComputedStyle(paper).fill)
+    faults.push('a text cannot be seen: ' + text.textContent);
+  const box = text.getBoundingClientRect(), all = text.closest('svg').getBoundingClientRect();
+  if (box.left < all.left - 0.5 || box.right > all.right + 0.5)
+    faults.push('a text sticks out of its picture: ' + text.textContent);
+}
+return faults;
+"""
+TABLE = "const e = document.querySelector('.scroll'); return e.scrollWidth - e.clientWidth;"
 
 
 class Browser:
@@ -101,6 +128,11 @@ def layout_faults(browser, page, scheme, width):
     wide = browser.run("return document.documentElement.scrollWidth")
     if wide > width:
         yield f"{scheme}: {wide} units wide, {width} is the screen"
+    hidden = browser.run(TABLE)
+    if width >= WINDOW and hidden > 0:
+        yield f"{scheme}, {width} units wide: the table is {hidden} units wider than its place"
+    for fault in browser.run(BEGINNING):
+        yield f"{scheme}, {width} units wide: {fault}"
     for element in browser.run(STICKING_OUT):
         yield f"{scheme}, {width} units wide: sticks out: {element}"
 

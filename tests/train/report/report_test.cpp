@@ -12,6 +12,8 @@
 #include <string_view>
 #include <vector>
 
+#include "train/compare/verdict.h"
+#include "train/report/cache_drawing.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -88,6 +90,16 @@ ComparisonResult comparison() {
   result.variants[0].pareto = result.variants[1].pareto = true;
   result.variants[1].difference = Estimate{0.0080, 0.0031};
   result.variants[2].difference = Estimate{0.0090, 0.0210};
+  result.question.tolerance = 0.004;
+  for (const std::size_t i : {1, 2}) {
+    VariantResult& v = result.variants[i];
+    v.cost = v.difference;
+    v.costs = {{1, v.cost->mean - 0.001}, {2, v.cost->mean}, {3, v.cost->mean + 0.001}};
+    v.verdict = verdict(*v.cost, result.question.tolerance);
+  }
+  result.variants[0].cache = {{{"k", 4, 64}, {"v", 4, 64}}, {{"k", 4, 64, 32}, {"v", 4, 64, 32}}};
+  result.variants[1].cache = {{{"k", 1, 64}, {"v", 1, 64}}};
+  result.variants[2].cache = {{{"latent", 1, 48}, {"rope_key", 1, 16}}};
   return result;
 }
 
@@ -96,9 +108,13 @@ const ReportChart* chart(const std::vector<ReportChart>& charts, const std::stri
   return found == charts.end() ? nullptr : &*found;
 }
 
+std::string loss_chart(const ComparisonResult& result) {
+  return chart(comparison_charts(result), "loss_against_cache.svg")->svg;
+}
+
 std::string summary(const ComparisonResult& result) {
   const std::string page = plain(comparison_report(result));
-  const std::size_t from = page.find("<p>");
+  const std::size_t from = page.find("<p>", page.find("<h1>"));
   return page.substr(from, page.find("</p>", from) - from);
 }
 
@@ -152,6 +168,84 @@ TEST(Report, SummaryNamesTheFrontAndWhatTheDataDecides) {
       << text;
 }
 
+TEST(Report, BeginsWithTheVerdictAndTheDifferences) {
+  const std::string page = plain(comparison_report(comparison()));
+  const std::string begin = page.substr(page.find("</h1>"), 600);
+  EXPECT_TRUE(has(begin,
+                  "</h1>\n<p class=\"verdict\"><strong>Verdict:</strong> nothing is shown to be "
+                  "enough (tolerance 0.0040); mqa is not enough: +0.0080 ± 0.0031; mla48+16 is "
+                  "open: +0.0090 ± 0.0210</p>\n<figure class=\"lead\">\n<svg"))
+      << begin;
+  EXPECT_TRUE(has(begin, "<title>Loss against that of mha</title>")) << begin;
+}
+
+TEST(Report, SaysHowManySeedsWereAdded) {
+  ComparisonResult result = comparison();
+  result.question.seeds = {2, 9};
+  result.variants[1].runs.resize(2);
+  EXPECT_TRUE(has(summary(result),
+                  "up to 3 seeds each (1, 2 and 3), more of those that 2 did not decide. On the"))
+      << summary(result);
+  EXPECT_TRUE(has(comparison_report(result), "repeated confidence intervals"));
+}
+
+// Where `svg` has the attribute of the element that says `hover`.
+double attribute(const std::string& svg, const std::string& name, const std::string& hover) {
+  const std::size_t title = svg.find("<title>" + hover);
+  if (title == std::string::npos) throw std::runtime_error("nothing says " + hover + " in " + svg);
+  const std::size_t element = svg.rfind('<', title - 1);
+  const std::size_t at = svg.find(" " + name + "=\"", element) + name.size() + 3;
+  return std::stod(svg.substr(at));
+}
+
+TEST(Report, DifferencesShowEverySeedAndWhichLieWithinTheTolerance) {
+  ComparisonResult result = comparison();
+  result.variants[1].costs[0].second = 0.0039;
+  const std::string svg = plain(chart(comparison_charts(result), "differences.svg")->svg);
+  EXPECT_TRUE(has(svg, "<title>mqa: +0.0080 ± 0.0031, not enough</title>"));
+  EXPECT_EQ(count(svg, "<circle"), 6u);
+  const std::size_t band = svg.find("class=\"hc-within\"");
+  ASSERT_NE(band, std::string::npos);
+  const auto number = [&](const std::string& name) {
+    return std::stod(svg.substr(svg.find(" " + name + "=\"", band) + name.size() + 3));
+  };
+  const double end = number("x") + number("width");
+  EXPECT_LT(attribute(svg, "cx", "mqa, seed 1: +0.0039"), end);
+  EXPECT_GT(attribute(svg, "cx", "mqa, seed 2: +0.0080"), end);
+}
+
+TEST(Report, AnIntervalFarWiderThanItsValuesIsCut) {
+  ComparisonResult result = comparison();
+  const auto reach = [&] {
+    const std::string svg = plain(chart(comparison_charts(result), "differences.svg")->svg);
+    return attribute(svg, "cx", "mqa, seed 3") - attribute(svg, "cx", "mqa, seed 1");
+  };
+  const double before = reach();
+  result.variants[2].cost->half_width = 5000;
+  EXPECT_GT(reach(), before / 4);
+  expect_sound(result);
+}
+
+TEST(Report, CachesAreDrawnToScale) {
+  const ComparisonResult result = comparison();
+  const std::string svg = chart(comparison_charts(result), "cache.svg")->svg;
+  const auto width = [&](const std::string& hover) { return attribute(svg, "width", hover); };
+  const auto height = [&](const std::string& hover) { return attribute(svg, "height", hover); };
+  const std::string k = "mha, layer 1, k: 4 heads of 64 numbers, ";
+  const std::string in_window = "mha, layer 2, k: 4 heads of 64 numbers, 32 tokens, 32 KiB";
+  EXPECT_NEAR(width(k + "128 tokens, 128 KiB"),
+              4 * width("mqa, layer 1, k: 1 head of 64 numbers, 128 tokens"), 0.3);
+  EXPECT_NEAR(width("mla48+16, layer 1, latent"), 3 * width("mla48+16, layer 1, rope_key"), 0.3);
+  EXPECT_NEAR(height(k + "128 tokens"), 4 * height(in_window), 0.3);
+  // The long context is as high; the window is next to nothing of it.
+  EXPECT_EQ(height(k + "131,072 tokens, 128 MiB"), height(k + "128 tokens"));
+  EXPECT_EQ(svg.find(in_window) != std::string::npos, true);
+  EXPECT_NEAR(attribute(svg.substr(svg.find(in_window) + 10), "height", in_window), 2, 0.1);
+  // 2 x 2 blocks of 4 x 64 floats, half of them of 32 tokens only.
+  EXPECT_TRUE(has(svg, ">320 KiB</text>")) << svg;
+  EXPECT_EQ(cache_numbers(result.variants[0].cache, 128), 2 * 256 * (128 + 32));
+}
+
 TEST(Report, SummarySaysWhenAllAreOnTheFrontOrOneAlone) {
   ComparisonResult result = comparison();
   result.variants[2].pareto = true;
@@ -170,24 +264,26 @@ TEST(Report, TableHoldsTheNumbers) {
   const std::string text = row(result, "mqa");
   for (const char* cell :
        {">ffn-dim 540<", ">804,096<", ">1,024<", ">0.2490 ± 0.0025<", ">0.1142<",
-        ">+0.0080 ± 0.0031<", ">yes<", ">0.3592<", ">81.4 ± 2.1<", ">38,123<", ">5,200<"}) {
+        ">+0.0080 ± 0.0031<", ">not enough<", ">0.3592<", ">81.4 ± 2.1<", ">38,123<", ">5,200<"}) {
     EXPECT_TRUE(has(text, cell)) << cell << " in " << text;
   }
-  EXPECT_TRUE(has(row(result, "mla48+16"), ">+0.0090 ± 0.0210</td><td>no<"));
+  EXPECT_TRUE(has(row(result, "mla48+16"), ">+0.0090 ± 0.0210</td><td>open<"));
   EXPECT_TRUE(has(row(result, "mha"), ">–</td><td>–<"));  // no difference from itself
 }
 
 TEST(Report, NegativeDifferencesHaveAMinusAndMayExcludeZero) {
   ComparisonResult result = comparison();
   result.variants[1].difference = Estimate{-0.0080, 0.0031};
-  EXPECT_TRUE(has(row(result, "mqa"), ">−0.0080 ± 0.0031</td><td>yes<"));
+  EXPECT_TRUE(has(row(result, "mqa"), ">−0.0080 ± 0.0031</td>"));
+  EXPECT_TRUE(has(summary(result), "excludes zero, for mqa (−0.0080 ± 0.0031)."));
 }
 
 TEST(Report, WithOneSeedNothingClaimsAnInterval) {
   ComparisonResult result = comparison();
   result.seeds = {7};
   result.variants = {variant("mha", 4096, 0.241, 1), variant("mqa", 1024, 0.249, 1)};
-  result.variants[1].difference = Estimate{0.008, std::nullopt};
+  result.variants[1].difference = result.variants[1].cost = Estimate{0.008, std::nullopt};
+  result.variants[1].costs = {{7, 0.008}};
   expect_sound(result);
   const std::string page = plain(comparison_report(result));
   EXPECT_TRUE(has(summary(result), "one seed (7)"));
@@ -195,7 +291,7 @@ TEST(Report, WithOneSeedNothingClaimsAnInterval) {
   EXPECT_FALSE(has(summary(result), "excludes zero"));
   EXPECT_FALSE(has(page, "±"));
   EXPECT_FALSE(has(page, "class=\"hc-band"));
-  EXPECT_TRUE(has(row(result, "mqa"), ">+0.0080</td><td>–<"));
+  EXPECT_TRUE(has(row(result, "mqa"), ">+0.0080</td><td>open<"));
 }
 
 TEST(Report, AVariantWithoutRunsIsInTheTableWithItsFailuresOnly) {
@@ -296,15 +392,15 @@ TEST(Report, EveryChartHasItsOwnDarkColoursAndAText) {
 }
 
 TEST(Report, FloorIsDrawnWhereItLeavesRoomAndNamedWhereNot) {
-  const auto loss_chart = [](double floor) {
+  const auto with_floor = [](double floor) {
     ComparisonResult result = comparison();
     result.entropy_per_character = floor;
-    return comparison_charts(result).front().svg;
+    return loss_chart(result);
   };
-  EXPECT_TRUE(has(loss_chart(0.2350), "class=\"hc-floor\""));
-  EXPECT_TRUE(has(loss_chart(0.2350), ">floor 0.2350<"));
-  EXPECT_FALSE(has(loss_chart(0.0100), "class=\"hc-floor\""));
-  EXPECT_TRUE(has(loss_chart(0.0100), ">floor 0.0100, below this chart<"));
+  EXPECT_TRUE(has(with_floor(0.2350), "class=\"hc-floor\""));
+  EXPECT_TRUE(has(with_floor(0.2350), ">floor 0.2350<"));
+  EXPECT_FALSE(has(with_floor(0.0100), "class=\"hc-floor\""));
+  EXPECT_TRUE(has(with_floor(0.0100), ">floor 0.0100, below this chart<"));
 }
 
 // Places "x y" of the marks of a chart.
@@ -332,7 +428,7 @@ TEST(Report, ALineOfAFewPointsMarksThemAll) {
 TEST(Report, EqualVariantsDoNotCoverEachOther) {
   ComparisonResult result = comparison();
   result.variants.assign(4, variant("mqa", 1024, 0.249));
-  std::vector<std::string> places = mark_places(comparison_charts(result).front().svg);
+  std::vector<std::string> places = mark_places(loss_chart(result));
   ASSERT_EQ(places.size(), 4u);
   std::ranges::sort(places);
   EXPECT_EQ(std::ranges::adjacent_find(places), places.end());
@@ -349,7 +445,7 @@ TEST(Report, NumbersThatAreNotFiniteAreLeftOut) {
   result.entropy_per_character = kNaN;
   result.hours = kInfinity;
   expect_sound(result);
-  EXPECT_EQ(mark_places(comparison_charts(result).front().svg).size(), 2u);
+  EXPECT_EQ(mark_places(loss_chart(result)).size(), 2u);
 }
 
 TEST(Report, TakesValuesOfAnySize) {
@@ -358,7 +454,7 @@ TEST(Report, TakesValuesOfAnySize) {
   result.variants[1] = variant("mqa", Index{1} << 50, 1e12);
   result.variants[2] = variant("zero", 0, 0);  // has no place on a logarithmic axis
   expect_sound(result);
-  const std::string svg = comparison_charts(result).front().svg;
+  const std::string svg = loss_chart(result);
   EXPECT_EQ(mark_places(svg).size(), 2u);
   EXPECT_LT(count(svg, "<text"), 30u);  // ticks stay few
 }

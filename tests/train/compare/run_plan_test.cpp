@@ -1,0 +1,137 @@
+// Which runs a comparison takes, with made-up results in place of training.
+#include "train/compare/run_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+namespace headcount {
+namespace {
+
+using Losses = std::map<std::string, std::vector<double>>;  // by name, then by seed; NaN: fails
+
+std::vector<PlannedVariant> variants(const std::vector<std::string>& names) {
+  std::vector<PlannedVariant> all;
+  for (const std::string& name : names) all.push_back({name, {{name, "", {}}}});
+  return all;
+}
+
+Question question(Index first, Index last) {
+  Question q;
+  q.seeds = {first, last};
+  q.tolerance = 0.1;
+  return q;
+}
+
+RunOutcome outcome(const PlannedRun& run, const Losses& losses) {
+  RunOutcome outcome;
+  outcome.ended = true;
+  const std::string name = run.name.substr(0, run.name.find(','));
+  const double loss = losses.at(name)[run.options.seed - 1];
+  if (std::isnan(loss)) {
+    outcome.failure = "diverged";
+  } else {
+    outcome.result.emplace();
+    outcome.result->seed = run.options.seed;
+    outcome.result->validation_loss = loss;
+    outcome.result->tuning_loss = loss;
+  }
+  return outcome;
+}
+
+// Trains what is needed until nothing is, with runs ending in an order that `pick` chooses among
+// those that wait; `idle` trains those that may be needed too. Names of the needed runs.
+std::vector<std::string> taken(const RunPlan& plan, const Losses& losses, bool last_first,
+                               bool idle = false) {
+  std::vector<RunOutcome> outcomes(plan.runs().size());
+  for (;;) {
+    const std::vector<Need> needs = plan.needs(outcomes);
+    std::vector<std::size_t> waiting;
+    bool needed = false;
+    for (std::size_t i = 0; i < needs.size(); ++i) {
+      if (outcomes[i].ended) continue;
+      needed = needed || needs[i] == Need::now;
+      if (needs[i] == Need::now || (idle && needs[i] == Need::maybe)) waiting.push_back(i);
+    }
+    if (!needed) break;
+    const std::size_t next = last_first ? waiting.back() : waiting.front();
+    outcomes[next] = outcome(plan.runs()[next], losses);
+  }
+  const std::vector<Need> needs = plan.needs(outcomes);
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < needs.size(); ++i) {
+    if (needs[i] == Need::now) names.push_back(plan.runs()[i].name);
+  }
+  return names;
+}
+
+std::ptrdiff_t of(const std::vector<std::string>& runs, const std::string& name) {
+  return std::ranges::count_if(runs,
+                               [&](const std::string& run) { return run.starts_with(name + ","); });
+}
+
+const double kFailed = std::nan("");
+
+// mqa is clear at once, gqa after some seeds, mla never.
+const Losses kLosses = {{"mha", {1, 1, 1, 1, 1, 1, 1, 1}},
+                        {"mqa", {2, 2.01, 2, 9, 9, 9, 9, 9}},
+                        {"gqa", {1.0, 1.04, 0.96, 1.0, 1.0, 1.0, 9, 9}},
+                        {"mla", {1.0, 1.2, 1.0, 1.2, 1.0, 1.2, 1.0, 1.2}}};
+
+TEST(RunPlan, AddsSeedsToWhatIsOpenAndToTheReference) {
+  const auto all = variants({"mha", "mqa", "gqa"});
+  const RunPlan plan(all, question(3, 8), 0, "c", "");
+  const auto runs = taken(plan, kLosses, false);
+  EXPECT_EQ(of(runs, "mqa"), 3);
+  EXPECT_GT(of(runs, "gqa"), 3);
+  EXPECT_LT(of(runs, "gqa"), 8);
+  EXPECT_EQ(of(runs, "mha"), of(runs, "gqa"));
+}
+
+TEST(RunPlan, EndsWithTheLastSeedOfTheRange) {
+  const auto all = variants({"mha", "mla"});
+  const RunPlan plan(all, question(3, 8), 0, "c", "");
+  EXPECT_EQ(taken(plan, kLosses, false).size(), 16u);
+}
+
+TEST(RunPlan, TakesAllSeedsWhereTheirNumberIsFixed) {
+  const auto all = variants({"mha", "mqa", "gqa"});
+  const RunPlan plan(all, question(8, 8), 0, "c", "");
+  EXPECT_EQ(taken(plan, kLosses, false).size(), 24u);
+}
+
+TEST(RunPlan, TakesTheSameRunsWhateverEndsFirst) {
+  const auto all = variants({"mha", "mqa", "gqa", "mla"});
+  for (const std::size_t reference : {0, 3}) {
+    const RunPlan plan(all, question(3, 8), reference, "c", "");
+    const auto runs = taken(plan, kLosses, false);
+    EXPECT_EQ(taken(plan, kLosses, true), runs) << reference;
+    EXPECT_EQ(taken(plan, kLosses, false, true), runs) << reference;
+    EXPECT_EQ(taken(plan, kLosses, true, true), runs) << reference;
+  }
+}
+
+TEST(RunPlan, GivesUpWhatFailsOnEverySeed) {
+  Losses losses = kLosses;
+  losses["mla"].assign(8, kFailed);
+  const auto all = variants({"mha", "mla"});
+  EXPECT_EQ(taken(RunPlan(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
+  // And stops where there is nothing to compare with.
+  EXPECT_EQ(taken(RunPlan(all, question(3, 8), 1, "c", ""), losses, false).size(), 6u);
+}
+
+TEST(RunPlan, AddsSeedsToTheBestCandidateOnly) {
+  std::vector<PlannedVariant> all = variants({"mha"});
+  all.push_back({"mla", {{"mla/lr=1", "", {}}, {"mla/lr=2", "", {}}}});
+  Losses losses = kLosses;
+  losses["mla/lr=1"].assign(8, 7);
+  losses["mla/lr=2"] = kLosses.at("mla");
+  const RunPlan plan(all, question(3, 8), 0, "c", "");
+  const auto runs = taken(plan, losses, false);
+  EXPECT_EQ(of(runs, "mla/lr=1"), 3);
+  EXPECT_EQ(of(runs, "mla/lr=2"), 8);
+}
+
+}  // namespace
+}  // namespace headcount

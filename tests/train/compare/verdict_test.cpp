@@ -1,0 +1,219 @@
+#include "train/compare/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "autograd/random.h"
+#include "train/compare/results.h"
+
+namespace headcount {
+namespace {
+
+// 10,000 comparisons of known cost, with differences between seeds that are normal with deviation
+// 1; the tolerance is 2.
+struct Rates {
+  double enough = 0, not_enough = 0, seeds = 0;  ///< the last is a mean
+};
+
+constexpr double kTolerance = 2;
+
+Rates simulated(double cost, const SeedRange& range) {
+  constexpr int kComparisons = 10'000;
+  const RepeatedIntervals looks = looks_at(range);
+  Rates rates;
+  for (std::uint32_t i = 0; i < kComparisons; ++i) {
+    std::vector<double> noise(static_cast<std::size_t>(range.last));
+    random_normals({2024, random_stream("simulated comparisons"), i}, 0, noise);
+    std::vector<std::optional<double>> costs;
+    for (const double error : noise) costs.push_back(cost + error);
+    const Decision decision = decide(costs, kTolerance, looks);
+    rates.enough += decision.verdict == Verdict::enough;
+    rates.not_enough += decision.verdict == Verdict::not_enough;
+    rates.seeds += static_cast<double>(decision.seeds);
+  }
+  for (double* rate : {&rates.enough, &rates.not_enough, &rates.seeds}) *rate /= kComparisons;
+  return rates;
+}
+
+const std::vector<SeedRange> kRanges = {{3, 3}, {3, 4}, {3, 20}, {2, 10}, {10, 30}};
+
+// Of 10,000 the rate of an event of 5 % is above this once in a thousand times.
+constexpr double kFivePercent = 0.05 + 3.1 * 0.0022, kHalfOfIt = 0.025 + 3.1 * 0.0016;
+
+TEST(VerdictsOfSimulatedComparisons, AreWrongInFewerThanFivePercentHoweverManyLooks) {
+  for (const SeedRange& range : kRanges) {
+    for (const double below : {0.0, 1.0, 1.8})
+      EXPECT_LT(simulated(below, range).not_enough, kHalfOfIt) << below << ", " << range.text();
+    for (const double above : {2.2, 3.0})
+      EXPECT_LT(simulated(above, range).enough, kHalfOfIt) << above << ", " << range.text();
+  }
+}
+
+// Where it cannot be told, either verdict claims too much.
+TEST(VerdictsOfSimulatedComparisons, AtTheToleranceAreFivePercentAndNotFewer) {
+  for (const SeedRange& range : kRanges) {
+    const Rates rates = simulated(kTolerance, range);
+    EXPECT_LT(rates.enough + rates.not_enough, kFivePercent) << range.text();
+    EXPECT_GT(rates.enough + rates.not_enough, 0.04) << range.text();
+    EXPECT_LT(rates.enough, kHalfOfIt) << range.text();
+    EXPECT_LT(rates.not_enough, kHalfOfIt) << range.text();
+  }
+}
+
+// What the method is for: the same simulation finds the fault of Student's interval at each look.
+TEST(VerdictsOfSimulatedComparisons, WithStudentsIntervalsAreWrongFarMoreOften) {
+  constexpr int kComparisons = 10'000;
+  std::vector<double> errors(21);
+  for (Index n = 3; n <= 20; ++n) errors[static_cast<std::size_t>(n)] = student_t(n - 1, 0.05);
+  int decided = 0;
+  for (std::uint32_t i = 0; i < kComparisons; ++i) {
+    std::vector<double> costs(20);
+    random_normals({2024, random_stream("simulated comparisons"), i}, 0, costs);
+    for (std::size_t n = 3; n <= 20; ++n) {
+      const Estimate look = estimate(std::span(costs).first(n), errors[n]);
+      if (verdict(look, 0.0) == Verdict::open) continue;
+      ++decided;
+      break;
+    }
+  }
+  EXPECT_NEAR(decided, 0.22 * kComparisons, 0.02 * kComparisons);
+}
+
+TEST(VerdictsOfSimulatedComparisons, TakeFewSeedsWhereTheDifferenceIsClear) {
+  EXPECT_LT(simulated(-6, {3, 20}).seeds, 3.1);  // eight deviations below the tolerance
+  EXPECT_LT(simulated(0, {3, 20}).seeds, 6.5);   // two
+  EXPECT_GT(simulated(0, {3, 20}).enough, 0.99);
+  EXPECT_GT(simulated(1, {3, 20}).enough, 0.9);  // one
+  EXPECT_GT(simulated(3, {3, 20}).not_enough, 0.9);
+}
+
+TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
+  EXPECT_EQ(verdict({0.003, 0.004}, 0.010), Verdict::enough);
+  EXPECT_EQ(verdict({0.052, 0.006}, 0.010), Verdict::not_enough);
+  EXPECT_EQ(verdict({0.008, 0.004}, 0.010), Verdict::open);
+  EXPECT_EQ(verdict({-0.5, 0.1}, 0.010), Verdict::enough);
+  EXPECT_EQ(verdict({0.5, std::nullopt}, 0.010), Verdict::open);
+  EXPECT_EQ(verdict({0.5, 0.1}, std::nullopt), Verdict::open);
+}
+
+TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
+  const RepeatedIntervals looks(3, 6);
+  const std::vector<std::optional<double>> costs = {0.1, std::nullopt, 0.1001, 0.0999, 5, 5};
+  const Decision decision = decide(costs, 1, looks);
+  EXPECT_EQ(decision.verdict, Verdict::enough);
+  EXPECT_EQ(decision.seeds, 4u);
+  EXPECT_EQ(decide(std::span(costs).first(3), 1, looks).verdict, Verdict::open);
+}
+
+TEST(SeedRange, IsANumberOrTwo) {
+  EXPECT_EQ(SeedRange::parse("5").text(), "5");
+  EXPECT_EQ(SeedRange::parse("3..20").last, 20);
+  for (const char* text : {"", "0", "20..3", "3..3", "1..5", "3..", "..3", "3...5", "three"})
+    EXPECT_THROW(SeedRange::parse(text), SettingError) << text;
+}
+
+RunResult run(std::uint64_t seed, double loss, std::optional<double> answers = {}) {
+  RunResult r;
+  r.seed = seed;
+  r.validation_loss = loss;
+  r.answer_accuracy = answers;
+  return r;
+}
+
+VariantResult variant(const std::string& spec, Index bytes, std::vector<RunResult> runs) {
+  VariantResult v;
+  v.spec = spec;
+  v.cache_bytes_per_token = bytes;
+  v.runs = std::move(runs);
+  return v;
+}
+
+ComparisonResult comparison() {
+  ComparisonResult r;
+  r.config = "{}";
+  r.seeds = {1, 2, 3};
+  r.variants = {variant("mla8+4", 96, {run(1, 1.052), run(2, 1.053), run(3, 1.054)}),
+                variant("mqa", 256, {run(1, 1.003), run(2, 1.004), run(3, 1.005)}),
+                variant("mha", 1024, {run(1, 1.000), run(2, 1.001), run(3, 1.002)}),
+                variant("gqa2", 512, {run(1, 1.000), run(2, 1.011), run(3, 1.006)})};
+  return r;
+}
+
+TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
+  ComparisonResult r = comparison();
+  summarize(r);
+  EXPECT_EQ(verdict_text(r),
+            "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.000 (tolerance "
+            "0.010); mla8+4 is not: +0.052 +- 0.000; gqa2 is open: +0.005 +- 0.013");
+  const auto json = comparison_json(r);
+  EXPECT_EQ(json["verdict"]["text"], verdict_text(r));
+  EXPECT_EQ(json["verdict"]["enough"], "mqa");
+  EXPECT_EQ(json["verdict"]["reference"], "mha");
+  EXPECT_NEAR(json["verdict"]["tolerance"].get<double>(), 0.01001, 1e-12);
+  EXPECT_EQ(json["variants"][0]["verdict"], "not enough");
+  EXPECT_EQ(json["variants"][1]["verdict"], "enough");
+  EXPECT_TRUE(json["variants"][2]["verdict"].is_null());
+  EXPECT_EQ(json["variants"][3]["verdict"], "open");
+  EXPECT_EQ(json["variants"][3]["costs"][1]["seed"], 2);
+  EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
+}
+
+TEST(VerdictText, JudgesByAnotherReferenceAndTolerance) {
+  ComparisonResult r = comparison();
+  r.question.reference = "mqa";
+  r.question.tolerance = 0.1;
+  summarize(r);
+  EXPECT_TRUE(verdict_text(r).starts_with(
+      "mla8+4 is enough: 96 B a token, 38 % of mqa's, at +0.049 +- 0.000 (tolerance 0.100); gqa2 "
+      "is too: +0.002 +- 0.013; mha is too: -0.003 +- 0.000"))
+      << verdict_text(r);
+}
+
+TEST(VerdictText, SaysWhenNothingIsEnough) {
+  ComparisonResult r = comparison();
+  r.question.tolerance = 0.001;
+  r.variants.pop_back();
+  summarize(r);
+  EXPECT_EQ(verdict_text(r),
+            "nothing is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
+            "0.0000; mqa is not enough: +0.0030 +- 0.0000");
+  EXPECT_TRUE(comparison_json(r)["verdict"]["enough"].is_null());
+}
+
+TEST(VerdictText, WithoutIntervalsDecidesNothing) {
+  ComparisonResult r = comparison();
+  r.question.intervals = false;
+  summarize(r);
+  EXPECT_TRUE(verdict_text(r).starts_with("nothing is shown to be enough")) << verdict_text(r);
+}
+
+TEST(VerdictText, CountsAnswersInPercentagePoints) {
+  ComparisonResult r;
+  r.config = "{}";
+  r.question.metric = Metric::answers;
+  r.variants = {variant("mha", 1024, {run(1, 1, 0.99), run(2, 1, 0.98), run(3, 1, 0.99)}),
+                variant("mqa", 256, {run(1, 1, 0.989), run(2, 1, 0.979), run(3, 1, 0.99)}),
+                variant("mla8+4", 96, {run(1, 1, 0.39), run(2, 1, 0.36), run(3, 1, 0.38)})};
+  summarize(r);
+  EXPECT_EQ(verdict_text(r),
+            "mqa is enough: 256 B a token, a quarter of mha's, at +0.1 +- 0.1 points fewer right "
+            "(tolerance 1.0); mla8+4 is not: +61.0 +- 2.5 points fewer right");
+}
+
+TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
+  Question question;
+  question.seeds = {2, 9};
+  EXPECT_EQ(tolerance(question, {}), std::nullopt);
+  const std::vector<RunResult> runs = {run(1, 2), run(2, 4), run(3, 100)};
+  EXPECT_DOUBLE_EQ(*tolerance(question, runs), 0.03);
+  question.metric = Metric::answers;
+  EXPECT_EQ(tolerance(question, runs), 1);
+  question.tolerance = 0.5;
+  EXPECT_EQ(tolerance(question, runs), 0.5);
+}
+
+}  // namespace
+}  // namespace headcount

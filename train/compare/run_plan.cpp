@@ -1,0 +1,135 @@
+#include "train/compare/run_plan.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "train/compare/verdict.h"
+
+namespace headcount {
+
+namespace {
+
+bool all_ended(std::span<const RunOutcome> outcomes) {
+  return std::ranges::all_of(outcomes, &RunOutcome::ended);
+}
+
+// Infinite with a failed run: such a candidate cannot be the best.
+double tuning_loss(std::span<const RunOutcome> outcomes) {
+  double sum = 0;
+  for (const RunOutcome& outcome : outcomes) {
+    sum += outcome.result ? outcome.result->tuning_loss.value_or(0)
+                          : std::numeric_limits<double>::infinity();
+  }
+  return sum;
+}
+
+std::vector<RunResult> results(std::span<const RunOutcome> outcomes) {
+  std::vector<RunResult> all;
+  for (const RunOutcome& outcome : outcomes) {
+    if (outcome.result) all.push_back(*outcome.result);
+  }
+  return all;
+}
+
+}  // namespace
+
+RunPlan::RunPlan(const std::vector<PlannedVariant>& variants, const Question& question,
+                 std::size_t reference, const std::filesystem::path& folder,
+                 const std::string& command)
+    : variants_(variants),
+      question_(question),
+      reference_(reference),
+      seeds_(static_cast<std::size_t>(question.seeds.last)),
+      looks_(looks_at(question.seeds)) {
+  for (const PlannedVariant& variant : variants) {
+    for (const Candidate& candidate : variant.candidates) {
+      for (std::size_t seed = 1; seed <= seeds_; ++seed) {
+        const std::string number = std::to_string(seed);
+        PlannedRun& run = runs_.emplace_back(
+            PlannedRun{candidate.name + ", seed " + number, candidate.options,
+                       folder / "runs" / candidate.name / ("seed-" + number), command});
+        run.options.seed = seed;
+      }
+    }
+  }
+}
+
+std::size_t RunPlan::first_run(std::size_t variant, std::size_t candidate) const {
+  std::size_t before = candidate;
+  for (std::size_t v = 0; v < variant; ++v) before += variants_[v].candidates.size();
+  return before * seeds_;
+}
+
+std::optional<std::size_t> RunPlan::best(std::size_t variant,
+                                         std::span<const RunOutcome> outcomes) const {
+  const std::size_t candidates = variants_[variant].candidates.size();
+  if (candidates == 1) return first_run(variant, 0);
+  std::optional<std::size_t> best;
+  double least = 0;
+  for (std::size_t candidate = 0; candidate < candidates; ++candidate) {
+    const std::size_t run = first_run(variant, candidate);
+    const auto first = of(outcomes, run).first(static_cast<std::size_t>(question_.seeds.first));
+    if (!all_ended(first)) return std::nullopt;
+    const double loss = tuning_loss(first);
+    if (best && !(loss < least)) continue;
+    best = run;
+    least = loss;
+  }
+  return best;
+}
+
+void RunPlan::need_more(std::size_t variant, std::span<const RunOutcome> outcomes,
+                        std::vector<Need>& needs) const {
+  const auto own = best(variant, outcomes), of_reference = best(reference_, outcomes);
+  if (!own || !of_reference) return;
+  const auto runs = of(outcomes, *own), references = of(outcomes, *of_reference);
+  const auto need = [&](std::size_t seed, Need how) {
+    for (const std::size_t run : {*own, *of_reference})
+      needs[run + seed] = std::min(needs[run + seed], how);
+  };
+  // Looks come in the order of seeds: none after a run that is still under way.
+  const auto first = static_cast<std::size_t>(question_.seeds.first);
+  std::vector<std::optional<double>> costs;
+  std::size_t failed = 0, failed_references = 0;
+  for (std::size_t i = 0; i < seeds_ && runs[i].ended && references[i].ended; ++i) {
+    costs.emplace_back();
+    failed += !runs[i].result;
+    failed_references += !references[i].result;
+    if (runs[i].result && references[i].result)
+      costs.back() = cost_of(*runs[i].result, *references[i].result, question_.metric);
+  }
+  Decision decision;
+  if (costs.size() >= first) {
+    const std::optional<double> limit = tolerance(question_, results(references.first(first)));
+    if (limit) decision = decide(costs, *limit, looks_);
+    for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);
+    if (decision.verdict != Verdict::open || std::max(failed, failed_references) >= first) return;
+    if (costs.size() < seeds_) need(costs.size(), Need::now);
+  }
+  for (std::size_t seed = first; seed < seeds_; ++seed) need(seed, Need::maybe);
+}
+
+std::vector<Need> RunPlan::needs(std::span<const RunOutcome> outcomes) const {
+  std::vector<Need> needs(runs_.size(), Need::no);
+  for (std::size_t run = 0; run < needs.size(); ++run) {
+    if (runs_[run].options.seed <= static_cast<std::uint64_t>(question_.seeds.first))
+      needs[run] = Need::now;
+  }
+  for (std::size_t variant = 0; variant < variants_.size(); ++variant) {
+    if (variant != reference_) need_more(variant, outcomes, needs);
+  }
+  return needs;
+}
+
+RunPlan::Chosen RunPlan::chosen(std::size_t variant, std::span<const RunOutcome> outcomes) const {
+  const std::vector<Need> all = needs(outcomes);
+  const std::size_t first = best(variant, outcomes).value();
+  Chosen chosen{&variants_[variant].candidates[first / seeds_ - first_run(variant, 0) / seeds_],
+                {}};
+  for (std::size_t run = first; run < first + seeds_; ++run) {
+    if (all[run] == Need::now) chosen.outcomes.push_back(outcomes[run]);
+  }
+  return chosen;
+}
+
+}  // namespace headcount

@@ -1,0 +1,206 @@
+#include "train/compare/verdict.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "nn/settings.h"
+#include "train/formatted.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr double kShareOfLoss = 0.01, kPoints = 1, kPercent = 100;
+
+Index whole(std::string_view text) {
+  Index number = 0;
+  Settings setting;
+  setting.integer("seeds", "", number, 1, 1000);
+  setting.find("seeds")->parse(text);
+  return number;
+}
+
+// "a quarter of mha's", "12 % of mha's".
+std::string share_text(Index bytes, const VariantResult& reference) {
+  static constexpr std::array<std::pair<Index, const char*>, 6> kShares = {{{2, "half"},
+                                                                            {3, "a third"},
+                                                                            {4, "a quarter"},
+                                                                            {5, "a fifth"},
+                                                                            {8, "an eighth"},
+                                                                            {16, "a sixteenth"}}};
+  const Index all = reference.cache_bytes_per_token;
+  const std::string whose = " of " + reference.spec + "'s";
+  if (bytes == all) return "as much as " + reference.spec;
+  for (const auto& [parts, words] : kShares) {
+    if (bytes * parts == all) return words + whose;
+  }
+  const double percent = kPercent * static_cast<double>(bytes) / static_cast<double>(all);
+  return formatted("%.*f %%", percent < 10 ? 1 : 0, percent) + whose;
+}
+
+// Numbers with as many decimals as show two digits of the tolerance, three of a loss at least.
+struct Numbers {
+  Metric metric;
+  double tolerance;
+  Reader reader;
+
+  int decimals() const {
+    const int least = metric == Metric::loss ? 3 : 1;
+    if (tolerance <= 0) return least + 1;
+    return std::max(least, 1 - static_cast<int>(std::floor(std::log10(tolerance))));
+  }
+  std::string cost(const Estimate& e) const {
+    const std::string unit = metric == Metric::answers ? " points fewer right" : "";
+    if (reader == Reader::page)
+      return signed_text(e.mean, decimals()) + half_width_text(e, decimals()) + unit;
+    const std::string interval =
+        e.half_width ? formatted(" +- %.*f", decimals(), *e.half_width) : "";
+    return formatted("%+.*f", decimals(), e.mean) + interval + unit;
+  }
+  std::string limit() const { return formatted("(tolerance %.*f)", decimals(), tolerance); }
+};
+
+// The others by verdict, in the order given.
+std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict verdict) {
+  std::vector<const VariantResult*> found;
+  for (const VariantResult& variant : result.variants) {
+    if (variant.cost && variant.verdict == verdict) found.push_back(&variant);
+  }
+  return found;
+}
+
+std::string named(const VariantResult& variant, const char* how, const Numbers& numbers) {
+  return variant.label() + " is " + how + ": " + numbers.cost(*variant.cost);
+}
+
+}  // namespace
+
+SeedRange SeedRange::parse(std::string_view text) {
+  const std::size_t dots = text.find("..");
+  if (dots == std::string_view::npos) {
+    const Index seeds = whole(text);
+    return {seeds, seeds};
+  }
+  const SeedRange range{whole(text.substr(0, dots)), whole(text.substr(dots + 2))};
+  if (range.first < 2 || range.last <= range.first) {
+    throw SettingError("`seeds` " + std::string(text) +
+                       " is no range: it begins with 2 or more and ends with more, as 3..20 does");
+  }
+  return range;
+}
+
+std::string SeedRange::text() const {
+  return std::to_string(first) + (grows() ? ".." + std::to_string(last) : "");
+}
+
+void require_answerable(const Question& question, const std::vector<AttentionSpec>& specs,
+                        const Corpus& corpus) {
+  const std::string& wanted = question.reference;
+  if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
+    throw SettingError("`reference` " + headcount::quoted(wanted) +
+                       " is none of the attentions compared");
+  if (question.metric == Metric::answers && corpus.validation_answers.empty()) {
+    throw SettingError("`metric` answers: " + corpus.name +
+                       " marks no answers; leave it out, or take a built-in text that does");
+  }
+  const SeedRange& seeds = question.seeds;
+  if (!question.intervals && seeds.grows()) {
+    throw SettingError("`seeds` " + seeds.text() +
+                       " adds seeds until intervals decide; give one number with `intervals` off");
+  }
+}
+
+double cost_of(const RunResult& run, const RunResult& reference, Metric metric) {
+  if (metric == Metric::loss) return run.validation_loss - reference.validation_loss;
+  return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
+}
+
+std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference) {
+  if (question.tolerance) return question.tolerance;
+  if (question.metric == Metric::answers) return kPoints;
+  std::vector<double> losses;
+  for (const RunResult& run : reference) {
+    if (static_cast<Index>(run.seed) <= question.seeds.first) losses.push_back(run.validation_loss);
+  }
+  if (losses.empty()) return std::nullopt;
+  return kShareOfLoss * estimate(losses).mean;
+}
+
+Verdict verdict(const Estimate& cost, std::optional<double> tolerance) {
+  if (!tolerance || !cost.half_width) return Verdict::open;
+  if (cost.mean + *cost.half_width < *tolerance) return Verdict::enough;
+  return cost.mean - *cost.half_width > *tolerance ? Verdict::not_enough : Verdict::open;
+}
+
+std::string verdict_word(Verdict verdict) {
+  if (verdict == Verdict::open) return "open";
+  return verdict == Verdict::enough ? "enough" : "not enough";
+}
+
+RepeatedIntervals looks_at(const SeedRange& seeds) {
+  // One seed alone has no interval, as RepeatedIntervals says of too few values.
+  return {std::max<Index>(2, seeds.first), std::max<Index>(2, seeds.last)};
+}
+
+Decision decide(std::span<const std::optional<double>> costs, double tolerance,
+                const RepeatedIntervals& looks) {
+  Decision decision;
+  std::vector<double> finished;
+  for (const std::optional<double>& cost : costs) {
+    ++decision.seeds;
+    if (cost) finished.push_back(*cost);
+    if (!cost || std::ssize(finished) < looks.first()) continue;
+    decision.verdict = verdict(looks.estimate(finished), tolerance);
+    if (decision.verdict != Verdict::open) break;
+  }
+  return decision;
+}
+
+std::size_t reference_place(const Question& question, std::span<const VariantResult> variants) {
+  const auto found =
+      question.reference.empty()
+          ? std::ranges::max_element(variants, {}, &VariantResult::cache_bytes_per_token)
+          : std::ranges::find(variants, question.reference, &VariantResult::spec);
+  return static_cast<std::size_t>(found - variants.begin());
+}
+
+const VariantResult& reference(const ComparisonResult& result) {
+  return result.variants.at(reference_place(result.question, result.variants));
+}
+
+const VariantResult* cheapest_enough(const ComparisonResult& result) {
+  const std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
+  const auto cheapest = std::ranges::min_element(enough, {}, &VariantResult::cache_bytes_per_token);
+  return cheapest == enough.end() ? nullptr : *cheapest;
+}
+
+std::string verdict_text(const ComparisonResult& result, Reader reader) {
+  const VariantResult& than = reference(result);
+  const std::optional<double> limit = tolerance(result.question, than.runs);
+  if (result.variants.size() < 2) return "one attention alone is compared with nothing";
+  if (!limit) return than.label() + ", the reference, has no finished run";
+  const Numbers numbers{result.question.metric, *limit, reader};
+  std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
+  std::ranges::stable_sort(enough, {}, &VariantResult::cache_bytes_per_token);
+  std::vector<std::string> parts;
+  for (const VariantResult* variant : enough) {
+    const bool cheapest = variant == enough.front();
+    const Index bytes = variant->cache_bytes_per_token;
+    parts.push_back(cheapest ? variant->label() + " is enough: " + std::to_string(bytes) +
+                                   " B a token, " + share_text(bytes, than) + ", at " +
+                                   numbers.cost(*variant->cost) + " " + numbers.limit()
+                             : named(*variant, "too", numbers));
+  }
+  if (enough.empty()) parts.push_back("nothing is shown to be enough " + numbers.limit());
+  for (const VariantResult* variant : judged(result, Verdict::not_enough))
+    parts.push_back(named(*variant, enough.empty() ? "not enough" : "not", numbers));
+  for (const VariantResult* variant : judged(result, Verdict::open))
+    parts.push_back(named(*variant, "open", numbers));
+  std::string text;
+  for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
+  return text;
+}
+
+}  // namespace headcount

@@ -1,0 +1,157 @@
+#include "train/report/cache_drawing.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/compare/result_text.h"
+#include "train/report/svg.h"
+
+namespace headcount {
+
+using namespace svg;
+
+namespace {
+
+constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
+constexpr double kTop = 62, kHeading = 50, kHeight = 64, kBelow = 38;  // of one attention
+constexpr double kGap = 4;                                             // between layers
+constexpr double kLeastHeight = 2;                                     // of what would not be seen
+constexpr double kLeastHead = 3;   // width of a head whose border is drawn
+constexpr Index kFirstColour = 1;  // black and white are for borders
+
+Index tokens(const CacheBlock& block, Index context) {
+  return block.window > 0 ? std::min(block.window, context) : context;
+}
+
+double numbers_of_token(const CacheLayer& layer) {
+  Index numbers = 0;
+  for (const CacheBlock& block : layer) numbers += block.heads * block.width;
+  return static_cast<double>(numbers);
+}
+
+double numbers_of_token(const std::vector<CacheLayer>& cache) {
+  double numbers = 0;
+  for (const CacheLayer& layer : cache) numbers += numbers_of_token(layer);
+  return numbers;
+}
+
+std::string count_text(Index count) { return number_text(static_cast<double>(count)); }
+
+std::string bytes_of(Index numbers) {
+  return bytes_text(static_cast<double>(numbers) * sizeof(float));
+}
+
+class Drawing {
+ public:
+  Drawing(const std::vector<const VariantResult*>& variants, Index context,
+          const std::string& title, const std::string& description) {
+    double widest = 1;
+    std::size_t layers = 1;
+    for (const VariantResult* variant : variants) {
+      widest = std::max(widest, numbers_of_token(variant->cache));
+      layers = std::max(layers, variant->cache.size());
+      for (const CacheLayer& layer : variant->cache) {
+        for (const CacheBlock& block : layer) style(block.name);
+      }
+    }
+    gap_ = std::min(kGap, kPanel / 4 / static_cast<double>(layers));
+    scale_ = (kPanel - gap_ * static_cast<double>(layers - 1)) / widest;
+    const double rows = static_cast<double>(variants.size()) * (kHeading + kHeight);
+    out_ = head(kTop + rows + kBelow, title, description);
+    const std::vector<Index> contexts = {context, kLongContext};
+    for (std::size_t side = 0; side < contexts.size(); ++side)
+      out_ += text(left(side), kTop - 8, "start", "at " + count_text(contexts[side]) + " tokens",
+                   "class=\"hc-quiet\"");
+    double y = kTop;
+    for (const VariantResult* variant : variants) {
+      const double drawn = y + kHeading;
+      out_ += text(kLeft, y + 24, "start", shown_name(variant->spec),
+                   "class=\"hc-text\" font-weight=\"bold\"");
+      for (std::size_t side = 0; side < contexts.size(); ++side) {
+        const std::string size = bytes_of(cache_numbers(variant->cache, contexts[side]));
+        out_ += text(left(side), y + 42, "start", size);
+        add(*variant, contexts[side], left(side), drawn);
+      }
+      y = drawn + kHeight;
+    }
+    legend(y + 26);
+  }
+  std::string svg() const { return out_ + "</svg>\n"; }
+
+ private:
+  static double left(std::size_t side) {
+    return kLeft + static_cast<double>(side) * (kPanel + kBetween);
+  }
+
+  Index style(const std::string& name) {
+    auto found = std::ranges::find(names_, name);
+    if (found == names_.end()) found = names_.insert(names_.end(), name);
+    return kFirstColour + (found - names_.begin());
+  }
+
+  // A frame shows how high a layer would be that kept all tokens.
+  void add(const VariantResult& variant, Index context, double x, double y) {
+    for (std::size_t layer = 0; layer < variant.cache.size(); ++layer, x += gap_) {
+      const double end = x + scale_ * numbers_of_token(variant.cache[layer]);
+      out_ += path(
+          "hc-frame",
+          "M" + place(x, y) + "H" + number(end) + "V" + number(y + kHeight) + "H" + number(x) + "z",
+          "1");
+      for (const CacheBlock& block : variant.cache[layer]) {
+        const Index kept = tokens(block, context);
+        const double width = scale_ * static_cast<double>(block.heads * block.width);
+        const double height = kHeight * static_cast<double>(kept) / static_cast<double>(context);
+        const std::string hover = variant.spec + ", layer " + std::to_string(layer + 1) + ", " +
+                                  block.name + ": " + count_text(block.heads) +
+                                  (block.heads == 1 ? " head of " : " heads of ") +
+                                  count_text(block.width) + " numbers, " + count_text(kept) +
+                                  " tokens, " + bytes_of(block.heads * block.width * kept);
+        out_ += rectangle(style(block.name), x, y, width, std::max(height, kLeastHeight), hover);
+        const double of_head = scale_ * static_cast<double>(block.width);
+        for (Index head = 1; head < block.heads && of_head >= kLeastHead; ++head) {
+          const double border = x + of_head * static_cast<double>(head);
+          out_ += path("hc-edge", segment(border, y, border, y + height), "1");
+        }
+        x += width;
+      }
+    }
+  }
+
+  void legend(double y) {
+    double x = kLeft;
+    for (const std::string& name : names_) {
+      out_ += rectangle(style(name), x, y - 11, 12, 12, name);
+      out_ += text(x + 18, y, "start", shown_name(name));
+      x += 34 + width_of(shown_name(name));
+    }
+  }
+
+  static std::string rectangle(Index style, double x, double y, double width, double height,
+                               const std::string& hover) {
+    return "<rect class=\"hc-area " + colour(style) + "\" x=\"" + number(x) + "\" y=\"" +
+           number(y) + "\" width=\"" + number(width) + "\" height=\"" + number(height) + "\">" +
+           title(hover) + "</rect>\n";
+  }
+
+  std::vector<std::string> names_;  ///< of blocks, in the order of their colours
+  double gap_ = 0, scale_ = 0;      ///< units between layers, and of a number
+  std::string out_;
+};
+
+}  // namespace
+
+Index cache_numbers(const std::vector<CacheLayer>& cache, Index context) {
+  Index numbers = 0;
+  for (const CacheLayer& layer : cache) {
+    for (const CacheBlock& block : layer)
+      numbers += block.heads * block.width * tokens(block, context);
+  }
+  return numbers;
+}
+
+std::string cache_drawing(const std::vector<const VariantResult*>& variants, Index context,
+                          const std::string& title, const std::string& description) {
+  return Drawing(variants, context, title, description).svg();
+}
+
+}  // namespace headcount

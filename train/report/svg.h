@@ -1,0 +1,45 @@
+#pragma once
+
+#include <string>
+
+#include "autograd/real.h"
+
+/// Pieces of the pictures of a report, as SVG text. Colours are Okabe and Ito's
+/// (jfly.uni-koeln.de/color), which colour-blind readers tell apart, in light and in dark.
+
+namespace headcount::svg {
+
+/// All pictures are as wide: small enough that letters stay readable on a phone, which shows them
+/// at two thirds.
+inline constexpr double kWidth = 520;
+inline constexpr double kLetter = 7.8;  ///< width of one, at 13 units, in the widest usual font
+
+/// With one decimal.
+std::string number(double value);
+/// "1.0 2.0"
+std::string place(double x, double y);
+/// The course of a straight line.
+std::string segment(double x1, double y1, double x2, double y2);
+std::string path(const std::string& classes, const std::string& course, const char* width,
+                 const char* dashes = nullptr);
+/// `content` is any text; `anchor` is "start", "middle" or "end".
+std::string text(double x, double y, const char* anchor, const std::string& content,
+                 const std::string& more = "class=\"hc-text\"");
+
+/// The class that has the colour of a style; the same number looks the same in every picture.
+std::string colour(Index style);
+/// What an element says on pointing at it.
+std::string title(const std::string& hover);
+/// A marker in the colour and shape of a style, which says `hover` on pointing at it.
+std::string mark(Index style, double x, double y, const std::string& hover);
+
+/// Of text at 13 units, at most.
+double width_of(const std::string& valid);
+/// A name as pictures show it: valid UTF-8, cut where it is long.
+std::string shown_name(const std::string& name);
+
+/// The beginning of a picture, up to its name; "</svg>" ends it. `description` is for screen
+/// readers.
+std::string head(double height, const std::string& name, const std::string& description);
+
+}  // namespace headcount::svg
