@@ -58,6 +58,7 @@ Var rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 Var gelu(Var x);                  ///< x Phi(x), the exact (erf) form; Hendrycks and Gimpel (2016)
 Var silu(Var x);                  ///< x sigmoid(x)
 Var silu_gate(Var gate, Var up);  ///< silu(gate) * up, the gate of SwiGLU; Shazeer (2020)
+Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
 
 /// Zero with probability `probability`, else x / (1 - probability), on a training tape; x itself
 /// otherwise. The probability is rounded to a multiple of 1/65536.
@@ -87,8 +88,9 @@ class RotaryTable {
 
 /// Rotary position embedding of the last `table.dim()` elements of each head of x [B, T, H, D];
 /// the elements before them pass through. Position of token t is `first_position` + t. The table
-/// must outlive the backward pass. Su et al., "RoFormer" (2021).
-Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position = 0);
+/// must outlive the backward pass. `back` turns the other way. Su et al., "RoFormer" (2021).
+Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position = 0,
+           bool back = false);
 
 Var softmax(Var x);  ///< over the last dimension
 

@@ -36,7 +36,8 @@ constexpr std::pair<const char*, const char*> kFixed[] = {{"positions", "rope"},
                                                           {"norm", "rms"},
                                                           {"activation", "swiglu"},
                                                           {"score-scale", "inv-sqrt"},
-                                                          {"output-projection", "on"}};
+                                                          {"output-projection", "on"},
+                                                          {"gate", "off"}};
 
 constexpr std::pair<const char*, const char*> kDeepseekFixed[] = {{"bias", "off"},
                                                                   {"latent-norm", "on"}};

@@ -39,7 +39,9 @@ Linear LayerWeights::linear(std::string_view name) const {
 }
 
 Attention::Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width)
-    : config_(config), o_proj_(weights.find_linear("o_proj")) {
+    : config_(config),
+      gate_proj_(weights.find_linear("gate_proj")),
+      o_proj_(weights.find_linear("o_proj")) {
   if (config.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, config.positions, config.rope_theta);
 }
@@ -87,8 +89,10 @@ AttentionOptions Attention::options(Index width, const Memory& memory) const {
   return options;
 }
 
-Var Attention::output(Var heads) const {
-  return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+Var Attention::output(Var x, Var heads) const {
+  Var y = merge_heads(heads);
+  if (gate_proj_) y = sigmoid_gate((*gate_proj_)(x), y);
+  return o_proj_ ? (*o_proj_)(y) : y;
 }
 
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,

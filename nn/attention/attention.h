@@ -46,12 +46,13 @@ class Attention {
   Var normalize_for_scores(Var x) const;
   /// Options of the fused op for q and k of `width` elements per head.
   AttentionOptions options(Index width, const Memory& memory) const;
-  /// The heads' outputs [B, T, heads, v] through o_proj.
-  Var output(Var heads) const;
+  /// The heads' outputs [B, T, heads, v], gated by x if the layer has a gate, through o_proj. Gated
+  /// attention: Qiu et al. (2025).
+  Var output(Var x, Var heads) const;
 
  private:
   AttentionConfig config_;
-  std::optional<Linear> o_proj_;
+  std::optional<Linear> gate_proj_, o_proj_;
   std::optional<RotaryTable> rotary_;
 };
 

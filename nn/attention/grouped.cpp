@@ -29,7 +29,7 @@ class GroupedAttention : public Attention {
     const Rows k = memory.keep("k", prepare(split_heads(k_proj_(x), groups)));
     const Rows v = memory.keep("v", split_heads(v_proj_(x), groups));
     const Var q = prepare(split_heads(q_proj_(x), heads));
-    return output(attention(q, k, v, options(config().head_dim, memory)));
+    return output(x, attention(q, k, v, options(config().head_dim, memory)));
   }
 
  private:

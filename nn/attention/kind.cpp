@@ -42,9 +42,11 @@ void resolve_rotary_heads(AttentionConfig& config) {
 
 AttentionDescription describe(const AttentionConfig& config) {
   AttentionDescription description = attention_kind(config.kind).describe(config);
-  if (!config.output_projection) return description;
-  for (AttentionForm& form : description.forms)
-    form.projections.push_back({"o_proj", config.heads * form.value_width, config.dim});
+  for (AttentionForm& form : description.forms) {
+    const Index width = config.heads * form.head_output();
+    if (config.gate) form.projections.push_back({"gate_proj", config.dim, width});
+    if (config.output_projection) form.projections.push_back({"o_proj", width, config.dim});
+  }
   return description;
 }
 

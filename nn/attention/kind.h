@@ -30,8 +30,11 @@ struct Projection {
 /// One way to compute a layer. All forms give the same numbers; they cost differently.
 struct AttentionForm {
   std::string name;                     ///< "" where there is one form only
-  std::vector<Projection> projections;  ///< but for o_proj, which all have
+  std::vector<Projection> projections;  ///< but for gate_proj and o_proj, which any layer may have
   Index key_width, value_width;         ///< of a head, as scores and sums see them
+  Index output_width = kUnset;          ///< of a head's output, if it is not value_width
+
+  Index head_output() const { return output_width == kUnset ? value_width : output_width; }
 };
 
 /// What follows from a configuration, without building the layer.

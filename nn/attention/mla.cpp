@@ -57,8 +57,8 @@ class LatentAttention : public Attention {
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
     const bool absorb =
         memory.form().empty() ? few_queries && can_absorb(config()) : memory.form() == kAbsorbed;
-    return output(absorb ? absorbed(q, latents, std::move(rope_key), o)
-                         : expanded(q, latents, std::move(rope_key), o));
+    return output(x, absorb ? absorbed(q, latents, std::move(rope_key), o)
+                            : expanded(q, latents, std::move(rope_key), o));
   }
 
  private:
@@ -114,7 +114,8 @@ std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeight
 // projection and the output projection: queries and sums are kv_rank wide, and the latent itself is
 // key and value of all heads. A bias of kv_b_proj becomes one of o_proj, and the weights of the
 // latents' norms can be multiplied in too and do not count. (`forward` leaves them where they are,
-// so as to keep what DeepSeek's code keeps.)
+// so as to keep what DeepSeek's code keeps.) Where the heads' outputs are gated, or are the output,
+// what expands values stays a matrix of its own.
 AttentionDescription describe_mla(const AttentionConfig& c) {
   const MlaSettings& s = of(c);
   const Index q_width = s.nope_dim + s.rope_dim;
@@ -138,6 +139,10 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
   const std::string q_name = s.q_rank > 0 ? "q_b_proj" : "q_proj";
   trained.projections.push_back({q_name, q_in, c.heads * q_width});
   merged.projections.push_back({q_name, q_in, c.heads * (s.kv_rank + s.rope_dim)});
+  if (c.gate || !c.output_projection) {
+    merged.projections.push_back({"v_b_proj", s.kv_rank, c.heads * s.v_dim});
+    merged.output_width = s.v_dim;
+  }
   if (s.latent_norm) trained.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank));
   description.forms.push_back(std::move(trained));
   if (can_absorb(c)) description.forms.push_back(std::move(merged));

@@ -145,6 +145,7 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "latent-dim", size(1, 12));
   c.bias = *rc::gen::arbitrary<bool>();
   c.output_projection = *rc::gen::arbitrary<bool>();
+  c.gate = *rc::gen::arbitrary<bool>();
   c.causal = false;
   resolve(c);
   return c;

@@ -107,6 +107,7 @@ AttentionConfig attention_config(const json& c) {
   a.rope_theta = c.value("rope_theta", 10000.0);
   a.bias = c.at("bias");
   a.output_projection = c.value("output_projection", true);
+  a.gate = c.value("gate", false);
   a.causal = c.value("causal", true);
   if (c.contains("score_scale")) a.score_scale = {ScoreScale::Kind::number, c["score_scale"]};
   return a;

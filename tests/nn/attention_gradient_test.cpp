@@ -81,6 +81,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"bias", {"off", "on"}},
       {"dropout", {"0", "0.3"}},
       {"causal", {"on", "off"}},
+      {"gate", {"off", "on"}},
       {"output-projection", {"on", "off"}},
       {"padding", {"none", "holes", "sequence"}},
   };

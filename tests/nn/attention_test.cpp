@@ -35,6 +35,7 @@ AttentionConfig random_config(std::string_view kind, Index heads) {
   c.rotary = *rc::gen::arbitrary<bool>();
   c.bias = *rc::gen::arbitrary<bool>();
   c.causal = *rc::gen::arbitrary<bool>();
+  c.gate = *rc::gen::arbitrary<bool>();
   c.score_scale = ScoreScale::parse(
       *rc::gen::element<std::string>("inv-sqrt", "qk-norm", "row-norm", "length"));
   return c;
@@ -181,6 +182,7 @@ RC_GTEST_PROP(LatentAttention, IsMhaWhoseKeysAndValuesAreItsExpansions, ()) {
   const Input input;
   AttentionConfig config = random_config("mla", random_heads());
   config.rotary = true;
+  config.gate = false;
   config.score_scale = {};
   set(config, "kv-rank", *rc::gen::inRange<Index>(1, 20));
   set(config, "q-rank", *rc::gen::inRange<Index>(0, 20));
@@ -274,6 +276,18 @@ TEST_P(EveryAttention, WithoutOutputProjectionGivesTheHeadsSideBySide) {
   for (std::size_t i = 0; i < layer.store.size(); ++i) {
     EXPECT_EQ(layer.store.name({i}).find("o_proj"), std::string::npos);
   }
+}
+
+TEST_P(EveryAttention, WhoseGateStandsHalfOpenGivesHalf) {
+  AttentionConfig config = small_config(kind());
+  const Values x = normal_values(0, 9 * 12);
+  Values half = Layer(config).forward(x, 1);
+  for (Real& value : half) value /= 2;
+  config.gate = true;
+  Layer gated(config);
+  EXPECT_GT(difference(half, gated.forward(x, 1)), 0.1);
+  std::ranges::fill(gated.weight("gate_proj.weight"), Real{0});
+  EXPECT_LT(difference(half, gated.forward(x, 1)), kRounding);
 }
 
 TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {

@@ -39,7 +39,7 @@ class OwnAttention : public Attention {
       key = {Rows(normalize_for_scores(whole))};
       q = normalize_for_scores(q);
     }
-    return output(attention(q, key, state, options(config().head_dim + own.rope_dim, memory)));
+    return output(x, attention(q, key, state, options(config().head_dim + own.rope_dim, memory)));
   }
 
  private:
