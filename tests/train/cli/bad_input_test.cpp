@@ -147,11 +147,13 @@ TEST_F(BadInput, FlagsOfAnotherAttention) {
             {name.substr(0, name.find(' ')), std::string("--attention ") + attention, "mla"}}});
     }
   }
-  expect_refusals(kUsage,
-                  {{"--attention mqa --kv-heads 2", {"--kv-heads", "--attention mqa", "gqa"}},
-                   {"--attention mla --kv-heads 2", {"--kv-heads", "--attention mla", "gqa"}},
-                   {"--attention latent-bias --rope-dim 8", {"--rope-dim", "mla"}},
-                   {"--attention gqa --latent-dim 2", {"--latent-dim", "latent-bias"}}});
+  expect_refusals(
+      kUsage, {{"--attention mqa --kv-heads 2", {"--kv-heads", "--attention mqa", "gqa"}},
+               {"--attention mla --kv-heads 2", {"--kv-heads", "--attention mla", "gqa"}},
+               {"--attention latent-bias --rope-dim 8", {"--rope-dim", "mla"}},
+               {"--attention gta --tie-kv on", {"--tie-kv", "--attention gta", "mha, mqa, gqa"}},
+               {"--attention mla --kv-factors 2", {"--kv-factors", "tpa"}},
+               {"--attention gqa --latent-dim 2", {"--latent-dim", "latent-bias"}}});
 }
 
 TEST_F(BadInput, FlagsOfOtherData) {
