@@ -47,6 +47,8 @@ std::string_view name(Op op) {
       return "silu";
     case Op::silu_gate:
       return "silu_gate";
+    case Op::sigmoid_gate:
+      return "sigmoid_gate";
     case Op::dropout:
       return "dropout";
     case Op::rotary:

@@ -28,6 +28,7 @@ enum class Op {
   gelu,
   silu,
   silu_gate,
+  sigmoid_gate,
   dropout,
   rotary,
   softmax,

@@ -55,9 +55,10 @@ Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
 /// Zhang and Sennrich, "Root mean square layer normalization" (2019).
 Var rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 
-Var gelu(Var x);                  ///< x Phi(x), the exact (erf) form; Hendrycks and Gimpel (2016)
-Var silu(Var x);                  ///< x sigmoid(x)
-Var silu_gate(Var gate, Var up);  ///< silu(gate) * up, the gate of SwiGLU; Shazeer (2020)
+Var gelu(Var x);                    ///< x Phi(x), the exact (erf) form; Hendrycks and Gimpel (2016)
+Var silu(Var x);                    ///< x sigmoid(x)
+Var silu_gate(Var gate, Var up);    ///< silu(gate) * up, the gate of SwiGLU; Shazeer (2020)
+Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
 
 /// Zero with probability `probability`, else x / (1 - probability), on a training tape; x itself
 /// otherwise. The probability is rounded to a multiple of 1/65536.
@@ -87,8 +88,9 @@ class RotaryTable {
 
 /// Rotary position embedding of the last `table.dim()` elements of each head of x [B, T, H, D];
 /// the elements before them pass through. Position of token t is `first_position` + t. The table
-/// must outlive the backward pass. Su et al., "RoFormer" (2021).
-Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position = 0);
+/// must outlive the backward pass. `back` turns the other way. Su et al., "RoFormer" (2021).
+Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position = 0,
+           bool back = false);
 
 Var softmax(Var x);  ///< over the last dimension
 
@@ -128,16 +130,23 @@ class Rows {
 
   /// Columns [first, first + width) of these. Throws ShapeError if there are not so many.
   Rows columns(Index first, Index width) const;
+  /// Of these R heads' rows one for each query head h: the sum over r of weights[h R + r] times row
+  /// r. `weights` are one head's rows of the same tokens, R numbers for each query head. On a tape
+  /// that is a product. In caches both stay as they are, and `attention` mixes what it reads; for
+  /// one query a sequence without computing the mixed rows. Zhang et al., "Tensor product attention
+  /// is all you need" (2025). Throws ShapeError where the two do not fit together.
+  Rows mixed_by(const Rows& weights) const;
 
-  const RowCache* cache() const { return cache_; }  ///< null: a tape's value
-  Var x() const { return x_; }                      ///< where there is no cache
-  Index tokens() const { return tokens_; }          ///< written to the cache so far
+  const RowCache* cache() const { return cache_; }    ///< null: a tape's value
+  Var x() const { return x_; }                        ///< where there is no cache
+  const RowCache* mixing() const { return mixing_; }  ///< what a cache's rows are mixed by, or null
+  Index tokens() const { return tokens_; }            ///< written to the cache so far
   Index first() const { return first_; }
   Index width() const { return width_; }
 
  private:
   Var x_;
-  const RowCache* cache_ = nullptr;
+  const RowCache *cache_ = nullptr, *mixing_ = nullptr;
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
@@ -161,7 +170,7 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 }
 
 /// The rows as a value of `tape` [B, S, heads, width]: x itself, columns of it, or a copy of what
-/// the cache holds, in the order of its slots.
+/// the cache holds, in the order of its slots, mixed if it is to be.
 Var read_rows(Tape& tape, const Rows& rows);
 
 /// Mean over rows of -log softmax(logits)[target]: logits [..., n], one target in [0, n) per row.

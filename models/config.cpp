@@ -37,7 +37,7 @@ void ModelConfig::resolve() {
   attention.bias = bias;
   attention.dropout = dropout;
   headcount::resolve(attention);
-  const Index v_dim = describe(attention).forms.front().value_width;
+  const Index v_dim = describe(attention).forms.front().head_output();
   require_setting(attention.output_projection || attention.heads * v_dim == dim,
                   "`output-projection` off needs heads that fill `dim` " + std::to_string(dim) +
                       ", " + std::to_string(attention.heads) + " heads of " +

@@ -51,6 +51,9 @@ Norm::Norm(ParameterStore& parameters, const std::string& prefix, Index width, N
 
 Var Norm::operator()(Var x) const {
   const Var weight = x.tape->parameter(weight_);
+  const Index width = weight.shape().size(), part = x.shape().last();
+  if (kind_ == NormKind::rms && part < width)
+    return multiply(rms_norm(x, std::nullopt, epsilon_), reshape(weight, {width / part, part}));
   if (kind_ == NormKind::rms) return rms_norm(x, weight, epsilon_);
   return layer_norm(x, weight, on_tape(*x.tape, bias_), epsilon_);
 }

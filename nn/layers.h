@@ -52,7 +52,9 @@ class Norm {
  public:
   Norm(ParameterStore& parameters, const std::string& prefix, Index width, NormKind kind, bool bias,
        double epsilon);
-  Var operator()(Var x) const;  ///< [..., width] -> the same shape
+  /// x [..., width] -> the same shape. RMSNorm also takes x [..., parts, width / parts]: each part
+  /// is normed on its own, with its share of the weights.
+  Var operator()(Var x) const;
 
  private:
   NormKind kind_;

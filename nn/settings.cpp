@@ -192,8 +192,10 @@ void Settings::choice_of(std::string name, std::string help, std::vector<std::st
 void Settings::add(Setting setting, std::function<bool()> in_use) {
   const auto same = std::ranges::find(settings_, setting.name, &Setting::name);
   if (same == settings_.end()) return settings_.push_back(std::move(setting));
-  same->only_for.insert(same->only_for.end(), setting.only_for.begin(), setting.only_for.end());
-  same->help += "; " + joined(setting.only_for) + ": " + setting.help;
+  if (!same->only_for.empty())  // otherwise it is for all already
+    same->only_for.insert(same->only_for.end(), setting.only_for.begin(), setting.only_for.end());
+  if (same->help.find(setting.help) == std::string::npos)
+    same->help += "; " + joined(setting.only_for) + ": " + setting.help;
   same->parse = [first = same->parse, second = setting.parse](std::string_view text) {
     first(text);
     second(text);

@@ -36,6 +36,33 @@ Var unary(Op op, Var x, Forward forward, Derivative derivative) {
   return y;
 }
 
+// y = open(gate) x; dgate = dy x slope(gate), dx = dy open(gate), on whole Eigen arrays.
+template <class Open, class Slope>
+Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
+  Tape& tape = tape_of(gate);
+  require(tape.shape(gate) == tape.shape(x), op, "the gate ", tape.shape(gate), " and ",
+          tape.shape(x), " must agree");
+  const Index count = tape.shape(gate).size();
+  const Var y = tape.record(op, tape.shape(gate), {gate, x});
+  const Real *gv = tape.value(gate), *xv = tape.value(x);
+  Real* yv = tape.value(y);
+  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+    const auto g = array(gv + begin, end - begin);
+    array(yv + begin, end - begin) = open(g) * array(xv + begin, end - begin);
+  });
+  tape.finish(y, [=](Tape& t, const Real* dy) {
+    const GradientSink dgate = t.gradient_sink(gate), dx = t.gradient_sink(x);
+    parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
+      const auto g = array(gv + begin, end - begin), in = array(xv + begin, end - begin);
+      const auto d = array(dy + begin, end - begin);
+      // In the order of the sinks: if both are one value, the second adds to the first.
+      if (dgate) put(dgate, begin, d * in * slope(g));
+      if (dx) put(dx, begin, d * open(g));
+    });
+  });
+  return y;
+}
+
 }  // namespace
 
 // y = x Phi(x); dx = dy (Phi(x) + x phi(x)).
@@ -58,28 +85,16 @@ Var silu(Var x) {
 
 // y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
 Var silu_gate(Var gate, Var up) {
-  Tape& tape = tape_of(gate);
-  require(tape.shape(gate) == tape.shape(up), Op::silu_gate, "gate ", tape.shape(gate), " and up ",
-          tape.shape(up), " must agree");
-  const Index count = tape.shape(gate).size();
-  const Var y = tape.record(Op::silu_gate, tape.shape(gate), {gate, up});
-  const Real *gv = tape.value(gate), *uv = tape.value(up);
-  Real* yv = tape.value(y);
-  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-    const auto g = array(gv + begin, end - begin);
-    array(yv + begin, end - begin) = g * g.logistic() * array(uv + begin, end - begin);
-  });
-  tape.finish(y, [=](Tape& t, const Real* dy) {
-    const GradientSink dgate = t.gradient_sink(gate), dup = t.gradient_sink(up);
-    parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-      const auto g = array(gv + begin, end - begin), u = array(uv + begin, end - begin);
-      const auto d = array(dy + begin, end - begin);
-      // In the order of the sinks: if gate and up are one value, the second adds to the first.
-      if (dgate) put(dgate, begin, d * u * g.logistic() * (Real{1} + g * (Real{1} - g.logistic())));
-      if (dup) put(dup, begin, d * g * g.logistic());
-    });
-  });
-  return y;
+  return gated(
+      Op::silu_gate, gate, up, [](const auto& g) { return g * g.logistic(); },
+      [](const auto& g) { return g.logistic() * (Real{1} + g * (Real{1} - g.logistic())); });
+}
+
+// y = s x, s = sigmoid(gate); dgate = dy x s (1 - s), dx = dy s.
+Var sigmoid_gate(Var gate, Var x) {
+  return gated(
+      Op::sigmoid_gate, gate, x, [](const auto& g) { return g.logistic(); },
+      [](const auto& g) { return g.logistic() * (Real{1} - g.logistic()); });
 }
 
 Dropout::Dropout(Real probability, RandomKey random_key)

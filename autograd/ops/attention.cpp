@@ -89,7 +89,8 @@ void add_copies(Tape& tape, std::span<const Use> uses) {
 Shape shape_of(const Tape& tape, const Rows& rows) {
   if (rows.cache() == nullptr) return tape.shape(rows.x()).with_last(rows.width());
   const RowCache& cache = *rows.cache();
-  return {cache.sequences(), cache.held(rows.tokens()), cache.heads(), rows.width()};
+  const Index heads = rows.mixing() ? rows.mixing()->width() / cache.heads() : cache.heads();
+  return {cache.sequences(), cache.held(rows.tokens()), heads, rows.width()};
 }
 
 void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
@@ -107,6 +108,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
     fail_unless(s[0] == qs[0] && s[1] == vs[1], "batch and key lengths must agree");
     fail_unless(s[2] > 0 && qs[2] % s[2] == 0, "query heads must be a multiple of key/value heads");
     if (rows.cache() == nullptr) return;
+    fail_unless(rows.mixing() == nullptr || s[2] == qs[2], "rows are mixed for each query head");
     const RowCache* const other = values.cache();
     fail_unless(other == nullptr || (other->capacity() == rows.cache()->capacity() &&
                                      values.tokens() == rows.tokens()),
@@ -136,9 +138,10 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
               "dropout must be at least 0 and below 1");
 }
 
-// Rows of a cache that stores other numbers than Real are read into the tape first.
+// Rows of a cache that stores other numbers than Real, or that are mixed, are read into the tape
+// first.
 RowView view(Tape& tape, const Rows& rows, Index query_heads) {
-  if (rows.cache() != nullptr && rows.cache()->converts())
+  if (rows.cache() != nullptr && (rows.cache()->converts() || rows.mixing() != nullptr))
     return view(tape, Rows(read_rows(tape, rows)), query_heads);
   const Shape shape = shape_of(tape, rows);
   RowView result{.heads = shape[2], .group = query_heads / shape[2], .width = rows.width()};

@@ -43,21 +43,28 @@ class NewestToken {
     count = options.window > 0 ? std::min(held, options.window) : held;
     first_slot = count == held ? 0 : (values.tokens() - count) % capacity;
     chunks = (count + kKeyChunk - 1) / kKeyChunk;
-    heads = values.cache()->heads();
-    Index width = v_width;
-    bool converts = values.cache()->converts();
-    for (const Rows& part : keys) {
-      heads = std::max(heads, part.cache()->heads());
-      width = std::max(width, part.width());
-      converts |= part.cache()->converts();
-    }
-    const auto nested = [&](const Rows& rows) { return heads % rows.cache()->heads() == 0; };
+    heads = read_heads(values);
+    Index width = v_width, mixing_width = 0;
+    bool converts = false;
+    const auto include = [&](const Rows& rows) {
+      heads = std::max(heads, read_heads(rows));
+      width = std::max(width, rows.width());
+      converts |= rows.cache()->converts();
+      if (rows.mixing() == nullptr) return;
+      mixing_width = std::max(mixing_width, rows.mixing()->width());
+      converts |= rows.mixing()->converts();
+    };
+    include(values);
+    std::ranges::for_each(keys, include);
+    const auto nested = [&](const Rows& rows) { return heads % read_heads(rows) == 0; };
     if (!nested(values) || !std::ranges::all_of(keys, nested)) heads = shape[2];
     group = shape[2] / heads;
     // Sizes of a full cache, so that every token takes the same memory.
     const Index most_tasks = shape[0] * heads * ((capacity + kKeyChunk - 1) / kKeyChunk);
-    piece_keys = keys_per_piece(width);
-    piece = converts ? piece_keys * width : 0;
+    piece_keys = keys_per_piece(std::max(width, mixing_width));
+    weights_at = converts ? piece_keys * width : 0;
+    products_at = weights_at + (converts ? piece_keys * mixing_width : 0);
+    piece = products_at + (mixing_width > 0 ? piece_keys : 0);
     stride = (capacity + kAligned - 1) / kAligned * kAligned;
     scores = tape.scratch(shape[0] * shape[2] * stride);
     converted = tape.scratch(most_tasks * piece);
@@ -107,6 +114,11 @@ class NewestToken {
     }
   }
 
+  // Heads of whose rows tasks read one each; what is mixed is read whole.
+  static Index read_heads(const Rows& rows) {
+    return rows.mixing() != nullptr ? 1 : rows.cache()->heads();
+  }
+
   // The rows that the query heads of `h` read of one part of the keys, or of the values.
   ConstMatrix read(const Rows& rows, Index h, Index slot, Index n, Index task) const {
     const RowCache& cache = *rows.cache();
@@ -115,17 +127,51 @@ class NewestToken {
                       converted + task * piece);
   }
 
+  // Calls body(i, rows, weights, stride) for each head r of rows that are mixed and each query head
+  // i of `h`: with `weights` [n], at a stride, row r adds to what i reads.
+  template <class Body>
+  void for_mixed(const Rows& rows, Index h, Index slot, Index n, Index task,
+                 const Body& body) const {
+    const RowCache &cache = *rows.cache(), &mixing = *rows.mixing();
+    const Index b = h / heads, terms = cache.heads();
+    const ConstMatrix weights =
+        mixing.read(b, 0, slot, n, 0, mixing.width(), converted + task * piece + weights_at);
+    for (Index r = 0; r < terms; ++r) {
+      const ConstMatrix x =
+          cache.read(b, r, slot, n, rows.first(), rows.width(), converted + task * piece);
+      for (Index i = h * group; i < (h + 1) * group; ++i)
+        body(i, x, weights.data + i % shape[2] * terms + r, weights.stride);
+    }
+  }
+
   void score(Index task) const {
     const Index h = head(task);
     for_pieces(task, [&](Index key, Index slot, Index n) {
       Index column = 0;
       for (const Rows& part : keys) {
-        const ConstMatrix k = read(part, h, slot, n, task);
-        for (Index i = h * group; i < (h + 1) * group; ++i) {
-          gemm(Matrix(scores + i * stride + key, 1, n),
-               ConstMatrix(q + i * shape[3] + column, 1, k.cols), k.transpose(), column > 0);
+        const Index width = part.width();
+        const auto q_row = [&](Index i) {
+          return ConstMatrix(q + i * shape[3] + column, 1, width);
+        };
+        const auto score_row = [&](Index i) { return scores + i * stride + key; };
+        if (part.mixing() == nullptr) {
+          const ConstMatrix k = read(part, h, slot, n, task);
+          for (Index i = h * group; i < (h + 1) * group; ++i)
+            gemm(Matrix(score_row(i), 1, n), q_row(i), k.transpose(), column > 0);
+        } else {
+          if (column == 0) {
+            for (Index i = h * group; i < (h + 1) * group; ++i)
+              std::fill_n(score_row(i), n, Real{0});
+          }
+          Real* const products = converted + task * piece + products_at;
+          for_mixed(part, h, slot, n, task,
+                    [&](Index i, const ConstMatrix& k, const Real* weights, Index apart) {
+                      gemm(Matrix(products, 1, n), q_row(i), k.transpose());
+                      Real* const row = score_row(i);
+                      for (Index j = 0; j < n; ++j) row[j] += products[j] * weights[j * apart];
+                    });
         }
-        column += k.cols;
+        column += width;
       }
     });
     for (Index i = 0; i < group; ++i) {
@@ -164,13 +210,25 @@ class NewestToken {
     Scale* const scales = row_scales + task * group;
     for (Index i = 0; i < group; ++i) scales[i] = scale_of(h, i);
     for_pieces(task, [&](Index key, Index slot, Index n) {
-      const ConstMatrix v = read(values, h, slot, n, task);
+      const auto weights_of = [&](Index i) { return scores + (h * group + i) * stride + key; };
       for (Index i = 0; i < group; ++i) {
-        ArrayMap weights = array(scores + (h * group + i) * stride + key, n);
+        ArrayMap weights = array(weights_of(i), n);
         weights = (weights * scales[i].factor - scales[i].greatest).exp();
         sum_of_exp[i] += weights.sum();
-        add_weighted(sum + i * v_width, weights.data(), v);
       }
+      if (values.mixing() == nullptr) {
+        const ConstMatrix v = read(values, h, slot, n, task);
+        for (Index i = 0; i < group; ++i) add_weighted(sum + i * v_width, weights_of(i), v);
+        return;
+      }
+      Real* const products = converted + task * piece + products_at;
+      for_mixed(values, h, slot, n, task,
+                [&](Index i, const ConstMatrix& v, const Real* mixing, Index apart) {
+                  const Index own = i - h * group;
+                  const Real* const weights = weights_of(own);
+                  for (Index j = 0; j < n; ++j) products[j] = weights[j] * mixing[j * apart];
+                  add_weighted(sum + own * v_width, products, v);
+                });
     });
   }
 
@@ -208,7 +266,9 @@ class NewestToken {
   Index chunks;
   Index heads, group;  // of tasks: as many as the caches' most heads
   Index piece_keys;
-  Index piece;        // numbers of a piece of keys or values that must be converted
+  // Numbers of a task's own: a piece of rows, if they must be converted, what mixes them, and what
+  // comes of that.
+  Index piece, weights_at, products_at;
   Index stride;       // of rows of scores: each piece starts aligned
   Real* scores;       // [B, H, stride]
   Real* converted;    // [tasks, piece]

@@ -21,8 +21,9 @@ RotaryTable::RotaryTable(Index dim, Index positions, double theta)
 }
 
 // For each pair (a, b) and its angle: y = (a cos - b sin, a sin + b cos); the gradient turns back:
-// dx = (da cos + db sin, db cos - da sin).
-Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position) {
+// dx = (da cos + db sin, db cos - da sin). Turning back exchanges the two.
+Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position,
+           bool back) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   require(shape.rank() == 4 && shape[3] >= table.dim(), Op::rotary,
@@ -34,8 +35,7 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
   const Index stride = layout == RotaryLayout::half ? 1 : 2;            // from pair to pair
   const Index partner = layout == RotaryLayout::half ? turned / 2 : 1;  // within a pair
   const RotaryTable* const angles = &table;
-  // turn = 1 in forward, -1 in backward.
-  const auto turn_rows = [=](const Real* from, Real turn, const GradientSink& to) {
+  const auto turn_rows = [=](const Real* from, Real sign, const GradientSink& to) {
     parallel_chunks(shape.rows(), row_chunk(width), [=](Index begin, Index end) {
       for (Index row = begin; row < end; ++row) {
         const Index position = first_position + row / heads % length;
@@ -44,7 +44,7 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
         for (Index i = start; i < pairs; ++i) to.put(i, from[i]);
         for (Index j = 0; j < turned / 2; ++j) {
           const Index i = pairs + j * stride;
-          const Real a = from[i], b = from[i + partner], sine = turn * s[j];
+          const Real a = from[i], b = from[i + partner], sine = sign * s[j];
           to.put(i, a * c[j] - b * sine);
           to.put(i + partner, a * sine + b * c[j]);
         }
@@ -52,9 +52,10 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
     });
   };
   const Var y = tape.record(Op::rotary, shape, {x});
-  turn_rows(tape.value(x), Real{1}, {tape.value(y), false});
+  const Real turn = back ? Real{-1} : Real{1};  // in forward; the gradient's is the other one
+  turn_rows(tape.value(x), turn, {tape.value(y), false});
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    if (const GradientSink dx = t.gradient_sink(x)) turn_rows(dy, Real{-1}, dx);
+    if (const GradientSink dx = t.gradient_sink(x)) turn_rows(dy, -turn, dx);
   });
   return y;
 }

@@ -14,6 +14,52 @@ Rows Rows::columns(Index first, Index width) const {
   return result;
 }
 
+Rows Rows::mixed_by(const Rows& weights) const {
+  require((cache_ == nullptr) == (weights.cache_ == nullptr), Op::read_rows,
+          "rows and what mixes them must both be of the tape or both be cached");
+  const bool cached = cache_ != nullptr;
+  const Index heads = cached ? cache_->heads() : x_.shape()[2];
+  const Index weight_heads = cached ? weights.cache_->heads() : weights.x_.shape()[2];
+  require(weight_heads == 1 && weights.width_ % heads == 0 && tokens_ == weights.tokens_,
+          Op::read_rows, "one row of a multiple of ", heads, " numbers mixes ", heads,
+          " rows, not ", weight_heads, " of ", weights.width_);
+  if (!cached) {
+    const Shape shape = x_.shape();
+    Tape& tape = *x_.tape;
+    const Var w =
+        reshape(read_rows(tape, weights), {shape[0], shape[1], weights.width_ / heads, heads});
+    return matrix_product(w, read_rows(tape, *this));
+  }
+  require(
+      weights.cache_->capacity() == cache_->capacity() && weights.width_ == weights.cache_->width(),
+      Op::read_rows, "rows and what mixes them must be whole and cached for the same tokens");
+  Rows result = *this;
+  result.mixing_ = weights.cache_;
+  return result;
+}
+
+namespace {
+
+// What the caches hold of sequence b, mixed: row h of each token into `out` [count, H, width].
+void write_mixed(Tape& tape, const Rows& rows, Index b, Index count, Real* out) {
+  const RowCache &cache = *rows.cache(), &mixing = *rows.mixing();
+  const Index width = rows.width(), terms = cache.heads(), heads = mixing.width() / terms;
+  Real* const row_scratch = tape.scratch(count * width);
+  Real* const weight_scratch = tape.scratch(count * mixing.width());
+  const ConstMatrix weights = mixing.read(b, 0, 0, count, 0, mixing.width(), weight_scratch);
+  std::fill_n(out, count * heads * width, Real{0});
+  for (Index r = 0; r < terms; ++r) {
+    const ConstMatrix from = cache.read(b, r, 0, count, rows.first(), width, row_scratch);
+    for (Index i = 0; i < count * heads; ++i) {
+      const Index t = i / heads, h = i % heads;
+      array(out + i * width, width) += weights.data[t * weights.stride + h * terms + r] *
+                                       array(from.data + t * from.stride, width);
+    }
+  }
+}
+
+}  // namespace
+
 // A copy of what a cache holds is a constant of the tape; columns of a value are a piece of it.
 Var read_rows(Tape& tape, const Rows& rows) {
   const Index first = rows.first(), width = rows.width();
@@ -21,8 +67,15 @@ Var read_rows(Tape& tape, const Rows& rows) {
     return width == tape.shape(rows.x()).last() ? rows.x() : columns(rows.x(), first, width);
   }
   const RowCache& cache = *rows.cache();
-  const Index count = cache.held(rows.tokens()), heads = cache.heads();
+  const Index count = cache.held(rows.tokens());
+  const Index heads = rows.mixing() ? rows.mixing()->width() / cache.heads() : cache.heads();
   const Var y = tape.record(Op::read_rows, {cache.sequences(), count, heads, width}, {});
+  if (rows.mixing() != nullptr) {
+    for (Index b = 0; b < cache.sequences(); ++b)
+      write_mixed(tape, rows, b, count, tape.value(y) + b * count * heads * width);
+    tape.finish(y, [](Tape&, const Real*) {});
+    return y;
+  }
   Real* const scratch = tape.scratch(count * width);
   for (Index i = 0; i < cache.sequences() * heads; ++i) {
     const Index b = i / heads, head = i % heads;

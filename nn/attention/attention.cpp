@@ -38,14 +38,38 @@ Linear LayerWeights::linear(std::string_view name) const {
   return *found;
 }
 
+QueryProjection::QueryProjection(const LayerWeights& weights, double latent_scale)
+    : a_(weights.find_linear("q_a_proj")),
+      b_(weights.linear(a_ ? "q_b_proj" : "q_proj")),
+      norm_(weights.find_norm("q_a_layernorm")),
+      latent_scale_(latent_scale) {}
+
+Var QueryProjection::operator()(Var x) const {
+  if (!a_) return b_(x);
+  Var latent = (*a_)(x);
+  if (norm_) latent = (*norm_)(latent);
+  if (latent_scale_ != 1) latent = scale(latent, static_cast<Real>(latent_scale_));
+  return b_(latent);
+}
+
+std::vector<Projection> QueryProjection::declare(Index dim, Index rank, Index width, bool norm) {
+  if (rank == 0) return {{"q_proj", dim, width}};
+  std::vector<Projection> all = {{"q_a_proj", dim, rank}};
+  if (norm) all.push_back(Projection::norm("q_a_layernorm", rank));
+  all.push_back({"q_b_proj", rank, width});
+  return all;
+}
+
 Attention::Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width)
-    : config_(config), o_proj_(weights.find_linear("o_proj")) {
+    : config_(config),
+      gate_proj_(weights.find_linear("gate_proj")),
+      o_proj_(weights.find_linear("o_proj")) {
   if (config.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, config.positions, config.rope_theta);
 }
 
-Var Attention::rotate(Var x, const Memory& memory) const {
-  return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, memory.first_position()) : x;
+Var Attention::rotate(Var x, const Memory& memory, bool back) const {
+  return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, memory.first_position(), back) : x;
 }
 
 Var Attention::normalize_for_scores(Var x) const {
@@ -54,6 +78,13 @@ Var Attention::normalize_for_scores(Var x) const {
   // RMSNorm leaves vectors of length sqrt(width).
   const double length = std::sqrt(static_cast<double>(x.shape().last()));
   return scale(rms_norm(x, std::nullopt, kTiny), static_cast<Real>(1 / length));
+}
+
+std::vector<Rows> Attention::normalize_for_scores(Tape& tape, std::vector<Rows> parts) const {
+  if (config_.score_scale.kind != ScoreScale::Kind::qk_norm) return parts;
+  Var whole = read_rows(tape, parts.front());
+  for (const Rows& part : std::span(parts).subspan(1)) whole = concat(whole, read_rows(tape, part));
+  return {normalize_for_scores(whole)};
 }
 
 AttentionOptions Attention::options(Index width, const Memory& memory) const {
@@ -87,8 +118,10 @@ AttentionOptions Attention::options(Index width, const Memory& memory) const {
   return options;
 }
 
-Var Attention::output(Var heads) const {
-  return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+Var Attention::output(Var x, Var heads) const {
+  Var y = merge_heads(heads);
+  if (gate_proj_) y = sigmoid_gate((*gate_proj_)(x), y);
+  return o_proj_ ? (*o_proj_)(y) : y;
 }
 
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,

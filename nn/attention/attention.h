@@ -27,6 +27,25 @@ class LayerWeights {
   std::map<std::string, Norm, std::less<>> norms_;
 };
 
+/// What makes queries: q_proj, or, where the layer declares them, q_a_proj into a latent, its norm
+/// q_a_layernorm, and q_b_proj.
+class QueryProjection {
+ public:
+  /// The latent is multiplied by `latent_scale` after its norm.
+  explicit QueryProjection(const LayerWeights& weights, double latent_scale = 1);
+  /// x [B, T, dim] -> [B, T, heads width]
+  Var operator()(Var x) const;
+
+  /// What a layer declares for queries that are `width` wide together; `rank` 0: no latent.
+  static std::vector<Projection> declare(Index dim, Index rank, Index width, bool norm);
+
+ private:
+  std::optional<Linear> a_;
+  Linear b_;
+  std::optional<Norm> norm_;
+  double latent_scale_;
+};
+
 /// An attention layer with its parameters, and what the kinds share.
 class Attention {
  public:
@@ -40,18 +59,22 @@ class Attention {
 
  protected:
   const AttentionConfig& config() const { return config_; }
-  /// x [B, T, heads, width], turned by position, if positions are rotary.
-  Var rotate(Var x, const Memory& memory) const;
+  /// x [B, T, heads, width], turned by position, if positions are rotary; or turned `back`.
+  Var rotate(Var x, const Memory& memory, bool back = false) const;
   /// q or k [B, T, heads, width] as the score scale wants it: to unit length for QK-norm.
   Var normalize_for_scores(Var x) const;
+  /// The same for keys that are kept in parts, or as more than keys: the parts themselves, or, for
+  /// QK-norm, keys that are computed of all of them.
+  std::vector<Rows> normalize_for_scores(Tape& tape, std::vector<Rows> parts) const;
   /// Options of the fused op for q and k of `width` elements per head.
   AttentionOptions options(Index width, const Memory& memory) const;
-  /// The heads' outputs [B, T, heads, v] through o_proj.
-  Var output(Var heads) const;
+  /// The heads' outputs [B, T, heads, v], gated by x if the layer has a gate, through o_proj. Gated
+  /// attention: Qiu et al. (2025).
+  Var output(Var x, Var heads) const;
 
  private:
   AttentionConfig config_;
-  std::optional<Linear> o_proj_;
+  std::optional<Linear> gate_proj_, o_proj_;
   std::optional<RotaryTable> rotary_;
 };
 

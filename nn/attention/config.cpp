@@ -65,6 +65,7 @@ Settings AttentionConfig::settings() {
     for (const Setting& setting : own_list.all())
       s.add(setting, [this, known] { return kind == known->name; });
   }
+  s.on_off("gate", "the heads' outputs are multiplied by sigmoid(gate_proj(x))", gate);
   s.on_off("output-projection", "off: the heads' outputs side by side are the output",
            output_projection);
   s.custom(

@@ -98,6 +98,7 @@ struct AttentionConfig {
   Index positions = 0;  ///< longest sequence, for the rotary table
 
   bool bias = false;
+  bool gate = false;  ///< heads' outputs times sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
   bool causal = true;
   Index window = 0;    ///< a token sees only the last `window`, itself included; 0: all

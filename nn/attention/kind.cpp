@@ -24,13 +24,14 @@ std::vector<std::string> own_settings(const AttentionKind& kind) {
 }
 
 void resolve(AttentionConfig& config) {
+  const AttentionKind& kind = attention_kind(config.kind);
   if (config.head_dim == kUnset) {
     require_setting(config.dim % config.heads == 0,
                     "`heads` " + std::to_string(config.heads) + " does not divide `dim` " +
                         std::to_string(config.dim) + "; choose another or give `head-dim`");
-    config.head_dim = config.dim / config.heads;
+    config.head_dim = kind.head_dim_factor * (config.dim / config.heads);
   }
-  attention_kind(config.kind).resolve(config);
+  kind.resolve(config);
 }
 
 void resolve_rotary_heads(AttentionConfig& config) {
@@ -40,11 +41,35 @@ void resolve_rotary_heads(AttentionConfig& config) {
                       std::to_string(config.head_dim));
 }
 
+void resolve_rotary_part(AttentionConfig& config, Index rope_dim) {
+  if (!config.rotary_layout) config.rotary_layout = RotaryLayout::half;
+  require_setting(rope_dim <= config.head_dim, "`rope-dim` " + std::to_string(rope_dim) +
+                                                   " is more than a head's width, `head-dim` " +
+                                                   std::to_string(config.head_dim));
+  require_setting(!config.rotary || rope_dim % 2 == 0,
+                  "`rope-dim` must be even, is " + std::to_string(rope_dim));
+}
+
+void resolve_kv_heads(const AttentionConfig& config, Index& kv_heads) {
+  if (kv_heads == kUnset) {
+    require_setting(config.heads % 2 == 0, "`attention` " + config.kind +
+                                               " takes half of `heads` as key/value heads, but " +
+                                               std::to_string(config.heads) +
+                                               " is odd; give `kv-heads`");
+    kv_heads = config.heads / 2;
+  }
+  require_setting(kv_heads > 0 && config.heads % kv_heads == 0,
+                  "`kv-heads` " + std::to_string(kv_heads) + " does not divide `heads` " +
+                      std::to_string(config.heads));
+}
+
 AttentionDescription describe(const AttentionConfig& config) {
   AttentionDescription description = attention_kind(config.kind).describe(config);
-  if (!config.output_projection) return description;
-  for (AttentionForm& form : description.forms)
-    form.projections.push_back({"o_proj", config.heads * form.value_width, config.dim});
+  for (AttentionForm& form : description.forms) {
+    const Index width = config.heads * form.head_output();
+    if (config.gate) form.projections.push_back({"gate_proj", config.dim, width});
+    if (config.output_projection) form.projections.push_back({"o_proj", width, config.dim});
+  }
   return description;
 }
 
@@ -53,6 +78,8 @@ std::vector<AttentionCosts> attention_costs(const AttentionConfig& config) {
   std::vector<AttentionCosts> all;
   for (const AttentionForm& form : description.forms) {
     AttentionCosts costs;
+    costs.linear_macs_per_token = form.macs_per_token + form.macs_per_kept;
+    costs.expansion_macs_per_key = form.macs_per_kept;
     costs.name = config.kind + (all.empty() ? "" : "-" + form.name);
     for (const Projection& p : form.projections) {
       const Count macs = Count(p.in) * p.out;

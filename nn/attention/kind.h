@@ -30,8 +30,14 @@ struct Projection {
 /// One way to compute a layer. All forms give the same numbers; they cost differently.
 struct AttentionForm {
   std::string name;                     ///< "" where there is one form only
-  std::vector<Projection> projections;  ///< but for o_proj, which all have
+  std::vector<Projection> projections;  ///< but for gate_proj and o_proj, which any layer may have
   Index key_width, value_width;         ///< of a head, as scores and sums see them
+  Index output_width = kUnset;          ///< of a head's output, if it is not value_width
+  /// Multiply-accumulates of products that no matrix of the layer is in: of what a token brings,
+  /// and of what is kept of it, which decoding repeats for each cached token.
+  Count macs_per_token = 0, macs_per_kept = 0;
+
+  Index head_output() const { return output_width == kUnset ? value_width : output_width; }
 };
 
 /// What follows from a configuration, without building the layer.
@@ -48,6 +54,8 @@ struct AttentionKind {
   /// The published architecture whose layer it is, as Hugging Face's `model_type` names it:
   /// "llama", "deepseek_v3"; empty: none.
   std::string_view architecture = {};
+  /// The default of `head-dim` is so many times dim / heads.
+  Index head_dim_factor = 1;
   /// So many of its own settings, in order, can be given as numbers after the name: gqa2, mla48+16.
   /// The first is what sets the size of the cache.
   std::size_t spec_numbers = 0;
@@ -82,7 +90,7 @@ AttentionDescription describe(const AttentionConfig& config);
 struct AttentionCosts {
   std::string name;              ///< the kind's, for a second form with its name: "mla-absorbed"
   Count parameters;              ///< biases and norms included
-  Count linear_macs_per_token;   ///< multiply-accumulates of the projections
+  Count linear_macs_per_token;   ///< multiply-accumulates of projections, and of a token's factors
   Count macs_per_pair;           ///< of q.k and p v, for one query and one key, all heads
   Count expansion_macs_per_key;  ///< in decoding: to get k and v back from what is cached
   Count cache_elements_per_token;
@@ -98,5 +106,10 @@ Index cache_elements_per_token(const AttentionConfig& config);
 
 /// For kinds that rotate whole heads: the default layout, and an even width.
 void resolve_rotary_heads(AttentionConfig& config);
+/// For kinds that rotate the last `rope_dim` of a head's width: the default layout, an even part.
+void resolve_rotary_part(AttentionConfig& config, Index rope_dim);
+/// For kinds whose query heads share key/value heads: by default half as many, which must divide
+/// theirs.
+void resolve_kv_heads(const AttentionConfig& config, Index& kv_heads);
 
 }  // namespace headcount

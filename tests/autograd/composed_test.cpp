@@ -73,6 +73,14 @@ TEST(Composed, SiluGate) {
   }));
 }
 
+TEST(Composed, SigmoidGate) {
+  EXPECT_TRUE(rc::check([] {
+    const Shape shape = any_shape(any(1, 40));
+    agree([](Tape&, Inputs x) { return sigmoid_gate(x[0], x[1]); },
+          [](Tape&, Inputs x) { return composed_sigmoid(x[0]) * x[1]; }, {shape, shape});
+  }));
+}
+
 TEST(Composed, Softmax) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return softmax(x[0]); },

@@ -186,10 +186,10 @@ void add_unary(CaseList& cases, Var (*op)(Var)) {
   for (Real& x : wide.inputs[0].values) x *= Real{4};
 }
 
-void add_silu_gate(CaseList& cases) {
+void add_gate(CaseList& cases, Var (*op)(Var, Var)) {
   const Shape shape = {cases.pick(2, 31), cases.pick(3, 13), cases.pick(4, 97)};
-  cases.add("rank 3", {shape, shape}, [](Tape&, Inputs x) { return silu_gate(x[0], x[1]); });
-  cases.add("one value twice", {shape}, [](Tape&, Inputs x) { return silu_gate(x[0], x[0]); });
+  cases.add("rank 3", {shape, shape}, [op](Tape&, Inputs x) { return op(x[0], x[1]); });
+  cases.add("one value twice", {shape}, [op](Tape&, Inputs x) { return op(x[0], x[0]); });
 }
 
 void add_dropout(CaseList& cases) {
@@ -218,6 +218,9 @@ void add_rotary(CaseList& cases) {
     add("whole head, later positions", width, 5);
     add("part of the head", part, 0);
     add("part of the head, later positions", part, 5);
+    const auto table = std::make_shared<const RotaryTable>(part, length, 100);
+    cases.add(prefix + "back", {{batch, length, heads, width}},
+              [=](Tape&, Inputs x) { return rotary(x[0], *table, layout, 0, true); });
   }
 }
 
@@ -291,7 +294,9 @@ void add_cases(Op op, CaseList& cases) {
     case Op::silu:
       return add_unary(cases, silu);
     case Op::silu_gate:
-      return add_silu_gate(cases);
+      return add_gate(cases, silu_gate);
+    case Op::sigmoid_gate:
+      return add_gate(cases, sigmoid_gate);
     case Op::dropout:
       return add_dropout(cases);
     case Op::rotary:

@@ -81,6 +81,7 @@ TEST_F(ShapeErrors, OfNorms) {
 
 TEST_F(ShapeErrors, OfActivationsAndDropout) {
   expect({"silu_gate", "[2, 3]", "[3, 2]"}, [&] { silu_gate(of({2, 3}), of({3, 2})); });
+  expect({"sigmoid_gate", "[2, 3]", "[3, 2]"}, [&] { sigmoid_gate(of({2, 3}), of({3, 2})); });
   expect({"dropout", "1.0"}, [&] { dropout(of({2}), 1); });
   expect({"dropout", "-0.1"}, [&] { dropout(of({2}), Real{-0.1}); });
 }

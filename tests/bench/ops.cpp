@@ -75,6 +75,8 @@ int main(int argc, char** argv) {
   add_benchmark("gelu", hidden, one, [](Tape&, Var x, Var) { return gelu(x); });
   add_benchmark("silu", hidden, one, [](Tape&, Var x, Var) { return silu(x); });
   add_benchmark("silu_gate", hidden, hidden, [](Tape&, Var x, Var w) { return silu_gate(x, w); });
+  add_benchmark("sigmoid_gate", tokens, tokens,
+                [](Tape&, Var x, Var w) { return sigmoid_gate(x, w); });
   add_benchmark("add", tokens, tokens, [](Tape&, Var x, Var w) { return add(x, w); });
   add_benchmark("dropout", tokens, one, [](Tape&, Var x, Var) { return dropout(x, 0.2F); });
   add_benchmark("softmax", tokens, one, [](Tape&, Var x, Var) { return softmax(x); });

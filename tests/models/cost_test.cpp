@@ -95,11 +95,12 @@ TEST(CostTable, IsTheBlogsForWidth8192) {
   }
 }
 
-TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaTwice) {
+TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaAndTpaTwice) {
   std::vector<std::string> left_out, expected, names;
   for (const AttentionKind* kind : attention_kinds()) {
     expected.emplace_back(kind->name);
     if (kind->name == "mla") expected.emplace_back("mla-absorbed");
+    if (kind->name == "tpa") expected.emplace_back("tpa-factored");
   }
   for (const CostRow& row : cost_table(ModelConfig(), 1, 4, left_out))
     names.push_back(row.attention);
@@ -110,16 +111,29 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
   const ModelConfig config = with({{"dim", 7}, {"heads", 7}, {"head-dim", 4}});
   std::vector<std::string> left_out;
   const std::vector<CostRow> rows = cost_table(config, 8, 4, left_out);
-  ASSERT_EQ(left_out.size(), 1u);
+  ASSERT_EQ(left_out.size(), 2u);
   EXPECT_TRUE(left_out[0].starts_with("gqa: ")) << left_out[0];
-  EXPECT_NE(left_out[0].find("`kv-heads`"), std::string::npos) << left_out[0];
-  for (const CostRow& row : rows) EXPECT_NE(row.attention, "gqa");
-  EXPECT_EQ(rows.size(), attention_kinds().size());  // one kind less, and MLA twice
+  EXPECT_TRUE(left_out[1].starts_with("gta: ")) << left_out[1];
+  for (const std::string& why : left_out) EXPECT_NE(why.find("`kv-heads`"), std::string::npos);
+  for (const CostRow& row : rows) {
+    EXPECT_NE(row.attention, "gqa");
+    EXPECT_NE(row.attention, "gta");
+  }
+  EXPECT_EQ(rows.size(), attention_kinds().size());  // two kinds less, MLA and TPA twice
 }
 
 TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {
   std::vector<std::string> left_out;
   EXPECT_THROW(cost_table(with({{"dim", 256}, {"heads", 3}}), 8, 4, left_out), ShapeError);
+}
+
+bool fits(AttentionConfig config) {
+  try {
+    resolve(config);
+    return true;
+  } catch (const ShapeError&) {
+    return false;
+  }
 }
 
 // A layer with sizes as they come; odd ones only where nothing is rotated.
@@ -136,15 +150,23 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "kv-heads", *rc::gen::suchThat(rc::gen::inRange<Index>(1, c.heads + 1), [&](Index g) {
         return c.heads % g == 0;
       }));
-  set(c, "kv-rank", size(1, 20));
+  set(c, "latents", *rc::gen::element<Index>(1, c.heads));
+  set(c, "kv-rank", get(c, "latents") * size(1, 20));
+  set(c, "latent-scale", *rc::gen::arbitrary<bool>());
+  set(c, "kv-factors", size(1, 4));
+  set(c, "q-factors", size(1, 4));
+  set(c, "tie-kv", *rc::gen::arbitrary<bool>());
   set(c, "q-rank", *rc::gen::element<Index>(0, size(1, 20)));
   set(c, "nope-dim", size(1, 12));
-  set(c, "rope-dim", even * size(0, 6));
+  do {  // heads that are rotated in part may be too narrow
+    set(c, "rope-dim", even * size(0, 6));
+  } while (!fits(c));
   set(c, "v-dim", size(1, 12));
   set(c, "latent-norm", *rc::gen::arbitrary<bool>());
   set(c, "latent-dim", size(1, 12));
   c.bias = *rc::gen::arbitrary<bool>();
   c.output_projection = *rc::gen::arbitrary<bool>();
+  c.gate = *rc::gen::arbitrary<bool>();
   c.causal = false;
   resolve(c);
   return c;
@@ -197,6 +219,7 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
     for (const Projection& p : description.forms.front().projections) {
       if (p.of_kept) expected += store.shape(store.find("a." + p.name + ".weight")).size();
     }
+    expected += description.forms.front().macs_per_kept.value();
     RC_ASSERT(attention_costs(config).front().expansion_macs_per_key.value() == expected);
   }));
 }
@@ -273,8 +296,10 @@ class AbsorbedMla {
 
 RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   AttentionConfig config = random_layer("mla");
-  config.rotary = config.bias = false;
+  config.rotary = config.bias = config.gate = false;
   config.output_projection = true;
+  set(config, "latents", 1);
+  set(config, "latent-scale", false);
   set(config, "rope-dim", std::max<Index>(1, get(config, "rope-dim")));
   ParameterStore store;
   const auto layer = make_attention(store, "a", config, {});
@@ -303,6 +328,58 @@ RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
     error = std::max(error, std::abs(static_cast<double>(y.value()[i] - expected.value()[i])));
   }
   RC_ASSERT(error <= 1e-4 * most);
+}
+
+// A latent serves half of the heads: half as wide for scores and sums, and for what expands it.
+TEST(CostsOfTwoLatents, AreHalfAPair) {
+  const nlohmann::json sizes = {{"dim", 64},     {"heads", 4},    {"kv-rank", 32},
+                                {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
+  nlohmann::json two = sizes;
+  two["latents"] = 2;
+  const CostRows one_rows = all_rows(with(sizes), 1), two_rows = all_rows(with(two), 1);
+  const auto pair = [](const CostRow& row) { return row.decode_attention_macs_per_layer; };
+  EXPECT_EQ(pair(one_rows.at("mla-absorbed")), 4 * (32 + 8 + 32));
+  EXPECT_EQ(pair(two_rows.at("mla-absorbed")), 4 * (16 + 8 + 16));
+  EXPECT_EQ(one_rows.at("mla").decode_expansion_macs_per_layer, 32 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").decode_expansion_macs_per_layer, 16 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").cache_elements_per_token_per_layer, 32 + 8);
+}
+
+// With a gate before o_proj, what expands the values cannot be multiplied into it.
+TEST(CostsOfAGate, AreItsMatrixAndInAbsorbedMlaTheOneThatExpandsValues) {
+  const nlohmann::json sizes = {{"dim", 64},     {"heads", 4},    {"kv-rank", 32},
+                                {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
+  nlohmann::json gated = sizes;
+  gated["gate"] = "on";
+  const CostRows plain_rows = all_rows(with(sizes), 1), gated_rows = all_rows(with(gated), 1);
+  const Index gate = 64 * 4 * 8, o_proj = 64 * 4 * 8, merged_o_proj = 64 * 4 * 32;
+  for (const std::string kind : {"mla", "mla-absorbed"}) {
+    const Index more = kind == "mla" ? gate : gate + 32 * 4 * 8 + o_proj - merged_o_proj;
+    EXPECT_EQ(gated_rows.at(kind).params_per_layer, plain_rows.at(kind).params_per_layer + more)
+        << kind;
+    EXPECT_EQ(gated_rows.at(kind).linear_macs_per_token_per_layer,
+              plain_rows.at(kind).linear_macs_per_token_per_layer + more)
+        << kind;
+  }
+}
+
+// R products of factors, d wide, for each of H heads: computed, or as their factors.
+TEST(CostsOfTpa, AreThoseOfProductsOrOfFactors) {
+  const CostRows rows =
+      all_rows(with({{"dim", 64}, {"heads", 4}, {"kv-factors", 2}, {"q-factors", 3}}), 10);
+  const Index width = 16, product = 4 * width;
+  const Index parameters = (3 + 2 + 2) * 64 * (4 + width) + 64 * product;
+  const CostRow &expanded = rows.at("tpa"), &factored = rows.at("tpa-factored");
+  for (const CostRow& row : {expanded, factored}) {
+    EXPECT_EQ(row.params_per_layer, parameters);
+    EXPECT_EQ(row.cache_elements_per_token_per_layer, (2 + 2) * (4 + width));
+  }
+  EXPECT_EQ(expanded.linear_macs_per_token_per_layer, parameters + (3 + 2 + 2) * product);
+  EXPECT_EQ(expanded.decode_expansion_macs_per_layer, 10 * (2 + 2) * product);
+  EXPECT_EQ(expanded.decode_attention_macs_per_layer, 10 * 2 * product);
+  EXPECT_EQ(factored.linear_macs_per_token_per_layer, parameters + 3 * product);
+  EXPECT_EQ(factored.decode_expansion_macs_per_layer, 0);
+  EXPECT_EQ(factored.decode_attention_macs_per_layer, 10 * 4 * (2 + 2) * (width + 1));
 }
 
 // A whole model with a context of its own; even sizes, so that every kind fits.

@@ -141,6 +141,53 @@ TEST_P(Decoding, EqualsForwardWithAWindow) {
   }
 }
 
+// Settings of attention layers, each for the kinds that have it.
+const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_options() {
+  static const std::vector<std::vector<std::pair<std::string, std::string>>> all = {
+      {{"gate", "on"}},
+      {{"gate", "on"}, {"output-projection", "off"}, {"head-dim", "6"}},
+      {{"rope-dim", "2"}},
+      {{"tie-kv", "on"}},
+      {{"tie-kv", "on"}, {"rope-dim", "4"}, {"score-scale", "qk-norm"}},
+      {{"tie-kv", "on"}, {"rope-dim", "2"}, {"window", "5"}, {"bias", "on"}, {"gate", "on"}},
+      {{"rope-dim", "0"}, {"score-scale", "qk-norm"}},
+      {{"rope-dim", "6"}},
+      {{"latent-scale", "on"}, {"q-rank", "5"}},
+      {{"latents", "2"}, {"kv-rank", "6"}, {"latent-scale", "on"}, {"bias", "on"}},
+      {{"latents", "4"}, {"kv-rank", "12"}, {"gate", "on"}, {"score-scale", "length"}},
+      {{"kv-factors", "1"}, {"q-factors", "1"}},
+      {{"kv-factors", "3"}, {"bias", "on"}, {"gate", "on"}, {"window", "5"}},
+      {{"kv-factors", "2"}, {"score-scale", "row-norm"}},
+      {{"kv-factors", "2"}, {"score-scale", "qk-norm"}},
+  };
+  return all;
+}
+
+TEST_P(Decoding, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
+  const std::vector<std::int32_t> tokens = some_tokens(20);
+  for (const auto& options : layer_options()) {
+    ModelConfig config = small_config(GetParam());
+    const Settings settings = config.settings();
+    const auto is_for = [&](const auto& option) {
+      return settings.find(option.first)->is_for(GetParam());
+    };
+    if (!std::ranges::all_of(options, is_for)) continue;
+    for (const auto& [name, value] : options) settings.find(name)->parse(value);
+    SCOPED_TRACE(to_json(config).dump());
+    const auto model = make_model(config);
+    for (const AttentionForm& form : describe(model->config().attention).forms)
+      expect_decoding_equals_forward(config, form.name);
+    // As below: measured were up to 2.9 and 5.7 times what a row is rounded by.
+    for (const auto& [type, tolerance] : {std::pair{CacheType::f16, 1.25 * 2.9 / 2048},
+                                          std::pair{CacheType::int8, 1.25 * 5.7 / 254}}) {
+      const std::vector<Real> one_by_one =
+          decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
+      expect_equal(one_by_one, forward(*model, tokens, 1), tolerance);
+      expect_equal(decode(*model, tokens, {1, type, {}}, {13, 1, 1, 5}), one_by_one, kTolerance);
+    }
+  }
+}
+
 // Rounding to half precision changes a number of a row by 1 / 2048 of itself at most, and rounding
 // to bytes by 1 / 254 of the row's greatest number. The logits of these models, of sizes up to 2,
 // were measured to change by up to 1.9 and 4.2 times that. A quarter more is allowed.

@@ -35,6 +35,7 @@ AttentionConfig random_config(std::string_view kind, Index heads) {
   c.rotary = *rc::gen::arbitrary<bool>();
   c.bias = *rc::gen::arbitrary<bool>();
   c.causal = *rc::gen::arbitrary<bool>();
+  c.gate = *rc::gen::arbitrary<bool>();
   c.score_scale = ScoreScale::parse(
       *rc::gen::element<std::string>("inv-sqrt", "qk-norm", "row-norm", "length"));
   return c;
@@ -129,6 +130,74 @@ RC_GTEST_PROP(GroupedAttention, DoesNotCareInWhichOrderGroupsStand, ()) {
             kRounding);
 }
 
+// A key that is turned is a value that is turned, and the query turns it back: what a token sees of
+// another depends on how far away that is, and not on where both are.
+TEST(TiedGroupedAttention, ValuesTellHowFarAwayATokenIs) {
+  AttentionConfig config = small_config("mqa");
+  config.window = 3;
+  set(config, "tie-kv", true);
+  const Layer layer(config);
+  // One text of period 3: with a window of 3, each token sees what the one 3 before it saw.
+  const Values period = normal_values(0, 3 * 12);
+  Values x;
+  for (int i = 0; i < 3; ++i) x.insert(x.end(), period.begin(), period.end());
+  const Values y = layer.forward(x, 1);
+  const auto token = [&](std::size_t t) { return std::span(y).subspan(12 * t, 12); };
+  for (const std::size_t t : {3, 4, 5}) EXPECT_LT(difference(token(t), token(t + 3)), kRounding);
+  config.rotary = false;
+  EXPECT_GT(difference(Layer(config).forward(x, 1), y), 0.01);
+}
+
+// Keys and values of one weight: tied attention without rotation.
+TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWeight) {
+  AttentionConfig config = small_config("gqa");
+  set(config, "kv-heads", 1);
+  set(config, "rope-dim", 0);
+  AttentionConfig tied_config = config;
+  set(tied_config, "tie-kv", true);
+  Layer plain(config), tied(tied_config);
+  for (const char* name : {"k_proj.weight", "v_proj.weight"})
+    std::ranges::copy(tied.weight("kv_proj.weight"), plain.weight(name).begin());
+  const Values x = normal_values(0, 2 * 9 * 12);
+  EXPECT_LT(difference(plain.forward(x, 2), tied.forward(x, 2)), kRounding);
+}
+
+// MFA is MQA whose queries pass through a latent; GTA without its rotary key keeps one row that is
+// key and value.
+RC_GTEST_PROP(OtherNamesOfGroupedAttention, GiveTheSameBits, ()) {
+  const Input input;
+  AttentionConfig mfa = random_config("mfa", 2 * random_heads());
+  set(mfa, "q-rank", 0);
+  const Values x = input.values(mfa.dim);
+  RC_ASSERT(Layer(mfa).forward_and_backward(x, input.batch) ==
+            Layer(with_kind(mfa, "mqa")).forward_and_backward(x, input.batch));
+  AttentionConfig gta = with_kind(mfa, "gta");
+  set(gta, "kv-heads", random_divisor(gta.heads));
+  set(gta, "rope-dim", 0);
+  set(gta, "tie-kv", true);
+  RC_ASSERT(Layer(gta).forward(x, input.batch) ==
+            Layer(with_kind(gta, "gqa")).forward(x, input.batch));
+}
+
+// A query head reads the latent of its part of the heads: the others may be anything.
+TEST(LatentAttention, OfSeveralLatentsGivesEachToItsHeads) {
+  AttentionConfig config = small_config("mla");
+  config.heads = 4;
+  config.output_projection = false;
+  set(config, "kv-rank", 6);
+  set(config, "latents", 2);
+  Layer layer(config), changed(config);
+  // The second half of the rows of kv_a_proj makes the second latent, before the rotary key's.
+  const std::span<Real> down = changed.weight("kv_a_proj_with_mqa.weight");
+  for (std::size_t i = 3 * 12; i < 6 * 12; ++i) down[i] += Real{1};
+  const Values x = normal_values(0, 9 * 12);
+  const Values y = layer.forward(x, 1), z = changed.forward(x, 1);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const bool first_half = i % 16 < 8;
+    EXPECT_EQ(y[i] == z[i], first_half) << i;
+  }
+}
+
 // MLA by hand: keys and values of each head expanded into whole tensors, then attention.
 Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
   const AttentionConfig& c = layer.config;
@@ -181,6 +250,7 @@ RC_GTEST_PROP(LatentAttention, IsMhaWhoseKeysAndValuesAreItsExpansions, ()) {
   const Input input;
   AttentionConfig config = random_config("mla", random_heads());
   config.rotary = true;
+  config.gate = false;
   config.score_scale = {};
   set(config, "kv-rank", *rc::gen::inRange<Index>(1, 20));
   set(config, "q-rank", *rc::gen::inRange<Index>(0, 20));
@@ -274,6 +344,18 @@ TEST_P(EveryAttention, WithoutOutputProjectionGivesTheHeadsSideBySide) {
   for (std::size_t i = 0; i < layer.store.size(); ++i) {
     EXPECT_EQ(layer.store.name({i}).find("o_proj"), std::string::npos);
   }
+}
+
+TEST_P(EveryAttention, WhoseGateStandsHalfOpenGivesHalf) {
+  AttentionConfig config = small_config(kind());
+  const Values x = normal_values(0, 9 * 12);
+  Values half = Layer(config).forward(x, 1);
+  for (Real& value : half) value /= 2;
+  config.gate = true;
+  Layer gated(config);
+  EXPECT_GT(difference(half, gated.forward(x, 1)), 0.1);
+  std::ranges::fill(gated.weight("gate_proj.weight"), Real{0});
+  EXPECT_LT(difference(half, gated.forward(x, 1)), kRounding);
 }
 
 TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {

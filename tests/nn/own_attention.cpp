@@ -32,14 +32,9 @@ class OwnAttention : public Attention {
     std::vector<Rows> key = {state};
     if (shared_proj_)
       key.push_back(memory.keep("shared", rotate(split_heads((*shared_proj_)(x), 1), memory)));
-    Var q = rotate(split_heads(q_proj_(x), config().heads), memory);
-    if (config().score_scale.kind == ScoreScale::Kind::qk_norm) {
-      Var whole = read_rows(*x.tape, state);
-      if (shared_proj_) whole = concat(whole, read_rows(*x.tape, key[1]));
-      key = {Rows(normalize_for_scores(whole))};
-      q = normalize_for_scores(q);
-    }
-    return output(attention(q, key, state, options(config().head_dim + own.rope_dim, memory)));
+    const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), config().heads), memory));
+    key = normalize_for_scores(*x.tape, std::move(key));
+    return output(x, attention(q, key, state, options(config().head_dim + own.rope_dim, memory)));
   }
 
  private:

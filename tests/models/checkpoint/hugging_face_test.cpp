@@ -73,8 +73,36 @@ TEST(HuggingFaceConfig, OfMlaIsADenseDeepseekV3) {
   EXPECT_FALSE(written.contains("headcount")) << written["headcount"];
 }
 
+using NamedValues = std::vector<std::pair<std::string, std::string>>;
+
+// Layers that no published architecture has.
+const std::vector<NamedValues>& layers_of_ours() {
+  static const std::vector<NamedValues> all = {
+      {{"gate", "on"}},
+      {{"attention", "mla"}, {"gate", "on"}},
+      {{"tie-kv", "on"}},
+      {{"attention", "mla"}, {"latents", "2"}},
+      {{"attention", "mla"}, {"latent-scale", "on"}},
+      {{"attention", "mfa"}},
+      {{"attention", "gta"}, {"kv-heads", "1"}},
+      {{"attention", "tpa"}, {"kv-factors", "3"}},
+      {{"attention", "gqa"}, {"rope-dim", "16"}},
+      {{"attention", "mqa"}, {"rope-dim", "0"}, {"tie-kv", "on"}},
+  };
+  return all;
+}
+
+TEST(HuggingFaceConfig, OfALayerThatNoArchitectureHasClaimsNone) {
+  for (const NamedValues& settings : layers_of_ours()) {
+    const ModelConfig config = config_with(settings);
+    const json written = hugging_face_config(config, 30);
+    EXPECT_EQ(written["model_type"], "headcount") << written;
+    EXPECT_EQ(to_json(read_hugging_face_config(written).model), to_json(config)) << written;
+  }
+}
+
 TEST(HuggingFaceConfig, GivesEveryModelBack) {
-  const std::vector<std::vector<std::pair<std::string, std::string>>> models = {
+  const std::vector<NamedValues> models = {
       {},
       {{"attention", "gqa"}, {"kv-heads", "4"}},  // MHA under another name
       {{"attention", "mla"}, {"q-rank", "24"}, {"rope-theta", "500"}},
