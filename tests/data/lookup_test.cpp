@@ -1,73 +1,132 @@
-#include "data/recall.h"
+#include "data/lookup.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include <cmath>
 #include <map>
+#include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "autograd/error.h"
-#include "data/every_story.h"
+#include "data/text.h"
 
 namespace headcount {
 namespace {
 
-TEST(Recall, WritesPairsGapAndQueries) {
-  const auto first = [](std::uint64_t) { return std::uint64_t{0}; };
-  const Story story = write_recall({.pairs = 2, .keys = 3, .gap = 4}, first);
-  EXPECT_EQ(story.text, "a0 b0 ....| a0 b0\n");
-  EXPECT_NEAR(story.nats, std::log(3 * 10 * 2 * 10) + std::log(2), 1e-12);
+struct Piece {
+  int x, y, value;
+};
+
+/// The pieces that a line shows, in their order.
+std::vector<Piece> pieces(const std::u32string& line) {
+  std::vector<Piece> all;
+  for (const char32_t symbol : line.substr(0, 5)) {
+    const int code = static_cast<int>(symbol) - 0x2800;
+    all.push_back({code % 5, code / 5 % 5, code / 25});
+  }
+  return all;
 }
 
-TEST(Recall, EveryAnswerIsTheValueGivenForItsKey) {
-  EXPECT_TRUE(rc::check([] {
-    const auto keys = *rc::gen::inRange(1, 53);
-    const auto pairs = *rc::gen::inRange(1, keys + 1);
-    const auto gap = *rc::gen::inRange(0, 20);
-    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-    const Story story = write_recall({pairs, keys, gap}, random_chooser({seed, 1, 2}));
-    RC_ASSERT(std::ssize(story.text) == 6 * pairs + gap + 2);
-    RC_ASSERT(story.answers.size() == story.text.size());
+bool stands_in(const Piece& piece, int kind, int row) {
+  return (kind == 5 ? piece.y : (piece.x + kind * piece.y) % 5) == row;
+}
 
-    const std::size_t bar = story.text.find('|');
-    std::map<char, char> values;
-    for (std::size_t i = 0; i < static_cast<std::size_t>(pairs); ++i) {
-      values[story.text[3 * i]] = story.text[3 * i + 1];
+/// What a question asks for: the value of the only piece in its row; none where there is not one.
+std::optional<int> answer(const std::vector<Piece>& all, char32_t letter) {
+  const int number = static_cast<int>(letter >= U'a' ? letter - U'a' + 26 : letter - U'A');
+  std::optional<int> value;
+  for (const Piece& piece : all) {
+    if (!stands_in(piece, number / 5, number % 5)) continue;
+    if (value) return std::nullopt;
+    value = piece.value;
+  }
+  return value;
+}
+
+const std::u32string kLetters = U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
+
+TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
+  EXPECT_TRUE(rc::check([] {
+    const auto kinds = *rc::gen::inRange<Index>(1, 7);
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Story story = write_lookup({kinds}, random_chooser({seed, 1, 2}));
+    const std::u32string line = decode_utf8(story.text, "lookup");
+    RC_ASSERT(std::ssize(line) == 64);
+    RC_ASSERT(line.back() == U'\n');
+    RC_ASSERT(story.answers.size() == line.size());
+    if (line[5] == U'.') RC_DISCARD("no piece stands alone");
+    const std::vector<Piece> all = pieces(line);
+    for (std::size_t i = 5; i + 1 < line.size(); i += 2) {
+      RC_ASSERT(kLetters.find(line[i]) < static_cast<std::size_t>(5 * kinds));
+      RC_ASSERT(answer(all, line[i]) == static_cast<int>(line[i + 1] - U'0'));
     }
-    RC_ASSERT(std::ssize(values) == pairs);
-    int answers = 0;
-    for (std::size_t i = 0; i < story.text.size(); ++i) {
-      if (!story.answers[i]) continue;
-      ++answers;
-      RC_ASSERT(i > bar);
-      RC_ASSERT(values.at(story.text[i - 1]) == story.text[i]);
-    }
-    RC_ASSERT(answers == pairs);
+    for (std::size_t i = 0; i < line.size(); ++i)
+      RC_ASSERT(story.answers[i] == (i > 5 && i % 2 == 0));
+    RC_ASSERT(std::abs(story.guessed - 29 / 4.0) < 1e-9);
   }));
 }
 
-TEST(Recall, NatsAreExactOverAllLines) {
-  const RecallOptions options = {.pairs = 2, .keys = 3, .gap = 1};
-  const auto all =
-      every_story([&](const Chooser& chooser) { return write_recall(options, chooser); });
-  EXPECT_EQ(all.size(), 3u * 10 * 2 * 10 * 2);
-  EXPECT_NEAR(expect_exact_nats(all), std::log(1200), 1e-9);
+// Each choice can be read from the text, and costs what it costs among equally likely ones.
+TEST(Lookup, NatsAreThoseOfTheChoicesThatTheTextShows) {
+  EXPECT_TRUE(rc::check([] {
+    const auto kinds = *rc::gen::inRange<Index>(1, 7);
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Story story = write_lookup({kinds}, random_chooser({seed, 1, 2}));
+    const std::vector<Piece> all = pieces(decode_utf8(story.text, "lookup"));
+    std::set<std::pair<int, int>> squares;
+    for (const Piece& piece : all) squares.insert({piece.x, piece.y});
+    RC_ASSERT(squares.size() == 5u);
+    double questions = 0;
+    for (Index i = 0; i < 5 * kinds; ++i)
+      questions += answer(all, kLetters[static_cast<std::size_t>(i)]).has_value();
+    double nats = std::log(25.0 * 24 * 23 * 22 * 21) + 5 * std::log(4.0);
+    if (questions > 0) nats += 29 * std::log(questions);
+    RC_ASSERT(std::abs(story.nats - nats) < 1e-9);
+  }));
 }
 
-TEST(Recall, RefusesOptionsOutOfRange) {
-  const auto write = [](const RecallOptions& options) {
-    write_recall(options, random_chooser({1, 2, 3}));
-  };
-  EXPECT_THROW(write({.pairs = 1, .keys = 53}), DataError);
-  EXPECT_THROW(write({.pairs = 1, .keys = 0}), DataError);
-  EXPECT_THROW(write({.pairs = 0}), DataError);
-  EXPECT_THROW(write({.pairs = 1, .gap = -1}), DataError);
-  try {
-    write({.pairs = 9, .keys = 8});
-    FAIL();
-  } catch (const DataError& error) {
-    EXPECT_EQ(std::string(error.what()), "pairs is 9 but must be 1 to 8");
+TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
+  // Squares 0, 5, 10 of the first column, 1 and 6 of the second.
+  const std::vector<std::uint64_t> choices = {0, 0, 4, 0, 8, 0, 0, 0, 3, 0};
+  std::size_t next = 0;
+  const Story story = write_lookup({1}, [&](std::uint64_t) {
+    return next < choices.size() ? choices[next++] : std::uint64_t{0};
+  });
+  const std::u32string line = decode_utf8(story.text, "lookup");
+  std::map<int, int> columns;
+  for (const Piece& piece : pieces(line)) ++columns[piece.x];
+  ASSERT_EQ(columns, (std::map<int, int>{{0, 3}, {1, 2}}));
+  EXPECT_EQ(line.substr(5), std::u32string(58, U'.') + U"\n");
+  EXPECT_EQ(story.answers, std::vector<std::uint8_t>(64, 0));
+}
+
+TEST(Lookup, AnyTwoKindsOfRowsCrossInOneSquare) {
+  for (int one = 0; one < 6; ++one) {
+    for (int other = 0; other < one; ++other) {
+      for (int row = 0; row < 25; ++row) {
+        int both = 0;
+        for (int square = 0; square < 25; ++square) {
+          const Piece piece = {square % 5, square / 5, 0};
+          both += stands_in(piece, one, row / 5) && stands_in(piece, other, row % 5);
+        }
+        EXPECT_EQ(both, 1) << one << " " << other << " " << row;
+      }
+    }
+  }
+}
+
+TEST(Lookup, RefusesOptionsOutOfRange) {
+  for (const Index kinds : {0, 7}) {
+    try {
+      write_lookup({kinds}, random_chooser({1, 2, 3}));
+      FAIL();
+    } catch (const DataError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "kinds is " + std::to_string(kinds) + " but must be 1 to 6");
+    }
   }
 }
 
