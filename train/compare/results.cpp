@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "train/compare/columns.h"
+#include "train/compare/learned.h"
+#include "train/formatted.h"
 #include "train/statistics.h"
 
 namespace headcount {
@@ -64,6 +66,7 @@ void summarize(ComparisonResult& result, bool intervals) {
     }
     if (!speeds.empty()) v.train_tokens_per_second = median(speeds);
   }
+  withhold_intervals_of_two_heaps(result);
   for (VariantResult& v : result.variants) {
     v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
       return !other.runs.empty() && dominates(other, v);
@@ -87,7 +90,7 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
 }
 
 std::vector<std::string> notes(const ComparisonResult& result) {
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences = two_heaps_notes(result);
   for (const ForeignRuns& foreign : foreign_runs(result)) {
     std::string runs;
     for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;
@@ -98,15 +101,19 @@ std::vector<std::string> notes(const ComparisonResult& result) {
 }
 
 std::string comparison_table(const ComparisonResult& result) {
-  std::string text =
-      text_table(selected(comparison_columns(result, Reader::terminal),
-                          {"attention", "params", "kv_cache_bytes_per_token", "val_loss_mean",
-                           "excess_over_entropy", "answer_accuracy_mean", "paired_difference_mean",
-                           "difference_excludes_zero", "bits_per_character",
-                           "train_tokens_per_second", "decode_tokens_per_second", "pareto"}),
-                 result.variants);
+  std::string text = text_table(
+      selected(comparison_columns(result, Reader::terminal),
+               {"attention", "params", "kv_cache_bytes_per_token", "val_loss_mean",
+                "excess_over_entropy", "answer_accuracy_mean", "learned", "paired_difference_mean",
+                "difference_excludes_zero", "bits_per_character", "train_tokens_per_second",
+                "decode_tokens_per_second", "pareto"}),
+      result.variants);
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
+  }
+  if (result.answer_chance) {
+    text += formatted("answers: chance %.1f %%, ceiling 100 %%; learned: %.1f %% or more\n",
+                      100 * *result.answer_chance, 100 * learned_from(*result.answer_chance));
   }
   for (const std::string& note : notes(result)) text += note + "\n";
   return text;
@@ -114,14 +121,15 @@ std::string comparison_table(const ComparisonResult& result) {
 
 std::string comparison_csv(const ComparisonResult& result) {
   std::string text;
-  for (const std::string& line : csv_lines(
-           selected(comparison_columns(result, Reader::terminal),
-                    {"attention", "adjusted", "runs", "params", "kv_cache_bytes_per_token",
-                     "val_loss_mean", "val_loss_ci95", "excess_over_entropy",
-                     "answer_accuracy_mean", "answer_accuracy_ci95", "paired_difference_mean",
-                     "paired_difference_ci95", "difference_excludes_zero", "bits_per_character",
-                     "train_tokens_per_second", "decode_tokens_per_second", "pareto"}),
-           result.variants)) {
+  for (const std::string& line :
+       csv_lines(selected(comparison_columns(result, Reader::terminal),
+                          {"attention", "adjusted", "runs", "params", "kv_cache_bytes_per_token",
+                           "val_loss_mean", "val_loss_ci95", "excess_over_entropy",
+                           "answer_accuracy_mean", "answer_accuracy_ci95", "learned",
+                           "paired_difference_mean", "paired_difference_ci95",
+                           "difference_excludes_zero", "bits_per_character",
+                           "train_tokens_per_second", "decode_tokens_per_second", "pareto"}),
+                 result.variants)) {
     text += line + "\r\n";
   }
   return text;
@@ -134,16 +142,32 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
     others.push_back(
         {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}});
   }
-  const auto variants = selected(
-      comparison_columns(result, Reader::terminal),
-      {"spec", "adjusted", "params", "kv_cache_bytes_per_token", "seeds", "val_losses",
-       "val_loss_mean", "val_loss_ci95", "paired_difference_mean", "paired_difference_ci95",
-       "bits_per_character", "train_tokens_per_second", "decode_tokens_per_second", "decode",
-       "pareto", "failures", "answer_accuracy_mean", "answer_accuracy_ci95"});
+  const auto variants =
+      selected(comparison_columns(result, Reader::terminal), {"spec",
+                                                              "adjusted",
+                                                              "params",
+                                                              "kv_cache_bytes_per_token",
+                                                              "seeds",
+                                                              "val_losses",
+                                                              "val_loss_mean",
+                                                              "val_loss_ci95",
+                                                              "paired_difference_mean",
+                                                              "paired_difference_ci95",
+                                                              "bits_per_character",
+                                                              "train_tokens_per_second",
+                                                              "decode_tokens_per_second",
+                                                              "decode",
+                                                              "pareto",
+                                                              "failures",
+                                                              "answer_accuracies",
+                                                              "answer_accuracy_mean",
+                                                              "answer_accuracy_ci95",
+                                                              "learned"});
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},
           {"entropy_per_character",
            result.entropy_per_character ? Json(*result.entropy_per_character) : Json()},
+          {"answer_chance", result.answer_chance ? Json(*result.answer_chance) : Json()},
           {"seeds", result.seeds},
           {"match", result.match},
           {"sweep", result.sweep.empty() ? Json() : Json(result.sweep)},
