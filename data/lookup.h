@@ -7,7 +7,7 @@ namespace headcount {
 
 /// How hard the built-in corpus `lookup` is.
 struct LookupOptions {
-  Index kinds = 4;  ///< in how many ways a question may name a piece, 1 .. kMostLookupKinds
+  Index kinds = 2;  ///< in how many ways a question may name a piece, 1 .. kMostLookupKinds
 };
 
 /// The board has 5 x 5 squares: 5 is a prime, so its squares fall into rows in 5 + 1 directions of
