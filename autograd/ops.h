@@ -173,7 +173,7 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 /// the cache holds, in the order of its slots, mixed if it is to be.
 Var read_rows(Tape& tape, const Rows& rows);
 
-/// Mean over rows of -log softmax(logits)[target]: logits [..., n], one target in [0, n) per row.
+/// Mean of -log softmax(logits)[target], logits [..., n], over the rows whose target is in [0, n).
 Var cross_entropy(Var logits, std::span<const std::int32_t> targets);
 
 }  // namespace headcount

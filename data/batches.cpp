@@ -26,52 +26,77 @@ void resize(Batch& batch, Index sequences, Index length) {
   batch.targets.resize(static_cast<std::size_t>(sequences * length));
 }
 
-/// Copies the window that begins at `start` into row `row`.
-void copy_window(std::span<const std::int32_t> tokens, Index start, Index row, Batch& batch) {
+/// Copies the window that begins at `start` into row `row`. Targets from `end` on do not count.
+void copy_window(std::span<const std::int32_t> tokens, Index start, Index end, Index row,
+                 const TextMarks& marks, Batch& batch) {
   const auto first = tokens.begin() + start;
   const Index offset = row * batch.length;
   std::copy_n(first, batch.length, batch.inputs.begin() + offset);
-  std::copy_n(first + 1, batch.length, batch.targets.begin() + offset);
+  const auto targets = batch.targets.begin() + offset;
+  std::copy_n(first + 1, batch.length, targets);
+  const Index counted = std::min(batch.length, end - start);
+  std::fill(targets + counted, targets + batch.length, kNoTarget);
+  if (!marks.only_answers) return;
+  for (Index i = 0; i < counted; ++i) {
+    if (marks.answers[static_cast<std::size_t>(start + 1 + i)] == 0) targets[i] = kNoTarget;
+  }
 }
 
 }  // namespace
 
 void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, Index batch,
-                    Index context, Batch& out) {
-  check_context(std::ssize(tokens), context);
+                    Index context, Batch& out, const TextMarks& marks) {
+  const Index size = std::ssize(tokens);
+  check_context(size, context);
   if (batch < 1) {
     throw ShapeError("the batch is " + std::to_string(batch) + "; it must be at least 1");
   }
   resize(out, batch, context);
-  const auto starts = static_cast<std::uint64_t>(std::ssize(tokens) - context);
+  const auto fits = std::ranges::lower_bound(marks.starts, size - context);
+  const Index places = marks.starts.empty() ? size - context : fits - marks.starts.begin();
   for (Index row = 0; row < batch; ++row) {
-    const auto start = random_below(key, static_cast<std::uint64_t>(row), starts);
-    copy_window(tokens, static_cast<Index>(start), row, out);
+    const auto place =
+        random_below(key, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(places));
+    const Index start = marks.starts.empty() ? static_cast<Index>(place) : marks.starts[place];
+    copy_window(tokens, start, size, row, marks, out);
   }
 }
 
-Index evaluation_windows(Index tokens, Index context) {
+std::vector<Index> evaluation_windows(Index tokens, Index context, std::span<const Index> starts) {
   check_context(tokens, context);
-  return (tokens - 1 + context - 1) / context;
+  std::vector<Index> windows;
+  auto next = starts.begin();
+  for (Index start = 0; start < tokens - 1;) {
+    windows.push_back(start);
+    while (next != starts.end() && *next <= start) ++next;
+    start += context;
+    if (next != starts.end()) start = std::min(start, *next);
+  }
+  return windows;
 }
 
-void evaluation_window_batch(std::span<const std::int32_t> tokens, Index first_window,
-                             Index max_windows, Index context, Batch& out) {
-  const Index windows = evaluation_windows(std::ssize(tokens), context);
-  if (first_window < 0 || first_window >= windows || max_windows < 1) {
+void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<const Index> windows,
+                             Index first_window, Index max_windows, Index context, Batch& out,
+                             const TextMarks& marks) {
+  const Index count = std::ssize(windows), targets = std::ssize(tokens) - 1;
+  if (first_window < 0 || first_window >= count || max_windows < 1) {
     throw ShapeError("there is no batch of " + std::to_string(max_windows) +
                      " evaluation windows at window " + std::to_string(first_window) + " of " +
-                     std::to_string(windows) + "; ask for at least one that exists");
+                     std::to_string(count) + "; ask for at least one that exists");
   }
-  const Index targets = std::ssize(tokens) - 1;
-  const Index full_left = targets / context - first_window;
-  if (full_left > 0) {
-    resize(out, std::min(max_windows, full_left), context);
+  const auto start = [&](Index window) { return windows[static_cast<std::size_t>(window)]; };
+  Index full = first_window;
+  while (full < std::min(count, first_window + max_windows) && start(full) + context <= targets)
+    ++full;
+  if (full > first_window) {
+    resize(out, full - first_window, context);
   } else {
-    resize(out, 1, targets % context);
+    resize(out, 1, targets - start(first_window));
   }
   for (Index row = 0; row < out.sequences; ++row) {
-    copy_window(tokens, (first_window + row) * context, row, out);
+    const Index window = first_window + row;
+    const Index end = window + 1 < count ? start(window + 1) : targets;
+    copy_window(tokens, start(window), end, row, marks, out);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 #include <string_view>
 #include <utility>
 
@@ -42,9 +43,9 @@ Corpus make_corpus(const std::string& name, std::string_view bytes, std::u32stri
 /// Stories in a row, with the end of each and what it cost.
 struct Stories {
   std::string text;
-  std::vector<std::uint8_t> answers;
-  std::vector<std::size_t> ends;  // ascending; the last is text.size()
-  std::vector<double> nats;
+  std::vector<std::uint8_t> answers;  // [characters]
+  std::vector<std::size_t> ends;      // in characters, ascending; the last is answers.size()
+  std::vector<double> nats, guessed;
 };
 
 /// At least `options.characters` characters and two stories. Story i has its own random stream, so
@@ -56,12 +57,13 @@ Stories write_stories(const std::string& name, const CorpusOptions& options,
   Stories all;
   all.text.reserve(static_cast<std::size_t>(options.characters));
   all.answers.reserve(all.text.capacity());
-  while (all.text.size() < static_cast<std::size_t>(options.characters) || all.ends.size() < 2) {
+  while (all.answers.size() < static_cast<std::size_t>(options.characters) || all.ends.size() < 2) {
     const Story story = write_story(random_chooser(key));
     all.text += story.text;
     all.answers.insert(all.answers.end(), story.answers.begin(), story.answers.end());
-    all.ends.push_back(all.text.size());
+    all.ends.push_back(all.answers.size());
     all.nats.push_back(story.nats);
+    all.guessed.push_back(story.guessed);
     ++key.step;
   }
   return all;
@@ -76,25 +78,42 @@ std::size_t training_stories(const Stories& all, std::size_t cut) {
   return static_cast<std::size_t>(nearest - all.ends.begin()) + 1;
 }
 
-Corpus make_built_in(const std::string& name, const CorpusOptions& options,
+/// Where stories [first, last) begin, counted from where the first of them does.
+std::vector<Index> starts(const Stories& all, std::size_t first, std::size_t last) {
+  const std::size_t origin = first == 0 ? 0 : all.ends[first - 1];
+  std::vector<Index> places = {0};
+  for (std::size_t i = first; i + 1 < last; ++i)
+    places.push_back(static_cast<Index>(all.ends[i] - origin));
+  return places;
+}
+
+Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool only_answers,
                      const std::function<Story(const Chooser&)>& write_story) {
   const Stories all = write_stories(name, options, write_story);
-  const std::size_t stories = training_stories(all, cut_at(all.text.size(), options));
+  const std::size_t stories = training_stories(all, cut_at(all.answers.size(), options));
   const std::size_t cut = all.ends[stories - 1];
 
   Corpus corpus = make_corpus(name, all.text, decode_utf8(all.text, name), cut);
+  corpus.only_answers = only_answers;
   const auto boundary = all.answers.begin() + static_cast<std::ptrdiff_t>(cut);
   corpus.train_answers.assign(all.answers.begin(), boundary);
   corpus.validation_answers.assign(boundary, all.answers.end());
-  double nats = 0;
-  for (std::size_t i = stories; i < all.nats.size(); ++i) nats += all.nats[i];
-  corpus.entropy_per_character = nats / static_cast<double>(corpus.validation.size());
+  corpus.train_starts = starts(all, 0, stories);
+  corpus.validation_starts = starts(all, stories, all.ends.size());
+  const auto of_validation = [&](const std::vector<double>& values) {
+    const auto first = values.begin() + static_cast<std::ptrdiff_t>(stories);
+    return std::accumulate(first, values.end(), 0.0);
+  };
+  const auto answers = std::ranges::count(corpus.validation_answers, 1);
+  if (answers > 0) corpus.answer_chance = of_validation(all.guessed) / static_cast<double>(answers);
+  corpus.entropy_per_character =
+      only_answers ? 0 : of_validation(all.nats) / static_cast<double>(corpus.validation.size());
   return corpus;
 }
 
 }  // namespace
 
-bool is_built_in(const std::string& data) { return data == "tales" || data == "recall"; }
+bool is_built_in(const std::string& data) { return data == "tales" || data == "lookup"; }
 
 Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   if (!(options.validation_fraction > 0 && options.validation_fraction < 1)) {
@@ -102,12 +121,12 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
                     " but must be between 0 and 1");
   }
   if (data == "tales") {
-    return make_built_in(data, options,
+    return make_built_in(data, options, false,
                          [&](const Chooser& chooser) { return tell_tale(options.tales, chooser); });
   }
-  if (data == "recall") {
-    return make_built_in(data, options, [&](const Chooser& chooser) {
-      return write_recall(options.recall, chooser);
+  if (data == "lookup") {
+    return make_built_in(data, options, true, [&](const Chooser& chooser) {
+      return write_lookup(options.lookup, chooser);
     });
   }
   const std::string bytes = read_file(data);
@@ -115,10 +134,29 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   return make_corpus(data, bytes, text, cut_at(text.size(), options));
 }
 
+void keep_for_tuning(Corpus& corpus, Index characters) {
+  Index cut = std::ssize(corpus.train) - characters;
+  auto& starts = corpus.train_starts;
+  const auto after = std::ranges::upper_bound(starts, cut);
+  if (after - starts.begin() > 1) {  // else the first story alone is that long
+    cut = *(after - 1);
+    for (auto start = after - 1; start != starts.end(); ++start)
+      corpus.tuning_starts.push_back(*start - cut);
+    starts.erase(after - 1, starts.end());
+  }
+  const auto move_end = [cut](auto& from, auto& to) {
+    if (from.empty()) return;
+    to.assign(from.begin() + cut, from.end());
+    from.resize(static_cast<std::size_t>(cut));
+  };
+  move_end(corpus.train, corpus.tuning);
+  move_end(corpus.train_answers, corpus.tuning_answers);
+}
+
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
   if (corpus.vocabulary == vocabulary) return;
   const std::vector<std::int32_t> token_of = vocabulary.encode(corpus.vocabulary.symbols());
-  for (auto* tokens : {&corpus.train, &corpus.validation}) {
+  for (auto* tokens : {&corpus.train, &corpus.tuning, &corpus.validation}) {
     for (std::int32_t& token : *tokens) token = token_of[static_cast<std::size_t>(token)];
   }
   corpus.vocabulary = vocabulary;

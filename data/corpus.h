@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "autograd/real.h"
-#include "data/recall.h"
+#include "data/batches.h"
+#include "data/lookup.h"
 #include "data/tales.h"
 #include "data/vocabulary.h"
 
@@ -14,20 +15,37 @@ namespace headcount {
 
 /// A text as the model sees it: tokens, split by position into a training and a validation part.
 struct Corpus {
-  std::string name;                             ///< "tales", "recall" or the file's path
+  std::string name;                             ///< "tales", "lookup" or the file's path
   std::string sha256;                           ///< of the UTF-8 text, 64 hexadecimal digits
   Vocabulary vocabulary;                        ///< of the whole text
   std::vector<std::int32_t> train, validation;  ///< [characters]
 
   // Built-in corpora only; empty for files.
 
-  /// 1 where the token at that position belongs to an answer that only recall can tell; [train],
-  /// [validation].
+  /// 1 where the token at that position decides: only what the story told earlier settles it;
+  /// [train], [validation].
   std::vector<std::uint8_t> train_answers, validation_answers;
-  /// Nats: the exact -log p of the whole validation text under its grammar, per character. It is
-  /// the floor of the validation loss: a model gets below it only by luck, and one whose context
-  /// is shorter than a story stays above it.
+  /// Where stories begin: there training and evaluation begin their windows.
+  std::vector<Index> train_starts, validation_starts;
+  /// What keep_for_tuning took from the training part, with its marks.
+  std::vector<std::int32_t> tuning;
+  std::vector<std::uint8_t> tuning_answers;
+  std::vector<Index> tuning_starts;
+  /// The loss counts the characters that decide alone; the others are noise.
+  bool only_answers = false;
+  /// Share of the deciding characters of the validation part that who knows the grammar but not the
+  /// story guesses right; who knows the story gets all.
+  std::optional<double> answer_chance;
+  /// Nats: the exact -log p of the whole validation text under its grammar, per character; 0 with
+  /// only_answers. It is the floor of the validation loss: a model gets below it only by luck, and
+  /// one whose context is shorter than a story stays above it.
   std::optional<double> entropy_per_character;
+
+  TextMarks train_marks() const { return {train_answers, train_starts, only_answers}; }
+  TextMarks tuning_marks() const { return {tuning_answers, tuning_starts, only_answers}; }
+  TextMarks validation_marks() const {
+    return {validation_answers, validation_starts, only_answers};
+  }
 };
 
 /// What `load_corpus` makes. Files heed validation_fraction alone.
@@ -35,7 +53,7 @@ struct CorpusOptions {
   std::uint64_t seed = 1;
   Index characters = 1'000'000;      ///< least length of the text, 1000 .. 10^9; ends with a story
   TalesOptions tales = {};           ///< heeded by `tales` alone
-  RecallOptions recall = {};         ///< heeded by `recall` alone
+  LookupOptions lookup = {};         ///< heeded by `lookup` alone
   double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
 };
 
@@ -48,6 +66,10 @@ bool is_built_in(const std::string& data);
 /// Throws DataError for an unusable file or option, for fewer than two different characters, and
 /// when a part would be empty.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
+
+/// Moves the end of the training part to `corpus.tuning`: `characters` of them, or, so that it
+/// begins where a story does, a few more.
+void keep_for_tuning(Corpus& corpus, Index characters);
 
 /// Gives `corpus` the vocabulary of a model, so that its tokens mean the same characters to both.
 /// Throws DataError that names the characters which `vocabulary` lacks.

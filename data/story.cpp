@@ -1,5 +1,7 @@
 #include "data/story.h"
 
+#include <utf8.h>
+
 #include <cmath>
 #include <utility>
 
@@ -23,12 +25,14 @@ std::size_t StoryWriter::choose(std::size_t count) {
 
 void StoryWriter::write(std::string_view text) {
   story_.text += text;
-  story_.answers.resize(story_.text.size(), 0);
+  const auto characters = static_cast<std::size_t>(utf8::distance(text.begin(), text.end()));
+  story_.answers.resize(story_.answers.size() + characters, 0);
 }
 
-void StoryWriter::write_answer(std::string_view text) {
-  story_.text += text;
-  story_.answers.resize(story_.text.size(), 1);
+void StoryWriter::write_deciding(std::string_view character, double guess) {
+  write(character);
+  story_.answers.back() = 1;
+  story_.guessed += guess;
 }
 
 Story StoryWriter::finish() && { return std::move(story_); }

@@ -22,13 +22,19 @@ Chooser random_chooser(const RandomKey& key);
 /// choices never write the same text) and *prefix-free* (no text begins another), so `nats` is the
 /// exact information of the text, -log p(text), and that of several texts in a row is their sum.
 /// No model can have a lower expected loss on them.
+///
+/// Some characters decide: only what was told earlier in the story settles them. The rest of a name
+/// whose first letter is known is no such character, nor is what the grammar prescribes.
 struct Story {
-  std::string text;                   ///< ASCII, so bytes are characters
+  std::string text;                   ///< UTF-8
   double nats = 0;                    ///< -log p(text)
-  std::vector<std::uint8_t> answers;  ///< [text.size()], 1 at characters that only recall can tell
+  std::vector<std::uint8_t> answers;  ///< [characters], 1 at characters that decide
+  /// How many of those are right on average if each is guessed as well as it can be by who knows
+  /// the grammar and what the answer begins with, and nothing else of the story.
+  double guessed = 0;
 };
 
-/// Writes a story and keeps the account of what its choices cost.
+/// Writes a story and keeps the account of what its choices cost. Texts are UTF-8.
 class StoryWriter {
  public:
   explicit StoryWriter(Chooser chooser);
@@ -46,8 +52,8 @@ class StoryWriter {
   }
 
   void write(std::string_view text);
-  /// As write; marks the characters as an answer.
-  void write_answer(std::string_view text);
+  /// Writes a character that decides; the best guess at it is right with probability `guess`.
+  void write_deciding(std::string_view character, double guess);
 
   Story finish() &&;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,7 +36,7 @@ struct Deed {
 class Tale {
  public:
   Tale(const TalesOptions& options, const Chooser& chooser, const TalesNames& names)
-      : options_(options), names_(names), writer_(chooser) {}
+      : options_(options), all_(names), names_(names), writer_(chooser) {}
 
   Story tell() {
     introduce_people();
@@ -181,30 +182,57 @@ class Tale {
     (this->*kind.tell)(kind.deeds[writer_.choose(kind.deeds.size())]);
   }
 
+  /// The answer and a full stop. Where names that begin alike go on differently, only the story
+  /// decides; the best guess is the letter that most of them have, for all are equally likely.
+  void write_answer(Name answer, const std::vector<Name>& names) {
+    const std::string text = std::string(answer) + ".";
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      std::map<char, double> next;
+      double alike = 0;
+      for (const Name name : names) {
+        if (!name.starts_with(answer.substr(0, i))) continue;
+        ++next[i < name.size() ? name[i] : '.'];
+        ++alike;
+      }
+      if (next.size() < 2) {
+        writer_.write(text.substr(i, 1));
+        continue;
+      }
+      double most = 0;
+      for (const auto& [letter, count] : next) most = std::max(most, count);
+      writer_.write_deciding(text.substr(i, 1), most / alike);
+    }
+  }
+
   void ask_questions() {
     struct Question {
       std::array<std::string_view, 3> ask;
       Name answer;
+      const std::vector<Name>* all;  // what it could be
     };
     std::vector<Question> questions;
     for (const Person& person : people_) {
-      questions.push_back({{"Where is ", person.name, "? In the "}, places_[person.place]});
+      questions.push_back(
+          {{"Where is ", person.name, "? In the "}, places_[person.place], &all_.places});
     }
     for (const Thing& thing : things_) {
-      questions.push_back({{"Where is the ", thing.name, "? In the "}, places_[place_of(thing)]});
+      questions.push_back(
+          {{"Where is the ", thing.name, "? In the "}, places_[place_of(thing)], &all_.places});
       if (thing.holder) {
-        questions.push_back({{"Who has the ", thing.name, "? "}, people_[*thing.holder].name});
+        questions.push_back(
+            {{"Who has the ", thing.name, "? "}, people_[*thing.holder].name, &all_.people});
       }
     }
     for (Index i = 0; i < options_.questions; ++i) {
       const Question question = writer_.draw(questions);
       for (const auto part : question.ask) writer_.write(part);
-      writer_.write_answer(question.answer);
-      writer_.write(".\n");
+      write_answer(question.answer, *question.all);
+      writer_.write("\n");
     }
   }
 
   TalesOptions options_;
+  const TalesNames& all_;
   TalesNames names_;  // those not yet in the story
   StoryWriter writer_;
   std::vector<Person> people_;

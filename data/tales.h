@@ -38,8 +38,9 @@ const TalesNames& tales_names();
 ///     Who has the map? Clara.
 ///
 /// and an empty line. A thing goes where its holder goes; people give to those in the same place
-/// and pick up what lies there. Answers follow from the story and cost nothing; their names are
-/// marked in Story::answers. The tasks are in the spirit of bAbI (Weston et al. 2015,
+/// and pick up what lies there. Answers follow from the story and cost nothing. Story::answers
+/// marks the letters of their names where the names of the grammar part ways: the first one, and
+/// the second of "cave" and "cellar". The tasks are in the spirit of bAbI (Weston et al. 2015,
 /// arXiv:1502.05698), the grammar is our own.
 /// Throws DataError that names the option which is out of range.
 Story tell_tale(const TalesOptions& options, const Chooser& chooser,

@@ -9,17 +9,16 @@ namespace headcount {
 Settings TrainOptions::settings() {
   Settings s = model.settings();
   s.group("Data");
-  s.text("data", "tales, recall, or a UTF-8 text file", data);
+  s.text("data", "tales, lookup, or a UTF-8 text file", data);
   s.only_for("tales");
   s.integer("people", "people in a story", corpus.tales.people, 1, 12);
   s.integer("things", "things in a story", corpus.tales.things, 1, 16);
   s.integer("places", "places in a story", corpus.tales.places, 1, 12);
   s.integer("distance", "events before the questions", corpus.tales.distance, 0, 1000);
   s.integer("questions", "questions that close a story", corpus.tales.questions, 1, 28);
-  s.only_for("recall");
-  s.integer("pairs", "key-value pairs in a line", corpus.recall.pairs, 1, 52);
-  s.integer("keys", "different keys", corpus.recall.keys, 1, 52);
-  s.integer("gap", "fillers between pairs and queries", corpus.recall.gap, 0, 65536);
+  s.only_for("lookup");
+  s.integer("kinds", "kinds of lookups that questions ask for", corpus.lookup.kinds, 1,
+            kMostLookupKinds);
   s.group("Optimiser");
   s.integer("steps", "updates", steps, 1);
   s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
@@ -49,12 +48,13 @@ void TrainOptions::resolve() {
   model.resolve();
   require_savable(model);
   if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
-  const Index questions = corpus.tales.most_questions(), pairs = corpus.recall.most_pairs();
+  const Index questions = corpus.tales.most_questions();
   require_setting(
       corpus.tales.questions <= questions,
       "`questions` must not exceed `people` plus `things`, " + std::to_string(questions));
-  require_setting(corpus.recall.pairs <= pairs,
-                  "`pairs` must not exceed `keys`, " + std::to_string(pairs));
+  require_setting(data != "lookup" || model.context % kLookupLine == 0,
+                  "`context` must be a multiple of " + std::to_string(kLookupLine) +
+                      ", the length of a line of lookup, is " + std::to_string(model.context));
   require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
 }
 
@@ -90,6 +90,20 @@ void add_forms(Settings& settings, std::string& form) {
     settings.choice(std::string(kind->name), "how it decodes", form, std::move(choices));
   }
   settings.only_for("");
+}
+
+const nlohmann::json& data_defaults(std::string_view data) {
+  // A head of width 2 tells one kind of row from another and no more. Positions mean nothing to a
+  // lookup, and unscaled scores leave the mean of all tokens sooner.
+  static const nlohmann::json lookup = {
+      {"layers", 1},           {"dim", 64},        {"heads", 4},   {"head-dim", 2},
+      {"ffn-dim", 64},         {"context", 64},    {"batch", 8},   {"steps", 2000},
+      {"positions", "none"},   {"lr", 2e-3},       {"warmup", 20}, {"beta2", 0.95},
+      {"score-scale", "none"}, {"eval-every", 500}};
+  static const nlohmann::json tales = {
+      {"layers", 2}, {"dim", 64}, {"lr", 3e-3}, {"warmup", 20}, {"beta2", 0.95}};
+  static const nlohmann::json none = nlohmann::json::object();
+  return data == "lookup" ? lookup : data == "tales" ? tales : none;
 }
 
 const std::vector<Preset>& presets() {

@@ -51,6 +51,10 @@ void add_cache_type(Settings& settings, CacheType& type);
 /// For each attention that can decode in several ways, a setting of its name that chooses one.
 void add_forms(Settings& settings, std::string& form);
 
+/// Settings of model and optimiser with which the built-in corpus of that name is learned in
+/// seconds or a minute; none for a file. Flags, presets and configurations come before them.
+const nlohmann::json& data_defaults(std::string_view data);
+
 /// A named set of settings.
 struct Preset {
   std::string name, summary;

@@ -7,12 +7,21 @@
 
 #include "autograd/parallel.h"
 #include "models/decoder.h"
+#include "train/formatted.h"
 
 namespace headcount {
 
 DivergedError::DivergedError(const std::string& what, double value, Index step)
     : Error("the " + what + " became " + (std::isnan(value) ? "NaN" : "infinite") + " at step " +
             std::to_string(step) + "; lower `lr`, lengthen `warmup` or set `grad-clip`") {}
+
+std::string answers_line(const Evaluation& evaluation, std::optional<double> chance) {
+  if (!evaluation.answer_accuracy) return "";
+  std::string line =
+      formatted("deciding characters right %.1f %%", 100 * *evaluation.answer_accuracy);
+  if (chance) line += formatted(" (chance %.1f %%, ceiling 100 %%)", 100 * *chance);
+  return line + "\n";
+}
 
 Index shard_count(Index sequences, Index context, Index dim) {
   constexpr Index kMostShards = 8, kFewestTokens = 128;
@@ -26,10 +35,11 @@ Index shard_count(Index sequences, Index context, Index dim) {
 }
 
 Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
-                 std::span<const std::int32_t> tokens, Index steps_done)
+                 std::span<const std::int32_t> tokens, Index steps_done, const TextMarks& marks)
     : model_(model),
       options_(options),
       tokens_(tokens),
+      marks_(marks),
       shards_(shard_count(options.batch, options.model.context, options.model.dim)),
       losses_(static_cast<std::size_t>(shards_)),
       steps_done_(steps_done) {
@@ -71,12 +81,21 @@ StepResult Trainer::step() {
   return result;
 }
 
+namespace {
+
+// How many targets the loss counts.
+Index counted(std::span<const std::int32_t> targets) {
+  return std::ssize(targets) - std::ranges::count(targets, kNoTarget);
+}
+
+}  // namespace
+
 // One batch, forward and backward; returns its mean loss.
 double Trainer::accumulate_gradients(std::uint32_t draw) {
   {
     const StepPart part(profile_, &TrainingProfile::batch_seconds);
     sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
-                   options_.model.context, batch_);
+                   options_.model.context, batch_, marks_);
   }
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
   while (std::ssize(tapes_) < std::min<Index>(shards_, side_by_side)) {
@@ -104,11 +123,14 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
   tape.collect_gradients_in(shard == 0 ? model_.parameters().gradients()
                                        : more_gradients_[static_cast<std::size_t>(shard - 1)]);
-  const Var loss = model_.loss(tape, tokens(batch_.inputs), tokens(batch_.targets), count);
-  const auto weight = static_cast<Real>(count) / static_cast<Real>(options_.batch);
+  const auto targets = tokens(batch_.targets);
+  const Var loss = model_.loss(tape, tokens(batch_.inputs), targets, count);
+  // Its part of the targets that count; some batches may have none.
+  const double part = static_cast<double>(counted(targets)) /
+                      static_cast<double>(std::max<Index>(1, counted(batch_.targets)));
+  const auto weight = static_cast<Real>(part);
   tape.backward(loss, std::span(&weight, 1));
-  return static_cast<double>(loss.item()) * static_cast<double>(count) /
-         static_cast<double>(options_.batch);
+  return static_cast<double>(loss.item()) * part;
 }
 
 namespace {
@@ -120,15 +142,18 @@ struct EvaluatedPart {
   AttentionStats attention;
 };
 
-// Counts right predictions of a batch whose first target is at `position` of the text.
-void count_right(std::span<const Real> logits, const Batch& batch, Index position,
+// Counts right predictions of a batch of windows that begin at `starts` of the text.
+void count_right(std::span<const Real> logits, const Batch& batch, std::span<const Index> starts,
                  std::span<const std::uint8_t> answers, EvaluatedPart& part) {
   const std::size_t width = logits.size() / batch.targets.size();
+  const auto length = static_cast<std::size_t>(batch.length);
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+    if (batch.targets[i] == kNoTarget) continue;
     const auto row = logits.subspan(i * width, width);
     const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
     part.right += hit;
-    if (answers.empty() || answers[static_cast<std::size_t>(position) + i] == 0) continue;
+    const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
+    if (answers.empty() || answers[position] == 0) continue;
     ++part.answers;
     part.right_answers += hit;
   }
@@ -146,21 +171,22 @@ Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
 
 // Windows [begin, end) of the text.
 EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                               const EvaluationOptions& options, Index begin, Index end,
-                               Tape& tape) {
+                               std::span<const Index> windows, const EvaluationOptions& options,
+                               Index begin, Index end, Tape& tape) {
   const Index context = model.config().context;
   EvaluatedPart part;
   Batch batch;
   for (Index w = begin; w < end; w += batch.sequences) {
-    evaluation_window_batch(tokens, w, end - w, context, batch);
+    evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
     tape.reset();
     const Var logits = batch_logits(tape, model, batch, options.cache_type,
                                     options.attention_stats ? &part.attention : nullptr);
-    const auto count = static_cast<Index>(batch.targets.size());
+    const Index count = counted(batch.targets);
     part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
                  static_cast<double>(count);
     part.characters += count;
-    count_right(logits.value(), batch, w * context + 1, options.answers, part);
+    count_right(logits.value(), batch, windows.subspan(static_cast<std::size_t>(w)),
+                options.marks.answers, part);
   }
   return part;
 }
@@ -171,7 +197,9 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
                     const EvaluationOptions& options) {
   constexpr Index kTokensPerPart = 64, kLongWindow = 1024;
   const Index context = model.config().context;
-  const Index windows = evaluation_windows(std::ssize(tokens), context);
+  const std::vector<Index> starts =
+      evaluation_windows(std::ssize(tokens), context, options.marks.starts);
+  const Index windows = std::ssize(starts);
   const Index per_part = std::max<Index>(1, kTokensPerPart / context);
   std::vector<EvaluatedPart> parts(static_cast<std::size_t>((windows + per_part - 1) / per_part));
   // Long windows come one by one: their ops are large enough to be shared out, and several at a
@@ -183,9 +211,9 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     tapes.push_back(std::make_unique<Tape>(model.parameters()));
   const auto evaluate_part = [&](Index i, int thread) {
     if (options.stop != nullptr && options.stop()) throw EvaluationStopped();
-    parts[static_cast<std::size_t>(i)] = evaluate_windows(model, tokens, options, i * per_part,
-                                                          std::min(windows, (i + 1) * per_part),
-                                                          *tapes[static_cast<std::size_t>(thread)]);
+    parts[static_cast<std::size_t>(i)] = evaluate_windows(
+        model, tokens, starts, options, i * per_part, std::min(windows, (i + 1) * per_part),
+        *tapes[static_cast<std::size_t>(thread)]);
   };
   if (one_by_one) {
     for (Index i = 0; i < count; ++i) evaluate_part(i, 0);
@@ -202,7 +230,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     all.attention.entropy_sum += part.attention.entropy_sum;
     all.attention.rows += part.attention.rows;
   }
-  const auto characters = static_cast<double>(all.characters);
+  const auto characters = static_cast<double>(std::max<Index>(1, all.characters));
   Evaluation result;
   result.characters = all.characters;
   result.loss = all.loss / characters;

@@ -120,7 +120,7 @@ class Training {
 
 TrainingOutcome Training::run(TrainingProfile* profile) {
   using Clock = std::chrono::steady_clock;
-  Trainer trainer(model_, options_, corpus_.train, folder_.state().step);
+  Trainer trainer(model_, options_, corpus_.train, folder_.state().step, corpus_.train_marks());
   trainer.profile(profile);
   if (const auto unevaluated = folder_.state().unevaluated) {
     complete(*unevaluated);
@@ -142,7 +142,7 @@ TrainingOutcome Training::run(TrainingProfile* profile) {
 void Training::evaluate_model() {
   try {
     outcome_.validation = evaluate(model_, corpus_.validation,
-                                   {.answers = corpus_.validation_answers, .stop = interrupted});
+                                   {.marks = corpus_.validation_marks(), .stop = interrupted});
   } catch (const EvaluationStopped&) {
     stop("in the evaluation after step " + std::to_string(outcome_.last.step));
   }

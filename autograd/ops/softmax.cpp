@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/no_target.h"
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
@@ -46,12 +47,13 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   require(shape.rank() > 0 && static_cast<std::size_t>(rows) == targets.size() && rows > 0,
           Op::cross_entropy, "logits ", shape, " do not match ", targets.size(), " targets");
   for (const std::int32_t target : targets) {
-    if (target >= 0 && target < width) continue;
+    if (target == kNoTarget || (target >= 0 && target < width)) continue;
     require(false, Op::cross_entropy, "target ", target, " is not one of ", width, " classes");
   }
   auto* const saved_targets = tape.scratch_of<std::int32_t>(rows);
   std::ranges::copy(targets, saved_targets);
   Real* logsumexps = tape.scratch(rows);
+  const auto counted = static_cast<double>(rows - std::ranges::count(targets, kNoTarget));
   const Var y = tape.record(Op::cross_entropy, {}, {logits});
   const Real* lv = tape.value(logits);
   parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
@@ -63,16 +65,20 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   });
   double total = 0;
   for (Index row = 0; row < rows; ++row) {
+    if (saved_targets[row] == kNoTarget) continue;
     total += static_cast<double>(logsumexps[row] - lv[row * width + saved_targets[row]]);
   }
-  *tape.value(y) = static_cast<Real>(total / static_cast<double>(rows));
+  *tape.value(y) = counted > 0 ? static_cast<Real>(total / counted) : 0;
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dl = t.gradient_sink(logits);
     if (!dl) return;
-    const Real weight = *dy / static_cast<Real>(rows);
+    const Real weight = counted > 0 ? *dy / static_cast<Real>(counted) : 0;
     parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
       for (Index row = begin; row < end; ++row) {
-        put(dl, row * width, (array(lv + row * width, width) - logsumexps[row]).exp() * weight);
+        const bool none = saved_targets[row] == kNoTarget;
+        put(dl, row * width,
+            (array(lv + row * width, width) - logsumexps[row]).exp() * (none ? 0 : weight));
+        if (none) continue;
         dl.data[row * width + saved_targets[row]] -= weight;
       }
     });

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "autograd/evaluation.h"
+#include "autograd/no_target.h"
 #include "autograd/random.h"
 
 namespace headcount {
@@ -241,6 +242,11 @@ void add_cross_entropy(CaseList& cases) {
   add("rank 3", {a, b, classes});
   add("rank 2", {a * b, classes});
   add("a single row", {classes});
+  cases.add("some rows not counted", {{a, b, classes}},
+            [ids = random_ids(a * b, classes)](Tape&, Inputs x) mutable {
+              for (std::size_t i = 0; i < ids.size(); i += 2) ids[i] = kNoTarget;
+              return cross_entropy(x[0], ids);
+            });
 }
 
 // No default: the compiler warns of an op that has no cases.

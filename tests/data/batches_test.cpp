@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 #include <string>
@@ -101,9 +102,10 @@ TEST(EvaluationWindows, CoverEachTargetOnceInOrder) {
     const auto tokens = count_up(size);
     std::vector<std::int32_t> inputs, targets;
     Batch batch;
-    const Index windows = evaluation_windows(size, context);
+    const std::vector<Index> starts = evaluation_windows(size, context);
+    const Index windows = std::ssize(starts);
     for (Index window = 0; window < windows; window += batch.sequences) {
-      evaluation_window_batch(tokens, window, most, context, batch);
+      evaluation_window_batch(tokens, starts, window, most, context, batch);
       RC_ASSERT(batch.sequences >= 1);
       RC_ASSERT(batch.sequences <= most);
       RC_ASSERT((batch.length == context || window == windows - 1));
@@ -119,11 +121,12 @@ TEST(EvaluationWindows, CoverEachTargetOnceInOrder) {
 TEST(EvaluationWindows, PutTheShortRestInABatchOfItsOwn) {
   const auto tokens = count_up(12);  // 11 targets: two windows of 4, one of 3
   Batch batch;
-  EXPECT_EQ(evaluation_windows(12, 4), 3);
-  evaluation_window_batch(tokens, 0, 8, 4, batch);
+  const std::vector<Index> windows = evaluation_windows(12, 4);
+  EXPECT_EQ(windows, (std::vector<Index>{0, 4, 8}));
+  evaluation_window_batch(tokens, windows, 0, 8, 4, batch);
   EXPECT_EQ(batch.sequences, 2);
   EXPECT_EQ(batch.length, 4);
-  evaluation_window_batch(tokens, 2, 8, 4, batch);
+  evaluation_window_batch(tokens, windows, 2, 8, 4, batch);
   EXPECT_EQ(batch.sequences, 1);
   EXPECT_EQ(batch.inputs, (std::vector<std::int32_t>{8, 9, 10}));
   EXPECT_EQ(batch.targets, (std::vector<std::int32_t>{9, 10, 11}));
@@ -132,11 +135,70 @@ TEST(EvaluationWindows, PutTheShortRestInABatchOfItsOwn) {
 TEST(EvaluationWindows, RefuseWhatDoesNotExist) {
   const auto tokens = count_up(12);
   Batch batch;
+  const std::vector<Index> windows = evaluation_windows(12, 4);
   EXPECT_THROW(evaluation_windows(4, 4), DataError);
   EXPECT_THROW(evaluation_windows(4, 0), ShapeError);
-  EXPECT_THROW(evaluation_window_batch(tokens, 3, 1, 4, batch), ShapeError);
-  EXPECT_THROW(evaluation_window_batch(tokens, -1, 1, 4, batch), ShapeError);
-  EXPECT_THROW(evaluation_window_batch(tokens, 0, 0, 4, batch), ShapeError);
+  EXPECT_THROW(evaluation_window_batch(tokens, windows, 3, 1, 4, batch), ShapeError);
+  EXPECT_THROW(evaluation_window_batch(tokens, windows, -1, 1, 4, batch), ShapeError);
+  EXPECT_THROW(evaluation_window_batch(tokens, windows, 0, 0, 4, batch), ShapeError);
+}
+
+TEST(SampleWindows, BeginAtStartsWhereThereAreAny) {
+  const std::vector<Index> begins = {0, 3, 7, 12};
+  Batch batch;
+  sample_windows(count_up(15), some_step, 1000, 5, batch, {.starts = begins});
+  std::set<std::int32_t> starts;
+  for (std::size_t row = 0; row < 1000; ++row) starts.insert(batch.inputs[row * 5]);
+  EXPECT_EQ(starts, (std::set<std::int32_t>{0, 3, 7}));  // at 12 no window of 5 fits
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i)
+    EXPECT_EQ(batch.targets[i], batch.inputs[i] + 1);
+}
+
+TEST(SampleWindows, CountAnswersAloneWhereTheyAreToldTo) {
+  const std::vector<std::uint8_t> answers = {0, 0, 1, 0, 0, 1, 1, 0, 0, 0};
+  Batch batch;
+  sample_windows(count_up(10), some_step, 100, 4, batch,
+                 {.answers = answers, .only_answers = true});
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+    const std::int32_t next = batch.inputs[i] + 1;
+    const bool answer = answers[static_cast<std::size_t>(next)] == 1;
+    EXPECT_EQ(batch.targets[i], answer ? next : kNoTarget);
+  }
+  sample_windows(count_up(10), some_step, 100, 4, batch, {.answers = answers});
+  EXPECT_EQ(std::ranges::count(batch.targets, kNoTarget), 0);
+}
+
+TEST(EvaluationWindows, BeginAnewAtEachStart) {
+  const std::vector<Index> starts = {0, 3, 12};
+  EXPECT_EQ(evaluation_windows(15, 4, starts), (std::vector<Index>{0, 3, 7, 11, 12}));
+}
+
+TEST(EvaluationWindows, CountEachTargetOnceWhereverStoriesBegin) {
+  EXPECT_TRUE(rc::check([] {
+    const auto context = *rc::gen::inRange<Index>(1, 12);
+    const auto size = context + *rc::gen::inRange<Index>(1, 60);
+    const auto most = *rc::gen::inRange<Index>(1, 6);
+    std::vector<Index> starts = {0};
+    while (starts.back() < size) starts.push_back(starts.back() + *rc::gen::inRange<Index>(1, 30));
+    starts.pop_back();
+    const auto tokens = count_up(size);
+    const std::vector<Index> windows = evaluation_windows(size, context, starts);
+    std::vector<std::int32_t> counted;
+    Batch batch;
+    for (Index window = 0; window < std::ssize(windows); window += batch.sequences) {
+      evaluation_window_batch(tokens, windows, window, most, context, batch);
+      for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+        const Index first = batch.inputs[i - i % static_cast<std::size_t>(batch.length)];
+        if (batch.targets[i] == kNoTarget) continue;
+        RC_ASSERT(batch.targets[i] == batch.inputs[i] + 1);
+        counted.push_back(batch.targets[i]);
+        // Nothing of an earlier story is seen.
+        const auto story = std::ranges::upper_bound(starts, Index{batch.inputs[i]}) - 1;
+        RC_ASSERT(first >= *story);
+      }
+    }
+    RC_ASSERT(counted == std::vector<std::int32_t>(tokens.begin() + 1, tokens.end()));
+  }));
 }
 
 }  // namespace

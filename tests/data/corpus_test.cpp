@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -95,13 +96,13 @@ TEST_P(BuiltInCorpus, MarksAnswersInBothParts) {
   const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
   EXPECT_EQ(corpus.train_answers.size(), corpus.train.size());
   EXPECT_EQ(corpus.validation_answers.size(), corpus.validation.size());
-  const std::string before = corpus.name == "tales" ? " " : "abcdefghijklmnopqrstuvwxyz";
-  const std::string text = validation_text(corpus);
+  const std::u32string before = corpus.name == "tales" ? U" " : U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
+  const std::u32string text = decode_utf8(validation_text(corpus), corpus.name);
   int answers = 0;
   for (std::size_t i = 1; i < text.size(); ++i) {
     if (!corpus.validation_answers[i] || corpus.validation_answers[i - 1]) continue;
     ++answers;
-    EXPECT_NE(before.find(text[i - 1]), std::string::npos);
+    EXPECT_NE(before.find(text[i - 1]), std::u32string::npos);
   }
   EXPECT_GT(answers, 10);
 }
@@ -115,8 +116,7 @@ TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {
 }
 
 TEST_P(BuiltInCorpus, HasAPartOfEachEvenWithHugeStories) {
-  const CorpusOptions options = {
-      .characters = 1000, .tales = {.distance = 1000}, .recall = {.gap = 60'000}};
+  const CorpusOptions options = {.characters = 1000, .tales = {.distance = 1000}};
   const Corpus corpus = load_corpus(GetParam(), options);
   EXPECT_FALSE(corpus.train.empty());
   EXPECT_FALSE(corpus.validation.empty());
@@ -127,7 +127,7 @@ TEST_P(BuiltInCorpus, RefusesALengthOutOfRange) {
   EXPECT_THROW(load_corpus(GetParam(), {.characters = 1'000'000'001}), DataError);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "recall"),
+INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "lookup"),
                          [](const auto& built_in) { return std::string(built_in.param); });
 
 TEST(CorpusEntropy, IsWhatTheStoriesOfTheValidationTextCost) {
@@ -148,17 +148,72 @@ TEST(CorpusEntropy, IsWhatTheStoriesOfTheValidationTextCost) {
   EXPECT_NEAR(*corpus.entropy_per_character, nats / static_cast<double>(characters), 1e-12);
 }
 
-TEST(CorpusEntropy, OfRecallIsTheSameForEveryLine) {
-  const Corpus corpus =
-      load_corpus("recall", {.characters = 10'000, .recall = {.pairs = 2, .keys = 3}});
-  EXPECT_NEAR(*corpus.entropy_per_character, std::log(3 * 10 * 2 * 10 * 2) / (6 * 2 + 8 + 2), 1e-9);
+TEST(CorpusEntropy, IsZeroWhereTheLossCountsAnswersAlone) {
+  const Corpus corpus = load_corpus("lookup", {.characters = 10'000});
+  EXPECT_TRUE(corpus.only_answers);
+  EXPECT_TRUE(corpus.validation_marks().only_answers);
+  EXPECT_EQ(corpus.entropy_per_character, std::optional(0.0));
+  EXPECT_FALSE(load_corpus("tales", {.characters = 10'000}).only_answers);
+}
+
+TEST(CorpusChance, IsTheShareThatTheBestGuessesGetRight) {
+  EXPECT_NEAR(*load_corpus("lookup", {.characters = 10'000}).answer_chance, 0.25, 1e-12);
+  // Of first letters 1 in 12 or 2 in 12, of second letters 1 in 2.
+  const double tales = *load_corpus("tales", {.characters = 100'000}).answer_chance;
+  EXPECT_GT(tales, 0.15);
+  EXPECT_LT(tales, 0.25);
+}
+
+TEST_P(BuiltInCorpus, KnowsWhereStoriesBegin) {
+  const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
+  for (const auto& [tokens, starts] : {std::pair{&corpus.train, &corpus.train_starts},
+                                       std::pair{&corpus.validation, &corpus.validation_starts}}) {
+    ASSERT_GT(starts->size(), 5u);
+    EXPECT_EQ(starts->front(), 0);
+    EXPECT_TRUE(std::ranges::is_sorted(*starts));
+    const std::string end = corpus.name == "tales" ? ".\n\n" : "\n";
+    for (std::size_t i = 1; i < starts->size(); ++i) {
+      const auto length = static_cast<std::size_t>((*starts)[i] - (*starts)[i - 1]);
+      const auto first = static_cast<std::size_t>((*starts)[i - 1]);
+      const std::string story = corpus.vocabulary.decode(std::span(*tokens).subspan(first, length));
+      EXPECT_TRUE(story.ends_with(end));
+      EXPECT_EQ(story.find(end), story.size() - end.size());  // one story
+    }
+  }
+}
+
+TEST_P(BuiltInCorpus, KeepsWholeStoriesForTuning) {
+  const Corpus whole = load_corpus(GetParam(), {.characters = 20'000});
+  Corpus corpus = whole;
+  keep_for_tuning(corpus, 2000);
+  EXPECT_GE(corpus.tuning.size(), 2000u);
+  EXPECT_LT(corpus.tuning.size(), 2400u);
+  auto joined = corpus.train;
+  joined.insert(joined.end(), corpus.tuning.begin(), corpus.tuning.end());
+  EXPECT_EQ(joined, whole.train);
+  auto answers = corpus.train_answers;
+  answers.insert(answers.end(), corpus.tuning_answers.begin(), corpus.tuning_answers.end());
+  EXPECT_EQ(answers, whole.train_answers);
+  auto starts = corpus.train_starts;
+  for (const Index start : corpus.tuning_starts) starts.push_back(start + std::ssize(corpus.train));
+  EXPECT_EQ(starts, whole.train_starts);
+}
+
+TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
+  const TemporaryFolder folder;
+  Corpus corpus = load_corpus(folder.file("letters", "abcdefghijklmnopqrst"));
+  keep_for_tuning(corpus, 3);
+  EXPECT_EQ(train_text(corpus), "abcdefghijklmno");
+  EXPECT_EQ(corpus.vocabulary.decode(corpus.tuning), "pqr");
+  EXPECT_TRUE(corpus.tuning_starts.empty());
+  EXPECT_TRUE(corpus.tuning_answers.empty());
 }
 
 TEST(CorpusDefaults, AreTheSameTextEverywhere) {
   EXPECT_EQ(load_corpus("tales").sha256,
             "646380304c9f5638b56f9d60e2135064f87798261dd688b540bc7197867224bc");
-  EXPECT_EQ(load_corpus("recall").sha256,
-            "ea889bbc6339f7bba69631cd4f3399abd28ee1fa5760157fb9655a3e65e1bd3b");
+  EXPECT_EQ(load_corpus("lookup").sha256,
+            "b179a5ecaeb4c79871a05f13bdb6fdaa83d361d242c413558fe74851a54fcf4a");
 }
 
 }  // namespace

@@ -131,12 +131,12 @@ TEST(TrainSettings, CoverTheFlagsOfTheDesign) {
 }
 
 TEST(TrainSettings, RoundTripThroughJson) {
-  for (const char* const data : {"tales", "recall", "some/file.txt"}) {
+  for (const char* const data : {"tales", "lookup", "some/file.txt"}) {
     json values = {{"data", data},   {"attention", "mla"}, {"steps", 7},
                    {"lr", 0.3},      {"warmup", 0},        {"seed", 18446744073709551615u},
                    {"eval-every", 0}};
     if (data == std::string("tales")) values.update({{"people", 5}, {"distance", 0}});
-    if (data == std::string("recall")) values.update({{"pairs", 3}, {"gap", 0}});
+    if (data == std::string("lookup")) values.update({{"kinds", 3}});
     const auto written = to_json(resolved(values));
     EXPECT_EQ(to_json(resolved(json::parse(written.dump()))), written);
     for (const auto& [name, value] : values.items()) EXPECT_EQ(written.at(name), value) << name;
@@ -146,13 +146,13 @@ TEST(TrainSettings, RoundTripThroughJson) {
 TEST(TrainSettings, NameOnlyWhatTheDataHas) {
   const auto tales = to_json(resolved({{"data", "tales"}}));
   EXPECT_TRUE(tales.contains("people"));
-  EXPECT_FALSE(tales.contains("pairs"));
-  const auto recall = to_json(resolved({{"data", "recall"}}));
-  EXPECT_TRUE(recall.contains("pairs"));
-  EXPECT_FALSE(recall.contains("people"));
+  EXPECT_FALSE(tales.contains("kinds"));
+  const auto lookup = to_json(resolved({{"data", "lookup"}}));
+  EXPECT_TRUE(lookup.contains("kinds"));
+  EXPECT_FALSE(lookup.contains("people"));
   const auto file = to_json(resolved({{"data", "x.txt"}}));
   EXPECT_FALSE(file.contains("people"));
-  EXPECT_FALSE(file.contains("pairs"));
+  EXPECT_FALSE(file.contains("kinds"));
 }
 
 TEST(TrainSettings, LeastLearningRateIsATenthUnlessGiven) {
@@ -178,16 +178,14 @@ TEST(TrainSettings, ReachTheCorpus) {
   EXPECT_EQ(tales.places, 6);
   EXPECT_EQ(tales.distance, 7);
   EXPECT_EQ(tales.questions, 8);
-  const RecallOptions recall = resolved({{"pairs", 4}, {"keys", 5}, {"gap", 6}}).corpus.recall;
-  EXPECT_EQ(recall.pairs, 4);
-  EXPECT_EQ(recall.keys, 5);
-  EXPECT_EQ(recall.gap, 6);
+  EXPECT_EQ(resolved({{"kinds", 5}}).corpus.lookup.kinds, 5);
 }
 
 TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
   EXPECT_EQ(error_of({{"people", 2}, {"things", 1}, {"questions", 4}}),
             "`questions` must not exceed `people` plus `things`, 3");
-  EXPECT_EQ(error_of({{"pairs", 9}, {"keys", 8}}), "`pairs` must not exceed `keys`, 8");
+  EXPECT_EQ(error_of({{"data", "lookup"}, {"context", 100}}),
+            "`context` must be a multiple of 64, the length of a line of lookup, is 100");
   EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}), "`min-lr` is greater than `lr`");
 }
 

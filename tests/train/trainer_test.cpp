@@ -247,21 +247,52 @@ TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
   for (std::size_t answer = 1; answer < 23; ++answer) {
     std::vector<std::uint8_t> answers(23, 0);
     answers[answer] = 1;
-    const auto accuracy = evaluate(model_, tokens_, {.answers = answers}).answer_accuracy;
+    const auto accuracy =
+        evaluate(model_, tokens_, {.marks = {.answers = answers}}).answer_accuracy;
     EXPECT_EQ(accuracy, std::optional<double>(tokens_[answer] == 0)) << answer;
   }
   const auto zeros = static_cast<double>(std::count(tokens_.begin() + 1, tokens_.end(), 0));
   EXPECT_GT(zeros, 0);
   const std::vector<std::uint8_t> everywhere(23, 1);
-  const Evaluation all = evaluate(model_, tokens_, {.answers = everywhere});
+  const Evaluation all = evaluate(model_, tokens_, {.marks = {.answers = everywhere}});
   EXPECT_DOUBLE_EQ(all.accuracy, zeros / 22);
   EXPECT_EQ(all.answer_accuracy, std::optional(all.accuracy));
+}
+
+TEST_F(EvaluationOfAText, LossIsOfAnswersAloneWhereItIsToldTo) {
+  std::vector<std::uint8_t> answers(23, 0);
+  answers[4] = answers[17] = 1;
+  std::vector<std::uint8_t> one(23, 0);
+  one[4] = 1;
+  const auto of = [&](const std::vector<std::uint8_t>& marked) {
+    return evaluate(model_, tokens_, {.marks = {.answers = marked, .only_answers = true}});
+  };
+  const Evaluation both = of(answers), first = of(one);
+  one[4] = 0;
+  one[17] = 1;
+  const Evaluation second = of(one);
+  EXPECT_EQ(both.characters, 2);
+  EXPECT_EQ(first.characters, 1);
+  EXPECT_NEAR(both.loss, (first.loss + second.loss) / 2, 1e-6);
+  EXPECT_NE(first.loss, second.loss);
+  EXPECT_EQ(both.answer_accuracy, std::optional(both.accuracy));
+}
+
+TEST_F(EvaluationOfAText, BeginsItsWindowsWhereStoriesBegin) {
+  const std::vector<Index> starts = {0, 8};
+  const Evaluation whole = evaluate(model_, tokens_, {.marks = {.starts = starts}});
+  EXPECT_EQ(whole.characters, 22);
+  // The second story alone, and the first one with the letter that follows it.
+  const Evaluation first = evaluate(model_, std::span(tokens_).first(9));
+  const Evaluation second = evaluate(model_, std::span(tokens_).subspan(8));
+  EXPECT_NEAR(whole.loss, (8 * first.loss + 14 * second.loss) / 22, 1e-5);
 }
 
 TEST_F(EvaluationOfAText, DoesNotScoreTheFirstCharacter) {
   std::vector<std::uint8_t> first(23, 0);
   first[0] = 1;
-  EXPECT_FALSE(evaluate(model_, tokens_, {.answers = first}).answer_accuracy.has_value());
+  EXPECT_FALSE(
+      evaluate(model_, tokens_, {.marks = {.answers = first}}).answer_accuracy.has_value());
 }
 
 TEST_F(EvaluationOfAText, OfManyWindowsDoesNotDependOnHowTheyAreBatched) {

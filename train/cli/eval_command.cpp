@@ -35,13 +35,18 @@ const std::vector<Flag> kFlags = {
 struct EvalText {
   std::string name;
   std::vector<std::int32_t> tokens;
-  std::vector<std::uint8_t> answers;
+  std::vector<std::uint8_t> answers = {};
+  std::vector<Index> starts = {};
+  bool only_answers = false;
+  std::optional<double> answer_chance = {};
+
+  TextMarks marks() const { return {answers, starts, only_answers}; }
 };
 
 EvalText load_text(const CommandLine& line, const LoadedRun& run) {
   if (line.has("data")) {
     const std::string path = line.get("data");
-    EvalText text{path, {}, {}};
+    EvalText text{path, {}};
     try {
       text.tokens = run.vocabulary.encode(decode_utf8(read_file(path), path));
     } catch (const DataError& error) {
@@ -70,8 +75,12 @@ EvalText load_text(const CommandLine& line, const LoadedRun& run) {
   } catch (const DataError& error) {
     throw DataError(corpus.name + ": " + error.what());
   }
-  return {corpus.name + ", validation part", std::move(corpus.validation),
-          std::move(corpus.validation_answers)};
+  return {corpus.name + ", validation part",
+          std::move(corpus.validation),
+          std::move(corpus.validation_answers),
+          std::move(corpus.validation_starts),
+          corpus.only_answers,
+          corpus.answer_chance};
 }
 
 // What the model makes of the first tokens: "tokens" [length], "logits" [length, vocabulary].
@@ -115,11 +124,11 @@ int eval_command(const std::vector<std::string>& arguments) {
   }
   const Evaluation exact =
       evaluate(*run.model, text.tokens,
-               {.answers = text.answers, .attention_stats = line.has("attention-stats")});
+               {.marks = text.marks(), .attention_stats = line.has("attention-stats")});
   Evaluation result = exact;
   const bool rounded = cache_type != CacheType::real;
   if (rounded)
-    result = evaluate(*run.model, text.tokens, {.answers = text.answers, .cache_type = cache_type});
+    result = evaluate(*run.model, text.tokens, {.marks = text.marks(), .cache_type = cache_type});
 
   const double bits = result.loss / std::numbers::ln2;
   if (line.has("json")) {
@@ -130,16 +139,17 @@ int eval_command(const std::vector<std::string>& arguments) {
                                    {"cache_dtype", settings.find("cache-dtype")->value()},
                                    {"window", run.model->config().attention.window}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
+    if (text.answer_chance) json["answer_chance"] = *text.answer_chance;
     if (exact.attention_entropy) json["attention_entropy"] = *exact.attention_entropy;
     if (rounded) json["loss_change"] = result.loss - exact.loss;
     std::cout << json.dump(2) << '\n';
     return 0;
   }
-  std::printf("%s: %td characters\n", text.name.c_str(), result.characters);
-  std::printf("loss %.4f nats per character, %.4f bits, accuracy %.1f %%", result.loss, bits,
+  const char* const unit = text.only_answers ? "answer" : "character";
+  std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
+  std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%", result.loss, unit, bits,
               100 * result.accuracy);
-  if (result.answer_accuracy) std::printf(", answers right %.1f %%", 100 * *result.answer_accuracy);
-  std::printf("\n");
+  std::printf("\n%s", answers_line(result, text.answer_chance).c_str());
   if (exact.attention_entropy)
     std::printf("entropy of attention %.3f nats\n", *exact.attention_entropy);
   if (rounded)

@@ -73,6 +73,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
       {"run", folder.string()}};
   if (outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;
+  if (corpus.answer_chance) result["answer_chance"] = *corpus.answer_chance;
   if (corpus.entropy_per_character) result["entropy_per_character"] = *corpus.entropy_per_character;
   if (profile != nullptr) result["profile"] = to_json(*profile);
   if (json) {
@@ -82,14 +83,13 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   std::printf("%s: %td parameters, %td bytes of KV cache per token\n",
               options.model.attention.kind.c_str(), model.parameters().element_count(),
               model.cache_bytes_per_token(sizeof(float)));
-  std::printf("validation loss %.4f nats per character over %td characters, accuracy %.1f %%\n",
-              outcome.validation.loss, outcome.validation.characters,
+  const char* const unit = corpus.only_answers ? "answer" : "character";
+  std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
+              outcome.validation.loss, unit, outcome.validation.characters, unit,
               100 * outcome.validation.accuracy);
-  if (corpus.entropy_per_character) {
-    std::printf("best possible loss on this text %.4f; answers right %.1f %%\n",
-                *corpus.entropy_per_character,
-                100 * outcome.validation.answer_accuracy.value_or(0));
-  }
+  if (corpus.entropy_per_character)
+    std::printf("best possible loss on this text %.4f\n", *corpus.entropy_per_character);
+  std::cout << answers_line(outcome.validation, corpus.answer_chance);
   if (const std::string note = hugging_face_note(options.model); !note.empty())
     std::printf("note: %s\n", note.c_str());
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
@@ -207,7 +207,8 @@ int train_command(const std::vector<std::string>& arguments) {
   const std::string sample =
       write_sample(*model, corpus, options.seed, folder.sample(options.steps));
   print_outcome(options, *model, corpus, outcome, folder.path(), line.has("json"), profile_or_null);
-  if (!line.has("json")) std::cout << "\n" << sample << '\n';
+  // Of a text whose answers alone were learned the sample is noise.
+  if (!line.has("json") && !corpus.only_answers) std::cout << "\n" << sample << '\n';
   return 0;
 }
 

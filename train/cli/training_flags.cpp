@@ -26,14 +26,44 @@ void check_paths(const CommandLine& line) {
   }
 }
 
+namespace {
+
+// What --config names; an empty object without it.
+nlohmann::json read_config(const CommandLine& line) {
+  if (!line.has("config")) return nlohmann::json::object();
+  return parse_json(read_file(line.get("config")));
+}
+
+// The text that flag or configuration give for a setting, or its default.
+std::string given(const CommandLine& line, const nlohmann::json& config, const Settings& settings,
+                  const std::string& name) {
+  nlohmann::json value = settings.find(name)->value();
+  if (config.is_object() && config.contains(name)) value = config[name];
+  for (const auto& [flag, text] : line.settings) {
+    if (flag == name) value = text;
+  }
+  return value.is_string() ? value.get<std::string>() : "";
+}
+
+}  // namespace
+
 void read_preset_and_config(const CommandLine& line, Settings& settings) {
-  if (line.has("preset")) settings.read(preset(line.get("preset")).settings);
-  if (!line.has("config")) return;
-  const std::string path = line.get("config");
+  const std::string place = line.has("config") ? "--config " + line.get("config") + ": " : "";
+  nlohmann::json config;
   try {
-    settings.read(parse_json(read_file(path)));
+    config = read_config(line);
   } catch (const Error& error) {
-    throw DataError("--config " + path + ": " + error.what());
+    throw DataError(place + error.what());
+  }
+  if (line.has("preset")) {
+    settings.read(preset(line.get("preset")).settings);
+  } else if (given(line, config, settings, "init").empty()) {
+    settings.read(data_defaults(given(line, config, settings, "data")));
+  }
+  try {
+    settings.read(config);
+  } catch (const Error& error) {
+    throw DataError(place + error.what());
   }
 }
 

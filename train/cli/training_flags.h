@@ -20,8 +20,9 @@ struct RunOptions {
 /// are.
 void check_paths(const CommandLine& line);
 
-/// Reads `--preset` and `--config`, in that order, into `settings`. Throws UsageError,
-/// SettingError, and DataError for an unusable file.
+/// Reads `--preset` and `--config`, in that order, into `settings`; without a preset, the defaults
+/// of the data come first, unless the model comes from --init. Throws UsageError, SettingError, and
+/// DataError for an unusable file.
 void read_preset_and_config(const CommandLine& line, Settings& settings);
 
 /// Reads the flags that are settings, over what was read before. Throws SettingError.

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "train/compare/learned.h"
+#include "train/compare/result_text.h"
 #include "train/compare/verdict.h"
 #include "train/formatted.h"
 
@@ -142,6 +144,22 @@ void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
   if (std::ranges::any_of(result.variants, answers)) {
     columns.estimate(words.heading("answers right %", "answers right, %"), "answer_accuracy",
                      answers, [words](const Estimate& e) { return words.estimate(e, 1, 100); });
+    const auto learned = [chance = result.answer_chance](Variant v) {
+      return runs_that_learned(v, chance);
+    };
+    columns.of_runs(
+        words.heading("learned", "seeds that learned it"), "learned",
+        [=](Variant v) {
+          return learned(v) ? words.number(static_cast<double>(*learned(v))) + " of " +
+                                  words.number(static_cast<double>(v.runs.size()))
+                            : words.nothing();
+        },
+        [=](Variant v) { return learned(v) ? Json(*learned(v)) : Json(); });
+    columns.data("answer_accuracies", [](Variant v) {
+      Json shares = Json::array();
+      for (const RunResult& run : v.runs) shares.push_back(run.answer_accuracy.value_or(0));
+      return shares;
+    });
   }
 }
 

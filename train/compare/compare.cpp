@@ -17,18 +17,14 @@ namespace headcount {
 namespace {
 
 // The part of the training text that a sweep is judged on, taken from its end.
-std::vector<std::int32_t> cut_tuning_slice(Corpus& corpus, Index context) {
+void cut_tuning_slice(Corpus& corpus, Index context) {
   const std::size_t size = corpus.train.size() / 10, rest = corpus.train.size() - size;
   if (static_cast<Index>(size) <= context || static_cast<Index>(rest) <= context) {
     throw DataError("a sweep takes a tenth of the training text to judge on, " +
                     std::to_string(size) + " characters, and a context of " +
                     std::to_string(context) + " needs more than that; give more text");
   }
-  std::vector<std::int32_t> slice(corpus.train.begin() + static_cast<std::ptrdiff_t>(rest),
-                                  corpus.train.end());
-  corpus.train.resize(rest);
-  if (!corpus.train_answers.empty()) corpus.train_answers.resize(rest);
-  return slice;
+  keep_for_tuning(corpus, static_cast<Index>(size));
 }
 
 // What a variant is, before any run.
@@ -131,10 +127,10 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   result.match = options.match.text();
   result.context = options.common.model.context;
   result.entropy_per_character = corpus.entropy_per_character;
-  std::vector<std::int32_t> tuning;
+  result.answer_chance = corpus.answer_chance;
   if (options.sweep) {
     result.sweep = options.sweep->text();
-    tuning = cut_tuning_slice(corpus, result.context);
+    cut_tuning_slice(corpus, result.context);
   }
 
   const Index vocabulary = corpus.vocabulary.size();
@@ -145,7 +141,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
   const Workers workers = Workers::share(threads(), options.jobs, plan.runs().size());
   const std::vector<RunOutcome> outcomes =
-      run_all(plan.runs(), needs, corpus, tuning, workers, options.again, watcher);
+      run_all(plan.runs(), needs, corpus, corpus.tuning, workers, options.again, watcher);
   count_runs(result, outcomes, needs(outcomes));
   std::vector<TrainOptions> chosen;
   std::size_t seeds = 0;

@@ -62,7 +62,7 @@ struct RunResult {
   std::uint64_t seed = 0;
   double validation_loss = 0;             ///< nats per character, the whole validation split
   std::optional<double> tuning_loss;      ///< of the slice that --sweep picks on
-  std::optional<double> answer_accuracy;  ///< share of answer characters predicted right
+  std::optional<double> answer_accuracy;  ///< share of deciding characters predicted right
   double train_tokens_per_second = 0;     ///< whole training steps, evaluations left out
   double machine_seconds = 0;             ///< from start to end, over the runs side by side
   std::string version, machine;           ///< what trained it: see ComparisonResult
@@ -114,6 +114,7 @@ struct ComparisonResult {
   std::string sweep;                            ///< "lr=0.0003,0.001", or empty
   Index context = 0;                            ///< tokens, of the trained models
   std::optional<double> entropy_per_character;  ///< floor of the loss, where the corpus has one
+  std::optional<double> answer_chance;          ///< see Corpus
   std::string config;   ///< JSON text of the settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them
   std::string version;  ///< of the program and what it is built with

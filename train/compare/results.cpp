@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "train/compare/columns.h"
+#include "train/compare/learned.h"
 #include "train/compare/verdict.h"
+#include "train/formatted.h"
 #include "train/statistics.h"
 
 namespace headcount {
@@ -84,6 +86,7 @@ void summarize(ComparisonResult& result) {
     }
     if (!speeds.empty()) v.train_tokens_per_second = median(speeds);
   }
+  withhold_intervals_of_two_heaps(result);
   for (VariantResult& v : result.variants) {
     v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
       return !other.runs.empty() && dominates(other, v);
@@ -107,7 +110,7 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
 }
 
 std::vector<std::string> notes(const ComparisonResult& result) {
-  std::vector<std::string> sentences;
+  std::vector<std::string> sentences = two_heaps_notes(result);
   for (const ForeignRuns& foreign : foreign_runs(result)) {
     std::string runs;
     for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;
@@ -123,7 +126,7 @@ std::string comparison_table(const ComparisonResult& result) {
   if (std::ranges::any_of(result.variants, [&](const auto& v) { return v.runs.size() != seeds; }))
     keys.push_back("runs");
   keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
-                           "paired_difference_mean"});
+                           "learned", "paired_difference_mean"});
   if (result.question.metric == Metric::answers) keys.push_back("cost_mean");
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second",
                            "decode_tokens_per_second", "pareto"});
@@ -131,6 +134,10 @@ std::string comparison_table(const ComparisonResult& result) {
       text_table(selected(comparison_columns(result, Reader::terminal), keys), result.variants);
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
+  }
+  if (result.answer_chance) {
+    text += formatted("answers: chance %.1f %%, ceiling 100 %%; learned: %.1f %% or more\n",
+                      100 * *result.answer_chance, 100 * learned_from(*result.answer_chance));
   }
   for (const std::string& note : notes(result)) text += note + "\n";
   return text;
@@ -149,6 +156,7 @@ std::string comparison_csv(const ComparisonResult& result) {
                                                                          "excess_over_entropy",
                                                                          "answer_accuracy_mean",
                                                                          "answer_accuracy_ci95",
+                                                                         "learned",
                                                                          "paired_difference_mean",
                                                                          "paired_difference_ci95",
                                                                          "difference_excludes_zero",
@@ -204,12 +212,15 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
                                                               "decode",
                                                               "pareto",
                                                               "failures",
+                                                              "answer_accuracies",
                                                               "answer_accuracy_mean",
-                                                              "answer_accuracy_ci95"});
+                                                              "answer_accuracy_ci95",
+                                                              "learned"});
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},
           {"entropy_per_character",
            result.entropy_per_character ? Json(*result.entropy_per_character) : Json()},
+          {"answer_chance", result.answer_chance ? Json(*result.answer_chance) : Json()},
           {"seeds", result.seeds},
           {"verdict", verdict_json(result)},
           {"match", result.match},

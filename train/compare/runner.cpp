@@ -70,7 +70,8 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
       });
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
-  if (!tuning.empty()) result.tuning_loss = evaluate(model, tuning).loss;
+  if (!tuning.empty())
+    result.tuning_loss = evaluate(model, tuning, {.marks = corpus.tuning_marks()}).loss;
   result.train_tokens_per_second = outcome.tokens_per_second(run.options);
   result.machine_seconds =
       std::chrono::duration<double>(Clock::now() - start).count() / workers.jobs;

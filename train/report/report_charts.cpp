@@ -262,11 +262,22 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
     ChartPoint point = estimate_point(bytes, *variant.answer_accuracy, 100);
     point.hover = variant.spec + ": " + estimate_text(*variant.answer_accuracy, 1, 100) +
                   " % right, " + number_text(bytes) + " bytes a token";
-    series.push_back({variant.spec, style, {point}});
+    std::vector<ChartPoint> points = {point};
+    // Without an interval the mean may lie between two heaps: show each seed.
+    if (!variant.answer_accuracy->half_width && variant.runs.size() > 1) {
+      points.clear();
+      for (const RunResult& run : variant.runs) {
+        const double right = 100 * run.answer_accuracy.value_or(0);
+        points.push_back({bytes, right, std::nullopt, std::nullopt,
+                          variant.spec + ", seed " + std::to_string(run.seed) + ": " +
+                              number_text(right, 1) + " % right"});
+      }
+    }
+    series.push_back({variant.spec, style, std::move(points)});
   });
   if (chart.series.empty()) return;
   const std::string caption =
-      "Share of the characters of answers, which only earlier lines tell, that the model predicts "
+      "Share of the characters that decide, which only earlier lines tell, that the model predicts "
       "right. Higher and further left is better." +
       points_text(result);
   chart.description = caption;

@@ -157,17 +157,18 @@ TEST_F(BadInput, FlagsOfAnotherAttention) {
 }
 
 TEST_F(BadInput, FlagsOfOtherData) {
-  expect_refusals(kUsage,
-                  {{"--data recall --people 2", {"--people", "--data recall", "tales"}},
-                   {"--data recall --questions 1", {"--questions", "--data recall", "tales"}},
-                   {"--data tales --pairs 2", {"--pairs", "--data tales", "recall"}},
-                   {"--people 2", {"--people", "--data text.txt", "tales"}},
-                   {"--gap 2", {"--gap", "--data text.txt", "recall"}}});
+  expect_refusals(
+      kUsage,
+      {{"--data lookup --context 64 --people 2", {"--people", "--data lookup", "tales"}},
+       {"--data lookup --context 64 --questions 1", {"--questions", "--data lookup", "tales"}},
+       {"--data tales --kinds 2", {"--kinds", "--data tales", "lookup"}},
+       {"--people 2", {"--people", "--data text.txt", "tales"}},
+       {"--kinds 2", {"--kinds", "--data text.txt", "lookup"}}});
 }
 
 TEST_F(BadInput, FlagsThatContradictEachOther) {
   expect_refusals(kUsage, {{"--lr 0.1 --min-lr 1", {"--min-lr", "--lr"}},
-                           {"--data recall --pairs 9 --keys 8", {"--pairs", "--keys"}},
+                           {"--data lookup --context 100", {"--context", "64", "lookup"}},
                            {"--data tales --people 1 --things 1 --questions 3",
                             {"--questions", "--people", "--things"}}});
 }

@@ -264,16 +264,37 @@ TEST_F(TrainCommand, KeepsQuietWhereItIsToldTo) {
   EXPECT_EQ(train("--out b --progress never").err, "");
 }
 
+TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGiven) {
+  const auto config = [&](const std::string& flags) {
+    const ProgramResult result = folder_.headcount("train --print-config " + flags);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out);
+  };
+  const json lookup = config("--data lookup --lr 0.5");
+  EXPECT_EQ(lookup["head-dim"], 2);
+  EXPECT_EQ(lookup["positions"], "none");
+  EXPECT_EQ(lookup["lr"], 0.5);
+  EXPECT_EQ(config("--data tales")["dim"], 64);
+  EXPECT_EQ(config("")["dim"], 64);  // tales, too
+  EXPECT_EQ(config("--data text.txt")["dim"], TrainOptions().model.dim);
+  EXPECT_EQ(config("--data lookup --preset nanogpt-cpu")["dim"], 128);
+  folder_.file("c.json", R"({"data": "lookup", "heads": 2})");
+  const json configured = config("--config c.json");
+  EXPECT_EQ(configured["heads"], 2);
+  EXPECT_EQ(configured["head-dim"], 2);
+}
+
 TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   // The validation part is 100,000 characters, so the model is as small as it gets.
   const ProgramResult result = folder_.headcount(
-      "train --data recall --layers 1 --dim 2 --heads 1 --ffn-dim 1 --context 128 --batch 1 "
+      "train --data lookup --layers 1 --dim 2 --heads 1 --ffn-dim 1 --context 128 --batch 1 "
       "--steps 1 --quiet --json --out run");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const json object = json::parse(result.out);
   EXPECT_GE(object.at("val_answer_accuracy").get<double>(), 0);
   EXPECT_LT(object.at("val_answer_accuracy").get<double>(), 0.5);
-  EXPECT_GT(object.at("entropy_per_character").get<double>(), 0);
+  EXPECT_DOUBLE_EQ(object.at("answer_chance").get<double>(), 0.25);
+  EXPECT_EQ(object.at("entropy_per_character").get<double>(), 0);
   EXPECT_GT(object.at("val_loss").get<double>(), object.at("entropy_per_character").get<double>());
 }
 

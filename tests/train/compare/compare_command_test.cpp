@@ -335,10 +335,10 @@ TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
   EXPECT_NE(run["val_loss"], json::parse(alone.out)["val_loss"]);
 }
 
-TEST(CompareCommand, ShowsHowFarAboveTheFloorEachIsAndItsRecall) {
+TEST(CompareCommand, ShowsHowFarAboveTheFloorEachIsAndItsAnswers) {
   const TrainFolder folder;
   const ProgramResult result =
-      compare(folder, "--attention mha,mqa --seeds 2 --data recall --context 64 --out c");
+      compare(folder, "--attention mha,mqa --seeds 2 --data lookup --context 64 --out c");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("above floor"), std::string::npos);
   EXPECT_NE(result.out.find("answers right %"), std::string::npos);
@@ -396,7 +396,7 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
        "--config init.json has init 'run', but a comparison trains all models "
        "from random weights"},
       {"--attention mha,mqa --kv-rank 8", "--kv-rank means nothing with --attention mha,mqa"},
-      {"--data text.txt --pairs 3", "--pairs means nothing with --data text.txt"},
+      {"--data text.txt --kinds 3", "--kinds means nothing with --data text.txt"},
       {"--seed 3", "seed"},
       {"--attention gqa3", "--kv-heads 3 does not divide --heads 2"},
   };

@@ -1,0 +1,76 @@
+#include "data/lookup.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/text.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr std::string_view kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";  // one for each row
+static_assert(kLetters.size() == kMostLookupKinds * kLookupSide);
+
+struct Piece {
+  Index square = 0, value = 0;
+
+  /// The row of `kind` that it stands in.
+  Index row(Index kind) const {
+    const Index x = square % kLookupSide, y = square / kLookupSide;
+    return kind == kMostLookupKinds - 1 ? y : (x + kind * y) % kLookupSide;
+  }
+  std::string character() const {
+    constexpr char32_t kBraille = 0x2800;  // 256 characters that look like dots on dice
+    constexpr Index kSquares = kLookupSide * kLookupSide;
+    return encode_utf8(
+        std::u32string(1, kBraille + static_cast<char32_t>(square + kSquares * value)));
+  }
+};
+
+struct Question {
+  char letter;
+  Index answer;
+};
+
+/// One for each row with one piece alone.
+std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
+  std::vector<Question> all;
+  for (Index kind = 0; kind < kinds; ++kind) {
+    for (Index row = 0; row < kLookupSide; ++row) {
+      const auto stands_there = [&](const Piece& piece) { return piece.row(kind) == row; };
+      if (std::ranges::count_if(pieces, stands_there) != 1) continue;
+      const Index value = std::ranges::find_if(pieces, stands_there)->value;
+      all.push_back({kLetters[static_cast<std::size_t>(kind * kLookupSide + row)], value});
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
+  check_option("kinds", options.kinds, 1, kMostLookupKinds);
+  StoryWriter writer(chooser);
+  std::vector<Index> squares(kLookupSide * kLookupSide);
+  for (std::size_t i = 0; i < squares.size(); ++i) squares[i] = static_cast<Index>(i);
+  std::vector<Piece> pieces;
+  for (Index i = 0; i < kLookupPieces; ++i) {
+    const Index square = writer.draw(squares);
+    pieces.push_back({square, static_cast<Index>(writer.choose(kLookupValues))});
+    writer.write(pieces.back().character());
+  }
+  const std::vector<Question> all = questions(pieces, options.kinds);
+  if (all.empty()) writer.write(std::string(2 * kLookupQuestions, '.'));
+  for (Index i = 0; i < kLookupQuestions && !all.empty(); ++i) {
+    const Question& question = all[writer.choose(all.size())];
+    writer.write({&question.letter, 1});
+    writer.write_deciding(std::to_string(question.answer), 1.0 / kLookupValues);
+  }
+  writer.write("\n");
+  return std::move(writer).finish();
+}
+
+}  // namespace headcount

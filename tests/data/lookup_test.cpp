@@ -1,0 +1,134 @@
+#include "data/lookup.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <cmath>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "autograd/error.h"
+#include "data/text.h"
+
+namespace headcount {
+namespace {
+
+struct Piece {
+  int x, y, value;
+};
+
+/// The pieces that a line shows, in their order.
+std::vector<Piece> pieces(const std::u32string& line) {
+  std::vector<Piece> all;
+  for (const char32_t symbol : line.substr(0, 5)) {
+    const int code = static_cast<int>(symbol) - 0x2800;
+    all.push_back({code % 5, code / 5 % 5, code / 25});
+  }
+  return all;
+}
+
+bool stands_in(const Piece& piece, int kind, int row) {
+  return (kind == 5 ? piece.y : (piece.x + kind * piece.y) % 5) == row;
+}
+
+/// What a question asks for: the value of the only piece in its row; none where there is not one.
+std::optional<int> answer(const std::vector<Piece>& all, char32_t letter) {
+  const int number = static_cast<int>(letter >= U'a' ? letter - U'a' + 26 : letter - U'A');
+  std::optional<int> value;
+  for (const Piece& piece : all) {
+    if (!stands_in(piece, number / 5, number % 5)) continue;
+    if (value) return std::nullopt;
+    value = piece.value;
+  }
+  return value;
+}
+
+const std::u32string kLetters = U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
+
+TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
+  EXPECT_TRUE(rc::check([] {
+    const auto kinds = *rc::gen::inRange<Index>(1, 7);
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Story story = write_lookup({kinds}, random_chooser({seed, 1, 2}));
+    const std::u32string line = decode_utf8(story.text, "lookup");
+    RC_ASSERT(std::ssize(line) == 64);
+    RC_ASSERT(line.back() == U'\n');
+    RC_ASSERT(story.answers.size() == line.size());
+    if (line[5] == U'.') RC_DISCARD("no piece stands alone");
+    const std::vector<Piece> all = pieces(line);
+    for (std::size_t i = 5; i + 1 < line.size(); i += 2) {
+      RC_ASSERT(kLetters.find(line[i]) < static_cast<std::size_t>(5 * kinds));
+      RC_ASSERT(answer(all, line[i]) == static_cast<int>(line[i + 1] - U'0'));
+    }
+    for (std::size_t i = 0; i < line.size(); ++i)
+      RC_ASSERT(story.answers[i] == (i > 5 && i % 2 == 0));
+    RC_ASSERT(std::abs(story.guessed - 29 / 4.0) < 1e-9);
+  }));
+}
+
+// Each choice can be read from the text, and costs what it costs among equally likely ones.
+TEST(Lookup, NatsAreThoseOfTheChoicesThatTheTextShows) {
+  EXPECT_TRUE(rc::check([] {
+    const auto kinds = *rc::gen::inRange<Index>(1, 7);
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Story story = write_lookup({kinds}, random_chooser({seed, 1, 2}));
+    const std::vector<Piece> all = pieces(decode_utf8(story.text, "lookup"));
+    std::set<std::pair<int, int>> squares;
+    for (const Piece& piece : all) squares.insert({piece.x, piece.y});
+    RC_ASSERT(squares.size() == 5u);
+    double questions = 0;
+    for (Index i = 0; i < 5 * kinds; ++i)
+      questions += answer(all, kLetters[static_cast<std::size_t>(i)]).has_value();
+    double nats = std::log(25.0 * 24 * 23 * 22 * 21) + 5 * std::log(4.0);
+    if (questions > 0) nats += 29 * std::log(questions);
+    RC_ASSERT(std::abs(story.nats - nats) < 1e-9);
+  }));
+}
+
+TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
+  // Squares 0, 5, 10 of the first column, 1 and 6 of the second.
+  const std::vector<std::uint64_t> choices = {0, 0, 4, 0, 8, 0, 0, 0, 3, 0};
+  std::size_t next = 0;
+  const Story story = write_lookup({1}, [&](std::uint64_t) {
+    return next < choices.size() ? choices[next++] : std::uint64_t{0};
+  });
+  const std::u32string line = decode_utf8(story.text, "lookup");
+  std::map<int, int> columns;
+  for (const Piece& piece : pieces(line)) ++columns[piece.x];
+  ASSERT_EQ(columns, (std::map<int, int>{{0, 3}, {1, 2}}));
+  EXPECT_EQ(line.substr(5), std::u32string(58, U'.') + U"\n");
+  EXPECT_EQ(story.answers, std::vector<std::uint8_t>(64, 0));
+}
+
+TEST(Lookup, AnyTwoKindsOfRowsCrossInOneSquare) {
+  for (int one = 0; one < 6; ++one) {
+    for (int other = 0; other < one; ++other) {
+      for (int row = 0; row < 25; ++row) {
+        int both = 0;
+        for (int square = 0; square < 25; ++square) {
+          const Piece piece = {square % 5, square / 5, 0};
+          both += stands_in(piece, one, row / 5) && stands_in(piece, other, row % 5);
+        }
+        EXPECT_EQ(both, 1) << one << " " << other << " " << row;
+      }
+    }
+  }
+}
+
+TEST(Lookup, RefusesOptionsOutOfRange) {
+  for (const Index kinds : {0, 7}) {
+    try {
+      write_lookup({kinds}, random_chooser({1, 2, 3}));
+      FAIL();
+    } catch (const DataError& error) {
+      EXPECT_EQ(std::string(error.what()),
+                "kinds is " + std::to_string(kinds) + " but must be 1 to 6");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,86 @@
+// The built-in corpora are learned in few steps with the settings that --data NAME brings, and what
+// decides is whether the attention can look back.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "train/trainer.h"
+
+namespace headcount {
+namespace {
+
+// The sanitizers would take many minutes.
+#ifndef __SANITIZE_ADDRESS__
+
+// The settings of `data`, with `more` over them.
+TrainOptions options_of(const std::string& data, const nlohmann::json& more) {
+  TrainOptions options;
+  Settings settings = options.settings();
+  settings.read(data_defaults(data));
+  settings.read({{"data", data}});
+  settings.read(more);
+  options.resolve();
+  return options;
+}
+
+std::unique_ptr<LanguageModel> trained(const TrainOptions& options, const Corpus& corpus) {
+  auto model = std::make_unique<LanguageModel>(options.model, corpus.vocabulary.size());
+  model->initialize(options.seed);
+  Trainer trainer(*model, options, corpus.train, 0, corpus.train_marks());
+  while (trainer.steps_done() < options.steps) trainer.step();
+  return model;
+}
+
+Evaluation over_validation(const LanguageModel& model, const Corpus& corpus) {
+  return evaluate(model, corpus.validation, {.marks = corpus.validation_marks()});
+}
+
+// The same weights, seeing so many tokens.
+LanguageModel narrowed(LanguageModel& model, Index window) {
+  ModelConfig config = model.config();
+  config.attention.window = window;
+  LanguageModel narrow(config, model.vocabulary());
+  narrow.parameters().allocate();
+  std::ranges::copy(model.parameters().all_values(), narrow.parameters().all_values().begin());
+  return narrow;
+}
+
+TEST(BuiltInLearned, LookupByHeadsThatAreEnoughAndNotByAWindowThatHidesThePieces) {
+  const TrainOptions options =
+      options_of("lookup", {{"kinds", 1}, {"steps", 500}, {"batch", 16}, {"lr", 4e-3}});
+  CorpusOptions shorter = options.corpus;
+  shorter.characters = 400'000;
+  const Corpus corpus = load_corpus("lookup", shorter);
+  const auto model = trained(options, corpus);
+  const Evaluation whole = over_validation(*model, corpus);
+  EXPECT_GT(*whole.answer_accuracy, 0.95);
+  EXPECT_EQ(whole.characters, std::ranges::count(corpus.validation_answers, 1));
+  // It sees the answer before, which is often the same one: few questions are possible.
+  LanguageModel narrow = narrowed(*model, 2);
+  EXPECT_LT(*over_validation(narrow, corpus).answer_accuracy, 0.75);
+}
+
+TEST(BuiltInLearned, TalesByAFullContextAndNotByAWindowThatHidesTheStory) {
+  const TrainOptions options = options_of("tales", {{"people", 1},
+                                                    {"things", 1},
+                                                    {"places", 2},
+                                                    {"distance", 0},
+                                                    {"questions", 1},
+                                                    {"dim", 48},
+                                                    {"context", 96},
+                                                    {"lr", 5e-3},
+                                                    {"steps", 600}});
+  CorpusOptions shorter = options.corpus;
+  shorter.characters = 200'000;
+  const Corpus corpus = load_corpus("tales", shorter);
+  const auto model = trained(options, corpus);
+  EXPECT_GT(*over_validation(*model, corpus).answer_accuracy, 0.95);
+  LanguageModel narrow = narrowed(*model, 16);
+  EXPECT_LT(*over_validation(narrow, corpus).answer_accuracy, *corpus.answer_chance + 0.15);
+}
+
+#endif
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,23 @@
+#pragma once
+
+#include "train/compare/comparison.h"
+
+namespace headcount {
+
+/// The share of right answers from which a run has learned its corpus: nine tenths of the way from
+/// `chance` to all of them.
+double learned_from(double chance);
+
+/// How many of the variant's runs have learned the corpus; none without `chance`, where it marks no
+/// answers.
+std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance);
+
+/// Takes the intervals of variants away of which some runs have learned the corpus and some have
+/// not, and of differences from such a variant, and leaves the verdict open: their runs are two
+/// heaps, of which a mean with an interval says nothing.
+void withhold_intervals_of_two_heaps(ComparisonResult& result);
+
+/// "mqa: 2 of 3 seeds learned it, ...", a sentence for each such variant.
+std::vector<std::string> two_heaps_notes(const ComparisonResult& result);
+
+}  // namespace headcount
