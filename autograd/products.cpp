@@ -143,8 +143,12 @@ void use_gemm_library(GemmLibrary library) {
   chosen = library;
 }
 
+void count_macs(std::int64_t macs) {
+  if (counting.load(std::memory_order_relaxed)) counted += macs;
+}
+
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
-  if (counting.load(std::memory_order_relaxed)) counted += c.rows * c.cols * a.cols;
+  count_macs(c.rows * c.cols * a.cols);
 #ifdef HEADCOUNT_BLAS
   if (chosen == GemmLibrary::blas) return blas_gemm(c, a, b, accumulate);
 #endif
