@@ -8,15 +8,25 @@ namespace headcount {
 
 LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix,
                            const AttentionConfig& config, const WeightInit& init) {
-  const AttentionDescription description = describe(config);
-  for (const Projection& p : description.forms.front().projections) {
+  const AttentionForm form = describe(config).forms.front();
+  output_ = form.output;
+  for (const Projection& p : form.projections) {
     const std::string name = prefix + "." + p.name;
+    if (p.start) {
+      parameters_.emplace(p.name, parameters.add(name, {p.out}, *p.start));
+      continue;
+    }
+    if (p.convolves) {
+      const auto start = Initializer::normal(init.deviation);
+      parameters_.emplace(p.name, parameters.add(name + ".weight", {p.out, 1, p.in}, start));
+      continue;
+    }
     if (p.in == 0) {
       norms_.emplace(p.name,
                      Norm(parameters, name, p.out, NormKind::rms, false, config.norm_epsilon));
       continue;
     }
-    const bool residual = p.name == "o_proj";
+    const bool residual = p.name == output_;
     linears_.emplace(p.name, Linear(parameters, name, p.in, p.out, config.bias,
                                     residual ? init.residual_deviation : init.deviation));
   }
@@ -32,6 +42,13 @@ std::optional<Norm> LayerWeights::find_norm(std::string_view name) const {
   return found == norms_.end() ? std::nullopt : std::optional(found->second);
 }
 
+ParameterId LayerWeights::parameter(std::string_view name) const {
+  const auto found = parameters_.find(name);
+  if (found == parameters_.end())
+    throw ShapeError("the layer declares no weights '" + std::string(name) + "'");
+  return found->second;
+}
+
 Linear LayerWeights::linear(std::string_view name) const {
   const std::optional<Linear> found = find_linear(name);
   if (!found) throw ShapeError("the layer declares no projection '" + std::string(name) + "'");
@@ -39,7 +56,7 @@ Linear LayerWeights::linear(std::string_view name) const {
 }
 
 Attention::Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width)
-    : config_(config), o_proj_(weights.find_linear("o_proj")) {
+    : config_(config), output_(weights.output()) {
   if (config.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, config.positions, config.rope_theta);
 }
@@ -88,7 +105,7 @@ AttentionOptions Attention::options(Index width, const Memory& memory) const {
 }
 
 Var Attention::output(Var heads) const {
-  return o_proj_ ? (*o_proj_)(merge_heads(heads)) : merge_heads(heads);
+  return output_ ? (*output_)(merge_heads(heads)) : merge_heads(heads);
 }
 
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,

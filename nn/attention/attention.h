@@ -21,10 +21,16 @@ class LayerWeights {
   Linear linear(std::string_view name) const;
   std::optional<Linear> find_linear(std::string_view name) const;
   std::optional<Norm> find_norm(std::string_view name) const;
+  /// A convolution's taps or a vector.
+  ParameterId parameter(std::string_view name) const;
+  /// The output's projection, if there is one.
+  std::optional<Linear> output() const { return find_linear(output_); }
 
  private:
   std::map<std::string, Linear, std::less<>> linears_;
   std::map<std::string, Norm, std::less<>> norms_;
+  std::map<std::string, ParameterId, std::less<>> parameters_;
+  std::string output_;
 };
 
 /// An attention layer with its parameters, and what the kinds share.
@@ -46,12 +52,12 @@ class Attention {
   Var normalize_for_scores(Var x) const;
   /// Options of the fused op for q and k of `width` elements per head.
   AttentionOptions options(Index width, const Memory& memory) const;
-  /// The heads' outputs [B, T, heads, v] through o_proj.
+  /// The heads' outputs [B, T, heads, v] through the output's projection.
   Var output(Var heads) const;
 
  private:
   AttentionConfig config_;
-  std::optional<Linear> o_proj_;
+  std::optional<Linear> output_;
   std::optional<RotaryTable> rotary_;
 };
 

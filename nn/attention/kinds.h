@@ -8,5 +8,6 @@ namespace headcount {
 extern const AttentionKind kMha, kMqa, kGqa;  // grouped.cpp
 extern const AttentionKind kMla;              // mla.cpp
 extern const AttentionKind kLatentBias;       // latent_bias.cpp
+extern const AttentionKind kDelta;            // delta.cpp
 
 }  // namespace headcount

@@ -100,6 +100,7 @@ AttentionConfig attention_config(const json& c) {
   set(a, "v-dim", c.value("v_head_dim", kUnset));
   set(a, "latent-norm", c.value("latent_norm", true));
   set(a, "latent-dim", c.value("latent_dim", kUnset));
+  set(a, "conv-taps", c.value("conv", Index{4}));
   a.rotary = c.at("positions") == "rope";
   if (c.contains("rope_layout")) {
     a.rotary_layout = c["rope_layout"] == "half" ? RotaryLayout::half : RotaryLayout::interleaved;
@@ -245,7 +246,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 23u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 24u); }
 
 }  // namespace
 }  // namespace headcount

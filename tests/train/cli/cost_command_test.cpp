@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 using Names = std::vector<std::string>;
 
-const Names kAttentions = {"mha", "mqa", "gqa", "mla", "mla-absorbed", "latent-bias"};
+const Names kAttentions = {"mha", "mqa", "gqa", "mla", "mla-absorbed", "latent-bias", "delta"};
 const Names kRowKeys = {"attention",
                         "params_per_layer",
                         "linear_macs_per_token_per_layer",
