@@ -49,6 +49,12 @@ std::string_view name(Op op) {
       return "silu_gate";
     case Op::sigmoid_gate:
       return "sigmoid_gate";
+    case Op::sigmoid:
+      return "sigmoid";
+    case Op::softplus:
+      return "softplus";
+    case Op::exponential:
+      return "exponential";
     case Op::dropout:
       return "dropout";
     case Op::rotary:
@@ -59,6 +65,10 @@ std::string_view name(Op op) {
       return "attention";
     case Op::read_rows:
       return "read_rows";
+    case Op::causal_convolution:
+      return "causal_convolution";
+    case Op::gated_delta_rule:
+      return "gated_delta_rule";
     case Op::cross_entropy:
       return "cross_entropy";
     case Op::count_:

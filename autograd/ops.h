@@ -58,6 +58,9 @@ Var rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 Var gelu(Var x);                    ///< x Phi(x), the exact (erf) form; Hendrycks and Gimpel (2016)
 Var silu(Var x);                    ///< x sigmoid(x)
 Var silu_gate(Var gate, Var up);    ///< silu(gate) * up, the gate of SwiGLU; Shazeer (2020)
+Var sigmoid(Var x);                 ///< 1 / (1 + e^-x)
+Var softplus(Var x);                ///< log(1 + e^x)
+Var exponential(Var x);             ///< e^x
 Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
 
 /// Zero with probability `probability`, else x / (1 - probability), on a training tape; x itself
@@ -172,6 +175,30 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 /// The rows as a value of `tape` [B, S, heads, width]: x itself, columns of it, or a copy of what
 /// the cache holds, in the order of its slots, mixed if it is to be.
 Var read_rows(Tape& tape, const Rows& rows);
+
+/// Each channel on its own, with K taps that look back: x [B, T, C], weight [channels, 1, K], of
+/// which rows [first, first + C) are taken,
+///   y[b, t, c] = sum over j < K of weight[first + c, 0, j] x[b, t - (K - 1) + j, c].
+/// Before the first token stand the inputs `past` [B, K - 1, C], which then gets the last ones;
+/// empty: zeros. With `past` there are no gradients.
+Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past = {});
+
+/// Tokens that `gated_delta_rule` computes at once.
+inline constexpr Index kDeltaChunk = 64;
+
+/// A memory of fixed size for each head, S [Dk, Dv]: each token lets it fade by e^g, corrects what
+/// it answers to the key by beta of the error, and asks it the query:
+///   S_t = e^g_t S_{t-1} + k_t (beta_t (v_t - k_t^T e^g_t S_{t-1}))^T,  y_t = q_t^T S_t
+/// q, k [B, T, G, Dk], v [B, T, H, Dv], g <= 0 and beta [B, T, H] -> [B, T, H, Dv]; H is a multiple
+/// of G, and head i reads q and k of head i / (H / G). Keys should have unit length at most, and
+/// beta lie in [0, 1], or S may grow without bound. S starts as `state` [B, H, Dk, Dv], which then
+/// gets the last one; empty: from zeros. With `state` there are no gradients.
+///
+/// Computed with matrix products in chunks of `kDeltaChunk` tokens; one state per chunk is kept for
+/// backward. A single token with `state` is one step of the recurrence. Yang, Kautz and
+/// Hatamizadeh, "Gated delta networks" (2024); Yang et al., "Parallelizing linear transformers with
+/// the delta rule over sequence length" (2024).
+Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state = {});
 
 /// Mean of -log softmax(logits)[target], logits [..., n], over the rows whose target is in [0, n).
 Var cross_entropy(Var logits, std::span<const std::int32_t> targets);

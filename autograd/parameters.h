@@ -14,14 +14,17 @@
 
 namespace headcount {
 
-/// How a parameter starts: all `mean`, or normal with that mean and `deviation`.
+/// How a parameter starts: all `mean`, normal with that mean and `deviation`, or the logarithm of
+/// what is uniform between 0 and `greatest`.
 struct Initializer {
   double mean = 0;
   double deviation = 0;
+  double greatest = 0;
 
   static Initializer normal(double deviation) { return {0, deviation}; }
   static Initializer ones() { return {1, 0}; }
   static Initializer zeros() { return {0, 0}; }
+  static Initializer log_uniform(double greatest) { return {0, 0, greatest}; }
 };
 
 /// Names one parameter of a `ParameterStore`.
@@ -67,7 +70,7 @@ class ParameterStore {
   Index element_count() const { return element_count_; }  ///< sum of their sizes
   const std::string& name(ParameterId id) const { return entry(id).name; }
   const Shape& shape(ParameterId id) const { return entry(id).shape; }
-  bool decays(ParameterId id) const { return entry(id).shape.rank() >= 2; }
+  bool decays(ParameterId id) const { return entry(id).shape.rank() == 2; }
   /// Throws ShapeError that names what is missing.
   ParameterId find(std::string_view name) const;
 

@@ -166,8 +166,12 @@ void use_gemm_library(GemmLibrary library) {
   chosen = library;
 }
 
+void count_macs(std::int64_t macs) {
+  if (counting.load(std::memory_order_relaxed)) counted += macs;
+}
+
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
-  if (counting.load(std::memory_order_relaxed)) counted += c.rows * c.cols * a.cols;
+  count_macs(c.rows * c.cols * a.cols);
 #ifdef HEADCOUNT_ONEDNN
   if (chosen == GemmLibrary::onednn && c.rows * c.cols * a.cols >= kOneDnnMacs)
     return onednn_gemm(c, a, b, accumulate);

@@ -59,6 +59,9 @@ Index gemm_scratch(Index rows, Index cols, Index k);
 /// transposed; all rows `OnOneThread`.
 Index gemm_chunk(Index rows, Index cols, Index k, bool a_transposed = false);
 
+/// For an op that multiplies without a matrix product: adds to what a MacCounter counts.
+void count_macs(std::int64_t macs);
+
 /// Counts multiply-accumulates of all products while it lives, for the tests of the cost model.
 class MacCounter {
  public:

@@ -99,6 +99,11 @@ ConstMatrix RowCache::read(Index sequence, Index head, Index slot, Index count, 
   return {scratch, count, width};
 }
 
+std::span<Real> RowCache::numbers() {
+  return {reinterpret_cast<Real*>(numbers_.get()),
+          static_cast<std::size_t>(sequences_ * heads_ * capacity_ * width_)};
+}
+
 void RowCache::copy_first(const RowCache& other) {
   const Index rows = heads_ * capacity_;
   for (Index sequence = 0; sequence < sequences_; ++sequence) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 
 #include "autograd/arena.h"
 #include "autograd/products.h"
@@ -37,6 +38,8 @@ class RowCache {
   /// are stored as Real, else converted into `scratch` [count, width].
   ConstMatrix read(Index sequence, Index head, Index slot, Index count, Index first, Index width,
                    Real* scratch) const;
+  /// All numbers [sequences, heads, capacity, width], where they are stored as Real.
+  std::span<Real> numbers();
   /// Makes every sequence here a copy of sequence 0 of `other`, which has the same sizes.
   void copy_first(const RowCache& other);
 

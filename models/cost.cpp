@@ -13,14 +13,14 @@ CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count h
   row.attention = costs.name;
   row.params_per_layer = costs.parameters;
   row.linear_macs_per_token_per_layer = costs.linear_macs_per_token;
-  row.prefill_attention_macs_per_layer = costs.macs_per_pair * context * held;
-  row.decode_attention_macs_per_layer = costs.macs_per_pair * held;
+  row.prefill_attention_macs_per_layer = costs.prefill_macs(context, held);
+  row.decode_attention_macs_per_layer = costs.decode_macs(held);
   row.decode_expansion_macs_per_layer = costs.expansion_macs_per_key * held;
   row.cache_elements_per_token_per_layer = costs.cache_elements_per_token;
-  row.cache_elements_per_layer = costs.cache_elements_per_token * held;
-  row.cache_bytes = layers * held *
-                    (costs.cache_elements_per_token * bytes_per_element +
-                     costs.cache_rows_per_token * bytes_per_row);
+  row.cache_elements_per_layer = costs.cache_elements_per_token * held + costs.state_elements;
+  row.cache_bytes = layers * (held * (costs.cache_elements_per_token * bytes_per_element +
+                                      costs.cache_rows_per_token * bytes_per_row) +
+                              costs.state_elements * Index{sizeof(float)});
   return row;
 }
 

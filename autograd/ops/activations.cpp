@@ -83,6 +83,26 @@ Var silu(Var x) {
       [](const auto& v) { return v.logistic() * (Real{1} + v * (Real{1} - v.logistic())); });
 }
 
+// y = s; dx = dy s (1 - s).
+Var sigmoid(Var x) {
+  return unary(
+      Op::sigmoid, x, [](const auto& v) { return v.logistic(); },
+      [](const auto& v) { return v.logistic() * (Real{1} - v.logistic()); });
+}
+
+// y = log(1 + e^x), written so that e^x cannot overflow; dx = dy sigmoid(x).
+Var softplus(Var x) {
+  return unary(
+      Op::softplus, x, [](const auto& v) { return v.max(Real{0}) + (-v.abs()).exp().log1p(); },
+      [](const auto& v) { return v.logistic(); });
+}
+
+// y = e^x; dx = dy e^x.
+Var exponential(Var x) {
+  const auto exp = [](const auto& v) { return v.exp(); };
+  return unary(Op::exponential, x, exp, exp);
+}
+
 // y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
 Var silu_gate(Var gate, Var up) {
   return gated(

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "autograd/ops.h"
+#include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 
@@ -24,46 +25,6 @@ Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias
           shape_of(bias));
   return tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)});
 }
-
-// Sums over the rows of a tensor, each a vector as long as a row. Each chunk of rows has its own
-// vectors to add to; they are added up in order, so that any number of threads gives the same bits.
-class RowSums {
- public:
-  RowSums(BufferPool& pool, Index rows, Index width, Index vectors)
-      : pool_(pool), rows_(rows), width_(width), vectors_(vectors) {
-    constexpr Index kMaxChunks = 16;
-    chunk_ = std::max(row_chunk(width), (rows + kMaxChunks - 1) / kMaxChunks);
-    chunks_ = std::max<Index>(1, (rows + chunk_ - 1) / chunk_);
-    sums_ = pool.take(chunks_ * vectors * width);
-    std::fill_n(sums_, chunks_ * vectors * width, Real{0});
-  }
-  ~RowSums() { pool_.give_back(sums_); }
-  RowSums(const RowSums&) = delete;
-  RowSums& operator=(const RowSums&) = delete;
-
-  // Calls body(row, vectors) for all rows in parallel, with the vectors of the row's chunk.
-  template <class Body>
-  void for_rows(const Body& body) const {
-    parallel_chunks(rows_, chunk_, [&](Index begin, Index end) {
-      Real* const vectors = sums_ + begin / chunk_ * vectors_ * width_;
-      for (Index row = begin; row < end; ++row) body(row, vectors);
-    });
-  }
-  // Puts the sum that is vector `which` into `sink`, unless that is empty.
-  void put_sum(Index which, GradientSink sink) const {
-    if (!sink) return;
-    for (Index chunk = 0; chunk < chunks_; ++chunk) {
-      const Real* const part = sums_ + (chunk * vectors_ + which) * width_;
-      put(sink, 0, array(part, width_));
-      sink.accumulate = true;
-    }
-  }
-
- private:
-  BufferPool& pool_;
-  Index rows_, width_, vectors_, chunk_, chunks_;
-  Real* sums_;
-};
 
 }  // namespace
 

@@ -8,15 +8,25 @@ namespace headcount {
 
 LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix,
                            const AttentionConfig& config, const WeightInit& init) {
-  const AttentionDescription description = describe(config);
-  for (const Projection& p : description.forms.front().projections) {
+  const AttentionForm form = describe(config).forms.front();
+  output_ = form.output;
+  for (const Projection& p : form.projections) {
     const std::string name = prefix + "." + p.name;
+    if (p.start) {
+      parameters_.emplace(p.name, parameters.add(name, {p.out}, *p.start));
+      continue;
+    }
+    if (p.convolves) {
+      const auto start = Initializer::normal(init.deviation);
+      parameters_.emplace(p.name, parameters.add(name + ".weight", {p.out, 1, p.in}, start));
+      continue;
+    }
     if (p.in == 0) {
       norms_.emplace(p.name,
                      Norm(parameters, name, p.out, NormKind::rms, false, config.norm_epsilon));
       continue;
     }
-    const bool residual = p.name == "o_proj";
+    const bool residual = p.name == output_;
     linears_.emplace(p.name, Linear(parameters, name, p.in, p.out, config.bias,
                                     residual ? init.residual_deviation : init.deviation));
   }
@@ -30,6 +40,13 @@ std::optional<Linear> LayerWeights::find_linear(std::string_view name) const {
 std::optional<Norm> LayerWeights::find_norm(std::string_view name) const {
   const auto found = norms_.find(name);
   return found == norms_.end() ? std::nullopt : std::optional(found->second);
+}
+
+ParameterId LayerWeights::parameter(std::string_view name) const {
+  const auto found = parameters_.find(name);
+  if (found == parameters_.end())
+    throw ShapeError("the layer declares no weights '" + std::string(name) + "'");
+  return found->second;
 }
 
 Linear LayerWeights::linear(std::string_view name) const {
@@ -61,9 +78,7 @@ std::vector<Projection> QueryProjection::declare(Index dim, Index rank, Index wi
 }
 
 Attention::Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width)
-    : config_(config),
-      gate_proj_(weights.find_linear("gate_proj")),
-      o_proj_(weights.find_linear("o_proj")) {
+    : config_(config), gate_proj_(weights.find_linear("gate_proj")), output_(weights.output()) {
   if (config.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, config.positions, config.rope_theta);
 }
@@ -121,7 +136,7 @@ AttentionOptions Attention::options(Index width, const Memory& memory) const {
 Var Attention::output(Var x, Var heads) const {
   Var y = merge_heads(heads);
   if (gate_proj_) y = sigmoid_gate((*gate_proj_)(x), y);
-  return o_proj_ ? (*o_proj_)(y) : y;
+  return output_ ? (*output_)(y) : y;
 }
 
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,

@@ -21,10 +21,16 @@ class LayerWeights {
   Linear linear(std::string_view name) const;
   std::optional<Linear> find_linear(std::string_view name) const;
   std::optional<Norm> find_norm(std::string_view name) const;
+  /// A convolution's taps or a vector.
+  ParameterId parameter(std::string_view name) const;
+  /// The output's projection, if there is one.
+  std::optional<Linear> output() const { return find_linear(output_); }
 
  private:
   std::map<std::string, Linear, std::less<>> linears_;
   std::map<std::string, Norm, std::less<>> norms_;
+  std::map<std::string, ParameterId, std::less<>> parameters_;
+  std::string output_;
 };
 
 /// What makes queries: q_proj, or, where the layer declares them, q_a_proj into a latent, its norm
@@ -68,13 +74,14 @@ class Attention {
   std::vector<Rows> normalize_for_scores(Tape& tape, std::vector<Rows> parts) const;
   /// Options of the fused op for q and k of `width` elements per head.
   AttentionOptions options(Index width, const Memory& memory) const;
-  /// The heads' outputs [B, T, heads, v], gated by x if the layer has a gate, through o_proj. Gated
+  /// The heads' outputs [B, T, heads, v], gated by x if the layer has a gate, through the output's
+  /// projection. Gated
   /// attention: Qiu et al. (2025).
   Var output(Var x, Var heads) const;
 
  private:
   AttentionConfig config_;
-  std::optional<Linear> gate_proj_, o_proj_;
+  std::optional<Linear> gate_proj_, output_;
   std::optional<RotaryTable> rotary_;
 };
 

@@ -68,7 +68,7 @@ AttentionDescription describe(const AttentionConfig& config) {
   for (AttentionForm& form : description.forms) {
     const Index width = config.heads * form.head_output();
     if (config.gate) form.projections.push_back({"gate_proj", config.dim, width});
-    if (config.output_projection) form.projections.push_back({"o_proj", width, config.dim});
+    if (config.output_projection) form.projections.push_back({form.output, width, config.dim});
   }
   return description;
 }
@@ -84,17 +84,43 @@ std::vector<AttentionCosts> attention_costs(const AttentionConfig& config) {
     for (const Projection& p : form.projections) {
       const Count macs = Count(p.in) * p.out;
       costs.linear_macs_per_token += macs;
-      costs.parameters += p.in == 0 ? Count(p.out) : macs + (config.bias ? p.out : 0);
+      const bool biased = config.bias && p.in > 0 && !p.convolves;
+      costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
       if (p.of_kept) costs.expansion_macs_per_key += macs;
     }
-    costs.macs_per_pair = Count(config.heads) * (Count(form.key_width) + form.value_width);
+    costs.state = form.state;
+    if (!form.state)
+      costs.macs_per_pair = Count(config.heads) * (Count(form.key_width) + form.value_width);
     for (const Kept& kept : description.keeps) {
-      costs.cache_elements_per_token += Count(kept.heads) * kept.width;
+      const Count elements = Count(kept.heads) * kept.width;
+      if (kept.per_sequence) {
+        costs.state_elements += elements;
+        continue;
+      }
+      costs.cache_elements_per_token += elements;
       costs.cache_rows_per_token += kept.heads;
     }
     all.push_back(costs);
   }
   return all;
+}
+
+Count AttentionCosts::prefill_macs(Count context, Count held) const {
+  if (!state) return macs_per_pair * context * held;
+  const Index whole = context.value() / state->chunk, rest = context.value() % state->chunk;
+  const Count pairs = Count(whole) * state->chunk * state->chunk + Count(rest) * rest;
+  return state->per_token * context + state->per_pair * pairs;
+}
+
+Count AttentionCosts::decode_macs(Count held) const {
+  return state ? state->per_token : macs_per_pair * held;
+}
+
+KeptNumbers kept_numbers(const AttentionConfig& config, Index context) {
+  const AttentionCosts costs = attention_costs(config).front();
+  const Count held = config.cached_tokens(context);
+  return {costs.cache_elements_per_token * held, costs.cache_rows_per_token * held,
+          costs.state_elements};
 }
 
 Index cache_elements_per_token(const AttentionConfig& config) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,34 +16,61 @@ namespace headcount {
 class Attention;
 class LayerWeights;
 
-/// A matrix of a layer, `NAME.weight` [out, in], with `NAME.bias` [out] if the layer has biases; or
-/// the weights of an RMSNorm.
+/// Weights of a layer: a matrix `NAME.weight` [out, in], with `NAME.bias` [out] if the layer has
+/// biases; or one of the others below.
 struct Projection {
   std::string name;
-  Index in, out;  ///< in = 0: a norm over `out` numbers
+  Index in, out;  ///< in = 0: a norm, or a vector, of `out` numbers
   /// Applied to what is kept, not to what a token brings: decoding repeats it for each cached
   /// token.
   bool of_kept = false;
 
+  /// `NAME.weight` [out, 1, in]: a causal convolution of each channel on its own, without bias.
+  bool convolves = false;
+  /// NAME [out] itself, which starts so.
+  std::optional<Initializer> start = {};
+
+  /// An RMSNorm: `NAME.weight` [width].
   static Projection norm(std::string name, Index width) { return {std::move(name), 0, width}; }
+  static Projection convolution(std::string name, Index channels, Index taps) {
+    Projection p = {std::move(name), taps, channels};
+    p.convolves = true;
+    return p;
+  }
+  static Projection vector(std::string name, Index size, const Initializer& start) {
+    Projection p = {std::move(name), 0, size};
+    p.start = start;
+    return p;
+  }
+};
+
+/// Multiply-accumulates of a state that takes in one token after the other, for all heads.
+struct StateCosts {
+  Count per_token;  ///< to read the state and to change it
+  /// Several tokens at once are computed in chunks of so many, with work for each pair of a chunk's
+  /// tokens besides.
+  Index chunk;
+  Count per_pair;
 };
 
 /// One way to compute a layer. All forms give the same numbers; they cost differently.
 struct AttentionForm {
   std::string name;                     ///< "" where there is one form only
-  std::vector<Projection> projections;  ///< but for gate_proj and o_proj, which any layer may have
+  std::vector<Projection> projections;  ///< but for gate_proj and the output's, which any may have
   Index key_width, value_width;         ///< of a head, as scores and sums see them
   Index output_width = kUnset;          ///< of a head's output, if it is not value_width
   /// Multiply-accumulates of products that no matrix of the layer is in: of what a token brings,
   /// and of what is kept of it, which decoding repeats for each cached token.
   Count macs_per_token = 0, macs_per_kept = 0;
+  std::string output = "o_proj";         ///< the name of the output's projection
+  std::optional<StateCosts> state = {};  ///< for a state: instead of what pairs of tokens cost
 
   Index head_output() const { return output_width == kUnset ? value_width : output_width; }
 };
 
 /// What follows from a configuration, without building the layer.
 struct AttentionDescription {
-  std::vector<Kept> keeps;           ///< of each token
+  std::vector<Kept> keeps;           ///< of each token, or of each sequence
   std::vector<AttentionForm> forms;  ///< as it is trained first, then others it can decode in
 };
 
@@ -59,6 +87,9 @@ struct AttentionKind {
   /// So many of its own settings, in order, can be given as numbers after the name: gqa2, mla48+16.
   /// The first is what sets the size of the cache.
   std::size_t spec_numbers = 0;
+  /// Whether a query sees the tokens before it one by one, through a softmax. A state does not: it
+  /// has no scores to scale, no weights to drop, no window, no key masks and no positions to turn.
+  bool attends = true;
   /// Adds the kind's own settings, bound to `config.own<...>()`. Null: it has none.
   void (*settings)(AttentionConfig& config, Settings& settings) = nullptr;
   /// Fills in defaults. Throws ShapeError that names the settings which do not fit together.
@@ -88,19 +119,35 @@ AttentionDescription describe(const AttentionConfig& config);
 /// What one layer of an attention costs, counted from its description; tests hold it against the
 /// parameters and the products of real layers.
 struct AttentionCosts {
-  std::string name;              ///< the kind's, for a second form with its name: "mla-absorbed"
-  Count parameters;              ///< biases and norms included
-  Count linear_macs_per_token;   ///< multiply-accumulates of projections, and of a token's factors
-  Count macs_per_pair;           ///< of q.k and p v, for one query and one key, all heads
-  Count expansion_macs_per_key;  ///< in decoding: to get k and v back from what is cached
+  std::string name;             ///< the kind's, for a second form with its name: "mla-absorbed"
+  Count parameters;             ///< biases and norms included
+  Count linear_macs_per_token;  ///< multiply-accumulates of projections, and of a token's factors
+  Count macs_per_pair;          ///< of q.k and p v, for one query and one key, all heads
+  std::optional<StateCosts> state;  ///< instead of that
+  Count expansion_macs_per_key;     ///< in decoding: to get k and v back from what is cached
   Count cache_elements_per_token;
   Count cache_rows_per_token;  ///< with a scale of their own in an int8 cache
+  Count state_elements;        ///< kept of each sequence, as Real whatever the cache's type
+
+  /// Of scores and sums, or of the state, over a whole context in which a token sees `held` others;
+  /// and for one more token.
+  Count prefill_macs(Count context, Count held) const;
+  Count decode_macs(Count held) const;
 };
 
 /// One for each form. `config` is resolved.
 std::vector<AttentionCosts> attention_costs(const AttentionConfig& config);
 /// Numbers that decoding keeps for each token in one layer. `config` is resolved.
 Index cache_elements_per_token(const AttentionConfig& config);
+
+/// What one layer keeps of one sequence.
+struct KeptNumbers {
+  Count elements;
+  Count rows;    ///< with a scale of their own in an int8 cache
+  Count states;  ///< elements that are stored as Real whatever the cache's type
+};
+/// Of so many tokens; a window holds no more than its own. `config` is resolved.
+KeptNumbers kept_numbers(const AttentionConfig& config, Index context);
 
 // For kinds.
 

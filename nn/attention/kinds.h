@@ -10,5 +10,6 @@ extern const AttentionKind kGta;                    // gta.cpp
 extern const AttentionKind kMla;                    // mla.cpp
 extern const AttentionKind kTpa;                    // tpa.cpp
 extern const AttentionKind kLatentBias;             // latent_bias.cpp
+extern const AttentionKind kDelta;                  // delta.cpp
 
 }  // namespace headcount

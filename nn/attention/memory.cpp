@@ -8,8 +8,11 @@ namespace headcount {
 
 LayerCache::LayerCache(std::vector<Kept> keeps, const CacheOptions& options)
     : keeps_(std::move(keeps)), capacity_(options.capacity), form_(options.form) {
-  for (const Kept& kept : keeps_)
-    rows_.emplace_back(options.sequences, kept.heads, kept.width, options.capacity, options.type);
+  for (const Kept& kept : keeps_) {
+    rows_.emplace_back(options.sequences, kept.heads, kept.width,
+                       kept.per_sequence ? 1 : options.capacity,
+                       kept.per_sequence ? CacheType::real : options.type);
+  }
 }
 
 Index LayerCache::bytes() const {
@@ -18,11 +21,19 @@ Index LayerCache::bytes() const {
   return total;
 }
 
-const RowCache& LayerCache::rows(std::string_view name) const {
+std::size_t LayerCache::place(std::string_view name, bool per_sequence) const {
   const auto kept = std::ranges::find(keeps_, name, &Kept::name);
-  if (kept == keeps_.end())
-    throw ShapeError("the layer does not declare that it keeps '" + std::string(name) + "'");
-  return rows_[static_cast<std::size_t>(kept - keeps_.begin())];
+  if (kept == keeps_.end() || kept->per_sequence != per_sequence) {
+    throw ShapeError("the layer does not declare that it keeps '" + std::string(name) +
+                     "' of each " + (per_sequence ? "sequence" : "token"));
+  }
+  return static_cast<std::size_t>(kept - keeps_.begin());
+}
+
+const RowCache& LayerCache::rows(std::string_view name) const { return rows_[place(name, false)]; }
+
+std::span<Real> LayerCache::state(std::string_view name) {
+  return rows_[place(name, true)].numbers();
 }
 
 RowCache& LayerCache::rows(std::string_view name) {
@@ -52,6 +63,13 @@ Rows Memory::keep(std::string_view name, Var x) {
     for (Index t = 0; t < shape[1]; ++t, row += shape[2] * shape[3]) rows.write(b, length + t, row);
   }
   return {rows, length + shape[1]};
+}
+
+std::span<Real> Memory::state(std::string_view name) {
+  if (cache_ == nullptr) return {};
+  const std::span<Real> numbers = cache_->state(name);
+  if (cache_->length() == 0) std::ranges::fill(numbers, Real{0});
+  return numbers;
 }
 
 }  // namespace headcount

@@ -11,21 +11,25 @@
 
 namespace headcount {
 
-/// What one layer keeps of each token under one name: `heads` rows of `width` numbers.
+/// What one layer keeps under one name: `heads` rows of `width` numbers, of each token or, where a
+/// state takes in all tokens, of each sequence.
 struct Kept {
   std::string name;
   Index heads, width;
+  bool per_sequence = false;
 };
 
 /// What a cache is made for.
 struct CacheOptions {
   Index sequences = 1;
-  Index capacity = 0;  ///< tokens
-  CacheType type = CacheType::real;
+  Index capacity = 0;                ///< tokens
+  CacheType type = CacheType::real;  ///< of what is kept of tokens; states are always Real
   std::string form = {};  ///< how the layer is to decode: see AttentionForm; empty: it chooses
 };
 
-/// What one layer keeps of the tokens so far: one RowCache for each `Kept`.
+/// What one layer keeps of the tokens so far: one RowCache for each `Kept`, for a state with one
+/// row per head. A state is rewritten by every token, so that roundings would add up: it stays
+/// Real.
 class LayerCache {
  public:
   LayerCache(std::vector<Kept> keeps, const CacheOptions& options);
@@ -38,6 +42,9 @@ class LayerCache {
 
   /// The rows under that name. Throws ShapeError if the layer declares none.
   RowCache& rows(std::string_view name);
+  /// The state under that name [sequences, heads, width]. Throws ShapeError if the layer declares
+  /// none.
+  std::span<Real> state(std::string_view name);
   const RowCache& rows(std::string_view name) const;
   const std::vector<Kept>& keeps() const { return keeps_; }
 
@@ -45,6 +52,8 @@ class LayerCache {
   void copy_first(const LayerCache& other);
 
  private:
+  std::size_t place(std::string_view name, bool per_sequence) const;
+
   std::vector<Kept> keeps_;
   std::vector<RowCache> rows_;
   Index capacity_, length_ = 0;
@@ -71,6 +80,11 @@ class Memory {
   /// `attention` or `read_rows`. Throws ShapeError where the layer declares other rows under that
   /// name, and where x needs a gradient that a cache would lose.
   Rows keep(std::string_view name, Var x);
+
+  /// What the layer declares to keep of each sequence under that name [B, heads, width], as the
+  /// tokens before these left it, zeros before the first; what computes these tokens writes there
+  /// what they leave. Empty where these tokens are all there is.
+  std::span<Real> state(std::string_view name);
 
   Index first_position() const { return cache_ == nullptr ? 0 : cache_->length(); }
   std::span<const std::uint8_t> key_mask() const { return key_mask_; }

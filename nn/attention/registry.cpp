@@ -8,8 +8,8 @@ namespace headcount {
 namespace {
 
 std::vector<const AttentionKind*>& kinds() {
-  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa, &kMfa,
-                                                  &kGta, &kMla, &kTpa, &kLatentBias};
+  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa,        &kMfa,  &kGta,
+                                                  &kMla, &kTpa, &kLatentBias, &kDelta};
   return all;
 }
 

@@ -81,6 +81,20 @@ TEST(Composed, SigmoidGate) {
   }));
 }
 
+TEST(Composed, Sigmoid) {
+  EXPECT_TRUE(rc::check([] {
+    agree([](Tape&, Inputs x) { return sigmoid(x[0]); },
+          [](Tape&, Inputs x) { return composed_sigmoid(x[0]); }, {any_shape(any(1, 40))});
+  }));
+}
+
+TEST(Composed, Softplus) {
+  EXPECT_TRUE(rc::check([] {
+    agree([](Tape&, Inputs x) { return softplus(x[0]); },
+          [](Tape&, Inputs x) { return composed_softplus(x[0]); }, {any_shape(any(1, 40))});
+  }));
+}
+
 TEST(Composed, Softmax) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return softmax(x[0]); },

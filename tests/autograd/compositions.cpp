@@ -35,11 +35,6 @@ Var one_hot(Tape& tape, std::span<const std::int32_t> ids, Index classes) {
 
 }  // namespace
 
-Var exponential(Var x) {
-  return elementwise(
-      x, [](Real v) { return std::exp(v); }, [](Real, Real y) { return y; });
-}
-
 Var logarithm(Var x) {
   return elementwise(
       x, [](Real v) { return std::log(v); }, [](Real v, Real) { return 1 / v; });
@@ -80,6 +75,9 @@ Var composed_gelu(Var x) {
 }
 
 Var composed_silu(Var x) { return x * composed_sigmoid(x); }
+
+// log(1 + e^x)
+Var composed_softplus(Var x) { return logarithm(filled(*x.tape, x.shape(), 1) + exponential(x)); }
 
 Var composed_softmax(Var x) {
   const Var e = exponential(x);
@@ -209,6 +207,67 @@ Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
   // Where nothing is seen the softmax is uniform; the product makes it 0.
   const Var weights = softmax(masked) * visibility(options, tape, raw.shape(), 1, 0);
   return transpose(matrix_product(dropout(weights, options.dropout), values), 1, 2);
+}
+
+// Tap j of [B, T, C]: x times the matrix that moves token t to t + K - 1 - j, times its weights.
+Var composed_causal_convolution(Var x, Var weight, Index first) {
+  Tape& tape = *x.tape;
+  const Index batch = x.shape()[0], length = x.shape()[1], channels = x.shape()[2];
+  const Index taps = weight.shape()[2];
+  const Var rows = reshape(weight, {weight.shape()[0], taps});
+  std::optional<Var> sum;
+  for (Index j = 0; j < taps; ++j) {
+    std::vector<Real> moves(static_cast<std::size_t>(batch * length * length));
+    for (Index b = 0; b < batch; ++b) {
+      for (Index t = taps - 1 - j; t < length; ++t)
+        moves[static_cast<std::size_t>((b * length + t) * length + t - (taps - 1 - j))] = 1;
+    }
+    const Var moved = matrix_product(tape.constant({batch, length, length}, moves), x);
+    const Var tap = reshape(columns(transpose(rows, 0, 1), first, channels), {taps * channels});
+    const Var term = moved * columns(tap, j * channels, channels);
+    sum = sum ? *sum + term : term;
+  }
+  return *sum;
+}
+
+namespace {
+
+// Token t of x [B, T, H, n], as [B, H, n, 1].
+Var token(Var x, Index t) {
+  const Shape s = x.shape();
+  const Var flat = reshape(x, {s[0], s[1] * s[2] * s[3]});
+  return reshape(columns(flat, t * s[2] * s[3], s[2] * s[3]), {s[0], s[2], s[3], 1});
+}
+
+}  // namespace
+
+Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state) {
+  Tape& tape = *q.tape;
+  const Index batch = v.shape()[0], length = v.shape()[1], heads = v.shape()[2];
+  const Index dk = q.shape()[3], dv = v.shape()[3];
+  const auto for_each_head = [&](Var x) {  // [B, T, G, n] -> [B, T, H, n]
+    return transpose(repeat_heads(x, heads), 1, 3);
+  };
+  const auto gate = [&](Var x, Index t) {
+    return token(reshape(x, {batch, length, heads, 1}), t);  // [B, H, 1, 1]
+  };
+  const Var queries = for_each_head(q), keys = for_each_head(k);
+  Var s = filled(tape, {batch, heads, dk, dv}, 0);
+  std::optional<Var> y;
+  for (Index t = 0; t < length; ++t) {
+    const Var key = token(keys, t), query = token(queries, t);
+    const Var fade = matrix_product(
+        filled(tape, {batch, heads, dk, 1}, 1),
+        matrix_product(exponential(gate(g, t)), filled(tape, {batch, heads, 1, dv}, 1)));
+    s = s * fade;
+    const Var value = transpose(token(v, t), 2, 3);
+    const Var error = value - matrix_product(transpose(key, 2, 3), s);
+    s = s + matrix_product(key, matrix_product(gate(beta, t), error));
+    const Var out = reshape(matrix_product(transpose(query, 2, 3), s), {batch, heads * dv});
+    y = y ? concat(*y, out) : out;
+  }
+  if (state != nullptr) *state = s;
+  return reshape(*y, {batch, length, heads, dv});
 }
 
 }  // namespace headcount

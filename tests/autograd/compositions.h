@@ -10,7 +10,6 @@
 namespace headcount {
 
 // Elementwise functions that the engine has no op for.
-Var exponential(Var x);
 Var logarithm(Var x);
 Var square_root(Var x);
 Var error_function(Var x);
@@ -23,6 +22,7 @@ Var row_sums(Var x);
 Var composed_sigmoid(Var x);
 Var composed_gelu(Var x);
 Var composed_silu(Var x);
+Var composed_softplus(Var x);
 Var composed_softmax(Var x);
 Var composed_layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
 Var composed_rms_norm(Var x, std::optional<Var> weight, Real epsilon);
@@ -35,5 +35,9 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 /// zeros and ones. On a training tape its dropout agrees with that of `attention` if S is a
 /// multiple of 8.
 Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options);
+/// A sum over the taps of the inputs so many tokens earlier.
+Var composed_causal_convolution(Var x, Var weight, Index first);
+/// Token by token. The last state [B, H, Dk, Dv] goes to `state` if that is given.
+Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state = nullptr);
 
 }  // namespace headcount

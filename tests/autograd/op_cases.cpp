@@ -18,6 +18,13 @@ OpCase& CaseList::add(const std::string& name, std::initializer_list<Shape> shap
   return cases_.back();
 }
 
+void make_delta_inputs(std::vector<CheckedInput>& inputs) {
+  const auto width = static_cast<Real>(inputs[1].shape.last());
+  for (Real& k : inputs[1].values) k *= Real{0.6} / std::sqrt(width);
+  for (Real& g : inputs[3].values) g = Real{-0.3} * std::abs(g);
+  for (Real& beta : inputs[4].values) beta = 1 / (1 + std::exp(-beta));
+}
+
 namespace {
 
 using Inputs = std::span<const Var>;
@@ -232,6 +239,45 @@ void add_softmax(CaseList& cases) {
   cases.add("rank 4", {{2, 2, cases.pick(3, 50), cases.pick(4, 90)}}, call);
 }
 
+void add_causal_convolution(CaseList& cases) {
+  const Index batch = 2, length = cases.pick(5, 90), channels = cases.pick(3, 40);
+  const auto add = [&](const std::string& name, Index tokens, Index taps, Index first) {
+    cases.add(name, {{batch, tokens, channels}, {channels + first + 1, 1, taps}},
+              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], first); });
+  };
+  add("four taps", length, 4, 0);
+  add("one tap", length, 1, 0);
+  add("more taps than tokens", 3, 6, 0);
+  add("later channels of the weight", length, 2, 2);
+  cases.add("one weight twice", {{batch, length, channels}, {2 * channels, 1, 3}},
+            [=](Tape&, Inputs x) {
+              return causal_convolution(causal_convolution(x[0], x[1], 0), x[1], channels);
+            });
+}
+
+void add_gated_delta_rule(CaseList& cases) {
+  const auto add = [&](const std::string& name, Index batch, Index length, Index groups,
+                       Index heads, Index dk, Index dv) {
+    const Shape keys = {batch, length, groups, dk}, gates = {batch, length, heads};
+    OpCase& added =
+        cases.add(name, {keys, keys, {batch, length, heads, dv}, gates, gates},
+                  [](Tape&, Inputs x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); });
+    make_delta_inputs(added.inputs);
+  };
+  const Index dk = cases.pick(2, 20), dv = cases.pick(3, 33);
+  add("part of a chunk", 2, cases.pick(4, 50), 1, 2, dk, dv);
+  add("heads that share queries and keys", 1, cases.pick(3, 130), 2, 4, dk, 2);
+  add("a whole chunk", 1, 64, 1, 1, dk, dv);
+  add("several chunks", cases.pick(1, 3), cases.pick(67, 150), cases.pick(1, 2), cases.pick(1, 2),
+      dk, dv);
+  OpCase& one = cases.add(
+      "one value as query, key and value",
+      {{2, cases.pick(3, 70), 2, 3}, {2, cases.pick(3, 70), 2}},
+      [](Tape&, Inputs x) { return gated_delta_rule(x[0], x[0], x[0], scale(x[1], -1), x[1]); });
+  for (Real& x : one.inputs[0].values) x *= Real{0.3};
+  for (Real& x : one.inputs[1].values) x = 1 / (1 + std::exp(-x));
+}
+
 void add_cross_entropy(CaseList& cases) {
   const Index a = cases.pick(2, 4), b = cases.pick(3, 100), classes = cases.pick(5, 65);
   const auto add = [&](const std::string& name, const Shape& shape) {
@@ -303,6 +349,14 @@ void add_cases(Op op, CaseList& cases) {
       return add_gate(cases, silu_gate);
     case Op::sigmoid_gate:
       return add_gate(cases, sigmoid_gate);
+    case Op::sigmoid:
+      return add_unary(cases, sigmoid);
+    case Op::softplus:
+      return add_unary(cases, softplus);
+    case Op::exponential:
+      // Not far from zero, where the smallest results drown in the roundings of the greatest.
+      cases.add("of a matrix", {{a, b}}, [](Tape&, Inputs x) { return exponential(x[0]); });
+      return;
     case Op::dropout:
       return add_dropout(cases);
     case Op::rotary:
@@ -311,6 +365,10 @@ void add_cases(Op op, CaseList& cases) {
       return add_softmax(cases);
     case Op::attention:
       return add_attention_cases(cases);
+    case Op::causal_convolution:
+      return add_causal_convolution(cases);
+    case Op::gated_delta_rule:
+      return add_gated_delta_rule(cases);
     case Op::cross_entropy:
       return add_cross_entropy(cases);
   }

@@ -52,4 +52,8 @@ class CaseList {
 
 void add_attention_cases(CaseList& cases);
 
+/// Standard normal q, k, v, g and beta as the gated delta rule wants them: short keys, decays and
+/// betas in (0, 1).
+void make_delta_inputs(std::vector<CheckedInput>& inputs);
+
 }  // namespace headcount

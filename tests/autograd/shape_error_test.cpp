@@ -150,5 +150,39 @@ TEST(Shape, KnowsItsExtents) {
   EXPECT_EQ(Shape{}.size(), 1) << "a scalar";
 }
 
+TEST_F(ShapeErrors, OfCausalConvolution) {
+  const auto call = [&](const Shape& x, const Shape& w, Index first) {
+    return [this, x, w, first] { causal_convolution(of(x), of(w), first); };
+  };
+  expect({"causal_convolution", "[2, 3]", "[5, 1, 2]"}, call({2, 3}, {5, 1, 2}, 0));
+  expect({"causal_convolution", "[5, 2]"}, call({1, 2, 3}, {5, 2}, 0));
+  expect({"causal_convolution", "channels 3 to 5", "[5, 1, 2]"}, call({1, 2, 3}, {5, 1, 2}, 3));
+  std::vector<Real> past(3);
+  expect({"causal_convolution", "are 3 numbers"}, [&] {
+    causal_convolution(tape.constant({1, 1, 2}, std::vector<Real>(2)),
+                       tape.constant({2, 1, 3}, std::vector<Real>(6)), 0, past);
+  });
+  expect({"causal_convolution", "no gradient"}, [&] {
+    causal_convolution(of({1, 1, 3}), of({3, 1, 2}), 0, past);
+  });
+}
+
+TEST_F(ShapeErrors, OfGatedDeltaRule) {
+  const auto call = [&](const Shape& q, const Shape& k, const Shape& v, const Shape& g) {
+    return [this, q, k, v, g] { gated_delta_rule(of(q), of(k), of(v), of(g), of(g)); };
+  };
+  const Shape q = {1, 2, 2, 3}, v = {1, 2, 4, 5}, g = {1, 2, 4};
+  expect({"gated_delta_rule", "[1, 2, 2, 3]", "[1, 2, 2, 4]"}, call(q, {1, 2, 2, 4}, v, g));
+  expect({"gated_delta_rule", "[1, 3, 4, 5]"}, call(q, q, {1, 3, 4, 5}, g));
+  expect({"gated_delta_rule", "multiple"}, call(q, q, {1, 2, 3, 5}, {1, 2, 3}));
+  expect({"gated_delta_rule", "[1, 2, 3]"}, call(q, q, v, {1, 2, 3}));
+  std::vector<Real> state(4 * 3 * 5);
+  expect({"gated_delta_rule", "no gradient"},
+         [&] { gated_delta_rule(of(q), of(q), of(v), of(g), of(g), state); });
+  state.pop_back();
+  expect({"gated_delta_rule", "[B, H, Dk, Dv]"},
+         [&] { gated_delta_rule(of(q), of(q), of(v), of(g), of(g), state); });
+}
+
 }  // namespace
 }  // namespace headcount

@@ -55,7 +55,7 @@ TrainOptions options_for(const char* kind) {
 void against_context(int rounds) {
   constexpr Index kTokens = 8192;
   for (Index context = 64; context <= kTokens; context *= 2) {
-    for (const char* kind : {"mha", "mqa", "mla"}) {
+    for (const char* kind : {"mha", "mqa", "mla", "delta"}) {
       TrainOptions options = options_for(kind);
       options.model.context = context;
       options.batch = kTokens / context;

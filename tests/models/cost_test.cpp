@@ -164,10 +164,12 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "v-dim", size(1, 12));
   set(c, "latent-norm", *rc::gen::arbitrary<bool>());
   set(c, "latent-dim", size(1, 12));
+  set(c, "key-heads", get(c, "kv-heads"));
+  set(c, "conv-taps", size(2, 6));
   c.bias = *rc::gen::arbitrary<bool>();
   c.output_projection = *rc::gen::arbitrary<bool>();
   c.gate = *rc::gen::arbitrary<bool>();
-  c.causal = false;
+  c.causal = !attention_kind(kind).attends;
   resolve(c);
   return c;
 }
@@ -204,7 +206,7 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
     // Up to three tiles of 64 queries and keys.
     const Index batch = *rc::gen::inRange<Index>(1, 3), length = *rc::gen::inRange<Index>(1, 151);
     const Count macs =
-        Count(batch) * length * (costs.linear_macs_per_token + costs.macs_per_pair * length);
+        Count(batch) * (costs.linear_macs_per_token * length + costs.prefill_macs(length, length));
     RC_ASSERT(counted_macs(*layer, store, config.dim, batch, length) == macs.value());
   }));
 }
@@ -412,10 +414,12 @@ TEST_P(CostsOfALayer, AreThoseOfTheModelInTheTable) {
         parameters += model.parameters().shape({i}).size();
     }
     RC_ASSERT(row.params_per_layer.value() == parameters);
-    const Count per_layer = row.cache_elements_per_token_per_layer * config.context;
-    RC_ASSERT(row.cache_elements_per_layer == per_layer);
-    RC_ASSERT(row.cache_bytes == per_layer * config.layers * bytes);
-    RC_ASSERT(row.cache_bytes.value() == model.cache_bytes_per_token(bytes) * config.context);
+    const Count per_token = row.cache_elements_per_token_per_layer * config.context;
+    const Count states = kept_numbers(model.config().attention, config.context).states;
+    RC_ASSERT(row.cache_elements_per_layer == per_token + states);
+    RC_ASSERT(row.cache_bytes == (per_token * bytes + states * Index{4}) * config.layers);
+    RC_ASSERT(model.cache_bytes_per_token(bytes) * config.context ==
+              (per_token * bytes * config.layers).value());
   }));
 }
 

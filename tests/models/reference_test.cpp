@@ -105,6 +105,7 @@ AttentionConfig attention_config(const json& c) {
   set(a, "kv-factors", c.value("kv_rank", kUnset));
   set(a, "q-factors", c.value("q_rank", kUnset));
   set(a, "latent-dim", c.value("latent_dim", kUnset));
+  set(a, "conv-taps", c.value("conv", Index{4}));
   a.rotary = c.at("positions") == "rope";
   if (c.contains("rope_layout")) {
     a.rotary_layout = c["rope_layout"] == "half" ? RotaryLayout::half : RotaryLayout::interleaved;
@@ -251,7 +252,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 32u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 33u); }
 
 }  // namespace
 }  // namespace headcount

@@ -46,7 +46,8 @@ TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
     EXPECT_EQ(&attention_kind(kind->name), kind);
     EXPECT_FALSE(kind->summary.empty()) << kind->name;
   }
-  for (const char* const known : {"mha", "mqa", "gqa", "mfa", "gta", "mla", "tpa", "latent-bias"}) {
+  for (const char* const known :
+       {"mha", "mqa", "gqa", "mfa", "gta", "mla", "tpa", "latent-bias", "delta"}) {
     EXPECT_TRUE(names.contains(known)) << known;
   }
 }

@@ -99,5 +99,45 @@ TEST(Memory, OfACacheLetsTheTrapSeeWhatDecodingComputes) {
   }
 }
 
+LayerCache state_cache(CacheType type) {
+  return {{{"k", 2, 3}, {"state", 2, 5, true}}, {.sequences = 3, .capacity = 8, .type = type}};
+}
+
+TEST(Memory, OfAWholeTextHasNoStateThatOutlivesIt) { EXPECT_TRUE(Memory().state("state").empty()); }
+
+TEST(Memory, OfACacheHandsBackTheStateThatWasLeft) {
+  LayerCache cache = state_cache(CacheType::int8);
+  const std::span<Real> first = Memory(cache).state("state");
+  ASSERT_EQ(first.size(), 3u * 2 * 5);
+  for (const Real x : first) EXPECT_EQ(x, 0);
+  first[7] = Real{0.3};
+  cache.set_length(1);
+  EXPECT_EQ(Memory(cache).state("state")[7], Real{0.3});
+  cache.set_length(0);  // a new text
+  EXPECT_EQ(Memory(cache).state("state")[7], 0);
+}
+
+TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
+  LayerCache cache = state_cache(CacheType::real);
+  EXPECT_THROW(Memory(cache).state("k"), ShapeError);
+  EXPECT_THROW(Memory(cache).state("s"), ShapeError);
+  EXPECT_THROW(cache.rows("state"), ShapeError);
+}
+
+TEST(LayerCache, KeepsOneStateOfEachSequenceUnrounded) {
+  for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+    const Index rows = cache_bytes(type, 3 * 8 * 2 * 3, 3 * 8 * 2);
+    EXPECT_EQ(state_cache(type).bytes(), rows + 3 * 2 * 5 * static_cast<Index>(sizeof(Real)));
+  }
+}
+
+TEST(LayerCache, CopiesTheStateOfTheFirstSequence) {
+  LayerCache one = state_cache(CacheType::f16), other = state_cache(CacheType::f16);
+  std::ranges::copy(normal_values(1, 30), one.state("state").begin());
+  other.copy_first(one);
+  for (std::size_t i = 0; i < 30; ++i)
+    EXPECT_EQ(other.state("state")[i], one.state("state")[i % 10]);
+}
+
 }  // namespace
 }  // namespace headcount

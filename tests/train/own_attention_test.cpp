@@ -33,7 +33,7 @@ class OwnAttention : public testing::Test {
 TEST_F(OwnAttention, HasItsSettingsInHelp) {
   const std::string help = own("train --help").out;
   EXPECT_NE(help.find("own: states; default 1"), std::string::npos) << help;
-  EXPECT_NE(help.find("latent-bias, own"), std::string::npos) << "in the list of attentions";
+  EXPECT_NE(help.find("delta, own"), std::string::npos) << "in the list of attentions";
 }
 
 TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {

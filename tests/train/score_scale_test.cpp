@@ -63,6 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_P(TrainedScoreScale, LearnsWhatOnlyAttentionCanKnow) {
   const auto& [kind, score_scale] = GetParam();
+  if (!kind->attends && score_scale != "inv-sqrt") GTEST_SKIP() << "has no scores";
   const TrainOptions options = options_with(kind->name, score_scale);
   const Tokens tokens = repetitive_text(401);
   LanguageModel model(options.model, kVocabulary);
@@ -80,6 +81,9 @@ TEST_P(TrainedScoreScale, LearnsWhatOnlyAttentionCanKnow) {
 
 class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
  protected:
+  void SetUp() override {
+    if (!GetParam()->attends) GTEST_SKIP() << "has no weights";
+  }
   // Of a model of one layer with large random weights, the same ones for every scale.
   static double with_scale(const std::string& score_scale) {
     const TrainOptions options = options_with(GetParam()->name, score_scale);

@@ -24,6 +24,10 @@ DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context,
       const RandomKey key{1, random_stream("decode speed"), 0};
       for (std::size_t i = 0; i < row.size(); ++i)
         row[i] = static_cast<Real>(random_normal(key, i));
+      if (kept.per_sequence) {
+        std::ranges::copy(row, cache.state(kept.name).begin());
+        continue;
+      }
       for (Index t = 0; t < cache.capacity(); ++t) cache.rows(kept.name).write(0, t, row.data());
     }
   }

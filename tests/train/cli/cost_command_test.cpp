@@ -18,8 +18,8 @@ namespace {
 using nlohmann::json;
 using Names = std::vector<std::string>;
 
-const Names kAttentions = {"mha", "mqa",          "gqa", "mfa",          "gta",
-                           "mla", "mla-absorbed", "tpa", "tpa-factored", "latent-bias"};
+const Names kAttentions = {"mha",          "mqa", "gqa",          "mfa",         "gta",  "mla",
+                           "mla-absorbed", "tpa", "tpa-factored", "latent-bias", "delta"};
 const Names kRowKeys = {"attention",
                         "params_per_layer",
                         "linear_macs_per_token_per_layer",

@@ -1,0 +1,143 @@
+// The gated delta rule and its convolution against their formulas, and from where they left off.
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <array>
+
+#include "autograd/compositions.h"
+#include "autograd/evaluation.h"
+#include "autograd/op_cases.h"
+
+namespace headcount {
+namespace {
+
+using Inputs = std::span<const Var>;
+using Values = std::vector<Real>;
+
+constexpr bool kDouble = sizeof(Real) == sizeof(double);
+constexpr double kTolerance = kDouble ? 1e-10 : 1e-4;
+
+// All of the range from the first test on; rapidcheck would begin with its lower end.
+Index any(int least, int most) {
+  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
+}
+
+std::vector<CheckedInput> delta_inputs(Index batch, Index length, Index groups, Index heads,
+                                       Index dk, Index dv) {
+  const Shape keys = {batch, length, groups, dk}, gates = {batch, length, heads};
+  const std::array<Shape, 5> shapes = {keys, keys, {batch, length, heads, dv}, gates, gates};
+  auto inputs = normal_inputs("delta" + std::to_string(any(0, 1000)), shapes);
+  make_delta_inputs(inputs);
+  return inputs;
+}
+
+void agree(const CheckedFunction& fused, const CheckedFunction& composed,
+           const std::vector<CheckedInput>& inputs) {
+  const double error = difference(evaluate(fused, inputs), evaluate(composed, inputs));
+  RC_LOG() << "difference " << error << "\n";
+  RC_ASSERT(error < kTolerance);
+}
+
+Var fused_rule(Tape&, Inputs x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); }
+
+TEST(GatedDeltaRule, IsTheRecurrenceTokenByToken) {
+  EXPECT_TRUE(rc::check([] {
+    const Index groups = any(1, 3);
+    agree(
+        fused_rule,
+        [](Tape&, Inputs x) { return composed_gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); },
+        delta_inputs(any(1, 2), any(1, 140), groups, groups * any(1, 2), any(1, 9), any(1, 9)));
+  }));
+}
+
+// Whether it fades at once or never, keeps nothing of a value or all of it.
+TEST(GatedDeltaRule, IsTheRecurrenceAtTheEndsOfItsGates) {
+  for (const Real g : {Real{-200}, Real{-1e-6}, Real{0}}) {
+    for (const Real beta : {Real{0}, Real{1}}) {
+      auto inputs = normal_inputs(
+          "ends", std::array<Shape, 5>{
+                      {{1, 70, 1, 4}, {1, 70, 1, 4}, {1, 70, 1, 3}, {1, 70, 1}, {1, 70, 1}}});
+      for (Real& k : inputs[1].values) k *= Real{0.3};
+      inputs[3].values.assign(70, g);
+      inputs[4].values.assign(70, beta);
+      const auto composed = [](Tape&, Inputs x) {
+        return composed_gated_delta_rule(x[0], x[1], x[2], x[3], x[4]);
+      };
+      EXPECT_LT(difference(evaluate(fused_rule, inputs), evaluate(composed, inputs)), kTolerance)
+          << "g " << g << ", beta " << beta;
+    }
+  }
+}
+
+// Tokens [first, first + count) of x [B, T, ...].
+Var tokens(Var x, Index first, Index count) {
+  const Shape s = x.shape();
+  const Index width = s.size() / s[0] / s[1];
+  Shape piece;
+  for (int i = 0; i < s.rank(); ++i) piece.append(i == 1 ? count : s[i]);
+  return reshape(columns(reshape(x, {s[0], s[1] * width}), first * width, count * width), piece);
+}
+
+// Pieces of a text one after the other, each from the state that the one before it left.
+TEST(GatedDeltaRule, GoesOnFromTheStateThatItLeft) {
+  EXPECT_TRUE(rc::check([] {
+    const Index batch = any(1, 2), groups = any(1, 2), heads = groups * any(1, 2);
+    const Index dk = any(1, 6), dv = any(1, 6);
+    const std::array<Index, 6> pieces = {1, any(1, 80), 1, 1, any(1, 70), 2};
+    Index length = 0;
+    for (const Index piece : pieces) length += piece;
+    const auto inputs = delta_inputs(batch, length, groups, heads, dk, dv);
+    Tape tape;
+    std::vector<Var> x;
+    for (const CheckedInput& input : inputs) x.push_back(tape.constant(input.shape, input.values));
+    Var last;
+    const Var whole = composed_gated_delta_rule(x[0], x[1], x[2], x[3], x[4], &last);
+    Values state(static_cast<std::size_t>(batch * heads * dk * dv), Real{0});
+    Index first = 0;
+    for (const Index piece : pieces) {
+      const auto part = [&](std::size_t i) { return tokens(x[i], first, piece); };
+      const Var y = gated_delta_rule(part(0), part(1), part(2), part(3), part(4), state);
+      const auto got = y.value(), expected = tokens(whole, first, piece).value();
+      RC_ASSERT(difference({{got.begin(), got.end()}, {}},
+                           {{expected.begin(), expected.end()}, {}}) < kTolerance);
+      first += piece;
+    }
+    const auto expected = last.value();
+    RC_ASSERT(difference({state, {}}, {{expected.begin(), expected.end()}, {}}) < kTolerance);
+  }));
+}
+
+TEST(CausalConvolution, IsTheSumOverItsTaps) {
+  EXPECT_TRUE(rc::check([] {
+    const Index channels = any(1, 40), first = any(0, 3);
+    const std::array<Shape, 2> shapes = {
+        {{any(1, 3), any(1, 60), channels}, {channels + first, 1, any(1, 6)}}};
+    agree([=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], first); },
+          [=](Tape&, Inputs x) { return composed_causal_convolution(x[0], x[1], first); },
+          normal_inputs("convolution" + std::to_string(any(0, 1000)), shapes));
+  }));
+}
+
+TEST(CausalConvolution, GoesOnFromTheInputsThatItSaw) {
+  const Shape shape = {2, 9, 5}, weight = {5, 1, 4};
+  Tape tape;
+  const Var x = tape.constant(shape, normal_values("x", 0, shape.size()));
+  const Var w = tape.constant(weight, normal_values("w", 0, weight.size()));
+  const Var whole = causal_convolution(x, w, 0);
+  for (const std::vector<Index>& pieces :
+       {std::vector<Index>{9}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {2, 5, 1, 1}, {4, 3, 2}}) {
+    Values past(2 * 3 * 5, Real{0});
+    Index first = 0;
+    for (const Index piece : pieces) {
+      const auto got = causal_convolution(tokens(x, first, piece), w, 0, past).value();
+      const auto expected = tokens(whole, first, piece).value();
+      EXPECT_TRUE(std::ranges::equal(got, expected)) << "from token " << first;
+      first += piece;
+    }
+    const Var last = tokens(x, 6, 3);
+    EXPECT_TRUE(std::ranges::equal(past, last.value()));
+  }
+}
+
+}  // namespace
+}  // namespace headcount
