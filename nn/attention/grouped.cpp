@@ -19,21 +19,22 @@ class GroupedAttention : public Attention {
   GroupedAttention(const AttentionConfig& c, const LayerWeights& weights)
       : Attention(c, weights, c.head_dim),
         q_proj_(weights.linear("q_proj")),
-        k_proj_(weights.linear("k_proj")),
-        v_proj_(weights.linear("v_proj")) {}
+        k_proj_(weights.find_linear("k_proj")),
+        v_proj_(weights.find_linear("v_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const Index heads = config().heads, groups = kv_heads(config());
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
-    const Rows k = memory.keep("k", prepare(split_heads(k_proj_(x), groups)));
-    const Rows v = memory.keep("v", split_heads(v_proj_(x), groups));
+    const Rows k = memory.keep("k", [&] { return prepare(split_heads((*k_proj_)(x), groups)); });
+    const Rows v = memory.keep("v", [&] { return split_heads((*v_proj_)(x), groups); });
     const Var q = prepare(split_heads(q_proj_(x), heads));
     return output(attention(q, k, v, options(config().head_dim, memory)));
   }
 
  private:
-  Linear q_proj_, k_proj_, v_proj_;
+  Linear q_proj_;
+  std::optional<Linear> k_proj_, v_proj_;  // not in a layer that shares
 };
 
 std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
@@ -45,8 +46,8 @@ AttentionDescription describe_grouped(const AttentionConfig& c) {
   return {.keeps = {{"k", kv_heads(c), c.head_dim}, {"v", kv_heads(c), c.head_dim}},
           .forms = {{.name = "",
                      .projections = {{"q_proj", c.dim, q_width},
-                                     {"k_proj", c.dim, kv_width},
-                                     {"v_proj", c.dim, kv_width}},
+                                     Projection::keeping("k_proj", c.dim, kv_width),
+                                     Projection::keeping("v_proj", c.dim, kv_width)},
                      .key_width = c.head_dim,
                      .value_width = c.head_dim}}};
 }

@@ -40,8 +40,22 @@ void resolve_rotary_heads(AttentionConfig& config) {
                       std::to_string(config.head_dim));
 }
 
+namespace {
+
+// Leaves what a layer has that reads what another one kept.
+void drop_what_keeps(AttentionDescription& description, const std::string& kind) {
+  description.keeps.clear();
+  for (AttentionForm& form : description.forms) {
+    const auto dropped = std::erase_if(form.projections, [](const auto& p) { return p.keeps; });
+    require_setting(dropped > 0, "a layer of " + kind + " cannot share what another layer kept");
+  }
+}
+
+}  // namespace
+
 AttentionDescription describe(const AttentionConfig& config) {
   AttentionDescription description = attention_kind(config.kind).describe(config);
+  if (config.shares) drop_what_keeps(description, config.kind);
   if (!config.output_projection) return description;
   for (AttentionForm& form : description.forms)
     form.projections.push_back({"o_proj", config.heads * form.value_width, config.dim});
@@ -70,8 +84,14 @@ std::vector<AttentionCosts> attention_costs(const AttentionConfig& config) {
   return all;
 }
 
-Index cache_elements_per_token(const AttentionConfig& config) {
-  return attention_costs(config).front().cache_elements_per_token.value();
+KeptNumbers kept_numbers(const AttentionConfig& config, Index context) {
+  KeptNumbers all;
+  for (const Kept& kept : describe(config).keeps) {
+    const Count rows = Count(kept.heads) * config.cached_tokens(context);
+    all.elements += rows * kept.width;
+    all.rows += rows;
+  }
+  return all;
 }
 
 }  // namespace headcount

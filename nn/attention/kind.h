@@ -23,8 +23,13 @@ struct Projection {
   /// Applied to what is kept, not to what a token brings: decoding repeats it for each cached
   /// token.
   bool of_kept = false;
+  /// Makes what is kept, and nothing else: a layer that reads what another one kept has none.
+  bool keeps = false;
 
   static Projection norm(std::string name, Index width) { return {std::move(name), 0, width}; }
+  static Projection keeping(std::string name, Index in, Index out) {
+    return {std::move(name), in, out, false, true};
+  }
 };
 
 /// One way to compute a layer. All forms give the same numbers; they cost differently.
@@ -74,7 +79,8 @@ std::vector<std::string> own_settings(const AttentionKind& kind);
 /// ShapeError.
 void resolve(AttentionConfig& config);
 
-/// The description of a resolved configuration.
+/// The description of a resolved configuration. Throws ShapeError for one that `shares` where no
+/// projection is marked as one that makes what is kept.
 AttentionDescription describe(const AttentionConfig& config);
 
 /// What one layer of an attention costs, counted from its description; tests hold it against the
@@ -91,8 +97,14 @@ struct AttentionCosts {
 
 /// One for each form. `config` is resolved.
 std::vector<AttentionCosts> attention_costs(const AttentionConfig& config);
-/// Numbers that decoding keeps for each token in one layer. `config` is resolved.
-Index cache_elements_per_token(const AttentionConfig& config);
+
+/// What one layer keeps of one sequence.
+struct KeptNumbers {
+  Count elements;
+  Count rows;  ///< with a scale of their own in an int8 cache
+};
+/// Of so many tokens; a window holds no more than its own. `config` is resolved.
+KeptNumbers kept_numbers(const AttentionConfig& config, Index context);
 
 // For kinds.
 

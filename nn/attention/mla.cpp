@@ -40,16 +40,20 @@ class LatentAttention : public Attention {
         q_a_(weights.find_linear("q_a_proj")),
         q_(weights.linear(q_a_ ? "q_b_proj" : "q_proj")),
         q_norm_(weights.find_norm("q_a_layernorm")),
-        kv_a_(weights.linear("kv_a_proj_with_mqa")),
+        kv_a_(weights.find_linear("kv_a_proj_with_mqa")),
         kv_norm_(weights.find_norm("kv_a_layernorm")),
         kv_b_(weights.linear("kv_b_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const std::vector<Var> kv = split(kv_a_(x), std::array{s_.kv_rank, s_.rope_dim});
-    const Rows latents = memory.keep("latent", split_heads(normed(kv_norm_, kv[0]), 1));
+    std::vector<Var> kv;
+    if (kv_a_) kv = split((*kv_a_)(x), std::array{s_.kv_rank, s_.rope_dim});
+    const Rows latents =
+        memory.keep("latent", [&] { return split_heads(normed(kv_norm_, kv[0]), 1); });
     std::vector<Rows> rope_key;  // one for all heads, or none
-    if (s_.rope_dim > 0)
-      rope_key.push_back(memory.keep("rope_key", rotate(split_heads(kv[1], 1), memory)));
+    if (s_.rope_dim > 0) {
+      rope_key.push_back(
+          memory.keep("rope_key", [&] { return rotate(split_heads(kv[1], 1), memory); }));
+    }
     const Var q =
         rotate(split_heads(q_(q_a_ ? normed(q_norm_, (*q_a_)(x)) : x), config().heads), memory);
     const AttentionOptions o = options(s_.nope_dim + s_.rope_dim, memory);
@@ -101,7 +105,7 @@ class LatentAttention : public Attention {
   std::optional<Linear> q_a_;
   Linear q_;
   std::optional<Norm> q_norm_;
-  Linear kv_a_;
+  std::optional<Linear> kv_a_;  // not in a layer that shares
   std::optional<Norm> kv_norm_;
   Linear kv_b_;
 };
@@ -125,7 +129,7 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
 
   AttentionForm trained = {std::string(kExpanded), {}, q_width, s.v_dim};
   AttentionForm merged = {std::string(kAbsorbed), {}, s.kv_rank + s.rope_dim, s.kv_rank};
-  const Projection kv_a = {"kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim};
+  const Projection kv_a = Projection::keeping("kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim);
   trained.projections = {kv_a, {"kv_b_proj", s.kv_rank, c.heads * (s.nope_dim + s.v_dim), true}};
   merged.projections = {kv_a};
   const Index q_in = s.q_rank > 0 ? s.q_rank : c.dim;
@@ -138,7 +142,8 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
   const std::string q_name = s.q_rank > 0 ? "q_b_proj" : "q_proj";
   trained.projections.push_back({q_name, q_in, c.heads * q_width});
   merged.projections.push_back({q_name, q_in, c.heads * (s.kv_rank + s.rope_dim)});
-  if (s.latent_norm) trained.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank));
+  if (s.latent_norm)  // of the kept latent
+    trained.projections.push_back(Projection::keeping("kv_a_layernorm", 0, s.kv_rank));
   description.forms.push_back(std::move(trained));
   if (can_absorb(c)) description.forms.push_back(std::move(merged));
   return description;

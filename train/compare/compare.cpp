@@ -54,10 +54,10 @@ VariantResult variant_result(const PlannedVariant& variant, const CandidateRuns&
   const TrainOptions& options = best.candidate->options;
   const LanguageModel model(options.model, vocabulary);
   result.parameters = static_cast<Index>(model.parameters().element_count());
+  const Index context = options.model.context;
   Index bytes = 0;
-  for (const LayerCache& cache : model.make_caches({.capacity = options.model.context}))
-    bytes += cache.bytes();
-  result.cache_bytes_per_token = bytes / options.model.context;
+  for (const LayerCache& cache : model.make_caches({.capacity = context})) bytes += cache.bytes();
+  result.cache_bytes_per_token = static_cast<double>(bytes) / static_cast<double>(context);
   for (std::size_t i = 0; i < best.outcomes.size(); ++i) {
     const RunOutcome& outcome = best.outcomes[i];
     if (outcome.result) {
@@ -111,7 +111,7 @@ std::vector<PlannedRun> plan_runs(const std::vector<PlannedVariant>& variants,
       for (Index seed = 1; seed <= options.seeds; ++seed) {
         const std::string number = std::to_string(seed);
         PlannedRun run{candidate.name + ", seed " + number, candidate.options,
-                       options.folder / "runs" / candidate.name / ("seed-" + number),
+                       options.folder / "runs" / candidate.folder / ("seed-" + number),
                        options.command};
         run.options.seed = static_cast<std::uint64_t>(seed);
         runs.push_back(std::move(run));

@@ -37,7 +37,7 @@ struct VariantResult {
   std::string label() const { return spec + (adjusted.empty() ? "" : " (" + adjusted + ")"); }
 
   Index parameters = 0;
-  Index cache_bytes_per_token = 0;    ///< allocated
+  double cache_bytes_per_token = 0;   ///< allocated for the context, over its tokens
   std::vector<RunResult> runs;        ///< the finished ones, by seed
   std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them
