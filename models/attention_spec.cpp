@@ -1,11 +1,22 @@
 #include "models/attention_spec.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <optional>
+
+#include "models/config.h"
 
 namespace headcount {
 
 namespace {
+
+constexpr std::string_view kShare = "share";
+constexpr std::size_t kMostLayers = 10000;
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 // "mha, mqa, gqa or gqa2 (--kv-heads 2), ...", with the numbers of the default model.
 std::string known_specs() {
@@ -13,10 +24,10 @@ std::string known_specs() {
   for (const AttentionKind* kind : attention_kinds()) {
     known += (known.empty() ? "" : ", ") + std::string(kind->name);
     if (kind->spec_numbers == 0) continue;
-    ModelConfig config;
-    config.attention.kind = kind->name;
-    config.resolve();
-    const Settings settings = config.settings();
+    AttentionConfig config;
+    config.kind = kind->name;
+    resolve(config);
+    const Settings settings = std::as_const(config).settings();
     std::string numbers, flags;
     const std::vector<std::string> names = own_settings(*kind);
     for (std::size_t i = 0; i < kind->spec_numbers; ++i) {
@@ -26,44 +37,155 @@ std::string known_specs() {
     }
     known += " or " + std::string(kind->name) + numbers + " (" + flags + ")";
   }
-  return known;
+  return known + "; " + std::string(kSpecGrammar);
+}
+
+// Cuts what follows the last `mark` off `text`: nothing if there is no mark.
+std::optional<std::string_view> cut_after(std::string_view& text, char mark) {
+  const std::size_t at = text.rfind(mark);
+  if (at == std::string_view::npos) return std::nullopt;
+  const std::string_view after = text.substr(at + 1);
+  text = text.substr(0, at);
+  return after;
+}
+
+// What stands after the name of `kind`, as settings; nothing if that is no way to write them.
+std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_view rest) {
+  const std::optional<std::string_view> window = cut_after(rest, '@');
+  const std::optional<std::string_view> width = cut_after(rest, 'x');
+  const std::vector<std::string_view> numbers =
+      rest.empty() ? std::vector<std::string_view>() : split_text(rest, '+');
+  if (numbers.size() > kind.spec_numbers || !std::ranges::all_of(numbers, is_number) ||
+      !is_number(width.value_or("0")) || !is_number(window.value_or("0")))
+    return std::nullopt;
+  LayerSpec spec{std::string(kind.name), &kind, {}};
+  AttentionConfig scratch;  // numbers that are out of range are found here
+  const Settings settings = scratch.settings();
+  const auto give = [&](const std::string& before, const std::string& name, std::string_view text) {
+    settings.find(name)->parse(text);
+    std::string value = settings.find(name)->value().dump();
+    spec.text += before + value;
+    spec.settings.emplace_back(name, std::move(value));
+  };
+  scratch.kind = kind.name;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    give(i == 0 ? "" : "+", own_settings(kind)[i], numbers[i]);
+  if (width) give("x", "head-dim", *width);
+  if (window) give("@", "window", *window);
+  return spec;
+}
+
+// `where` says which pattern the word is part of.
+LayerSpec parse_layer(std::string_view word, const std::string& where) {
+  if (word == kShare) return {std::string(kShare), nullptr, {}};
+  if (word.starts_with(kShare))
+    throw SettingError(quoted(word) + where +
+                       ": share has the numbers of the layer that it reads; give it none");
+  try {
+    for (const AttentionKind* kind : attention_kinds()) {
+      if (!word.starts_with(kind->name)) continue;
+      if (auto spec = with_numbers(*kind, word.substr(kind->name.size()))) return *std::move(spec);
+    }
+  } catch (const SettingError& error) {
+    throw SettingError(quoted(word) + where + ": " + error.what());
+  }
+  throw SettingError(quoted(word) + where + " is no attention; known are " + known_specs());
+}
+
+// Takes "5*" off `part`.
+std::size_t take_count(std::string_view& part, const std::string& where) {
+  const std::size_t star = part.find('*');
+  if (star == std::string_view::npos || !is_number(part.substr(0, star))) return 1;
+  std::size_t count = 0;
+  const auto [end, error] = std::from_chars(part.data(), part.data() + star, count);
+  if (error != std::errc{} || count == 0 || count > kMostLayers)
+    throw SettingError(quoted(part) + where + " repeats " + std::string(part.substr(0, star)) +
+                       " times; a part can be repeated 1 to " + std::to_string(kMostLayers) +
+                       " times");
+  part = part.substr(star + 1);
+  return count;
+}
+
+// Leaves the shortest turn that gives the same layers.
+void shorten(std::vector<LayerSpec>& turn) {
+  for (std::size_t length = 1; length < turn.size(); ++length) {
+    if (turn.size() % length != 0 ||
+        !std::equal(turn.begin() + static_cast<std::ptrdiff_t>(length), turn.end(), turn.begin()))
+      continue;
+    turn.resize(length);
+  }
 }
 
 }  // namespace
 
+bool LayerSpec::gives(std::string_view setting) const {
+  return std::ranges::find(settings, setting, [](const auto& pair) { return pair.first; }) !=
+         settings.end();
+}
+
+void LayerSpec::drop_window() {
+  std::erase_if(settings, [](const auto& pair) { return pair.first == "window"; });
+  text = text.substr(0, text.find('@'));
+}
+
+void LayerSpec::apply(AttentionConfig& config) const {
+  config.kind = kind->name;
+  const Settings all = config.settings();
+  for (const auto& [name, value] : settings) all.find(name)->parse(value);
+}
+
 void AttentionSpec::apply(ModelConfig& config) const {
-  const Settings settings = config.settings();
-  settings.find("attention")->parse(kind->name);
-  for (const auto& [name, value] : numbers) settings.find(name)->parse(value);
+  config.pattern = turn;
+  if (turn.size() == 1) {
+    turn.front().apply(config.attention);
+  } else {
+    config.attention.kind = turn.front().kind->name;
+  }
+}
+
+std::string text_of(std::span<const LayerSpec> turn) {
+  std::string text;
+  for (std::size_t i = 0, next = 0; i < turn.size(); i = next) {
+    while (next < turn.size() && turn[next] == turn[i]) ++next;
+    text +=
+        (i == 0 ? "" : "/") + (next - i == 1 ? "" : std::to_string(next - i) + "*") + turn[i].text;
+  }
+  return text;
+}
+
+std::string file_name_of(std::string_view spec) {
+  std::string name(spec);
+  std::ranges::replace(name, '/', '_');
+  std::ranges::replace(name, '*', 'x');
+  return name;
 }
 
 AttentionSpec parse_attention_spec(std::string_view text) {
-  const auto is_number = [](std::string_view part) {
-    return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
-  };
-  for (const AttentionKind* kind : attention_kinds()) {
-    if (!text.starts_with(kind->name)) continue;
-    AttentionSpec spec{std::string(text), kind, {}};
-    const std::string_view rest = text.substr(kind->name.size());
-    if (rest.empty()) return spec;
-    const std::vector<std::string_view> numbers = split_text(rest, '+');
-    if (numbers.size() > kind->spec_numbers || !std::ranges::all_of(numbers, is_number)) continue;
-    for (std::size_t i = 0; i < numbers.size(); ++i)
-      spec.numbers.emplace_back(own_settings(*kind)[i], numbers[i]);
-    ModelConfig scratch;  // numbers that are out of range are found here
-    spec.apply(scratch);
-    return spec;
+  AttentionSpec spec{std::string(text), {}};
+  const std::vector<std::string_view> parts = split_text(text, '/');
+  const std::string where = parts.size() == 1 ? "" : " in " + quoted(text);
+  for (std::string_view part : parts) {
+    const std::size_t count = take_count(part, where);
+    const LayerSpec layer = parse_layer(part, where);
+    if (layer.shares() && spec.turn.empty())
+      throw SettingError(quoted(part) + where +
+                         " comes first: no earlier layer kept anything; begin with another part");
+    if (spec.turn.size() + count > kMostLayers)
+      throw SettingError(quoted(part) + where + " is beyond the " + std::to_string(kMostLayers) +
+                         " layers that a pattern can have");
+    spec.turn.insert(spec.turn.end(), count, layer);
   }
-  throw SettingError("'" + std::string(text) + "' is no attention; known are " + known_specs());
+  shorten(spec.turn);
+  return spec;
 }
 
 std::vector<AttentionSpec> parse_attention_specs(std::string_view list) {
   std::vector<AttentionSpec> specs;
   for (const std::string_view part : split_text(list, ',')) {
     specs.push_back(parse_attention_spec(part));
-    const auto same = [&](const AttentionSpec& other) { return other.text == part; };
+    const auto same = [&](const AttentionSpec& other) { return other.turn == specs.back().turn; };
     if (std::ranges::count_if(specs, same) > 1)
-      throw SettingError("'" + std::string(part) + "' is in the list twice");
+      throw SettingError(quoted(part) + " is in the list twice");
   }
   return specs;
 }

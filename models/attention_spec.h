@@ -1,26 +1,60 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "models/config.h"
+#include "nn/attention/kind.h"
+
+/// The attention of a model's layers as text.
 
 namespace headcount {
 
-/// An attention with its size in one word, for lists: the name of a kind, then the numbers that it
-/// takes, joined by +: mha, gqa2 (2 KV heads), mla48+16 (latent rank 48, rotary 16), latent-bias8.
-struct AttentionSpec {
-  std::string text;
-  const AttentionKind* kind = nullptr;
-  std::vector<std::pair<std::string, std::string>> numbers;  ///< setting, value
+struct ModelConfig;
 
-  /// Sets the kind and the numbers in `config`. Throws SettingError.
+/// The attention of one layer in one word: the name of a kind, then the numbers that it takes,
+/// joined by +; the width of heads after x; the window after @. mha, gqa2 (2 KV heads), mla48+16
+/// (latent rank 48, rotary 16), gqa2x32, mqa@64. Or "share", for a layer that reads what the
+/// nearest earlier layer kept, with its window and widths.
+struct LayerSpec {
+  std::string text;                                           ///< in its shortest form
+  const AttentionKind* kind = nullptr;                        ///< null: share
+  std::vector<std::pair<std::string, std::string>> settings;  ///< that the word gives, with values
+
+  bool shares() const { return kind == nullptr; }
+  bool gives(std::string_view setting) const;
+  void drop_window();
+  /// Sets the kind and the settings of the word. It does not share. Throws SettingError.
+  void apply(AttentionConfig& config) const;
+  bool operator==(const LayerSpec& other) const { return text == other.text; }
+};
+
+/// The attentions that layers take in turn, separated by /; N* repeats one. "mqa/share" is
+/// cross-layer attention, "5*gqa2@64/gqa2" has five local layers before each global one.
+struct AttentionSpec {
+  std::string text;             ///< as it was given
+  std::vector<LayerSpec> turn;  ///< one if all layers are alike; the first does not share
+
+  /// Throws SettingError.
   void apply(ModelConfig& config) const;
 };
 
-/// Throws SettingError that lists the known attentions with examples.
+/// How words are put together, for help and errors.
+inline constexpr std::string_view kSpecGrammar =
+    "parts between / take turns, N*PART repeats one, PARTxN has heads N wide, PART@N a window of "
+    "N, "
+    "share reads what the nearest earlier layer kept";
+
+/// "5*gqa2@64/gqa2".
+std::string text_of(std::span<const LayerSpec> turn);
+
+/// `text` as part of the name of a file, for people to read: "5xgqa2@64_gqa2".
+std::string file_name_of(std::string_view spec);
+
+/// Throws SettingError that names the part, and for what is no attention lists the known ones with
+/// examples.
 AttentionSpec parse_attention_spec(std::string_view text);
 
 /// Of a list with commas; at least one, none twice. Throws SettingError.

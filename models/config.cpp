@@ -6,7 +6,20 @@
 namespace headcount {
 
 Settings ModelConfig::settings() {
-  Settings s = attention.settings();
+  Settings s;
+  s.group("Attention");
+  s.custom(
+      "attention", "which, with its size, or what layers take in turn: gqa2, mla48+16, mqa/share",
+      [this](std::string_view text) {
+        try {
+          parse_attention_spec(text).apply(*this);
+        } catch (const SettingError& error) {
+          throw SettingError("`attention`: " + std::string(error.what()));
+        }
+      },
+      [this] { return nlohmann::json(attention_text()); });
+  const Settings of_attention = attention.settings();
+  for (const Setting& setting : of_attention.all()) s.add(setting);
   s.group("Model");
   s.integer("layers", "blocks", layers, 1, 10000);
   s.integer("dim", "width", dim, 1, 1 << 20);
@@ -26,6 +39,42 @@ Settings ModelConfig::settings() {
   return s;
 }
 
+namespace {
+
+// Throws ShapeError unless the heads of a layer without output projection fill `dim`.
+void check_output(const AttentionConfig& a) {
+  const Index v_dim = describe(a).forms.front().head_output();
+  require_setting(a.output_projection || a.heads * v_dim == a.dim,
+                  "`output-projection` off needs heads that fill `dim` " + std::to_string(a.dim) +
+                      ", " + std::to_string(a.heads) + " heads of " + std::to_string(v_dim) +
+                      " do not");
+}
+
+// The layers of one turn, each with what `common` has.
+std::vector<AttentionConfig> resolved_turn(const std::vector<LayerSpec>& pattern,
+                                           const AttentionConfig& common) {
+  std::vector<AttentionConfig> turn;
+  for (const LayerSpec& part : pattern) {
+    try {
+      if (part.shares()) {
+        turn.push_back(turn.back());
+        turn.back().shares = true;
+      } else {
+        turn.push_back(common);
+        part.apply(turn.back());
+        resolve(turn.back());
+      }
+      check_output(turn.back());
+    } catch (const ShapeError& error) {
+      throw ShapeError("`attention` " + text_of(pattern) + ": " + headcount::quoted(part.text) +
+                       ": " + error.what());
+    }
+  }
+  return turn;
+}
+
+}  // namespace
+
 void ModelConfig::resolve() {
   if (ffn_dim == kUnset) {
     ffn_dim = activation == Activation::gelu ? 4 * dim : (8 * dim / 3 + 7) / 8 * 8;
@@ -36,12 +85,37 @@ void ModelConfig::resolve() {
   attention.rotary = positions == Positions::rope;
   attention.bias = bias;
   attention.dropout = dropout;
+  if (pattern.size() > 1) {
+    require_setting(std::ssize(pattern) <= layers,
+                    "`attention` " + attention_text() + " is for " +
+                        std::to_string(pattern.size()) + " layers or more, `layers` is " +
+                        std::to_string(layers) + ", which leaves parts of it out");
+    turn = resolved_turn(pattern, attention);
+    return;
+  }
+  if (!pattern.empty()) pattern.front().apply(attention);
+  pattern.clear();
   headcount::resolve(attention);
-  const Index v_dim = describe(attention).forms.front().head_output();
-  require_setting(attention.output_projection || attention.heads * v_dim == dim,
-                  "`output-projection` off needs heads that fill `dim` " + std::to_string(dim) +
-                      ", " + std::to_string(attention.heads) + " heads of " +
-                      std::to_string(v_dim) + " do not");
+  check_output(attention);
+  turn = {attention};
+}
+
+void ModelConfig::set_window(Index window) {
+  attention.window = window;
+  for (LayerSpec& part : pattern) part.drop_window();
+}
+
+std::string ModelConfig::attention_text() const {
+  return pattern.size() > 1 ? text_of(pattern) : attention.kind;
+}
+
+bool ModelConfig::uses(const Setting& setting) const {
+  const nlohmann::json value = setting.value();
+  if (value.is_null() || value == kUnset) return false;
+  if (pattern.size() <= 1) return setting.is_for(attention.kind);
+  return std::ranges::any_of(pattern, [&](const LayerSpec& part) {
+    return !part.shares() && setting.is_for(part.kind->name) && !part.gives(setting.name);
+  });
 }
 
 Settings ModelConfig::settings() const {
@@ -52,7 +126,7 @@ nlohmann::ordered_json to_json(const ModelConfig& config) {
   nlohmann::ordered_json values;
   const Settings settings = config.settings();
   for (const Setting& setting : settings.all()) {
-    if (setting.is_for(config.attention.kind)) values[setting.name] = setting.value();
+    if (config.uses(setting)) values[setting.name] = setting.value();
   }
   return values;
 }

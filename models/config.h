@@ -1,6 +1,6 @@
 #pragma once
 
-#include "nn/attention/kind.h"
+#include "models/attention_spec.h"
 #include "nn/layers.h"
 #include "nn/settings.h"
 
@@ -25,18 +25,35 @@ struct ModelConfig {
   bool tie_embeddings = false;
   bool bias = false;
   double dropout = 0;
-  AttentionConfig attention;  ///< dim, positions, bias, dropout are taken from the model's
+  /// What the attention of all layers has; dim, positions, bias, dropout are taken from the
+  /// model's.
+  AttentionConfig attention;
+  /// What layers take in turn, where they are not alike: it adds to `attention`, of which the kind
+  /// says nothing then.
+  std::vector<LayerSpec> pattern;
+  /// What `resolve` makes of the two: layer i has the one at i % size.
+  std::vector<AttentionConfig> turn;
 
   /// Fills in all defaults, the attention's too. Throws ShapeError that names the flags which do
-  /// not fit together.
+  /// not fit together, and the part of a pattern that does not fit.
   void resolve();
+  /// Gives all layers that window; `resolve` comes after.
+  void set_window(Index window);
+  /// The attention of a layer; the configuration is resolved.
+  const AttentionConfig& layer_attention(Index layer) const {
+    return turn[static_cast<std::size_t>(layer) % turn.size()];
+  }
+  /// Which attention, as the setting says it: "gqa", "mqa/share".
+  std::string attention_text() const;
+  /// Whether a setting has a value and some layer takes it.
+  bool uses(const Setting& setting) const;
   /// The settings, bound to this object: see Settings.
   Settings settings();
   Settings settings() const;  ///< for reading
 };
 
-/// Settings of `config` that mean something for its attention, with their values; `config` is
-/// resolved. Reading them into a new ModelConfig and resolving it gives `config` again.
+/// Settings of `config` that its layers use, with their values; `config` is resolved. Reading them
+/// into a new ModelConfig and resolving it gives `config` again.
 nlohmann::ordered_json to_json(const ModelConfig& config);
 
 }  // namespace headcount

@@ -1,37 +1,99 @@
 #include "models/cost.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 namespace headcount {
 
 namespace {
 
-// `held`: keys that a query sees and the cache holds.
-CostRow row_of(const AttentionCosts& costs, Count layers, Count context, Count held,
-               Count bytes_per_element, Count bytes_per_row) {
-  CostRow row;
-  row.attention = costs.name;
-  row.params_per_layer = costs.parameters;
-  row.linear_macs_per_token_per_layer = costs.linear_macs_per_token;
-  row.prefill_attention_macs_per_layer = costs.prefill_macs(context, held);
-  row.decode_attention_macs_per_layer = costs.decode_macs(held);
-  row.decode_expansion_macs_per_layer = costs.expansion_macs_per_key * held;
-  row.cache_elements_per_token_per_layer = costs.cache_elements_per_token;
-  row.cache_elements_per_layer = costs.cache_elements_per_token * held + costs.state_elements;
-  row.cache_bytes = layers * (held * (costs.cache_elements_per_token * bytes_per_element +
-                                      costs.cache_rows_per_token * bytes_per_row) +
-                              costs.state_elements * Index{sizeof(float)});
-  return row;
+// How many layers have what is at `place` of the turn.
+Index layers_at(const ModelConfig& config, std::size_t place) {
+  const auto length = std::ssize(config.turn), first = static_cast<std::ptrdiff_t>(place);
+  return first < config.layers ? (config.layers - 1 - first) / length + 1 : 0;
+}
+
+// Of so many layers that are alike; `held`: keys that a query sees.
+Costs costs_of(const AttentionCosts& one, Count layers, Count context, Count held) {
+  Costs costs;
+  costs.parameters = layers * one.parameters;
+  costs.linear_macs_per_token = layers * one.linear_macs_per_token;
+  costs.prefill_attention_macs = layers * one.prefill_macs(context, held);
+  costs.decode_attention_macs = layers * one.decode_macs(held);
+  costs.decode_expansion_macs = layers * one.expansion_macs_per_key * held;
+  costs.cache_elements_per_token = layers * one.cache_elements_per_token;
+  return costs;
+}
+
+Costs& operator+=(Costs& sum, const Costs& more) {
+  for (const auto count : {&Costs::parameters, &Costs::linear_macs_per_token,
+                           &Costs::prefill_attention_macs, &Costs::decode_attention_macs,
+                           &Costs::decode_expansion_macs, &Costs::cache_elements_per_token})
+    sum.*count += more.*count;
+  return sum;
+}
+
+// One row for each form; a layer that has fewer of them is in its last one.
+void add_rows(std::vector<CostRow>& rows, const ModelConfig& config, Index context,
+              const CacheNumbers& numbers) {
+  std::vector<std::vector<AttentionCosts>> turn;
+  std::size_t forms = 0;
+  for (const AttentionConfig& attention : config.turn) {
+    turn.push_back(attention_costs(attention));
+    forms = std::max(forms, turn.back().size());
+  }
+  for (std::size_t form = 0; form < forms; ++form) {
+    CostRow row{config.attention_text(), form == 0, config.layers, {}, 0, {}};
+    std::string suffix;
+    for (std::size_t place = 0; place < turn.size(); ++place) {
+      const AttentionConfig& attention = config.turn[place];
+      const AttentionCosts& costs = turn[place][std::min(form, turn[place].size() - 1)];
+      if (form < turn[place].size()) suffix = costs.name.substr(attention.kind.size());
+      row.costs +=
+          costs_of(costs, layers_at(config, place), context, attention.cached_tokens(context));
+    }
+    const KeptNumbers kept = kept_numbers(config, context);
+    row.costs.cache_elements = kept.elements + kept.states;
+    row.attention += suffix;
+    row.cache_bytes = kv_cache_bytes(config, context, numbers);
+    for (const Index tokens : long_contexts())
+      row.long_cache_bytes.push_back(kv_cache_bytes(config, tokens, numbers));
+    rows.push_back(std::move(row));
+  }
 }
 
 }  // namespace
 
-std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index bytes_per_element,
-                                std::vector<std::string>& left_out, Index bytes_per_row) {
-  const Index held = config.attention.cached_tokens(context);
+std::span<const Index> long_contexts() {
+  static constexpr std::array<Index, 3> kContexts = {1 << 12, 1 << 17, 1 << 20};
+  return kContexts;
+}
+
+KeptNumbers kept_numbers(const ModelConfig& config, Index context) {
+  KeptNumbers all;
+  for (std::size_t place = 0; place < config.turn.size(); ++place) {
+    const KeptNumbers one = kept_numbers(config.turn[place], context);
+    const Count layers = layers_at(config, place);
+    all.elements += layers * one.elements;
+    all.rows += layers * one.rows;
+    all.states += layers * one.states;
+  }
+  return all;
+}
+
+Count kv_cache_bytes(const ModelConfig& config, Index context, const CacheNumbers& numbers) {
+  const KeptNumbers kept = kept_numbers(config, context);
+  return kept.elements * numbers.bytes_per_element + kept.rows * numbers.bytes_per_row +
+         kept.states * Index{sizeof(float)};
+}
+
+std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
+                                const CacheNumbers& numbers, std::vector<std::string>& left_out) {
   std::vector<CostRow> rows;
   for (const AttentionKind* kind : attention_kinds()) {
     ModelConfig own = config;
+    own.pattern.clear();
     own.attention.kind = kind->name;
     try {
       own.resolve();
@@ -39,9 +101,12 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index 
       left_out.push_back(std::string(kind->name) + ": " + error.what());
       continue;
     }
-    for (const AttentionCosts& costs : attention_costs(own.attention)) {
-      rows.push_back(row_of(costs, config.layers, context, held, bytes_per_element, bytes_per_row));
-    }
+    add_rows(rows, own, context, numbers);
+  }
+  if (config.pattern.size() > 1) {
+    ModelConfig own = config;
+    own.resolve();
+    add_rows(rows, own, context, numbers);
   }
   if (rows.empty()) throw ShapeError(left_out.front());
   return rows;
@@ -96,6 +161,14 @@ const std::vector<KnownModel>& known_models() {
         {"nope-dim", 128},
         {"rope-dim", 64},
         {"v-dim", 128}}},
+      {"gemma-3-27b",
+       "Gemma Team (2025), section 2.1; config.json of google/gemma-3-27b-it",
+       {{"attention", "5*gqa@1024/gqa"},
+        {"layers", 62},
+        {"dim", 5376},
+        {"heads", 32},
+        {"head-dim", 128},
+        {"kv-heads", 16}}},
   };
   return all;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -8,26 +9,50 @@
 
 namespace headcount {
 
-/// What one attention costs at a given context, from its sizes alone.
-struct CostRow {
-  std::string attention;  ///< a kind's name, or "mla-absorbed"
-  Count params_per_layer;
-  Count linear_macs_per_token_per_layer;   ///< multiply-accumulates of the projections
-  Count prefill_attention_macs_per_layer;  ///< scores and sums of all context x context pairs
-  Count decode_attention_macs_per_layer;   ///< scores and sums of one token over the context
-  Count decode_expansion_macs_per_layer;   ///< to get k and v of the context back from the cache
-  Count cache_elements_per_token_per_layer;
-  Count cache_elements_per_layer;  ///< at the context
-  Count cache_bytes;               ///< at the context, all layers, one sequence, int8's scales too
+/// What the attention of all layers costs, counted from its sizes: layers that share keep nothing,
+/// and with a window no more keys than that are seen and kept.
+struct Costs {
+  Count parameters;
+  Count linear_macs_per_token;     ///< multiply-accumulates of the projections
+  Count prefill_attention_macs;    ///< scores and sums of all context x context pairs
+  Count decode_attention_macs;     ///< scores and sums of one token over the context
+  Count decode_expansion_macs;     ///< to get k and v of the context back from the cache
+  Count cache_elements_per_token;  ///< where no window is full
+  Count cache_elements;            ///< at the context
 };
 
-/// One row per form of each attention, with the sizes of `config`; `config` is not resolved. With a
-/// window, no more keys than that are seen and kept. A cached number takes `bytes_per_element`,
-/// each scaled row of numbers `bytes_per_row` more. A kind that the sizes do not fit is left
+/// What a cached number takes, and what each row of numbers takes besides, for its scale.
+struct CacheNumbers {
+  Index bytes_per_element = sizeof(float), bytes_per_row = 0;
+  bool operator==(const CacheNumbers&) const = default;
+};
+
+/// What decoding keeps of one sequence of `context` tokens, over all layers. `config` is resolved.
+/// Throws ShapeError where that would overflow 64 bits.
+KeptNumbers kept_numbers(const ModelConfig& config, Index context);
+/// The same in bytes; float32 unless said.
+Count kv_cache_bytes(const ModelConfig& config, Index context, const CacheNumbers& numbers = {});
+
+/// One attention at a given context.
+struct CostRow {
+  std::string attention;  ///< as the setting says it, or with the form: "mla-absorbed"
+  bool trained;           ///< in the form that it is trained in
+  Index layers;
+  Costs costs;
+  Count cache_bytes;  ///< at the context, of one sequence
+  /// The same at each of `long_contexts()`.
+  std::vector<Count> long_cache_bytes;
+};
+
+/// Contexts at which a cache is worth a look besides the model's own: 4 k, 128 k and 1 M tokens.
+std::span<const Index> long_contexts();
+
+/// One row per form of each kind of attention, with the sizes of `config`, which is not resolved;
+/// and of the pattern that it has, if layers take turns. A kind that the sizes do not fit is left
 /// out, and the reason added to `left_out`. Throws ShapeError where a figure would overflow 64
-/// bits, or if no kind fits.
-std::vector<CostRow> cost_table(const ModelConfig& config, Index context, Index bytes_per_element,
-                                std::vector<std::string>& left_out, Index bytes_per_row = 0);
+/// bits, for a pattern that the sizes do not fit, and if no kind fits.
+std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
+                                const CacheNumbers& numbers, std::vector<std::string>& left_out);
 
 /// The attention of a well-known model.
 struct KnownModel {

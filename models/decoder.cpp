@@ -1,18 +1,20 @@
 #include "models/decoder.h"
 
+#include <algorithm>
+
 namespace headcount {
 
 Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
     : model_(&model),
       options_(options),
       tape_(std::make_unique<Tape>(model.parameters())),
-      caches_(model.make_caches({options.sequences,
-                                 model.config().attention.cached_tokens(model.config().context),
-                                 options.cache_type, options.form})) {}
+      caches_(model.make_caches(
+          {options.sequences, model.config().context, options.cache_type, options.form})) {}
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index count = static_cast<Index>(tokens.size()) / options_.sequences;
-  if (count == 1 || length() + count <= caches_.front().capacity()) {
+  const Index capacity = std::ranges::min_element(caches_, {}, &LayerCache::capacity)->capacity();
+  if (count == 1 || length() + count <= capacity) {
     tape_->reset();
     return model_->decode(*tape_, tokens, options_.sequences, caches_).value();
   }

@@ -1,5 +1,6 @@
 #include "models/language_model.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "autograd/error.h"
@@ -51,7 +52,7 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
   };
   // Braces evaluate in order: parameters are added as they are named here.
   return {norm("input_layernorm"),
-          make_attention(parameters_, prefix + "self_attn", config_.attention, init),
+          make_attention(parameters_, prefix + "self_attn", config_.layer_attention(layer), init),
           norm("post_attention_layernorm"),
           Mlp(parameters_, prefix + "mlp", config_.dim, config_.ffn_dim, config_.activation,
               config_.bias, init)};
@@ -74,9 +75,11 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     x = add(x, (*embed_positions_)(tape, ids, {length}));
   }
   x = drop(x);
+  Memory memory;  // of the layer, and, until the next one that keeps, of the layers that share it
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
-    Memory memory = memory_of(layer);
+    memory = config_.layer_attention(static_cast<Index>(layer)).shares ? Memory::sharing(memory)
+                                                                       : memory_of(layer);
     x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
   }
@@ -100,19 +103,24 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
 }
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) const {
+  const auto has_form = [&](const AttentionConfig& attention) {
+    const std::vector<AttentionForm> forms = describe(attention).forms;
+    return std::ranges::find(forms, options.form, &AttentionForm::name) != forms.end();
+  };
+  CacheOptions without_form = options;
+  // A form that no layer has is refused by the first.
+  if (std::ranges::any_of(config_.turn, has_form)) without_form.form = "";
   std::vector<LayerCache> caches;
-  for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
-    caches.push_back(make_cache(config_.attention, options));
+  for (Index layer = 0; layer < config_.layers; ++layer) {
+    const AttentionConfig& attention = config_.layer_attention(layer);
+    caches.push_back(make_cache(attention, has_form(attention) ? options : without_form));
+  }
   return caches;
 }
 
 Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> targets, Index sequences) const {
   return cross_entropy(logits(tape, tokens, sequences), targets);
-}
-
-Index LanguageModel::cache_bytes_per_token(Index bytes_per_element) const {
-  return config_.layers * cache_elements_per_token(config_.attention) * bytes_per_element;
 }
 
 }  // namespace headcount

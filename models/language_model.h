@@ -44,11 +44,9 @@ class LanguageModel {
   /// context.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
-  /// Empty caches, one per layer.
+  /// Empty caches, one per layer: with nothing in it for a layer that shares. The form is that of
+  /// the layers that have it; throws ShapeError if there are none.
   std::vector<LayerCache> make_caches(const CacheOptions& options) const;
-
-  /// Bytes that decoding keeps per token of context, over all layers, at `bytes_per_element`.
-  Index cache_bytes_per_token(Index bytes_per_element) const;
 
  private:
   struct Block {

@@ -62,9 +62,9 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   nlohmann::ordered_json values;
   const Settings settings = options.settings();
   for (const Setting& setting : settings.all()) {
-    const std::string& chosen =
-        setting.group == "Data" ? options.data : options.model.attention.kind;
-    if (setting.is_for(chosen)) values[setting.name] = setting.value();
+    const bool used =
+        setting.group == "Data" ? setting.is_for(options.data) : options.model.uses(setting);
+    if (used) values[setting.name] = setting.value();
   }
   if (options.model.positions != Positions::rope) {
     for (const char* name : {"rope-theta", "rope-layout"}) values.erase(name);

@@ -152,7 +152,7 @@ Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) 
                     std::to_string(config.vocabulary) + ", but tokenizer.json has " +
                     std::to_string(checkpoint.vocabulary.size()) + " tokens");
   }
-  if (window) config.model.attention.window = *window;
+  if (window) config.model.set_window(*window);
   try {
     checkpoint.model = std::make_unique<LanguageModel>(config.model, config.vocabulary);
   } catch (const ShapeError& error) {

@@ -105,6 +105,7 @@ bool is_of(const Family& family, const nlohmann::json& settings) {
 
 // The family that a model belongs to, or null.
 const Family* family_of(const ModelConfig& config) {
+  if (!config.pattern.empty()) return nullptr;  // their layers are all alike
   const nlohmann::json settings = to_json(config);
   for (const Family* family : {&kLlamaFamily, &kDeepseekFamily}) {
     if (attention_kind(config.attention.kind).architecture == family->model_type)

@@ -154,7 +154,9 @@ LayerCache make_cache(const AttentionConfig& config, const CacheOptions& options
     throw ShapeError(config.kind + " with these settings cannot decode " + options.form +
                      "; it can decode " + (known.empty() ? "in one way only" : known));
   }
-  return {std::move(description.keeps), options};
+  CacheOptions own = options;
+  own.capacity = config.cached_tokens(options.capacity);
+  return {std::move(description.keeps), own};
 }
 
 Var split_heads(Var x, Index heads) {

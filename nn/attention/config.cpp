@@ -49,11 +49,7 @@ AttentionConfig::AttentionConfig() { settings(); }
 
 Settings AttentionConfig::settings() {
   Settings s;
-  std::vector<std::pair<std::string, std::string>> kinds;
-  for (const AttentionKind* known : attention_kinds())
-    kinds.emplace_back(std::string(known->name), std::string(known->name));
   s.group("Attention");
-  s.choice("attention", "which attention", kind, std::move(kinds));
   s.integer("heads", "query heads", heads, 1);
   s.integer("head-dim", "width of a head; default dim / heads", head_dim, 1);
   for (const AttentionKind* known : attention_kinds()) {

@@ -105,6 +105,9 @@ struct AttentionConfig {
   double dropout = 0;  ///< of the attention weights
   ScoreScale score_scale;
   double norm_epsilon = 1e-6;  ///< of the latents' RMSNorm
+  /// The layer keeps nothing: it reads what an earlier one of the same settings kept. Brandon et
+  /// al., "Reducing Transformer Key-Value Cache Size with Cross-Layer Attention" (2024).
+  bool shares = false;
 
   AttentionConfig();
 
@@ -120,8 +123,8 @@ struct AttentionConfig {
     return found == nullptr ? kDefaults : *found;
   }
 
-  /// The settings that a user may give, bound to this object: those of all kinds too, each marked
-  /// with the kinds that it is for.
+  /// The settings that a user may give besides the kind, bound to this object: those of all kinds
+  /// too, each marked with the kinds that it is for.
   Settings settings();
   Settings settings() const;  ///< for reading
 

@@ -31,7 +31,7 @@ class GroupedAttention : public Attention {
   GroupedAttention(const AttentionConfig& c, const LayerWeights& weights)
       : Attention(c, weights, of(c).rope_dim),
         q_proj_(weights),
-        k_proj_(weights.linear(of(c).tie_kv ? "kv_proj" : "k_proj")),
+        k_proj_(weights.find_linear(of(c).tie_kv ? "kv_proj" : "k_proj")),
         v_proj_(weights.find_linear("v_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
@@ -40,21 +40,20 @@ class GroupedAttention : public Attention {
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
     const auto queries = [&] { return prepare(split_heads(q_proj_(x), config().heads)); };
-    const Var own_keys = split_heads(k_proj_(x), groups);
-    if (!v_proj_) {
-      const Rows kv = memory.keep("kv", rotate(own_keys, memory));
+    const auto keys = [&] { return split_heads((*k_proj_)(x), groups); };
+    if (of(config()).tie_kv) {
+      const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
       return output(x, rotate(attention(queries(), k, kv, o), memory, true));
     }
-    const Rows k = memory.keep("k", prepare(own_keys));
-    const Rows v = memory.keep("v", split_heads((*v_proj_)(x), groups));
+    const Rows k = memory.keep("k", [&] { return prepare(keys()); });
+    const Rows v = memory.keep("v", [&] { return split_heads((*v_proj_)(x), groups); });
     return output(x, attention(queries(), k, v, o));
   }
 
  private:
   QueryProjection q_proj_;
-  Linear k_proj_;  // or kv_proj
-  std::optional<Linear> v_proj_;
+  std::optional<Linear> k_proj_, v_proj_;  // or one kv_proj; none in a layer that shares
 };
 
 std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
@@ -68,7 +67,7 @@ AttentionDescription describe_grouped(const AttentionConfig& c) {
       QueryProjection::declare(c.dim, of(c).q_rank, c.heads * c.head_dim, true);
   const auto add = [&](const std::string& name) {
     description.keeps.push_back({name, groups, c.head_dim});
-    projections.push_back({name + "_proj", c.dim, width});
+    projections.push_back(Projection::keeping(name + "_proj", c.dim, width));
   };
   if (of(c).tie_kv) {
     add("kv");

@@ -63,8 +63,22 @@ void resolve_kv_heads(const AttentionConfig& config, Index& kv_heads) {
                       std::to_string(config.heads));
 }
 
+namespace {
+
+// Leaves what a layer has that reads what another one kept.
+void drop_what_keeps(AttentionDescription& description, const std::string& kind) {
+  description.keeps.clear();
+  for (AttentionForm& form : description.forms) {
+    const auto dropped = std::erase_if(form.projections, [](const auto& p) { return p.keeps; });
+    require_setting(dropped > 0, "a layer of " + kind + " cannot share what another layer kept");
+  }
+}
+
+}  // namespace
+
 AttentionDescription describe(const AttentionConfig& config) {
   AttentionDescription description = attention_kind(config.kind).describe(config);
+  if (config.shares) drop_what_keeps(description, config.kind);
   for (AttentionForm& form : description.forms) {
     const Index width = config.heads * form.head_output();
     if (config.gate) form.projections.push_back({"gate_proj", config.dim, width});
@@ -121,10 +135,6 @@ KeptNumbers kept_numbers(const AttentionConfig& config, Index context) {
   const Count held = config.cached_tokens(context);
   return {costs.cache_elements_per_token * held, costs.cache_rows_per_token * held,
           costs.state_elements};
-}
-
-Index cache_elements_per_token(const AttentionConfig& config) {
-  return attention_costs(config).front().cache_elements_per_token.value();
 }
 
 }  // namespace headcount

@@ -24,6 +24,8 @@ struct Projection {
   /// Applied to what is kept, not to what a token brings: decoding repeats it for each cached
   /// token.
   bool of_kept = false;
+  /// Makes what is kept, and nothing else: a layer that reads what another one kept has none.
+  bool keeps = false;
 
   /// `NAME.weight` [out, 1, in]: a causal convolution of each channel on its own, without bias.
   bool convolves = false;
@@ -41,6 +43,9 @@ struct Projection {
     Projection p = {std::move(name), 0, size};
     p.start = start;
     return p;
+  }
+  static Projection keeping(std::string name, Index in, Index out) {
+    return {std::move(name), in, out, false, true};
   }
 };
 
@@ -113,7 +118,8 @@ std::vector<std::string> own_settings(const AttentionKind& kind);
 /// ShapeError.
 void resolve(AttentionConfig& config);
 
-/// The description of a resolved configuration.
+/// The description of a resolved configuration. Throws ShapeError for one that `shares` where no
+/// projection is marked as one that makes what is kept.
 AttentionDescription describe(const AttentionConfig& config);
 
 /// What one layer of an attention costs, counted from its description; tests hold it against the
@@ -137,8 +143,6 @@ struct AttentionCosts {
 
 /// One for each form. `config` is resolved.
 std::vector<AttentionCosts> attention_costs(const AttentionConfig& config);
-/// Numbers that decoding keeps for each token in one layer. `config` is resolved.
-Index cache_elements_per_token(const AttentionConfig& config);
 
 /// What one layer keeps of one sequence.
 struct KeptNumbers {

@@ -45,7 +45,27 @@ void LayerCache::copy_first(const LayerCache& other) {
   for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].copy_first(other.rows_[i]);
 }
 
+Memory Memory::sharing(const Memory& earlier) {
+  Memory memory = earlier;
+  memory.shares_ = true;
+  return memory;
+}
+
+Rows Memory::shared(std::string_view name) const {
+  for (const auto& [kept, rows] : kept_) {
+    if (kept == name) return rows;
+  }
+  throw ShapeError("the earlier layer kept no '" + std::string(name) + "' to share");
+}
+
 Rows Memory::keep(std::string_view name, Var x) {
+  if (shares_)
+    throw ShapeError("a layer that shares keeps nothing, but it has '" + std::string(name) + "'");
+  kept_.emplace_back(name, store(name, x));
+  return kept_.back().second;
+}
+
+Rows Memory::store(std::string_view name, Var x) {
   if (cache_ == nullptr) return Rows(x);
   RowCache& rows = cache_->rows(name);
   const Shape shape = x.shape();

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/ops.h"
@@ -22,7 +24,7 @@ struct Kept {
 /// What a cache is made for.
 struct CacheOptions {
   Index sequences = 1;
-  Index capacity = 0;                ///< tokens
+  Index capacity = 0;                ///< tokens; a layer with a window holds no more than that
   CacheType type = CacheType::real;  ///< of what is kept of tokens; states are always Real
   std::string form = {};  ///< how the layer is to decode: see AttentionForm; empty: it chooses
 };
@@ -75,11 +77,19 @@ class Memory {
   /// Of tokens that follow those in `cache`, which gets theirs; whoever feeds the tokens sets its
   /// length then.
   explicit Memory(LayerCache& cache) : cache_(&cache) {}
+  /// Of a layer that `shares`: it reads what the layer of `earlier` has just kept.
+  static Memory sharing(const Memory& earlier);
 
   /// These tokens' rows x [B, T, heads, width] join those of earlier tokens: all of them, for
   /// `attention` or `read_rows`. Throws ShapeError where the layer declares other rows under that
   /// name, and where x needs a gradient that a cache would lose.
   Rows keep(std::string_view name, Var x);
+  /// The same with the rows that `make` returns. A layer that shares has no projections to make
+  /// them: it gets the rows that the earlier layer kept under that name, and `make` is not called.
+  template <std::invocable Make>
+  Rows keep(std::string_view name, const Make& make) {
+    return shares_ ? shared(name) : keep(name, make());
+  }
 
   /// What the layer declares to keep of each sequence under that name [B, heads, width], as the
   /// tokens before these left it, zeros before the first; what computes these tokens writes there
@@ -92,9 +102,14 @@ class Memory {
   std::string_view form() const { return cache_ == nullptr ? std::string_view() : cache_->form(); }
 
  private:
+  Rows shared(std::string_view name) const;
+  Rows store(std::string_view name, Var x);
+
   LayerCache* cache_ = nullptr;
   std::span<const std::uint8_t> key_mask_;
   AttentionStats* stats_ = nullptr;
+  std::vector<std::pair<std::string, Rows>> kept_;
+  bool shares_ = false;
 };
 
 }  // namespace headcount

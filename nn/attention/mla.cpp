@@ -54,16 +54,20 @@ class LatentAttention : public Attention {
       : Attention(c, weights, of(c).rope_dim),
         s_(of(c)),
         q_proj_(weights, latent_factor(c, of(c).q_rank)),
-        kv_a_(weights.linear("kv_a_proj_with_mqa")),
+        kv_a_(weights.find_linear("kv_a_proj_with_mqa")),
         kv_norm_(weights.find_norm("kv_a_layernorm")),
         kv_b_(weights.linear("kv_b_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const std::vector<Var> kv = split(kv_a_(x), std::array{s_.kv_rank, s_.rope_dim});
-    const Rows latents = memory.keep("latent", normed(split_heads(kv[0], s_.latents)));
+    std::vector<Var> kv;
+    if (kv_a_) kv = split((*kv_a_)(x), std::array{s_.kv_rank, s_.rope_dim});
+    const Rows latents =
+        memory.keep("latent", [&] { return normed(split_heads(kv[0], s_.latents)); });
     std::vector<Rows> rope_key;  // one for all heads, or none
-    if (s_.rope_dim > 0)
-      rope_key.push_back(memory.keep("rope_key", rotate(split_heads(kv[1], 1), memory)));
+    if (s_.rope_dim > 0) {
+      rope_key.push_back(
+          memory.keep("rope_key", [&] { return rotate(split_heads(kv[1], 1), memory); }));
+    }
     const Var q = rotate(split_heads(q_proj_(x), config().heads), memory);
     const AttentionOptions o = options(s_.nope_dim + s_.rope_dim, memory);
     // Expanding all latents is worth it for many queries, not for one that follows many tokens.
@@ -123,7 +127,7 @@ class LatentAttention : public Attention {
 
   MlaSettings s_;
   QueryProjection q_proj_;
-  Linear kv_a_;
+  std::optional<Linear> kv_a_;  // not in a layer that shares
   std::optional<Norm> kv_norm_;
   Linear kv_b_;
 };
@@ -149,7 +153,7 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
   AttentionForm trained = {std::string(kExpanded), {}, q_width, s.v_dim};
   AttentionForm merged = {
       std::string(kAbsorbed), {}, s.latent_width() + s.rope_dim, s.latent_width()};
-  const Projection kv_a = {"kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim};
+  const Projection kv_a = Projection::keeping("kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim);
   trained.projections = {kv_a,
                          {"kv_b_proj", s.latent_width(), c.heads * (s.nope_dim + s.v_dim), true}};
   merged.projections = {kv_a};
@@ -163,7 +167,8 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
     merged.projections.push_back({"v_b_proj", s.latent_width(), c.heads * s.v_dim});
     merged.output_width = s.v_dim;
   }
-  if (s.latent_norm) trained.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank));
+  if (s.latent_norm)  // of the kept latent
+    trained.projections.push_back(Projection::keeping("kv_a_layernorm", 0, s.kv_rank));
   description.forms.push_back(std::move(trained));
   if (can_absorb(c)) description.forms.push_back(std::move(merged));
   return description;

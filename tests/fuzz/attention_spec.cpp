@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       ModelConfig config;
       spec.apply(config);
       std::vector<std::string> left_out;
-      cost_table(config, config.context, 2, left_out, 4);
+      cost_table(config, config.context, {2, 4}, left_out);
       config.resolve();
     }
   } catch (const Error&) {

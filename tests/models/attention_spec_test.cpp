@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
+#include "models/config.h"
 #include "nn/own_settings.h"
 
 namespace headcount {
@@ -85,6 +88,168 @@ TEST(AttentionSpec, NumbersOutOfRangeNameTheFlag) {
 
 TEST(AttentionSpec, IsRefusedTwiceInAList) {
   EXPECT_EQ(refusal("mha,gqa2,mha"), "'mha' is in the list twice");
+  EXPECT_EQ(refusal("mqa/share,mqa/share/mqa/share"), "'mqa/share/mqa/share' is in the list twice");
+}
+
+TEST(AttentionSpec, GivesTheWidthOfHeadsAndAWindow) {
+  const AttentionConfig config = applied("gqa2x16@64");
+  EXPECT_EQ(config.kind, "gqa");
+  EXPECT_EQ(get(config, "kv-heads"), 2);
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.window, 64);
+  EXPECT_EQ(applied("mqax64").head_dim, 64);
+  EXPECT_EQ(applied("mha@5").window, 5);
+  EXPECT_EQ(get(applied("mla48+16x24"), "nope-dim"), 24);
+}
+
+// The words of all layers of a model, and whether each shares.
+std::vector<std::string> layers_of(const std::string& text, Index layers) {
+  ModelConfig config;
+  config.layers = layers;
+  parse_attention_spec(text).apply(config);
+  config.resolve();
+  std::vector<std::string> words;
+  for (Index layer = 0; layer < layers; ++layer) {
+    const AttentionConfig& a = config.layer_attention(layer);
+    words.push_back(a.kind + (a.window > 0 ? "@" + std::to_string(a.window) : "") +
+                    (a.shares ? " shared" : ""));
+  }
+  return words;
+}
+
+using Words = std::vector<std::string>;
+
+TEST(AttentionPattern, IsTakenInTurn) {
+  EXPECT_EQ(layers_of("mqa/mha", 5), (Words{"mqa", "mha", "mqa", "mha", "mqa"}));
+  EXPECT_EQ(layers_of("2*gqa2@64/mqa", 4), (Words{"gqa@64", "gqa@64", "mqa", "gqa@64"}));
+}
+
+TEST(AttentionPattern, SharesTheKindAndTheWindowOfTheNearestLayerThatKeeps) {
+  EXPECT_EQ(layers_of("mqa@4/2*share/gqa2/share", 6),
+            (Words{"mqa@4", "mqa@4 shared", "mqa@4 shared", "gqa", "gqa shared", "mqa@4"}));
+}
+
+TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
+  ModelConfig config;
+  config.attention.heads = 8;
+  set(config.attention, "kv-heads", 2);
+  config.attention.window = 32;
+  parse_attention_spec("gqa/gqa4@16/mqa").apply(config);
+  config.resolve();
+  EXPECT_EQ(get(config.layer_attention(0), "kv-heads"), 2);
+  EXPECT_EQ(get(config.layer_attention(1), "kv-heads"), 4);
+  EXPECT_EQ(config.layer_attention(0).window, 32);
+  EXPECT_EQ(config.layer_attention(1).window, 16);
+  EXPECT_EQ(config.layer_attention(2).heads, 8);
+}
+
+TEST(AttentionPattern, HasOneShortestText) {
+  const auto text = [](const std::string& spec) {
+    return text_of(parse_attention_spec(spec).turn);
+  };
+  EXPECT_EQ(text("gqa2@64/gqa2@64/gqa2"), "2*gqa2@64/gqa2");
+  EXPECT_EQ(text("mqa/share/mqa/share"), "mqa/share");
+  EXPECT_EQ(text("3*mla048+16x08@07/mha"), "3*mla48+16x8@7/mha");
+  EXPECT_EQ(text("gqa2/2*gqa2"), "gqa2");
+}
+
+TEST(AttentionPattern, OfEqualPartsIsNoPattern) {
+  ModelConfig config;
+  parse_attention_spec("gqa2/gqa2").apply(config);
+  config.resolve();
+  EXPECT_EQ(config.attention_text(), "gqa");
+  EXPECT_EQ(get(config.attention, "kv-heads"), 2);
+  EXPECT_TRUE(config.pattern.empty());
+}
+
+TEST(AttentionPattern, ErrorsNameThePart) {
+  for (const auto& [text, message] :
+       {std::pair{"mqa/nosuch", "'nosuch' in 'mqa/nosuch' is no attention; known are mha"},
+        {"mqa/gqa0", "'gqa0' in 'mqa/gqa0': `kv-heads` must be between 1"},
+        {"mqa/mqax0", "'mqax0' in 'mqa/mqax0': `head-dim` must be between 1"},
+        {"share/mqa", "'share' in 'share/mqa' comes first: no earlier layer kept anything"},
+        {"share", "'share' comes first"},
+        {"mqa/share@4", "'share@4' in 'mqa/share@4': share has the numbers of the layer"},
+        {"0*mqa/mha", "'0*mqa' in '0*mqa/mha' repeats 0 times"},
+        {"99999999999999999999*mqa",
+         "'99999999999999999999*mqa' repeats 99999999999999999999 times; a part can be"},
+        {"10001*mqa", "'10001*mqa' repeats 10001 times"},
+        {"9000*mqa/9000*mha", "'mha' in '9000*mqa/9000*mha' is beyond the 10000 layers"},
+        {"mqa/", "'' in 'mqa/' is no attention"},
+        {"*mqa", "'*mqa' is no attention"},
+        {"mqa@", "'mqa@' is no attention"},
+        {"mqax", "'mqax' is no attention"},
+        {"mqa@4x8", "'mqa@4x8' is no attention"}}) {
+    EXPECT_TRUE(refusal(text).starts_with(message)) << text << "\n" << refusal(text);
+  }
+}
+
+std::string resolve_refusal(const std::string& text) {
+  ModelConfig config;
+  try {
+    parse_attention_spec(text).apply(config);
+    config.resolve();
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
+  EXPECT_EQ(resolve_refusal("mqa/gqa3"),
+            "`attention` mqa/gqa3: 'gqa3': `kv-heads` 3 does not divide `heads` 4");
+  EXPECT_EQ(resolve_refusal("latent-bias/share"),
+            "`attention` latent-bias/share: 'share': a layer of latent-bias cannot share what "
+            "another layer kept");
+  EXPECT_EQ(resolve_refusal("5*gqa2@64/gqa2"),
+            "`attention` 5*gqa2@64/gqa2 is for 6 layers or more, `layers` is 4, which leaves parts "
+            "of it out");
+}
+
+TEST(AttentionPattern, IsReadBackFromItsSettings) {
+  for (const char* text : {"mqa/share", "3*gqa2x16@64/gqa", "mla48+16/2*share", "mqa@4/mha"}) {
+    ModelConfig config, again;
+    set(config.attention, "kv-heads", 4);
+    config.attention.window = 7;
+    parse_attention_spec(text).apply(config);
+    config.resolve();
+    again.settings().read(to_json(config));
+    again.resolve();
+    EXPECT_EQ(to_json(again), to_json(config)) << text;
+    ASSERT_EQ(again.turn.size(), config.turn.size());
+    for (Index layer = 0; layer < config.layers; ++layer) {
+      const AttentionConfig &a = config.layer_attention(layer), &b = again.layer_attention(layer);
+      const Settings settings = b.settings(), expected = a.settings();
+      for (const Setting& setting : settings.all()) {
+        if (!setting.is_for(b.kind)) continue;
+        EXPECT_EQ(setting.value(), expected.find(setting.name)->value()) << text << ", " << layer;
+      }
+      EXPECT_EQ(a.kind, b.kind);
+      EXPECT_EQ(a.shares, b.shares);
+    }
+  }
+}
+
+// A setting that every part gives is not the model's: it would change nothing.
+TEST(AttentionPattern, HasTheSettingsThatSomePartLeavesOpen) {
+  const auto settings = [](const std::string& text) {
+    ModelConfig config;
+    set(config.attention, "kv-heads", 2);
+    set(config.attention, "kv-rank", 9);
+    parse_attention_spec(text).apply(config);
+    config.resolve();
+    return to_json(config);
+  };
+  EXPECT_TRUE(settings("gqa/mqa").contains("kv-heads"));
+  EXPECT_FALSE(settings("gqa2/mqa").contains("kv-heads"));
+  EXPECT_FALSE(settings("mqa/share").contains("kv-rank"));
+  EXPECT_TRUE(settings("mqa@4/mha").contains("window"));
+  EXPECT_FALSE(settings("mqa@4/mha@5").contains("window"));
+}
+
+TEST(FileNameOfAPattern, HasNoSlashAndNoStar) {
+  EXPECT_EQ(file_name_of("5*gqa2@64/gqa2"), "5xgqa2@64_gqa2");
+  EXPECT_EQ(file_name_of("mla48+16"), "mla48+16");
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <rapidcheck/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -37,7 +38,7 @@ ModelConfig with(const nlohmann::json& settings) {
 CostRows all_rows(const ModelConfig& config, Index context, Index bytes_per_element = 4) {
   std::vector<std::string> left_out;
   CostRows rows;
-  for (const CostRow& row : cost_table(config, context, bytes_per_element, left_out)) {
+  for (const CostRow& row : cost_table(config, context, {bytes_per_element, 0}, left_out)) {
     EXPECT_TRUE(rows.emplace(row.attention, row).second) << row.attention;
   }
   EXPECT_EQ(left_out, std::vector<std::string>{});
@@ -45,7 +46,8 @@ CostRows all_rows(const ModelConfig& config, Index context, Index bytes_per_elem
 }
 
 TEST(CostTable, IsTheArticlesForWidth256) {
-  const ModelConfig config = with({{"dim", 256},
+  const ModelConfig config = with({{"layers", 1},
+                                   {"dim", 256},
                                    {"heads", 8},
                                    {"kv-heads", 4},
                                    {"bias", "on"},
@@ -64,14 +66,15 @@ TEST(CostTable, IsTheArticlesForWidth256) {
                                                     {"mqa", 148'032, 1'474'560},
                                                     {"gqa", 197'376, 1'966'080},
                                                     {"mla", 111'082, 1'100'800}}) {
-    EXPECT_EQ(rows.at(attention).params_per_layer, parameters) << attention;
-    EXPECT_EQ(rows.at(attention).linear_macs_per_token_per_layer * 10, macs) << attention;
+    EXPECT_EQ(rows.at(attention).costs.parameters, parameters) << attention;
+    EXPECT_EQ(rows.at(attention).costs.linear_macs_per_token * 10, macs) << attention;
   }
 }
 
 // Norms of latents, on by default, are absorbed too and add nothing.
 TEST(CostTable, IsTheBlogsForWidth8192) {
-  const ModelConfig config = with({{"dim", 8192},
+  const ModelConfig config = with({{"layers", 1},
+                                   {"dim", 8192},
                                    {"heads", 64},
                                    {"head-dim", 128},
                                    {"kv-heads", 8},
@@ -88,10 +91,10 @@ TEST(CostTable, IsTheBlogsForWidth8192) {
         {"gqa", 144 * kMega, 256 * kMega, 256 * kTera, 2 * kGiga},
         {"mla-absorbed", 516 * kMega, 64 * kMega, 1024 * kTera, 8 * kGiga}}) {
     const CostRow& row = rows.at(attention);
-    EXPECT_EQ(row.params_per_layer, parameters) << attention;
-    EXPECT_EQ(row.cache_elements_per_layer, cache) << attention;
-    EXPECT_EQ(row.prefill_attention_macs_per_layer, prefill) << attention;
-    EXPECT_EQ(row.decode_attention_macs_per_layer, decode) << attention;
+    EXPECT_EQ(row.costs.parameters, parameters) << attention;
+    EXPECT_EQ(row.costs.cache_elements, cache) << attention;
+    EXPECT_EQ(row.costs.prefill_attention_macs, prefill) << attention;
+    EXPECT_EQ(row.costs.decode_attention_macs, decode) << attention;
   }
 }
 
@@ -102,7 +105,7 @@ TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaAndTpaTwice) {
     if (kind->name == "mla") expected.emplace_back("mla-absorbed");
     if (kind->name == "tpa") expected.emplace_back("tpa-factored");
   }
-  for (const CostRow& row : cost_table(ModelConfig(), 1, 4, left_out))
+  for (const CostRow& row : cost_table(ModelConfig(), 1, {}, left_out))
     names.push_back(row.attention);
   EXPECT_EQ(names, expected);
 }
@@ -110,7 +113,7 @@ TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaAndTpaTwice) {
 TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
   const ModelConfig config = with({{"dim", 7}, {"heads", 7}, {"head-dim", 4}});
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows = cost_table(config, 8, 4, left_out);
+  const std::vector<CostRow> rows = cost_table(config, 8, {}, left_out);
   ASSERT_EQ(left_out.size(), 2u);
   EXPECT_TRUE(left_out[0].starts_with("gqa: ")) << left_out[0];
   EXPECT_TRUE(left_out[1].starts_with("gta: ")) << left_out[1];
@@ -124,7 +127,7 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
 
 TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {
   std::vector<std::string> left_out;
-  EXPECT_THROW(cost_table(with({{"dim", 256}, {"heads", 3}}), 8, 4, left_out), ShapeError);
+  EXPECT_THROW(cost_table(with({{"dim", 256}, {"heads", 3}}), 8, {}, left_out), ShapeError);
 }
 
 bool fits(AttentionConfig config) {
@@ -413,14 +416,85 @@ TEST_P(CostsOfALayer, AreThoseOfTheModelInTheTable) {
       if (model.parameters().name({i}).starts_with("model.layers.0.self_attn."))
         parameters += model.parameters().shape({i}).size();
     }
-    RC_ASSERT(row.params_per_layer.value() == parameters);
-    const Count per_token = row.cache_elements_per_token_per_layer * config.context;
-    const Count states = kept_numbers(model.config().attention, config.context).states;
-    RC_ASSERT(row.cache_elements_per_layer == per_token + states);
-    RC_ASSERT(row.cache_bytes == (per_token * bytes + states * Index{4}) * config.layers);
-    RC_ASSERT(model.cache_bytes_per_token(bytes) * config.context ==
-              (per_token * bytes * config.layers).value());
+    RC_ASSERT(row.costs.parameters.value() == parameters * config.layers);
+    const Count elements = row.costs.cache_elements_per_token * config.context;
+    const Count states = kept_numbers(model.config(), config.context).states;
+    RC_ASSERT(row.costs.cache_elements == elements + states);
+    RC_ASSERT(row.cache_bytes == elements * bytes + states * Index{4});
+    RC_ASSERT(row.cache_bytes == kv_cache_bytes(model.config(), config.context, {bytes, 0}));
   }));
+}
+
+// What the layers of a pattern cost, against real layers: their parameters, the products of their
+// forward pass, and the cache that is allocated.
+TEST(CostsOfAPattern, AreThoseOfItsLayers) {
+  constexpr Index kBatch = 2, kLength = 40;
+  for (const std::string spec :
+       {"mqa/share", "gqa2x4/2*share/mha", "mla/share/gqa", "mlax6/latent-bias"}) {
+    ModelConfig config = with({{"layers", 7}, {"dim", 24}, {"heads", 4}, {"context", kLength}});
+    parse_attention_spec(spec).apply(config);
+    config.attention.causal = false;
+    std::vector<std::string> left_out;
+    const std::vector<CostRow> rows = cost_table(config, kLength, {}, left_out);
+    const auto row = std::ranges::find(rows, spec, &CostRow::attention);
+    ASSERT_NE(row, rows.end()) << spec;
+    config.resolve();
+    ParameterStore store;
+    std::vector<std::unique_ptr<Attention>> layers;
+    for (Index layer = 0; layer < config.layers; ++layer) {
+      layers.push_back(make_attention(store, std::to_string(layer), config.layer_attention(layer),
+                                      WeightInit()));
+    }
+    store.allocate();
+    EXPECT_EQ(row->costs.parameters, static_cast<Index>(store.element_count())) << spec;
+    Tape tape(std::as_const(store));
+    const Var x = tape.constant({kBatch, kLength, config.dim},
+                                Values(static_cast<std::size_t>(kBatch * kLength * config.dim), 1));
+    const MacCounter counter;
+    Memory memory;
+    for (Index layer = 0; layer < config.layers; ++layer) {
+      memory = config.layer_attention(layer).shares ? Memory::sharing(memory) : Memory();
+      layers[static_cast<std::size_t>(layer)]->forward(x, memory);
+    }
+    EXPECT_EQ(counter.count(), (Count(kBatch) * (row->costs.linear_macs_per_token * kLength +
+                                                 row->costs.prefill_attention_macs))
+                                   .value())
+        << spec;
+    config.attention.causal = true;
+    Index allocated = 0;
+    for (const LayerCache& cache :
+         LanguageModel(config, 3).make_caches({.capacity = kLength, .type = CacheType::f16}))
+      allocated += cache.bytes();
+    EXPECT_EQ(kv_cache_bytes(config, kLength, {2, 0}), allocated) << spec;
+  }
+}
+
+TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
+  // Of 12 layers 4 are global, 4 keep 16 tokens, 4 share. A token is 2 x 8 numbers in one layer.
+  ModelConfig config = with({{"layers", 12}, {"dim", 32}, {"heads", 4}});
+  parse_attention_spec("mqa@16/share/mqa").apply(config);
+  config.resolve();
+  for (const Index context : {1, 15, 16, 17, 1000}) {
+    EXPECT_EQ(kv_cache_bytes(config, context, {2, 1}),
+              4 * (std::min<Index>(context, 16) + context) * (16 * 2 + 2 * 1));
+  }
+  std::vector<std::string> left_out;
+  const CostRow row = cost_table(config, 100, {}, left_out).back();
+  EXPECT_EQ(row.attention, "mqa@16/share/mqa");
+  ASSERT_EQ(row.long_cache_bytes.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const Index context = std::array<Index, 3>{4096, 131'072, 1'048'576}[i];
+    EXPECT_EQ(row.long_cache_bytes[i], 4 * (16 + context) * 16 * 4);
+  }
+  // Pairs of the 8 layers with the window, and of the 4 without.
+  EXPECT_EQ(row.costs.decode_attention_macs, 2 * 4 * 8 * (8 * 16 + 4 * 100));
+}
+
+TEST(CostsOfAPattern, ThatDoesNotFitAreAnError) {
+  ModelConfig config = with({{"layers", 4}, {"heads", 4}});
+  parse_attention_spec("mqa/gqa3").apply(config);
+  std::vector<std::string> left_out;
+  EXPECT_THROW(cost_table(config, 8, {}, left_out), ShapeError);
 }
 
 TEST(Counts, ThatFitAreExact) {
@@ -440,8 +514,8 @@ TEST(Counts, ThatDoNotFitAreErrors) {
 
 // Each figure alone, by sizes at which those before it still fit.
 TEST(CostTable, RefusesWhatOverflowsInsteadOfWrapping) {
-  const nlohmann::json wide = {{"dim", 2}, {"heads", kMega}, {"head-dim", 2}};
-  EXPECT_EQ(all_rows(with(wide), kMega / 2).at("mha").prefill_attention_macs_per_layer,
+  const nlohmann::json wide = {{"layers", 1}, {"dim", 2}, {"heads", kMega}, {"head-dim", 2}};
+  EXPECT_EQ(all_rows(with(wide), kMega / 2).at("mha").costs.prefill_attention_macs,
             std::int64_t{1} << 60);  // 2^22 a pair, 2^19 tokens
   struct TooLarge {
     std::string figure;
@@ -459,7 +533,7 @@ TEST(CostTable, RefusesWhatOverflowsInsteadOfWrapping) {
     config.layers = layers;
     std::vector<std::string> left_out;
     try {
-      cost_table(config, context, 4, left_out);
+      cost_table(config, context, {}, left_out);
       ADD_FAILURE() << figure << " overflows";
     } catch (const ShapeError& error) {
       EXPECT_NE(std::string(error.what()).find("overflow"), std::string::npos) << error.what();
@@ -486,6 +560,20 @@ const std::vector<PublishedModel> kPublished = {
     {"deepseek-v3", "mla", 128, 0, 70'272, 187'107'328},
 };
 
+// 5 local layers, which keep 1024 tokens, and a global one: 62 layers are 52 and 10. K and V of 16
+// heads of 128. Its norms of queries and keys are not counted.
+TEST(KnownModels, HaveGemma3sLocalAndGlobalLayers) {
+  ModelConfig config = with(known_model("gemma-3-27b").settings);
+  std::vector<std::string> left_out;
+  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  EXPECT_EQ(row.attention, "5*gqa@1024/gqa");
+  constexpr std::int64_t kPerToken = 2 * 16 * 128 * 2;
+  EXPECT_EQ(row.cache_bytes, kPerToken * (52 * 1024 + 10 * 131'072));
+  EXPECT_EQ(row.costs.parameters, std::int64_t{62} * (2 * 5376 * 32 * 128 + 2 * 5376 * 16 * 128));
+  config.resolve();
+  EXPECT_EQ(kv_cache_bytes(config, 1024, {2, 0}), kPerToken * 62 * 1024);
+}
+
 TEST(KnownModels, HaveThePublishedSizes) {
   for (const PublishedModel& published : kPublished) {
     ModelConfig config = with(known_model(published.name).settings);
@@ -497,8 +585,10 @@ TEST(KnownModels, HaveThePublishedSizes) {
     }
     const CostRows rows = all_rows(with(known_model(published.name).settings), 1, 2);
     const CostRow& row = rows.at(published.attention);
+    EXPECT_EQ(row.layers, config.layers);
     EXPECT_EQ(row.cache_bytes, published.cache_per_token) << published.name;
-    EXPECT_EQ(row.params_per_layer, published.attention_parameters) << published.name;
+    EXPECT_EQ(row.costs.parameters, Count(row.layers) * published.attention_parameters)
+        << published.name;
   }
 }
 
@@ -509,6 +599,7 @@ TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
   for (const PublishedModel& published : kPublished) held.push_back(published.name);
+  held.emplace_back("gemma-3-27b");
   EXPECT_EQ(known, held);
 }
 

@@ -3,11 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <random>
 
 #include "models/checkpoint/safetensors.h"
+#include "models/cost.h"
 #include "nn/own_settings.h"
 
 namespace headcount {
@@ -25,14 +28,14 @@ std::vector<std::int32_t> some_tokens(Index count) {
 }
 
 // A small model with weights large enough for attention to matter.
-ModelConfig small_config(const std::string& kind) {
+ModelConfig small_config(const std::string& attention) {
   ModelConfig config;
-  config.layers = 2;
   config.dim = 24;
   config.context = 20;
-  config.attention.kind = kind;
   config.attention.heads = 4;
   config.attention.head_dim = 6;
+  parse_attention_spec(attention).apply(config);
+  config.layers = std::max<Index>(2, std::ssize(config.pattern));
   return config;
 }
 
@@ -217,12 +220,20 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
     if (window > 0 && !attention_kind(GetParam()).attends) continue;
     config.attention.window = window;
     const auto model = make_model(config);
-    const KeptNumbers kept = kept_numbers(model->config().attention, config.context);
     for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
-      const Index per_layer = cache_bytes(type, kept.elements.value(), kept.rows.value()) +
-                              cache_bytes(CacheType::real, kept.states.value(), 0);
+      Index bytes = 0;  // of one sequence
+      for (Index layer = 0; layer < config.layers; ++layer) {
+        const AttentionConfig& attention = model->config().layer_attention(layer);
+        const AttentionCosts costs = attention_costs(attention).front();
+        const Index tokens = attention.window > 0 ? attention.window : config.context;
+        bytes += tokens * cache_bytes(type, costs.cache_elements_per_token.value(),
+                                      costs.cache_rows_per_token.value());
+      }
+      const KeptNumbers kept = kept_numbers(model->config(), config.context);
+      EXPECT_EQ(cache_bytes(type, kept.elements.value(), kept.rows.value()), bytes);
+      bytes += cache_bytes(CacheType::real, kept.states.value(), 0);
       const Decoder decoder(*model, {3, type, {}});
-      EXPECT_EQ(decoder.cache_bytes(), 3 * config.layers * per_layer);
+      EXPECT_EQ(decoder.cache_bytes(), 3 * bytes);
     }
   }
 }
@@ -266,11 +277,36 @@ std::vector<std::string> kind_names() {
   return names;
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), [](const auto& kind) {
-  std::string name = kind.param;
-  std::ranges::replace(name, '-', '_');
+std::string test_name(const testing::TestParamInfo<std::string>& attention) {
+  std::string name = attention.param;
+  std::ranges::replace_if(
+      name, [](char c) { return !std::isalnum(c); }, '_');
   return name;
-});
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), test_name);
+INSTANTIATE_TEST_SUITE_P(Patterns, Decoding,
+                         testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha",
+                                         "gqa2@5/share/latent-bias", "mqa@4/share/mla8+2@9"),
+                         test_name);
+
+TEST(PatternDecoding, KeepsNothingInLayersThatShare) {
+  const auto model = make_model(small_config("mqa@7/2*share/gqa2"));
+  const Decoder decoder(*model, {});
+  std::vector<Index> bytes;
+  for (const LayerCache& cache : decoder.caches()) bytes.push_back(cache.bytes());
+  const Index of_number = sizeof(Real);
+  EXPECT_EQ(bytes, (std::vector<Index>{7 * 2 * 6 * of_number, 0, 0, 20 * 2 * 2 * 6 * of_number}));
+}
+
+TEST(PatternDecoding, HasAFormInTheLayersThatHaveIt) {
+  for (const std::string form : {"expanded", "absorbed"}) {
+    ModelConfig config = small_config("mla/share/mqa@6");
+    expect_decoding_equals_forward(config, form);
+  }
+  const auto model = make_model(small_config("gqa2/mqa"));
+  EXPECT_THROW(Decoder(*model, {1, CacheType::real, "absorbed"}), ShapeError);
+}
 
 TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
   for (const std::string mode : {"expanded", "absorbed"}) {

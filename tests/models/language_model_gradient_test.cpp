@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "autograd/finite_differences.h"
 #include "autograd/parallel.h"
@@ -30,7 +32,7 @@ nlohmann::json llama_style() {
 }
 
 // Attention, nanoGPT-like or Llama-like, biases.
-using ModelCase = std::tuple<const AttentionKind*, bool, bool>;
+using ModelCase = std::tuple<std::string, bool, bool>;
 
 class GradientOfModel : public testing::TestWithParam<ModelCase> {
  protected:
@@ -39,15 +41,15 @@ class GradientOfModel : public testing::TestWithParam<ModelCase> {
   void TearDown() override { set_threads(0); }
 
   static ModelConfig config() {
-    const auto& [kind, nanogpt, bias] = GetParam();
+    const auto& [attention, nanogpt, bias] = GetParam();
     ModelConfig config;
     config.settings().read(nanogpt ? nanogpt_style() : llama_style());
-    config.attention.kind = kind->name;
     config.attention.head_dim = 4;
     // What is normalised may be near zero, where it would change its direction within a step.
     config.attention.norm_epsilon = 0.1;
+    parse_attention_spec(attention).apply(config);
     config.bias = bias;
-    config.layers = 2;
+    config.layers = std::max<Index>(2, std::ssize(config.pattern));
     config.dim = 8;
     config.ffn_dim = 9;
     config.context = 5;
@@ -72,15 +74,27 @@ class GradientOfModel : public testing::TestWithParam<ModelCase> {
   }
 };
 std::string name_of(const testing::TestParamInfo<ModelCase>& model_case) {
-  const auto& [kind, nanogpt, bias] = model_case.param;
-  std::string name(kind->name);
-  std::ranges::replace(name, '-', '_');
+  auto [name, nanogpt, bias] = model_case.param;
+  std::ranges::replace_if(
+      name, [](char c) { return !std::isalnum(c); }, '_');
   return name + (nanogpt ? "_like_nanogpt" : "_like_llama") + (bias ? "_with_biases" : "");
 }
 
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
+  return names;
+}
+
 INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfModel,
-                         testing::Combine(testing::ValuesIn(attention_kinds()), testing::Bool(),
+                         testing::Combine(testing::ValuesIn(kind_names()), testing::Bool(),
                                           testing::Bool()),
+                         name_of);
+// What is kept has the gradients of all layers that read it.
+INSTANTIATE_TEST_SUITE_P(GradientOfPattern, GradientOfModel,
+                         testing::Combine(testing::Values("gqa2@3/2*share", "mla/share",
+                                                          "mqax6@2/latent-bias"),
+                                          testing::Bool(), testing::Values(false)),
                          name_of);
 
 TEST_P(GradientOfModel, OfTwoLayersAgreesWithFiniteDifferences) { check(config()); }

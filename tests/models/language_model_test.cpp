@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "models/cost.h"
 #include "nn/random_weights.h"
 
 namespace headcount {
@@ -161,7 +162,8 @@ TEST(ParameterCount, OfEachAttentionIsThePublishedOne) {
 
 TEST(CacheBytes, CountEveryLayer) {
   const auto bytes = [](const nlohmann::json& settings, Index per_element) {
-    return LanguageModel(with(settings), 5).cache_bytes_per_token(per_element);
+    const LanguageModel model(with(settings), 5);
+    return kv_cache_bytes(model.config(), 1, {per_element, 0}).value();
   };
   EXPECT_EQ(bytes({{"layers", 4}}, 4), 4 * 2 * 128 * 4);
   EXPECT_EQ(bytes({{"layers", 3}, {"attention", "mqa"}}, 2), 3 * 2 * 32 * 2);

@@ -87,8 +87,8 @@ void expect_close(double value, double expected, double tolerance) {
 // The attention's part of a fixture's configuration.
 AttentionConfig attention_config(const json& c) {
   AttentionConfig a;
-  a.kind =
-      c.at("attention") == "latent_bias" ? "latent-bias" : c.at("attention").get<std::string>();
+  const std::string kind = c.value("attention", "mha");  // a pattern says it otherwise
+  a.kind = kind == "latent_bias" ? "latent-bias" : kind;
   a.dim = c.at("d_model");
   a.heads = c.at("n_heads");
   a.head_dim = c.value("head_dim", kUnset);
@@ -205,6 +205,12 @@ void Reference::check_model() {
   config.tie_embeddings = config_.at("tie_embeddings");
   config.bias = config_.at("bias");
   config.attention = attention_config(config_);
+  if (config_.contains("pattern")) {
+    std::string spec;
+    for (const json& part : config_["pattern"])
+      spec += (spec.empty() ? "" : "/") + part.get<std::string>();
+    parse_attention_spec(spec).apply(config);
+  }
   LanguageModel model(config, config_.at("vocab_size"));
   ParameterStore& parameters = model.parameters();
   parameters.allocate();
@@ -252,7 +258,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 33u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 36u); }
 
 }  // namespace
 }  // namespace headcount

@@ -27,7 +27,7 @@ AttentionConfig of_kind(std::string_view kind, Index heads = 8, Index dim = 256)
 }
 
 Index cache_elements(const AttentionConfig& config) {
-  return cache_elements_per_token(resolved(config));
+  return kept_numbers(resolved(config), 1).elements.value();
 }
 
 std::string error_of(const AttentionConfig& config) {

@@ -62,6 +62,36 @@ TEST(Memory, OfACacheRefusesRowsWhoseGradientItWouldLose) {
   EXPECT_THROW(attention(q, rows, rows, {}), ShapeError);
 }
 
+TEST(Memory, OfALayerThatSharesHandsBackWhatTheEarlierOneKept) {
+  const auto none = []() -> Var { throw ShapeError("a layer that shares makes no rows"); };
+  Tape tape;
+  const Var x = tape.leaf({1, 2, 2, 3}, normal_values(1, 12));
+  Memory first;
+  first.keep("k", [&] { return x; });
+  Memory second = Memory::sharing(first);
+  Memory third = Memory::sharing(second);
+  for (Memory* memory : {&second, &third}) {
+    EXPECT_EQ(memory->keep("k", none).x().index, x.index);
+    EXPECT_THROW(memory->keep("v", none), ShapeError);
+    EXPECT_THROW(memory->keep("k", x), ShapeError) << "it has no rows of its own";
+  }
+}
+
+TEST(Memory, OfALayerThatSharesReadsTheCacheOfTheEarlierOne) {
+  LayerCache cache = cache_of(1, 4);
+  const Values rows = normal_values(1, 12);
+  cache.rows("k").write(0, 0, rows.data());
+  cache.set_length(1);
+  Tape tape;
+  Memory first(cache);
+  first.keep("k", tape.constant({1, 1, 2, 3}, std::span(rows).last(6)));
+  Memory second = Memory::sharing(first);
+  EXPECT_EQ(second.first_position(), 1);
+  const Rows shared = second.keep("k", []() -> Var { throw ShapeError("it makes no rows"); });
+  EXPECT_EQ(shared.cache(), &cache.rows("k"));
+  EXPECT_TRUE(std::ranges::equal(read_rows(tape, shared).value(), rows));
+}
+
 // A ring of 8 rows that has gone round, read by a window of 3 and by one that is wider than it.
 TEST(Memory, OfACacheShowsTheNewestTokenItsWindowOnly) {
   constexpr Index kTokens = 13, kCapacity = 8;

@@ -75,6 +75,7 @@ void print_attentions() {
     std::cout << "  " << std::left << std::setw(12) << kind->name << as_flags(kind->summary)
               << '\n';
   }
+  std::cout << "Of several, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
 }
 
 }  // namespace

@@ -68,7 +68,7 @@ nlohmann::json text_or_null(const std::string& text) {
 void add_settings(ComparisonOptions& options, Settings& s) {
   s.group("Comparison");
   s.custom(
-      "attention", "which, with their sizes: a list such as mha,gqa2,mqa,mla48+16",
+      "attention", "which, with their sizes: a list such as mha,gqa2,mqa/share,mla48+16",
       [&options](std::string_view text) { options.specs = parse_attention_flag(text); },
       [&options] {
         std::string list;

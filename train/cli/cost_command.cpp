@@ -16,11 +16,14 @@ namespace headcount {
 
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 const CommandHelp kHelp = {
     "cost",
     "Count parameters, multiply-accumulates and KV cache of each attention, from sizes alone.",
     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
+    "  headcount cost --layers 24 --attention mqa/share\n"
     "  headcount cost --from runs/demo --context 4096 --csv\n"};
 
 const std::vector<Flag> kFlags = {
@@ -30,8 +33,7 @@ const std::vector<Flag> kFlags = {
     {"json", "print one JSON object", false}};
 
 // 1,234 up to six digits, then four digits and a unit of `base`.
-std::string short_number(Count count, double base, const std::array<const char*, 7>& units) {
-  auto value = static_cast<double>(count.value());
+std::string short_number(double value, double base, const std::array<const char*, 7>& units) {
   std::size_t unit = 0;
   while (value >= base * (unit == 0 ? 100 : 1) && unit + 1 < units.size()) {
     if (unit == 0 && value < 1e5) break;
@@ -42,12 +44,23 @@ std::string short_number(Count count, double base, const std::array<const char*,
                    : formatted("%.4g %s", value, units[unit]);
 }
 
-std::string decimal(Count count) {
-  return short_number(count, 1000, {"", "K", "M", "G", "T", "P", "E"});
+std::string decimal(double value) {
+  return short_number(value, 1000, {"", "K", "M", "G", "T", "P", "E"});
 }
 std::string binary(Count count) {
-  return short_number(count, 1024, {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
+  return short_number(static_cast<double>(count.value()), 1024,
+                      {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
 }
+
+// Of one layer: the mean, where layers are not alike.
+Json per_layer(const CostRow& row, Count Costs::*count) {
+  const std::int64_t total = (row.costs.*count).value();
+  return total % row.layers == 0
+             ? Json(total / row.layers)
+             : Json(static_cast<double>(total) / static_cast<double>(row.layers));
+}
+
+std::string long_key(Index context) { return "cache_bytes_at_" + std::to_string(context); }
 
 constexpr std::size_t kWidth = 11;  // of a column with its heading
 
@@ -57,24 +70,28 @@ std::vector<Column<CostRow>> columns(const std::string& published) {
   std::vector<Column<CostRow>> all = {{"attention", "attention",
                                        [](Row row) { return row.attention; },
                                        [](Row row) { return row.attention; }, true, kWidth + 2}};
-  const auto add = [&](const char* heading, const char* key, Count CostRow::*count,
-                       std::string (*text)(Count) = decimal, std::size_t width = kWidth) {
-    all.push_back({heading, key, [=](Row row) { return text(row.*count); },
-                   [=](Row row) { return (row.*count).value(); }, false, width});
+  const auto add = [&](const char* heading, const char* key, Count Costs::*count,
+                       std::size_t width = kWidth) {
+    all.push_back({heading, key,
+                   [=](Row row) { return decimal(per_layer(row, count).get<double>()); },
+                   [=](Row row) { return per_layer(row, count); }, false, width});
   };
-  add("parameters\na layer", "params_per_layer", &CostRow::params_per_layer);
-  add("linear MACs\na token", "linear_macs_per_token_per_layer",
-      &CostRow::linear_macs_per_token_per_layer);
-  add("prefill\npairs", "prefill_attention_macs_per_layer",
-      &CostRow::prefill_attention_macs_per_layer);
-  add("decode\npairs", "decode_attention_macs_per_layer",
-      &CostRow::decode_attention_macs_per_layer);
-  add("decode\nexpansion", "decode_expansion_macs_per_layer",
-      &CostRow::decode_expansion_macs_per_layer);
-  add("cache\na token", "cache_elements_per_token_per_layer",
-      &CostRow::cache_elements_per_token_per_layer, decimal, kWidth - 1);
-  add("cache\na layer", "cache_elements_per_layer", &CostRow::cache_elements_per_layer);
-  add("cache\nall layers", "cache_bytes", &CostRow::cache_bytes, binary);
+  add("parameters\na layer", "params_per_layer", &Costs::parameters);
+  add("linear MACs\na token", "linear_macs_per_token_per_layer", &Costs::linear_macs_per_token);
+  add("prefill\npairs", "prefill_attention_macs_per_layer", &Costs::prefill_attention_macs);
+  add("decode\npairs", "decode_attention_macs_per_layer", &Costs::decode_attention_macs);
+  add("decode\nexpansion", "decode_expansion_macs_per_layer", &Costs::decode_expansion_macs);
+  add("cache\na token", "cache_elements_per_token_per_layer", &Costs::cache_elements_per_token,
+      kWidth - 1);
+  add("cache\na layer", "cache_elements_per_layer", &Costs::cache_elements);
+  all.push_back({"cache\nall layers", "cache_bytes",
+                 [](Row row) { return binary(row.cache_bytes); },
+                 [](Row row) { return row.cache_bytes.value(); }, false, kWidth});
+  for (std::size_t i = 0; i < long_contexts().size(); ++i) {
+    all.push_back({"", long_key(long_contexts()[i]),
+                   [=](Row row) { return binary(row.long_cache_bytes[i]); },
+                   [=](Row row) { return row.long_cache_bytes[i].value(); }});
+  }
   const auto is_published = [published](Row row) {
     return !published.empty() && row.attention.starts_with(published);
   };
@@ -82,6 +99,26 @@ std::vector<Column<CostRow>> columns(const std::string& published) {
                  [=](Row row) { return is_published(row) ? "<- as published" : ""; }, is_published,
                  true});
   return all;
+}
+
+// The cache of all layers at long contexts, for each attention.
+std::string long_table(const std::vector<CostRow>& rows) {
+  TextColumn contexts{{"cache, all layers"}, true};
+  for (const Index context : long_contexts()) {
+    constexpr Index kKilo = 1024, kMega = kKilo * kKilo;
+    contexts.cells.push_back((context < kMega ? std::to_string(context / kKilo) + " k"
+                                              : std::to_string(context / kMega) + " M") +
+                             " tokens");
+  }
+  std::vector<TextColumn> table = {std::move(contexts)};
+  for (const CostRow& row : rows) {
+    if (!row.trained) continue;  // another form keeps the same
+    TextColumn& column = table.emplace_back();
+    column.width = kWidth;
+    column.cells.push_back(row.attention);
+    for (const Count bytes : row.long_cache_bytes) column.cells.push_back(binary(bytes));
+  }
+  return laid_out(table);
 }
 
 void print_table(const std::vector<CostRow>& rows, const ModelConfig& config, Index bytes,
@@ -94,15 +131,16 @@ void print_table(const std::vector<CostRow>& rows, const ModelConfig& config, In
                              "prefill_attention_macs_per_layer", "decode_attention_macs_per_layer",
                              "decode_expansion_macs_per_layer",
                              "cache_elements_per_token_per_layer", "cache_bytes", "published"}),
-                   rows);
+                   rows)
+            << '\n'
+            << long_table(rows);
 }
+
 // What programs get.
 std::vector<Column<CostRow>> figures() {
-  return selected(columns(""),
-                  {"attention", "params_per_layer", "linear_macs_per_token_per_layer",
-                   "prefill_attention_macs_per_layer", "decode_attention_macs_per_layer",
-                   "decode_expansion_macs_per_layer", "cache_elements_per_token_per_layer",
-                   "cache_elements_per_layer", "cache_bytes"});
+  std::vector<Column<CostRow>> all = columns("");
+  std::erase_if(all, [](const auto& column) { return column.key == "published"; });
+  return all;
 }
 
 void print_json(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {
@@ -137,14 +175,11 @@ void read_run(const std::string& run, Settings& settings) {
 
 int cost_command(const std::vector<std::string>& arguments) {
   ModelConfig config;
-  struct Bytes {
-    Index element, vector;
-    bool operator==(const Bytes&) const = default;
-  } bytes{sizeof(float), 0};
+  CacheNumbers numbers;
   Settings settings = config.settings();
   settings.group("Cache");
-  settings.choice<Bytes>(
-      "cache-dtype", "type of the cached numbers", bytes,
+  settings.choice<CacheNumbers>(
+      "cache-dtype", "type of the cached numbers", numbers,
       {{"f32", {4, 0}}, {"bf16", {2, 0}}, {"f16", {2, 0}}, {"int8", {1, sizeof(float)}}});
   CommandHelp help = kHelp;
   help.examples += "\nModels for --preset:\n";
@@ -159,24 +194,23 @@ int cost_command(const std::vector<std::string>& arguments) {
   std::string published;
   if (line.has("preset")) {
     settings.read(known_model(line.get("preset")).settings);
-    published = config.attention.kind;
+    published = config.attention_text();
   }
   if (line.has("from")) {
     read_run(line.get("from"), settings);
-    published = config.attention.kind;
+    published = config.attention_text();
   }
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
 
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows =
-      cost_table(config, config.context, bytes.element, left_out, bytes.vector);
+  const std::vector<CostRow> rows = cost_table(config, config.context, numbers, left_out);
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   if (line.has("json")) {
-    print_json(rows, config.layers, config.context, bytes.element);
+    print_json(rows, config.layers, config.context, numbers.bytes_per_element);
   } else if (line.has("csv")) {
     for (const std::string& row : csv_lines(figures(), rows)) std::cout << row << '\n';
   } else {
-    print_table(rows, config, bytes.element, published);
+    print_table(rows, config, numbers.bytes_per_element, published);
   }
   return 0;
 }

@@ -97,6 +97,13 @@ void write_logits(const std::string& path, const LanguageModel& model,
   write_safetensors(path, tensors);
 }
 
+// Of all layers, or what layers have in turn.
+nlohmann::ordered_json windows(const ModelConfig& config) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const AttentionConfig& attention : config.turn) all.push_back(attention.window);
+  return all.size() == 1 ? all.front() : all;
+}
+
 }  // namespace
 
 int eval_command(const std::vector<std::string>& arguments) {
@@ -137,7 +144,7 @@ int eval_command(const std::vector<std::string>& arguments) {
                                    {"accuracy", result.accuracy},
                                    {"characters", result.characters},
                                    {"cache_dtype", settings.find("cache-dtype")->value()},
-                                   {"window", run.model->config().attention.window}};
+                                   {"window", windows(run.model->config())}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
     if (text.answer_chance) json["answer_chance"] = *text.answer_chance;
     if (exact.attention_entropy) json["attention_entropy"] = *exact.attention_entropy;

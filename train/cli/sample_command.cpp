@@ -1,8 +1,10 @@
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
+#include "models/cost.h"
 #include "models/sampling.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
@@ -81,9 +83,10 @@ void refuse_meaningless(const CommandLine& line, const Settings& settings,
                        " means nothing with --cache off, which keeps no cache; leave " +
                        "one of the two out");
     }
-    if (!setting.is_for(model.attention.kind)) {
+    const auto is_its = [&](const AttentionConfig& a) { return setting.is_for(a.kind); };
+    if (std::ranges::none_of(model.turn, is_its)) {
       throw UsageError("--" + name + " means nothing to " + line.get("from") +
-                       ", whose attention is " + model.attention.kind + "; leave it out");
+                       ", whose attention is " + model.attention_text() + "; leave it out");
     }
   }
 }
@@ -94,15 +97,16 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
   for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
   const auto tokens = static_cast<Index>(result.texts.front().size());
   const double seconds = result.decode_seconds;
-  const ModelConfig& model = run.model->config();
-  const Index capacity = model.attention.cached_tokens(model.context);
+  const KeptNumbers of_a_token = kept_numbers(run.model->config(), 1);
+  const Index bytes_per_token =
+      cache_bytes(options.decode.cache_type, of_a_token.elements.value(), of_a_token.rows.value());
   nlohmann::ordered_json json = {
       {"text", texts.front()},
       {"tokens", tokens},
       {"tokens_per_second",
        seconds > 0 ? static_cast<double>((tokens - 1) * options.decode.sequences) / seconds : 0.0},
       {"prefill_ms", 1e3 * result.prefill_seconds},
-      {"cache_bytes_per_token", result.cache_bytes / (capacity * options.decode.sequences)},
+      {"cache_bytes_per_token", options.cache ? bytes_per_token : 0},
       {"cache_bytes", result.cache_bytes}};
   if (texts.size() > 1) json["texts"] = texts;
   std::cout << json.dump(2) << '\n';

@@ -7,6 +7,7 @@
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
+#include "models/cost.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
 #include "train/cli/training_flags.h"
@@ -24,7 +25,8 @@ const CommandHelp kHelp = {
     "train", "Train a character-level transformer and report its loss and its KV-cache cost.",
     "  headcount train --attention gqa --kv-heads 2\n"
     "  headcount train --preset nanogpt-cpu --data input.txt --attention mla --kv-rank 48 "
-    "--rope-dim 16\n"};
+    "--rope-dim 16\n"
+    "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n"};
 
 const std::vector<Flag> kFlags = {
     {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
@@ -57,20 +59,25 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
                    const TrainingProfile* profile) {
   // Shards that are profiled run on one thread.
   const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
-  nlohmann::ordered_json result = {
-      {"attention", options.model.attention.kind},
-      {"params", model.parameters().element_count()},
-      {"val_loss", outcome.validation.loss},
-      {"train_loss", outcome.last.loss},
-      {"steps", outcome.last.step},
-      {"tokens_per_second", outcome.tokens_per_second(options)},
-      {"ms_per_step_median", outcome.median_milliseconds()},
-      {"kv_cache_bytes_per_token", model.cache_bytes_per_token(sizeof(float))},
-      {"seed", options.seed},
-      {"threads", step_threads},
-      {"data_sha256", corpus.sha256},
-      {"val_accuracy", outcome.validation.accuracy},
-      {"run", folder.string()}};
+  const Index context = options.model.context,
+              cache_bytes = kv_cache_bytes(options.model, context).value();
+  const nlohmann::ordered_json per_token =
+      cache_bytes % context == 0
+          ? nlohmann::ordered_json(cache_bytes / context)
+          : nlohmann::ordered_json(static_cast<double>(cache_bytes) / static_cast<double>(context));
+  nlohmann::ordered_json result = {{"attention", options.model.attention_text()},
+                                   {"params", model.parameters().element_count()},
+                                   {"val_loss", outcome.validation.loss},
+                                   {"train_loss", outcome.last.loss},
+                                   {"steps", outcome.last.step},
+                                   {"tokens_per_second", outcome.tokens_per_second(options)},
+                                   {"ms_per_step_median", outcome.median_milliseconds()},
+                                   {"kv_cache_bytes_per_token", per_token},
+                                   {"seed", options.seed},
+                                   {"threads", step_threads},
+                                   {"data_sha256", corpus.sha256},
+                                   {"val_accuracy", outcome.validation.accuracy},
+                                   {"run", folder.string()}};
   if (outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;
   if (corpus.answer_chance) result["answer_chance"] = *corpus.answer_chance;
@@ -80,9 +87,9 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
     std::cout << result.dump(2) << '\n';
     return;
   }
-  std::printf("%s: %td parameters, %td bytes of KV cache per token\n",
-              options.model.attention.kind.c_str(), model.parameters().element_count(),
-              model.cache_bytes_per_token(sizeof(float)));
+  std::printf("%s: %td parameters, %s bytes of KV cache per token at %td tokens\n",
+              options.model.attention_text().c_str(), model.parameters().element_count(),
+              per_token.dump().c_str(), context);
   const char* const unit = corpus.only_answers ? "answer" : "character";
   std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
               outcome.validation.loss, unit, outcome.validation.characters, unit,

@@ -82,13 +82,14 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
   }
   std::string chosen = "--data " + first.data;
   if (setting.group != "Data") {
-    chosen = "--attention " + first.model.attention.kind;
+    chosen = "--attention " + first.model.attention_text();
     for (std::size_t i = 1; i < runs.size(); ++i) {
-      const std::string& kind = runs[i].model.attention.kind;
-      if (kind != runs[i - 1].model.attention.kind) chosen += "," + kind;
+      const std::string text = runs[i].model.attention_text();
+      if (text != runs[i - 1].model.attention_text()) chosen += "," + text;
     }
   }
-  return chosen + " (it is for " + joined(setting.only_for) + ")";
+  // Otherwise every part of a pattern says it.
+  return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "train/compare/columns.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
@@ -22,7 +23,7 @@ Json or_null(const std::optional<double>& value) { return value ? Json(*value) :
 struct Words {
   bool page;
 
-  std::string heading(const char* on_terminal, const std::string& on_page) const {
+  std::string heading(const std::string& on_terminal, const std::string& on_page) const {
     return page ? on_page : on_terminal;
   }
   std::string nothing() const { return page ? "–" : "-"; }
@@ -87,8 +88,10 @@ class Columns {
 
 const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
+bool is_whole(double number) { return number == std::floor(number); }
+
 // What an attention is, before any run.
-void add_sizes(Columns& columns, Words words) {
+void add_sizes(Columns& columns, Words words, const ComparisonResult& result) {
   columns.always(
       "attention", "attention", [words](Variant v) { return words.page ? v.spec : v.label(); },
       [](Variant v) { return v.spec; }, true);
@@ -100,10 +103,18 @@ void add_sizes(Columns& columns, Words words) {
       words.heading("params", "parameters"), "params",
       [words](Variant v) { return words.number(static_cast<double>(v.parameters)); },
       [](Variant v) { return v.parameters; });
+  const std::string context = number_text(static_cast<double>(result.context));
   columns.always(
-      words.heading("KV B/token", "KV cache, bytes a token"), "kv_cache_bytes_per_token",
-      [words](Variant v) { return words.number(static_cast<double>(v.cache_bytes_per_token)); },
-      [](Variant v) { return v.cache_bytes_per_token; });
+      words.heading("KV B/token at " + context,
+                    "KV cache, bytes a token at " + context + " tokens"),
+      "kv_cache_bytes_per_token",
+      [words](Variant v) {
+        return words.number(v.cache_bytes_per_token, is_whole(v.cache_bytes_per_token) ? 0 : 1);
+      },
+      [](Variant v) {
+        return is_whole(v.cache_bytes_per_token) ? Json(static_cast<Index>(v.cache_bytes_per_token))
+                                                 : Json(v.cache_bytes_per_token);
+      });
 }
 
 void add_runs(Columns& columns, Words words) {
@@ -225,7 +236,7 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
                                                       Reader reader) {
   const Words words{reader == Reader::page};
   Columns columns(words);
-  add_sizes(columns, words);
+  add_sizes(columns, words, result);
   add_runs(columns, words);
   add_losses(columns, words, result);
   add_comparison(columns, words, result);

@@ -38,11 +38,12 @@ VariantResult described(const std::string& spec, const Candidate& candidate, Ind
   Index bytes = 0;
   for (const LayerCache& cache : model.make_caches({.capacity = config.context})) {
     bytes += cache.bytes();
+    const Index window = model.config().layer_attention(std::ssize(result.cache)).window;
     CacheLayer& layer = result.cache.emplace_back();
     for (const Kept& kept : cache.keeps())
-      layer.push_back({kept.name, kept.heads, kept.width, model.config().attention.window});
+      layer.push_back({kept.name, kept.heads, kept.width, window, kept.per_sequence});
   }
-  result.cache_bytes_per_token = bytes / config.context;
+  result.cache_bytes_per_token = static_cast<double>(bytes) / static_cast<double>(config.context);
   return result;
 }
 

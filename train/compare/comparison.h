@@ -49,11 +49,12 @@ enum class Verdict {
   open,
 };
 
-/// What one layer keeps of each token under one name, and of how many tokens.
+/// What one layer keeps under one name, and of how many tokens.
 struct CacheBlock {
   std::string name;
   Index heads = 0, width = 0;  ///< numbers
   Index window = 0;            ///< so many tokens at most; 0: all
+  bool per_sequence = false;   ///< a state, once for all tokens
 };
 using CacheLayer = std::vector<CacheBlock>;
 
@@ -84,7 +85,7 @@ struct VariantResult {
   std::string label() const { return spec + (adjusted.empty() ? "" : " (" + adjusted + ")"); }
 
   Index parameters = 0;
-  Index cache_bytes_per_token = 0;    ///< allocated
+  double cache_bytes_per_token = 0;   ///< allocated for the context, over its tokens
   std::vector<CacheLayer> cache;      ///< layer by layer
   std::vector<RunResult> runs;        ///< the finished ones, by seed
   std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."

@@ -16,8 +16,7 @@ DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context,
   model_ = std::make_unique<LanguageModel>(config, vocabulary);
   model_->initialize(1);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
-  caches_ = model_->make_caches(
-      {1, model_->config().attention.cached_tokens(context), CacheType::real, form});
+  caches_ = model_->make_caches({1, context, CacheType::real, form});
   for (LayerCache& cache : caches_) {
     for (const Kept& kept : cache.keeps()) {
       std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width));

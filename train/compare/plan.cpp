@@ -4,8 +4,11 @@
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 
+#include "models/cost.h"
 #include "models/language_model.h"
+#include "train/formatted.h"
 
 namespace headcount {
 
@@ -13,9 +16,15 @@ namespace {
 
 constexpr std::string_view kCacheBudget = "kv=";
 
-Index cache_bytes_per_token(const TrainOptions& options) {
-  return options.model.layers * cache_elements_per_token(options.model.attention) *
-         static_cast<Index>(sizeof(float));
+// In float32, of the whole context.
+Index cache_bytes(const TrainOptions& options) {
+  return kv_cache_bytes(options.model, options.model.context).value();
+}
+
+std::string per_token_text(Index bytes, Index context) {
+  return bytes % context == 0
+             ? std::to_string(bytes / context)
+             : formatted("%.2f", static_cast<double>(bytes) / static_cast<double>(context));
 }
 
 Index parameter_count(const TrainOptions& options, Index vocabulary) {
@@ -51,19 +60,38 @@ std::string match_parameters(TrainOptions& options, Index wanted, Index vocabula
   return "ffn-dim " + std::to_string(options.model.ffn_dim);
 }
 
-// Gives `options`, not resolved, the first number of the spec with which a token costs `wanted`
-// bytes, where the spec leaves it open.
-std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec& spec) {
+// The settings that set the size of the cache and that the spec leaves open.
+std::set<std::string> open_numbers(const AttentionSpec& spec) {
+  std::set<std::string> open;
+  for (const LayerSpec& part : spec.turn) {
+    if (part.shares() || part.kind->spec_numbers == 0) continue;
+    const std::string name = own_settings(*part.kind).front();
+    if (!part.gives(name)) open.insert(name);
+  }
+  return open;
+}
+
+// Gives `options`, not resolved, the number that the spec leaves open, so that a token of the
+// context costs `per_token` bytes.
+std::string match_cache(TrainOptions& options, Index per_token, const AttentionSpec& spec) {
+  const Index context = options.model.context;
+  const Index wanted = (Count(per_token) * context).value();
   const auto refuse = [&](Index nearest, const std::string& how) {
-    throw SettingError("`match` kv=" + std::to_string(wanted) + ": " + spec.text + how +
-                       "; the nearest that it can is kv=" + std::to_string(nearest));
+    throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + how +
+                       "; the nearest that it can is kv=" + per_token_text(nearest, context));
   };
-  if (spec.kind->spec_numbers == 0 || !spec.numbers.empty()) {
-    const Index bytes = cache_bytes_per_token(resolved(options));
-    if (bytes != wanted) refuse(bytes, " keeps " + std::to_string(bytes) + " bytes per token");
+  const std::set<std::string> open = open_numbers(spec);
+  if (open.empty()) {
+    const Index bytes = cache_bytes(resolved(options));
+    if (bytes != wanted)
+      refuse(bytes, " keeps " + per_token_text(bytes, context) + " bytes per token");
     return "";
   }
-  const std::string name = own_settings(*spec.kind).front();
+  const std::string name = *open.begin();
+  if (open.size() > 1)
+    throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + " leaves `" +
+                       name + "` and `" + *std::next(open.begin()) +
+                       "` open; give all of them but one");
   Index nearest = -1;
   // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the
   // width of a feed-forward layer, is not tried.
@@ -75,7 +103,7 @@ std::string match_cache(TrainOptions& options, Index wanted, const AttentionSpec
     } catch (const ShapeError&) {
       continue;  // KV heads that do not divide the heads
     }
-    const Index bytes = cache_bytes_per_token(attempt);
+    const Index bytes = cache_bytes(attempt);
     if (nearest < 0 || std::abs(bytes - wanted) < std::abs(nearest - wanted)) nearest = bytes;
     if (bytes == wanted) {
       options = attempt;
@@ -109,9 +137,9 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
       seen.push_back(std::move(settings));
       continue;
     }
-    const auto in_name = [&](const auto& number) { return number.first == sweep.setting; };
+    const auto in_name = [&](const LayerSpec& part) { return part.gives(sweep.setting); };
     std::string why = "which has none";
-    if (std::ranges::any_of(spec.numbers, in_name)) {
+    if (std::ranges::any_of(spec.turn, in_name)) {
       why = "whose name says it";
     } else if (seen.front().contains(sweep.setting)) {
       why = "for which `match` " + match.text() + " sets it";
@@ -203,7 +231,7 @@ std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
     if (sweep) base.settings().find(sweep->setting)->parse(value);
     Index wanted_parameters = 0;
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      Candidate candidate{specs[i].text, "", with(base, specs[i])};
+      Candidate candidate{specs[i].text, file_name_of(specs[i].text), "", with(base, specs[i])};
       if (match.kind == Match::Kind::cache_bytes)
         candidate.adjusted = match_cache(candidate.options, match.bytes, specs[i]);
       candidate.options.resolve();
@@ -214,7 +242,8 @@ std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
       }
       if (sweep) {
         candidate.adjusted = joined(candidate.adjusted, sweep->setting + " " + value);
-        candidate.name += "/" + sweep->setting + "=" + value;
+        for (std::string* name : {&candidate.name, &candidate.folder})
+          *name += "/" + sweep->setting + "=" + value;
       }
       variants[i].candidates.push_back(std::move(candidate));
     }

@@ -14,10 +14,10 @@ struct Match {
   enum class Kind {
     none,
     parameters,   ///< the feed-forward width makes up for a smaller attention
-    cache_bytes,  ///< KV heads or latent rank are chosen by what they cost
+    cache_bytes,  ///< KV heads or latent rank are chosen by what they cost at the context
   };
   Kind kind = Kind::none;
-  Index bytes = 0;  ///< per token, float32, all layers
+  Index bytes = 0;  ///< per token of the context, float32, all layers
 
   /// "none", "params" or "kv=BYTES". Throws SettingError.
   static Match parse(std::string_view text);
@@ -37,7 +37,8 @@ struct Sweep {
 
 /// One way to train a variant: there are several where a setting is swept.
 struct Candidate {
-  std::string name;      ///< "gqa2", or "gqa2/lr=0.001": its folder below runs/
+  std::string name;      ///< "gqa2", or "gqa2/lr=0.001"
+  std::string folder;    ///< of its runs, below runs/: the name without what a file name has not
   std::string adjusted;  ///< "ffn-dim 540, lr 0.001"; may be empty
   TrainOptions options;  ///< resolved
 };

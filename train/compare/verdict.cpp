@@ -23,20 +23,20 @@ Index whole(std::string_view text) {
 }
 
 // "a quarter of mha's", "12 % of mha's".
-std::string share_text(Index bytes, const VariantResult& reference) {
+std::string share_text(double bytes, const VariantResult& reference) {
   static constexpr std::array<std::pair<Index, const char*>, 6> kShares = {{{2, "half"},
                                                                             {3, "a third"},
                                                                             {4, "a quarter"},
                                                                             {5, "a fifth"},
                                                                             {8, "an eighth"},
                                                                             {16, "a sixteenth"}}};
-  const Index all = reference.cache_bytes_per_token;
+  const double all = reference.cache_bytes_per_token;
   const std::string whose = " of " + reference.spec + "'s";
   if (bytes == all) return "as much as " + reference.spec;
   for (const auto& [parts, words] : kShares) {
-    if (bytes * parts == all) return words + whose;
+    if (bytes * static_cast<double>(parts) == all) return words + whose;
   }
-  const double percent = kPercent * static_cast<double>(bytes) / static_cast<double>(all);
+  const double percent = kPercent * bytes / all;
   return formatted("%.*f %%", percent < 10 ? 1 : 0, percent) + whose;
 }
 
@@ -187,10 +187,10 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   std::vector<std::string> parts;
   for (const VariantResult* variant : enough) {
     const bool cheapest = variant == enough.front();
-    const Index bytes = variant->cache_bytes_per_token;
-    parts.push_back(cheapest ? variant->label() + " is enough: " + std::to_string(bytes) +
-                                   " B a token, " + share_text(bytes, than) + ", at " +
-                                   numbers.cost(*variant->cost) + " " + numbers.limit()
+    const double bytes = variant->cache_bytes_per_token;
+    parts.push_back(cheapest ? variant->label() + " is enough: " +
+                                   formatted("%.0f B a token, ", bytes) + share_text(bytes, than) +
+                                   ", at " + numbers.cost(*variant->cost) + " " + numbers.limit()
                              : named(*variant, "too", numbers));
   }
   if (enough.empty()) parts.push_back("nothing is shown to be enough " + numbers.limit());

@@ -19,20 +19,9 @@ constexpr double kLeastHeight = 2;                                     // of wha
 constexpr double kLeastHead = 3;   // width of a head whose border is drawn
 constexpr Index kFirstColour = 1;  // black and white are for borders
 
-Index tokens(const CacheBlock& block, Index context) {
-  return block.window > 0 ? std::min(block.window, context) : context;
-}
-
-double numbers_of_token(const CacheLayer& layer) {
-  Index numbers = 0;
-  for (const CacheBlock& block : layer) numbers += block.heads * block.width;
-  return static_cast<double>(numbers);
-}
-
-double numbers_of_token(const std::vector<CacheLayer>& cache) {
-  double numbers = 0;
-  for (const CacheLayer& layer : cache) numbers += numbers_of_token(layer);
-  return numbers;
+Index numbers_at(const CacheBlock& block, Index context) {
+  const Index held = block.window > 0 ? std::min(block.window, context) : context;
+  return block.heads * block.width * (block.per_sequence ? 1 : held);
 }
 
 std::string count_text(Index count) { return number_text(static_cast<double>(count)); }
@@ -43,8 +32,10 @@ std::string bytes_of(Index numbers) {
 
 class Drawing {
  public:
+  /// `context` is that of the training.
   Drawing(const std::vector<const VariantResult*>& variants, Index context,
           const std::string& title, const std::string& description) {
+    trained_ = context;
     double widest = 1;
     std::size_t layers = 1;
     for (const VariantResult* variant : variants) {
@@ -83,6 +74,22 @@ class Drawing {
     return kLeft + static_cast<double>(side) * (kPanel + kBetween);
   }
 
+  // A state is drawn as wide as if it were shared out among the tokens of the training.
+  double numbers_of_token(const CacheBlock& block) const {
+    const auto numbers = static_cast<double>(block.heads * block.width);
+    return block.per_sequence ? numbers / static_cast<double>(trained_) : numbers;
+  }
+  double numbers_of_token(const CacheLayer& layer) const {
+    double numbers = 0;
+    for (const CacheBlock& block : layer) numbers += numbers_of_token(block);
+    return numbers;
+  }
+  double numbers_of_token(const std::vector<CacheLayer>& cache) const {
+    double numbers = 0;
+    for (const CacheLayer& layer : cache) numbers += numbers_of_token(layer);
+    return numbers;
+  }
+
   Index style(const std::string& name) {
     auto found = std::ranges::find(names_, name);
     if (found == names_.end()) found = names_.insert(names_.end(), name);
@@ -98,16 +105,19 @@ class Drawing {
           "M" + place(x, y) + "H" + number(end) + "V" + number(y + kHeight) + "H" + number(x) + "z",
           "1");
       for (const CacheBlock& block : variant.cache[layer]) {
-        const Index kept = tokens(block, context);
-        const double width = scale_ * static_cast<double>(block.heads * block.width);
-        const double height = kHeight * static_cast<double>(kept) / static_cast<double>(context);
-        const std::string hover = variant.spec + ", layer " + std::to_string(layer + 1) + ", " +
-                                  block.name + ": " + count_text(block.heads) +
-                                  (block.heads == 1 ? " head of " : " heads of ") +
-                                  count_text(block.width) + " numbers, " + count_text(kept) +
-                                  " tokens, " + bytes_of(block.heads * block.width * kept);
+        const Index numbers = numbers_at(block, context);
+        const double of_token = numbers_of_token(block);
+        const double width = scale_ * of_token;
+        const double kept = static_cast<double>(numbers) / of_token;
+        const double height = kHeight * kept / static_cast<double>(context);
+        const std::string of =
+            block.per_sequence ? "of the sequence" : number_text(kept) + " tokens";
+        const std::string hover =
+            variant.spec + ", layer " + std::to_string(layer + 1) + ", " + block.name + ": " +
+            count_text(block.heads) + (block.heads == 1 ? " head of " : " heads of ") +
+            count_text(block.width) + " numbers, " + of + ", " + bytes_of(numbers);
         out_ += rectangle(style(block.name), x, y, width, std::max(height, kLeastHeight), hover);
-        const double of_head = scale_ * static_cast<double>(block.width);
+        const double of_head = width / static_cast<double>(block.heads);
         for (Index head = 1; head < block.heads && of_head >= kLeastHead; ++head) {
           const double border = x + of_head * static_cast<double>(head);
           out_ += path("hc-edge", segment(border, y, border, y + height), "1");
@@ -134,6 +144,7 @@ class Drawing {
   }
 
   std::vector<std::string> names_;  ///< of blocks, in the order of their colours
+  Index trained_ = 1;               ///< tokens
   double gap_ = 0, scale_ = 0;      ///< units between layers, and of a number
   std::string out_;
 };
@@ -143,8 +154,7 @@ class Drawing {
 Index cache_numbers(const std::vector<CacheLayer>& cache, Index context) {
   Index numbers = 0;
   for (const CacheLayer& layer : cache) {
-    for (const CacheBlock& block : layer)
-      numbers += block.heads * block.width * tokens(block, context);
+    for (const CacheBlock& block : layer) numbers += numbers_at(block, context);
   }
   return numbers;
 }

@@ -37,8 +37,9 @@ std::string points_text(const ComparisonResult& result) {
   return text;
 }
 
-ChartAxis cache_axis() {
-  return {"KV cache per token", Scale::log2, bytes_text, std::nullopt, std::nullopt};
+ChartAxis cache_axis(const ComparisonResult& result) {
+  return {"KV cache per token at " + number_text(static_cast<double>(result.context)) + " tokens",
+          Scale::log2, bytes_text, std::nullopt, std::nullopt};
 }
 
 // Points of the front come first: they keep their places on the steps, others move aside.
@@ -58,7 +59,7 @@ std::vector<std::pair<double, double>> front_steps(const ComparisonResult& resul
   std::vector<std::pair<double, double>> steps;
   for (const VariantResult& variant : result.variants) {
     if (variant.runs.empty() || !variant.pareto || !std::isfinite(variant.loss.mean)) continue;
-    steps.emplace_back(static_cast<double>(variant.cache_bytes_per_token), variant.loss.mean);
+    steps.emplace_back(variant.cache_bytes_per_token, variant.loss.mean);
   }
   std::ranges::sort(steps);
   return steps;
@@ -128,10 +129,10 @@ void add_caches(const ComparisonResult& result, std::vector<ReportChart>& charts
 void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportChart>& charts) {
   Chart chart;
   chart.title = "Validation loss against KV cache";
-  chart.x = cache_axis();
+  chart.x = cache_axis(result);
   chart.y.title = "loss, nats per character";
   chart.series = front_first(result, [](const VariantResult& variant, Index style, auto& series) {
-    const auto bytes = static_cast<double>(variant.cache_bytes_per_token);
+    const double bytes = variant.cache_bytes_per_token;
     ChartPoint point = estimate_point(bytes, variant.loss);
     point.hover = variant.spec + ": loss " + estimate_text(variant.loss, 4) + ", " +
                   number_text(bytes) + " bytes a token";
@@ -254,11 +255,11 @@ void add_decode_speed(const ComparisonResult& result, std::vector<ReportChart>& 
 void add_answers_against_cache(const ComparisonResult& result, std::vector<ReportChart>& charts) {
   Chart chart;
   chart.title = "Right answers against KV cache";
-  chart.x = cache_axis();
+  chart.x = cache_axis(result);
   chart.y = {"answers right, %", Scale::linear, nullptr, 0, 100};
   chart.series = front_first(result, [](const VariantResult& variant, Index style, auto& series) {
     if (!variant.answer_accuracy) return;
-    const auto bytes = static_cast<double>(variant.cache_bytes_per_token);
+    const double bytes = variant.cache_bytes_per_token;
     ChartPoint point = estimate_point(bytes, *variant.answer_accuracy, 100);
     point.hover = variant.spec + ": " + estimate_text(*variant.answer_accuracy, 1, 100) +
                   " % right, " + number_text(bytes) + " bytes a token";

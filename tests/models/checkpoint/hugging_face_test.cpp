@@ -101,6 +101,17 @@ TEST(HuggingFaceConfig, OfALayerThatNoArchitectureHasClaimsNone) {
   }
 }
 
+// Their layers are all alike, and none of them shares.
+TEST(HuggingFaceConfig, OfAPatternIsNoLlamaAndNoDeepseek) {
+  for (const char* attention : {"mqa/share", "gqa2/gqa4", "mla/mla48+8", "gqa2@8/gqa2"}) {
+    const json written = hugging_face_config(config_with({{"attention", attention}}), 65);
+    EXPECT_EQ(written["model_type"], "headcount") << attention;
+    EXPECT_EQ(written["headcount"]["attention"], attention);
+  }
+  EXPECT_EQ(hugging_face_config(config_with({{"attention", "gqa2/gqa2"}}), 65)["model_type"],
+            "llama");
+}
+
 TEST(HuggingFaceConfig, GivesEveryModelBack) {
   const std::vector<NamedValues> models = {
       {},
@@ -115,6 +126,9 @@ TEST(HuggingFaceConfig, GivesEveryModelBack) {
       {{"dropout", "0.25"}},
       {{"bias", "on"}, {"tie-embeddings", "on"}, {"norm-epsilon", "1e-4"}},
       {{"window", "16"}},
+      {{"attention", "mqa/share"}},
+      {{"attention", "gqa@8/gqa4x16"}, {"kv-heads", "2"}, {"bias", "on"}},
+      {{"attention", "mla48+16/2*share"}, {"q-rank", "24"}, {"window", "5"}},
       {{"score-scale", "0.7"}},
       {{"rope-layout", "interleaved"}},
       {{"norm", "layer"}, {"activation", "gelu"}, {"positions", "learned"}},

@@ -161,6 +161,65 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
   EXPECT_EQ(refusal([] { plan("gqa", "none", "kv-heads=1,2"); }), "accepted");
 }
 
+// 4 layers of 4 heads of 32, a context of 256. A KV head costs 256 bytes a token in one layer.
+TEST(PatternPlan, MeetsABudgetAtTheContext) {
+  const auto bytes = [](const Candidate& candidate) {
+    const ModelConfig& model = candidate.options.model;
+    Index sum = 0;
+    for (const LayerCache& cache :
+         LanguageModel(model, kVocabulary).make_caches({.capacity = model.context}))
+      sum += cache.bytes();
+    return sum;
+  };
+  // Two layers keep; their KV heads are open.
+  const Candidate shared = plan("gqa/share", "kv=1024")[0].candidates[0];
+  EXPECT_EQ(shared.adjusted, "kv-heads 2");
+  EXPECT_EQ(bytes(shared), 1024 * 256);
+  // A window of 64 of 256 tokens: a quarter of the bytes, in two of four layers.
+  const Candidate local = plan("gqa@64/gqa", "kv=1280")[0].candidates[0];
+  EXPECT_EQ(local.adjusted, "kv-heads 2");
+  EXPECT_EQ(bytes(local), 1280 * 256);
+  EXPECT_EQ(plan("mqa/share", "kv=512")[0].candidates[0].adjusted, "");
+  const Candidate hybrid = plan("mla/2*share/mqa", "kv=512")[0].candidates[0];
+  EXPECT_EQ(hybrid.adjusted, "kv-rank 48");  // beside 64 numbers of mqa: rank + 16
+  EXPECT_EQ(bytes(hybrid), 512 * 256);
+}
+
+TEST(PatternPlan, NamesTheNearestBudgetAtTheContext) {
+  EXPECT_EQ(refusal([] { plan("mqa@100/share", "kv=512"); }),
+            "`match` kv=512: mqa@100/share keeps 200 bytes per token; the nearest that it can is "
+            "kv=200");
+  EXPECT_EQ(refusal([] { plan("mqa@99/share", "kv=512"); }),
+            "`match` kv=512: mqa@99/share keeps 198 bytes per token; the nearest that it can is "
+            "kv=198");
+  EXPECT_EQ(refusal([] { plan("gqa/mla", "kv=512"); }),
+            "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; give all of them but "
+            "one");
+}
+
+TEST(PatternPlan, MatchesParameters) {
+  const auto variants = plan("mha,mqa/share,mla/2*share/gqa2", "params");
+  const auto wanted = static_cast<double>(parameters(variants[0].candidates[0]));
+  for (const PlannedVariant& variant : variants) {
+    EXPECT_NEAR(static_cast<double>(parameters(variant.candidates[0])) / wanted, 1, 0.005)
+        << variant.spec;
+  }
+}
+
+TEST(PatternPlan, HasFoldersWithoutSlashesOfItsOwn) {
+  const auto variants = plan("mqa/share,3*gqa2@64/gqa2", "none", "lr=1e-3,2e-3");
+  EXPECT_EQ(variants[0].candidates[1].name, "mqa/share/lr=2e-3");
+  EXPECT_EQ(variants[0].candidates[1].folder, "mqa_share/lr=2e-3");
+  EXPECT_EQ(variants[1].candidates[0].folder, "3xgqa2@64_gqa2/lr=1e-3");
+}
+
+TEST(PatternPlan, RefusesASweepOfWhatEveryPartSays) {
+  EXPECT_EQ(refusal([] { plan("gqa2/gqa4", "none", "kv-heads=1,2"); }),
+            "`sweep` kv-heads changes nothing for gqa2/gqa4, whose name says it; leave gqa2/gqa4 "
+            "out or sweep another setting");
+  EXPECT_EQ(refusal([] { plan("gqa/mqa", "none", "kv-heads=1,2"); }), "accepted");
+}
+
 TEST(Match, RefusesWhatItDoesNotKnow) {
   for (const char* text : {"", "param", "kv", "kv=", "kv=-1", "kv=0", "kv=1k"}) {
     EXPECT_NE(refusal([&] { Match::parse(text); }), "accepted") << text;
