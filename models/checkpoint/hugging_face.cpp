@@ -32,22 +32,21 @@ constexpr Pair kDeepseek[] = {{"kv_lora_rank", "kv-rank"},
                               {"v_head_dim", "v-dim"}};
 
 // What every model of these two families is. A family has a rotary layout of its own besides.
-constexpr std::pair<const char*, const char*> kFixed[] = {{"positions", "rope"},
-                                                          {"norm", "rms"},
-                                                          {"activation", "swiglu"},
-                                                          {"score-scale", "inv-sqrt"},
-                                                          {"output-projection", "on"},
-                                                          {"gate", "off"}};
+constexpr std::pair<const char*, const char*> kFixed[] = {
+    {"positions", "rope"},       {"norm", "rms"},
+    {"activation", "swiglu"},    {"score-scale", "inv-sqrt"},
+    {"output-projection", "on"}, {"gate", "off"}};
 
-constexpr std::pair<const char*, const char*> kDeepseekFixed[] = {{"bias", "off"},
-                                                                  {"latent-norm", "on"}};
+constexpr std::pair<const char*, const char*> kLlamaFixed[] = {{"tie-kv", "off"}};
+constexpr std::pair<const char*, const char*> kDeepseekFixed[] = {
+    {"bias", "off"}, {"latent-norm", "on"}, {"latents", "1"}, {"latent-scale", "off"}};
 
 struct Family {
   const char *model_type, *architecture, *rope_layout;
   std::span<const Pair> pairs;
   std::span<const std::pair<const char*, const char*>> fixed;  // besides kFixed
 };
-constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half", kLlama, {}};
+constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half", kLlama, kLlamaFixed};
 constexpr Family kDeepseekFamily = {"deepseek_v3", "DeepseekV3ForCausalLM", "interleaved",
                                     kDeepseek, kDeepseekFixed};
 constexpr const char* kOwnType = "headcount";
@@ -98,8 +97,14 @@ const std::set<std::string, std::less<>>& silent_keys() {
 
 bool is_of(const Family& family, const nlohmann::json& settings) {
   if (settings["rope-layout"] != family.rope_layout || settings["window"] != 0) return false;
-  if (settings.contains("rope-dim") && settings["rope-dim"] == 0) return false;
-  const auto agrees = [&](const auto& fixed) { return settings[fixed.first] == fixed.second; };
+  const Index turned = settings.value("rope-dim", Index{1});
+  if (turned == 0 || (&family == &kLlamaFamily && turned != settings["head-dim"])) return false;
+  // What the kind has no setting for is as its family has it.
+  const auto agrees = [&](const auto& fixed) {
+    if (!settings.contains(fixed.first)) return true;
+    const nlohmann::json& value = settings[fixed.first];
+    return (value.is_string() ? value.get<std::string>() : value.dump()) == fixed.second;
+  };
   return std::ranges::all_of(kFixed, agrees) && std::ranges::all_of(family.fixed, agrees);
 }
 
@@ -124,8 +129,8 @@ void choose_kind(ModelConfig& model, const Family& family, Index kv_heads) {
     if (kind->architecture != family.model_type) continue;
     model.attention.kind = kind->name;
     const Settings settings = model.settings();
-    for (const std::string& name : own_settings(*kind))
-      settings.find(name)->parse(std::to_string(kv_heads));
+    if (kind->spec_numbers > 0)
+      settings.find(own_settings(*kind).front())->parse(std::to_string(kv_heads));
     ModelConfig attempt = model;
     try {
       attempt.resolve();

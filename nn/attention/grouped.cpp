@@ -4,36 +4,51 @@
 /// Grouped-query attention and its two ends: H query heads share G key/value heads. MHA is G = H
 /// (Vaswani et al., 2017), MQA is G = 1 (Shazeer, 2019), GQA lies between (Ainslie et al., 2023).
 /// Parameters: q_proj [H d, dim], k_proj and v_proj [G d, dim], o_proj [dim, H d].
+///
+/// The last `rope-dim` elements of a head are rotated. With `tie-kv` one row is key and value:
+/// kv_proj [G d, dim] in place of k_proj and v_proj. Its rotated part comes out of the sum turned
+/// by the keys' positions and is turned back by the query's, so that it says how far away a token
+/// is (Su, "S2", https://kexue.fm/archives/10907).
 namespace headcount {
 
 namespace {
 
 struct GroupedSettings {
   Index kv_heads = kUnset;
+  Index rope_dim = kUnset;
+  bool tie_kv = false;
 };
 
-Index kv_heads(const AttentionConfig& c) { return c.own<GroupedSettings>().kv_heads; }
+const GroupedSettings& of(const AttentionConfig& c) { return c.own<GroupedSettings>(); }
 
 class GroupedAttention : public Attention {
  public:
   GroupedAttention(const AttentionConfig& c, const LayerWeights& weights)
-      : Attention(c, weights, c.head_dim),
+      : Attention(c, weights, of(c).rope_dim),
         q_proj_(weights.linear("q_proj")),
-        k_proj_(weights.linear("k_proj")),
-        v_proj_(weights.linear("v_proj")) {}
+        k_proj_(weights.linear(of(c).tie_kv ? "kv_proj" : "k_proj")),
+        v_proj_(weights.find_linear("v_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Index heads = config().heads, groups = kv_heads(config());
+    const Index groups = of(config()).kv_heads;
+    const AttentionOptions o = options(config().head_dim, memory);
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
-    const Rows k = memory.keep("k", prepare(split_heads(k_proj_(x), groups)));
-    const Rows v = memory.keep("v", split_heads(v_proj_(x), groups));
-    const Var q = prepare(split_heads(q_proj_(x), heads));
-    return output(x, attention(q, k, v, options(config().head_dim, memory)));
+    const auto queries = [&] { return prepare(split_heads(q_proj_(x), config().heads)); };
+    const Var own_keys = split_heads(k_proj_(x), groups);
+    if (!v_proj_) {
+      const Rows kv = memory.keep("kv", rotate(own_keys, memory));
+      const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
+      return output(x, rotate(attention(queries(), k, kv, o), memory, true));
+    }
+    const Rows k = memory.keep("k", prepare(own_keys));
+    const Rows v = memory.keep("v", split_heads((*v_proj_)(x), groups));
+    return output(x, attention(queries(), k, v, o));
   }
 
  private:
-  Linear q_proj_, k_proj_, v_proj_;
+  Linear q_proj_, k_proj_;  // or kv_proj
+  std::optional<Linear> v_proj_;
 };
 
 std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
@@ -41,42 +56,60 @@ std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeight
 }
 
 AttentionDescription describe_grouped(const AttentionConfig& c) {
-  const Index q_width = c.heads * c.head_dim, kv_width = kv_heads(c) * c.head_dim;
-  return {.keeps = {{"k", kv_heads(c), c.head_dim}, {"v", kv_heads(c), c.head_dim}},
-          .forms = {{.name = "",
-                     .projections = {{"q_proj", c.dim, q_width},
-                                     {"k_proj", c.dim, kv_width},
-                                     {"v_proj", c.dim, kv_width}},
-                     .key_width = c.head_dim,
-                     .value_width = c.head_dim}}};
+  const Index groups = of(c).kv_heads, width = groups * c.head_dim;
+  AttentionDescription description;
+  std::vector<Projection> projections = {{"q_proj", c.dim, c.heads * c.head_dim}};
+  const auto add = [&](const std::string& name) {
+    description.keeps.push_back({name, groups, c.head_dim});
+    projections.push_back({name + "_proj", c.dim, width});
+  };
+  if (of(c).tie_kv) {
+    add("kv");
+  } else {
+    add("k");
+    add("v");
+  }
+  description.forms = {{.name = "",
+                        .projections = std::move(projections),
+                        .key_width = c.head_dim,
+                        .value_width = c.head_dim}};
+  return description;
+}
+
+void grouped_settings(AttentionConfig& c, Settings& s) {
+  GroupedSettings& own = c.own<GroupedSettings>();
+  s.integer("rope-dim", "so much of a head's width has position; default head-dim", own.rope_dim,
+            0);
+  s.on_off("tie-kv", "one row is key and value", own.tie_kv);
+}
+
+void resolve_heads(AttentionConfig& c) {
+  Index& turned = c.own<GroupedSettings>().rope_dim;
+  if (turned == kUnset) {
+    resolve_rotary_heads(c);
+    turned = c.head_dim;
+  }
+  resolve_rotary_part(c, turned);
 }
 
 void resolve_mha(AttentionConfig& c) {
   c.own<GroupedSettings>().kv_heads = c.heads;
-  resolve_rotary_heads(c);
+  resolve_heads(c);
 }
 
 void resolve_mqa(AttentionConfig& c) {
   c.own<GroupedSettings>().kv_heads = 1;
-  resolve_rotary_heads(c);
+  resolve_heads(c);
 }
 
 void gqa_settings(AttentionConfig& c, Settings& s) {
   s.integer("kv-heads", "key/value heads; default heads / 2", c.own<GroupedSettings>().kv_heads, 1);
+  grouped_settings(c, s);
 }
 
 void resolve_gqa(AttentionConfig& c) {
-  Index& groups = c.own<GroupedSettings>().kv_heads;
-  if (groups == kUnset) {
-    require_setting(c.heads % 2 == 0,
-                    "`attention` gqa takes half of `heads` as key/value heads, but " +
-                        std::to_string(c.heads) + " is odd; give `kv-heads`");
-    groups = c.heads / 2;
-  }
-  require_setting(groups > 0 && c.heads % groups == 0, "`kv-heads` " + std::to_string(groups) +
-                                                           " does not divide `heads` " +
-                                                           std::to_string(c.heads));
-  resolve_rotary_heads(c);
+  resolve_kv_heads(c, c.own<GroupedSettings>().kv_heads);
+  resolve_heads(c);
 }
 
 }  // namespace
@@ -84,12 +117,14 @@ void resolve_gqa(AttentionConfig& c) {
 const AttentionKind kMha = {.name = "mha",
                             .summary = "multi-head: each query head has its own keys and values",
                             .architecture = "llama",
+                            .settings = grouped_settings,
                             .resolve = resolve_mha,
                             .describe = describe_grouped,
                             .make = make};
 const AttentionKind kMqa = {.name = "mqa",
                             .summary = "multi-query: all query heads share one key/value head",
                             .architecture = "llama",
+                            .settings = grouped_settings,
                             .resolve = resolve_mqa,
                             .describe = describe_grouped,
                             .make = make};

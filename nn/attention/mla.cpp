@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 
 #include "nn/attention/attention.h"
 #include "nn/attention/kinds.h"
@@ -7,6 +8,12 @@
 /// expanded from one latent per token, and one rotary key per token is shared by all heads.
 /// Parameters: q_proj, or q_a_proj, q_a_layernorm and q_b_proj; kv_a_proj_with_mqa [rank + rope,
 /// dim]; kv_a_layernorm [rank]; kv_b_proj [H (nope + v), rank]; o_proj [dim, H v].
+///
+/// With N `latents`, the latent is cut in N, each part is normed on its own, and H / N heads in a
+/// row are expanded from one part: grouped latent attention, GLA (Zadouri et al., "Hardware-
+/// efficient attention", 2025). kv_b_proj is then [H (nope + v), rank / N]. `latent-scale`
+/// multiplies latents by sqrt(dim / width) (https://arxiv.org/abs/2603.02188): a normed one has
+/// then the length of a normed x, and what is expanded from it starts as large as from x itself.
 namespace headcount {
 
 namespace {
@@ -18,9 +25,18 @@ struct MlaSettings {
   Index rope_dim = kUnset;  // width of q and k with position
   Index v_dim = kUnset;
   bool latent_norm = true;
+  Index latents = 1;
+  bool latent_scale = false;
+
+  Index latent_width() const { return kv_rank / latents; }
 };
 
 const MlaSettings& of(const AttentionConfig& c) { return c.own<MlaSettings>(); }
+
+double latent_factor(const AttentionConfig& c, Index width) {
+  return of(c).latent_scale ? std::sqrt(static_cast<double>(c.dim) / static_cast<double>(width))
+                            : 1;
+}
 
 // Names of the forms: keys and values computed from the latents of all tokens, or kv_b_proj folded
 // into query and output, so that scores and sums are those of the latents.
@@ -37,21 +53,18 @@ class LatentAttention : public Attention {
   LatentAttention(const AttentionConfig& c, const LayerWeights& weights)
       : Attention(c, weights, of(c).rope_dim),
         s_(of(c)),
-        q_a_(weights.find_linear("q_a_proj")),
-        q_(weights.linear(q_a_ ? "q_b_proj" : "q_proj")),
-        q_norm_(weights.find_norm("q_a_layernorm")),
+        q_proj_(weights, latent_factor(c, of(c).q_rank)),
         kv_a_(weights.linear("kv_a_proj_with_mqa")),
         kv_norm_(weights.find_norm("kv_a_layernorm")),
         kv_b_(weights.linear("kv_b_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const std::vector<Var> kv = split(kv_a_(x), std::array{s_.kv_rank, s_.rope_dim});
-    const Rows latents = memory.keep("latent", split_heads(normed(kv_norm_, kv[0]), 1));
+    const Rows latents = memory.keep("latent", normed(split_heads(kv[0], s_.latents)));
     std::vector<Rows> rope_key;  // one for all heads, or none
     if (s_.rope_dim > 0)
       rope_key.push_back(memory.keep("rope_key", rotate(split_heads(kv[1], 1), memory)));
-    const Var q =
-        rotate(split_heads(q_(q_a_ ? normed(q_norm_, (*q_a_)(x)) : x), config().heads), memory);
+    const Var q = rotate(split_heads(q_proj_(x), config().heads), memory);
     const AttentionOptions o = options(s_.nope_dim + s_.rope_dim, memory);
     // Expanding all latents is worth it for many queries, not for one that follows many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
@@ -65,15 +78,22 @@ class LatentAttention : public Attention {
   // Keys and values of each head from the latents.
   Var expanded(Var q, const Rows& latents, std::vector<Rows> keys,
                const AttentionOptions& o) const {
-    const Var kv = split_heads(kv_b_(merge_heads(read_rows(*q.tape, latents))), config().heads);
+    const Var kv = expand(read_rows(*q.tape, latents));
     const Rows k = Rows(kv).columns(0, s_.nope_dim);
     const Rows v = Rows(kv).columns(s_.nope_dim, s_.v_dim);
     keys.insert(keys.begin(), k);
-    if (config().score_scale.kind != ScoreScale::Kind::qk_norm) return attention(q, keys, v, o);
-    // The norm of a key is over all of its parts.
-    Var whole = read_rows(*q.tape, k);
-    if (keys.size() > 1) whole = concat(whole, read_rows(*q.tape, keys[1]));
-    return attention(normalize_for_scores(q), normalize_for_scores(whole), v, o);
+    keys = normalize_for_scores(*q.tape, std::move(keys));
+    return attention(normalize_for_scores(q), keys, v, o);
+  }
+
+  // latents [B, S, N, rank / N] -> keys and values [B, S, H, nope + v]
+  Var expand(Var latents) const {
+    if (s_.latents == 1) return split_heads(kv_b_(merge_heads(latents)), config().heads);
+    Tape& tape = *latents.tape;
+    const Index width = s_.nope_dim + s_.v_dim, of_one = config().heads / s_.latents * width;
+    const Var all = merge_heads(head_linear(latents, kv_b_.weight(tape), 0, of_one, true));
+    const std::optional<Var> bias = kv_b_.bias(tape);
+    return split_heads(bias ? add(all, *bias) : all, config().heads);
   }
 
   // Scores and sums in latent space: with kv_b_proj = [W_UK; W_UV] for each head,
@@ -95,12 +115,14 @@ class LatentAttention : public Attention {
     return add(y, columns(of_heads, s_.nope_dim, s_.v_dim));
   }
 
-  static Var normed(const std::optional<Norm>& norm, Var x) { return norm ? (*norm)(x) : x; }
+  Var normed(Var latents) const {
+    const double factor = latent_factor(config(), s_.latent_width());
+    const Var x = kv_norm_ ? (*kv_norm_)(latents) : latents;
+    return factor == 1 ? x : scale(x, static_cast<Real>(factor));
+  }
 
   MlaSettings s_;
-  std::optional<Linear> q_a_;
-  Linear q_;
-  std::optional<Norm> q_norm_;
+  QueryProjection q_proj_;
   Linear kv_a_;
   std::optional<Norm> kv_norm_;
   Linear kv_b_;
@@ -111,8 +133,8 @@ std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeight
 }
 
 // As trained, k and v are expanded by kv_b_proj. Absorbed, kv_b_proj is multiplied into the query
-// projection and the output projection: queries and sums are kv_rank wide, and the latent itself is
-// key and value of all heads. A bias of kv_b_proj becomes one of o_proj, and the weights of the
+// projection and the output projection: queries and sums are as wide as a latent, which itself is
+// key and value of its heads. A bias of kv_b_proj becomes one of o_proj, and the weights of the
 // latents' norms can be multiplied in too and do not count. (`forward` leaves them where they are,
 // so as to keep what DeepSeek's code keeps.) Where the heads' outputs are gated, or are the output,
 // what expands values stays a matrix of its own.
@@ -121,26 +143,24 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
   const Index q_width = s.nope_dim + s.rope_dim;
   AttentionDescription description;
   // The normed latent and the rotated key: no factor 2, k and v come from the same latent.
-  description.keeps = {{"latent", 1, s.kv_rank}};
+  description.keeps = {{"latent", s.latents, s.latent_width()}};
   if (s.rope_dim > 0) description.keeps.push_back({"rope_key", 1, s.rope_dim});
 
   AttentionForm trained = {std::string(kExpanded), {}, q_width, s.v_dim};
-  AttentionForm merged = {std::string(kAbsorbed), {}, s.kv_rank + s.rope_dim, s.kv_rank};
+  AttentionForm merged = {
+      std::string(kAbsorbed), {}, s.latent_width() + s.rope_dim, s.latent_width()};
   const Projection kv_a = {"kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim};
-  trained.projections = {kv_a, {"kv_b_proj", s.kv_rank, c.heads * (s.nope_dim + s.v_dim), true}};
+  trained.projections = {kv_a,
+                         {"kv_b_proj", s.latent_width(), c.heads * (s.nope_dim + s.v_dim), true}};
   merged.projections = {kv_a};
-  const Index q_in = s.q_rank > 0 ? s.q_rank : c.dim;
-  if (s.q_rank > 0) {
-    const Projection q_a = {"q_a_proj", c.dim, s.q_rank};
-    trained.projections.push_back(q_a);
-    merged.projections.push_back(q_a);
-    if (s.latent_norm) trained.projections.push_back(Projection::norm("q_a_layernorm", s.q_rank));
-  }
-  const std::string q_name = s.q_rank > 0 ? "q_b_proj" : "q_proj";
-  trained.projections.push_back({q_name, q_in, c.heads * q_width});
-  merged.projections.push_back({q_name, q_in, c.heads * (s.kv_rank + s.rope_dim)});
+  const auto add_queries = [&](AttentionForm& form, bool norm) {
+    const auto all = QueryProjection::declare(c.dim, s.q_rank, c.heads * form.key_width, norm);
+    form.projections.insert(form.projections.end(), all.begin(), all.end());
+  };
+  add_queries(trained, s.latent_norm);
+  add_queries(merged, false);
   if (c.gate || !c.output_projection) {
-    merged.projections.push_back({"v_b_proj", s.kv_rank, c.heads * s.v_dim});
+    merged.projections.push_back({"v_b_proj", s.latent_width(), c.heads * s.v_dim});
     merged.output_width = s.v_dim;
   }
   if (s.latent_norm) trained.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank));
@@ -157,6 +177,8 @@ void settings(AttentionConfig& c, Settings& s) {
   s.integer("nope-dim", "width of q and k without position; default head-dim", own.nope_dim, 1);
   s.integer("v-dim", "width of v; default head-dim", own.v_dim, 1);
   s.on_off("latent-norm", "RMSNorm on the latents", own.latent_norm);
+  s.integer("latents", "parts of the latent, each for heads / latents heads", own.latents, 1);
+  s.on_off("latent-scale", "latents times sqrt(dim / their width)", own.latent_scale);
 }
 
 void resolve_mla(AttentionConfig& c) {
@@ -171,6 +193,13 @@ void resolve_mla(AttentionConfig& c) {
   use_default(s.q_rank, 0);
   use_default(s.kv_rank, 2 * c.head_dim - s.rope_dim);
   require_setting(s.kv_rank > 0, "`kv-rank` must be at least 1, is " + std::to_string(s.kv_rank));
+  const auto divides = [&](Index number, const std::string& name) {
+    require_setting(number % s.latents == 0, "`latents` " + std::to_string(s.latents) +
+                                                 " does not divide `" + name + "` " +
+                                                 std::to_string(number));
+  };
+  divides(c.heads, "heads");
+  divides(s.kv_rank, "kv-rank");
   require_setting(!c.rotary || s.rope_dim % 2 == 0,
                   "`rope-dim` must be even, is " + std::to_string(s.rope_dim));
 }

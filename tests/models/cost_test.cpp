@@ -122,6 +122,15 @@ TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {
   EXPECT_THROW(cost_table(with({{"dim", 256}, {"heads", 3}}), 8, 4, left_out), ShapeError);
 }
 
+bool fits(AttentionConfig config) {
+  try {
+    resolve(config);
+    return true;
+  } catch (const ShapeError&) {
+    return false;
+  }
+}
+
 // A layer with sizes as they come; odd ones only where nothing is rotated.
 AttentionConfig random_layer(std::string_view kind) {
   const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
@@ -136,10 +145,15 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "kv-heads", *rc::gen::suchThat(rc::gen::inRange<Index>(1, c.heads + 1), [&](Index g) {
         return c.heads % g == 0;
       }));
-  set(c, "kv-rank", size(1, 20));
+  set(c, "latents", *rc::gen::element<Index>(1, c.heads));
+  set(c, "kv-rank", get(c, "latents") * size(1, 20));
+  set(c, "latent-scale", *rc::gen::arbitrary<bool>());
+  set(c, "tie-kv", *rc::gen::arbitrary<bool>());
   set(c, "q-rank", *rc::gen::element<Index>(0, size(1, 20)));
   set(c, "nope-dim", size(1, 12));
-  set(c, "rope-dim", even * size(0, 6));
+  do {  // heads that are rotated in part may be too narrow
+    set(c, "rope-dim", even * size(0, 6));
+  } while (!fits(c));
   set(c, "v-dim", size(1, 12));
   set(c, "latent-norm", *rc::gen::arbitrary<bool>());
   set(c, "latent-dim", size(1, 12));
@@ -198,6 +212,7 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
     for (const Projection& p : description.forms.front().projections) {
       if (p.of_kept) expected += store.shape(store.find("a." + p.name + ".weight")).size();
     }
+    expected += description.forms.front().macs_per_kept.value();
     RC_ASSERT(attention_costs(config).front().expansion_macs_per_key.value() == expected);
   }));
 }
@@ -274,8 +289,10 @@ class AbsorbedMla {
 
 RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   AttentionConfig config = random_layer("mla");
-  config.rotary = config.bias = false;
+  config.rotary = config.bias = config.gate = false;
   config.output_projection = true;
+  set(config, "latents", 1);
+  set(config, "latent-scale", false);
   set(config, "rope-dim", std::max<Index>(1, get(config, "rope-dim")));
   ParameterStore store;
   const auto layer = make_attention(store, "a", config, {});
@@ -304,6 +321,39 @@ RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
     error = std::max(error, std::abs(static_cast<double>(y.value()[i] - expected.value()[i])));
   }
   RC_ASSERT(error <= 1e-4 * most);
+}
+
+// A latent serves half of the heads: half as wide for scores and sums, and for what expands it.
+TEST(CostsOfTwoLatents, AreHalfAPair) {
+  const nlohmann::json sizes = {{"dim", 64},     {"heads", 4},    {"kv-rank", 32},
+                                {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
+  nlohmann::json two = sizes;
+  two["latents"] = 2;
+  const CostRows one_rows = all_rows(with(sizes), 1), two_rows = all_rows(with(two), 1);
+  const auto pair = [](const CostRow& row) { return row.decode_attention_macs_per_layer; };
+  EXPECT_EQ(pair(one_rows.at("mla-absorbed")), 4 * (32 + 8 + 32));
+  EXPECT_EQ(pair(two_rows.at("mla-absorbed")), 4 * (16 + 8 + 16));
+  EXPECT_EQ(one_rows.at("mla").decode_expansion_macs_per_layer, 32 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").decode_expansion_macs_per_layer, 16 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").cache_elements_per_token_per_layer, 32 + 8);
+}
+
+// With a gate before o_proj, what expands the values cannot be multiplied into it.
+TEST(CostsOfAGate, AreItsMatrixAndInAbsorbedMlaTheOneThatExpandsValues) {
+  const nlohmann::json sizes = {{"dim", 64},     {"heads", 4},    {"kv-rank", 32},
+                                {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
+  nlohmann::json gated = sizes;
+  gated["gate"] = "on";
+  const CostRows plain_rows = all_rows(with(sizes), 1), gated_rows = all_rows(with(gated), 1);
+  const Index gate = 64 * 4 * 8, o_proj = 64 * 4 * 8, merged_o_proj = 64 * 4 * 32;
+  for (const std::string kind : {"mla", "mla-absorbed"}) {
+    const Index more = kind == "mla" ? gate : gate + 32 * 4 * 8 + o_proj - merged_o_proj;
+    EXPECT_EQ(gated_rows.at(kind).params_per_layer, plain_rows.at(kind).params_per_layer + more)
+        << kind;
+    EXPECT_EQ(gated_rows.at(kind).linear_macs_per_token_per_layer,
+              plain_rows.at(kind).linear_macs_per_token_per_layer + more)
+        << kind;
+  }
 }
 
 // A whole model with a context of its own; even sizes, so that every kind fits.

@@ -145,6 +145,16 @@ TEST_P(Decoding, EqualsForwardWithAWindow) {
 const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_options() {
   static const std::vector<std::vector<std::pair<std::string, std::string>>> all = {
       {{"gate", "on"}},
+      {{"gate", "on"}, {"output-projection", "off"}, {"head-dim", "6"}},
+      {{"rope-dim", "2"}},
+      {{"tie-kv", "on"}},
+      {{"tie-kv", "on"}, {"rope-dim", "4"}, {"score-scale", "qk-norm"}},
+      {{"tie-kv", "on"}, {"rope-dim", "2"}, {"window", "5"}, {"bias", "on"}, {"gate", "on"}},
+      {{"rope-dim", "0"}, {"score-scale", "qk-norm"}},
+      {{"rope-dim", "6"}},
+      {{"latent-scale", "on"}, {"q-rank", "5"}},
+      {{"latents", "2"}, {"kv-rank", "6"}, {"latent-scale", "on"}, {"bias", "on"}},
+      {{"latents", "4"}, {"kv-rank", "12"}, {"gate", "on"}, {"score-scale", "length"}},
   };
   return all;
 }

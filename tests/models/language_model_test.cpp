@@ -113,6 +113,8 @@ TEST(ParameterNames, OfEachAttentionAreItsOwn) {
   EXPECT_EQ(attention_names({{"attention", "mla"}, {"q-rank", 3}, {"latent-norm", "off"}}),
             (Names{"q_a_proj.weight", "q_b_proj.weight", "kv_a_proj_with_mqa.weight",
                    "kv_b_proj.weight", "o_proj.weight"}));
+  EXPECT_EQ(attention_names({{"attention", "gqa"}, {"tie-kv", "on"}, {"gate", "on"}}),
+            (Names{"q_proj.weight", "kv_proj.weight", "gate_proj.weight", "o_proj.weight"}));
   Names biased = grouped;
   biased.insert("z_proj.weight");
   EXPECT_EQ(attention_names({{"attention", "latent-bias"}}), biased);

@@ -96,9 +96,12 @@ AttentionConfig attention_config(const json& c) {
   set(a, "kv-rank", c.value("kv_lora_rank", kUnset));
   set(a, "q-rank", c.value("q_lora_rank", kUnset));
   set(a, "nope-dim", c.value("qk_nope_head_dim", kUnset));
-  set(a, "rope-dim", c.value("qk_rope_head_dim", kUnset));
+  set(a, "rope-dim", c.value("qk_rope_head_dim", c.value("rope_dim", kUnset)));
+  set(a, "tie-kv", c.value("tie_kv", false));
   set(a, "v-dim", c.value("v_head_dim", kUnset));
   set(a, "latent-norm", c.value("latent_norm", true));
+  set(a, "latents", c.value("latents", kUnset));
+  set(a, "latent-scale", c.value("latent_scale", false));
   set(a, "latent-dim", c.value("latent_dim", kUnset));
   a.rotary = c.at("positions") == "rope";
   if (c.contains("rope_layout")) {
@@ -246,7 +249,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 23u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 29u); }
 
 }  // namespace
 }  // namespace headcount

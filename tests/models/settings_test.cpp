@@ -253,7 +253,7 @@ TEST(ModelSettings, RoundTripThroughJsonForEveryAttention) {
 
 TEST(ModelSettings, NameOnlyWhatTheAttentionHas) {
   const auto mha = to_json(resolved({{"attention", "mha"}}));
-  for (const char* const name : {"kv-heads", "kv-rank", "q-rank", "rope-dim", "latent-dim"}) {
+  for (const char* const name : {"kv-heads", "kv-rank", "q-rank", "nope-dim", "latent-dim"}) {
     EXPECT_FALSE(mha.contains(name)) << name;
   }
   const auto mla = to_json(resolved({{"attention", "mla"}}));

@@ -101,6 +101,11 @@ TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
   EXPECT_TRUE(get(c, "latent-norm"));
 }
 
+TEST(AttentionDefaults, GroupedHeadsAreRotatedWhole) {
+  for (const char* kind : {"mha", "mqa", "gqa"})
+    EXPECT_EQ(get(resolved(of_kind(kind, 4, 128)), "rope-dim"), 32) << kind;
+}
+
 TEST(AttentionDefaults, RotateAsLlamaDoesAndMlaAsDeepSeekDoes) {
   EXPECT_EQ(resolved(of_kind("mha")).rotary_layout, RotaryLayout::half);
   EXPECT_EQ(resolved(of_kind("mqa")).rotary_layout, RotaryLayout::half);
@@ -124,12 +129,16 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   AttentionConfig gqa = of_kind("gqa");
   set(gqa, "kv-heads", 2);
   EXPECT_EQ(cache_elements(gqa), 2 * 2 * 32);
+  set(gqa, "tie-kv", true);
+  EXPECT_EQ(cache_elements(gqa), 2 * 32);
   AttentionConfig mla = of_kind("mla");
   set(mla, "kv-rank", 48);
   set(mla, "rope-dim", 16);
   set(mla, "q-rank", 100);
   EXPECT_EQ(cache_elements(mla), 48 + 16);
   set(mla, "rope-dim", 0);
+  EXPECT_EQ(cache_elements(mla), 48);
+  set(mla, "latents", 2);
   EXPECT_EQ(cache_elements(mla), 48);
   AttentionConfig latent_bias = of_kind("latent-bias");
   set(latent_bias, "latent-dim", 10);
@@ -165,6 +174,13 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
   set(rope_dim, "rope-dim", 7);
   AttentionConfig kv_rank = of_kind("mla");
   set(kv_rank, "rope-dim", 64);
+  AttentionConfig odd_part = of_kind("gqa"), more_than_all = of_kind("mqa");
+  set(odd_part, "rope-dim", 7);
+  set(more_than_all, "rope-dim", 34);
+  AttentionConfig latents = of_kind("mla"), latents_of_rank = of_kind("mla");
+  set(latents, "latents", 3);
+  set(latents_of_rank, "latents", 4);
+  set(latents_of_rank, "kv-rank", 50);
   const std::vector<BadShape> all = {
       {"`heads` 3 does not divide `dim` 256", of_kind("mha", 3)},
       {"`heads` 3 does not divide `dim` 256", of_kind("mqa", 3)},
@@ -177,6 +193,10 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
       {"`head-dim` is 5", of_kind("gqa", 4, 20)},
       {"`head-dim` is 5", of_kind("latent-bias", 3, 15)},
       {"`rope-dim` must be even, is 7", rope_dim},
+      {"`rope-dim` must be even, is 7", odd_part},
+      {"`latents` 3 does not divide `heads` 8", latents},
+      {"`latents` 4 does not divide `kv-rank` 50", latents_of_rank},
+      {"`rope-dim` 34 is more than a head's width, `head-dim` 32", more_than_all},
       {"`kv-rank` must be at least 1, is 0", kv_rank},
   };
   for (const auto& [expected, config] : all) {

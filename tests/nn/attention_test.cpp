@@ -130,6 +130,57 @@ RC_GTEST_PROP(GroupedAttention, DoesNotCareInWhichOrderGroupsStand, ()) {
             kRounding);
 }
 
+// A key that is turned is a value that is turned, and the query turns it back: what a token sees of
+// another depends on how far away that is, and not on where both are.
+TEST(TiedGroupedAttention, ValuesTellHowFarAwayATokenIs) {
+  AttentionConfig config = small_config("mqa");
+  config.window = 3;
+  set(config, "tie-kv", true);
+  const Layer layer(config);
+  // One text of period 3: with a window of 3, each token sees what the one 3 before it saw.
+  const Values period = normal_values(0, 3 * 12);
+  Values x;
+  for (int i = 0; i < 3; ++i) x.insert(x.end(), period.begin(), period.end());
+  const Values y = layer.forward(x, 1);
+  const auto token = [&](std::size_t t) { return std::span(y).subspan(12 * t, 12); };
+  for (const std::size_t t : {3, 4, 5}) EXPECT_LT(difference(token(t), token(t + 3)), kRounding);
+  config.rotary = false;
+  EXPECT_GT(difference(Layer(config).forward(x, 1), y), 0.01);
+}
+
+// Keys and values of one weight: tied attention without rotation.
+TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWeight) {
+  AttentionConfig config = small_config("gqa");
+  set(config, "kv-heads", 1);
+  set(config, "rope-dim", 0);
+  AttentionConfig tied_config = config;
+  set(tied_config, "tie-kv", true);
+  Layer plain(config), tied(tied_config);
+  for (const char* name : {"k_proj.weight", "v_proj.weight"})
+    std::ranges::copy(tied.weight("kv_proj.weight"), plain.weight(name).begin());
+  const Values x = normal_values(0, 2 * 9 * 12);
+  EXPECT_LT(difference(plain.forward(x, 2), tied.forward(x, 2)), kRounding);
+}
+
+// A query head reads the latent of its part of the heads: the others may be anything.
+TEST(LatentAttention, OfSeveralLatentsGivesEachToItsHeads) {
+  AttentionConfig config = small_config("mla");
+  config.heads = 4;
+  config.output_projection = false;
+  set(config, "kv-rank", 6);
+  set(config, "latents", 2);
+  Layer layer(config), changed(config);
+  // The second half of the rows of kv_a_proj makes the second latent, before the rotary key's.
+  const std::span<Real> down = changed.weight("kv_a_proj_with_mqa.weight");
+  for (std::size_t i = 3 * 12; i < 6 * 12; ++i) down[i] += Real{1};
+  const Values x = normal_values(0, 9 * 12);
+  const Values y = layer.forward(x, 1), z = changed.forward(x, 1);
+  for (std::size_t i = 0; i < y.size(); ++i) {
+    const bool first_half = i % 16 < 8;
+    EXPECT_EQ(y[i] == z[i], first_half) << i;
+  }
+}
+
 // MLA by hand: keys and values of each head expanded into whole tensors, then attention.
 Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
   const AttentionConfig& c = layer.config;

@@ -80,6 +80,11 @@ const std::vector<NamedValues>& layers_of_ours() {
   static const std::vector<NamedValues> all = {
       {{"gate", "on"}},
       {{"attention", "mla"}, {"gate", "on"}},
+      {{"tie-kv", "on"}},
+      {{"attention", "mla"}, {"latents", "2"}},
+      {{"attention", "mla"}, {"latent-scale", "on"}},
+      {{"attention", "gqa"}, {"rope-dim", "16"}},
+      {{"attention", "mqa"}, {"rope-dim", "0"}, {"tie-kv", "on"}},
   };
   return all;
 }

@@ -139,7 +139,7 @@ TEST_F(BadInput, ImpossibleShapes) {
 TEST_F(BadInput, FlagsOfAnotherAttention) {
   for (const char* const attention : {"mha", "mqa", "gqa", "latent-bias"}) {
     for (const char* const flag :
-         {"kv-rank 8", "q-rank 8", "nope-dim 8", "rope-dim 8", "v-dim 8", "latent-norm off"}) {
+         {"kv-rank 8", "q-rank 8", "nope-dim 8", "latents 2", "v-dim 8", "latent-norm off"}) {
       const std::string name = std::string("--") + flag;
       expect_refusals(
           kUsage,
@@ -150,6 +150,7 @@ TEST_F(BadInput, FlagsOfAnotherAttention) {
   expect_refusals(kUsage,
                   {{"--attention mqa --kv-heads 2", {"--kv-heads", "--attention mqa", "gqa"}},
                    {"--attention mla --kv-heads 2", {"--kv-heads", "--attention mla", "gqa"}},
+                   {"--attention latent-bias --rope-dim 8", {"--rope-dim", "mla"}},
                    {"--attention gqa --latent-dim 2", {"--latent-dim", "latent-bias"}}});
 }
 
