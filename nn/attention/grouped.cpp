@@ -5,6 +5,10 @@
 /// (Vaswani et al., 2017), MQA is G = 1 (Shazeer, 2019), GQA lies between (Ainslie et al., 2023).
 /// Parameters: q_proj [H d, dim], k_proj and v_proj [G d, dim], o_proj [dim, H d].
 ///
+/// MFA is MQA with wider heads, whose queries pass through a latent: q_a_proj [rank, dim],
+/// q_a_layernorm [rank] and q_b_proj [H d, rank] (Hu et al., "Multi-matrix factorization
+/// attention", 2024).
+///
 /// The last `rope-dim` elements of a head are rotated. With `tie-kv` one row is key and value:
 /// kv_proj [G d, dim] in place of k_proj and v_proj. Its rotated part comes out of the sum turned
 /// by the keys' positions and is turned back by the query's, so that it says how far away a token
@@ -15,6 +19,7 @@ namespace {
 
 struct GroupedSettings {
   Index kv_heads = kUnset;
+  Index q_rank = kUnset;  // of MFA; otherwise 0
   Index rope_dim = kUnset;
   bool tie_kv = false;
 };
@@ -25,7 +30,7 @@ class GroupedAttention : public Attention {
  public:
   GroupedAttention(const AttentionConfig& c, const LayerWeights& weights)
       : Attention(c, weights, of(c).rope_dim),
-        q_proj_(weights.linear("q_proj")),
+        q_proj_(weights),
         k_proj_(weights.linear(of(c).tie_kv ? "kv_proj" : "k_proj")),
         v_proj_(weights.find_linear("v_proj")) {}
 
@@ -47,7 +52,8 @@ class GroupedAttention : public Attention {
   }
 
  private:
-  Linear q_proj_, k_proj_;  // or kv_proj
+  QueryProjection q_proj_;
+  Linear k_proj_;  // or kv_proj
   std::optional<Linear> v_proj_;
 };
 
@@ -58,7 +64,8 @@ std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeight
 AttentionDescription describe_grouped(const AttentionConfig& c) {
   const Index groups = of(c).kv_heads, width = groups * c.head_dim;
   AttentionDescription description;
-  std::vector<Projection> projections = {{"q_proj", c.dim, c.heads * c.head_dim}};
+  std::vector<Projection> projections =
+      QueryProjection::declare(c.dim, of(c).q_rank, c.heads * c.head_dim, true);
   const auto add = [&](const std::string& name) {
     description.keeps.push_back({name, groups, c.head_dim});
     projections.push_back({name + "_proj", c.dim, width});
@@ -83,7 +90,8 @@ void grouped_settings(AttentionConfig& c, Settings& s) {
   s.on_off("tie-kv", "one row is key and value", own.tie_kv);
 }
 
-void resolve_heads(AttentionConfig& c) {
+void resolve_heads(AttentionConfig& c, Index q_rank = 0) {
+  c.own<GroupedSettings>().q_rank = q_rank;
   Index& turned = c.own<GroupedSettings>().rope_dim;
   if (turned == kUnset) {
     resolve_rotary_heads(c);
@@ -100,6 +108,19 @@ void resolve_mha(AttentionConfig& c) {
 void resolve_mqa(AttentionConfig& c) {
   c.own<GroupedSettings>().kv_heads = 1;
   resolve_heads(c);
+}
+
+void mfa_settings(AttentionConfig& c, Settings& s) {
+  s.integer("head-dim", "of the one key/value head; default 2 dim / heads", c.head_dim, 1);
+  s.integer("q-rank", "width of the query latent; default dim / 2", c.own<GroupedSettings>().q_rank,
+            0);
+  grouped_settings(c, s);
+}
+
+void resolve_mfa(AttentionConfig& c) {
+  GroupedSettings& own = c.own<GroupedSettings>();
+  own.kv_heads = 1;
+  resolve_heads(c, own.q_rank == kUnset ? std::max<Index>(1, c.dim / 2) : own.q_rank);
 }
 
 void gqa_settings(AttentionConfig& c, Settings& s) {
@@ -135,6 +156,17 @@ const AttentionKind kGqa = {
     .spec_numbers = 1,
     .settings = gqa_settings,
     .resolve = resolve_gqa,
+    .describe = describe_grouped,
+    .make = make};
+const AttentionKind kMfa = {
+    .name = "mfa",
+    .summary =
+        "multi-matrix factorization: one wide key/value head of `head-dim`, queries from a "
+        "latent of `q-rank`",
+    .head_dim_factor = 2,
+    .spec_numbers = 1,
+    .settings = mfa_settings,
+    .resolve = resolve_mfa,
     .describe = describe_grouped,
     .make = make};
 

@@ -8,7 +8,8 @@ namespace headcount {
 namespace {
 
 std::vector<const AttentionKind*>& kinds() {
-  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa, &kMla, &kLatentBias};
+  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa, &kMfa,
+                                                  &kGta, &kMla, &kTpa, &kLatentBias};
   return all;
 }
 

@@ -103,6 +103,17 @@ TEST(MixedRows, GiveTheNewestTokenWhatTheirSumsWould) {
   }
 }
 
+TEST(MixedRows, AreNotComputedForTheNewestToken) {
+  constexpr Index kTokens = 4096;
+  const Factors k("k", kTokens, CacheType::real, kTokens),
+      v("v", kTokens, CacheType::real, kTokens);
+  Tape tape;
+  const Shape shape = {kSequences, 1, kHeads, kWidth};
+  attention(tape.constant(shape, normal_values("q", shape.size())), k.mixed(), v.mixed(), {});
+  constexpr auto kSums = static_cast<std::size_t>(kSequences * kTokens * kHeads * kWidth);
+  EXPECT_LT(tape.memory_capacity(), kSums * sizeof(Real) / 2);
+}
+
 TEST(MixedRows, GiveSeveralTokensWhatTheirSumsWould) {
   const Factors k("k", 90, CacheType::f16, 80), v("v", 90, CacheType::f16, 80);
   Tape tape;

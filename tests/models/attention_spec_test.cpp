@@ -42,6 +42,12 @@ TEST(AttentionSpec, GivesRankAndRotaryWidthToMla) {
   EXPECT_EQ(get(applied("mla40"), "rope-dim"), get(applied("mla"), "rope-dim"));
 }
 
+TEST(AttentionSpec, GivesItsNumberToEachOfTheOthers) {
+  EXPECT_EQ(applied("mfa48").head_dim, 48);
+  EXPECT_EQ(get(applied("gta1"), "kv-heads"), 1);
+  EXPECT_EQ(get(applied("tpa3"), "kv-factors"), 3);
+}
+
 TEST(AttentionSpec, GivesTheWidthOfZToLatentBias) {
   EXPECT_EQ(get(applied("latent-bias8"), "latent-dim"), 8);
 }
@@ -57,8 +63,9 @@ TEST(AttentionSpec, LeavesOtherSettingsAlone) {
 
 TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
   const std::string known =
-      "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mla or "
-      "mla48+16 (`kv-rank` 48 `rope-dim` 16), latent-bias or latent-bias16 (`latent-dim` 16)";
+      "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mfa or mfa64 "
+      "(`head-dim` 64), gta or gta2 (`kv-heads` 2), mla or mla48+16 (`kv-rank` 48 `rope-dim` 16), "
+      "tpa or tpa2 (`kv-factors` 2), latent-bias or latent-bias16 (`latent-dim` 16)";
   EXPECT_TRUE(refusal("mha,nosuch").starts_with(known)) << refusal("mha,nosuch");
   for (const char* text : {"", "mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3",
                            "GQA", " mha", "mha,,mqa", "mha,"}) {

@@ -14,6 +14,7 @@ TEST(ModelConfigWithoutOutputProjection, HasNoOutputMatrix) {
     config.layers = 1;
     config.dim = 32;
     config.attention.kind = kind->name;
+    config.attention.head_dim = 8;
     config.attention.output_projection = false;
     const LanguageModel model(config, 7);
     EXPECT_THROW(model.parameters().find("model.layers.0.self_attn.o_proj.weight"), ShapeError);

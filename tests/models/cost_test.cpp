@@ -95,11 +95,12 @@ TEST(CostTable, IsTheBlogsForWidth8192) {
   }
 }
 
-TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaTwice) {
+TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaAndTpaTwice) {
   std::vector<std::string> left_out, expected, names;
   for (const AttentionKind* kind : attention_kinds()) {
     expected.emplace_back(kind->name);
     if (kind->name == "mla") expected.emplace_back("mla-absorbed");
+    if (kind->name == "tpa") expected.emplace_back("tpa-factored");
   }
   for (const CostRow& row : cost_table(ModelConfig(), 1, 4, left_out))
     names.push_back(row.attention);
@@ -110,11 +111,15 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
   const ModelConfig config = with({{"dim", 7}, {"heads", 7}, {"head-dim", 4}});
   std::vector<std::string> left_out;
   const std::vector<CostRow> rows = cost_table(config, 8, 4, left_out);
-  ASSERT_EQ(left_out.size(), 1u);
+  ASSERT_EQ(left_out.size(), 2u);
   EXPECT_TRUE(left_out[0].starts_with("gqa: ")) << left_out[0];
-  EXPECT_NE(left_out[0].find("`kv-heads`"), std::string::npos) << left_out[0];
-  for (const CostRow& row : rows) EXPECT_NE(row.attention, "gqa");
-  EXPECT_EQ(rows.size(), attention_kinds().size());  // one kind less, and MLA twice
+  EXPECT_TRUE(left_out[1].starts_with("gta: ")) << left_out[1];
+  for (const std::string& why : left_out) EXPECT_NE(why.find("`kv-heads`"), std::string::npos);
+  for (const CostRow& row : rows) {
+    EXPECT_NE(row.attention, "gqa");
+    EXPECT_NE(row.attention, "gta");
+  }
+  EXPECT_EQ(rows.size(), attention_kinds().size());  // two kinds less, MLA and TPA twice
 }
 
 TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {
@@ -148,6 +153,8 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "latents", *rc::gen::element<Index>(1, c.heads));
   set(c, "kv-rank", get(c, "latents") * size(1, 20));
   set(c, "latent-scale", *rc::gen::arbitrary<bool>());
+  set(c, "kv-factors", size(1, 4));
+  set(c, "q-factors", size(1, 4));
   set(c, "tie-kv", *rc::gen::arbitrary<bool>());
   set(c, "q-rank", *rc::gen::element<Index>(0, size(1, 20)));
   set(c, "nope-dim", size(1, 12));
@@ -354,6 +361,25 @@ TEST(CostsOfAGate, AreItsMatrixAndInAbsorbedMlaTheOneThatExpandsValues) {
               plain_rows.at(kind).linear_macs_per_token_per_layer + more)
         << kind;
   }
+}
+
+// R products of factors, d wide, for each of H heads: computed, or as their factors.
+TEST(CostsOfTpa, AreThoseOfProductsOrOfFactors) {
+  const CostRows rows =
+      all_rows(with({{"dim", 64}, {"heads", 4}, {"kv-factors", 2}, {"q-factors", 3}}), 10);
+  const Index width = 16, product = 4 * width;
+  const Index parameters = (3 + 2 + 2) * 64 * (4 + width) + 64 * product;
+  const CostRow &expanded = rows.at("tpa"), &factored = rows.at("tpa-factored");
+  for (const CostRow& row : {expanded, factored}) {
+    EXPECT_EQ(row.params_per_layer, parameters);
+    EXPECT_EQ(row.cache_elements_per_token_per_layer, (2 + 2) * (4 + width));
+  }
+  EXPECT_EQ(expanded.linear_macs_per_token_per_layer, parameters + (3 + 2 + 2) * product);
+  EXPECT_EQ(expanded.decode_expansion_macs_per_layer, 10 * (2 + 2) * product);
+  EXPECT_EQ(expanded.decode_attention_macs_per_layer, 10 * 2 * product);
+  EXPECT_EQ(factored.linear_macs_per_token_per_layer, parameters + 3 * product);
+  EXPECT_EQ(factored.decode_expansion_macs_per_layer, 0);
+  EXPECT_EQ(factored.decode_attention_macs_per_layer, 10 * 4 * (2 + 2) * (width + 1));
 }
 
 // A whole model with a context of its own; even sizes, so that every kind fits.

@@ -155,6 +155,10 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
       {{"latent-scale", "on"}, {"q-rank", "5"}},
       {{"latents", "2"}, {"kv-rank", "6"}, {"latent-scale", "on"}, {"bias", "on"}},
       {{"latents", "4"}, {"kv-rank", "12"}, {"gate", "on"}, {"score-scale", "length"}},
+      {{"kv-factors", "1"}, {"q-factors", "1"}},
+      {{"kv-factors", "3"}, {"bias", "on"}, {"gate", "on"}, {"window", "5"}},
+      {{"kv-factors", "2"}, {"score-scale", "row-norm"}},
+      {{"kv-factors", "2"}, {"score-scale", "qk-norm"}},
   };
   return all;
 }
@@ -173,10 +177,12 @@ TEST_P(Decoding, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     const auto model = make_model(config);
     for (const AttentionForm& form : describe(model->config().attention).forms)
       expect_decoding_equals_forward(config, form.name);
-    for (const CacheType type : {CacheType::f16, CacheType::int8}) {
+    // As below: measured were up to 2.9 and 5.7 times what a row is rounded by.
+    for (const auto& [type, tolerance] : {std::pair{CacheType::f16, 1.25 * 2.9 / 2048},
+                                          std::pair{CacheType::int8, 1.25 * 5.7 / 254}}) {
       const std::vector<Real> one_by_one =
           decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
-      expect_equal(one_by_one, forward(*model, tokens, 1), type == CacheType::f16 ? 0.01 : 0.2);
+      expect_equal(one_by_one, forward(*model, tokens, 1), tolerance);
       expect_equal(decode(*model, tokens, {1, type, {}}, {13, 1, 1, 5}), one_by_one, kTolerance);
     }
   }

@@ -115,6 +115,14 @@ TEST(ParameterNames, OfEachAttentionAreItsOwn) {
                    "kv_b_proj.weight", "o_proj.weight"}));
   EXPECT_EQ(attention_names({{"attention", "gqa"}, {"tie-kv", "on"}, {"gate", "on"}}),
             (Names{"q_proj.weight", "kv_proj.weight", "gate_proj.weight", "o_proj.weight"}));
+  EXPECT_EQ(attention_names({{"attention", "mfa"}}),
+            (Names{"q_a_proj.weight", "q_a_layernorm.weight", "q_b_proj.weight", "k_proj.weight",
+                   "v_proj.weight", "o_proj.weight"}));
+  EXPECT_EQ(attention_names({{"attention", "gta"}}),
+            (Names{"q_proj.weight", "kv_proj.weight", "k_rope_proj.weight", "o_proj.weight"}));
+  EXPECT_EQ(attention_names({{"attention", "tpa"}}),
+            (Names{"q_a_proj.weight", "q_b_proj.weight", "k_a_proj.weight", "k_b_proj.weight",
+                   "v_a_proj.weight", "v_b_proj.weight", "o_proj.weight"}));
   Names biased = grouped;
   biased.insert("z_proj.weight");
   EXPECT_EQ(attention_names({{"attention", "latent-bias"}}), biased);

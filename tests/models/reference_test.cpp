@@ -92,7 +92,7 @@ AttentionConfig attention_config(const json& c) {
   a.dim = c.at("d_model");
   a.heads = c.at("n_heads");
   a.head_dim = c.value("head_dim", kUnset);
-  if (a.kind == "gqa") set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
+  if (a.kind == "gqa" || a.kind == "gta") set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
   set(a, "kv-rank", c.value("kv_lora_rank", kUnset));
   set(a, "q-rank", c.value("q_lora_rank", kUnset));
   set(a, "nope-dim", c.value("qk_nope_head_dim", kUnset));
@@ -102,6 +102,8 @@ AttentionConfig attention_config(const json& c) {
   set(a, "latent-norm", c.value("latent_norm", true));
   set(a, "latents", c.value("latents", kUnset));
   set(a, "latent-scale", c.value("latent_scale", false));
+  set(a, "kv-factors", c.value("kv_rank", kUnset));
+  set(a, "q-factors", c.value("q_rank", kUnset));
   set(a, "latent-dim", c.value("latent_dim", kUnset));
   a.rotary = c.at("positions") == "rope";
   if (c.contains("rope_layout")) {
@@ -249,7 +251,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 29u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 32u); }
 
 }  // namespace
 }  // namespace headcount

@@ -69,6 +69,8 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"kv-rank", {"4", "6"}},
       {"latents", {"1", "2"}},
       {"latent-scale", {"off", "on"}},
+      {"kv-factors", {"1", "3"}},
+      {"q-factors", {"1", "2"}},
       {"q-rank", {"0", "2", "5"}},
       {"nope-dim", {"2", "3"}},
       {"rope-dim", {"0", "2", "4"}},

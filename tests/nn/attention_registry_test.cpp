@@ -46,7 +46,7 @@ TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
     EXPECT_EQ(&attention_kind(kind->name), kind);
     EXPECT_FALSE(kind->summary.empty()) << kind->name;
   }
-  for (const char* const known : {"mha", "mqa", "gqa", "mla", "latent-bias"}) {
+  for (const char* const known : {"mha", "mqa", "gqa", "mfa", "gta", "mla", "tpa", "latent-bias"}) {
     EXPECT_TRUE(names.contains(known)) << known;
   }
 }
@@ -101,7 +101,17 @@ TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
   EXPECT_TRUE(get(c, "latent-norm"));
 }
 
-TEST(AttentionDefaults, GroupedHeadsAreRotatedWhole) {
+// 64 for MFA's one head, which keeps as much as two of 32 do, and 6 : 2 products as in TPA's paper.
+TEST(AttentionDefaults, OfNewerAttentions) {
+  const AttentionConfig mfa = resolved(of_kind("mfa", 4, 128));
+  EXPECT_EQ(mfa.head_dim, 64);
+  EXPECT_EQ(get(mfa, "q-rank"), 64);
+  const AttentionConfig gta = resolved(of_kind("gta", 4, 128));
+  EXPECT_EQ(get(gta, "kv-heads"), 2);
+  EXPECT_EQ(get(gta, "rope-dim"), 16);
+  const AttentionConfig tpa = resolved(of_kind("tpa", 4, 128));
+  EXPECT_EQ(get(tpa, "kv-factors"), 2);
+  EXPECT_EQ(get(tpa, "q-factors"), 6);
   for (const char* kind : {"mha", "mqa", "gqa"})
     EXPECT_EQ(get(resolved(of_kind(kind, 4, 128)), "rope-dim"), 32) << kind;
 }
@@ -140,6 +150,17 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   EXPECT_EQ(cache_elements(mla), 48);
   set(mla, "latents", 2);
   EXPECT_EQ(cache_elements(mla), 48);
+  AttentionConfig gta = of_kind("gta");
+  set(gta, "kv-heads", 2);
+  EXPECT_EQ(cache_elements(gta), 2 * 32 + 32 / 2);
+  AttentionConfig mfa = of_kind("mfa");
+  mfa.head_dim = 64;
+  EXPECT_EQ(cache_elements(mfa), 2 * 64);
+  set(mfa, "tie-kv", true);
+  EXPECT_EQ(cache_elements(mfa), 64);
+  AttentionConfig tpa = of_kind("tpa");
+  set(tpa, "kv-factors", 3);
+  EXPECT_EQ(cache_elements(tpa), (3 + 3) * (8 + 32));
   AttentionConfig latent_bias = of_kind("latent-bias");
   set(latent_bias, "latent-dim", 10);
   EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
@@ -181,6 +202,8 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
   set(latents, "latents", 3);
   set(latents_of_rank, "latents", 4);
   set(latents_of_rank, "kv-rank", 50);
+  AttentionConfig gta = of_kind("gta");
+  set(gta, "kv-heads", 3);
   const std::vector<BadShape> all = {
       {"`heads` 3 does not divide `dim` 256", of_kind("mha", 3)},
       {"`heads` 3 does not divide `dim` 256", of_kind("mqa", 3)},
@@ -196,6 +219,8 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
       {"`rope-dim` must be even, is 7", odd_part},
       {"`latents` 3 does not divide `heads` 8", latents},
       {"`latents` 4 does not divide `kv-rank` 50", latents_of_rank},
+      {"`kv-heads` 3 does not divide `heads` 8", gta},
+      {"`head-dim` is 5", of_kind("tpa", 4, 20)},
       {"`rope-dim` 34 is more than a head's width, `head-dim` 32", more_than_all},
       {"`kv-rank` must be at least 1, is 0", kv_rank},
   };

@@ -162,6 +162,23 @@ TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWe
   EXPECT_LT(difference(plain.forward(x, 2), tied.forward(x, 2)), kRounding);
 }
 
+// MFA is MQA whose queries pass through a latent; GTA without its rotary key keeps one row that is
+// key and value.
+RC_GTEST_PROP(OtherNamesOfGroupedAttention, GiveTheSameBits, ()) {
+  const Input input;
+  AttentionConfig mfa = random_config("mfa", 2 * random_heads());
+  set(mfa, "q-rank", 0);
+  const Values x = input.values(mfa.dim);
+  RC_ASSERT(Layer(mfa).forward_and_backward(x, input.batch) ==
+            Layer(with_kind(mfa, "mqa")).forward_and_backward(x, input.batch));
+  AttentionConfig gta = with_kind(mfa, "gta");
+  set(gta, "kv-heads", random_divisor(gta.heads));
+  set(gta, "rope-dim", 0);
+  set(gta, "tie-kv", true);
+  RC_ASSERT(Layer(gta).forward(x, input.batch) ==
+            Layer(with_kind(gta, "gqa")).forward(x, input.batch));
+}
+
 // A query head reads the latent of its part of the heads: the others may be anything.
 TEST(LatentAttention, OfSeveralLatentsGivesEachToItsHeads) {
   AttentionConfig config = small_config("mla");

@@ -83,6 +83,9 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"tie-kv", "on"}},
       {{"attention", "mla"}, {"latents", "2"}},
       {{"attention", "mla"}, {"latent-scale", "on"}},
+      {{"attention", "mfa"}},
+      {{"attention", "gta"}, {"kv-heads", "1"}},
+      {{"attention", "tpa"}, {"kv-factors", "3"}},
       {{"attention", "gqa"}, {"rope-dim", "16"}},
       {{"attention", "mqa"}, {"rope-dim", "0"}, {"tie-kv", "on"}},
   };

@@ -70,7 +70,7 @@ const BadCase kFlags[] = {
     {"TRAIN+ --seed 18446744073709551616", kUsage, "--seed"},
     {"TRAIN+ --threads 1025", kUsage, "--threads"},
     {"TRAIN+ --keep 0", kUsage, "--keep"},
-    {"TRAIN+ --attention gqq", kUsage, "--attention must be one of mha, mqa, gqa, mla"},
+    {"TRAIN+ --attention gqq", kUsage, "--attention must be one of mha, mqa, gqa, mfa, gta, mla"},
     {"TRAIN+ --attention gqa --kv-heads 3", kUsage, "--kv-heads 3 does not divide"},
     {"TRAIN+ --attention mha --kv-heads 2", kUsage, "--kv-heads means nothing"},
     {"TRAIN+ --attention mla --rope-dim 3", kUsage, "--rope-dim must be even"},

@@ -115,7 +115,7 @@ TEST_F(BadInput, NumbersTooLargeForTheirType) {
 
 TEST_F(BadInput, ChoicesThatDoNotExist) {
   expect_refusals(kUsage,
-                  {{"--attention mhla", {"--attention", "mha, mqa, gqa, mla", "'mhla'"}},
+                  {{"--attention mhla", {"--attention", "mha, mqa, gqa, mfa, gta, mla", "'mhla'"}},
                    {"--positions absolute", {"--positions", "rope, learned, none"}},
                    {"--norm batch", {"--norm", "rms, layer"}},
                    {"--activation relu", {"--activation", "swiglu, gelu"}},
@@ -147,11 +147,13 @@ TEST_F(BadInput, FlagsOfAnotherAttention) {
             {name.substr(0, name.find(' ')), std::string("--attention ") + attention, "mla"}}});
     }
   }
-  expect_refusals(kUsage,
-                  {{"--attention mqa --kv-heads 2", {"--kv-heads", "--attention mqa", "gqa"}},
-                   {"--attention mla --kv-heads 2", {"--kv-heads", "--attention mla", "gqa"}},
-                   {"--attention latent-bias --rope-dim 8", {"--rope-dim", "mla"}},
-                   {"--attention gqa --latent-dim 2", {"--latent-dim", "latent-bias"}}});
+  expect_refusals(
+      kUsage, {{"--attention mqa --kv-heads 2", {"--kv-heads", "--attention mqa", "gqa"}},
+               {"--attention mla --kv-heads 2", {"--kv-heads", "--attention mla", "gqa"}},
+               {"--attention latent-bias --rope-dim 8", {"--rope-dim", "mla"}},
+               {"--attention gta --tie-kv on", {"--tie-kv", "--attention gta", "mha, mqa, gqa"}},
+               {"--attention mla --kv-factors 2", {"--kv-factors", "tpa"}},
+               {"--attention gqa --latent-dim 2", {"--latent-dim", "latent-bias"}}});
 }
 
 TEST_F(BadInput, FlagsOfOtherData) {

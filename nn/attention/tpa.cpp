@@ -1,0 +1,122 @@
+#include "nn/attention/attention.h"
+#include "nn/attention/kinds.h"
+
+/// Tensor product attention (Zhang et al., "Tensor product attention is all you need", 2025): the
+/// queries, keys and values of all heads are means of products of two factors that are linear in x,
+/// one over the heads and one over a head's width: k_h = (1 / R) sum over r of a[h, r] b[r]. What
+/// is kept of a token are its factors, b of keys turned by position. Parameters: {q,k,v}_a_proj [H
+/// R, dim], {q,k,v}_b_proj [R d, dim], o_proj [dim, H d].
+namespace headcount {
+
+namespace {
+
+struct TpaSettings {
+  Index kv_factors = 2;
+  Index q_factors = kUnset;
+};
+
+const TpaSettings& of(const AttentionConfig& c) { return c.own<TpaSettings>(); }
+
+// Names of the forms: the products of all tokens computed, or scores and sums of their factors.
+constexpr std::string_view kExpanded = "expanded", kFactored = "factored";
+
+class TensorProductAttention : public Attention {
+ public:
+  TensorProductAttention(const AttentionConfig& c, const LayerWeights& weights)
+      : Attention(c, weights, c.head_dim), q_(weights, "q"), k_(weights, "k"), v_(weights, "v") {}
+
+  Var forward(Var x, Memory& memory) const override {
+    const TpaSettings& own = of(config());
+    const auto turn = [&](Var b) { return rotate(b, memory); };
+    const auto keep = [&](const std::string& name, Var a, Var b) {
+      const Rows weights = memory.keep(name + "_a", a), rows = memory.keep(name + "_b", b);
+      const Rows mixed = rows.mixed_by(weights);
+      return memory.form() == kExpanded ? Rows(read_rows(*x.tape, mixed)) : mixed;
+    };
+    const Rows k = keep("k", k_.a(x, own.kv_factors), turn(k_.b(x, own.kv_factors)));
+    const Rows v = keep("v", v_.a(x, own.kv_factors), v_.b(x, own.kv_factors));
+    const Rows q = Rows(turn(q_.b(x, own.q_factors))).mixed_by(q_.a(x, own.q_factors));
+    return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
+                               options(config().head_dim, memory)));
+  }
+
+ private:
+  struct Factors {
+    Linear a_proj, b_proj;
+
+    Factors(const LayerWeights& weights, const std::string& name)
+        : a_proj(weights.linear(name + "_a_proj")), b_proj(weights.linear(name + "_b_proj")) {}
+    // [B, T, 1, H count], a mean's 1 / count in it, and [B, T, count, d].
+    Var a(Var x, Index count) const {
+      return scale(split_heads(a_proj(x), 1), Real{1} / static_cast<Real>(count));
+    }
+    Var b(Var x, Index count) const { return split_heads(b_proj(x), count); }
+  };
+
+  Factors q_, k_, v_;
+};
+
+std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
+  return std::make_unique<TensorProductAttention>(config, weights);
+}
+
+AttentionDescription describe_tpa(const AttentionConfig& c) {
+  const TpaSettings& own = of(c);
+  AttentionDescription description;
+  AttentionForm expanded = {.name = std::string(kExpanded),
+                            .projections = {},
+                            .key_width = c.head_dim,
+                            .value_width = c.head_dim};
+  const auto add = [&](const std::string& name, Index count) {
+    expanded.projections.push_back({name + "_a_proj", c.dim, c.heads * count});
+    expanded.projections.push_back({name + "_b_proj", c.dim, count * c.head_dim});
+  };
+  add("q", own.q_factors);
+  for (const std::string name : {"k", "v"}) {
+    add(name, own.kv_factors);
+    description.keeps.push_back({name + "_a", 1, c.heads * own.kv_factors});
+    description.keeps.push_back({name + "_b", own.kv_factors, c.head_dim});
+  }
+  const Count product = Count(c.heads) * c.head_dim;  // of one pair of factors
+  AttentionForm factored = expanded;
+  expanded.macs_per_token = product * own.q_factors;
+  expanded.macs_per_kept = product * own.kv_factors * 2;
+  // A query with each b, and that with its a; weights with each a, and that with its b.
+  factored.name = kFactored;
+  factored.macs_per_token = product * own.q_factors;
+  factored.key_width = factored.value_width = own.kv_factors * (c.head_dim + 1);
+  factored.output_width = c.head_dim;
+  // Lengths are those of whole keys.
+  const bool normed = c.score_scale.kind == ScoreScale::Kind::qk_norm;
+  description.forms = {std::move(expanded)};
+  if (!normed) description.forms.push_back(std::move(factored));
+  return description;
+}
+
+void settings(AttentionConfig& c, Settings& s) {
+  constexpr Index kMost = 1 << 20;  // as many as a model may be wide
+  TpaSettings& own = c.own<TpaSettings>();
+  s.integer("kv-factors", "products whose mean is k, and v", own.kv_factors, 1, kMost);
+  s.integer("q-factors", "products whose mean is q; default 3 kv-factors", own.q_factors, 1, kMost);
+}
+
+void resolve_tpa(AttentionConfig& c) {
+  resolve_rotary_heads(c);
+  TpaSettings& own = c.own<TpaSettings>();
+  if (own.q_factors == kUnset) own.q_factors = 3 * own.kv_factors;
+}
+
+}  // namespace
+
+const AttentionKind kTpa = {
+    .name = "tpa",
+    .summary =
+        "tensor product: keys and values are means of `kv-factors` products of a factor over "
+        "heads and one over width",
+    .spec_numbers = 1,
+    .settings = settings,
+    .resolve = resolve_tpa,
+    .describe = describe_tpa,
+    .make = make};
+
+}  // namespace headcount
