@@ -21,25 +21,28 @@ class GroupedTiedAttention : public Attention {
   GroupedTiedAttention(const AttentionConfig& c, const LayerWeights& weights)
       : Attention(c, weights, of(c).rope_dim),
         q_proj_(weights.linear("q_proj")),
-        kv_proj_(weights.linear("kv_proj")),
+        kv_proj_(weights.find_linear("kv_proj")),
         rope_proj_(weights.find_linear("k_rope_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const GtaSettings& own = of(config());
     const Index width = config().head_dim;
-    const Rows state = memory.keep("state", split_heads(kv_proj_(x), own.kv_heads));
+    const Rows state =
+        memory.keep("state", [&] { return split_heads((*kv_proj_)(x), own.kv_heads); });
     std::vector<Rows> keys;
     if (own.rope_dim < width) keys.push_back(state.columns(0, width - own.rope_dim));
-    if (rope_proj_)
-      keys.push_back(memory.keep("rope_key", rotate(split_heads((*rope_proj_)(x), 1), memory)));
+    if (own.rope_dim > 0) {
+      keys.push_back(memory.keep("rope_key",
+                                 [&] { return rotate(split_heads((*rope_proj_)(x), 1), memory); }));
+    }
     const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), config().heads), memory));
     keys = normalize_for_scores(*x.tape, std::move(keys));
     return output(x, attention(q, keys, state, options(width, memory)));
   }
 
  private:
-  Linear q_proj_, kv_proj_;
-  std::optional<Linear> rope_proj_;
+  Linear q_proj_;
+  std::optional<Linear> kv_proj_, rope_proj_;  // not in a layer that shares
 };
 
 std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
@@ -48,14 +51,15 @@ std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeight
 
 AttentionDescription describe_gta(const AttentionConfig& c) {
   const GtaSettings& own = of(c);
-  AttentionForm form = {.name = "",
-                        .projections = {{"q_proj", c.dim, c.heads * c.head_dim},
-                                        {"kv_proj", c.dim, own.kv_heads * c.head_dim}},
-                        .key_width = c.head_dim,
-                        .value_width = c.head_dim};
+  AttentionForm form = {
+      .name = "",
+      .projections = {{"q_proj", c.dim, c.heads * c.head_dim},
+                      Projection::keeping("kv_proj", c.dim, own.kv_heads * c.head_dim)},
+      .key_width = c.head_dim,
+      .value_width = c.head_dim};
   std::vector<Kept> keeps = {{"state", own.kv_heads, c.head_dim}};
   if (own.rope_dim > 0) {
-    form.projections.push_back({"k_rope_proj", c.dim, own.rope_dim});
+    form.projections.push_back(Projection::keeping("k_rope_proj", c.dim, own.rope_dim));
     keeps.push_back({"rope_key", 1, own.rope_dim});
   }
   return {std::move(keeps), {std::move(form)}};

@@ -28,13 +28,16 @@ class TensorProductAttention : public Attention {
   Var forward(Var x, Memory& memory) const override {
     const TpaSettings& own = of(config());
     const auto turn = [&](Var b) { return rotate(b, memory); };
-    const auto keep = [&](const std::string& name, Var a, Var b) {
+    const auto keep = [&](const std::string& name, const auto& a, const auto& b) {
       const Rows weights = memory.keep(name + "_a", a), rows = memory.keep(name + "_b", b);
       const Rows mixed = rows.mixed_by(weights);
       return memory.form() == kExpanded ? Rows(read_rows(*x.tape, mixed)) : mixed;
     };
-    const Rows k = keep("k", k_.a(x, own.kv_factors), turn(k_.b(x, own.kv_factors)));
-    const Rows v = keep("v", v_.a(x, own.kv_factors), v_.b(x, own.kv_factors));
+    const Rows k = keep(
+        "k", [&] { return k_.a(x, own.kv_factors); },
+        [&] { return turn(k_.b(x, own.kv_factors)); });
+    const Rows v = keep(
+        "v", [&] { return v_.a(x, own.kv_factors); }, [&] { return v_.b(x, own.kv_factors); });
     const Rows q = Rows(turn(q_.b(x, own.q_factors))).mixed_by(q_.a(x, own.q_factors));
     return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
                                options(config().head_dim, memory)));
@@ -42,15 +45,16 @@ class TensorProductAttention : public Attention {
 
  private:
   struct Factors {
-    Linear a_proj, b_proj;
+    std::optional<Linear> a_proj, b_proj;  // of k and v: not in a layer that shares
 
     Factors(const LayerWeights& weights, const std::string& name)
-        : a_proj(weights.linear(name + "_a_proj")), b_proj(weights.linear(name + "_b_proj")) {}
+        : a_proj(weights.find_linear(name + "_a_proj")),
+          b_proj(weights.find_linear(name + "_b_proj")) {}
     // [B, T, 1, H count], a mean's 1 / count in it, and [B, T, count, d].
     Var a(Var x, Index count) const {
-      return scale(split_heads(a_proj(x), 1), Real{1} / static_cast<Real>(count));
+      return scale(split_heads((*a_proj)(x), 1), Real{1} / static_cast<Real>(count));
     }
-    Var b(Var x, Index count) const { return split_heads(b_proj(x), count); }
+    Var b(Var x, Index count) const { return split_heads((*b_proj)(x), count); }
   };
 
   Factors q_, k_, v_;
@@ -67,13 +71,13 @@ AttentionDescription describe_tpa(const AttentionConfig& c) {
                             .projections = {},
                             .key_width = c.head_dim,
                             .value_width = c.head_dim};
-  const auto add = [&](const std::string& name, Index count) {
-    expanded.projections.push_back({name + "_a_proj", c.dim, c.heads * count});
-    expanded.projections.push_back({name + "_b_proj", c.dim, count * c.head_dim});
+  const auto add = [&](const std::string& name, Index count, bool keeps) {
+    expanded.projections.push_back({name + "_a_proj", c.dim, c.heads * count, false, keeps});
+    expanded.projections.push_back({name + "_b_proj", c.dim, count * c.head_dim, false, keeps});
   };
-  add("q", own.q_factors);
+  add("q", own.q_factors, false);
   for (const std::string name : {"k", "v"}) {
-    add(name, own.kv_factors);
+    add(name, own.kv_factors, true);
     description.keeps.push_back({name + "_a", 1, c.heads * own.kv_factors});
     description.keeps.push_back({name + "_b", own.kv_factors, c.head_dim});
   }

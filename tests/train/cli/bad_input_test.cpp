@@ -115,7 +115,7 @@ TEST_F(BadInput, NumbersTooLargeForTheirType) {
 
 TEST_F(BadInput, ChoicesThatDoNotExist) {
   expect_refusals(kUsage,
-                  {{"--attention mhla", {"--attention", "mha, mqa, gqa, mla", "'mhla'"}},
+                  {{"--attention mhla", {"--attention", "mha, mqa, gqa, mfa, gta, mla", "'mhla'"}},
                    {"--positions absolute", {"--positions", "rope, learned, none"}},
                    {"--norm batch", {"--norm", "rms, layer"}},
                    {"--activation relu", {"--activation", "swiglu, gelu"}},
