@@ -100,8 +100,8 @@ const nlohmann::json& data_defaults(std::string_view data) {
       {"ffn-dim", 64},         {"context", 64},    {"batch", 8},   {"steps", 2000},
       {"positions", "none"},   {"lr", 2e-3},       {"warmup", 20}, {"beta2", 0.95},
       {"score-scale", "none"}, {"eval-every", 500}};
-  static const nlohmann::json tales = {
-      {"layers", 2}, {"dim", 64}, {"lr", 3e-3}, {"warmup", 20}, {"beta2", 0.95}};
+  static const nlohmann::json tales = {{"layers", 2},  {"dim", 64},     {"lr", 3e-3},
+                                       {"warmup", 20}, {"beta2", 0.95}, {"score-scale", "none"}};
   static const nlohmann::json none = nlohmann::json::object();
   return data == "lookup" ? lookup : data == "tales" ? tales : none;
 }
