@@ -111,7 +111,8 @@ std::string ModelConfig::attention_text() const {
 
 bool ModelConfig::uses(const Setting& setting) const {
   const nlohmann::json value = setting.value();
-  if (value.is_null() || value == kUnset) return false;
+  // An unsigned number is never unset, though the largest one compares equal to -1.
+  if (value.is_null() || (!value.is_number_unsigned() && value == kUnset)) return false;
   if (pattern.size() <= 1) return setting.is_for(attention.kind);
   return std::ranges::any_of(pattern, [&](const LayerSpec& part) {
     return !part.shares() && setting.is_for(part.kind->name) && !part.gives(setting.name);

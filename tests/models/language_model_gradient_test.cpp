@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfModel,
 // What is kept has the gradients of all layers that read it.
 INSTANTIATE_TEST_SUITE_P(GradientOfPattern, GradientOfModel,
                          testing::Combine(testing::Values("gqa2@3/2*share", "mla/share",
-                                                          "mqax6@2/latent-bias"),
+                                                          "gqa2x6@3/mqa"),
                                           testing::Bool(), testing::Values(false)),
                          name_of);
 

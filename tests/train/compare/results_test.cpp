@@ -150,7 +150,7 @@ TEST(ComparisonTables, KeepWhatIsKnownOfAnAttentionWithoutRuns) {
   std::istringstream table(comparison_table(r));
   std::string line;
   for (int i = 0; i < 6; ++i) std::getline(table, line);
-  EXPECT_TRUE(line.starts_with("latent-bias    1000        5120      0 ")) << line;
+  EXPECT_TRUE(line.starts_with("latent-bias    1000             5120      0 ")) << line;
   EXPECT_NE(comparison_csv(r).find("\r\nlatent-bias,\"\",0,1000,5120,,,,,,,,"), std::string::npos)
       << comparison_csv(r);
 }
