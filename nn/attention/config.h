@@ -103,7 +103,7 @@ struct AttentionConfig {
   Index window = 0;    ///< a token sees only the last `window`, itself included; 0: all
   double dropout = 0;  ///< of the attention weights
   ScoreScale score_scale;
-  double norm_epsilon = 1e-6;  ///< of the latents' RMSNorm
+  double norm_epsilon = 1e-6;  ///< of the RMSNorm of latents, and of heads in delta
 
   AttentionConfig();
 
