@@ -104,7 +104,7 @@ struct AttentionConfig {
   Index window = 0;    ///< a token sees only the last `window`, itself included; 0: all
   double dropout = 0;  ///< of the attention weights
   ScoreScale score_scale;
-  double norm_epsilon = 1e-6;  ///< of the latents' RMSNorm
+  double norm_epsilon = 1e-6;  ///< of the RMSNorm of latents, and of heads in delta
   /// The layer keeps nothing: it reads what an earlier one of the same settings kept. Brandon et
   /// al., "Reducing Transformer Key-Value Cache Size with Cross-Layer Attention" (2024).
   bool shares = false;

@@ -337,22 +337,22 @@ RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
 
 // A latent serves half of the heads: half as wide for scores and sums, and for what expands it.
 TEST(CostsOfTwoLatents, AreHalfAPair) {
-  const nlohmann::json sizes = {{"dim", 64},     {"heads", 4},    {"kv-rank", 32},
+  const nlohmann::json sizes = {{"layers", 1},   {"dim", 64},     {"heads", 4}, {"kv-rank", 32},
                                 {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
   nlohmann::json two = sizes;
   two["latents"] = 2;
   const CostRows one_rows = all_rows(with(sizes), 1), two_rows = all_rows(with(two), 1);
-  const auto pair = [](const CostRow& row) { return row.decode_attention_macs_per_layer; };
+  const auto pair = [](const CostRow& row) { return row.costs.decode_attention_macs; };
   EXPECT_EQ(pair(one_rows.at("mla-absorbed")), 4 * (32 + 8 + 32));
   EXPECT_EQ(pair(two_rows.at("mla-absorbed")), 4 * (16 + 8 + 16));
-  EXPECT_EQ(one_rows.at("mla").decode_expansion_macs_per_layer, 32 * 4 * (8 + 8));
-  EXPECT_EQ(two_rows.at("mla").decode_expansion_macs_per_layer, 16 * 4 * (8 + 8));
-  EXPECT_EQ(two_rows.at("mla").cache_elements_per_token_per_layer, 32 + 8);
+  EXPECT_EQ(one_rows.at("mla").costs.decode_expansion_macs, 32 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").costs.decode_expansion_macs, 16 * 4 * (8 + 8));
+  EXPECT_EQ(two_rows.at("mla").costs.cache_elements_per_token, 32 + 8);
 }
 
 // With a gate before o_proj, what expands the values cannot be multiplied into it.
 TEST(CostsOfAGate, AreItsMatrixAndInAbsorbedMlaTheOneThatExpandsValues) {
-  const nlohmann::json sizes = {{"dim", 64},     {"heads", 4},    {"kv-rank", 32},
+  const nlohmann::json sizes = {{"layers", 1},   {"dim", 64},     {"heads", 4}, {"kv-rank", 32},
                                 {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
   nlohmann::json gated = sizes;
   gated["gate"] = "on";
@@ -360,31 +360,31 @@ TEST(CostsOfAGate, AreItsMatrixAndInAbsorbedMlaTheOneThatExpandsValues) {
   const Index gate = 64 * 4 * 8, o_proj = 64 * 4 * 8, merged_o_proj = 64 * 4 * 32;
   for (const std::string kind : {"mla", "mla-absorbed"}) {
     const Index more = kind == "mla" ? gate : gate + 32 * 4 * 8 + o_proj - merged_o_proj;
-    EXPECT_EQ(gated_rows.at(kind).params_per_layer, plain_rows.at(kind).params_per_layer + more)
+    EXPECT_EQ(gated_rows.at(kind).costs.parameters, plain_rows.at(kind).costs.parameters + more)
         << kind;
-    EXPECT_EQ(gated_rows.at(kind).linear_macs_per_token_per_layer,
-              plain_rows.at(kind).linear_macs_per_token_per_layer + more)
+    EXPECT_EQ(gated_rows.at(kind).costs.linear_macs_per_token,
+              plain_rows.at(kind).costs.linear_macs_per_token + more)
         << kind;
   }
 }
 
 // R products of factors, d wide, for each of H heads: computed, or as their factors.
 TEST(CostsOfTpa, AreThoseOfProductsOrOfFactors) {
-  const CostRows rows =
-      all_rows(with({{"dim", 64}, {"heads", 4}, {"kv-factors", 2}, {"q-factors", 3}}), 10);
+  const CostRows rows = all_rows(
+      with({{"layers", 1}, {"dim", 64}, {"heads", 4}, {"kv-factors", 2}, {"q-factors", 3}}), 10);
   const Index width = 16, product = 4 * width;
   const Index parameters = (3 + 2 + 2) * 64 * (4 + width) + 64 * product;
   const CostRow &expanded = rows.at("tpa"), &factored = rows.at("tpa-factored");
   for (const CostRow& row : {expanded, factored}) {
-    EXPECT_EQ(row.params_per_layer, parameters);
-    EXPECT_EQ(row.cache_elements_per_token_per_layer, (2 + 2) * (4 + width));
+    EXPECT_EQ(row.costs.parameters, parameters);
+    EXPECT_EQ(row.costs.cache_elements_per_token, (2 + 2) * (4 + width));
   }
-  EXPECT_EQ(expanded.linear_macs_per_token_per_layer, parameters + (3 + 2 + 2) * product);
-  EXPECT_EQ(expanded.decode_expansion_macs_per_layer, 10 * (2 + 2) * product);
-  EXPECT_EQ(expanded.decode_attention_macs_per_layer, 10 * 2 * product);
-  EXPECT_EQ(factored.linear_macs_per_token_per_layer, parameters + 3 * product);
-  EXPECT_EQ(factored.decode_expansion_macs_per_layer, 0);
-  EXPECT_EQ(factored.decode_attention_macs_per_layer, 10 * 4 * (2 + 2) * (width + 1));
+  EXPECT_EQ(expanded.costs.linear_macs_per_token, parameters + (3 + 2 + 2) * product);
+  EXPECT_EQ(expanded.costs.decode_expansion_macs, 10 * (2 + 2) * product);
+  EXPECT_EQ(expanded.costs.decode_attention_macs, 10 * 2 * product);
+  EXPECT_EQ(factored.costs.linear_macs_per_token, parameters + 3 * product);
+  EXPECT_EQ(factored.costs.decode_expansion_macs, 0);
+  EXPECT_EQ(factored.costs.decode_attention_macs, 10 * 4 * (2 + 2) * (width + 1));
 }
 
 // A whole model with a context of its own; even sizes, so that every kind fits.
