@@ -110,7 +110,7 @@ const std::string kOpen = "--attention mha,mqa --steps 1 --warmup 0 --seeds 2..5
 
 TEST(CompareCommand, AddsSeedsUntilTheVerdictIsThere) {
   const TrainFolder folder;
-  ASSERT_EQ(compare(folder, kOpen + "100 --out c").exit_code, 0);
+  ASSERT_EQ(compare(folder, kOpen + "100 --jobs 1 --out c").exit_code, 0);
   EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2}));
   EXPECT_EQ(results(folder, "c")["variants"][1]["verdict"], "enough");
   const ProgramResult more = compare(folder, kOpen + "0 --out c");
