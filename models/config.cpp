@@ -6,10 +6,15 @@
 namespace headcount {
 
 Settings ModelConfig::settings() {
+  std::string names;
+  for (const AttentionKind* kind : attention_kinds())
+    names += (names.empty() ? "" : ", ") + std::string(kind->name);
   Settings s;
   s.group("Attention");
   s.custom(
-      "attention", "which, with its size, or what layers take in turn: gqa2, mla48+16, mqa/share",
+      "attention",
+      "which, or with its size, or what layers take in turn: " + names +
+          "; gqa2, mla48+16, mqa/share",
       [this](std::string_view text) {
         try {
           parse_attention_spec(text).apply(*this);
