@@ -47,7 +47,7 @@ RunPlan::RunPlan(const std::vector<PlannedVariant>& variants, const Question& qu
         const std::string number = std::to_string(seed);
         PlannedRun& run = runs_.emplace_back(
             PlannedRun{candidate.name + ", seed " + number, candidate.options,
-                       folder / "runs" / candidate.name / ("seed-" + number), command});
+                       folder / "runs" / candidate.folder / ("seed-" + number), command});
         run.options.seed = seed;
       }
     }

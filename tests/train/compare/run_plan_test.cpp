@@ -13,7 +13,7 @@ using Losses = std::map<std::string, std::vector<double>>;  // by name, then by 
 
 std::vector<PlannedVariant> variants(const std::vector<std::string>& names) {
   std::vector<PlannedVariant> all;
-  for (const std::string& name : names) all.push_back({name, {{name, "", {}}}});
+  for (const std::string& name : names) all.push_back({name, {{name, name, "", {}}}});
   return all;
 }
 
@@ -123,7 +123,7 @@ TEST(RunPlan, GivesUpWhatFailsOnEverySeed) {
 
 TEST(RunPlan, AddsSeedsToTheBestCandidateOnly) {
   std::vector<PlannedVariant> all = variants({"mha"});
-  all.push_back({"mla", {{"mla/lr=1", "", {}}, {"mla/lr=2", "", {}}}});
+  all.push_back({"mla", {{"mla/lr=1", "mla/lr=1", "", {}}, {"mla/lr=2", "mla/lr=2", "", {}}}});
   Losses losses = kLosses;
   losses["mla/lr=1"].assign(8, 7);
   losses["mla/lr=2"] = kLosses.at("mla");
