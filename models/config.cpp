@@ -66,6 +66,11 @@ std::vector<AttentionConfig> resolved_turn(const std::vector<LayerSpec>& pattern
         turn.back().shares = true;
       } else {
         turn.push_back(common);
+        // Settings of scores are for those layers of a pattern that have scores.
+        if (!part.kind->attends) {
+          turn.back().score_scale = {};
+          turn.back().window = 0;
+        }
         part.apply(turn.back());
         resolve(turn.back());
       }

@@ -169,6 +169,28 @@ const std::vector<KnownModel>& known_models() {
         {"heads", 32},
         {"head-dim", 128},
         {"kv-heads", 16}}},
+      {"kimi-linear-48b",
+       "Kimi Team (2025); config.json of moonshotai/Kimi-Linear-48B-A3B-Instruct; its states fade "
+       "channel by channel, those of delta as a whole",
+       {{"attention",
+         "3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/2*delta/mla"},
+        {"layers", 27},
+        {"dim", 2304},
+        {"heads", 32},
+        {"head-dim", 128},
+        {"kv-rank", 512},
+        {"q-rank", 0},
+        {"nope-dim", 128},
+        {"rope-dim", 64},
+        {"v-dim", 128}}},
+      {"step-3",
+       "StepFun (2025), arXiv 2507.19427; model card of stepfun-ai/step3",
+       {{"attention", "mfa"},
+        {"layers", 61},
+        {"dim", 7168},
+        {"heads", 64},
+        {"head-dim", 256},
+        {"q-rank", 2048}}},
   };
   return all;
 }

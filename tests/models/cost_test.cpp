@@ -574,6 +574,29 @@ TEST(KnownModels, HaveGemma3sLocalAndGlobalLayers) {
   EXPECT_EQ(kv_cache_bytes(config, 1024, {2, 0}), kPerToken * 62 * 1024);
 }
 
+// 20 layers with states of 32 heads of 128 x 128, and the last three inputs of their convolutions,
+// in float32; 7 layers with MLA, of latents of 512 and one rotary key of 64.
+TEST(KnownModels, HaveKimiLinearsStatesAndLatents) {
+  ModelConfig config = with(known_model("kimi-linear-48b").settings);
+  config.resolve();
+  constexpr std::int64_t kStates = 32 * 128 * 128 + 3 * 3 * 32 * 128;
+  for (const Index context : {4096, 131'072}) {
+    EXPECT_EQ(kv_cache_bytes(config, context, {2, 0}),
+              20 * kStates * 4 + std::int64_t{7} * (512 + 64) * 2 * context);
+  }
+  for (const Index mla : {4, 8, 12, 16, 20, 24, 27})  // as its configuration counts layers
+    EXPECT_EQ(config.layer_attention(mla - 1).kind, "mla") << mla;
+}
+
+TEST(KnownModels, HaveStep3sOneWideHead) {
+  const ModelConfig config = with(known_model("step-3").settings);
+  const CostRow row = all_rows(config, 1, 2).at("mfa");
+  EXPECT_EQ(row.cache_bytes, 61 * 2 * 256 * 2);
+  constexpr std::int64_t kWidth = 64 * 256, kRank = 2048, kDim = 7168;
+  EXPECT_EQ(row.costs.parameters,
+            61 * (kDim * kRank + kRank + kRank * kWidth + 2 * kDim * 256 + kWidth * kDim));
+}
+
 TEST(KnownModels, HaveThePublishedSizes) {
   for (const PublishedModel& published : kPublished) {
     ModelConfig config = with(known_model(published.name).settings);
@@ -599,7 +622,8 @@ TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
   for (const PublishedModel& published : kPublished) held.push_back(published.name);
-  held.emplace_back("gemma-3-27b");
+  for (const char* const name : {"gemma-3-27b", "kimi-linear-48b", "step-3"})
+    held.emplace_back(name);
   EXPECT_EQ(known, held);
 }
 

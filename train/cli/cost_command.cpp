@@ -64,11 +64,18 @@ std::string long_key(Index context) { return "cache_bytes_at_" + std::to_string(
 
 constexpr std::size_t kWidth = 11;  // of a column with its heading
 
+// An attention's name for people: the ends of a long one.
+std::string shown(const std::string& attention) {
+  constexpr std::size_t kEnd = 12;
+  if (attention.size() <= 2 * kEnd + 3) return attention;
+  return attention.substr(0, kEnd) + "..." + attention.substr(attention.size() - kEnd);
+}
+
 // `published`: the attention that the sizes were published with; may be empty.
 std::vector<Column<CostRow>> columns(const std::string& published) {
   using Row = const CostRow&;
   std::vector<Column<CostRow>> all = {{"attention", "attention",
-                                       [](Row row) { return row.attention; },
+                                       [](Row row) { return shown(row.attention); },
                                        [](Row row) { return row.attention; }, true, kWidth + 2}};
   const auto add = [&](const char* heading, const char* key, Count Costs::*count,
                        std::size_t width = kWidth) {
@@ -115,7 +122,7 @@ std::string long_table(const std::vector<CostRow>& rows) {
     if (!row.trained) continue;  // another form keeps the same
     TextColumn& column = table.emplace_back();
     column.width = kWidth;
-    column.cells.push_back(row.attention);
+    column.cells.push_back(shown(row.attention));
     for (const Count bytes : row.long_cache_bytes) column.cells.push_back(binary(bytes));
   }
   return laid_out(table);

@@ -201,10 +201,14 @@ TEST_F(CostCommand, TakesTheSizesOfAWellKnownModel) {
 }
 
 TEST_F(CostCommand, MarksTheAttentionThatAModelWasPublishedWith) {
-  for (const auto& [flags, marked] : {std::pair{"--preset llama-3-8b", Names{"gqa"}},
-                                      {"--preset gpt-2", Names{"mha"}},
-                                      {"--preset deepseek-v3", Names{"mla", "mla-absorbed"}},
-                                      {"--preset gemma-3-27b", Names{"5*gqa@1024/gqa"}}}) {
+  for (const auto& [flags, marked] :
+       {std::pair{"--preset llama-3-8b", Names{"gqa"}},
+        {"--preset gpt-2", Names{"mha"}},
+        {"--preset deepseek-v3", Names{"mla", "mla-absorbed"}},
+        {"--preset step-3", Names{"mfa"}},
+        {"--preset kimi-linear-48b",
+         Names{"3*delta/mla/...*delta/mla", "3*delta/mla/...mla-absorbed"}},
+        {"--preset gemma-3-27b", Names{"5*gqa@1024/gqa"}}}) {
     Names found;
     for (const std::string& line : split_text(output(flags), '\n')) {
       if (line.ends_with("as published")) found.push_back(line.substr(0, line.find(' ')));
