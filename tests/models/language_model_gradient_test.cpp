@@ -67,8 +67,10 @@ class GradientOfModel : public testing::TestWithParam<ModelCase> {
       tape.set_random(3, 1);
       return model.loss(tape, tokens, targets, 2);
     };
+    // Whole models bend more than single ops: with the usual step the stencil's own error, which
+    // grows with its fourth power, reaches 2e-6.
     const GradientReport report = check_parameter_gradients(
-        function, model.parameters(), {.every_element_up_to = 48, .directions = 3});
+        function, model.parameters(), {.every_element_up_to = 48, .directions = 3, .step = 2e-4});
     EXPECT_LE(report.error, kTolerance) << report.text();
     EXPECT_GT(report.derivatives, static_cast<Index>(model.parameters().size()));
   }
@@ -93,7 +95,8 @@ INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfModel,
 // What is kept has the gradients of all layers that read it.
 INSTANTIATE_TEST_SUITE_P(GradientOfPattern, GradientOfModel,
                          testing::Combine(testing::Values("gqa2@3/2*share", "mla/share",
-                                                          "gqa2x6@3/mqa"),
+                                                          "gqa2x6@3/mqa", "mqax6@2/latent-bias",
+                                                          "delta/gta2/share"),
                                           testing::Bool(), testing::Values(false)),
                          name_of);
 
