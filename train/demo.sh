@@ -10,5 +10,5 @@ source train/install_packages.sh \
 echo "building ..." >&2
 cmake --preset release -DHEADCOUNT_TESTS=OFF >/dev/null
 cmake --build --preset release --target headcount_cli --parallel "$(nproc)" >/dev/null
-.build/release/headcount compare --data tales --attention mha,gqa2,mqa,mla --seeds 3 \
-  --layers 2 --dim 64 --lr 3e-3 --steps 1200 --out runs/demo "$@"
+.build/release/headcount compare --data lookup --attention mha,gqa2,mqa,mla8+0,mla4+0 \
+  --metric answers --tolerance 5 --seeds 3..10 --out runs/demo "$@"

@@ -43,7 +43,8 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
   std::string different;
   for (const auto& [name, value] : here.items()) {
     const nlohmann::json other = there.value(name, nlohmann::json());
-    if (name == "dropout" || other == value) continue;  // dropout is of the training
+    // Dropout is of the training.
+    if (name == "dropout" || other == value || value == kUnset) continue;
     different += (different.empty() ? "`" : ", `") + name + "` is " + value.dump() + " here and " +
                  (other.is_null() || other == kUnset ? "nothing" : other.dump()) + " there";
   }

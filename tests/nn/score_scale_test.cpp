@@ -70,7 +70,8 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
       const Values x = normal_values(0, 9 * 12);
       const Values y = layer.forward(x, 1);
       std::string last;  // of the matrices that make queries
-      for (const Projection& p : describe(layer.config).forms.front().projections)
+      const AttentionDescription description = describe(layer.config);
+      for (const Projection& p : description.forms.front().projections)
         if (p.name.starts_with("q_")) last = p.name;
       for (Real& w : layer.weight(last + ".weight")) w *= 3;
       EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << scale << ", " << kind->name;

@@ -175,7 +175,7 @@ TEST(CompareCommand, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
 TEST(CompareCommand, JudgesByAnswersWhereTheTextMarksThem) {
   const TrainFolder folder;
   const ProgramResult result = compare(folder,
-                                       "--attention mha,mqa --seeds 2 --data recall --context 64 "
+                                       "--attention mha,mqa --seeds 2 --data lookup --context 64 "
                                        "--metric answers --tolerance 90 --out c");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_NE(result.out.find("points lost"), std::string::npos) << result.out;
