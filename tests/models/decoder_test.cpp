@@ -11,6 +11,7 @@
 
 #include "models/checkpoint/safetensors.h"
 #include "models/cost.h"
+#include "nn/kinds_with_scores.h"
 #include "nn/own_settings.h"
 
 namespace headcount {
@@ -117,6 +118,8 @@ bool attends(const std::string& attention) {
 }
 
 class Decoding : public testing::TestWithParam<std::string> {};
+class DecodingWithScores : public Decoding {};
+class DecodingOfKinds : public Decoding {};
 
 TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
   for (const Positions positions : {Positions::rope, Positions::learned, Positions::none}) {
@@ -126,8 +129,7 @@ TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
   }
 }
 
-TEST_P(Decoding, EqualsForwardWithEachScoreScale) {
-  if (!attends(GetParam())) GTEST_SKIP() << "has no scores";
+TEST_P(DecodingWithScores, EqualsForwardWithEachScoreScale) {
   for (const char* scale : {"none", "qk-norm", "row-norm", "length", "0.7"}) {
     ModelConfig config = small_config(GetParam());
     config.attention.score_scale = ScoreScale::parse(scale);
@@ -144,8 +146,7 @@ TEST_P(Decoding, EqualsForwardWithBiasesLayerNormAndTiedHead) {
   expect_decoding_equals_forward(config);
 }
 
-TEST_P(Decoding, EqualsForwardWithAWindow) {
-  if (!attends(GetParam())) GTEST_SKIP() << "has no window";
+TEST_P(DecodingWithScores, EqualsForwardWithAWindow) {
   for (const Index window : {1, 5, 19, 20}) {
     ModelConfig config = small_config(GetParam());
     config.attention.window = window;
@@ -175,9 +176,7 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
   return all;
 }
 
-TEST_P(Decoding, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
-  if (parse_attention_spec(GetParam()).turn.size() > 1)
-    GTEST_SKIP() << "its kinds have the options";
+TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
   for (const auto& options : layer_options()) {
     ModelConfig config = small_config(GetParam());
@@ -293,13 +292,22 @@ std::string test_name(const testing::TestParamInfo<std::string>& attention) {
   return name;
 }
 
+std::vector<std::string> names_with_scores() {
+  std::vector<std::string> names;
+  for (const AttentionKind* kind : kinds_with_scores()) names.emplace_back(kind->name);
+  return names;
+}
+
 INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), test_name);
-INSTANTIATE_TEST_SUITE_P(Patterns, Decoding,
-                         testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha",
-                                         "gqa2@5/share/latent-bias", "mqa@4/share/mla8+2@9",
-                                         "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
-                                         "tpa/share", "mfa/share"),
+INSTANTIATE_TEST_SUITE_P(Kinds, DecodingOfKinds, testing::ValuesIn(kind_names()), test_name);
+INSTANTIATE_TEST_SUITE_P(Kinds, DecodingWithScores, testing::ValuesIn(names_with_scores()),
                          test_name);
+const auto patterns =
+    testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
+                    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
+                    "tpa/share", "mfa/share");
+INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
+INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 
 TEST(PatternDecoding, KeepsNothingInLayersThatShare) {
   const auto model = make_model(small_config("mqa@7/2*share/gqa2"));

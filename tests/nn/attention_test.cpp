@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "nn/kinds_with_scores.h"
 #include "nn/own_settings.h"
 #include "nn/test_layer.h"
 
@@ -284,12 +285,16 @@ class EveryAttention : public testing::TestWithParam<const AttentionKind*> {
   std::string_view kind() const { return GetParam()->name; }
   bool attends() const { return GetParam()->attends; }
 };
-INSTANTIATE_TEST_SUITE_P(Registry, EveryAttention, testing::ValuesIn(attention_kinds()),
-                         [](const auto& kind) {
-                           std::string name(kind.param->name);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+std::string name_of(const testing::TestParamInfo<const AttentionKind*>& kind) {
+  std::string name(kind.param->name);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Registry, EveryAttention, testing::ValuesIn(attention_kinds()), name_of);
+
+class EveryAttentionWithScores : public EveryAttention {};
+INSTANTIATE_TEST_SUITE_P(Registry, EveryAttentionWithScores, testing::ValuesIn(kinds_with_scores()),
+                         name_of);
 
 TEST_P(EveryAttention, CausalPrefixDoesNotDependOnWhatFollows) {
   EXPECT_TRUE(rc::check([this] {
@@ -335,8 +340,7 @@ TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
   }));
 }
 
-TEST_P(EveryAttention, SequenceOfPaddingGivesTheOutputBias) {
-  if (!attends()) GTEST_SKIP() << "has no key mask";
+TEST_P(EveryAttentionWithScores, SequenceOfPaddingGivesTheOutputBias) {
   AttentionConfig config = small_config(kind());
   config.bias = true;
   Layer layer(config);
@@ -379,8 +383,8 @@ TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
   EXPECT_EQ(drops, attends()) << "a state has no weights to drop";
 }
 
-TEST_P(EveryAttention, SeesPositionsThroughRotationAlone) {
-  if (!attends()) GTEST_SKIP() << "a state knows the order in which it took tokens in";
+// A state knows the order in which it took tokens in.
+TEST_P(EveryAttentionWithScores, SeesPositionsThroughRotationAlone) {
   // Without a mask and without positions, attention does not know the order of its tokens.
   AttentionConfig config = small_config(kind());
   config.causal = false;

@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "nn/kinds_with_scores.h"
 #include "nn/random_weights.h"
 #include "train/trainer.h"
 
@@ -53,17 +54,21 @@ std::string test_name(std::string name) {
 
 using KindAndScale = std::tuple<const AttentionKind*, std::string>;
 class TrainedScoreScale : public testing::TestWithParam<KindAndScale> {};
-INSTANTIATE_TEST_SUITE_P(
-    Every, TrainedScoreScale,
-    testing::Combine(testing::ValuesIn(attention_kinds()),
-                     testing::Values("inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.3")),
-    [](const auto& both) {
-      return test_name(std::string(std::get<0>(both.param)->name) + "_" + std::get<1>(both.param));
-    });
+std::string name_of(const testing::TestParamInfo<KindAndScale>& both) {
+  return test_name(std::string(std::get<0>(both.param)->name) + "_" + std::get<1>(both.param));
+}
+INSTANTIATE_TEST_SUITE_P(Every, TrainedScoreScale,
+                         testing::Combine(testing::ValuesIn(kinds_with_scores()),
+                                          testing::Values("inv-sqrt", "none", "qk-norm", "row-norm",
+                                                          "length", "0.3")),
+                         name_of);
+INSTANTIATE_TEST_SUITE_P(WithoutScores, TrainedScoreScale,
+                         testing::Combine(testing::ValuesIn(kinds_with_scores(false)),
+                                          testing::Values("inv-sqrt")),
+                         name_of);
 
 TEST_P(TrainedScoreScale, LearnsWhatOnlyAttentionCanKnow) {
   const auto& [kind, score_scale] = GetParam();
-  if (!kind->attends && score_scale != "inv-sqrt") GTEST_SKIP() << "has no scores";
   const TrainOptions options = options_with(kind->name, score_scale);
   const Tokens tokens = repetitive_text(401);
   LanguageModel model(options.model, kVocabulary);
@@ -81,9 +86,6 @@ TEST_P(TrainedScoreScale, LearnsWhatOnlyAttentionCanKnow) {
 
 class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
  protected:
-  void SetUp() override {
-    if (!GetParam()->attends) GTEST_SKIP() << "has no weights";
-  }
   // Of a model of one layer with large random weights, the same ones for every scale.
   static double with_scale(const std::string& score_scale) {
     const TrainOptions options = options_with(GetParam()->name, score_scale);
@@ -93,7 +95,7 @@ class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
                 .attention_entropy;
   }
 };
-INSTANTIATE_TEST_SUITE_P(Registry, EntropyOfAttention, testing::ValuesIn(attention_kinds()),
+INSTANTIATE_TEST_SUITE_P(Registry, EntropyOfAttention, testing::ValuesIn(kinds_with_scores()),
                          [](const auto& kind) { return test_name(std::string(kind.param->name)); });
 
 // Row t is then uniform over its t + 1 keys.

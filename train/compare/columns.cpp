@@ -147,10 +147,12 @@ void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
         [=](Variant v) { return words.number(v.loss.mean - floor, 4); },
         [=](Variant v) { return v.loss.mean - floor; });
   }
-  columns.of_runs(
-      words.heading("bits/char", "bits per character"), "bits_per_character",
-      [words](Variant v) { return words.number(v.loss.mean / std::numbers::ln2, 4); },
-      [](Variant v) { return v.loss.mean / std::numbers::ln2; });
+  if (!result.only_answers) {
+    columns.of_runs(
+        words.heading("bits/char", "bits per character"), "bits_per_character",
+        [words](Variant v) { return words.number(v.loss.mean / std::numbers::ln2, 4); },
+        [](Variant v) { return v.loss.mean / std::numbers::ln2; });
+  }
   const auto answers = [](Variant v) { return pointer(v.answer_accuracy); };
   if (std::ranges::any_of(result.variants, answers)) {
     columns.estimate(words.heading("answers right %", "answers right, %"), "answer_accuracy",

@@ -128,6 +128,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   result.match = options.match.text();
   result.context = options.common.model.context;
   result.entropy_per_character = corpus.entropy_per_character;
+  result.only_answers = corpus.only_answers;
   result.answer_chance = corpus.answer_chance;
   if (options.sweep) {
     result.sweep = options.sweep->text();

@@ -178,7 +178,9 @@ std::string table(const ComparisonResult& result) {
   const std::vector<Column<VariantResult>> columns = table_columns(result);
   std::string out =
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">\n<table>\n";
-  out += "<caption><p class=\"note\">Loss in nats per character over the whole validation split.";
+  out += "<caption><p class=\"note\">Loss in nats per ";
+  out += result.only_answers ? "answer" : "character";
+  out += " over the whole validation split.";
   if (repeated(result)) {
     out +=
         " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "

@@ -65,6 +65,10 @@ std::vector<std::pair<double, double>> front_steps(const ComparisonResult& resul
   return steps;
 }
 
+std::string unit_of_loss(const ComparisonResult& result) {
+  return result.only_answers ? "nats per answer" : "nats per character";
+}
+
 void add_differences(const ComparisonResult& result, std::vector<ReportChart>& charts) {
   const bool answers = result.question.metric == Metric::answers;
   const int decimals = answers ? 1 : 4;
@@ -72,7 +76,7 @@ void add_differences(const ComparisonResult& result, std::vector<ReportChart>& c
   ForestPlot plot;
   plot.title = answers ? "Answers lost against " + than : "Loss against that of " + than;
   plot.x.title = answers ? "answers fewer right, percentage points"
-                         : "loss less that of " + than + ", nats per character";
+                         : "loss less that of " + than + ", " + unit_of_loss(result);
   plot.tolerance = tolerance(result.question, reference(result).runs);
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& variant = result.variants[i];
@@ -130,7 +134,7 @@ void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportCh
   Chart chart;
   chart.title = "Validation loss against KV cache";
   chart.x = cache_axis(result);
-  chart.y.title = "loss, nats per character";
+  chart.y.title = "loss, " + unit_of_loss(result);
   chart.series = front_first(result, [](const VariantResult& variant, Index style, auto& series) {
     const double bytes = variant.cache_bytes_per_token;
     ChartPoint point = estimate_point(bytes, variant.loss);
@@ -148,7 +152,7 @@ void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportCh
     const double floor = *result.entropy_per_character;
     chart.floor = {floor, "floor " + number_text(floor, 4)};
     caption +=
-        " The floor is the text's entropy per character, the least loss that any model can "
+        " The floor is the text's entropy, the least loss that any model can "
         "reach.";
   }
   chart.description = caption;
@@ -213,7 +217,7 @@ void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>&
   }
   if (chart.series.empty()) return;
   chart.x.title = "step";
-  chart.y = {"loss, nats per character", loss_scale(chart.series), nullptr, std::nullopt,
+  chart.y = {"loss, " + unit_of_loss(result), loss_scale(chart.series), nullptr, std::nullopt,
              std::nullopt};
   std::string caption = bands ? "Mean over seeds; bands are 95\u00a0% intervals (Student t)."
                               : "One seed each, so there are no bands.";
