@@ -1,0 +1,33 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/cost.h"
+
+namespace headcount {
+
+using CostRows = std::map<std::string, CostRow>;
+
+inline ModelConfig with(const nlohmann::json& settings) {
+  ModelConfig config;
+  config.settings().read(settings);
+  return config;
+}
+
+/// The table by name; no kind may be left out and no name may come twice.
+inline CostRows all_rows(const ModelConfig& config, Index context, Index bytes_per_element = 4) {
+  std::vector<std::string> left_out;
+  CostRows rows;
+  for (const CostRow& row : cost_table(config, context, {bytes_per_element, 0}, left_out)) {
+    EXPECT_TRUE(rows.emplace(row.attention, row).second) << row.attention;
+  }
+  EXPECT_EQ(left_out, std::vector<std::string>{});
+  return rows;
+}
+
+}  // namespace headcount

@@ -1,0 +1,113 @@
+// The well-known models, against what was published of them.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "models/cost_rows.h"
+#include "nn/own_settings.h"
+
+namespace headcount {
+namespace {
+
+struct PublishedModel {
+  std::string name, attention;
+  Index heads, kv_heads;         // kv_heads: 0 for MLA
+  std::int64_t cache_per_token;  // bytes at two a number
+  std::int64_t attention_parameters;
+};
+
+// Sizes by hand from the papers' tables. Qwen3's norms of queries and keys are not counted.
+const std::vector<PublishedModel> kPublished = {
+    {"gpt-2", "mha", 12, 12, 36'864, 2'362'368},
+    {"llama-2-7b", "mha", 32, 32, 512 * 1024, 67'108'864},
+    {"llama-3-8b", "gqa", 32, 8, 128 * 1024, 41'943'040},
+    {"llama-3-70b", "gqa", 64, 8, 320 * 1024, 150'994'944},
+    {"mistral-7b", "gqa", 32, 8, 128 * 1024, 41'943'040},
+    {"qwen3-8b", "gqa", 32, 8, 144 * 1024, 41'943'040},
+    {"deepseek-v2", "mla", 128, 0, 576 * 60 * 2, 149'227'520},
+    {"deepseek-v3", "mla", 128, 0, 70'272, 187'107'328},
+};
+
+// 5 local layers, which keep 1024 tokens, and a global one: 62 layers are 52 and 10. K and V of 16
+// heads of 128. Its norms of queries and keys are not counted.
+TEST(KnownModels, HaveGemma3sLocalAndGlobalLayers) {
+  ModelConfig config = with(known_model("gemma-3-27b").settings);
+  std::vector<std::string> left_out;
+  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  EXPECT_EQ(row.attention, "5*gqa@1024/gqa");
+  constexpr std::int64_t kPerToken = 2 * 16 * 128 * 2;
+  EXPECT_EQ(row.cache_bytes, kPerToken * (52 * 1024 + 10 * 131'072));
+  EXPECT_EQ(row.costs.parameters, std::int64_t{62} * (2 * 5376 * 32 * 128 + 2 * 5376 * 16 * 128));
+  config.resolve();
+  EXPECT_EQ(kv_cache_bytes(config, 1024, {2, 0}), kPerToken * 62 * 1024);
+}
+
+// 20 layers with states of 32 heads of 128 x 128, and the last three inputs of their convolutions,
+// in float32; 7 layers with MLA, of latents of 512 and one rotary key of 64.
+TEST(KnownModels, HaveKimiLinearsStatesAndLatents) {
+  ModelConfig config = with(known_model("kimi-linear-48b").settings);
+  config.resolve();
+  constexpr std::int64_t kStates = 32 * 128 * 128 + 3 * 3 * 32 * 128;
+  for (const Index context : {4096, 131'072}) {
+    EXPECT_EQ(kv_cache_bytes(config, context, {2, 0}),
+              20 * kStates * 4 + std::int64_t{7} * (512 + 64) * 2 * context);
+  }
+  for (const Index mla : {4, 8, 12, 16, 20, 24, 27})  // as its configuration counts layers
+    EXPECT_EQ(config.layer_attention(mla - 1).kind, "mla") << mla;
+}
+
+TEST(KnownModels, HaveStep3sOneWideHead) {
+  const ModelConfig config = with(known_model("step-3").settings);
+  const CostRow row = all_rows(config, 1, 2).at("mfa");
+  EXPECT_EQ(row.cache_bytes, 61 * 2 * 256 * 2);
+  constexpr std::int64_t kWidth = 64 * 256, kRank = 2048, kDim = 7168;
+  EXPECT_EQ(row.costs.parameters,
+            61 * (kDim * kRank + kRank + kRank * kWidth + 2 * kDim * 256 + kWidth * kDim));
+}
+
+TEST(KnownModels, HaveThePublishedSizes) {
+  for (const PublishedModel& published : kPublished) {
+    ModelConfig config = with(known_model(published.name).settings);
+    config.resolve();
+    EXPECT_EQ(config.attention.kind, published.attention) << published.name;
+    EXPECT_EQ(config.attention.heads, published.heads) << published.name;
+    if (published.attention != "mla") {
+      EXPECT_EQ(get(config.attention, "kv-heads"), published.kv_heads) << published.name;
+    }
+    const CostRows rows = all_rows(with(known_model(published.name).settings), 1, 2);
+    const CostRow& row = rows.at(published.attention);
+    EXPECT_EQ(row.layers, config.layers);
+    EXPECT_EQ(row.cache_bytes, published.cache_per_token) << published.name;
+    EXPECT_EQ(row.costs.parameters, Count(row.layers) * published.attention_parameters)
+        << published.name;
+  }
+}
+
+TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
+  std::vector<std::string> known, held;
+  for (const KnownModel& model : known_models()) {
+    known.push_back(model.name);
+    EXPECT_FALSE(model.source.empty()) << model.name;
+  }
+  for (const PublishedModel& published : kPublished) held.push_back(published.name);
+  for (const char* const name : {"gemma-3-27b", "kimi-linear-48b", "step-3"})
+    held.emplace_back(name);
+  EXPECT_EQ(known, held);
+}
+
+TEST(KnownModels, UnknownNameIsAnErrorThatListsThem) {
+  try {
+    known_model("gpt-9");
+    ADD_FAILURE() << "gpt-9 is not known";
+  } catch (const SettingError& error) {
+    const std::string message = error.what();
+    EXPECT_NE(message.find("'gpt-9'"), std::string::npos) << message;
+    for (const KnownModel& model : known_models())
+      EXPECT_NE(message.find(model.name), std::string::npos) << message;
+  }
+}
+
+}  // namespace
+}  // namespace headcount
