@@ -137,8 +137,7 @@ void resolve_delta(AttentionConfig& c) {
                       std::to_string(c.heads));
   require_setting(c.window == 0,
                   "`window` is for attention that sees tokens one by one; delta's state fades");
-  require_setting(c.score_scale == ScoreScale{},
-                  "`score-scale` is for attention with a softmax; delta has no scores");
+  c.score_scale = {};  // nor to scale, whatever a text's settings say for attention with scores
   require_setting(c.causal, "delta takes in one token after the other and must be causal");
 }
 

@@ -24,12 +24,10 @@ std::string refusal(const AttentionConfig& config) {
 }
 
 TEST(Delta, RefusesWhatOnlyAttentionHas) {
-  AttentionConfig window = delta_config(), scale = delta_config(), both_ways = delta_config();
+  AttentionConfig window = delta_config(), both_ways = delta_config();
   window.window = 4;
-  scale.score_scale = ScoreScale::parse("qk-norm");
   both_ways.causal = false;
   EXPECT_NE(refusal(window).find("`window`"), std::string::npos) << refusal(window);
-  EXPECT_NE(refusal(scale).find("`score-scale`"), std::string::npos) << refusal(scale);
   EXPECT_NE(refusal(both_ways).find("causal"), std::string::npos) << refusal(both_ways);
 }
 

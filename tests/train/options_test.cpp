@@ -189,5 +189,19 @@ TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
   EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}), "`min-lr` is greater than `lr`");
 }
 
+// Such as score scales, which mean nothing to a state.
+TEST(DataDefaults, FitEveryAttention) {
+  for (const char* const data : {"lookup", "tales"}) {
+    for (const AttentionKind* kind : attention_kinds()) {
+      TrainOptions options;
+      Settings settings = options.settings();
+      settings.read(data_defaults(data));
+      settings.find("attention")->parse(kind->name);
+      if (settings.find("kv-rank")->is_for(kind->name)) settings.find("rope-dim")->parse("0");
+      EXPECT_NO_THROW(options.resolve()) << data << ", " << kind->name;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace headcount
