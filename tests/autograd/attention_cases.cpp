@@ -15,8 +15,8 @@ struct AttentionSizes {
   Index qk_width = 3, v_width = 2;
 };
 
-void add(CaseList& cases, const std::string& name, const AttentionSizes& s,
-         const AttentionOptions& options, const Mask& mask = {}) {
+void add_attention(CaseList& cases, const std::string& name, const AttentionSizes& s,
+                   const AttentionOptions& options, const Mask& mask = {}) {
   const auto call = [=](Tape& tape, Inputs x) {
     tape.set_training(true);
     tape.set_random(17, 4);
@@ -55,17 +55,18 @@ Mask padded_left(Index keys, Index hidden) {
 
 void add_heads_and_lengths(CaseList& cases, Index length) {
   const Real scale{0.6};
-  add(cases, "causal, as many KV heads", {length, length, 3, 3}, {.scale = scale});
-  add(cases, "causal, one KV head", {length, length, 3, 1}, {.scale = scale});
-  add(cases, "causal, grouped", {length, length, 4, 2}, {.scale = scale});
-  add(cases, "causal, more keys than queries", {length, length + 2, 4, 2}, {.scale = scale});
-  add(cases, "causal, one query", {1, length, 4, 2}, {.scale = scale});
-  add(cases, "all keys", {length, length, 2, 2}, {.scale = scale, .causal = false});
-  add(cases, "all keys, grouped, more keys than queries", {length, length + 2, 4, 2},
-      {.scale = scale, .causal = false});
-  add(cases, "all keys, fewer keys than queries", {length + 2, length, 2, 1},
-      {.scale = scale, .causal = false});
-  add(cases, "negative scale", {length, length, 2, 1}, {.scale = -scale});
+  add_attention(cases, "causal, as many KV heads", {length, length, 3, 3}, {.scale = scale});
+  add_attention(cases, "causal, one KV head", {length, length, 3, 1}, {.scale = scale});
+  add_attention(cases, "causal, grouped", {length, length, 4, 2}, {.scale = scale});
+  add_attention(cases, "causal, more keys than queries", {length, length + 2, 4, 2},
+                {.scale = scale});
+  add_attention(cases, "causal, one query", {1, length, 4, 2}, {.scale = scale});
+  add_attention(cases, "all keys", {length, length, 2, 2}, {.scale = scale, .causal = false});
+  add_attention(cases, "all keys, grouped, more keys than queries", {length, length + 2, 4, 2},
+                {.scale = scale, .causal = false});
+  add_attention(cases, "all keys, fewer keys than queries", {length + 2, length, 2, 1},
+                {.scale = scale, .causal = false});
+  add_attention(cases, "negative scale", {length, length, 2, 1}, {.scale = -scale});
   cases.add("one value for q, k and v", {{2, length, 3, 4}},
             [=](Tape&, Inputs x) { return attention(x[0], x[0], x[0], {.scale = scale}); });
   cases.add("one value for k and v, grouped", {{2, length, 4, 3}, {2, length, 2, 3}},
@@ -119,21 +120,22 @@ void add_options(CaseList& cases, const std::string& prefix, Index length, RowSc
   all_keys.causal = false;
   windowed.window = window;
   dropping.dropout = Real{0.3};
-  add(cases, prefix + "causal", {length, length, 4, 2}, causal);
-  add(cases, prefix + "all keys", {length, keys, 2, 2}, all_keys);
-  add(cases, prefix + "window", {length, length, 2, 1}, windowed);
-  add(cases, prefix + "window, more keys than queries", {length, keys, 2, 2}, windowed);
-  add(cases, prefix + "mask", {length, keys, 4, 2}, causal, every_third_hidden(keys));
-  add(cases, prefix + "all keys, mask", {length, keys, 2, 1}, all_keys, every_third_hidden(keys));
-  add(cases, prefix + "all keys, a sequence that sees nothing", {length, length, 2, 2}, all_keys,
-      second_sequence_hidden(length));
-  add(cases, prefix + "queries that see nothing", {length, length, 4, 2}, causal,
-      padded_left(length, hidden));
-  add(cases, prefix + "dropout", {length, length, 2, 2}, dropping);
+  add_attention(cases, prefix + "causal", {length, length, 4, 2}, causal);
+  add_attention(cases, prefix + "all keys", {length, keys, 2, 2}, all_keys);
+  add_attention(cases, prefix + "window", {length, length, 2, 1}, windowed);
+  add_attention(cases, prefix + "window, more keys than queries", {length, keys, 2, 2}, windowed);
+  add_attention(cases, prefix + "mask", {length, keys, 4, 2}, causal, every_third_hidden(keys));
+  add_attention(cases, prefix + "all keys, mask", {length, keys, 2, 1}, all_keys,
+                every_third_hidden(keys));
+  add_attention(cases, prefix + "all keys, a sequence that sees nothing", {length, length, 2, 2},
+                all_keys, second_sequence_hidden(length));
+  add_attention(cases, prefix + "queries that see nothing", {length, length, 4, 2}, causal,
+                padded_left(length, hidden));
+  add_attention(cases, prefix + "dropout", {length, length, 2, 2}, dropping);
   AttentionOptions everything = dropping;
   everything.window = window;
-  add(cases, prefix + "window, mask and dropout, grouped", {length, keys, 4, 2}, everything,
-      every_third_hidden(keys));
+  add_attention(cases, prefix + "window, mask and dropout, grouped", {length, keys, 4, 2},
+                everything, every_third_hidden(keys));
 }
 
 }  // namespace

@@ -11,13 +11,13 @@
 namespace headcount {
 namespace {
 
-constexpr double kTolerance = sizeof(Real) == 8 ? 1e-12 : 2e-5;
+constexpr double kAttentionTolerance = sizeof(Real) == 8 ? 1e-12 : 2e-5;
 
-struct Inputs {
+struct AttentionInputs {
   std::vector<Real> q, k, v;
   Shape q_shape, k_shape, v_shape;
 
-  Inputs(const Shape& query, const Shape& key, Index v_width)
+  AttentionInputs(const Shape& query, const Shape& key, Index v_width)
       : q_shape(query), k_shape(key), v_shape(key.with_last(v_width)) {
     q = normal_values("q", 0, q_shape.size());
     k = normal_values("k", 0, k_shape.size());
@@ -44,7 +44,7 @@ bool all_zero(const std::vector<Real>& x) {
 TEST(Attention, QueryHeadReadsTheKeyValueHeadOfItsGroup) {
   constexpr Index kHeads = 6, kLength = 5, kWidth = 4;
   for (const Index kv_heads : {1, 2, 3, 6}) {
-    Inputs inputs({1, kLength, kHeads, kWidth}, {1, kLength, kv_heads, kWidth}, 1);
+    AttentionInputs inputs({1, kLength, kHeads, kWidth}, {1, kLength, kv_heads, kWidth}, 1);
     // Values tell the heads apart: that of key/value head g is g everywhere.
     for (std::size_t i = 0; i < inputs.v.size(); ++i) {
       inputs.v[i] = static_cast<Real>(static_cast<Index>(i) % kv_heads);
@@ -53,20 +53,20 @@ TEST(Attention, QueryHeadReadsTheKeyValueHeadOfItsGroup) {
     for (std::size_t i = 0; i < out.size(); ++i) {
       const Index head = static_cast<Index>(i) % kHeads;
       EXPECT_NEAR(static_cast<double>(out[i]), static_cast<double>(head / (kHeads / kv_heads)),
-                  kTolerance)
+                  kAttentionTolerance)
           << "head " << head << " of " << kHeads << ", " << kv_heads << " key/value heads";
     }
   }
 }
 
 TEST(Attention, OfEqualScoresIsTheMeanOfTheValuesSeen) {
-  Inputs inputs({1, 4, 1, 2}, {1, 4, 1, 2}, 1);
+  AttentionInputs inputs({1, 4, 1, 2}, {1, 4, 1, 2}, 1);
   std::ranges::fill(inputs.q, Real{0});
   inputs.v = {1, 2, 4, 8};
   const auto expect = [&](const AttentionOptions& options, const std::vector<double>& means) {
     const std::vector<Real> out = inputs.evaluate(options).value;
     for (std::size_t i = 0; i < out.size(); ++i) {
-      EXPECT_NEAR(static_cast<double>(out[i]), means[i], kTolerance);
+      EXPECT_NEAR(static_cast<double>(out[i]), means[i], kAttentionTolerance);
     }
   };
   expect({}, {1, 1.5, 7.0 / 3, 3.75});
@@ -77,13 +77,14 @@ TEST(Attention, OfEqualScoresIsTheMeanOfTheValuesSeen) {
 }
 
 TEST(Attention, ShortOfQueriesAlignsThemWithTheLastKeys) {
-  Inputs whole({1, 7, 2, 4}, {1, 7, 2, 4}, 4);
-  Inputs last = whole;
+  AttentionInputs whole({1, 7, 2, 4}, {1, 7, 2, 4}, 4);
+  AttentionInputs last = whole;
   last.q_shape = {1, 2, 2, 4};
   last.q = rows(whole.q, 5, 7, 8);
   const std::vector<Real> all = whole.evaluate({}).value, two = last.evaluate({}).value;
   for (std::size_t i = 0; i < two.size(); ++i) {
-    EXPECT_NEAR(static_cast<double>(two[i]), static_cast<double>(all[5 * 8 + i]), kTolerance);
+    EXPECT_NEAR(static_cast<double>(two[i]), static_cast<double>(all[5 * 8 + i]),
+                kAttentionTolerance);
   }
 }
 
@@ -91,7 +92,7 @@ TEST(Attention, CausalDoesNotSeeTheFuture) {
   constexpr Index kLength = 100, kRow = 2 * 8, kNow = 70;
   for (const RowScale row_scale :
        {RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length}) {
-    Inputs inputs({1, kLength, 2, 8}, {1, kLength, 2, 8}, 8);
+    AttentionInputs inputs({1, kLength, 2, 8}, {1, kLength, 2, 8}, 8);
     const auto before = inputs.evaluate({.row_scale = row_scale}).value;
     for (auto* x : {&inputs.q, &inputs.k, &inputs.v}) {
       for (std::size_t i = kNow * kRow; i < x->size(); ++i) (*x)[i] += 3;
@@ -104,7 +105,7 @@ TEST(Attention, CausalDoesNotSeeTheFuture) {
 
 TEST(Attention, HiddenKeysGetNoGradient) {
   constexpr Index kLength = 96, kHidden = 40, kRow = 2 * 8;  // 40 to 56 of 96 are hidden
-  const Inputs inputs({1, kLength, 4, 8}, {1, kLength, 2, 8}, 8);
+  const AttentionInputs inputs({1, kLength, 4, 8}, {1, kLength, 2, 8}, 8);
   std::vector<std::uint8_t> mask(kLength, 1);
   std::fill_n(mask.begin() + kHidden, 16, std::uint8_t{0});
   const OpEvaluation result = inputs.evaluate({.causal = false, .key_mask = mask});
@@ -121,7 +122,7 @@ TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndTakeNoGradient) {
   for (const Index length : {3, 8, 64, 70, 128, 150}) {
     for (const RowScale row_scale :
          {RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length}) {
-      const Inputs inputs({1, length, 2, 4}, {1, length, 1, 4}, 3);
+      const AttentionInputs inputs({1, length, 2, 4}, {1, length, 1, 4}, 3);
       const std::vector<std::uint8_t> mask(static_cast<std::size_t>(length), 0);
       const OpEvaluation nothing = inputs.evaluate({.row_scale = row_scale, .key_mask = mask});
       EXPECT_TRUE(all_zero(nothing.value)) << length;
@@ -132,8 +133,8 @@ TEST(Attention, QueriesThatSeeNoKeyGiveZerosAndTakeNoGradient) {
 
 TEST(Attention, QueriesBehindPaddingAreAsWithoutIt) {
   constexpr Index kPadding = 67, kLength = 30;
-  const Inputs padded({1, kPadding + kLength, 2, 4}, {1, kPadding + kLength, 1, 4}, 3);
-  Inputs bare({1, kLength, 2, 4}, {1, kLength, 1, 4}, 3);
+  const AttentionInputs padded({1, kPadding + kLength, 2, 4}, {1, kPadding + kLength, 1, 4}, 3);
+  AttentionInputs bare({1, kLength, 2, 4}, {1, kLength, 1, 4}, 3);
   bare.q = rows(padded.q, kPadding, kPadding + kLength, 8);
   bare.k = rows(padded.k, kPadding, kPadding + kLength, 4);
   bare.v = rows(padded.v, kPadding, kPadding + kLength, 3);
@@ -143,11 +144,11 @@ TEST(Attention, QueriesBehindPaddingAreAsWithoutIt) {
   EXPECT_TRUE(all_zero(rows(with, 0, kPadding, 6)));
   const OpEvaluation expected{bare.evaluate({}).value, {}};
   const OpEvaluation actual{rows(with, kPadding, kPadding + kLength, 6), {}};
-  EXPECT_LT(difference(actual, expected), kTolerance);
+  EXPECT_LT(difference(actual, expected), kAttentionTolerance);
 }
 
 TEST(Attention, StaysFiniteAtScoresBeyondTheRangeOfExp) {
-  Inputs inputs({1, 70, 2, 4}, {1, 70, 1, 4}, 3);
+  AttentionInputs inputs({1, 70, 2, 4}, {1, 70, 1, 4}, 3);
   for (Real& x : inputs.q) x *= 1000;
   const OpEvaluation result = inputs.evaluate({});
   const auto finite = [](Real x) { return std::isfinite(x); };
@@ -161,7 +162,7 @@ TEST(Attention, StaysFiniteAtScoresBeyondTheRangeOfExp) {
 
 TEST(Attention, DoesNotHideANaN) {
   for (const Index length : {3, 64}) {
-    Inputs inputs({1, length, 1, 4}, {1, length, 1, 4}, 3);
+    AttentionInputs inputs({1, length, 1, 4}, {1, length, 1, 4}, 3);
     inputs.k[1] = std::numeric_limits<Real>::quiet_NaN();
     const std::vector<Real> out = inputs.evaluate({}).value;
     EXPECT_TRUE(std::ranges::all_of(out, [](Real x) { return std::isnan(x); })) << length;
@@ -169,7 +170,8 @@ TEST(Attention, DoesNotHideANaN) {
 }
 
 // Mean over rows of -sum of w log w, w the weights, from scores computed one by one.
-double expected_entropy(const Inputs& inputs, double scale, const std::vector<std::uint8_t>& mask) {
+double expected_entropy(const AttentionInputs& inputs, double scale,
+                        const std::vector<std::uint8_t>& mask) {
   const Index length = inputs.q_shape[1], heads = inputs.q_shape[2], width = inputs.q_shape[3];
   double sum = 0;
   Index rows = 0;
@@ -195,7 +197,7 @@ double expected_entropy(const Inputs& inputs, double scale, const std::vector<st
 
 TEST(Attention, MeasuresTheMeanEntropyOfItsRowsWhereAsked) {
   constexpr Index kLength = 150, kHidden = 5;
-  const Inputs inputs({1, kLength, 2, 4}, {1, kLength, 2, 4}, 3);
+  const AttentionInputs inputs({1, kLength, 2, 4}, {1, kLength, 2, 4}, 3);
   std::vector<std::uint8_t> mask(kLength, 1);
   std::fill_n(mask.begin(), kHidden, std::uint8_t{0});  // the first rows see nothing: left out
   AttentionStats stats;
@@ -208,7 +210,7 @@ TEST(Attention, MeasuresTheMeanEntropyOfItsRowsWhereAsked) {
   run(&stats);
   EXPECT_EQ(stats.rows, 2 * (kLength - kHidden));
   const double mean = stats.entropy_sum / static_cast<double>(stats.rows);
-  EXPECT_NEAR(mean, expected_entropy(inputs, 0.7, mask), kTolerance);
+  EXPECT_NEAR(mean, expected_entropy(inputs, 0.7, mask), kAttentionTolerance);
   run(&stats);
   EXPECT_EQ(stats.rows, 4 * (kLength - kHidden)) << "further calls add to it";
   run(nullptr);
@@ -217,7 +219,7 @@ TEST(Attention, MeasuresTheMeanEntropyOfItsRowsWhereAsked) {
 
 std::size_t memory_at(Index length) {
   Tape tape;
-  const Inputs inputs({1, length, 4, 8}, {1, length, 2, 8}, 8);
+  const AttentionInputs inputs({1, length, 4, 8}, {1, length, 2, 8}, 8);
   const Var q = tape.leaf(inputs.q_shape, inputs.q), k = tape.leaf(inputs.k_shape, inputs.k);
   const Var v = tape.leaf(inputs.v_shape, inputs.v);
   tape.backward(attention(q, k, v, {}));

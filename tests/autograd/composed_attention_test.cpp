@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "autograd/any_size.h"
 #include "autograd/compositions.h"
 #include "autograd/evaluation.h"
 
@@ -11,13 +12,6 @@ namespace headcount {
 namespace {
 
 using Inputs = std::span<const Var>;
-
-constexpr double kTolerance = 1e-10;
-
-// All of the range from the first test on; rapidcheck would begin with its lower end.
-Index any(Index least, Index most) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
-}
 
 struct Sizes {
   Index batch, queries, keys, heads, kv_heads, qk_width, v_width;
@@ -31,8 +25,9 @@ struct Sizes {
 };
 
 Sizes any_sizes(Index longest) {
-  const Index keys = any(1, longest), kv_heads = any(1, 3);
-  return {any(1, 3), any(1, keys), keys, any(1, 3) * kv_heads, kv_heads, any(1, 9), any(1, 9)};
+  const Index keys = any_size(1, longest), kv_heads = any_size(1, 3);
+  return {any_size(1, 3), any_size(1, keys), keys,          any_size(1, 3) * kv_heads,
+          kv_heads,       any_size(1, 9),    any_size(1, 9)};
 }
 
 CheckedFunction with(Var (*attend)(Var, Var, Var, const AttentionOptions&),
@@ -51,22 +46,22 @@ void agree(const AttentionOptions& options, const std::vector<CheckedInput>& inp
   const double error = difference(evaluate(with(fused, options), inputs),
                                   evaluate(with(composed_attention, options), inputs));
   RC_LOG() << "difference " << error << "\n";
-  RC_ASSERT(error < kTolerance);
+  RC_ASSERT(error < kComposedTolerance);
 }
 
 std::vector<std::uint8_t> any_mask(Index size) {
-  const Index shown_of_8 = any(0, 7);
+  const Index shown_of_8 = any_size(0, 7);
   std::vector<std::uint8_t> mask;
-  for (Index i = 0; i < size; ++i) mask.push_back(any(0, 7) < shown_of_8);
+  for (Index i = 0; i < size; ++i) mask.push_back(any_size(0, 7) < shown_of_8);
   return mask;
 }
 
 AttentionOptions any_options(Index keys, std::span<const std::uint8_t> mask) {
   AttentionOptions options;
-  options.scale = static_cast<Real>(any(1, 20)) / 10;
+  options.scale = static_cast<Real>(any_size(1, 20)) / 10;
   options.causal = *rc::gen::arbitrary<bool>();
-  if (options.causal && any(0, 1) == 1) options.window = any(1, keys);
-  if (any(0, 1) == 1) options.key_mask = mask;
+  if (options.causal && any_size(0, 1) == 1) options.window = any_size(1, keys);
+  if (any_size(0, 1) == 1) options.key_mask = mask;
   return options;
 }
 
@@ -74,17 +69,17 @@ TEST(ComposedAttention, AnyOptionsAndShapes) {
   EXPECT_TRUE(rc::check([] {
     const Sizes sizes = any_sizes(40);
     const auto mask = any_mask(sizes.batch * sizes.keys);
-    agree(any_options(sizes.keys, mask), sizes.inputs("any" + std::to_string(any(0, 1000))));
+    agree(any_options(sizes.keys, mask), sizes.inputs("any" + std::to_string(any_size(0, 1000))));
   }));
 }
 
 TEST(ComposedAttention, LengthsOfSeveralTiles) {
   EXPECT_TRUE(rc::check([] {
     Sizes sizes = any_sizes(12);
-    sizes.keys += any(60, 140);
-    sizes.queries += any(0, sizes.keys - sizes.queries);
+    sizes.keys += any_size(60, 140);
+    sizes.queries += any_size(0, sizes.keys - sizes.queries);
     const auto mask = any_mask(sizes.batch * sizes.keys);
-    agree(any_options(sizes.keys, mask), sizes.inputs("long" + std::to_string(any(0, 1000))));
+    agree(any_options(sizes.keys, mask), sizes.inputs("long" + std::to_string(any_size(0, 1000))));
   }));
 }
 
@@ -95,7 +90,7 @@ TEST(ComposedAttention, RowScales) {
     AttentionOptions options = any_options(sizes.keys, mask);
     options.row_scale = *rc::gen::element(RowScale::inverse_norm, RowScale::inverse_sqrt_length);
     // Scores well above 0: a row of zeros has no norm to divide by.
-    auto inputs = sizes.inputs("scaled" + std::to_string(any(0, 1000)));
+    auto inputs = sizes.inputs("scaled" + std::to_string(any_size(0, 1000)));
     for (CheckedInput& input : inputs) {
       for (Real& x : input.values) x = Real{0.5} + std::abs(x);
     }
@@ -110,7 +105,7 @@ TEST(ComposedAttention, DropoutIsThatOfTheWeights) {
     const auto mask = any_mask(sizes.batch * sizes.keys);
     AttentionOptions options = any_options(sizes.keys, mask);
     options.dropout = *rc::gen::element(Real{0.1}, Real{0.5});
-    agree(options, sizes.inputs("dropped" + std::to_string(any(0, 1000))));
+    agree(options, sizes.inputs("dropped" + std::to_string(any_size(0, 1000))));
   }));
 }
 

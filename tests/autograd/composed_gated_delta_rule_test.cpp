@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "autograd/any_size.h"
 #include "autograd/compositions.h"
 #include "autograd/evaluation.h"
 #include "autograd/op_cases.h"
@@ -15,18 +16,11 @@ using Inputs = std::span<const Var>;
 using Values = std::vector<Real>;
 
 constexpr bool kDouble = sizeof(Real) == sizeof(double);
-constexpr double kTolerance = kDouble ? 1e-10 : 1e-4;
-
-// All of the range from the first test on; rapidcheck would begin with its lower end.
-Index any(int least, int most) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
-}
-
 std::vector<CheckedInput> delta_inputs(Index batch, Index length, Index groups, Index heads,
                                        Index dk, Index dv) {
   const Shape keys = {batch, length, groups, dk}, gates = {batch, length, heads};
   const std::array<Shape, 5> shapes = {keys, keys, {batch, length, heads, dv}, gates, gates};
-  auto inputs = normal_inputs("delta" + std::to_string(any(0, 1000)), shapes);
+  auto inputs = normal_inputs("delta" + std::to_string(any_size(0, 1000)), shapes);
   make_delta_inputs(inputs);
   return inputs;
 }
@@ -35,18 +29,19 @@ void agree(const CheckedFunction& fused, const CheckedFunction& composed,
            const std::vector<CheckedInput>& inputs) {
   const double error = difference(evaluate(fused, inputs), evaluate(composed, inputs));
   RC_LOG() << "difference " << error << "\n";
-  RC_ASSERT(error < kTolerance);
+  RC_ASSERT(error < kComposedTolerance);
 }
 
 Var fused_rule(Tape&, Inputs x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); }
 
 TEST(GatedDeltaRule, IsTheRecurrenceTokenByToken) {
   EXPECT_TRUE(rc::check([] {
-    const Index groups = any(1, 3);
+    const Index groups = any_size(1, 3);
     agree(
         fused_rule,
         [](Tape&, Inputs x) { return composed_gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); },
-        delta_inputs(any(1, 2), any(1, 140), groups, groups * any(1, 2), any(1, 9), any(1, 9)));
+        delta_inputs(any_size(1, 2), any_size(1, 140), groups, groups * any_size(1, 2),
+                     any_size(1, 9), any_size(1, 9)));
   }));
 }
 
@@ -63,7 +58,8 @@ TEST(GatedDeltaRule, IsTheRecurrenceAtTheEndsOfItsGates) {
       const auto composed = [](Tape&, Inputs x) {
         return composed_gated_delta_rule(x[0], x[1], x[2], x[3], x[4]);
       };
-      EXPECT_LT(difference(evaluate(fused_rule, inputs), evaluate(composed, inputs)), kTolerance)
+      EXPECT_LT(difference(evaluate(fused_rule, inputs), evaluate(composed, inputs)),
+                kComposedTolerance)
           << "g " << g << ", beta " << beta;
     }
   }
@@ -81,9 +77,9 @@ Var tokens(Var x, Index first, Index count) {
 // Pieces of a text one after the other, each from the state that the one before it left.
 TEST(GatedDeltaRule, GoesOnFromTheStateThatItLeft) {
   EXPECT_TRUE(rc::check([] {
-    const Index batch = any(1, 2), groups = any(1, 2), heads = groups * any(1, 2);
-    const Index dk = any(1, 6), dv = any(1, 6);
-    const std::array<Index, 6> pieces = {1, any(1, 80), 1, 1, any(1, 70), 2};
+    const Index batch = any_size(1, 2), groups = any_size(1, 2), heads = groups * any_size(1, 2);
+    const Index dk = any_size(1, 6), dv = any_size(1, 6);
+    const std::array<Index, 6> pieces = {1, any_size(1, 80), 1, 1, any_size(1, 70), 2};
     Index length = 0;
     for (const Index piece : pieces) length += piece;
     const auto inputs = delta_inputs(batch, length, groups, heads, dk, dv);
@@ -99,22 +95,23 @@ TEST(GatedDeltaRule, GoesOnFromTheStateThatItLeft) {
       const Var y = gated_delta_rule(part(0), part(1), part(2), part(3), part(4), state);
       const auto got = y.value(), expected = tokens(whole, first, piece).value();
       RC_ASSERT(difference({{got.begin(), got.end()}, {}},
-                           {{expected.begin(), expected.end()}, {}}) < kTolerance);
+                           {{expected.begin(), expected.end()}, {}}) < kComposedTolerance);
       first += piece;
     }
     const auto expected = last.value();
-    RC_ASSERT(difference({state, {}}, {{expected.begin(), expected.end()}, {}}) < kTolerance);
+    RC_ASSERT(difference({state, {}}, {{expected.begin(), expected.end()}, {}}) <
+              kComposedTolerance);
   }));
 }
 
 TEST(CausalConvolution, IsTheSumOverItsTaps) {
   EXPECT_TRUE(rc::check([] {
-    const Index channels = any(1, 40), first = any(0, 3);
+    const Index channels = any_size(1, 40), first = any_size(0, 3);
     const std::array<Shape, 2> shapes = {
-        {{any(1, 3), any(1, 60), channels}, {channels + first, 1, any(1, 6)}}};
+        {{any_size(1, 3), any_size(1, 60), channels}, {channels + first, 1, any_size(1, 6)}}};
     agree([=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], first); },
           [=](Tape&, Inputs x) { return composed_causal_convolution(x[0], x[1], first); },
-          normal_inputs("convolution" + std::to_string(any(0, 1000)), shapes));
+          normal_inputs("convolution" + std::to_string(any_size(0, 1000)), shapes));
   }));
 }
 

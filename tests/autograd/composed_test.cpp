@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "autograd/any_size.h"
 #include "autograd/compositions.h"
 #include "autograd/evaluation.h"
 
@@ -12,17 +13,10 @@ namespace {
 
 using Inputs = std::span<const Var>;
 
-constexpr double kTolerance = 1e-10;
-
-// All of the range from the first test on; rapidcheck would begin with its lower end.
-Index any(int least, int most) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
-}
-
 // Any shape of rank 1 to 4 with this last extent.
 Shape any_shape(Index last) {
   Shape shape;
-  for (Index rank = any(0, 3); rank > 0; --rank) shape.append(any(1, 7));
+  for (Index rank = any_size(0, 3); rank > 0; --rank) shape.append(any_size(1, 7));
   shape.append(last);
   return shape;
 }
@@ -30,16 +24,16 @@ Shape any_shape(Index last) {
 std::vector<std::int32_t> any_ids(Index count, Index bound) {
   std::vector<std::int32_t> ids;
   for (Index i = 0; i < count; ++i)
-    ids.push_back(static_cast<std::int32_t>(any(0, static_cast<int>(bound) - 1)));
+    ids.push_back(static_cast<std::int32_t>(any_size(0, static_cast<int>(bound) - 1)));
   return ids;
 }
 
 void agree(const CheckedFunction& fused, const CheckedFunction& composed,
            std::initializer_list<Shape> shapes) {
-  const auto inputs = normal_inputs("composed" + std::to_string(any(0, 1000)), shapes);
+  const auto inputs = normal_inputs("composed" + std::to_string(any_size(0, 1000)), shapes);
   const double error = difference(evaluate(fused, inputs), evaluate(composed, inputs));
   RC_LOG() << "difference " << error << "\n";
-  RC_ASSERT(error < kTolerance);
+  RC_ASSERT(error < kComposedTolerance);
 }
 
 TEST(Composed, ElementwiseFunctionsOfTheTestsAreRight) {
@@ -54,20 +48,20 @@ TEST(Composed, ElementwiseFunctionsOfTheTestsAreRight) {
 TEST(Composed, Gelu) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return gelu(x[0]); },
-          [](Tape&, Inputs x) { return composed_gelu(x[0]); }, {any_shape(any(1, 40))});
+          [](Tape&, Inputs x) { return composed_gelu(x[0]); }, {any_shape(any_size(1, 40))});
   }));
 }
 
 TEST(Composed, Silu) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return silu(x[0]); },
-          [](Tape&, Inputs x) { return composed_silu(x[0]); }, {any_shape(any(1, 40))});
+          [](Tape&, Inputs x) { return composed_silu(x[0]); }, {any_shape(any_size(1, 40))});
   }));
 }
 
 TEST(Composed, SiluGate) {
   EXPECT_TRUE(rc::check([] {
-    const Shape shape = any_shape(any(1, 40));
+    const Shape shape = any_shape(any_size(1, 40));
     agree([](Tape&, Inputs x) { return silu_gate(x[0], x[1]); },
           [](Tape&, Inputs x) { return composed_silu(x[0]) * x[1]; }, {shape, shape});
   }));
@@ -75,7 +69,7 @@ TEST(Composed, SiluGate) {
 
 TEST(Composed, SigmoidGate) {
   EXPECT_TRUE(rc::check([] {
-    const Shape shape = any_shape(any(1, 40));
+    const Shape shape = any_shape(any_size(1, 40));
     agree([](Tape&, Inputs x) { return sigmoid_gate(x[0], x[1]); },
           [](Tape&, Inputs x) { return composed_sigmoid(x[0]) * x[1]; }, {shape, shape});
   }));
@@ -84,27 +78,27 @@ TEST(Composed, SigmoidGate) {
 TEST(Composed, Sigmoid) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return sigmoid(x[0]); },
-          [](Tape&, Inputs x) { return composed_sigmoid(x[0]); }, {any_shape(any(1, 40))});
+          [](Tape&, Inputs x) { return composed_sigmoid(x[0]); }, {any_shape(any_size(1, 40))});
   }));
 }
 
 TEST(Composed, Softplus) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return softplus(x[0]); },
-          [](Tape&, Inputs x) { return composed_softplus(x[0]); }, {any_shape(any(1, 40))});
+          [](Tape&, Inputs x) { return composed_softplus(x[0]); }, {any_shape(any_size(1, 40))});
   }));
 }
 
 TEST(Composed, Softmax) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return softmax(x[0]); },
-          [](Tape&, Inputs x) { return composed_softmax(x[0]); }, {any_shape(any(1, 40))});
+          [](Tape&, Inputs x) { return composed_softmax(x[0]); }, {any_shape(any_size(1, 40))});
   }));
 }
 
 TEST(Composed, LayerNorm) {
   EXPECT_TRUE(rc::check([] {
-    const Index width = any(3, 40);
+    const Index width = any_size(3, 40);
     const bool has_bias = *rc::gen::arbitrary<bool>();
     const Real epsilon = *rc::gen::element(Real{1e-5}, Real{0.1});
     const auto bias = [=](Inputs x) { return has_bias ? std::optional(x[2]) : std::nullopt; };
@@ -116,7 +110,7 @@ TEST(Composed, LayerNorm) {
 
 TEST(Composed, RmsNorm) {
   EXPECT_TRUE(rc::check([] {
-    const Index width = any(1, 40);
+    const Index width = any_size(1, 40);
     const bool has_weight = *rc::gen::arbitrary<bool>();
     const Real epsilon = *rc::gen::element(Real{1e-4}, Real{0.1});
     const auto weight = [=](Inputs x) { return has_weight ? std::optional(x[1]) : std::nullopt; };
@@ -128,7 +122,7 @@ TEST(Composed, RmsNorm) {
 
 TEST(Composed, Linear) {
   EXPECT_TRUE(rc::check([] {
-    const Index in = any(1, 40), out = any(1, 40);
+    const Index in = any_size(1, 40), out = any_size(1, 40);
     const bool has_bias = *rc::gen::arbitrary<bool>();
     const auto bias = [=](Inputs x) { return has_bias ? std::optional(x[2]) : std::nullopt; };
     agree([=](Tape&, Inputs x) { return linear(x[0], x[1], bias(x)); },
@@ -139,17 +133,18 @@ TEST(Composed, Linear) {
 
 TEST(Composed, Embedding) {
   EXPECT_TRUE(rc::check([] {
-    const Index n = any(1, 20);
-    const Shape rows = {any(1, 5), any(1, 9)};
+    const Index n = any_size(1, 20);
+    const Shape rows = {any_size(1, 5), any_size(1, 9)};
     const auto ids = any_ids(rows.size(), n);
     agree([&](Tape&, Inputs x) { return embedding(x[0], ids, rows); },
-          [&](Tape&, Inputs x) { return composed_embedding(x[0], ids, rows); }, {{n, any(1, 20)}});
+          [&](Tape&, Inputs x) { return composed_embedding(x[0], ids, rows); },
+          {{n, any_size(1, 20)}});
   }));
 }
 
 TEST(Composed, CrossEntropy) {
   EXPECT_TRUE(rc::check([] {
-    const Shape shape = any_shape(any(1, 40));
+    const Shape shape = any_shape(any_size(1, 40));
     const auto targets = any_ids(shape.rows(), shape.last());
     agree([&](Tape&, Inputs x) { return cross_entropy(x[0], targets); },
           [&](Tape&, Inputs x) { return composed_cross_entropy(x[0], targets); }, {shape});
@@ -158,20 +153,20 @@ TEST(Composed, CrossEntropy) {
 
 TEST(Composed, Rotary) {
   EXPECT_TRUE(rc::check([] {
-    const Index dim = 2 * any(1, 6), width = dim + any(0, 5), length = any(1, 9);
-    const Index first = any(0, 20);
+    const Index dim = 2 * any_size(1, 6), width = dim + any_size(0, 5), length = any_size(1, 9);
+    const Index first = any_size(0, 20);
     const RotaryLayout layout = *rc::gen::element(RotaryLayout::half, RotaryLayout::interleaved);
     const RotaryTable table(dim, first + length, 10000);
     agree([&](Tape&, Inputs x) { return rotary(x[0], table, layout, first); },
           [&](Tape&, Inputs x) { return composed_rotary(x[0], dim, 10000, layout, first); },
-          {{any(1, 3), length, any(1, 4), width}});
+          {{any_size(1, 3), length, any_size(1, 4), width}});
   }));
 }
 
 // Shape ops have no formula but each other.
 TEST(Composed, SplitUndoesConcat) {
   EXPECT_TRUE(rc::check([] {
-    const std::array<Index, 2> widths = {any(1, 9), any(1, 9)};
+    const std::array<Index, 2> widths = {any_size(1, 9), any_size(1, 9)};
     const Shape left = any_shape(widths[0]), right = left.with_last(widths[1]);
     agree(
         [=](Tape&, Inputs x) {
@@ -184,10 +179,11 @@ TEST(Composed, SplitUndoesConcat) {
 
 TEST(Composed, TransposeTwiceIsNothing) {
   EXPECT_TRUE(rc::check([] {
-    const int first = static_cast<int>(any(0, 3));
-    const int second = (first + static_cast<int>(any(1, 3))) % 4;
+    const int first = static_cast<int>(any_size(0, 3));
+    const int second = (first + static_cast<int>(any_size(1, 3))) % 4;
     agree([=](Tape&, Inputs x) { return transpose(transpose(x[0], first, second), second, first); },
-          [](Tape&, Inputs x) { return x[0]; }, {{any(1, 5), any(1, 5), any(1, 5), any(1, 5)}});
+          [](Tape&, Inputs x) { return x[0]; },
+          {{any_size(1, 5), any_size(1, 5), any_size(1, 5), any_size(1, 5)}});
   }));
 }
 

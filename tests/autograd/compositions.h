@@ -9,6 +9,9 @@
 /// formulas read: slow, with every intermediate tensor kept, and easy to believe.
 namespace headcount {
 
+/// Rounding, in double: how far values and gradients of an op and its composition may lie apart.
+constexpr double kComposedTolerance = 1e-10;
+
 // Elementwise functions that the engine has no op for.
 Var logarithm(Var x);
 Var square_root(Var x);

@@ -18,6 +18,8 @@ std::vector<Real> normal_values(const std::string& name, std::uint32_t stream, I
   return values;
 }
 
+std::vector<Real> copy(std::span<const Real> values) { return {values.begin(), values.end()}; }
+
 std::vector<CheckedInput> normal_inputs(const std::string& name, std::span<const Shape> shapes) {
   std::vector<CheckedInput> inputs;
   for (const Shape& shape : shapes) {

@@ -12,6 +12,9 @@ namespace headcount {
 /// `count` standard normal numbers that depend on the name and the stream alone.
 std::vector<Real> normal_values(const std::string& name, std::uint32_t stream, Index count);
 
+/// The numbers that `values` shows, to compare and to keep.
+std::vector<Real> copy(std::span<const Real> values);
+
 /// Inputs of the given shapes filled with standard normal numbers, all differentiable.
 std::vector<CheckedInput> normal_inputs(const std::string& name, std::span<const Shape> shapes);
 

@@ -14,7 +14,7 @@ namespace {
 
 using Inputs = std::span<const Var>;
 
-constexpr double kTolerance = 1e-6;
+constexpr double kOpTolerance = 1e-6;
 
 bool records(Op op, const OpCase& c) {
   Tape tape;
@@ -50,7 +50,7 @@ TEST(OpCases, AreThereForEveryOpThatComputesAndRecordIt) {
 TEST_P(GradientOfOp, EveryElementAgreesWithFiniteDifferences) {
   for (const OpCase& c : op_cases(GetParam(), CaseSize::tiny)) {
     const GradientReport report = check_gradients(c.function, c.inputs);
-    EXPECT_LE(report.error, kTolerance) << c.name << ": " << report.text();
+    EXPECT_LE(report.error, kOpTolerance) << c.name << ": " << report.text();
     Index elements = 0;
     for (const CheckedInput& input : c.inputs) elements += input.shape.size();
     EXPECT_EQ(report.derivatives, elements) << c.name;
@@ -60,7 +60,7 @@ TEST_P(GradientOfOp, EveryElementAgreesWithFiniteDifferences) {
 TEST_P(GradientOfOp, RandomDirectionAgreesOnLargeShapes) {
   for (const OpCase& c : op_cases(GetParam(), CaseSize::several_chunks)) {
     const GradientReport report = check_gradients(c.function, c.inputs, {.every_element_up_to = 0});
-    EXPECT_LE(report.error, kTolerance) << c.name << ": " << report.text();
+    EXPECT_LE(report.error, kOpTolerance) << c.name << ": " << report.text();
     EXPECT_EQ(report.derivatives, std::ssize(c.inputs)) << c.name;
   }
 }
@@ -160,7 +160,8 @@ TEST(GradientCheck, CatchesOneWrongElementAndNamesIt) {
 TEST(GradientCheck, CatchesWhatACotangentOfOnesHides) {
   const auto summed = check_gradients(
       [](Tape&, Inputs x) { return sum(softmax_without_gradient(x[0])); }, one_input(6));
-  EXPECT_LE(summed.error, kTolerance) << "the sum of a softmax is 1, whatever its gradient claims";
+  EXPECT_LE(summed.error, kOpTolerance)
+      << "the sum of a softmax is 1, whatever its gradient claims";
   const auto weighted =
       check_gradients([](Tape&, Inputs x) { return softmax_without_gradient(x[0]); }, one_input(6));
   EXPECT_DOUBLE_EQ(weighted.error, 1);
@@ -183,7 +184,7 @@ TEST(GradientCheck, LeavesConstantsAlone) {
   inputs[1].differentiable = false;
   const auto report =
       check_gradients([](Tape&, Inputs x) { return x[0] * wrong_scale(x[1]); }, inputs);
-  EXPECT_LE(report.error, kTolerance) << report.text();
+  EXPECT_LE(report.error, kOpTolerance) << report.text();
   EXPECT_EQ(report.derivatives, 4);
 }
 
@@ -214,7 +215,7 @@ TEST_F(GradientParameters, UsedTwiceAndNotAtAll) {
   };
   const std::vector<Real> before(store.all_values().begin(), store.all_values().end());
   const GradientReport report = check_parameter_gradients(function, store, {.directions = 3});
-  EXPECT_LE(report.error, kTolerance) << report.text();
+  EXPECT_LE(report.error, kOpTolerance) << report.text();
   EXPECT_EQ(report.derivatives, 7 * 4 + 3 + 20 + 3);
   EXPECT_TRUE(std::ranges::equal(store.all_values(), before)) << "values must be as they were";
   for (std::size_t i = 0; i < store.size(); ++i) {

@@ -6,29 +6,20 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "autograd/evaluation.h"
 #include "autograd/ops.h"
-#include "autograd/random.h"
 
 namespace headcount {
 namespace {
 
-constexpr double kTolerance = sizeof(Real) == 8 ? 1e-12 : 2e-5;
+constexpr double kMixingTolerance = sizeof(Real) == 8 ? 1e-12 : 2e-5;
 constexpr Index kSequences = 2, kHeads = 6, kTerms = 3, kWidth = 8;
 
 // Standard normal, the same for the same name.
-std::vector<Real> normal_values(std::string_view name, Index count) {
-  std::vector<Real> values;
-  for (Index i = 0; i < count; ++i) {
-    const double x = random_normal({8, random_stream(name), 0}, static_cast<std::uint64_t>(i));
-    values.push_back(static_cast<Real>(x));
-  }
-  return values;
-}
-
-RowCache filled(std::string_view name, Index heads, Index width, Index capacity, CacheType type,
+RowCache filled(const std::string& name, Index heads, Index width, Index capacity, CacheType type,
                 Index tokens) {
   RowCache cache(kSequences, heads, width, capacity, type);
-  const std::vector<Real> rows = normal_values(name, kSequences * tokens * heads * width);
+  const std::vector<Real> rows = normal_values(name, 0, kSequences * tokens * heads * width);
   for (Index i = 0; i < kSequences * tokens; ++i)
     cache.write(i / tokens, i % tokens, rows.data() + i * heads * width);
   return cache;
@@ -39,7 +30,7 @@ struct Factors {
   Index tokens;
   RowCache weights, rows;
 
-  Factors(std::string_view name, Index capacity, CacheType type, Index count)
+  Factors(const std::string& name, Index capacity, CacheType type, Index count)
       : tokens(count),
         weights(filled(std::string(name) + "weights", 1, kHeads * kTerms, capacity, type, count)),
         rows(filled(std::string(name) + "rows", kTerms, kWidth, capacity, type, count)) {}
@@ -70,7 +61,7 @@ TEST(MixedRows, AreReadAsTheSumsThatTheyAre) {
       Tape tape;
       const Var read = read_rows(tape, factors.mixed());
       EXPECT_EQ(read.shape(), (Shape{kSequences, std::min(capacity, tokens), kHeads, kWidth}));
-      EXPECT_LT(difference(read, factors.product(tape)), kTolerance);
+      EXPECT_LT(difference(read, factors.product(tape)), kMixingTolerance);
     }
   }
 }
@@ -84,12 +75,12 @@ TEST(MixedRows, GiveTheNewestTokenWhatTheirSumsWould) {
       Tape tape;
       const auto query = [&](Index width) {
         const Shape shape = {kSequences, 1, kHeads, width};
-        return tape.constant(shape, normal_values("q", shape.size()));
+        return tape.constant(shape, normal_values("q", 0, shape.size()));
       };
       const Rows plain(shared, tokens), summed(k.product(tape)), sums(v.product(tape));
       const Var expected = attention(query(kWidth), summed, sums, options);
       EXPECT_LT(difference(attention(query(kWidth), k.mixed(), v.mixed(), options), expected),
-                kTolerance);
+                kMixingTolerance);
       // Beside rows that are not mixed, on either side of them.
       const Rows read(read_rows(tape, plain));
       for (const bool first : {true, false}) {
@@ -97,7 +88,7 @@ TEST(MixedRows, GiveTheNewestTokenWhatTheirSumsWould) {
         if (!first) std::swap(parts[0], parts[1]), std::swap(expected_parts[0], expected_parts[1]);
         EXPECT_LT(difference(attention(query(2 * kWidth), parts, plain, options),
                              attention(query(2 * kWidth), expected_parts, read, options)),
-                  kTolerance);
+                  kMixingTolerance);
       }
     }
   }
@@ -109,7 +100,7 @@ TEST(MixedRows, AreNotComputedForTheNewestToken) {
       v("v", kTokens, CacheType::real, kTokens);
   Tape tape;
   const Shape shape = {kSequences, 1, kHeads, kWidth};
-  attention(tape.constant(shape, normal_values("q", shape.size())), k.mixed(), v.mixed(), {});
+  attention(tape.constant(shape, normal_values("q", 0, shape.size())), k.mixed(), v.mixed(), {});
   constexpr auto kSums = static_cast<std::size_t>(kSequences * kTokens * kHeads * kWidth);
   EXPECT_LT(tape.memory_capacity(), kSums * sizeof(Real) / 2);
 }
@@ -118,10 +109,10 @@ TEST(MixedRows, GiveSeveralTokensWhatTheirSumsWould) {
   const Factors k("k", 90, CacheType::f16, 80), v("v", 90, CacheType::f16, 80);
   Tape tape;
   const Shape shape = {kSequences, 70, kHeads, kWidth};
-  const Var q = tape.constant(shape, normal_values("q", shape.size()));
+  const Var q = tape.constant(shape, normal_values("q", 0, shape.size()));
   EXPECT_LT(difference(attention(q, k.mixed(), v.mixed(), {}),
                        attention(q, k.product(tape), v.product(tape), {})),
-            kTolerance);
+            kMixingTolerance);
 }
 
 TEST(MixedRows, ThatDoNotFitTogetherAreRefused) {
@@ -139,7 +130,7 @@ TEST(MixedRows, ThatDoNotFitTogetherAreRefused) {
   const Var weights = read_rows(tape, Rows(fitting, 9));
   EXPECT_THROW(Rows(rows, 9).mixed_by(weights), ShapeError);
   const Var q = tape.constant({kSequences, 1, 2 * kHeads, kWidth},
-                              normal_values("q", kSequences * 2 * kHeads * kWidth));
+                              normal_values("q", 0, kSequences * 2 * kHeads * kWidth));
   EXPECT_THROW(attention(q, mix(fitting, 9), mix(fitting, 9), {}), ShapeError);
 }
 

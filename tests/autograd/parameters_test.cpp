@@ -9,12 +9,11 @@
 #include <utility>
 
 #include "autograd/error.h"
+#include "autograd/evaluation.h"
 #include "autograd/ops.h"
 
 namespace headcount {
 namespace {
-
-std::vector<Real> copy(std::span<const Real> values) { return {values.begin(), values.end()}; }
 
 TEST(Parameters, OfEqualNamesStartEqualWhateverElseThereIs) {
   ParameterStore small, large;

@@ -7,17 +7,14 @@
 #include <array>
 #include <cmath>
 
+#include "autograd/any_size.h"
 #include "autograd/evaluation.h"
 #include "autograd/parallel.h"
 
 namespace headcount {
 namespace {
 
-constexpr double kTolerance = sizeof(Real) == 8 ? 1e-13 : 1e-5;
-
-Index any(Index least, Index most) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
-}
+constexpr double kProductTolerance = sizeof(Real) == 8 ? 1e-13 : 1e-5;
 
 // A product c = a b with rows that lie apart in memory.
 struct Product {
@@ -76,10 +73,11 @@ double difference(const std::vector<Real>& a, const std::vector<double>& b, Inde
 
 TEST(Products, FollowTheDefinition) {
   EXPECT_TRUE(rc::check([] {
-    const Product p = {any(1, 90),     any(1, 90),     any(1, 90), any(0, 1) == 1,
-                       any(0, 1) == 1, any(0, 1) == 1, any(0, 9)};
-    RC_ASSERT(difference(p.run(), p.expected(), p.k) < kTolerance);
-    RC_ASSERT(difference(p.run_in_parallel(), p.expected(), p.k) < kTolerance);
+    const Product p = {any_size(1, 90),     any_size(1, 90),     any_size(1, 90),
+                       any_size(0, 1) == 1, any_size(0, 1) == 1, any_size(0, 1) == 1,
+                       any_size(0, 9)};
+    RC_ASSERT(difference(p.run(), p.expected(), p.k) < kProductTolerance);
+    RC_ASSERT(difference(p.run_in_parallel(), p.expected(), p.k) < kProductTolerance);
   }));
 }
 
@@ -95,7 +93,7 @@ TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
         set_threads(count);
         EXPECT_EQ(p.run_in_parallel(), alone) << m << " rows, " << count << " threads";
       }
-      EXPECT_LT(difference(alone, p.expected(), p.k), kTolerance);
+      EXPECT_LT(difference(alone, p.expected(), p.k), kProductTolerance);
     }
   }
   set_threads(0);
@@ -108,7 +106,7 @@ TEST(Products, OfAnyLibraryRunOnTheCallingThreadAlone) {
     use_gemm_library(library);
     set_threads(1);
     const std::vector<Real> alone = p.run();
-    EXPECT_LT(difference(alone, p.expected(), p.k), kTolerance) << name(library);
+    EXPECT_LT(difference(alone, p.expected(), p.k), kProductTolerance) << name(library);
     set_threads(8);
     EXPECT_EQ(p.run(), alone) << name(library);
     EXPECT_EQ(threads(), 8) << "a product left another number of threads behind";

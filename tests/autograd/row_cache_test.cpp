@@ -12,14 +12,14 @@
 namespace headcount {
 namespace {
 
-constexpr Index kWidth = 6, kHeads = 2, kTokens = 50;
+constexpr Index kRowWidth = 6, kRowHeads = 2, kTokens = 50;
 
 // Rows [heads, width] of one token, of sizes from 1e-3 to 1e3.
 std::vector<Real> rows_of(Index token) {
   const double size = std::pow(10.0, static_cast<double>(token % 7 - 3));
   std::vector<Real> rows;
-  for (Index i = 0; i < kHeads * kWidth; ++i) {
-    const auto counter = static_cast<std::uint64_t>(token * kHeads * kWidth + i);
+  for (Index i = 0; i < kRowHeads * kRowWidth; ++i) {
+    const auto counter = static_cast<std::uint64_t>(token * kRowHeads * kRowWidth + i);
     rows.push_back(static_cast<Real>(size * random_normal({5, 2, 0}, counter)));
   }
   return rows;
@@ -28,16 +28,17 @@ std::vector<Real> rows_of(Index token) {
 // Calls check(written, read, greatest of the row) for each number of each row.
 template <class Check>
 void for_numbers(CacheType type, const Check& check) {
-  RowCache cache(1, kHeads, kWidth, kTokens, type);
-  std::vector<Real> scratch(kWidth);
+  RowCache cache(1, kRowHeads, kRowWidth, kTokens, type);
+  std::vector<Real> scratch(kRowWidth);
   for (Index token = 0; token < kTokens; ++token) {
     const std::vector<Real> rows = rows_of(token);
     cache.write(0, token, rows.data());
-    for (Index head = 0; head < kHeads; ++head) {
-      const auto row = std::span(rows).subspan(static_cast<std::size_t>(head * kWidth), kWidth);
+    for (Index head = 0; head < kRowHeads; ++head) {
+      const auto row =
+          std::span(rows).subspan(static_cast<std::size_t>(head * kRowWidth), kRowWidth);
       double greatest = 0;
       for (const Real x : row) greatest = std::max(greatest, std::abs(static_cast<double>(x)));
-      const ConstMatrix read = cache.read(0, head, token, 1, 0, kWidth, scratch.data());
+      const ConstMatrix read = cache.read(0, head, token, 1, 0, kRowWidth, scratch.data());
       for (std::size_t i = 0; i < row.size(); ++i)
         check(static_cast<double>(row[i]), static_cast<double>(read.data[i]), greatest);
     }
@@ -68,11 +69,11 @@ TEST(RowCache, RoundsBytesByAtMostHalfAStepOfTheirRow) {
 
 TEST(RowCache, ReadsRowsOfZerosAsZeros) {
   for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
-    RowCache cache(1, 1, kWidth, 1, type);
-    const std::vector<Real> zeros(kWidth, 0);
-    std::vector<Real> scratch(kWidth, 1);
+    RowCache cache(1, 1, kRowWidth, 1, type);
+    const std::vector<Real> zeros(kRowWidth, 0);
+    std::vector<Real> scratch(kRowWidth, 1);
     cache.write(0, 0, zeros.data());
-    const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kWidth, scratch.data());
+    const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kRowWidth, scratch.data());
     EXPECT_TRUE(std::equal(zeros.begin(), zeros.end(), read.data));
   }
 }

@@ -3,17 +3,13 @@
 
 #include <array>
 
+#include "autograd/any_size.h"
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
 
 // Where each element goes: a gradient check cannot tell, since the gradient goes the same way back.
 namespace headcount {
 namespace {
-
-// All of the range from the first test on; rapidcheck would begin with its lower end.
-Index any(Index least, Index most) {
-  return *rc::gen::resize(rc::kNominalSize, rc::gen::inRange(least, most + 1));
-}
 
 using Position = std::array<Index, 4>;
 
@@ -42,7 +38,9 @@ class Shaping : public testing::Test {
   Var of(const Shape& shape) {
     return tape.constant(shape, normal_values("shaping", stream++, shape.size()));
   }
-  static Shape any_shape() { return {any(1, 5), any(1, 5), any(1, 5), any(1, 5)}; }
+  static Shape any_shape() {
+    return {any_size(1, 5), any_size(1, 5), any_size(1, 5), any_size(1, 5)};
+  }
   Tape tape;
   std::uint32_t stream = 0;
 };
@@ -50,7 +48,7 @@ class Shaping : public testing::Test {
 TEST_F(Shaping, TransposeExchangesTwoIndices) {
   EXPECT_TRUE(rc::check([this] {
     const Var x = of(any_shape());
-    const Index first = any(0, 3), second = (first + any(1, 3)) % 4;
+    const Index first = any_size(0, 3), second = (first + any_size(1, 3)) % 4;
     const Var y = transpose(x, static_cast<int>(first), static_cast<int>(second));
     for_each_position(x.shape(), [&](const Position& from) {
       Position to = from;
@@ -64,8 +62,8 @@ TEST_F(Shaping, ConcatPutsTheSecondBehindTheFirstAndRepeatsIt) {
   EXPECT_TRUE(rc::check([this] {
     const Shape left = any_shape();
     Shape right;
-    for (int i = 0; i < 3; ++i) right.append(any(0, 1) == 0 ? 1 : left[i]);
-    right.append(any(1, 4));
+    for (int i = 0; i < 3; ++i) right.append(any_size(0, 1) == 0 ? 1 : left[i]);
+    right.append(any_size(1, 4));
     const Var a = of(left), b = of(right), y = concat(a, b);
     RC_ASSERT(y.shape() == left.with_last(left[3] + right[3]));
     for_each_position(y.shape(), [&](const Position& p) {
@@ -77,8 +75,9 @@ TEST_F(Shaping, ConcatPutsTheSecondBehindTheFirstAndRepeatsIt) {
 
 TEST_F(Shaping, SplitTakesColumnsInOrder) {
   EXPECT_TRUE(rc::check([this] {
-    const std::array<Index, 3> sizes = {any(1, 4), any(1, 4), any(1, 4)};
-    const Var x = of({any(1, 4), any(1, 4), any(1, 4), sizes[0] + sizes[1] + sizes[2]});
+    const std::array<Index, 3> sizes = {any_size(1, 4), any_size(1, 4), any_size(1, 4)};
+    const Var x =
+        of({any_size(1, 4), any_size(1, 4), any_size(1, 4), sizes[0] + sizes[1] + sizes[2]});
     const std::vector<Var> pieces = split(x, sizes);
     RC_ASSERT(pieces.size() == 3u);
     Index begin = 0;
@@ -102,7 +101,7 @@ TEST_F(Shaping, ArithmeticRepeatsTheSecondOverLeadingIndices) {
   EXPECT_TRUE(rc::check([this] {
     const Shape shape = any_shape();
     Shape trailing, repeated;  // the latter with the extents of 1 that `at` repeats
-    const Index kept = any(0, 4);
+    const Index kept = any_size(0, 4);
     for (int i = 0; i < 4; ++i) repeated.append(i < 4 - kept ? 1 : shape[i]);
     for (int i = static_cast<int>(4 - kept); i < 4; ++i) trailing.append(shape[i]);
     const Var a = of(shape), b = of(trailing), z = reshape(b, repeated);

@@ -12,8 +12,6 @@
 namespace headcount {
 namespace {
 
-std::vector<Real> copy(std::span<const Real> values) { return {values.begin(), values.end()}; }
-
 Var leaf(Tape& tape, const Shape& shape) {
   return tape.leaf(shape, normal_values("leaf", 0, shape.size()));
 }

@@ -18,7 +18,7 @@ namespace headcount {
 namespace {
 
 constexpr bool kDouble = sizeof(Real) == sizeof(double);
-constexpr double kTolerance = kDouble ? 1e-10 : 1e-4;
+constexpr double kDecodingTolerance = kDouble ? 1e-10 : 1e-4;
 constexpr Index kVocabulary = 11;
 
 std::vector<std::int32_t> some_tokens(Index count) {
@@ -29,7 +29,7 @@ std::vector<std::int32_t> some_tokens(Index count) {
 }
 
 // A small model with weights large enough for attention to matter.
-ModelConfig small_config(const std::string& attention) {
+ModelConfig decoder_config(const std::string& attention) {
   ModelConfig config;
   config.dim = 24;
   config.context = 20;
@@ -103,10 +103,12 @@ void expect_decoding_equals_forward(const ModelConfig& config, const std::string
     const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * config.context));
     const std::vector<Real> expected = forward(*model, text, sequences);
     const DecodeOptions options{sequences, CacheType::real, form};
-    expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected, kTolerance);
-    expect_equal(decode(*model, text, options, {13, 1, 1, 1, 1, 1, 1, 1}), expected, kTolerance);
-    expect_equal(decode(*model, text, options, {1, 6, 1, 12}), expected, kTolerance);
-    expect_equal(decode(*model, text, options, {20}), expected, kTolerance);
+    expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected,
+                 kDecodingTolerance);
+    expect_equal(decode(*model, text, options, {13, 1, 1, 1, 1, 1, 1, 1}), expected,
+                 kDecodingTolerance);
+    expect_equal(decode(*model, text, options, {1, 6, 1, 12}), expected, kDecodingTolerance);
+    expect_equal(decode(*model, text, options, {20}), expected, kDecodingTolerance);
   }
 }
 
@@ -123,7 +125,7 @@ class DecodingOfKinds : public Decoding {};
 
 TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
   for (const Positions positions : {Positions::rope, Positions::learned, Positions::none}) {
-    ModelConfig config = small_config(GetParam());
+    ModelConfig config = decoder_config(GetParam());
     config.positions = positions;
     expect_decoding_equals_forward(config);
   }
@@ -131,14 +133,14 @@ TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
 
 TEST_P(DecodingWithScores, EqualsForwardWithEachScoreScale) {
   for (const char* scale : {"none", "qk-norm", "row-norm", "length", "0.7"}) {
-    ModelConfig config = small_config(GetParam());
+    ModelConfig config = decoder_config(GetParam());
     config.attention.score_scale = ScoreScale::parse(scale);
     expect_decoding_equals_forward(config);
   }
 }
 
 TEST_P(Decoding, EqualsForwardWithBiasesLayerNormAndTiedHead) {
-  ModelConfig config = small_config(GetParam());
+  ModelConfig config = decoder_config(GetParam());
   config.bias = true;
   config.norm = NormKind::layer;
   config.activation = Activation::gelu;
@@ -148,7 +150,7 @@ TEST_P(Decoding, EqualsForwardWithBiasesLayerNormAndTiedHead) {
 
 TEST_P(DecodingWithScores, EqualsForwardWithAWindow) {
   for (const Index window : {1, 5, 19, 20}) {
-    ModelConfig config = small_config(GetParam());
+    ModelConfig config = decoder_config(GetParam());
     config.attention.window = window;
     expect_decoding_equals_forward(config);
   }
@@ -179,7 +181,7 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
 TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
   for (const auto& options : layer_options()) {
-    ModelConfig config = small_config(GetParam());
+    ModelConfig config = decoder_config(GetParam());
     const Settings settings = config.settings();
     const auto is_for = [&](const auto& option) {
       return settings.find(option.first)->is_for(GetParam());
@@ -196,7 +198,8 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
       const std::vector<Real> one_by_one =
           decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
       expect_equal(one_by_one, forward(*model, tokens, 1), tolerance);
-      expect_equal(decode(*model, tokens, {1, type, {}}, {13, 1, 1, 5}), one_by_one, kTolerance);
+      expect_equal(decode(*model, tokens, {1, type, {}}, {13, 1, 1, 5}), one_by_one,
+                   kDecodingTolerance);
     }
   }
 }
@@ -205,7 +208,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
 // to bytes by 1 / 254 of the row's greatest number. The logits of these models, of sizes up to 2,
 // were measured to change by up to 1.9 and 4.2 times that. A quarter more is allowed.
 TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
-  const ModelConfig config = small_config(GetParam());
+  const ModelConfig config = decoder_config(GetParam());
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(config.context);
   const std::vector<Real> expected = forward(*model, tokens, 1);
@@ -215,16 +218,16 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
                                         std::pair{CacheType::int8, 1.25 * 4.2 / 254}}) {
     const DecodeOptions options{1, type, {}};
     const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
-    expect_equal(one_by_one, expected, rounds ? tolerance : kTolerance);
+    expect_equal(one_by_one, expected, rounds ? tolerance : kDecodingTolerance);
     EXPECT_TRUE(!rounds || one_by_one != expected);
     // Prefill reads the same rounded rows.
-    expect_equal(decode(*model, tokens, options, {13, 1, 1, 5}), one_by_one, kTolerance);
+    expect_equal(decode(*model, tokens, options, {13, 1, 1, 5}), one_by_one, kDecodingTolerance);
   }
 }
 
 TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
   for (const Index window : {0, 7}) {
-    ModelConfig config = small_config(GetParam());
+    ModelConfig config = decoder_config(GetParam());
     if (window > 0 && !attends(GetParam())) continue;
     config.attention.window = window;
     const auto model = make_model(config);
@@ -247,7 +250,7 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
 }
 
 TEST_P(Decoding, AllocatesNothingPerToken) {
-  const auto model = make_model(small_config(GetParam()));
+  const auto model = make_model(decoder_config(GetParam()));
   Decoder decoder(*model, {});
   decoder.feed(some_tokens(10));
   decoder.feed(some_tokens(1));
@@ -257,7 +260,7 @@ TEST_P(Decoding, AllocatesNothingPerToken) {
 }
 
 TEST_P(Decoding, OfRepeatedSequencesSharesOnePrefill) {
-  const auto model = make_model(small_config(GetParam()));
+  const auto model = make_model(decoder_config(GetParam()));
   const std::vector<std::int32_t> tokens = some_tokens(12);
   Decoder one(*model, {});
   one.feed(tokens);
@@ -268,12 +271,12 @@ TEST_P(Decoding, OfRepeatedSequencesSharesOnePrefill) {
   const auto all = three.feed(std::vector<std::int32_t>{5, 5, 5});
   for (std::size_t b = 0; b < 3; ++b) {
     const auto row = all.subspan(b * kVocabulary, kVocabulary);
-    expect_equal({row.begin(), row.end()}, expected, kTolerance);
+    expect_equal({row.begin(), row.end()}, expected, kDecodingTolerance);
   }
 }
 
 TEST_P(Decoding, RefusesToGoBeyondTheContext) {
-  const auto model = make_model(small_config(GetParam()));
+  const auto model = make_model(decoder_config(GetParam()));
   Decoder decoder(*model, {});
   decoder.feed(some_tokens(20));
   EXPECT_THROW(decoder.feed(some_tokens(1)), ShapeError);
@@ -310,7 +313,7 @@ INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 
 TEST(PatternDecoding, KeepsNothingInLayersThatShare) {
-  const auto model = make_model(small_config("mqa@7/2*share/gqa2"));
+  const auto model = make_model(decoder_config("mqa@7/2*share/gqa2"));
   const Decoder decoder(*model, {});
   std::vector<Index> bytes;
   for (const LayerCache& cache : decoder.caches()) bytes.push_back(cache.bytes());
@@ -320,10 +323,10 @@ TEST(PatternDecoding, KeepsNothingInLayersThatShare) {
 
 TEST(PatternDecoding, HasAFormInTheLayersThatHaveIt) {
   for (const std::string form : {"expanded", "absorbed"}) {
-    ModelConfig config = small_config("mla/share/mqa@6");
+    ModelConfig config = decoder_config("mla/share/mqa@6");
     expect_decoding_equals_forward(config, form);
   }
-  const auto model = make_model(small_config("gqa2/mqa"));
+  const auto model = make_model(decoder_config("gqa2/mqa"));
   EXPECT_THROW(Decoder(*model, {1, CacheType::real, "absorbed"}), ShapeError);
 }
 
@@ -331,7 +334,7 @@ TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
   for (const std::string mode : {"expanded", "absorbed"}) {
     for (const Index q_rank : {0, 5}) {
       for (const bool bias : {false, true}) {
-        ModelConfig config = small_config("mla");
+        ModelConfig config = decoder_config("mla");
         config.bias = bias;
         set(config.attention, "q-rank", q_rank);
         set(config.attention, "rope-dim", q_rank > 0 ? 4 : 0);
@@ -343,7 +346,7 @@ TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
 }
 
 TEST(MlaDecoding, RefusesToAbsorbWhatIsNotLinearInTheKeys) {
-  ModelConfig config = small_config("mla");
+  ModelConfig config = decoder_config("mla");
   config.attention.score_scale = ScoreScale::parse("qk-norm");
   const auto model = make_model(config);
   EXPECT_THROW(Decoder(*model, {1, CacheType::real, "absorbed"}), ShapeError);

@@ -16,7 +16,7 @@
 namespace headcount {
 namespace {
 
-constexpr double kTolerance = 1e-6;
+constexpr double kModelTolerance = 1e-6;
 constexpr Index kVocabulary = 7;
 
 // Names and values of settings, as in a config.json.
@@ -71,7 +71,7 @@ class GradientOfModel : public testing::TestWithParam<ModelCase> {
     // grows with its fourth power, reaches 2e-6.
     const GradientReport report = check_parameter_gradients(
         function, model.parameters(), {.every_element_up_to = 48, .directions = 3, .step = 2e-4});
-    EXPECT_LE(report.error, kTolerance) << report.text();
+    EXPECT_LE(report.error, kModelTolerance) << report.text();
     EXPECT_GT(report.derivatives, static_cast<Index>(model.parameters().size()));
   }
 };

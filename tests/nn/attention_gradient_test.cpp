@@ -19,7 +19,7 @@
 namespace headcount {
 namespace {
 
-constexpr double kTolerance = 1e-6;
+constexpr double kLayerTolerance = 1e-6;
 // Without positions a bias of the keys shifts all scores of a row alike and has no gradient: what
 // is below this is compared absolutely, to 1e-9.
 constexpr double kFloor = 1e-3;
@@ -145,7 +145,7 @@ std::string text(const std::vector<Assignment>& assignments) {
 void expect_agreement(const std::vector<Assignment>& assignments,
                       const GradientCheckOptions& options) {
   const GradientReport report = check(assignments, options);
-  EXPECT_LE(report.error, kTolerance) << text(assignments) << ": " << report.text();
+  EXPECT_LE(report.error, kLayerTolerance) << text(assignments) << ": " << report.text();
 }
 
 class GradientOfAttention : public testing::TestWithParam<const AttentionKind*> {

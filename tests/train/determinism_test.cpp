@@ -14,7 +14,7 @@
 namespace headcount {
 namespace {
 
-constexpr Index kVocabulary = 20;
+constexpr Index kTrainedVocabulary = 20;
 
 // Sizes at which products, elementwise loops and attention all have several chunks: 240 rows of 48,
 // sequences longer than a tile of 64; with more than 3 sequences, several shards.
@@ -36,7 +36,7 @@ TrainOptions options_of(const std::string& attention, Index batch = 3) {
 std::vector<std::int32_t> random_tokens() {
   std::vector<std::int32_t> tokens;
   for (std::uint64_t i = 0; i < 2000; ++i) {
-    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, kVocabulary)));
+    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, kTrainedVocabulary)));
   }
   return tokens;
 }
@@ -50,7 +50,7 @@ std::string trained(const TrainOptions& options, int thread_count,
                     TrainingProfile* profile = nullptr) {
   set_threads(thread_count);
   const std::vector<std::int32_t> tokens = random_tokens();
-  LanguageModel model(options.model, kVocabulary);
+  LanguageModel model(options.model, kTrainedVocabulary);
   model.initialize(options.seed);
   const std::string fresh = hash(model.parameters().all_values());
   Trainer trainer(model, options, tokens);
@@ -103,7 +103,7 @@ TEST_P(TrainedWeights, HaveTheSameLossForAnyNumberOfThreads) {
     TrainOptions options = options_of(GetParam());
     options.model.context = context;
     options.resolve();
-    LanguageModel model(options.model, kVocabulary);
+    LanguageModel model(options.model, kTrainedVocabulary);
     model.initialize(1);
     const std::vector<std::int32_t> tokens = random_tokens();  // 2000: a shorter window at the end
     set_threads(1);

@@ -26,6 +26,9 @@ inline std::string file_contents(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// Exit codes of the program.
+constexpr int kRuntime = 1, kUsage = 2, kData = 3, kDiverged = 4;
+
 struct ProgramResult {
   int exit_code = -1;  ///< 128 + signal if one ended it, as in a shell
   std::string out, err;

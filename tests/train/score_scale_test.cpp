@@ -20,7 +20,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-constexpr Index kVocabulary = 3, kContext = 12;
+constexpr Index kScaleVocabulary = 3, kScaleContext = 12;
 
 // abacabac...: what follows an a is clear only from what came before it.
 Tokens repetitive_text(Index count) {
@@ -35,7 +35,7 @@ TrainOptions options_with(std::string_view attention, const std::string& score_s
   options.settings().read({{"layers", 1},
                            {"dim", 16},
                            {"heads", 4},
-                           {"context", kContext},
+                           {"context", kScaleContext},
                            {"batch", 8},
                            {"steps", 60},
                            {"warmup", 0},
@@ -71,7 +71,7 @@ TEST_P(TrainedScoreScale, LearnsWhatOnlyAttentionCanKnow) {
   const auto& [kind, score_scale] = GetParam();
   const TrainOptions options = options_with(kind->name, score_scale);
   const Tokens tokens = repetitive_text(401);
-  LanguageModel model(options.model, kVocabulary);
+  LanguageModel model(options.model, kScaleVocabulary);
   draw_weights(model.parameters());  // large: small ones take long to find what to attend to
   const double before = evaluate(model, tokens).loss;
   Trainer trainer(model, options, tokens);
@@ -89,9 +89,9 @@ class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
   // Of a model of one layer with large random weights, the same ones for every scale.
   static double with_scale(const std::string& score_scale) {
     const TrainOptions options = options_with(GetParam()->name, score_scale);
-    LanguageModel model(options.model, kVocabulary);
+    LanguageModel model(options.model, kScaleVocabulary);
     draw_weights(model.parameters());
-    return *evaluate(model, repetitive_text(20 * kContext + 1), {.attention_stats = true})
+    return *evaluate(model, repetitive_text(20 * kScaleContext + 1), {.attention_stats = true})
                 .attention_entropy;
   }
 };
@@ -101,8 +101,8 @@ INSTANTIATE_TEST_SUITE_P(Registry, EntropyOfAttention, testing::ValuesIn(kinds_w
 // Row t is then uniform over its t + 1 keys.
 TEST_P(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {
   double expected = 0;
-  for (Index t = 0; t < kContext; ++t)
-    expected += std::log(static_cast<double>(t + 1)) / static_cast<double>(kContext);
+  for (Index t = 0; t < kScaleContext; ++t)
+    expected += std::log(static_cast<double>(t + 1)) / static_cast<double>(kScaleContext);
   EXPECT_NEAR(with_scale("1e-9"), expected, 1e-5);
 }
 

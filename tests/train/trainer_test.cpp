@@ -13,13 +13,13 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-constexpr Index kVocabulary = 7, kContext = 5;
+constexpr Index kTinyVocabulary = 7, kTinyContext = 5;
 
 Tokens random_tokens(Index count) {
   Tokens tokens;
   for (Index i = 0; i < count; ++i) {
     const auto counter = static_cast<std::uint64_t>(i);
-    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, counter, kVocabulary)));
+    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, counter, kTinyVocabulary)));
   }
   return tokens;
 }
@@ -28,7 +28,7 @@ TrainOptions small_options() {
   TrainOptions options;
   options.model.layers = 1;
   options.model.dim = 16;
-  options.model.context = kContext;
+  options.model.context = kTinyContext;
   options.batch = 4;
   options.steps = 50;
   options.warmup = 0;
@@ -38,7 +38,7 @@ TrainOptions small_options() {
 }
 
 LanguageModel small_model(const TrainOptions& options) {
-  LanguageModel model(options.model, kVocabulary);
+  LanguageModel model(options.model, kTinyVocabulary);
   model.initialize(options.seed);
   return model;
 }
@@ -54,12 +54,12 @@ Batch windows_of_step(const TrainOptions& options, const Tokens& tokens, std::ui
   const auto passes = static_cast<std::uint32_t>(options.accumulate);
   for (std::uint32_t pass = 0; pass < passes; ++pass) {
     const RandomKey key{options.seed, random_stream("batches"), step * passes + pass};
-    sample_windows(tokens, key, options.batch, kContext, one);
+    sample_windows(tokens, key, options.batch, kTinyContext, one);
     all.inputs.insert(all.inputs.end(), one.inputs.begin(), one.inputs.end());
     all.targets.insert(all.targets.end(), one.targets.begin(), one.targets.end());
     all.sequences += one.sequences;
   }
-  all.length = kContext;
+  all.length = kTinyContext;
   return all;
 }
 
@@ -114,7 +114,7 @@ TEST(TrainerStep, AccumulatesToTheGradientOfOneLargerBatch) {
 TEST(TrainerStep, InShardsIsAStepOfTheWholeBatch) {
   TrainOptions options = small_options();
   options.batch = 130;  // in 4 shards, of 32 and 33
-  ASSERT_EQ(shard_count(options.batch, kContext, options.model.dim), 4);
+  ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model.dim), 4);
   expect_step_of_one_batch(options, 130);
   options.accumulate = 2;
   expect_step_of_one_batch(options, 260);
@@ -135,7 +135,7 @@ TEST(TrainerStep, DropsOtherElementsInEachShard) {
   TrainOptions options = small_options();
   options.batch = 104;
   options.model.dropout = 0.5;
-  ASSERT_EQ(shard_count(options.batch, kContext, options.model.dim), 4);
+  ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model.dim), 4);
   // All windows are the same: only what is dropped tells one shard from another. If all dropped the
   // same, the step would be that of a quarter of the batch.
   const Tokens tokens(200, 3);

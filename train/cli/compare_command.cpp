@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const CommandHelp kHelp = {
+const CommandHelp kCompareHelp = {
     "compare",
     "Train several attentions on the same text, set their loss against their cache, and say which "
     "is enough.",
@@ -33,7 +33,7 @@ const CommandHelp kHelp = {
     "  headcount compare --attention gqa,mla --match kv=1024\n"
     "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"};
 
-const std::vector<Flag> kFlags = {
+const std::vector<Flag> kCompareFlags = {
     {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
     {"config", "start from the settings of a config.json, but for its attention and seed", true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
@@ -143,7 +143,7 @@ int compare_command(const std::vector<std::string>& arguments) {
     if (std::ranges::find(kOwn, setting.name) == std::end(kOwn)) settings.add(setting);
   }
   run.add_to(settings);
-  const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
+  const CommandLine line = parse_command_line(arguments, kCompareHelp, settings, kCompareFlags);
   if (line.has("help")) return 0;
   check_paths(line);
   read_preset_and_config(line, shared);

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const CommandHelp kHelp = {
+const CommandHelp kCostHelp = {
     "cost",
     "Count parameters, multiply-accumulates and KV cache of each attention, from sizes alone.",
     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
@@ -26,7 +26,7 @@ const CommandHelp kHelp = {
     "  headcount cost --layers 24 --attention mqa/share\n"
     "  headcount cost --from runs/demo --context 4096 --csv\n"};
 
-const std::vector<Flag> kFlags = {
+const std::vector<Flag> kCostFlags = {
     {"preset", "sizes of a well-known model; --help lists them", true},
     {"from", "sizes of a run that headcount train made", true},
     {"csv", "comma-separated values", false},
@@ -188,11 +188,11 @@ int cost_command(const std::vector<std::string>& arguments) {
   settings.choice<CacheNumbers>(
       "cache-dtype", "type of the cached numbers", numbers,
       {{"f32", {4, 0}}, {"bf16", {2, 0}}, {"f16", {2, 0}}, {"int8", {1, sizeof(float)}}});
-  CommandHelp help = kHelp;
+  CommandHelp help = kCostHelp;
   help.examples += "\nModels for --preset:\n";
   for (const KnownModel& model : known_models())
     help.examples += "  " + model.name + ": " + model.source + '\n';
-  const CommandLine line = parse_command_line(arguments, help, settings, kFlags);
+  const CommandLine line = parse_command_line(arguments, help, settings, kCostFlags);
   if (line.has("help")) return 0;
   if (line.has("preset") && line.has("from"))
     throw UsageError("--preset and --from both give sizes; name one of them");

@@ -18,13 +18,13 @@ namespace headcount {
 
 namespace {
 
-const CommandHelp kHelp = {
+const CommandHelp kEvalHelp = {
     "eval", "Loss, bits per character and accuracy of a trained model over a whole text.",
     "  headcount eval --from runs/demo\n"
     "  headcount eval --from runs/demo --cache-dtype int8\n"
     "  headcount eval --from runs/demo --data other.txt --window 32 --json\n"};
 
-const std::vector<Flag> kFlags = {
+const std::vector<Flag> kEvalFlags = {
     {"from", "run folder, or checkpoint folder", true},
     {"data", "a text file, all of it; default: the validation part of the run's own data", true},
     {"attention-stats", "measure the entropy of attention, too", false},
@@ -115,7 +115,7 @@ int eval_command(const std::vector<std::string>& arguments) {
   settings.integer("window", "a token sees only this many; default: as trained", window, 1);
   settings.group("Run");
   settings.integer("threads", "0: all processors", threads, 0, 1024);
-  const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
+  const CommandLine line = parse_command_line(arguments, kEvalHelp, settings, kEvalFlags);
   if (line.has("help")) return 0;
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
   if (!line.has("from"))

@@ -15,14 +15,14 @@ namespace headcount {
 
 namespace {
 
-const CommandHelp kHelp = {
+const CommandHelp kSampleHelp = {
     "sample", "Continue a text with a trained model, token by token, from its KV cache.",
     "  headcount sample --from runs/demo --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
     "  headcount sample --from runs/demo --repeat 3 --temperature 0 --cache off --json\n"};
 
-const std::vector<Flag> kFlags = {{"from", "run folder, or checkpoint folder", true},
-                                  {"prompt", "text to continue; default: a line break", true},
-                                  {"json", "print one JSON object instead of text", false}};
+const std::vector<Flag> kSampleFlags = {{"from", "run folder, or checkpoint folder", true},
+                                        {"prompt", "text to continue; default: a line break", true},
+                                        {"json", "print one JSON object instead of text", false}};
 
 struct SampleOptions {
   GenerationOptions generation;
@@ -117,7 +117,7 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
 int sample_command(const std::vector<std::string>& arguments) {
   SampleOptions options;
   const Settings settings = options.settings();
-  const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
+  const CommandLine line = parse_command_line(arguments, kSampleHelp, settings, kSampleFlags);
   if (line.has("help")) return 0;
   for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
   if (!line.has("from"))

@@ -21,14 +21,14 @@ namespace headcount {
 
 namespace {
 
-const CommandHelp kHelp = {
+const CommandHelp kTrainHelp = {
     "train", "Train a character-level transformer and report its loss and its KV-cache cost.",
     "  headcount train --attention gqa --kv-heads 2\n"
     "  headcount train --preset nanogpt-cpu --data input.txt --attention mla --kv-rank 48 "
     "--rope-dim 16\n"
     "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n"};
 
-const std::vector<Flag> kFlags = {
+const std::vector<Flag> kTrainFlags = {
     {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
     {"config", "start from the settings of a config.json", true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
@@ -169,7 +169,7 @@ int train_command(const std::vector<std::string>& arguments) {
   RunOptions run;
   Settings settings = options.settings();
   run.add_to(settings);
-  const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
+  const CommandLine line = parse_command_line(arguments, kTrainHelp, settings, kTrainFlags);
   if (line.has("help")) return 0;
   check_paths(line);
   if (line.has("resume")) {

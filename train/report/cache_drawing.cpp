@@ -13,11 +13,12 @@ using namespace svg;
 namespace {
 
 constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
-constexpr double kTop = 62, kHeading = 50, kHeight = 64, kBelow = 38;  // of one attention
-constexpr double kGap = 4;                                             // between layers
-constexpr double kLeastHeight = 2;                                     // of what would not be seen
-constexpr double kLeastHead = 3;   // width of a head whose border is drawn
-constexpr Index kFirstColour = 1;  // black and white are for borders
+constexpr double kCachesTop = 62, kHeading = 50, kCacheHeight = 64,
+                 kCachesBelow = 38;  // of one attention
+constexpr double kGap = 4;           // between layers
+constexpr double kLeastHeight = 2;   // of what would not be seen
+constexpr double kLeastHead = 3;     // width of a head whose border is drawn
+constexpr Index kFirstColour = 1;    // black and white are for borders
 
 Index numbers_at(const CacheBlock& block, Index context) {
   const Index held = block.window > 0 ? std::min(block.window, context) : context;
@@ -30,11 +31,11 @@ std::string bytes_of(Index numbers) {
   return bytes_text(static_cast<double>(numbers) * sizeof(float));
 }
 
-class Drawing {
+class CacheDrawing {
  public:
   /// `context` is that of the training.
-  Drawing(const std::vector<const VariantResult*>& variants, Index context,
-          const std::string& title, const std::string& description) {
+  CacheDrawing(const std::vector<const VariantResult*>& variants, Index context,
+               const std::string& title, const std::string& description) {
     trained_ = context;
     double widest = 1;
     std::size_t layers = 1;
@@ -47,13 +48,13 @@ class Drawing {
     }
     gap_ = std::min(kGap, kPanel / 4 / static_cast<double>(layers));
     scale_ = (kPanel - gap_ * static_cast<double>(layers - 1)) / widest;
-    const double rows = static_cast<double>(variants.size()) * (kHeading + kHeight);
-    out_ = head(kTop + rows + kBelow, title, description);
+    const double rows = static_cast<double>(variants.size()) * (kHeading + kCacheHeight);
+    out_ = head(kCachesTop + rows + kCachesBelow, title, description);
     const std::vector<Index> contexts = {context, kLongContext};
     for (std::size_t side = 0; side < contexts.size(); ++side)
-      out_ += text(left(side), kTop - 8, "start", "at " + count_text(contexts[side]) + " tokens",
-                   "class=\"hc-quiet\"");
-    double y = kTop;
+      out_ += text(left(side), kCachesTop - 8, "start",
+                   "at " + count_text(contexts[side]) + " tokens", "class=\"hc-quiet\"");
+    double y = kCachesTop;
     for (const VariantResult* variant : variants) {
       const double drawn = y + kHeading;
       out_ += text(kLeft, y + 24, "start", shown_name(variant->spec),
@@ -63,7 +64,7 @@ class Drawing {
         out_ += text(left(side), y + 42, "start", size);
         add(*variant, contexts[side], left(side), drawn);
       }
-      y = drawn + kHeight;
+      y = drawn + kCacheHeight;
     }
     legend(y + 26);
   }
@@ -100,16 +101,16 @@ class Drawing {
   void add(const VariantResult& variant, Index context, double x, double y) {
     for (std::size_t layer = 0; layer < variant.cache.size(); ++layer, x += gap_) {
       const double end = x + scale_ * numbers_of_token(variant.cache[layer]);
-      out_ += path(
-          "hc-frame",
-          "M" + place(x, y) + "H" + number(end) + "V" + number(y + kHeight) + "H" + number(x) + "z",
-          "1");
+      out_ += path("hc-frame",
+                   "M" + place(x, y) + "H" + number(end) + "V" + number(y + kCacheHeight) + "H" +
+                       number(x) + "z",
+                   "1");
       for (const CacheBlock& block : variant.cache[layer]) {
         const Index numbers = numbers_at(block, context);
         const double of_token = numbers_of_token(block);
         const double width = scale_ * of_token;
         const double kept = static_cast<double>(numbers) / of_token;
-        const double height = kHeight * kept / static_cast<double>(context);
+        const double height = kCacheHeight * kept / static_cast<double>(context);
         const std::string of =
             block.per_sequence ? "of the sequence" : number_text(kept) + " tokens";
         const std::string hover =
@@ -161,7 +162,7 @@ Index cache_numbers(const std::vector<CacheLayer>& cache, Index context) {
 
 std::string cache_drawing(const std::vector<const VariantResult*>& variants, Index context,
                           const std::string& title, const std::string& description) {
-  return Drawing(variants, context, title, description).svg();
+  return CacheDrawing(variants, context, title, description).svg();
 }
 
 }  // namespace headcount

@@ -70,9 +70,9 @@ std::vector<double> y_values(const Chart& chart) {
   return values;
 }
 
-class Drawing {
+class ChartDrawing {
  public:
-  explicit Drawing(const Chart& chart);
+  explicit ChartDrawing(const Chart& chart);
   std::string svg() const { return out_ + "</svg>\n"; }
 
  private:
@@ -96,7 +96,7 @@ class Drawing {
   std::string out_;
 };
 
-Drawing::Drawing(const Chart& chart)
+ChartDrawing::ChartDrawing(const Chart& chart)
     : chart_(chart), x_(chart.x, x_values(chart)), y_(chart.y, y_values(chart)) {
   double widest = 0;
   for (const Tick& tick : y_.ticks()) widest = std::max(widest, width_of(tick.label));
@@ -121,7 +121,7 @@ Drawing::Drawing(const Chart& chart)
   }
 }
 
-void Drawing::frame() {
+void ChartDrawing::frame() {
   for (const Tick& tick : x_.ticks()) {
     const double x = x_at(tick.value);
     out_ += path("hc-grid", segment(x, kTop, x, kBottom), "1");
@@ -140,7 +140,7 @@ void Drawing::frame() {
                    ") rotate(-90)\"");
 }
 
-void Drawing::staircase() {
+void ChartDrawing::staircase() {
   std::string course;
   double x = left_, y = kTop;
   for (const auto& [step_x, step_y] : chart_.steps) {
@@ -158,7 +158,7 @@ void Drawing::staircase() {
   out_ += path("hc-steps", course + "H" + number(right_), "1.5");
 }
 
-void Drawing::floor() {
+void ChartDrawing::floor() {
   if (!chart_.floor || !y_.places(chart_.floor->first)) return;
   const auto& [level, name] = *chart_.floor;
   // `fraction` puts what lies beyond an end of the axis at that end: 0 or 1.
@@ -173,7 +173,7 @@ void Drawing::floor() {
 }
 
 // Where error bars would cover each other, the later point moves aside, to the nearest free place.
-std::vector<Spot> Drawing::spots() const {
+std::vector<Spot> ChartDrawing::spots() const {
   std::vector<Spot> all;
   for (const ChartSeries& series : chart_.series) {
     for (const ChartPoint& point : series.points) {
@@ -197,7 +197,7 @@ std::vector<Spot> Drawing::spots() const {
 }
 
 // Left or right of the point, else higher or lower, wherever least is covered.
-void Drawing::name_beside(const Spot& spot) {
+void ChartDrawing::name_beside(const Spot& spot) {
   const std::string name = shown_name(spot.series.name);
   const double width = width_of(name);
   double best_cost = 1e30, best_y = 0;
@@ -225,7 +225,7 @@ void Drawing::name_beside(const Spot& spot) {
   taken_.push_back(best);
 }
 
-void Drawing::scatter() {
+void ChartDrawing::scatter() {
   const std::vector<Spot> all = spots();
   for (const Spot& spot : all) taken_.push_back(spot.box());
   for (const Spot& spot : all) {
@@ -243,7 +243,7 @@ void Drawing::scatter() {
   for (const Spot& spot : all) name_beside(spot);
 }
 
-void Drawing::line(const ChartSeries& series) {
+void ChartDrawing::line(const ChartSeries& series) {
   std::vector<const ChartPoint*> points;
   for (const ChartPoint& point : series.points) {
     if (drawn(point)) points.push_back(&point);
@@ -266,7 +266,7 @@ void Drawing::line(const ChartSeries& series) {
 }
 
 // Near the ends of their lines, in their order, a label apart and within the picture.
-void Drawing::names_at_right() {
+void ChartDrawing::names_at_right() {
   struct Name {
     const ChartSeries* series;
     double x, end, height;
@@ -298,6 +298,6 @@ void Drawing::names_at_right() {
 
 }  // namespace
 
-std::string svg_text(const Chart& chart) { return Drawing(chart).svg(); }
+std::string svg_text(const Chart& chart) { return ChartDrawing(chart).svg(); }
 
 }  // namespace headcount

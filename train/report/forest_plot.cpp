@@ -12,7 +12,7 @@ using namespace svg;
 
 namespace {
 
-constexpr double kTop = 72, kRow = 52, kBelow = 58;  // above the rows, of each, below them
+constexpr double kAbove = 72, kRow = 52, kUnder = 58;  // above the rows, of each, below them
 constexpr double kDot = 3, kArrow = 5;
 constexpr double kMean = 18, kDots = 36;  // from the upper end of a row
 
@@ -37,21 +37,21 @@ std::vector<double> x_values(const ForestPlot& plot) {
   return values;
 }
 
-class Drawing {
+class ForestDrawing {
  public:
-  explicit Drawing(const ForestPlot& plot)
+  explicit ForestDrawing(const ForestPlot& plot)
       : plot_(plot),
         values_(x_values(plot)),
         x_(plot.x, values_),
-        bottom_(kTop + kRow * static_cast<double>(plot.rows.size())) {
+        bottom_(kAbove + kRow * static_cast<double>(plot.rows.size())) {
     double widest = 0;
     for (const ForestRow& row : plot.rows)
       widest = std::max({widest, width_of(shown_name(row.name)), width_of(row.word)});
     left_ = 28 + widest;
-    out_ = head(bottom_ + kBelow, plot.title, plot.description);
+    out_ = head(bottom_ + kUnder, plot.title, plot.description);
     tolerance();
     frame();
-    double y = kTop;
+    double y = kAbove;
     for (const ForestRow& row : plot.rows) {
       add(row, y);
       y += kRow;
@@ -65,25 +65,26 @@ class Drawing {
   void tolerance() {
     if (!finite(plot_.tolerance)) return;
     const double x = x_at(*plot_.tolerance);
-    out_ += "<rect class=\"hc-within\" x=\"" + number(left_) + "\" y=\"" + number(kTop) +
-            "\" width=\"" + number(x - left_) + "\" height=\"" + number(bottom_ - kTop) + "\"/>\n";
-    out_ += path("hc-steps", segment(x, kTop - 6, x, bottom_), "1.5");
+    out_ += "<rect class=\"hc-within\" x=\"" + number(left_) + "\" y=\"" + number(kAbove) +
+            "\" width=\"" + number(x - left_) + "\" height=\"" + number(bottom_ - kAbove) +
+            "\"/>\n";
+    out_ += path("hc-steps", segment(x, kAbove - 6, x, bottom_), "1.5");
     const std::string enough = "enough ←", not_enough = "→ not enough";
     if (x - left_ > width_of(enough))
-      out_ += text(x - 6, kTop - 8, "end", enough, "class=\"hc-quiet\"");
+      out_ += text(x - 6, kAbove - 8, "end", enough, "class=\"hc-quiet\"");
     if (kRight - x > width_of(not_enough))
-      out_ += text(x + 6, kTop - 8, "start", not_enough, "class=\"hc-quiet\"");
+      out_ += text(x + 6, kAbove - 8, "start", not_enough, "class=\"hc-quiet\"");
   }
 
   void frame() {
     for (const Tick& tick : x_.ticks()) {
       const double x = x_at(tick.value);
-      out_ += path("hc-grid", segment(x, kTop, x, bottom_), "1");
+      out_ += path("hc-grid", segment(x, kAbove, x, bottom_), "1");
       out_ += text(x, bottom_ + 19, "middle", tick.label);
     }
-    out_ += path("hc-floor", segment(x_at(0), kTop, x_at(0), bottom_), "1.5", "6 4");
+    out_ += path("hc-floor", segment(x_at(0), kAbove, x_at(0), bottom_), "1.5", "6 4");
     out_ += path("hc-axis", segment(left_, bottom_, kRight, bottom_), "1");
-    out_ += text(kWidth / 2, bottom_ + kBelow - 14, "middle", plot_.x.title);
+    out_ += text(kWidth / 2, bottom_ + kUnder - 14, "middle", plot_.x.title);
   }
 
   // An end of an interval: a stroke, or an arrow where it lies beyond the picture.
@@ -127,6 +128,6 @@ class Drawing {
 
 }  // namespace
 
-std::string svg_text(const ForestPlot& plot) { return Drawing(plot).svg(); }
+std::string svg_text(const ForestPlot& plot) { return ForestDrawing(plot).svg(); }
 
 }  // namespace headcount

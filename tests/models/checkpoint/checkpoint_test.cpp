@@ -27,7 +27,7 @@ const Vocabulary& vocabulary() {
   return all;
 }
 
-ModelConfig small_config(std::string_view attention = "mha") {
+ModelConfig saved_config(std::string_view attention = "mha") {
   ModelConfig config;
   config.attention.kind = attention;
   config.attention.heads = 2;
@@ -52,7 +52,7 @@ bool contains(const std::string& text, const std::string& part) {
 
 class CheckpointFolder : public testing::Test {
  protected:
-  CheckpointFolder() : model_(small_config(), vocabulary().size()) {
+  CheckpointFolder() : model_(saved_config(), vocabulary().size()) {
     model_.initialize(3);
     save_checkpoint(folder_, model_, vocabulary());
   }
@@ -107,7 +107,7 @@ TEST_F(CheckpointFolder, NamesAndShapesTensorsAsTheModelDoes) {
 TEST(CheckpointRoundTrip, KeepsEveryBitForEveryAttention) {
   const TemporaryFolder parent;
   for (const AttentionKind* kind : attention_kinds()) {
-    LanguageModel model(small_config(kind->name), vocabulary().size());
+    LanguageModel model(saved_config(kind->name), vocabulary().size());
     model.initialize(3);
     // Bits that a detour over text or another type would lose.
     model.parameters().value({0})[0] = Real{-0.0F};
@@ -307,7 +307,7 @@ TEST_F(CheckpointFolder, IsReadWithTablesOfRotaryFrequencies) {
 
 TEST(TiedCheckpoint, IsReadWithAHeadThatIsTheEmbedding) {
   const TemporaryFolder parent;
-  ModelConfig config = small_config();
+  ModelConfig config = saved_config();
   config.tie_embeddings = true;
   LanguageModel model(config, vocabulary().size());
   model.initialize(3);

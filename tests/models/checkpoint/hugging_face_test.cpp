@@ -21,7 +21,7 @@ ModelConfig config_with(const std::vector<std::pair<std::string, std::string>>& 
   return config;
 }
 
-std::string refusal(const json& config) {
+std::string config_refusal(const json& config) {
   try {
     read_hugging_face_config(config);
   } catch (const DataError& error) {
@@ -192,23 +192,24 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
   for (const auto& [key, value] : cases) {
     json config = llama();
     config[key] = value;
-    EXPECT_NE(refusal(config).find("'" + key), std::string::npos) << key << ": " << refusal(config);
+    EXPECT_NE(config_refusal(config).find("'" + key), std::string::npos)
+        << key << ": " << config_refusal(config);
   }
   for (const char* key : {"model_type", "vocab_size", "hidden_size", "intermediate_size",
                           "num_hidden_layers", "num_attention_heads"}) {
     json config = llama();
     config.erase(key);
-    EXPECT_NE(refusal(config).find(key), std::string::npos) << refusal(config);
+    EXPECT_NE(config_refusal(config).find(key), std::string::npos) << config_refusal(config);
   }
 }
 
 TEST(HuggingFaceConfig, RefusesDeepseeksWithExperts) {
   json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
   config["first_k_dense_replace"] = 1;
-  EXPECT_NE(refusal(config).find("'first_k_dense_replace' is 1"), std::string::npos);
+  EXPECT_NE(config_refusal(config).find("'first_k_dense_replace' is 1"), std::string::npos);
   config["first_k_dense_replace"] = 4;
   config["attention_bias"] = true;
-  EXPECT_NE(refusal(config).find("'attention_bias'"), std::string::npos);
+  EXPECT_NE(config_refusal(config).find("'attention_bias'"), std::string::npos);
 }
 
 TEST(HuggingFaceConfig, StopsAtNoCharacter) {
@@ -225,22 +226,23 @@ TEST(HuggingFaceConfig, IsReadWithRotaryPositionsThatAreSaidNotToBeStretched) {
   for (const char* key : {"rope_type", "type"}) {
     json config = llama();
     config["rope_scaling"] = {{key, "default"}};
-    EXPECT_EQ(refusal(config), "accepted");
+    EXPECT_EQ(config_refusal(config), "accepted");
   }
   json config = llama();
   config["rope_scaling"] = "default";
-  EXPECT_NE(refusal(config).find("'rope_scaling'"), std::string::npos) << refusal(config);
+  EXPECT_NE(config_refusal(config).find("'rope_scaling'"), std::string::npos)
+      << config_refusal(config);
 }
 
 TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsAndNoHeadsThatDivideTheWidth) {
   json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
   config["num_attention_heads"] = 3;
-  EXPECT_EQ(refusal(config), "accepted");
+  EXPECT_EQ(config_refusal(config), "accepted");
   for (const char* key :
        {"kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"}) {
     json without = config;
     without.erase(key);
-    EXPECT_EQ(refusal(without), "'" + std::string(key) + "' is missing");
+    EXPECT_EQ(config_refusal(without), "'" + std::string(key) + "' is missing");
   }
 }
 

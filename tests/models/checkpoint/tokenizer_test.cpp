@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-std::string refusal(const json& file) {
+std::string tokenizer_refusal(const json& file) {
   try {
     read_hugging_face_tokenizer(file);
   } catch (const DataError& error) {
@@ -21,7 +21,9 @@ std::string refusal(const json& file) {
   return "accepted";
 }
 
-std::string refusal_of_text(const std::string& text) { return refusal(json::parse(text)); }
+std::string refusal_of_text(const std::string& text) {
+  return tokenizer_refusal(json::parse(text));
+}
 
 json written(const Vocabulary& vocabulary) {
   return json::parse(hugging_face_tokenizer(vocabulary).dump());
@@ -76,7 +78,8 @@ TEST(HuggingFaceTokenizer, SavedAgainByTransformersIsRead) {
   file["post_processor"]["single"].insert(
       file["post_processor"]["single"].begin(),
       json::parse(R"({"SpecialToken": {"id": "<s>", "type_id": 0}})"));
-  EXPECT_NE(refusal(file).find("'post_processor'"), std::string::npos) << refusal(file);
+  EXPECT_NE(tokenizer_refusal(file).find("'post_processor'"), std::string::npos)
+      << tokenizer_refusal(file);
 }
 
 TEST(HuggingFaceTokenizer, RefusesWhatIsNotOneCharacterEach) {
@@ -133,16 +136,18 @@ TEST(HuggingFaceTokenizer, RefusesTextsThatAreCutOrJoinedOtherwise) {
     for (const auto& [key, value] : cases) {
       json file = base;
       file[key] = json::parse(value);
-      EXPECT_NE(refusal(file).find("'" + key + "'"), std::string::npos)
-          << value << ": " << refusal(file);
+      EXPECT_NE(tokenizer_refusal(file).find("'" + key + "'"), std::string::npos)
+          << value << ": " << tokenizer_refusal(file);
     }
   }
   json one_way = written(Vocabulary(U"\n a"));
   one_way["decoder"] = {{"type", "Fuse"}};
-  EXPECT_NE(refusal(one_way).find("'decoder'"), std::string::npos) << refusal(one_way);
+  EXPECT_NE(tokenizer_refusal(one_way).find("'decoder'"), std::string::npos)
+      << tokenizer_refusal(one_way);
   json both = written(Vocabulary(U"\n a"));
   both["model"]["vocab"][" "] = 3U;  // as what is parsed
-  EXPECT_NE(refusal(both).find("has a space"), std::string::npos) << refusal(both);
+  EXPECT_NE(tokenizer_refusal(both).find("has a space"), std::string::npos)
+      << tokenizer_refusal(both);
 }
 
 TEST(HuggingFaceTokenizerConfig, AddsNoTokenAndKnowsTheContext) {

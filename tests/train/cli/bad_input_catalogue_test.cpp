@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRuntime = 1, kUsage = 2, kData = 3, kDiverged = 4;
-
 // The texts, runs and damaged checkpoints that the cases name.
 const TrainFolder& world();
 
@@ -193,7 +191,7 @@ const BadCase kCheckpoints[] = {
     {"train --resume bad-state", kData, "trainer_state.json"},
 };
 
-std::string edited(const std::string& text, const std::string& from, const std::string& to) {
+std::string with_edit(const std::string& text, const std::string& from, const std::string& to) {
   const std::size_t at = text.find(from);
   if (at == std::string::npos) throw std::runtime_error("no " + from + " in " + text);
   return std::string(text).replace(at, from.size(), to);
@@ -244,7 +242,7 @@ class World {
       return [=](const std::string&) { return with; };
     };
     const auto edit = [](const std::string& from, const std::string& to) {
-      return [=](const std::string& text) { return edited(text, from, to); };
+      return [=](const std::string& text) { return with_edit(text, from, to); };
     };
     const std::string weights = "model.safetensors", config = "config.json";
     checkpoint("flipped", weights, flip, true);
@@ -290,7 +288,7 @@ class World {
     folder_.file(run("bad-state") + "trainer_state.json", "{\"step\": \"three\"}");
     run("odd-record");
     folder_.file("odd-record/run.json",
-                 edited(folder_.contents("odd-record/run.json"), "[", "\"none\", \"more\": ["));
+                 with_edit(folder_.contents("odd-record/run.json"), "[", "\"none\", \"more\": ["));
     run("hollow");
     fs::remove(folder_ / "hollow/run.json");
     run("shut");

@@ -14,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kRuntime = 1, kUsage = 2, kData = 3, kDiverged = 4;
-
 class BadInput : public testing::Test {
  protected:
   BadInput() {

@@ -18,8 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kUsage = 2, kData = 3;
-
 // One small run, which no test changes.
 class EvalCommand : public testing::Test {
  protected:

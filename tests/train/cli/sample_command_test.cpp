@@ -18,7 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kUsage = 2, kData = 3;
 constexpr Index kContext = 16;  // of TrainFolder's model
 
 // One small run, which no test changes.

@@ -12,17 +12,17 @@
 namespace headcount {
 namespace {
 
-const std::string kTrain = "\"$headcount\" " + TrainFolder::train_line("");
+const std::string kTrainThere = "\"$headcount\" " + TrainFolder::train_line("");
 
 TEST(ClosedStream, TakesNoFileOfTheRunForItself) {
   const TrainFolder folder;
   ASSERT_EQ(folder.train("--out whole").exit_code, 0);
   const std::string metrics = folder.contents("whole/metrics.jsonl");
-  EXPECT_EQ(folder.shell(kTrain + "--out a 2>&-").exit_code, 0);
+  EXPECT_EQ(folder.shell(kTrainThere + "--out a 2>&-").exit_code, 0);
   EXPECT_EQ(folder.contents("a/metrics.jsonl"), metrics);
-  EXPECT_EQ(folder.shell(kTrain + "--out b <&- >&- 2>&-").exit_code, 1);
+  EXPECT_EQ(folder.shell(kTrainThere + "--out b <&- >&- 2>&-").exit_code, 1);
   EXPECT_EQ(folder.contents("b/metrics.jsonl"), metrics);
-  const ProgramResult closed = folder.shell(kTrain + "--out c --quiet >&-");
+  const ProgramResult closed = folder.shell(kTrainThere + "--out c --quiet >&-");
   expect_refusal(closed, 1, {"cannot write to standard output"}, "closed output");
   EXPECT_EQ(folder.contents("c/metrics.jsonl"), metrics);
   expect_refusal(folder.shell("\"$headcount\" cost >&-"), 1, {"cannot write to standard output"},

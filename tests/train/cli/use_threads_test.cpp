@@ -7,7 +7,8 @@
 namespace headcount {
 namespace {
 
-const std::string kTrain = "\"$headcount\" " + TrainFolder::train_line("--threads 2 --out run ");
+const std::string kTrainOnTwo =
+    "\"$headcount\" " + TrainFolder::train_line("--threads 2 --out run ");
 const std::string kCompare =
     "\"$headcount\" compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 "
     "--steps 3 --attention mha,mqa --seeds 2 --quiet --out run ";
@@ -15,13 +16,13 @@ const std::string kCompare =
 TEST(Threads, WithTooSmallStacksAreRefusedAtTheStart) {
   const TrainFolder folder;
   for (const std::string size : {"64k", "128k"}) {
-    for (const std::string& line : {kTrain, kCompare + "--threads 2"}) {
+    for (const std::string& line : {kTrainOnTwo, kCompare + "--threads 2"}) {
       const ProgramResult result = folder.shell("export OMP_STACKSIZE=" + size + "; " + line);
       expect_refusal(result, 1, {"stacks of ", "OMP_STACKSIZE"}, size + line);
       EXPECT_FALSE(folder.has("run"));
     }
   }
-  const ProgramResult enough = folder.shell("export OMP_STACKSIZE=1M; " + kTrain + "--quiet");
+  const ProgramResult enough = folder.shell("export OMP_STACKSIZE=1M; " + kTrainOnTwo + "--quiet");
   EXPECT_EQ(enough.exit_code, 0) << enough.err;
 }
 
@@ -33,8 +34,8 @@ TEST(Threads, ThatAreRefusedAreNamedInOneLine) {
   const std::string limits = "ulimit -s 4000000 && ulimit -v 3000000 || exit 77; ";
   const TrainFolder folder;
   if (folder.shell(limits).exit_code == 77) GTEST_SKIP() << "these limits cannot be set here";
-  expect_refusal(folder.shell(limits + kTrain), 1, {"cannot start thread 2 of 2: ", "--threads"},
-                 "train");
+  expect_refusal(folder.shell(limits + kTrainOnTwo), 1,
+                 {"cannot start thread 2 of 2: ", "--threads"}, "train");
   expect_refusal(folder.shell(limits + kCompare + "--threads 2"), 1,
                  {"cannot start thread 2 of 2: "}, "compare");
   expect_refusal(folder.shell(limits + kCompare + "--threads 1 --jobs 3"), 1,

@@ -9,7 +9,7 @@
 namespace headcount {
 namespace {
 
-VariantResult variant(const std::string& spec, const std::vector<double>& answers) {
+VariantResult learned_variant(const std::string& spec, const std::vector<double>& answers) {
   VariantResult v;
   v.spec = spec;
   for (const double share : answers) {
@@ -22,25 +22,25 @@ VariantResult variant(const std::string& spec, const std::vector<double>& answer
   return v;
 }
 
-ComparisonResult result() {
+ComparisonResult learned_result() {
   ComparisonResult r;
   r.config = "{}";
   r.seeds = {1, 2, 3};
   r.answer_chance = 0.25;
-  r.variants = {variant("mha", {0.99, 1, 0.98}), variant("gqa2", {0.97, 0.4, 0.96}),
-                variant("mqa", {0.5, 0.55, 0.6})};
+  r.variants = {learned_variant("mha", {0.99, 1, 0.98}), learned_variant("gqa2", {0.97, 0.4, 0.96}),
+                learned_variant("mqa", {0.5, 0.55, 0.6})};
   return r;
 }
 
 TEST(Learned, IsNineTenthsOfTheWayFromChanceToAllAnswers) {
   EXPECT_DOUBLE_EQ(learned_from(0), 0.9);
   EXPECT_DOUBLE_EQ(learned_from(0.25), 0.925);
-  EXPECT_EQ(runs_that_learned(variant("mha", {0.924, 0.926, 1}), 0.25), 2);
-  EXPECT_FALSE(runs_that_learned(variant("mha", {1}), std::nullopt));
+  EXPECT_EQ(runs_that_learned(learned_variant("mha", {0.924, 0.926, 1}), 0.25), 2);
+  EXPECT_FALSE(runs_that_learned(learned_variant("mha", {1}), std::nullopt));
 }
 
 TEST(Learned, HasNoIntervalWhereSomeSeedsLearnedAndSomeDidNot) {
-  ComparisonResult r = result();
+  ComparisonResult r = learned_result();
   summarize(r);
   EXPECT_TRUE(r.variants[0].answer_accuracy->half_width);
   EXPECT_TRUE(r.variants[0].loss.half_width);
@@ -52,7 +52,7 @@ TEST(Learned, HasNoIntervalWhereSomeSeedsLearnedAndSomeDidNot) {
 }
 
 TEST(Learned, LeavesNoIntervalOfDifferencesFromTwoHeaps) {
-  ComparisonResult r = result();
+  ComparisonResult r = learned_result();
   std::swap(r.variants[0], r.variants[1]);
   summarize(r);
   EXPECT_FALSE(r.variants[1].difference->half_width);
@@ -61,7 +61,7 @@ TEST(Learned, LeavesNoIntervalOfDifferencesFromTwoHeaps) {
 }
 
 TEST(Learned, IsAColumnAndANote) {
-  ComparisonResult r = result();
+  ComparisonResult r = learned_result();
   summarize(r);
   const std::string table = comparison_table(r);
   for (const char* const text :
@@ -76,7 +76,7 @@ TEST(Learned, IsAColumnAndANote) {
 }
 
 TEST(Learned, IsNotAskedOfATextWithoutAnswers) {
-  ComparisonResult r = result();
+  ComparisonResult r = learned_result();
   r.answer_chance.reset();
   for (VariantResult& v : r.variants)
     for (RunResult& run : v.runs) run.answer_accuracy.reset();

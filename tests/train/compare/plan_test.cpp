@@ -10,13 +10,13 @@
 namespace headcount {
 namespace {
 
-constexpr Index kVocabulary = 30;
+constexpr Index kPlanVocabulary = 30;
 
 std::vector<PlannedVariant> plan(const std::string& specs, const std::string& match,
                                  const std::string& sweep = "", const TrainOptions& common = {}) {
   return plan_comparison(common, parse_attention_specs(specs), Match::parse(match),
                          sweep.empty() ? std::nullopt : std::optional(Sweep::parse(sweep)),
-                         kVocabulary);
+                         kPlanVocabulary);
 }
 
 template <class Body>
@@ -31,11 +31,11 @@ std::string refusal(const Body& body) {
 
 Index parameters(const Candidate& candidate) {
   return static_cast<Index>(
-      LanguageModel(candidate.options.model, kVocabulary).parameters().element_count());
+      LanguageModel(candidate.options.model, kPlanVocabulary).parameters().element_count());
 }
 
 Index allocated_bytes_per_token(const Candidate& candidate) {
-  const LanguageModel model(candidate.options.model, kVocabulary);
+  const LanguageModel model(candidate.options.model, kPlanVocabulary);
   Index bytes = 0;
   for (const LayerCache& cache : model.make_caches({.capacity = 16})) bytes += cache.bytes();
   return bytes / 16;
@@ -167,7 +167,7 @@ TEST(PatternPlan, MeetsABudgetAtTheContext) {
     const ModelConfig& model = candidate.options.model;
     Index sum = 0;
     for (const LayerCache& cache :
-         LanguageModel(model, kVocabulary).make_caches({.capacity = model.context}))
+         LanguageModel(model, kPlanVocabulary).make_caches({.capacity = model.context}))
       sum += cache.bytes();
     return sum;
   };

@@ -115,7 +115,7 @@ TEST(SeedRange, IsANumberOrTwo) {
     EXPECT_THROW(SeedRange::parse(text), SettingError) << text;
 }
 
-RunResult run(std::uint64_t seed, double loss, std::optional<double> answers = {}) {
+RunResult decided_run(std::uint64_t seed, double loss, std::optional<double> answers = {}) {
   RunResult r;
   r.seed = seed;
   r.validation_loss = loss;
@@ -123,7 +123,7 @@ RunResult run(std::uint64_t seed, double loss, std::optional<double> answers = {
   return r;
 }
 
-VariantResult variant(const std::string& spec, Index bytes, std::vector<RunResult> runs) {
+VariantResult decided_variant(const std::string& spec, Index bytes, std::vector<RunResult> runs) {
   VariantResult v;
   v.spec = spec;
   v.cache_bytes_per_token = bytes;
@@ -131,19 +131,24 @@ VariantResult variant(const std::string& spec, Index bytes, std::vector<RunResul
   return v;
 }
 
-ComparisonResult comparison() {
+ComparisonResult decided_comparison() {
   ComparisonResult r;
   r.config = "{}";
   r.seeds = {1, 2, 3};
-  r.variants = {variant("mla8+4", 96, {run(1, 1.052), run(2, 1.053), run(3, 1.054)}),
-                variant("mqa", 256, {run(1, 1.003), run(2, 1.004), run(3, 1.005)}),
-                variant("mha", 1024, {run(1, 1.000), run(2, 1.001), run(3, 1.002)}),
-                variant("gqa2", 512, {run(1, 1.000), run(2, 1.011), run(3, 1.006)})};
+  r.variants = {
+      decided_variant("mla8+4", 96,
+                      {decided_run(1, 1.052), decided_run(2, 1.053), decided_run(3, 1.054)}),
+      decided_variant("mqa", 256,
+                      {decided_run(1, 1.003), decided_run(2, 1.004), decided_run(3, 1.005)}),
+      decided_variant("mha", 1024,
+                      {decided_run(1, 1.000), decided_run(2, 1.001), decided_run(3, 1.002)}),
+      decided_variant("gqa2", 512,
+                      {decided_run(1, 1.000), decided_run(2, 1.011), decided_run(3, 1.006)})};
   return r;
 }
 
 TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
-  ComparisonResult r = comparison();
+  ComparisonResult r = decided_comparison();
   summarize(r);
   EXPECT_EQ(verdict_text(r),
             "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.000 (tolerance "
@@ -162,7 +167,7 @@ TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
 }
 
 TEST(VerdictText, JudgesByAnotherReferenceAndTolerance) {
-  ComparisonResult r = comparison();
+  ComparisonResult r = decided_comparison();
   r.question.reference = "mqa";
   r.question.tolerance = 0.1;
   summarize(r);
@@ -173,7 +178,7 @@ TEST(VerdictText, JudgesByAnotherReferenceAndTolerance) {
 }
 
 TEST(VerdictText, SaysWhenNothingIsEnough) {
-  ComparisonResult r = comparison();
+  ComparisonResult r = decided_comparison();
   r.question.tolerance = 0.001;
   r.variants.pop_back();
   summarize(r);
@@ -184,7 +189,7 @@ TEST(VerdictText, SaysWhenNothingIsEnough) {
 }
 
 TEST(VerdictText, WithoutIntervalsDecidesNothing) {
-  ComparisonResult r = comparison();
+  ComparisonResult r = decided_comparison();
   r.question.intervals = false;
   summarize(r);
   EXPECT_TRUE(verdict_text(r).starts_with("nothing is shown to be enough")) << verdict_text(r);
@@ -194,9 +199,14 @@ TEST(VerdictText, CountsAnswersInPercentagePoints) {
   ComparisonResult r;
   r.config = "{}";
   r.question.metric = Metric::answers;
-  r.variants = {variant("mha", 1024, {run(1, 1, 0.99), run(2, 1, 0.98), run(3, 1, 0.99)}),
-                variant("mqa", 256, {run(1, 1, 0.989), run(2, 1, 0.979), run(3, 1, 0.99)}),
-                variant("mla8+4", 96, {run(1, 1, 0.39), run(2, 1, 0.36), run(3, 1, 0.38)})};
+  r.variants = {
+      decided_variant("mha", 1024,
+                      {decided_run(1, 1, 0.99), decided_run(2, 1, 0.98), decided_run(3, 1, 0.99)}),
+      decided_variant(
+          "mqa", 256,
+          {decided_run(1, 1, 0.989), decided_run(2, 1, 0.979), decided_run(3, 1, 0.99)}),
+      decided_variant("mla8+4", 96,
+                      {decided_run(1, 1, 0.39), decided_run(2, 1, 0.36), decided_run(3, 1, 0.38)})};
   summarize(r);
   EXPECT_EQ(verdict_text(r),
             "mqa is enough: 256 B a token, a quarter of mha's, at +0.1 +- 0.1 points fewer right "
@@ -207,7 +217,7 @@ TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
   Question question;
   question.seeds = {2, 9};
   EXPECT_EQ(tolerance(question, {}), std::nullopt);
-  const std::vector<RunResult> runs = {run(1, 2), run(2, 4), run(3, 100)};
+  const std::vector<RunResult> runs = {decided_run(1, 2), decided_run(2, 4), decided_run(3, 100)};
   EXPECT_DOUBLE_EQ(*tolerance(question, runs), 0.03);
   question.metric = Metric::answers;
   EXPECT_EQ(tolerance(question, runs), 1);
