@@ -48,10 +48,11 @@ namespace {
 
 // Throws ShapeError unless the heads of a layer without output projection fill `dim`.
 void check_output(const AttentionConfig& a) {
-  const Index v_dim = describe(a).forms.front().head_output();
-  require_setting(a.output_projection || a.heads * v_dim == a.dim,
+  const AttentionForm form = describe(a).forms.front();
+  const Index heads = form.heads_of_output(a.heads), width = form.head_output();
+  require_setting(a.output_projection || heads * width == a.dim,
                   "`output-projection` off needs heads that fill `dim` " + std::to_string(a.dim) +
-                      ", " + std::to_string(a.heads) + " heads of " + std::to_string(v_dim) +
+                      ", " + std::to_string(heads) + " heads of " + std::to_string(width) +
                       " do not");
 }
 
@@ -66,10 +67,12 @@ std::vector<AttentionConfig> resolved_turn(const std::vector<LayerSpec>& pattern
         turn.back().shares = true;
       } else {
         turn.push_back(common);
-        // Settings of scores are for those layers of a pattern that have scores.
+        // Settings of scores are for those layers of a pattern that have scores; so is the gate, as
+        // in Qwen3-Next, whose states have one of their own.
         if (!part.kind->attends) {
           turn.back().score_scale = {};
           turn.back().window = 0;
+          turn.back().gate = false;
         }
         part.apply(turn.back());
         resolve(turn.back());

@@ -7,7 +7,7 @@
 
 /// The gated delta rule: each head has a state of fixed size instead of a cache that grows. Yang,
 /// Kautz and Hatamizadeh, "Gated delta networks" (2024); the layer is that of Qwen3-Next, as
-/// transformers has it. With H heads (of values) and G key heads, r = H / G:
+/// transformers has it. With H value heads and G key heads, r = H / G:
 ///   q, k, v = silu(convolution(in_proj_qkvz x)), q and k of unit length, q / sqrt(d)
 ///   beta = sigmoid(b), g = -exp(A_log) softplus(a + dt_bias), b and a from in_proj_ba x
 ///   y = out_proj(RMSNorm(gated_delta_rule(q, k, v, g, beta)) silu(z)), the norm per head
@@ -19,7 +19,7 @@ namespace headcount {
 namespace {
 
 struct DeltaSettings {
-  Index v_dim = kUnset, key_heads = kUnset, taps = 4;
+  Index v_dim = kUnset, value_heads = kUnset, key_heads = kUnset, taps = 4;
 };
 
 const DeltaSettings& of(const AttentionConfig& c) { return c.own<DeltaSettings>(); }
@@ -27,7 +27,7 @@ const DeltaSettings& of(const AttentionConfig& c) { return c.own<DeltaSettings>(
 // Widths that follow from the settings.
 struct Sizes {
   explicit Sizes(const AttentionConfig& c)
-      : heads(c.heads),
+      : heads(of(c).value_heads),
         key_heads(of(c).key_heads),
         group(heads / key_heads),
         k(c.head_dim),
@@ -36,7 +36,8 @@ struct Sizes {
   Index keys() const { return key_heads * k; }
   Index values() const { return heads * v; }
 
-  Index heads, key_heads, group, k, v, taps;
+  Index heads;  // of values, each with a state
+  Index key_heads, group, k, v, taps;
 };
 
 class GatedDelta : public Attention {
@@ -110,6 +111,7 @@ AttentionDescription describe_delta(const AttentionConfig& c) {
                       Projection::norm("norm", s.v)},
       .key_width = s.k,
       .value_width = s.v,
+      .output_heads = s.heads,
       .output = "out_proj"};
   const Count heads = s.heads;
   form.state = {.per_token = heads * (3 * Count(s.k) * s.v),
@@ -123,18 +125,20 @@ AttentionDescription describe_delta(const AttentionConfig& c) {
 void settings(AttentionConfig& c, Settings& s) {
   DeltaSettings& own = c.own<DeltaSettings>();
   s.integer("v-dim", "width of v; default head-dim", own.v_dim, 1);
-  s.integer("key-heads", "heads of q and k; default heads", own.key_heads, 1);
+  s.integer("value-heads", "heads of v, each with a state; default heads", own.value_heads, 1);
+  s.integer("key-heads", "heads of q and k; default value-heads", own.key_heads, 1);
   s.integer("conv-taps", "tokens that the convolution sees", own.taps, 2);
 }
 
 void resolve_delta(AttentionConfig& c) {
   DeltaSettings& own = c.own<DeltaSettings>();
   if (own.v_dim == kUnset) own.v_dim = c.head_dim;
-  if (own.key_heads == kUnset) own.key_heads = c.heads;
+  if (own.value_heads == kUnset) own.value_heads = c.heads;
+  if (own.key_heads == kUnset) own.key_heads = own.value_heads;
   if (!c.rotary_layout) c.rotary_layout = RotaryLayout::half;  // there is nothing to rotate
-  require_setting(own.key_heads > 0 && c.heads % own.key_heads == 0,
-                  "`key-heads` " + std::to_string(own.key_heads) + " does not divide `heads` " +
-                      std::to_string(c.heads));
+  require_setting(own.key_heads > 0 && own.value_heads % own.key_heads == 0,
+                  "`key-heads` " + std::to_string(own.key_heads) +
+                      " does not divide `value-heads` " + std::to_string(own.value_heads));
   require_setting(c.window == 0,
                   "`window` is for attention that sees tokens one by one; delta's state fades");
   c.score_scale = {};  // nor to scale, whatever a text's settings say for attention with scores

@@ -80,7 +80,7 @@ AttentionDescription describe(const AttentionConfig& config) {
   AttentionDescription description = attention_kind(config.kind).describe(config);
   if (config.shares) drop_what_keeps(description, config.kind);
   for (AttentionForm& form : description.forms) {
-    const Index width = config.heads * form.head_output();
+    const Index width = form.heads_of_output(config.heads) * form.head_output();
     if (config.gate) form.projections.push_back({"gate_proj", config.dim, width});
     if (config.output_projection) form.projections.push_back({form.output, width, config.dim});
   }

@@ -64,6 +64,7 @@ struct AttentionForm {
   std::vector<Projection> projections;  ///< but for gate_proj and the output's, which any may have
   Index key_width, value_width;         ///< of a head, as scores and sums see them
   Index output_width = kUnset;          ///< of a head's output, if it is not value_width
+  Index output_heads = kUnset;          ///< heads of the output, if they are not `heads`
   /// Multiply-accumulates of products that no matrix of the layer is in: of what a token brings,
   /// and of what is kept of it, which decoding repeats for each cached token.
   Count macs_per_token = 0, macs_per_kept = 0;
@@ -71,6 +72,7 @@ struct AttentionForm {
   std::optional<StateCosts> state = {};  ///< for a state: instead of what pairs of tokens cost
 
   Index head_output() const { return output_width == kUnset ? value_width : output_width; }
+  Index heads_of_output(Index heads) const { return output_heads == kUnset ? heads : output_heads; }
 };
 
 /// What follows from a configuration, without building the layer.

@@ -44,6 +44,24 @@ TEST(KnownModels, HaveGemma3sLocalAndGlobalLayers) {
   EXPECT_EQ(kv_cache_bytes(config, 1024, {2, 0}), kPerToken * 62 * 1024);
 }
 
+// 36 layers with states of 32 heads of 128 x 128, and the last three inputs of their convolutions,
+// in float32; 12 layers with K and V of 2 heads of 256. 16 heads of queries, each with a gate; the
+// states have one of their own, in in_proj_qkvz.
+TEST(KnownModels, HaveQwen3NextsStatesAndGatedHeads) {
+  ModelConfig config = with(known_model("qwen3-next-80b").settings);
+  std::vector<std::string> left_out;
+  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  EXPECT_EQ(row.attention, "3*deltax128/gqa");
+  constexpr std::int64_t kKeys = 16 * 128, kValues = 32 * 128, kDim = 2048;
+  constexpr std::int64_t kStates = kValues * 128 + 3 * (2 * kKeys + kValues);
+  EXPECT_EQ(row.cache_bytes,
+            std::int64_t{36} * kStates * 4 + std::int64_t{12} * 2 * 2 * 256 * 2 * 131'072);
+  constexpr std::int64_t kDelta = kDim * (2 * kKeys + 2 * kValues) + kDim * 2 * 32 +
+                                  4 * (2 * kKeys + kValues) + 2 * 32 + 128 + kValues * kDim;
+  constexpr std::int64_t kGated = 3 * kDim * 16 * 256 + 2 * kDim * 2 * 256;
+  EXPECT_EQ(row.costs.parameters, 36 * kDelta + 12 * kGated);
+}
+
 // 20 layers with states of 32 heads of 128 x 128, and the last three inputs of their convolutions,
 // in float32; 7 layers with MLA, of latents of 512 and one rotary key of 64.
 TEST(KnownModels, HaveKimiLinearsStatesAndLatents) {
@@ -92,7 +110,7 @@ TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
   for (const PublishedModel& published : kPublished) held.push_back(published.name);
-  for (const char* const name : {"gemma-3-27b", "kimi-linear-48b", "step-3"})
+  for (const char* const name : {"gemma-3-27b", "qwen3-next-80b", "kimi-linear-48b", "step-3"})
     held.emplace_back(name);
   EXPECT_EQ(known, held);
 }

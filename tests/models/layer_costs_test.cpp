@@ -59,6 +59,7 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "v-dim", size(1, 12));
   set(c, "latent-norm", *rc::gen::arbitrary<bool>());
   set(c, "latent-dim", size(1, 12));
+  set(c, "value-heads", c.heads * size(1, 3));
   set(c, "key-heads", get(c, "kv-heads"));
   set(c, "conv-taps", size(2, 6));
   c.bias = *rc::gen::arbitrary<bool>();

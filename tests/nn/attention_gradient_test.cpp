@@ -79,6 +79,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"rope-dim", {"0", "2", "4"}},
       {"v-dim", {"2", "5"}},
       {"key-heads", {"1", "2", "4"}},
+      {"value-heads", {"4", "8"}},
       {"conv-taps", {"2", "6"}},
       {"tie-kv", {"off", "on"}},
       {"latent-norm", {"on", "off"}},

@@ -34,7 +34,8 @@ TEST(Delta, RefusesWhatOnlyAttentionHas) {
 TEST(Delta, RefusesKeyHeadsThatDoNotDivideTheHeads) {
   AttentionConfig config = delta_config();
   set(config, "key-heads", 3);
-  EXPECT_NE(refusal(config).find("`key-heads` 3 does not divide `heads` 2"), std::string::npos);
+  EXPECT_NE(refusal(config).find("`key-heads` 3 does not divide `value-heads` 2"),
+            std::string::npos);
 }
 
 TEST(Delta, KnowsTheOrderOfItsTokens) {
