@@ -127,16 +127,16 @@ void expect_same_end(const TrainFolder& folder, int step) {
 // A kill takes all down, as MPI does; what goes on is another number of ranks.
 TEST(Ranks, GoOnAfterAKillWithAnotherNumber) {
   const TrainFolder folder;
-  const std::string steps = "--steps 150 --eval-every 0 --checkpoint-every 5 --keep 1 --quiet ";
+  const std::string steps = "--steps 60 --eval-every 0 --checkpoint-every 10 --keep 1 --quiet ";
   ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
   const ProgramResult killed = folder.shell(
       with_signal(2, 1, "KILL", "run/checkpoints/latest", train_line(steps + "--out run")));
   EXPECT_NE(killed.exit_code, 0);
   ASSERT_TRUE(folder.has("run/checkpoints/latest"));
-  ASSERT_FALSE(folder.has("run/checkpoints/step-150")) << "it had ended before it was killed";
+  ASSERT_FALSE(folder.has("run/checkpoints/step-60")) << "it had ended before it was killed";
   const ProgramResult resumed = headcount(folder, 3, "train --resume run --threads 1 --quiet");
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  expect_same_end(folder, 150);
+  expect_same_end(folder, 60);
 }
 
 TEST(Ranks, StopTogetherAtASignalAndAreResumedByOneProcess) {

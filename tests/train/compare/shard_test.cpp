@@ -91,8 +91,8 @@ TEST(Shards, TellWhoCollectsThatRunsDiverged) {
   EXPECT_NE(collected.out.find("became"), std::string::npos) << collected.out;
   EXPECT_EQ(results(folder).dump(), results_of_one_process(line, 4));
   // Other settings have not failed.
-  expect_refusal(folder.headcount(line + " --batch 3 --collect"), 1, {"6 of 6 runs are not there"},
-                 "another batch");
+  expect_refusal(folder.headcount(line + " --dropout 0.1 --collect"), 1,
+                 {"6 of 6 runs are not there"}, "another dropout");
 }
 
 // While one works, others may come, but nobody who wants the folder alone.
