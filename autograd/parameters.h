@@ -48,7 +48,9 @@ class Gradients {
   friend class ParameterStore;
   friend class Tape;
   AlignedMemory memory_;
-  std::vector<bool> arrived_;  // by parameter: whether its slice holds anything yet
+  // By parameter: whether its slice holds anything yet. Bytes, so that threads may write and read
+  // those of two parameters at a time.
+  std::vector<std::uint8_t> arrived_;
 };
 
 /// All parameters of a model in one flat buffer, their gradients in a second, both moments of Adam
@@ -91,7 +93,12 @@ class ParameterStore {
   /// Writes zeros where no gradient has arrived: from then on all have. Returns the whole buffer,
   /// which nothing else gives, since a part of it may hold numbers of an earlier step.
   std::span<Real> complete_gradients() { return complete_gradients(gradients_); }
-  std::span<Real> complete_gradients(Gradients& gradients) const;
+  std::span<Real> complete_gradients(Gradients& gradients) const {
+    return complete_gradients(gradients, 0, padded_count_);
+  }
+  /// The same for the parameters that have elements in [begin, end) of the whole buffer, which is
+  /// what it returns.
+  std::span<Real> complete_gradients(Gradients& gradients, Index begin, Index end) const;
 
   /// Calls `body(id, first, last)` for each parameter that has elements in [begin, end) of the
   /// whole buffers: [first, last) are those.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "autograd/error.h"
 #include "autograd/parallel.h"
@@ -77,6 +78,11 @@ Var Tape::parameter(ParameterId id) {
   n.parameter = id;
   n.needs_gradient = gradients_to_ != nullptr;
   if (n.needs_gradient) n.gradient = parameters_->slice(gradients_to_->memory_, id).data();
+  if (on_complete_) {
+    used_.resize(parameters_->size());
+    n.first_use = !used_[id.index];
+    used_[id.index] = true;
+  }
   return push(n);
 }
 
@@ -108,7 +114,7 @@ GradientSink Tape::gradient_sink(Var input) {
   Node& n = node(input);
   if (!n.needs_gradient) return {};
   if (n.parameter.valid()) {
-    std::vector<bool>::reference arrived = gradients_to_->arrived_[n.parameter.index];
+    std::uint8_t& arrived = gradients_to_->arrived_[n.parameter.index];
     const bool accumulate = arrived;
     arrived = true;
     return {n.gradient, accumulate};
@@ -148,6 +154,7 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
   }
   for (std::size_t i = output.index + 1; i-- > 0;) {
     if (nodes_[i].gradient == nullptr) continue;
+    if (nodes_[i].first_use) on_complete_(nodes_[i].parameter);
     if (trap_) {
       const Var at{this, static_cast<std::uint32_t>(i), generation_};
       trap(nodes_[i], at.gradient(), "gradient");
@@ -167,6 +174,7 @@ void Tape::reset() {
     if (n.gradient != nullptr && !n.parameter.valid()) buffers_.give_back(n.gradient);
   }
   nodes_.clear();
+  used_.clear();
   arena_.reset();
   random_.stream = 0;
   ++generation_;

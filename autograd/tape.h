@@ -1,9 +1,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/arena.h"
@@ -73,6 +75,10 @@ class Tape {
   Var parameter(ParameterId id);
   /// Parameters get their gradients in `gradients` from the next step on, instead of in the store.
   void collect_gradients_in(Gradients& gradients) { gradients_to_ = &gradients; }
+
+  /// From the next `reset` on, `backward` calls it for each parameter that was used, as soon as all
+  /// of its gradient has arrived: those used last come first. Empty: nothing is called.
+  void when_complete(std::function<void(ParameterId)> call) { on_complete_ = std::move(call); }
 
   /// Gradients of `output` (all of its elements weighted by `cotangent`; by 1 if it is empty) with
   /// respect to every leaf and parameter it depends on.
@@ -147,6 +153,7 @@ class Tape {
     ParameterId parameter;
     Op op = Op::leaf;
     bool needs_gradient = false;
+    bool first_use = false;  // of a parameter, where somebody waits for its gradient
   };
   const Node& node(Var x) const;
   Node& node(Var x) { return const_cast<Node&>(static_cast<const Tape*>(this)->node(x)); }
@@ -155,7 +162,9 @@ class Tape {
   void trap(const Node& node, std::span<const Real> numbers, const char* what) const;
 
   const ParameterStore* parameters_;
-  Gradients* gradients_to_ = nullptr;  // of its parameters, if they are wanted
+  Gradients* gradients_to_ = nullptr;             // of its parameters, if they are wanted
+  std::function<void(ParameterId)> on_complete_;  // set before the nodes that it is told of
+  std::vector<bool> used_;                        // by parameter, since the last reset
   std::vector<Node> nodes_;
   std::uint32_t generation_ = 0;
   Arena arena_;

@@ -28,9 +28,9 @@ target_link_libraries(program PRIVATE headcount::headcount)
 
 run_checked(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
 run_checked(${CMAKE_COMMAND} -S ${WORK}/program -B ${WORK}/build -D CMAKE_PREFIX_PATH=${WORK}/prefix
-  -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release)
+  -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
 run_checked(${CMAKE_COMMAND} --build ${WORK}/build)
-execute_process(COMMAND ${WORK}/build/program OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND ${EMULATOR} ${WORK}/build/program OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 if(NOT printed STREQUAL expected)
   message(FATAL_ERROR "README.md shows\n${expected}\nthe program prints\n${printed}")
 endif()

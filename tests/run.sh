@@ -3,7 +3,8 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev
-  librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libgtest-dev librapidcheck-dev python3)
+  librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libopenmpi-dev libgtest-dev librapidcheck-dev
+  python3)
 # Ubuntu has no browser in packages: there the test of the report's page is skipped.
 if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then packages+=(chromium chromium-driver); fi
 # For the benchmarks and the thread sanitizer of .ci/run.

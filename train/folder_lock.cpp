@@ -55,7 +55,7 @@ template <class Failure>
   throw failure;
 }
 
-int lock(const fs::path& folder) {
+int lock(const fs::path& folder, FolderLock::Holders holders) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw WriteError(folder, error.value());
@@ -63,7 +63,8 @@ int lock(const fs::path& folder) {
   while (true) {
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file < 0) throw WriteError(path, errno);
-    if (flock(file, LOCK_EX | LOCK_NB) == 0) {
+    const int kind = holders == FolderLock::Holders::one ? LOCK_EX : LOCK_SH;
+    if (flock(file, kind | LOCK_NB) == 0) {
       if (is_named(file, path)) return file;
       close(file);
       continue;
@@ -85,7 +86,8 @@ int lock(const fs::path& folder) {
 
 }  // namespace
 
-FolderLock::FolderLock(fs::path folder) : folder_(std::move(folder)), file_(lock(folder_)) {
+FolderLock::FolderLock(fs::path folder, Holders holders)
+    : folder_(std::move(folder)), file_(lock(folder_, holders)) {
   const std::string text = this_process();
   if (ftruncate(file_, 0) != 0 || pwrite(file_, text.data(), text.size(), 0) < 0)
     fail(file_, WriteError(folder_ / kLockFile, errno));
@@ -96,9 +98,10 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 
 FolderLock::~FolderLock() {
   if (file_ < 0) return;
-  // Removed while it is locked: whoever has opened it by now finds that it has no name any more.
+  // Removed while it is locked for one: whoever has opened it by now finds that it has no name any
+  // more. The last of many does so.
   const fs::path path = folder_ / kLockFile;
-  if (is_named(file_, path)) unlink(path.c_str());
+  if (flock(file_, LOCK_EX | LOCK_NB) == 0 && is_named(file_, path)) unlink(path.c_str());
   close(file_);
 }
 

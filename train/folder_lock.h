@@ -21,9 +21,12 @@ class LockedError : public Error {
 /// Source: flock(2).
 class FolderLock {
  public:
+  /// Who may hold locks on a folder at a time: one process, or all that ask for this.
+  enum class Holders { one, many };
+
   /// Locks a folder, which it makes if it is not there. Throws LockedError; WriteError; Error where
   /// the file system has no locks.
-  explicit FolderLock(std::filesystem::path folder);
+  explicit FolderLock(std::filesystem::path folder, Holders holders = Holders::one);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;
   FolderLock& operator=(FolderLock&&) = delete;

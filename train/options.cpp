@@ -23,6 +23,10 @@ Settings TrainOptions::settings() {
   s.integer("steps", "updates", steps, 1);
   s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
   s.integer("accumulate", "forward passes in a step", accumulate, 1, 1 << 16);
+  s.integer("shards",
+            "parts of a batch that threads and ranks compute side by side; 0: by sizes, 8 at most. "
+            "Results depend on it as on rounding",
+            shards, 0, 1 << 12);
   s.number("lr", "peak learning rate", learning_rate, 0, 100);
   s.number("min-lr", "learning rate at the end; default lr / 10", least_learning_rate, 0, 100);
   s.integer("warmup", "steps of linear warm-up", warmup, 0);
@@ -55,6 +59,9 @@ void TrainOptions::resolve() {
   require_setting(data != "lookup" || model.context % kLookupLine == 0,
                   "`context` must be a multiple of " + std::to_string(kLookupLine) +
                       ", the length of a line of lookup, is " + std::to_string(model.context));
+  require_setting(shards <= batch, "`shards` " + std::to_string(shards) +
+                                       " are more than `batch` " + std::to_string(batch) +
+                                       " has sequences");
   require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
 }
 
@@ -66,6 +73,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
         setting.group == "Data" ? setting.is_for(options.data) : options.model.uses(setting);
     if (used) values[setting.name] = setting.value();
   }
+  if (options.shards == 0) values.erase("shards");
   if (options.model.positions != Positions::rope) {
     for (const char* name : {"rope-theta", "rope-layout"}) values.erase(name);
   }

@@ -21,6 +21,7 @@ struct TrainOptions {
   Index steps = 1000;
   Index batch = 8;       ///< sequences per forward pass
   Index accumulate = 1;  ///< forward passes per step
+  Index shards = 0;      ///< parts of a batch that go side by side; 0: by sizes, see shard_count
   double learning_rate = 1e-3;
   double least_learning_rate = -1;  ///< default a tenth of learning_rate
   Index warmup = 100;

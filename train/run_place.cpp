@@ -63,7 +63,8 @@ void remove_from(const fs::path& folder, bool (*is_ours)(const fs::path& path)) 
 void remove_run(const fs::path& path) {
   // result.json first: what says that the run has finished must not outlive the run. The record
   // last: without it the rest is no run.
-  for (const char* file : {"result.json", "config.json", "metrics.jsonl"}) erase(path / file);
+  for (const char* file : {"result.json", "failed.json", "config.json", "metrics.jsonl"})
+    erase(path / file);
   remove_from(path / "checkpoints", is_of_checkpoints);
   remove_from(path / "samples", is_of_samples);
   erase(path / kRecord);

@@ -34,16 +34,25 @@ Index shard_count(Index sequences, Index context, Index dim) {
       std::bit_floor(static_cast<std::size_t>(std::max<Index>(1, by_tokens))));
 }
 
+Index shard_count(const TrainOptions& options) {
+  return options.shards > 0 ? options.shards
+                            : shard_count(options.batch, options.model.context, options.model.dim);
+}
+
 Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
-                 std::span<const std::int32_t> tokens, Index steps_done, const TextMarks& marks)
+                 std::span<const std::int32_t> tokens, Index steps_done, const TextMarks& marks,
+                 Ranks& ranks)
     : model_(model),
       options_(options),
       tokens_(tokens),
       marks_(marks),
-      shards_(shard_count(options.batch, options.model.context, options.model.dim)),
-      losses_(static_cast<std::size_t>(shards_)),
+      ranks_(ranks),
+      shards_(shard_count(options)),
+      own_(part_of(shards_, ranks.rank(), ranks.size())),
+      losses_(static_cast<std::size_t>(shards_ * options.accumulate)),
       steps_done_(steps_done) {
-  for (Index shard = 1; shard < shards_; ++shard) more_gradients_.emplace_back(model.parameters());
+  for (Index shard = 1; shard < own_.size(); ++shard)
+    more_gradients_.emplace_back(model.parameters());
 }
 
 void Trainer::profile(TrainingProfile* profile) {
@@ -56,17 +65,14 @@ StepResult Trainer::step() {
   StepResult result;
   result.step = steps_done_ + 1;
   result.learning_rate = options_.schedule().at(steps_done_);
+  result.loss = compute_gradients();
   ParameterStore& parameters = model_.parameters();
-  parameters.clear_gradients();
-  for (Gradients& gradients : more_gradients_) gradients.clear();
-  for (Index pass = 0; pass < options_.accumulate; ++pass) {
-    const auto draw = static_cast<std::uint32_t>(steps_done_ * options_.accumulate + pass);
-    result.loss += accumulate_gradients(draw) / static_cast<double>(options_.accumulate);
-  }
   const double mean = 1 / static_cast<double>(options_.accumulate);
   {
     const StepPart part(profile_, &TrainingProfile::norm_seconds);
-    result.gradient_norm = sum_gradients(parameters, more_gradients_) * mean;
+    const bool summed = ranks_.size() > 1;
+    result.gradient_norm =
+        sum_gradients(parameters, summed ? std::span<Gradients>() : more_gradients_) * mean;
   }
   for (const auto& [what, value] :
        {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.gradient_norm}}) {
@@ -81,6 +87,29 @@ StepResult Trainer::step() {
   return result;
 }
 
+// Forward and backward of a whole step. Among several ranks the store then has the sums of all
+// shards. Returns the mean loss.
+double Trainer::compute_gradients() {
+  model_.parameters().clear_gradients();
+  for (Gradients& gradients : more_gradients_) gradients.clear();
+  std::optional<GradientExchange> exchange;
+  for (Index pass = 0; pass < options_.accumulate; ++pass) {
+    if (pass == options_.accumulate - 1 && ranks_.size() > 1)
+      exchange.emplace(ranks_, model_.parameters(), own_.size(), more_gradients_);
+    accumulate_gradients(pass, exchange ? &*exchange : nullptr);
+  }
+  exchange.reset();
+  const auto passes = static_cast<std::size_t>(options_.accumulate);
+  ranks_.gather(std::as_writable_bytes(std::span(losses_)), passes * sizeof(double));
+  double mean = 0;
+  for (std::size_t pass = 0; pass < passes; ++pass) {
+    double loss = 0;
+    for (std::size_t i = pass; i < losses_.size(); i += passes) loss += losses_[i];
+    mean += loss / static_cast<double>(passes);
+  }
+  return mean;
+}
+
 namespace {
 
 // How many targets the loss counts.
@@ -90,23 +119,30 @@ Index counted(std::span<const std::int32_t> targets) {
 
 }  // namespace
 
-// One batch, forward and backward; returns its mean loss.
-double Trainer::accumulate_gradients(std::uint32_t draw) {
+// One batch, forward and backward of this rank's shards; `exchange`, if any, is told of gradients
+// to which no pass will add.
+void Trainer::accumulate_gradients(Index pass, GradientExchange* exchange) {
+  const auto draw = static_cast<std::uint32_t>(steps_done_ * options_.accumulate + pass);
   {
     const StepPart part(profile_, &TrainingProfile::batch_seconds);
     sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
                    options_.model.context, batch_, marks_);
   }
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
-  while (std::ssize(tapes_) < std::min<Index>(shards_, side_by_side)) {
+  while (std::ssize(tapes_) < std::min<Index>(own_.size(), side_by_side)) {
     tapes_.push_back(std::make_unique<Tape>(&model_.parameters()));
     tapes_.back()->set_training(true);
   }
-  parallel_tasks(shards_, side_by_side, [&](Index shard, int thread) {
-    losses_[static_cast<std::size_t>(shard)] =
+  for (const std::unique_ptr<Tape>& tape : tapes_) {
+    tape->when_complete(nullptr);
+    if (exchange != nullptr)
+      tape->when_complete([exchange](ParameterId parameter) { exchange->complete(parameter); });
+  }
+  parallel_tasks(own_.size(), side_by_side, [&](Index i, int thread) {
+    const Index shard = own_.first + i;
+    losses_[static_cast<std::size_t>(shard * options_.accumulate + pass)] =
         run_shard(shard, draw, *tapes_[static_cast<std::size_t>(thread)]);
   });
-  return std::accumulate(losses_.begin(), losses_.end(), 0.0);
 }
 
 // Sequences [first, last) of the batch; returns their part of its mean loss.
@@ -121,8 +157,9 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   tape.reset();
   tape.set_random(options_.seed, draw, static_cast<std::uint32_t>(shard * kStreams));
   tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
-  tape.collect_gradients_in(shard == 0 ? model_.parameters().gradients()
-                                       : more_gradients_[static_cast<std::size_t>(shard - 1)]);
+  tape.collect_gradients_in(
+      shard == own_.first ? model_.parameters().gradients()
+                          : more_gradients_[static_cast<std::size_t>(shard - own_.first - 1)]);
   const auto targets = tokens(batch_.targets);
   const Var loss = model_.loss(tape, tokens(batch_.inputs), targets, count);
   // Its part of the targets that count; some batches may have none.
@@ -191,35 +228,53 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
   return part;
 }
 
+// The parts of this rank, of windows that begin at `starts`; `per_part` of them make a part.
+void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                  std::span<const Index> starts, const EvaluationOptions& options, Index per_part,
+                  Part own, std::span<EvaluatedPart> parts) {
+  constexpr Index kLongWindow = 1024;
+  // Long windows come one by one: their ops are large enough to be shared out, and several at a
+  // time would take as many times the memory.
+  const bool one_by_one = model.config().context >= kLongWindow;
+  std::vector<std::unique_ptr<Tape>> tapes;
+  for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(own.size(), threads())); ++i)
+    tapes.push_back(std::make_unique<Tape>(model.parameters()));
+  const auto evaluate_part = [&](Index i, int thread) {
+    if (options.stop != nullptr && options.stop()) throw EvaluationStopped();
+    const Index part = own.first + i;
+    parts[static_cast<std::size_t>(part)] =
+        evaluate_windows(model, tokens, starts, options, part * per_part,
+                         std::min(std::ssize(starts), (part + 1) * per_part),
+                         *tapes[static_cast<std::size_t>(thread)]);
+  };
+  if (one_by_one) {
+    for (Index i = 0; i < own.size(); ++i) evaluate_part(i, 0);
+  } else {
+    parallel_tasks(own.size(), threads(), evaluate_part);
+  }
+}
+
 }  // namespace
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
-  constexpr Index kTokensPerPart = 64, kLongWindow = 1024;
+  constexpr Index kTokensPerPart = 64;
   const Index context = model.config().context;
   const std::vector<Index> starts =
       evaluation_windows(std::ssize(tokens), context, options.marks.starts);
-  const Index windows = std::ssize(starts);
   const Index per_part = std::max<Index>(1, kTokensPerPart / context);
-  std::vector<EvaluatedPart> parts(static_cast<std::size_t>((windows + per_part - 1) / per_part));
-  // Long windows come one by one: their ops are large enough to be shared out, and several at a
-  // time would take as many times the memory.
-  const bool one_by_one = context >= kLongWindow;
-  const auto count = std::ssize(parts);
-  std::vector<std::unique_ptr<Tape>> tapes;
-  for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(count, threads())); ++i)
-    tapes.push_back(std::make_unique<Tape>(model.parameters()));
-  const auto evaluate_part = [&](Index i, int thread) {
-    if (options.stop != nullptr && options.stop()) throw EvaluationStopped();
-    parts[static_cast<std::size_t>(i)] = evaluate_windows(
-        model, tokens, starts, options, i * per_part, std::min(windows, (i + 1) * per_part),
-        *tapes[static_cast<std::size_t>(thread)]);
-  };
-  if (one_by_one) {
-    for (Index i = 0; i < count; ++i) evaluate_part(i, 0);
-  } else {
-    parallel_tasks(count, threads(), evaluate_part);
+  std::vector<EvaluatedPart> parts(
+      static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
+  Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();
+  bool stopped = false;
+  try {
+    evaluate_own(model, tokens, starts, options, per_part,
+                 part_of(std::ssize(parts), ranks.rank(), ranks.size()), parts);
+  } catch (const EvaluationStopped&) {
+    stopped = true;
   }
+  if (first_flag(ranks, stopped)) throw EvaluationStopped();
+  gather(ranks, std::span(parts));
   EvaluatedPart all;
   for (const EvaluatedPart& part : parts) {
     all.loss += part.loss;

@@ -8,7 +8,9 @@
 #include "autograd/tape.h"
 #include "data/batches.h"
 #include "models/language_model.h"
+#include "train/gradient_exchange.h"
 #include "train/options.h"
+#include "train/ranks.h"
 #include "train/training_profile.h"
 
 namespace headcount {
@@ -47,16 +49,19 @@ std::string answers_line(const Evaluation& evaluation, std::optional<double> cha
 /// alone: a power of two up to 8, such that a shard has at least 128 tokens, and `dim`, so that the
 /// gradient of a matrix [dim, dim] takes no more memory than an activation [tokens, dim].
 Index shard_count(Index sequences, Index context, Index dim);
+/// Those of a run: as `shards` says, or by sizes.
+Index shard_count(const TrainOptions& options);
 
 /// Trains a model on a text, step by step. A step is a pure function of the weights, the moments,
 /// the seed and the step's number. Its shards have gradients of their own, which are summed in
-/// order, so that any number of threads gives the same bits.
+/// order, so that any number of threads, and of ranks, gives the same bits.
 class Trainer {
  public:
   /// `options` is resolved; model, tokens and marks must outlive the trainer. `model` has seen
-  /// `steps_done` steps of the same training, moments included.
+  /// `steps_done` steps of the same training, moments included. The shards are shared out over
+  /// `ranks`, which all have the same model and do the same steps.
   Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens,
-          Index steps_done = 0, const TextMarks& marks = {});
+          Index steps_done = 0, const TextMarks& marks = {}, Ranks& ranks = alone());
 
   /// One whole step: batches, forward, backward, clip, update. Throws DivergedError that names the
   /// step; the weights are then those before it.
@@ -68,17 +73,20 @@ class Trainer {
   void profile(TrainingProfile* profile);
 
  private:
-  double accumulate_gradients(std::uint32_t draw);
+  void accumulate_gradients(Index pass, GradientExchange* exchange);
   double run_shard(Index shard, std::uint32_t draw, Tape& tape);
+  double compute_gradients();
 
   LanguageModel& model_;
   TrainOptions options_;
   std::span<const std::int32_t> tokens_;
   TextMarks marks_;
+  Ranks& ranks_;
   Index shards_;
+  Part own_;                                  // of the shards, this rank's
   std::vector<std::unique_ptr<Tape>> tapes_;  // one per thread that runs shards
-  std::vector<Gradients> more_gradients_;     // of the shards after the first, which uses the store
-  std::vector<double> losses_;                // by shard
+  std::vector<Gradients> more_gradients_;     // of own shards after the first, which uses the store
+  std::vector<double> losses_;                // by shard and pass
   Batch batch_;
   Index steps_done_;
   TrainingProfile* profile_ = nullptr;
@@ -98,10 +106,12 @@ struct EvaluationOptions {
   /// Asked before each batch of some hundred characters, on any thread: true stops.
   bool (*stop)() = nullptr;
   bool attention_stats = false;  ///< measure the entropy of attention; not through a cache
+  Ranks* ranks = nullptr;        ///< who shares the windows; null: this process has all
 };
 
 /// The whole of `tokens` in order, in windows of the model's context that begin anew at each of
-/// the marks' starts; without starts they do not overlap. Throws EvaluationStopped.
+/// the marks' starts; without starts they do not overlap. Throws EvaluationStopped, at all ranks
+/// when one of them was stopped.
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options = {});
 

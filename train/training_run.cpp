@@ -94,12 +94,24 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
 
 namespace {
 
+// Where a run begins or goes on.
+struct Start {
+  Index step = 0;
+  bool evaluated = true;  // what `unevaluated` is about otherwise
+  StepResult unevaluated;
+};
+
 // A run on its way to the last step.
 class Training {
  public:
   Training(const TrainOptions& options, LanguageModel& model, const Corpus& corpus,
-           RunFolder& folder, const StepObserver& observe)
-      : options_(options), model_(model), corpus_(corpus), folder_(folder), observe_(observe) {}
+           RunFolder* folder, const StepObserver& observe, Ranks& ranks)
+      : options_(options),
+        model_(model),
+        corpus_(corpus),
+        folder_(folder),
+        observe_(observe),
+        ranks_(ranks) {}
 
   TrainingOutcome run(TrainingProfile* profile);
 
@@ -107,24 +119,28 @@ class Training {
   bool due(Index every, Index step) const {
     return step == options_.steps || (every > 0 && step % every == 0);
   }
+  Start start();
   void evaluate_model();
   void complete(const StepResult& result);
-  [[noreturn]] void stop(const std::string& where) const;
+  int signal() const;
+  [[noreturn]] void stop(int signal, const std::string& where) const;
 
   const TrainOptions& options_;
   LanguageModel& model_;
   const Corpus& corpus_;
-  RunFolder& folder_;
+  RunFolder* folder_;  // null where another rank has it
   const StepObserver& observe_;
+  Ranks& ranks_;
   TrainingOutcome outcome_;
 };
 
 TrainingOutcome Training::run(TrainingProfile* profile) {
   using Clock = std::chrono::steady_clock;
-  Trainer trainer(model_, options_, corpus_.train, folder_.state().step, corpus_.train_marks());
+  const Start from = start();
+  Trainer trainer(model_, options_, corpus_.train, from.step, corpus_.train_marks(), ranks_);
   trainer.profile(profile);
-  if (const auto unevaluated = folder_.state().unevaluated) {
-    complete(*unevaluated);
+  if (!from.evaluated) {
+    complete(from.unevaluated);
   } else if (trainer.steps_done() == options_.steps) {
     outcome_.last = {.step = options_.steps, .loss = std::numeric_limits<double>::quiet_NaN()};
     evaluate_model();
@@ -140,12 +156,37 @@ TrainingOutcome Training::run(TrainingProfile* profile) {
   return outcome_;
 }
 
+// As rank 0 has it.
+Start Training::start() {
+  Start start;
+  if (folder_ != nullptr) {
+    const TrainingState& state = folder_->state();
+    start.step = state.step;
+    start.evaluated = !state.unevaluated;
+    if (state.unevaluated) start.unevaluated = *state.unevaluated;
+  }
+  broadcast(ranks_, std::span(&start, 1));
+  ParameterStore& parameters = model_.parameters();
+  for (const std::span<Real> numbers :
+       {parameters.all_values(), parameters.all_first_moments(), parameters.all_second_moments()}) {
+    broadcast(ranks_, numbers);
+  }
+  return start;
+}
+
+// The signal that asked one of the ranks to stop, the same at all of them, or 0.
+int Training::signal() const {
+  const auto flag = first_flag(ranks_, interrupt_signal());
+  return flag ? flag->second : 0;
+}
+
 void Training::evaluate_model() {
   try {
-    outcome_.validation = evaluate(model_, corpus_.validation,
-                                   {.marks = corpus_.validation_marks(), .stop = interrupted});
+    outcome_.validation =
+        evaluate(model_, corpus_.validation,
+                 {.marks = corpus_.validation_marks(), .stop = interrupted, .ranks = &ranks_});
   } catch (const EvaluationStopped&) {
-    stop("in the evaluation after step " + std::to_string(outcome_.last.step));
+    stop(signal(), "in the evaluation after step " + std::to_string(outcome_.last.step));
   }
 }
 
@@ -158,7 +199,8 @@ void Training::complete(const StepResult& result) {
     try {
       evaluate_model();
     } catch (const InterruptedError&) {
-      folder_.save_unevaluated(result, model_, corpus_.vocabulary, options_.keep);
+      if (folder_ != nullptr)
+        folder_->save_unevaluated(result, model_, corpus_.vocabulary, options_.keep);
       throw;
     }
     loss = outcome_.validation.loss;
@@ -166,27 +208,30 @@ void Training::complete(const StepResult& result) {
     // no next one, only this loss.
     if (!std::isfinite(*loss)) throw DivergedError("validation loss", *loss, step);
   }
-  folder_.log(result, loss ? std::optional(outcome_.validation) : std::nullopt);
+  if (folder_ != nullptr)
+    folder_->log(result, loss ? std::optional(outcome_.validation) : std::nullopt);
   observe_(result, loss, outcome_.training_seconds);
-  const bool stopped = interrupted();
-  if (due(options_.checkpoint_every, step) || stopped || folder_.state().unevaluated)
-    folder_.save(step, loss, model_, corpus_.vocabulary, options_.keep);
-  if (stopped && step < options_.steps) stop("after step " + std::to_string(step));
+  const int stopped = signal();
+  if (folder_ != nullptr &&
+      (due(options_.checkpoint_every, step) || stopped != 0 || folder_->state().unevaluated)) {
+    folder_->save(step, loss, model_, corpus_.vocabulary, options_.keep);
+  }
+  if (stopped != 0 && step < options_.steps) stop(stopped, "after step " + std::to_string(step));
 }
 
-void Training::stop(const std::string& where) const {
-  throw InterruptedError(interrupt_signal(), "stopped " + where +
-                                                 ", which is saved; go on with headcount train "
-                                                 "`resume` " +
-                                                 shell_word(folder_.path().string()));
+void Training::stop(int signal, const std::string& where) const {
+  const std::string folder = folder_ == nullptr ? "RUN" : shell_word(folder_->path().string());
+  throw InterruptedError(
+      signal,
+      "stopped " + where + ", which is saved; go on with headcount train `resume` " + folder);
 }
 
 }  // namespace
 
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
-                             const Corpus& corpus, RunFolder& folder, const StepObserver& observe,
-                             TrainingProfile* profile) {
-  return Training(options, model, corpus, folder, observe).run(profile);
+                             const Corpus& corpus, RunFolder* folder, const StepObserver& observe,
+                             TrainingProfile* profile, Ranks& ranks) {
+  return Training(options, model, corpus, folder, observe, ranks).run(profile);
 }
 
 }  // namespace headcount

@@ -51,10 +51,11 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
 /// Trains `model`, which stands where `folder` does, to the end of `options`: logs every step,
 /// evaluates and saves where it is due. Throws DivergedError, WriteError, and InterruptedError
 /// after a signal that was caught, when the step has been saved; a signal stops an evaluation too,
-/// which a run that goes on begins with. `profile`, if given, learns where
-/// the time of the steps goes.
+/// which a run that goes on begins with. `profile`, if given, learns where the time of the steps
+/// goes. Among several `ranks`, rank 0 has the folder and the others none; they begin with its
+/// weights and moments, and a signal at any of them stops all.
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
-                             const Corpus& corpus, RunFolder& folder, const StepObserver& observe,
-                             TrainingProfile* profile = nullptr);
+                             const Corpus& corpus, RunFolder* folder, const StepObserver& observe,
+                             TrainingProfile* profile = nullptr, Ranks& ranks = alone());
 
 }  // namespace headcount

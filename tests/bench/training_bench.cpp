@@ -20,8 +20,14 @@ std::vector<std::int32_t> random_tokens() {
 
 TrainOptions bench_options(const std::string& size) {
   TrainOptions options;
-  const bool toy = size == "toy";
-  options.settings().read(preset(toy ? "nanogpt-cpu" : size).settings);
+  const bool toy = size == "toy", large = size == "100m";
+  options.settings().read(preset(toy ? "nanogpt-cpu" : large ? "nanogpt-gpu" : size).settings);
+  if (large) {
+    options.model.layers = 14;
+    options.model.attention.heads = 12;
+    options.model.dim = 768;
+    options.model.context = 1024;
+  }
   if (toy) {
     options.model.layers = options.model.attention.heads = 2;
     options.model.dim = options.model.context = 32;
@@ -30,11 +36,11 @@ TrainOptions bench_options(const std::string& size) {
   return options;
 }
 
-TrainingBench::TrainingBench(TrainOptions options)
+TrainingBench::TrainingBench(TrainOptions options, Ranks& ranks)
     : options_(resolved(std::move(options))),
       model_(options_.model, kVocabulary),
       tokens_(random_tokens()),
-      trainer_(model_, options_, tokens_) {
+      trainer_(model_, options_, tokens_, 0, {}, ranks) {
   model_.initialize(1);
   trainer_.step();
   trainer_.step();

@@ -7,8 +7,9 @@
 
 namespace headcount {
 
-/// Settings of "nanogpt-cpu", "nanogpt-gpu" or "toy": 2 layers, 2 heads, 32 wide, context 32,
-/// batch 8. Not resolved. Throws SettingError for another name.
+/// Settings of "nanogpt-cpu", "nanogpt-gpu", "toy": 2 layers, 2 heads, 32 wide, context 32, batch
+/// 8, or "100m": 14 layers, 12 heads, 768 wide, context 1024, batch 64. Not resolved. Throws
+/// SettingError for another name.
 TrainOptions bench_options(const std::string& size);
 
 /// A model that trains on 100,000 random characters, of 65 kinds.
@@ -17,15 +18,13 @@ class TrainingBench {
   static constexpr Index kVocabulary = 65;
 
   /// Resolves the options and takes two steps, after which no memory is taken any more.
-  explicit TrainingBench(TrainOptions options);
+  explicit TrainingBench(TrainOptions options, Ranks& ranks = alone());
 
   void step() { trainer_.step(); }
   const LanguageModel& model() const { return model_; }
   const TrainOptions& options() const { return options_; }
   Index tokens_per_step() const { return options_.batch * options_.model.context; }
-  Index shards() const {
-    return shard_count(options_.batch, options_.model.context, options_.model.dim);
-  }
+  Index shards() const { return shard_count(options_); }
   Index sequences_per_shard() const { return options_.batch / shards(); }
   void profile(TrainingProfile* profile) { trainer_.profile(profile); }
 

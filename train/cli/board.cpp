@@ -71,7 +71,7 @@ void Board::rewrite() {
 
 void Board::step(std::size_t run, const StepResult& result) {
   const std::lock_guard lock(mutex_);
-  ++steps_done_;
+  steps_done_ += result.step - under_way_[run].step;
   under_way_[run] = result;
   const auto now = std::chrono::steady_clock::now();
   if (!shown_ || !rewrites_ || now - last_shown_ < kRewriteEvery) return;

@@ -2,6 +2,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "data/text.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/board.h"
 #include "train/cli/commands.h"
@@ -12,6 +13,7 @@
 #include "train/compare/run_result.h"
 #include "train/compare/verdict.h"
 #include "train/folder_lock.h"
+#include "train/provenance.h"
 #include "train/report/report.h"
 #include "train/run_place.h"
 #include "train/training_run.h"
@@ -38,6 +40,13 @@ const std::vector<Flag> kCompareFlags = {
     {"config", "start from the settings of a config.json, but for its attention and seed", true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
     {"force", "train all runs again, finished ones too", false},
+    {"shard",
+     "I/N: train the I-th of N shares of the runs, for N processes that know nothing of each "
+     "other; "
+     "then --collect",
+     true},
+    {"collect", "train nothing: results of the runs that all shards have left in the folder",
+     false},
     {"quiet", "no progress", false},
     {"json", "print results.json instead of the table", false}};
 
@@ -122,18 +131,65 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
 }
 
 ComparisonResult run_comparison(const ComparisonOptions& options, Corpus corpus,
-                                const std::vector<PlannedVariant>& variants, RunWatcher& watcher) {
+                                const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
+                                Ranks& ranks) {
   try {
-    return compare(options, std::move(corpus), variants, watcher);
+    return compare(options, std::move(corpus), variants, watcher, ranks);
   } catch (const OtherRunError& error) {
     throw DataError(std::string(error.what()) +
                     "; name another folder with --out, or add --force to train all runs again");
   }
 }
 
+// Which part of the runs this process is to train, if not all.
+void read_shard(const CommandLine& line, ComparisonOptions& options, const Ranks& ranks) {
+  if (!line.has("shard") && !line.has("collect")) return;
+  const std::string flag = line.has("shard") ? "--shard" : "--collect";
+  if (ranks.size() > 1)
+    throw UsageError(flag + " is for processes started one by one; ranks share all runs");
+  if (line.has("shard") && line.has("collect"))
+    throw UsageError("--shard does not go with --collect, which comes when all shards have ended");
+  if (line.has("shard") && line.has("json"))
+    throw UsageError("--shard does not go with --json: a shard has no results of its own");
+  if (line.has("collect") && line.has("force"))
+    throw UsageError("--collect does not go with --force: it trains nothing");
+  options.collect = line.has("collect");
+  if (line.has("shard")) options.shard = Shard::parse(line.get("shard"));
+}
+
+// The command line for records: that of the whole comparison.
+std::string command_of_all(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
+    i += word == "--shard";
+    if (word != "--collect" && !word.starts_with("--shard")) all.push_back(word);
+  }
+  return command_text("compare", all);
+}
+
+// The folder of the comparison, locked by rank 0; shards may be in it together. All ranks must see
+// it: runs go on where they were, whichever rank gets them.
+std::optional<FolderLock> lock_folder(const ComparisonOptions& options, Ranks& ranks) {
+  std::optional<FolderLock> lock;
+  if (ranks.rank() == 0) {
+    lock.emplace(options.folder,
+                 options.shard ? FolderLock::Holders::many : FolderLock::Holders::one);
+  }
+  wait_for_all(ranks);
+  std::string seen;
+  try {
+    if (ranks.size() > 1) seen = read_file(options.folder / kLockFile);
+  } catch (const DataError&) {  // it is not there: not what rank 0 sees
+  }
+  require_same(ranks, seen, "folder " + options.folder.string(),
+               "name one by --out on a file system that all ranks share");
+  return lock;
+}
+
 }  // namespace
 
-int compare_command(const std::vector<std::string>& arguments) {
+int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   ComparisonOptions options;
   TrainOptions& common = options.common;
   RunOptions run;
@@ -161,9 +217,10 @@ int compare_command(const std::vector<std::string>& arguments) {
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
   options.folder = line.get("out", "runs/compare-" + fs::path(common.data).stem().string());
-  check_out_folder(options.folder);
-  options.command = command_text("compare", arguments);
+  if (ranks.rank() == 0) check_out_folder(options.folder);
+  options.command = command_of_all(arguments);
   options.again = line.has("force");
+  read_shard(line, options, ranks);
 
   use_threads(run.threads);
   Corpus corpus = load_training_corpus(common);
@@ -176,11 +233,18 @@ int compare_command(const std::vector<std::string>& arguments) {
   }
   refuse_foreign(line, meant);
 
-  const FolderLock lock(options.folder);
+  require_same(ranks, version_text() + options.command + corpus.sha256,
+               "program, command line or text");
+  const std::optional<FolderLock> lock = lock_folder(options, ranks);
   Board board(line.has("quiet") ? ProgressMode::never : run.progress);
-  const ComparisonResult result = run_comparison(options, std::move(corpus), variants, board);
-  write_results(result, options.folder);
-  if (line.has("json")) {
+  const ComparisonResult result =
+      run_comparison(options, std::move(corpus), variants, board, ranks);
+  if (ranks.rank() > 0) return 0;
+  if (!options.shard) write_results(result, options.folder);
+  if (options.shard) {
+    std::cout << "shard " << line.get("shard") << " has ended; when all have, get the results by "
+              << options.command << " --collect\n";
+  } else if (line.has("json")) {
     std::cout << comparison_json(result).dump(2) << '\n';
   } else {
     std::cout << as_flags(comparison_table(result)) << "report "

@@ -11,6 +11,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/use_threads.h"
 #include "train/loaded_run.h"
+#include "train/provenance.h"
 #include "train/run_record.h"
 #include "train/trainer.h"
 
@@ -104,9 +105,19 @@ nlohmann::ordered_json windows(const ModelConfig& config) {
   return all.size() == 1 ? all.front() : all;
 }
 
+// What all ranks must have alike.
+std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
+  const auto bytes = [](auto numbers) {
+    const auto all = std::as_bytes(numbers);
+    return std::string_view(reinterpret_cast<const char*>(all.data()), all.size());
+  };
+  return version_text() + sha256_hex(bytes(model.parameters().all_values())) +
+         sha256_hex(bytes(std::span(text.tokens)));
+}
+
 }  // namespace
 
-int eval_command(const std::vector<std::string>& arguments) {
+int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   CacheType cache_type = CacheType::real;
   Index window = 0, threads = 0;
   Settings settings;
@@ -125,17 +136,20 @@ int eval_command(const std::vector<std::string>& arguments) {
   const LoadedRun run =
       load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);
   const EvalText text = load_text(line, run);
-  if (line.has("logits")) {
+  require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
+  if (line.has("logits") && ranks.rank() == 0) {
     const auto length = static_cast<std::size_t>(run.model->config().context);
     write_logits(line.get("logits"), *run.model, std::span(text.tokens).first(length));
   }
-  const Evaluation exact =
-      evaluate(*run.model, text.tokens,
-               {.marks = text.marks(), .attention_stats = line.has("attention-stats")});
+  const Evaluation exact = evaluate(
+      *run.model, text.tokens,
+      {.marks = text.marks(), .attention_stats = line.has("attention-stats"), .ranks = &ranks});
   Evaluation result = exact;
   const bool rounded = cache_type != CacheType::real;
-  if (rounded)
-    result = evaluate(*run.model, text.tokens, {.marks = text.marks(), .cache_type = cache_type});
+  if (rounded) {
+    result = evaluate(*run.model, text.tokens,
+                      {.marks = text.marks(), .cache_type = cache_type, .ranks = &ranks});
+  }
 
   const double bits = result.loss / std::numbers::ln2;
   if (line.has("json")) {

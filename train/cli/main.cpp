@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <iostream>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "nn/settings.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
+#include "train/cli/mpi_ranks.h"
 #include "train/interrupt.h"
 #include "train/provenance.h"
 #include "train/trainer.h"
@@ -20,15 +22,20 @@ using namespace headcount;
 
 struct Command {
   std::string_view name, summary;
-  int (*run)(const std::vector<std::string>& arguments);
+  int (*run)(const std::vector<std::string>& arguments, Ranks& ranks);
+  bool shared = true;  // ranks can share its work
 };
+
+using Arguments = std::vector<std::string>;
 
 constexpr Command kCommands[] = {
     {"train", "train a model and report its loss and its KV-cache cost", train_command},
     {"compare", "train several attentions and set their loss against their cache", compare_command},
-    {"sample", "continue a text from a KV cache", sample_command},
+    {"sample", "continue a text from a KV cache",
+     [](const Arguments& arguments, Ranks&) { return sample_command(arguments); }, false},
     {"eval", "loss of a trained model over a text", eval_command},
-    {"cost", "count what each attention costs, from sizes alone", cost_command},
+    {"cost", "count what each attention costs, from sizes alone",
+     [](const Arguments& arguments, Ranks&) { return cost_command(arguments); }, false},
 };
 
 void print_help(std::ostream& out) {
@@ -40,7 +47,7 @@ void print_help(std::ostream& out) {
          "headcount --version says what it is built with.\n";
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (arguments.empty()) {
     print_help(std::cerr);
     return 2;
@@ -50,12 +57,18 @@ int run(const std::vector<std::string>& arguments) {
     return 0;
   }
   if (arguments[0] == "--version") {
-    std::cout << version_text() << '\n';
+    std::cout << version_text() << ", " << mpi_text() << '\n';
     return 0;
   }
   std::string known;
   for (const Command& command : kCommands) {
-    if (command.name == arguments[0]) return command.run({arguments.begin() + 1, arguments.end()});
+    if (command.name == arguments[0]) {
+      if (!command.shared && ranks.size() > 1) {
+        throw UsageError("headcount " + arguments[0] +
+                         " is the work of one process; start it without mpirun");
+      }
+      return command.run({arguments.begin() + 1, arguments.end()}, ranks);
+    }
     known += (known.empty() ? "" : ", ") + std::string(command.name);
   }
   throw UsageError("'" + arguments[0] + "' is no command of headcount; known are " + known);
@@ -85,21 +98,42 @@ void open_standard_streams() {
   }
 }
 
+// How the command ended: its exit code, and what was wrong if something was.
+struct End {
+  int code = 0;
+  std::string error;
+};
+
+template <class Work>
+End end_of(const Work& work) {
+  try {
+    return {work(), ""};
+  } catch (const std::bad_alloc&) {
+    return {1, "out of memory; choose a smaller model, batch or context"};
+  } catch (const std::exception& error) {
+    return {exit_code(error), as_flags(error.what())};
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   open_standard_streams();
-  try {
-    const int code = run({argv + 1, argv + argc});
+  std::unique_ptr<Ranks> ranks = std::make_unique<Ranks>();
+  const End end = end_of([&] {
+    ranks = started_ranks();
+    if (ranks->rank() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr)
+      throw std::runtime_error("cannot open /dev/null");
+    const int code = run({argv + 1, argv + argc}, *ranks);
     // Both write to one buffer; a disk that is full is found at the latest here.
     if (!std::cout.flush() || std::fflush(stdout) != 0)
       throw std::runtime_error("cannot write to standard output");
     return code;
-  } catch (const std::bad_alloc&) {
-    std::cerr << "headcount: out of memory; choose a smaller model, batch or context\n";
-    return 1;
-  } catch (const std::exception& error) {
-    std::cerr << "headcount: " << as_flags(error.what()) << '\n';
-    return exit_code(error);
-  }
+  });
+  // What all ranks find is told by one.
+  if (!end.error.empty() && ranks->rank() == 0) std::cerr << "headcount: " << end.error << '\n';
+  if (ranks->end(end.code == 0)) return end.code;
+  if (ranks->rank() > 0)
+    std::cerr << "headcount: rank " << ranks->rank() << ": " << end.error << '\n';
+  ranks->abort(end.code);
 }

@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <iostream>
 #include <nlohmann/json.hpp>
-#include <tuple>
 
 #include "autograd/parallel.h"
 #include "models/checkpoint/checkpoint.h"
@@ -14,6 +13,7 @@
 #include "train/cli/use_threads.h"
 #include "train/interrupt.h"
 #include "train/loaded_run.h"
+#include "train/provenance.h"
 #include "train/run_place.h"
 #include "train/training_run.h"
 
@@ -146,25 +146,39 @@ void read_new_settings(const CommandLine& line, TrainOptions& options, Settings&
   options.resolve();
 }
 
-// The run that --resume names, locked before it is read, and the model where it stands.
-RunFolder resume_run(FolderLock lock, const TrainOptions& options, const std::string& command,
-                     Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
-  TrainingState state;
-  std::tie(model, state) = resumed_model(options, lock.folder(), corpus);
-  return RunFolder::resume(std::move(lock), state, corpus.sha256, command);
-}
-
-RunFolder new_run(const CommandLine& line, const TrainOptions& options, const std::string& command,
-                  Corpus& corpus, std::unique_ptr<LanguageModel>& model) {
-  model = initial_model(options, corpus);
+// The folder of the run, which rank 0 alone has: the run that --resume names, at `state`, or a new
+// one.
+std::optional<RunFolder> run_folder(const CommandLine& line, const TrainOptions& options,
+                                    const std::string& command, const Corpus& corpus,
+                                    std::optional<FolderLock> lock, const TrainingState& state,
+                                    const Ranks& ranks) {
+  if (ranks.rank() > 0) return std::nullopt;
+  if (lock) return RunFolder::resume(std::move(*lock), state, corpus.sha256, command);
   return RunFolder::create(
       line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options), options,
       corpus.sha256, command, line.has("force"));
 }
 
+// What to tell whoever started more ranks than the run can use; empty otherwise.
+std::string idle_ranks_note(const TrainOptions& options, int ranks) {
+  const Index shards = shard_count(options);
+  if (ranks <= shards) return "";
+  std::string note = std::to_string(ranks) + " ranks share the " + std::to_string(shards) +
+                     " shards of a batch: " + std::to_string(ranks - shards) +
+                     " of them only help to evaluate; a new run with ";
+  constexpr Index kMostBatch = 1 << 12;
+  TrainOptions more = options;
+  more.shards = 0;
+  while (shard_count(more) < ranks && more.batch < kMostBatch) ++more.batch;
+  if (shard_count(more) >= ranks) note += "--batch " + std::to_string(more.batch) + " or ";
+  note += "--shards " + std::to_string(ranks);
+  if (options.batch < ranks) note += " --batch " + std::to_string(ranks);
+  return note + " would use them";
+}
+
 }  // namespace
 
-int train_command(const std::vector<std::string>& arguments) {
+int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   TrainOptions options;
   RunOptions run;
   Settings settings = options.settings();
@@ -177,7 +191,7 @@ int train_command(const std::vector<std::string>& arguments) {
   } else {
     read_new_settings(line, options, settings);
     refuse_foreign(line, {options});
-    if (line.has("out")) check_out_folder(line.get("out"));
+    if (line.has("out") && ranks.rank() == 0) check_out_folder(line.get("out"));
   }
   if (line.has("print-config")) {
     std::cout << to_json(options).dump(2) << '\n';
@@ -186,34 +200,46 @@ int train_command(const std::vector<std::string>& arguments) {
   use_threads(run.threads);
   std::optional<FolderLock> lock;
   if (line.has("resume")) {
-    lock.emplace(line.get("resume"));
+    if (ranks.rank() == 0) lock.emplace(line.get("resume"));
+    wait_for_all(ranks);
     read_resumed_settings(line, options, settings);  // as they are now that nobody changes them
     options = found_from_here(options, line.get("resume"));
   }
   Corpus corpus = load_training_corpus(options);
-  std::unique_ptr<LanguageModel> model;
+  require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
+               "program, settings or text");
   catch_interrupts();  // from here on a run folder may be there, which must be left in order
   const std::string command = command_text("train", arguments);
-  RunFolder folder = lock ? resume_run(std::move(*lock), options, command, corpus, model)
-                          : new_run(line, options, command, corpus, model);
-  if (!folder.lost_metrics().empty()) std::cerr << "headcount: " << folder.lost_metrics() << '\n';
+  auto [model, state] = line.has("resume")
+                            ? resumed_model(options, line.get("resume"), corpus)
+                            : std::pair(initial_model(options, corpus), TrainingState{});
+  wait_for_all(ranks);  // what they read may be replaced now
+  std::optional<RunFolder> folder =
+      run_folder(line, options, command, corpus, std::move(lock), state, ranks);
+  const bool speaks = ranks.rank() == 0;
+  if (speaks) {
+    for (const std::string& note : {folder->lost_metrics(), idle_ranks_note(options, ranks.size())})
+      if (!note.empty()) std::cerr << "headcount: " << note << '\n';
+  }
   std::optional<TrainingProfile> profile;
   if (line.has("profile")) profile.emplace();
   TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
   const TrainingOutcome outcome = [&] {
-    Progress progress(line.has("quiet") ? ProgressMode::never : run.progress, options.steps,
-                      options.batch * options.model.context * options.accumulate,
-                      folder.state().step);
+    Progress progress(line.has("quiet") || !speaks ? ProgressMode::never : run.progress,
+                      options.steps, options.batch * options.model.context * options.accumulate,
+                      state.step);
     return train_to_end(
-        options, *model, corpus, folder,
+        options, *model, corpus, folder ? &*folder : nullptr,
         [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
           progress.update(result, validation, training_seconds);
         },
-        profile_or_null);
+        profile_or_null, ranks);
   }();
+  if (!speaks) return 0;
   const std::string sample =
-      write_sample(*model, corpus, options.seed, folder.sample(options.steps));
-  print_outcome(options, *model, corpus, outcome, folder.path(), line.has("json"), profile_or_null);
+      write_sample(*model, corpus, options.seed, folder->sample(options.steps));
+  print_outcome(options, *model, corpus, outcome, folder->path(), line.has("json"),
+                profile_or_null);
   // Of a text whose answers alone were learned the sample is noise.
   if (!line.has("json") && !corpus.only_answers) std::cout << "\n" << sample << '\n';
   return 0;

@@ -1,7 +1,9 @@
 #include "train/compare/compare.h"
 
 #include <algorithm>
+#include <charconv>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "autograd/parallel.h"
 #include "train/compare/decode_speed.h"
@@ -117,10 +119,58 @@ void count_runs(ComparisonResult& result, std::span<const RunOutcome> outcomes,
   }
 }
 
+// Which runs another process trains; empty: none. Shards are dealt like cards, seed by seed and the
+// longest first, all seeds that there may ever be: what a shard has depends on nothing else.
+std::vector<bool> trained_elsewhere(const ComparisonOptions& options,
+                                    const std::vector<PlannedRun>& runs, Index vocabulary) {
+  if (options.collect) return std::vector<bool>(runs.size(), true);
+  if (!options.shard) return {};
+  std::vector<double> work;
+  for (const PlannedRun& run : runs) work.push_back(work_of(run.options, vocabulary));
+  std::vector<std::size_t> order(runs.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(
+      order, {}, [&](std::size_t run) { return std::pair(runs[run].options.seed, -work[run]); });
+  std::vector<bool> elsewhere(runs.size());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto shard = static_cast<Index>(i) % options.shard->count + 1;
+    elsewhere[order[i]] = shard != options.shard->number;
+  }
+  return elsewhere;
+}
+
+void require_all(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
+                 std::span<const Need> needs) {
+  std::string first;
+  Index missing = 0;
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    if (needs[run] != Need::now || outcomes[run].ended) continue;
+    if (++missing == 1) first = runs[run].name;
+  }
+  if (missing == 0) return;
+  throw Error("`collect`: " + std::to_string(missing) + " of " +
+              std::to_string(std::ranges::count(needs, Need::now)) +
+              " runs are not there, the first is " + first +
+              "; start every `shard` (again), then collect again");
+}
+
 }  // namespace
 
+Shard Shard::parse(std::string_view text) {
+  Shard shard;
+  const char* const end = text.data() + text.size();
+  const auto first = std::from_chars(text.data(), end, shard.number);
+  const bool divided = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
+  const auto second = divided ? std::from_chars(first.ptr + 1, end, shard.count) : first;
+  const bool read = divided && second.ec == std::errc() && second.ptr == end;
+  if (!read || shard.number < 1 || shard.number > shard.count)
+    throw SettingError("`shard` wants one of some, such as 2/8, got '" + std::string(text) + "'");
+  return shard;
+}
+
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher) {
+                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
+                         Ranks& ranks) {
   ComparisonResult result;
   result.command = options.command;
   result.data = corpus.name;
@@ -141,10 +191,25 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   const RunPlan plan(variants, result.question, static_cast<std::size_t>(named - variants.begin()),
                      options.folder, options.command);
   const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
-  const Workers workers = Workers::share(threads(), options.jobs, plan.runs().size());
-  const std::vector<RunOutcome> outcomes =
-      run_all(plan.runs(), needs, corpus, corpus.tuning, workers, options.again, watcher);
-  count_runs(result, outcomes, needs(outcomes));
+  const Workers workers = Workers::share(threads(), options.jobs, plan.runs().size(), ranks.size());
+  const std::vector<bool> elsewhere = trained_elsewhere(options, plan.runs(), vocabulary);
+  const std::vector<RunOutcome> outcomes = run_all({.runs = plan.runs(),
+                                                    .needs = needs,
+                                                    .corpus = corpus,
+                                                    .tuning = corpus.tuning,
+                                                    .workers = workers,
+                                                    .again = options.again,
+                                                    .elsewhere = elsewhere,
+                                                    .ranks = ranks},
+                                                   watcher);
+  if (ranks.rank() > 0) return result;
+  std::vector<Need> needed = needs(outcomes);
+  if (options.collect) require_all(plan.runs(), outcomes, needed);
+  for (std::size_t run = 0; options.shard && run < needed.size(); ++run) {
+    if (elsewhere[run]) needed[run] = Need::no;
+  }
+  count_runs(result, outcomes, needed);
+  if (options.shard) return result;
   std::vector<TrainOptions> chosen;
   std::size_t seeds = 0;
   for (std::size_t i = 0; i < variants.size(); ++i) {

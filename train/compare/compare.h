@@ -11,6 +11,15 @@
 
 namespace headcount {
 
+/// A part of the runs of a comparison, for a process of its own: those of others are trained
+/// elsewhere.
+struct Shard {
+  Index number = 1, count = 1;  ///< number 1 ... count
+
+  /// "2/8". Throws SettingError.
+  static Shard parse(std::string_view text);
+};
+
 /// What a comparison does with its variants.
 struct ComparisonOptions {
   TrainOptions common;  ///< what the variants were planned from
@@ -22,13 +31,18 @@ struct ComparisonOptions {
   std::filesystem::path folder;  ///< runs go to runs/ in it
   std::string command;           ///< the whole command line, for records
   bool again = false;            ///< repeats finished runs too
+  std::optional<Shard> shard;    ///< trains only these runs
+  bool collect = false;          ///< trains none: others have
 };
 
 /// Trains every variant with the same data in the same order, on as many seeds as it takes to
 /// answer the question, evaluates, and measures the decoding. With a sweep, the last tenth of the
 /// training text is kept from training, and each variant gets the value with the least loss on it,
-/// over the first seeds. Errors as run_all.
+/// over the first seeds. Ranks share the runs. The result has variants at rank 0 only, and none
+/// for a shard, of which it has the failures. Errors as run_all; Error where a run is missing that
+/// is to be collected.
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher);
+                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
+                         Ranks& ranks = alone());
 
 }  // namespace headcount

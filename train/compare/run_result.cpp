@@ -62,20 +62,36 @@ void require_same_settings(const PlannedRun& run, const json& had) {
   }
 }
 
+// What a run measured.
+json numbers(const RunResult& r) {
+  json result = {{"val_loss", r.validation_loss},
+                 {"train_tokens_per_second", r.train_tokens_per_second},
+                 {"machine_seconds", r.machine_seconds},
+                 {"curve_steps", r.curve_steps},
+                 {"curve_losses", r.curve_losses}};
+  if (r.tuning_loss) result["tuning_loss"] = *r.tuning_loss;
+  if (r.answer_accuracy) result["answer_accuracy"] = *r.answer_accuracy;
+  return result;
+}
+
+void read_numbers(const json& result, RunResult& r) {
+  r.validation_loss = result.at("val_loss");
+  r.train_tokens_per_second = result.at("train_tokens_per_second");
+  r.machine_seconds = result.at("machine_seconds");
+  r.curve_steps = result.at("curve_steps").get<std::vector<Index>>();
+  r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
+  if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
+  if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
+}
+
 }  // namespace
 
 void write_run_result(const PlannedRun& run, const RunResult& r, const json& basis,
                       const std::string& sharing) {
   // Its settings too: config.json beside it may be of another run by now.
-  json result = {{"settings", to_json(run.options)},
-                 {"val_loss", r.validation_loss},
-                 {"train_tokens_per_second", r.train_tokens_per_second},
-                 {"machine_seconds", r.machine_seconds},
-                 {"sharing", sharing},
-                 {"curve_steps", r.curve_steps},
-                 {"curve_losses", r.curve_losses}};
-  if (r.tuning_loss) result["tuning_loss"] = *r.tuning_loss;
-  if (r.answer_accuracy) result["answer_accuracy"] = *r.answer_accuracy;
+  json result = numbers(r);
+  result["settings"] = to_json(run.options);
+  result["sharing"] = sharing;
   result.update(basis);
   result["sha256"] = checksum(result);
   write_file_durably(result_file(run), result.dump(2) + "\n");
@@ -93,13 +109,7 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
     }
     require_same_settings(run, result.at("settings"));
     read_object(run, run.folder / "config.json");  // whoever opens the run needs it whole
-    r.validation_loss = result.at("val_loss");
-    r.train_tokens_per_second = result.at("train_tokens_per_second");
-    r.machine_seconds = result.at("machine_seconds");
-    r.curve_steps = result.at("curve_steps").get<std::vector<Index>>();
-    r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
-    if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
-    if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
+    read_numbers(result, r);
     // The speed is that of the last start which trained steps: starts at the end trained none.
     for (const RunStart& start : read_run_record(run.folder).starts) {
       if (start.from_step >= run.options.steps) continue;
@@ -110,6 +120,64 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
     refuse_damaged(run, result_file(run), error.what());
   }
   return r;
+}
+
+namespace {
+
+fs::path failure_file(const PlannedRun& run) { return run.folder / "failed.json"; }
+
+// A failure says so of the run that had these settings and this basis.
+json failed_run(const PlannedRun& run, const json& basis) {
+  return {{"settings", to_json(run.options)}, {"basis", basis}};
+}
+
+}  // namespace
+
+void write_run_failure(const PlannedRun& run, const RunOutcome& outcome, const json& basis) {
+  json failure = failed_run(run, basis);
+  failure["outcome"] = to_json(outcome);
+  try {
+    write_file_durably(failure_file(run), failure.dump(2) + "\n");
+  } catch (const WriteError&) {
+    return;  // whoever collects finds that the run is missing
+  }
+}
+
+std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const json& basis) {
+  if (!fs::exists(failure_file(run))) return std::nullopt;
+  try {
+    json failure = parse_json(read_file(failure_file(run)));
+    RunOutcome outcome = outcome_from(failure.at("outcome"));
+    failure.erase("outcome");
+    if (failure == failed_run(run, basis)) return outcome;
+  } catch (const DataError&) {
+  } catch (const json::exception&) {
+  }
+  return std::nullopt;
+}
+
+json to_json(const RunOutcome& outcome) {
+  json object = {{"failure", outcome.failure}, {"diverged", outcome.diverged}};
+  if (!outcome.result) return object;
+  const RunResult& r = *outcome.result;
+  object["result"] = numbers(r);
+  object["result"].update({{"seed", r.seed}, {"version", r.version}, {"machine", r.machine}});
+  return object;
+}
+
+RunOutcome outcome_from(const json& object) {
+  RunOutcome outcome;
+  outcome.ended = true;
+  outcome.failure = object.at("failure");
+  outcome.diverged = object.at("diverged");
+  if (!object.contains("result")) return outcome;
+  const json& result = object["result"];
+  RunResult& r = outcome.result.emplace();
+  read_numbers(result, r);
+  r.seed = result.at("seed");
+  r.version = result.at("version");
+  r.machine = result.at("machine");
+  return outcome;
 }
 
 }  // namespace headcount

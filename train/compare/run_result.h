@@ -25,4 +25,15 @@ void write_run_result(const PlannedRun& run, const RunResult& result, const nloh
 /// run had other settings or another basis, and DataError, naming the file, for a damaged one.
 std::optional<RunResult> read_run_result(const PlannedRun& run, const nlohmann::json& basis);
 
+/// failed.json, for whoever collects the runs of many processes: why a run has no result. Best
+/// effort: a folder that cannot be written is why some runs fail.
+void write_run_failure(const PlannedRun& run, const RunOutcome& outcome,
+                       const nlohmann::json& basis);
+/// Nothing where there is none of `run` with these settings and this basis.
+std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const nlohmann::json& basis);
+
+/// How a run ended, for another process.
+nlohmann::json to_json(const RunOutcome& outcome);
+RunOutcome outcome_from(const nlohmann::json& json);
+
 }  // namespace headcount

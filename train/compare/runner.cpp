@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <latch>
-#include <mutex>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 
 #include "autograd/parallel.h"
+#include "train/compare/run_queue.h"
 #include "train/compare/run_result.h"
 #include "train/provenance.h"
 #include "train/training_run.h"
@@ -63,7 +62,7 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   model.initialize(run.options.seed);
   RunFolder folder = RunFolder::create(run.folder, run.options, corpus.sha256, run.command, true);
   const TrainingOutcome outcome = train_to_end(
-      run.options, model, corpus, folder,
+      run.options, model, corpus, &folder,
       [&](const StepResult& step, std::optional<double> validation, double training_seconds) {
         curve.add(step.step, step.loss);
         observe(step, validation, training_seconds);
@@ -83,82 +82,6 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
 
 // Thrown out of the training of a run that is not needed any more.
 struct NotNeeded {};
-
-// Which runs are to be trained, under way and ended: for many threads.
-class Pool {
- public:
-  Pool(const std::vector<PlannedRun>& runs, const Needs& needs, std::vector<RunOutcome> outcomes,
-       RunWatcher& watcher)
-      : runs_(runs),
-        needs_of_(needs),
-        outcomes_(std::move(outcomes)),
-        begun_(runs.size()),
-        dropped_(runs.size()),
-        watcher_(watcher) {
-    for (std::size_t run = 0; run < runs.size(); ++run) begun_[run] = outcomes_[run].ended;
-    update();
-  }
-
-  // The run to train next; none when all that is needed has ended.
-  std::optional<std::size_t> next() {
-    std::unique_lock lock(mutex_);
-    for (;;) {
-      if (!waiting_for_any()) return std::nullopt;
-      std::optional<std::size_t> run = first_of(Need::now);
-      if (!run) run = first_of(Need::maybe);
-      if (run) {
-        begun_[*run] = true;
-        return run;
-      }
-      changed_.wait(lock);
-    }
-  }
-
-  bool dropped(std::size_t run) const { return dropped_[run]; }
-
-  void end(std::size_t run, RunOutcome outcome) {
-    const std::lock_guard lock(mutex_);
-    outcome.ended = true;
-    outcomes_[run] = std::move(outcome);
-    update();
-    watcher_.finish(run, outcomes_[run]);
-    changed_.notify_all();
-  }
-
-  std::vector<RunOutcome> outcomes() && { return std::move(outcomes_); }
-
- private:
-  void update() {
-    needs_ = needs_of_(outcomes_);
-    for (std::size_t run = 0; run < needs_.size(); ++run) dropped_[run] = needs_[run] == Need::no;
-    watcher_.update(runs_, outcomes_, needs_);
-  }
-  bool waiting_for_any() const {
-    for (std::size_t run = 0; run < runs_.size(); ++run) {
-      if (needs_[run] == Need::now && !outcomes_[run].ended) return true;
-    }
-    return false;
-  }
-  // Seed by seed, so that a machine that slows down for a while does so for every variant.
-  std::optional<std::size_t> first_of(Need need) const {
-    std::optional<std::size_t> first;
-    for (std::size_t run = 0; run < runs_.size(); ++run) {
-      if (begun_[run] || needs_[run] != need) continue;
-      if (!first || runs_[run].options.seed < runs_[*first].options.seed) first = run;
-    }
-    return first;
-  }
-
-  const std::vector<PlannedRun>& runs_;
-  const Needs& needs_of_;
-  std::vector<RunOutcome> outcomes_;
-  std::vector<Need> needs_;
-  std::vector<bool> begun_;
-  std::vector<std::atomic<bool>> dropped_;
-  RunWatcher& watcher_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-};
 
 // Calls `work` on `jobs` threads, this one among them, or on none if the system refuses one.
 void side_by_side(int jobs, const std::function<void()>& work) {
@@ -184,51 +107,98 @@ void side_by_side(int jobs, const std::function<void()>& work) {
 
 }  // namespace
 
-Workers Workers::share(int threads, Index jobs, std::size_t runs) {
+Workers Workers::share(int threads, Index jobs, std::size_t runs, int ranks) {
+  const auto share = static_cast<int>(std::max<std::size_t>(1, runs)) / ranks;
   Workers workers;
-  workers.jobs = std::clamp<int>(jobs > 0 ? static_cast<int>(jobs) : threads, 1,
-                                 static_cast<int>(std::max<std::size_t>(1, runs)));
+  workers.jobs =
+      std::clamp<int>(jobs > 0 ? static_cast<int>(jobs) : threads, 1, std::max(1, share));
   workers.threads = std::max(1, threads / workers.jobs);
+  workers.ranks = ranks;
   return workers;
 }
 
 std::string Workers::text() const {
   return "runs side by side: " + std::to_string(jobs) +
-         ", threads of each: " + std::to_string(threads);
+         ", threads of each: " + std::to_string(threads) +
+         (ranks > 1 ? ", ranks: " + std::to_string(ranks) : "");
 }
 
-std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Needs& needs,
-                                const Corpus& corpus, std::span<const std::int32_t> tuning,
-                                const Workers& workers, bool again, RunWatcher& watcher) {
-  std::vector<RunOutcome> before(runs.size());
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!again) before[i].result = read_run_result(runs[i], basis(corpus, tuning));
-    before[i].reused = before[i].ended = before[i].result.has_value();
+double work_of(const TrainOptions& options, Index vocabulary) {
+  const ModelConfig& model = options.model;
+  const auto product = [](auto... factors) { return (static_cast<double>(factors) * ...); };
+  const Index parameters = LanguageModel(model, vocabulary).parameters().element_count();
+  return product(options.steps, options.accumulate, options.batch, model.context) *
+         (product(parameters) + product(model.layers, model.context, model.dim));
+}
+
+namespace {
+
+// Trains one run of the queue; false when there is no more.
+bool train_next(const RunTask& task, RunQueue& queue) {
+  const auto i = queue.next();
+  if (!i) return false;
+  const PlannedRun& run = task.runs[*i];
+  RunOutcome outcome;
+  try {
+    outcome.result = train(run, task.corpus, task.tuning, task.workers,
+                           [&](const StepResult& step, std::optional<double>, double) {
+                             if (!queue.step(*i, step)) throw NotNeeded();
+                           });
+  } catch (const NotNeeded&) {
+    return true;
+  } catch (const std::exception& error) {
+    outcome.failure = error.what();
+    outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
+    if (!task.elsewhere.empty()) write_run_failure(run, outcome, basis(task.corpus, task.tuning));
   }
-  Pool pool(runs, needs, std::move(before), watcher);
-  const auto train_one = [&](std::size_t i) {
-    RunOutcome outcome;
-    try {
-      outcome.result = train(runs[i], corpus, tuning, workers,
-                             [&](const StepResult& step, std::optional<double>, double) {
-                               if (pool.dropped(i)) throw NotNeeded();
-                               watcher.step(i, step);
-                             });
-    } catch (const NotNeeded&) {
-      return;
-    } catch (const std::exception& error) {
-      outcome.failure = error.what();
-      outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
-    }
-    pool.end(i, std::move(outcome));
-  };
+  queue.end(*i, std::move(outcome));
+  return true;
+}
+
+void train_all(const RunTask& task, RunQueue& queue) {
   const int threads_before = threads();
-  side_by_side(workers.jobs, [&] {
-    set_threads(workers.threads);
-    while (const auto run = pool.next()) train_one(*run);
+  side_by_side(task.workers.jobs, [&] {
+    set_threads(task.workers.threads);
+    while (train_next(task, queue)) continue;
   });
   set_threads(threads_before);
-  return std::move(pool).outcomes();
+}
+
+// How runs ended before, as their folders tell.
+std::vector<RunOutcome> outcomes_before(const RunTask& task) {
+  const nlohmann::json on = basis(task.corpus, task.tuning);
+  std::vector<RunOutcome> before(task.runs.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const bool other = !task.elsewhere.empty() && task.elsewhere[i];
+    if (other || !task.again) before[i].result = read_run_result(task.runs[i], on);
+    before[i].reused = before[i].ended = before[i].result.has_value();
+    if (other && !before[i].ended)
+      before[i] = read_run_failure(task.runs[i], on).value_or(RunOutcome());
+  }
+  return before;
+}
+
+}  // namespace
+
+std::vector<RunOutcome> run_all(const RunTask& task, RunWatcher& watcher) {
+  if (task.ranks.rank() > 0) {
+    DistantQueue queue(task.ranks, task.runs.size());
+    train_all(task, queue);
+    return {};
+  }
+  std::vector<double> work;
+  if (task.ranks.size() > 1) {
+    for (const PlannedRun& run : task.runs)
+      work.push_back(work_of(run.options, task.corpus.vocabulary.size()));
+  }
+  OwnQueue queue(task.runs, task.needs, outcomes_before(task), task.elsewhere, std::move(work),
+                 watcher);
+  {
+    std::jthread serving;
+    if (task.ranks.size() > 1) serving = std::jthread([&] { queue.serve(task.ranks); });
+    train_all(task, queue);
+  }
+  return std::move(queue).outcomes();
 }
 
 }  // namespace headcount

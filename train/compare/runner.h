@@ -10,6 +10,7 @@
 #include "data/corpus.h"
 #include "train/compare/comparison.h"
 #include "train/options.h"
+#include "train/ranks.h"
 #include "train/trainer.h"
 
 namespace headcount {
@@ -26,11 +27,12 @@ struct PlannedRun {
 struct Workers {
   int jobs = 1;     ///< runs side by side
   int threads = 1;  ///< of each run
+  int ranks = 1;
 
   /// Runs side by side as far as there are threads: small models gain more from runs of their own
   /// than from threads. `jobs` 0 chooses.
-  static Workers share(int threads, Index jobs, std::size_t runs);
-  /// "runs side by side: 2, threads of each: 1"
+  static Workers share(int threads, Index jobs, std::size_t runs, int ranks = 1);
+  /// "runs side by side: 2, threads of each: 1"; of each rank where there are several
   std::string text() const;
 };
 
@@ -65,14 +67,30 @@ class RunWatcher {
   virtual void finish(std::size_t run, const RunOutcome& outcome) = 0;
 };
 
+/// What `run_all` is to do.
+struct RunTask {
+  const std::vector<PlannedRun>& runs;
+  const Needs& needs;
+  const Corpus& corpus;
+  std::span<const std::int32_t> tuning;  ///< if not empty, evaluated too
+  Workers workers;
+  bool again = false;  ///< finished runs are repeated
+  /// If not empty: which runs other processes train. What they left in the runs' folders, failures
+  /// too, counts as it is now.
+  std::vector<bool> elsewhere = {};
+  Ranks& ranks = alone();  ///< who shares the runs
+};
+
+/// How long a run takes compared with others: its characters times its parameters, and the scores
+/// of its attention.
+double work_of(const TrainOptions& options, Index vocabulary);
+
 /// Trains the runs that are needed, each as `headcount train` would, and writes result.json into
 /// its folder when it has finished: a run whose folder has one, of the same settings and text, is
 /// not repeated. A run that fails does not stop the others; one that turns out not to be needed
-/// is left where it is. `tuning`, if not empty, is evaluated too. `again`: finished runs are
-/// repeated. Throws OtherRunError if a folder holds a finished run of other settings or text, and
-/// DataError for a damaged one.
-std::vector<RunOutcome> run_all(const std::vector<PlannedRun>& runs, const Needs& needs,
-                                const Corpus& corpus, std::span<const std::int32_t> tuning,
-                                const Workers& workers, bool again, RunWatcher& watcher);
+/// is left where it is. Ranks take runs from the queue of rank 0, which gets all outcomes; the
+/// others return none. Throws OtherRunError if a folder holds a finished run of other settings or
+/// text, and DataError for a damaged one.
+std::vector<RunOutcome> run_all(const RunTask& task, RunWatcher& watcher);
 
 }  // namespace headcount

@@ -1,0 +1,142 @@
+// compare --shard and --collect: a comparison by processes that know nothing of each other.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "train/compare/compare.h"
+#include "train/compare/without_timing.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+const std::string kSmall =
+    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --threads 1 "
+    "--attention mha,gqa1,mla --quiet --out c ";
+
+nlohmann::ordered_json results(const TrainFolder& folder) {
+  return without_timing(folder.contents("c/results.json"));
+}
+
+// Of the whole command line, in a folder of its own.
+std::string results_of_one_process(const std::string& line, int exit_code = 0) {
+  const TrainFolder folder;
+  EXPECT_EQ(folder.headcount(line).exit_code, exit_code);
+  return results(folder).dump();
+}
+
+TEST(Shard, IsOneOfSome) {
+  EXPECT_EQ(Shard::parse("2/8").number, 2);
+  EXPECT_EQ(Shard::parse("2/8").count, 8);
+  for (const char* text : {"", "2", "2/", "/8", "0/8", "9/8", "-1/2", "2/8x", "2 / 8"})
+    EXPECT_THROW(Shard::parse(text), SettingError) << text;
+}
+
+TEST(Shards, CollectedAreTheResultsOfOneProcess) {
+  const std::string line = kSmall + "--seeds 3 --steps 5";
+  const TrainFolder folder;
+  for (const std::string shard : {"3/3", "1/3", "2/3"}) {
+    const ProgramResult result = folder.headcount(line + " --shard " + shard);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("shard " + shard + " has ended"), std::string::npos) << result.out;
+    EXPECT_NE(result.out.find(line + " --collect\n"), std::string::npos) << result.out;
+    EXPECT_FALSE(folder.has("c/results.json"));
+  }
+  const ProgramResult collected = folder.headcount(line + " --collect");
+  ASSERT_EQ(collected.exit_code, 0) << collected.err;
+  EXPECT_EQ(results(folder).dump(), results_of_one_process(line));
+  EXPECT_TRUE(folder.has("c/report.html"));
+  EXPECT_FALSE(folder.has("c/.headcount-lock"));
+}
+
+TEST(Shards, HaveAsManyRunsAsEachOther) {
+  const std::string line = kSmall + "--seeds 2 --steps 2 --shard 2/3";
+  const TrainFolder folder;
+  ASSERT_EQ(folder.headcount(line).exit_code, 0);
+  int finished = 0;
+  for (const std::string attention : {"mha", "gqa1", "mla"}) {
+    for (const std::string seed : {"1", "2"})
+      finished += folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json");
+  }
+  EXPECT_EQ(finished, 2) << "of 6, for one of 3 shards";
+  const ProgramResult early = folder.headcount(kSmall + "--seeds 2 --steps 2 --collect");
+  expect_refusal(early, 1,
+                 {"--collect: 4 of 6 runs are not there, the first is ",
+                  "; start every --shard (again), then collect again"},
+                 "collect");
+}
+
+TEST(Shards, AreStartedAgainForTheSeedsThatAnOpenVerdictNeeds) {
+  const std::string line = kSmall + "--seeds 2..4 --tolerance 0 --steps 1 --warmup 0";
+  const TrainFolder folder;
+  const auto collect = [&] { return folder.headcount(line + " --collect"); };
+  int rounds = 0;
+  do {
+    ASSERT_LT(++rounds, 4);
+    for (const std::string shard : {"1/2", "2/2"})
+      ASSERT_EQ(folder.headcount(line + " --shard " + shard).exit_code, 0);
+  } while (collect().exit_code != 0);
+  EXPECT_GT(rounds, 1);
+  EXPECT_EQ(results(folder).dump(), results_of_one_process(line));
+}
+
+TEST(Shards, TellWhoCollectsThatRunsDiverged) {
+  const std::string line = kSmall + "--seeds 2 --lr 100 --grad-clip 0 --steps 40 --warmup 0";
+  const TrainFolder folder;
+  for (const std::string shard : {"1/2", "2/2"})
+    EXPECT_EQ(folder.headcount(line + " --shard " + shard).exit_code, 4) << shard;
+  const ProgramResult collected = folder.headcount(line + " --collect");
+  EXPECT_EQ(collected.exit_code, 4) << collected.err;
+  EXPECT_NE(collected.out.find("became"), std::string::npos) << collected.out;
+  EXPECT_EQ(results(folder).dump(), results_of_one_process(line, 4));
+  // Other settings have not failed.
+  expect_refusal(folder.headcount(line + " --dropout 0.1 --collect"), 1,
+                 {"6 of 6 runs are not there"}, "another dropout");
+}
+
+// While one works, others may come, but nobody who wants the folder alone.
+TEST(Shards, AreInAFolderTogether) {
+  const TrainFolder folder;
+  const std::string line = kSmall + "--seeds 2 --steps 100000 ";
+  const pid_t first = folder.start(line + "--shard 1/6");
+  folder.wait_for("c/.headcount-lock");
+  const ProgramResult other = folder.headcount(kSmall + "--seeds 2 --steps 2 --shard 6/6");
+  EXPECT_EQ(other.exit_code, 0) << other.err;
+  expect_refusal(folder.headcount(line), 1, {"c is in use by "}, "a whole comparison");
+  kill(first, SIGKILL);
+  exit_code_of(first);
+}
+
+TEST(Shards, AreWhatAnArrayOfSlurmStarts) {
+  const TrainFolder folder;
+  const std::string line = kSmall + "--seeds 2 --steps 2";
+  std::string flags = line;
+  flags.erase(flags.find("--threads 1 "), std::string("--threads 1 ").size());
+  for (const std::string task : {"4", "5"}) {
+    const ProgramResult result = folder.shell(
+        "HEADCOUNT=$headcount SLURM_ARRAY_TASK_MIN=4 SLURM_ARRAY_TASK_COUNT=2 "
+        "SLURM_ARRAY_TASK_ID=" +
+        task + " bash '" HEADCOUNT_FIXTURE_FOLDER "/../../train/cluster.sbatch' " + flags);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_EQ(folder.headcount(line + " --collect").exit_code, 0);
+}
+
+TEST(Shards, RefuseWhatDoesNotGoTogether) {
+  const TrainFolder folder;
+  const struct {
+    const char *flags, *message;
+  } cases[] = {
+      {"--shard 3/2", "--shard wants one of some, such as 2/8, got '3/2'"},
+      {"--shard 1/2 --collect", "--shard does not go with --collect"},
+      {"--shard 1/2 --json", "--shard does not go with --json"},
+      {"--collect --force", "--collect does not go with --force"},
+  };
+  for (const auto& c : cases)
+    expect_refusal(folder.headcount(kSmall + c.flags), 2, {c.message}, c.flags);
+  EXPECT_FALSE(folder.has("c"));
+}
+
+}  // namespace
+}  // namespace headcount

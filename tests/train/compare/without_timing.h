@@ -1,0 +1,18 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+namespace headcount {
+
+/// What results.json says but for the clock and the machine.
+inline nlohmann::ordered_json without_timing(const std::string& text) {
+  auto results = nlohmann::ordered_json::parse(text);
+  for (const char* name : {"machine", "machine_hours"}) results.erase(name);
+  for (auto& variant : results["variants"]) {
+    for (const char* name : {"train_tokens_per_second", "decode_tokens_per_second", "decode"})
+      variant.erase(name);
+  }
+  return results;
+}
+
+}  // namespace headcount

@@ -1,0 +1,194 @@
+// Ranks that are threads of this process: training shared out over them, without MPI.
+#include "train/gradient_exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstring>
+#include <ranges>
+#include <thread>
+#include <vector>
+
+#include "autograd/parallel.h"
+#include "data/text.h"
+#include "train/trainer.h"
+
+namespace headcount {
+namespace {
+
+constexpr Index kVocabulary = 20;
+
+// What the ranks of a test see of each other.
+struct Together {
+  explicit Together(int size)
+      : passes(static_cast<std::size_t>(size)), items(passes.size()), all_here(size) {}
+  std::vector<Ranks::Pass> passes;
+  std::vector<std::byte*> items;
+  std::barrier<> all_here;
+};
+
+class ThreadRanks : public Ranks {
+ public:
+  ThreadRanks(Together& together, int rank) : together_(together), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return static_cast<int>(together_.passes.size()); }
+
+  void gather(std::span<std::byte> bytes, std::size_t item_bytes) override {
+    at(together_.items, rank_) = bytes.data();
+    together_.all_here.arrive_and_wait();
+    const auto count = static_cast<Index>(bytes.size() / item_bytes);
+    for (int other = 0; other < size(); ++other) {
+      const Part part = part_of(count, other, size());
+      const std::size_t begin = static_cast<std::size_t>(part.first) * item_bytes,
+                        length = static_cast<std::size_t>(part.size()) * item_bytes;
+      if (other != rank_ && length > 0)
+        std::memcpy(bytes.data() + begin, at(together_.items, other) + begin, length);
+    }
+    together_.all_here.arrive_and_wait();
+  }
+
+  void pass(const Pass& pass) override {
+    ++passes;
+    at(together_.passes, rank_) = pass;
+    together_.all_here.arrive_and_wait();
+    const auto receive = [&](std::span<Real> to, std::span<const Real> Pass::*from, int rank) {
+      if (to.empty()) return;
+      const std::span<const Real> sent = at(together_.passes, rank).*from;
+      ASSERT_EQ(sent.size(), to.size());
+      std::ranges::copy(sent, to.begin());
+    };
+    receive(pass.from_previous, &Pass::to_next, rank_ - 1);
+    receive(pass.from_next, &Pass::to_previous, rank_ + 1);
+    together_.all_here.arrive_and_wait();
+  }
+
+  Index passes = 0;
+
+ private:
+  template <class T>
+  static T& at(std::vector<T>& all, int rank) {
+    return all[static_cast<std::size_t>(rank)];
+  }
+  Together& together_;
+  int rank_;
+};
+
+// 2 layers of some 40,000 parameters each: several chunks, whose borders lie inside matrices.
+TrainOptions options_of(Index shards, Index accumulate) {
+  TrainOptions options;
+  options.model.layers = 2;
+  options.model.dim = 64;
+  options.model.context = 16;
+  options.model.dropout = 0.1;
+  options.batch = 9;
+  options.shards = shards;
+  options.accumulate = accumulate;
+  options.steps = 5;
+  options.warmup = 2;
+  options.resolve();
+  return options;
+}
+
+std::vector<std::int32_t> random_tokens() {
+  std::vector<std::int32_t> tokens;
+  for (std::uint64_t i = 0; i < 1000; ++i)
+    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, kVocabulary)));
+  return tokens;
+}
+
+// All weights after all steps, and what the last step says.
+struct Trained {
+  std::vector<Real> weights;
+  StepResult last;
+  Evaluation evaluation;
+  Index chunks = 0, passes = 0;
+};
+
+Trained train(const TrainOptions& options, Ranks& ranks) {
+  const std::vector<std::int32_t> tokens = random_tokens();
+  LanguageModel model(options.model, kVocabulary);
+  model.initialize(options.seed);
+  Trainer trainer(model, options, tokens, 0, {}, ranks);
+  Trained result;
+  while (trainer.steps_done() < options.steps) result.last = trainer.step();
+  const std::span<const Real> weights = model.parameters().all_values();
+  result.weights.assign(weights.begin(), weights.end());
+  result.chunks = (std::ssize(weights) + GradientExchange::kChunk - 1) / GradientExchange::kChunk;
+  result.evaluation = evaluate(model, tokens, {.ranks = &ranks});
+  return result;
+}
+
+// At each rank.
+std::vector<Trained> train_together(const TrainOptions& options, int size) {
+  Together together(size);
+  std::vector<Trained> results(static_cast<std::size_t>(size));
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      set_threads(1 + rank % 2);
+      ThreadRanks ranks(together, rank);
+      Trained& result = results[static_cast<std::size_t>(rank)];
+      result = train(options, ranks);
+      result.passes = ranks.passes;
+    });
+  }
+  threads.clear();
+  return results;
+}
+
+struct Case {
+  int ranks;
+  Index shards, accumulate;
+};
+class SharedTraining : public testing::TestWithParam<Case> {};
+INSTANTIATE_TEST_SUITE_P(GradientExchange, SharedTraining,
+                         testing::Values(Case{2, 4, 1}, Case{3, 4, 1}, Case{4, 4, 2}, Case{5, 9, 1},
+                                         Case{4, 2, 2}, Case{3, 1, 1}));
+
+TEST_P(SharedTraining, GivesTheBitsOfOneProcess) {
+  const Case& c = GetParam();
+  const TrainOptions options = options_of(c.shards, c.accumulate);
+  const Trained one = train(options, alone());
+  for (const Trained& rank : train_together(options, c.ranks)) {
+    EXPECT_EQ(rank.weights, one.weights);
+    EXPECT_EQ(rank.last.loss, one.last.loss);
+    EXPECT_EQ(rank.last.gradient_norm, one.last.gradient_norm);
+    EXPECT_EQ(rank.evaluation.loss, one.evaluation.loss);
+    EXPECT_EQ(rank.evaluation.accuracy, one.evaluation.accuracy);
+    ASSERT_GE(rank.chunks, 3);
+    EXPECT_EQ(rank.passes, options.steps * (rank.chunks + 2 * (c.ranks - 1)));
+  }
+}
+
+TEST(GradientExchange, ShardsChangeBitsOnly) {
+  const Trained two = train(options_of(2, 1), alone()), nine = train(options_of(9, 1), alone());
+  EXPECT_NE(two.weights, nine.weights);
+  EXPECT_NEAR(two.last.loss, nine.last.loss, 1);  // dropout differs
+}
+
+// All but the gradients of the first layers are under way when backward ends.
+TEST(GradientExchange, BeginsBeforeBackwardHasEnded) {
+  const TrainOptions options = options_of(1, 1);
+  const std::vector<std::int32_t> tokens = random_tokens();
+  LanguageModel model(options.model, kVocabulary);
+  model.initialize(1);
+  Tape tape(&model.parameters());
+  std::vector<std::string> order;
+  tape.when_complete(
+      [&](ParameterId parameter) { order.push_back(model.parameters().name(parameter)); });
+  const auto length = static_cast<std::size_t>(options.model.context);
+  tape.backward(
+      model.loss(tape, std::span(tokens).first(length), std::span(tokens).subspan(1, length), 1));
+  ASSERT_EQ(order.size(), model.parameters().size()) << "each once";
+  const auto layer = [&](std::size_t i) { return order[i].find(".1.") != std::string::npos; };
+  EXPECT_TRUE(std::ranges::is_partitioned(
+      std::views::iota(std::size_t{0}, order.size()) | std::views::filter([&](std::size_t i) {
+        return layer(i) || order[i].find(".0.") != std::string::npos;
+      }),
+      layer))
+      << "the last layer first";
+}
+
+}  // namespace
+}  // namespace headcount

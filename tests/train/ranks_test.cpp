@@ -1,0 +1,241 @@
+// headcount started by mpirun: several processes share the work of one, and leave what it leaves.
+#include "train/ranks.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "train/compare/without_timing.h"
+#include "train/gradient_exchange.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+// More ranks than processors, as root, in containers: what users do not need.
+const std::string kEnvironment =
+    "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_ALLOW_RUN_AS_ROOT=1 "
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+    "PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe "
+    "OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_btl_vader_single_copy_mechanism=none "
+    "LSAN_OPTIONS=suppressions=" HEADCOUNT_MPI_LEAKS "; ";
+
+std::string mpirun(int ranks) {
+  return kEnvironment + "exec '" HEADCOUNT_MPIRUN "' -n " + std::to_string(ranks) + " ";
+}
+
+ProgramResult headcount(const TrainFolder& folder, int ranks, const std::string& line) {
+  if (ranks == 0) return folder.headcount(line);
+  return folder.shell(mpirun(ranks) + "\"$headcount\" " + line);
+}
+
+// 4 shards of a batch, with dropout, for three chunks of gradients; 7 windows to evaluate.
+std::string train_line(const std::string& flags) {
+  return TrainFolder::train_line(
+      over_defaults("--batch 8 --context 16 --shards 4 --layers 2 --dim 64 --dropout 0.1 --steps 6 "
+                    "--eval-every 3 --checkpoint-every 3 --keep 9 --attention gqa --kv-heads 1 ",
+                    flags));
+}
+
+// What a run leaves, but for the record of what started it.
+void expect_same_run(const TrainFolder& folder, const std::string& run, const std::string& other,
+                     const std::string& what) {
+  for (const char* file :
+       {"metrics.jsonl", "config.json", "checkpoints/latest",
+        "checkpoints/step-3/model.safetensors", "checkpoints/step-6/model.safetensors",
+        "checkpoints/step-6/optimizer.safetensors", "samples/step-6.txt"}) {
+    ASSERT_TRUE(folder.has(run + "/" + file)) << file;
+    EXPECT_EQ(folder.contents(run + "/" + file), folder.contents(other + "/" + file))
+        << file << ", " << what;
+  }
+}
+
+TEST(Ranks, ShareThingsInTheirOrder) {
+  for (const int size : {1, 2, 3, 7}) {
+    for (const Index count : {0, 1, 3, 8}) {
+      Index next = 0;
+      for (int rank = 0; rank < size; ++rank) {
+        const Part part = part_of(count, rank, size);
+        EXPECT_EQ(part.first, next);
+        EXPECT_LE(part.size(), part_of(count, 0, size).size());
+        EXPECT_GE(part.size() + 1, part_of(count, 0, size).size());
+        next = part.last;
+      }
+      EXPECT_EQ(next, count);
+    }
+  }
+}
+
+TEST(Ranks, TrainTheBitsOfOneProcess) {
+  const TrainFolder folder;
+  const ProgramResult alone =
+      headcount(folder, 0, train_line("--out alone --threads 2 --json --quiet"));
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  const json result = json::parse(alone.out);
+  ASSERT_GT(result["params"], 2 * GradientExchange::kChunk) << "more than one chunk";
+  for (const auto& [ranks, threads] : {std::pair(1, 1), {2, 1}, {3, 2}, {4, 1}}) {
+    const std::string run = "ranks" + std::to_string(ranks);
+    const ProgramResult together = headcount(
+        folder, ranks,
+        train_line("--json --quiet --out " + run + " --threads " + std::to_string(threads)));
+    ASSERT_EQ(together.exit_code, 0) << together.err;
+    EXPECT_EQ(together.err, "") << "only the result is said, and once";
+    expect_same_run(folder, run, "alone", run);
+    EXPECT_EQ(json::parse(together.out)["val_loss"], result["val_loss"]);
+  }
+}
+
+TEST(Ranks, AccumulateAndSaySoWhenTheyAreTooMany) {
+  const TrainFolder folder;
+  const std::string flags = "--batch 9 --shards 2 --accumulate 3 ";
+  ASSERT_EQ(headcount(folder, 0, train_line(flags + "--out alone")).exit_code, 0);
+  const ProgramResult three = headcount(folder, 3, train_line(flags + "--out three"));
+  ASSERT_EQ(three.exit_code, 0) << three.err;
+  expect_same_run(folder, "three", "alone", "3 ranks");
+  EXPECT_NE(
+      three.err.find("3 ranks share the 2 shards of a batch: 1 of them only help to evaluate; "
+                     "a new run with --batch "),
+      std::string::npos)
+      << three.err;
+  EXPECT_NE(three.err.find(" or --shards 3 would use them\n"), std::string::npos) << three.err;
+}
+
+// A rank of some that sends itself a signal when a file is there.
+std::string with_signal(int ranks, int rank, const std::string& signal, const std::string& file,
+                        const std::string& line) {
+  return kEnvironment + "'" HEADCOUNT_MPIRUN "' -n " + std::to_string(ranks) +
+         " sh -c '\"$0\" \"$@\" & child=$!; if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = " +
+         std::to_string(rank) + " ]; then while [ ! -s " + file +
+         " ]; do sleep 0.01; done; kill -" + signal + " $child; fi; wait $child' \"$headcount\" " +
+         line;
+}
+
+void expect_same_end(const TrainFolder& folder, int step) {
+  const std::string last = "/checkpoints/step-" + std::to_string(step) + "/";
+  for (const std::string file : {"/metrics.jsonl", "/checkpoints/latest"})
+    EXPECT_EQ(folder.contents("run" + file), folder.contents("alone" + file)) << file;
+  for (const std::string file : {"model.safetensors", "optimizer.safetensors"})
+    EXPECT_EQ(folder.contents("run" + last + file), folder.contents("alone" + last + file)) << file;
+}
+
+// A kill takes all down, as MPI does; what goes on is another number of ranks.
+TEST(Ranks, GoOnAfterAKillWithAnotherNumber) {
+  const TrainFolder folder;
+  const std::string steps = "--steps 60 --eval-every 0 --checkpoint-every 10 --keep 1 --quiet ";
+  ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
+  const ProgramResult killed = folder.shell(
+      with_signal(2, 1, "KILL", "run/checkpoints/latest", train_line(steps + "--out run")));
+  EXPECT_NE(killed.exit_code, 0);
+  ASSERT_TRUE(folder.has("run/checkpoints/latest"));
+  ASSERT_FALSE(folder.has("run/checkpoints/step-60")) << "it had ended before it was killed";
+  const ProgramResult resumed = headcount(folder, 3, "train --resume run --threads 1 --quiet");
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  expect_same_end(folder, 60);
+}
+
+TEST(Ranks, StopTogetherAtASignalAndAreResumedByOneProcess) {
+  const TrainFolder folder;
+  const std::string steps = "--steps 150 --eval-every 0 --checkpoint-every 0 --quiet ";
+  ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
+  const ProgramResult stopped =
+      folder.shell(with_signal(3, 2, "TERM", "run/metrics.jsonl", train_line(steps + "--out run")));
+  EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
+  EXPECT_NE(stopped.err.find("headcount: stopped after step "), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("go on with headcount train --resume run\n"), std::string::npos)
+      << stopped.err;
+  ASSERT_FALSE(folder.has("run/checkpoints/step-150"));
+  ASSERT_EQ(headcount(folder, 0, "train --resume run --threads 1 --quiet").exit_code, 0);
+  expect_same_end(folder, 150);
+}
+
+TEST(Ranks, EvaluateToTheBitsOfOneProcess) {
+  const TrainFolder folder;
+  ASSERT_EQ(headcount(folder, 0, train_line("--out run")).exit_code, 0);
+  const std::string line = "eval --from run --attention-stats --cache-dtype int8 --json";
+  const ProgramResult alone = headcount(folder, 0, line), three = headcount(folder, 3, line);
+  ASSERT_EQ(alone.exit_code, 0) << alone.err;
+  ASSERT_EQ(three.exit_code, 0) << three.err;
+  EXPECT_EQ(three.out, alone.out);
+}
+
+const std::string kCompare =
+    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 20 "
+    "--threads 1 --attention mha,gqa1,mla --tolerance 0.02 --seeds 2..4 --quiet --out c";
+
+nlohmann::ordered_json results(const TrainFolder& folder) {
+  return without_timing(folder.contents("c/results.json"));
+}
+
+// Of the command line `kCompare` in a folder of its own.
+nlohmann::ordered_json results_of_one_process() {
+  const TrainFolder folder;
+  const ProgramResult result = folder.headcount(kCompare);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return results(folder);
+}
+
+TEST(Ranks, CompareToTheResultsOfOneProcess) {
+  const auto alone = results_of_one_process();
+  const TrainFolder folder;
+  const ProgramResult three = headcount(folder, 3, kCompare);
+  ASSERT_EQ(three.exit_code, 0) << three.err;
+  EXPECT_EQ(three.err, "");
+  EXPECT_EQ(results(folder).dump(), alone.dump());
+  EXPECT_TRUE(folder.has("c/report.html"));
+  EXPECT_FALSE(folder.has("c/.headcount-lock"));
+}
+
+TEST(Ranks, ReportARunThatFailsAndGoOn) {
+  const TrainFolder folder;
+  std::filesystem::create_directories(folder / "c/runs/mla");
+  folder.file("c/runs/mla/seed-2", "not a folder");
+  const ProgramResult two = headcount(folder, 2, kCompare);
+  EXPECT_EQ(two.exit_code, 1) << two.err;
+  EXPECT_NE(two.out.find("mla, seed 2: "), std::string::npos) << two.out;
+  EXPECT_GE(results(folder)["variants"][0]["seeds"].size(), 2u);
+  EXPECT_EQ(results(folder)["variants"][2]["failures"].size(), 1u);
+}
+
+TEST(Ranks, RefuseWhatTheyCannotShare) {
+  const TrainFolder folder;
+  const auto says = [&](const ProgramResult& result, const std::string& text) {
+    EXPECT_NE(result.err.find(text), std::string::npos) << result.err;
+    EXPECT_EQ(result.err.find(text), result.err.rfind(text)) << "said once\n" << result.err;
+    EXPECT_EQ(result.out, "");
+  };
+  const ProgramResult cost = headcount(folder, 2, "cost");
+  EXPECT_EQ(cost.exit_code, 2);
+  says(cost, "headcount: headcount cost is the work of one process; start it without mpirun\n");
+  const ProgramResult flag = headcount(folder, 2, "train --layers none");
+  EXPECT_EQ(flag.exit_code, 2);
+  says(flag, "--layers wants a whole number, got 'none'");
+  const ProgramResult shard = headcount(folder, 2, kCompare + " --shard 1/2");
+  EXPECT_EQ(shard.exit_code, 2);
+  says(shard, "--shard is for processes started one by one; ranks share all runs");
+  // Only rank 0 looks into the run's folder.
+  std::filesystem::create_directories(folder / "full");
+  folder.file("full/mine", "");
+  const ProgramResult full = headcount(folder, 2, train_line("--out full"));
+  EXPECT_EQ(full.exit_code, 2);
+  says(full, "--out full is not empty and holds no run");
+  // Ranks in folders of their own.
+  const ProgramResult apart =
+      folder.shell(kEnvironment +
+                   "'" HEADCOUNT_MPIRUN
+                   "' -n 2 sh -c 'mkdir -p $$ && cp text.txt $$ && cd $$ && "
+                   "exec \"$0\" \"$@\"' \"$headcount\" " +
+                   kCompare);
+  EXPECT_EQ(apart.exit_code, 1);
+  says(apart,
+       "headcount: rank 1 has another folder c than rank 0; name one by --out on a file "
+       "system that all ranks share\n");
+}
+
+}  // namespace
+}  // namespace headcount

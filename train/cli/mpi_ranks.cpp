@@ -1,0 +1,237 @@
+// The only file that knows MPI.
+
+#include "train/cli/mpi_ranks.h"
+
+#include <cstdlib>
+#include <string_view>
+
+#include "autograd/error.h"
+
+#ifdef HEADCOUNT_MPI
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <vector>
+#endif
+
+namespace headcount {
+
+namespace {
+
+// Whether something that starts the processes of MPI started this one. MPI itself is asked only
+// then: it takes time to start, and changes how signals are handled.
+bool started_by_launcher() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"}) {
+    if (std::getenv(name) != nullptr) return true;
+  }
+  return false;
+}
+
+#ifdef HEADCOUNT_MPI
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kQuestion = 1, kAnswer = 2, kForward = 3, kBack = 4;
+
+// Calls `done` until it is true or `limit` is over. MPI's own waiting takes a whole processor, of
+// which there may be fewer than ranks; this sleeps for a part of the time that it has waited.
+template <class Done>
+bool wait_until(const Done& done, Clock::time_point limit = Clock::time_point::max()) {
+  constexpr Clock::duration kAwake = std::chrono::microseconds(20),
+                            kLongest = std::chrono::milliseconds(1);
+  const Clock::time_point start = Clock::now();
+  while (!done()) {
+    const Clock::time_point now = Clock::now();
+    if (now > limit) return false;
+    if (now - start < kAwake) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(std::min((now - start) / 16, kLongest));
+    }
+  }
+  return true;
+}
+
+void wait_for(std::span<MPI_Request> requests) {
+  wait_until([&] {
+    int done = 0;
+    MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
+    return done != 0;
+  });
+}
+
+class MpiRanks : public Ranks {
+ public:
+  MpiRanks() {
+    int provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    MPI_Comm_dup(MPI_COMM_WORLD, &ends_);
+    if (provided < MPI_THREAD_SERIALIZED)
+      throw Error("this MPI cannot be called from more than one thread (MPI_THREAD_SERIALIZED)");
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void broadcast(std::span<std::byte> bytes) override {
+    constexpr std::size_t kMost = 1 << 30;  // MPI counts in int
+    for (std::size_t i = 0; i < bytes.size(); i += kMost) {
+      MPI_Request request;
+      MPI_Ibcast(bytes.data() + i, static_cast<int>(std::min(kMost, bytes.size() - i)), MPI_BYTE, 0,
+                 MPI_COMM_WORLD, &request);
+      wait_for({&request, 1});
+    }
+  }
+
+  void gather(std::span<std::byte> bytes, std::size_t item_bytes) override {
+    std::vector<int> counts, places;
+    const auto items = static_cast<Index>(bytes.size() / item_bytes);
+    for (int rank = 0; rank < size_; ++rank) {
+      const Part part = part_of(items, rank, size_);
+      places.push_back(static_cast<int>(part.first));
+      counts.push_back(static_cast<int>(part.size()));
+    }
+    MPI_Datatype item;
+    MPI_Type_contiguous(static_cast<int>(item_bytes), MPI_BYTE, &item);
+    MPI_Type_commit(&item);
+    MPI_Request request;
+    MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, bytes.data(), counts.data(), places.data(),
+                    item, MPI_COMM_WORLD, &request);
+    wait_for({&request, 1});
+    MPI_Type_free(&item);
+  }
+
+  void pass(const Pass& pass) override {
+    std::array<MPI_Request, 4> requests;
+    std::size_t count = 0;
+    const auto bytes = [](auto numbers) { return static_cast<int>(numbers.size_bytes()); };
+    const auto receive = [&](std::span<Real> numbers, int from, int tag) {
+      if (numbers.empty()) return;
+      MPI_Irecv(numbers.data(), bytes(numbers), MPI_BYTE, from, tag, MPI_COMM_WORLD,
+                &requests[count++]);
+    };
+    const auto send = [&](std::span<const Real> numbers, int to, int tag) {
+      if (numbers.empty()) return;
+      MPI_Isend(numbers.data(), bytes(numbers), MPI_BYTE, to, tag, MPI_COMM_WORLD,
+                &requests[count++]);
+    };
+    receive(pass.from_previous, rank_ - 1, kForward);
+    receive(pass.from_next, rank_ + 1, kBack);
+    send(pass.to_next, rank_ + 1, kForward);
+    send(pass.to_previous, rank_ - 1, kBack);
+    wait_for(std::span(requests).first(count));
+  }
+
+  std::string ask(const std::string& question) override {
+    const std::lock_guard lock(asking_);
+    send_text(question, 0, kQuestion);
+    MPI_Status status;
+    wait_until([&] { return is_there(0, kAnswer, status); });
+    return receive_text(status);
+  }
+
+  bool answer(const std::function<std::string(const std::string&)>& reply) override {
+    MPI_Status status;
+    if (!is_there(MPI_ANY_SOURCE, kQuestion, status)) return false;
+    const std::string question = receive_text(status);
+    send_text(reply(question), status.MPI_SOURCE, kAnswer);
+    return true;
+  }
+
+  bool end(bool success) override {
+    constexpr auto kPatience = std::chrono::seconds(1);
+    MPI_Request request;
+    MPI_Ibarrier(ends_, &request);
+    const auto limit = success ? Clock::time_point::max() : Clock::now() + kPatience;
+    const bool all = wait_until(
+        [&] {
+          int done = 0;
+          MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+          return done != 0;
+        },
+        limit);
+    if (all) {
+      MPI_Comm_free(&ends_);
+      MPI_Finalize();
+    }
+    return all;
+  }
+
+  void abort(int code) override {
+    MPI_Abort(MPI_COMM_WORLD, code);
+    std::_Exit(code);
+  }
+
+ private:
+  static bool is_there(int from, int tag, MPI_Status& status) {
+    int found = 0;
+    MPI_Iprobe(from, tag, MPI_COMM_WORLD, &found, &status);
+    return found != 0;
+  }
+  static void send_text(const std::string& text, int to, int tag) {
+    MPI_Request request;
+    MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, tag, MPI_COMM_WORLD,
+              &request);
+    wait_for({&request, 1});
+  }
+  static std::string receive_text(const MPI_Status& status) {
+    int size = 0;
+    MPI_Get_count(&status, MPI_CHAR, &size);
+    std::string text(static_cast<std::size_t>(size), '\0');
+    MPI_Recv(text.data(), size, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD,
+             MPI_STATUS_IGNORE);
+    return text;
+  }
+
+  int rank_ = 0, size_ = 1;
+  MPI_Comm ends_ = MPI_COMM_NULL;  // of `end` alone: a rank that fails is in the midst of the other
+  std::mutex asking_;
+};
+
+#endif
+
+}  // namespace
+
+#ifdef HEADCOUNT_MPI
+
+std::unique_ptr<Ranks> started_ranks() {
+  if (!started_by_launcher()) return std::make_unique<Ranks>();
+  return std::make_unique<MpiRanks>();
+}
+
+std::string mpi_text() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int size = 0;
+  MPI_Get_library_version(text.data(), &size);
+  // "Open MPI v4.1.4, package: ...", or "MPICH Version:\t4.0.2\nMPICH Release date: ..."
+  std::string first(text.data(), std::min(std::string_view(text.data()).find_first_of(",\n"),
+                                          static_cast<std::size_t>(size)));
+  std::ranges::replace(first, '\t', ' ');
+  return first;
+}
+
+#else
+
+std::unique_ptr<Ranks> started_ranks() {
+  const char* const size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  const char* const other = std::getenv("PMI_SIZE");
+  const std::string_view ranks = size != nullptr ? size : other != nullptr ? other : "1";
+  if (started_by_launcher() && ranks != "1") {
+    throw Error("this headcount was built without MPI and cannot share work with " +
+                std::string(ranks) +
+                " processes; build it with -DHEADCOUNT_MPI=ON, or start it without mpirun");
+  }
+  return std::make_unique<Ranks>();
+}
+
+std::string mpi_text() { return "no MPI"; }
+
+#endif
+
+}  // namespace headcount

@@ -1,0 +1,152 @@
+#include "train/compare/run_queue.h"
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "train/compare/run_result.h"
+#include "train/training_state.h"
+
+namespace headcount {
+
+using nlohmann::json;
+
+OwnQueue::OwnQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
+                   std::vector<RunOutcome> outcomes, std::vector<bool> elsewhere,
+                   std::vector<double> work, RunWatcher& watcher)
+    : runs_(runs),
+      needs_of_(needs),
+      outcomes_(std::move(outcomes)),
+      begun_(runs.size()),
+      dropped_(runs.size()),
+      elsewhere_(std::move(elsewhere)),
+      work_(std::move(work)),
+      watcher_(watcher) {
+  elsewhere_.resize(runs.size());
+  for (std::size_t run = 0; run < runs.size(); ++run)
+    begun_[run] = outcomes_[run].ended || elsewhere_[run];
+  update();
+}
+
+// Calls the watcher, too: with the mutex, or before there are jobs.
+void OwnQueue::update() {
+  needs_ = needs_of_(outcomes_);
+  for (std::size_t run = 0; run < needs_.size(); ++run) dropped_[run] = needs_[run] == Need::no;
+  watcher_.update(runs_, outcomes_, needs_);
+}
+
+bool OwnQueue::waiting_for_any() const {
+  for (std::size_t run = 0; run < runs_.size(); ++run) {
+    if (needs_[run] == Need::now && !outcomes_[run].ended && !elsewhere_[run]) return true;
+  }
+  return false;
+}
+
+// Seed by seed, so that a machine that slows down for a while does so for every variant; among
+// ranks the longest first, so that none is left to train one when all others have ended.
+bool OwnQueue::before(std::size_t run, std::size_t other, Need need) const {
+  if (need == Need::now && !work_.empty() && work_[run] != work_[other])
+    return work_[run] > work_[other];
+  return runs_[run].options.seed < runs_[other].options.seed;
+}
+
+std::optional<std::size_t> OwnQueue::first_of(Need need) const {
+  std::optional<std::size_t> first;
+  for (std::size_t run = 0; run < runs_.size(); ++run) {
+    if (begun_[run] || needs_[run] != need) continue;
+    if (!first || before(run, *first, need)) first = run;
+  }
+  return first;
+}
+
+// A run to train, if there is one at the moment.
+std::optional<std::size_t> OwnQueue::take() {
+  std::optional<std::size_t> run = first_of(Need::now);
+  if (!run) run = first_of(Need::maybe);
+  if (run) begun_[*run] = true;
+  return run;
+}
+
+std::optional<std::size_t> OwnQueue::next() {
+  std::unique_lock lock(mutex_);
+  while (waiting_for_any()) {
+    if (const auto run = take()) return run;
+    changed_.wait(lock);
+  }
+  return std::nullopt;
+}
+
+bool OwnQueue::step(std::size_t run, const StepResult& result) {
+  if (dropped_[run]) return false;
+  watcher_.step(run, result);
+  return true;
+}
+
+void OwnQueue::end(std::size_t run, RunOutcome outcome) {
+  const std::lock_guard lock(mutex_);
+  outcome.ended = true;
+  outcomes_[run] = std::move(outcome);
+  update();
+  watcher_.finish(run, outcomes_[run]);
+  changed_.notify_all();
+}
+
+// Questions and answers are objects with one key, or with what it needs besides:
+//   {"next"} -> {"run"}, {"wait"} or {"done"}
+//   {"step", "result"} -> {"dropped"}
+//   {"end", "outcome"}, {"leave"} -> {}
+json OwnQueue::reply(const json& question, int& left) {
+  if (question.contains("next")) {
+    const std::lock_guard lock(mutex_);
+    if (!waiting_for_any()) return {{"done", true}};
+    if (const auto run = take()) return {{"run", *run}};
+    return {{"wait", true}};
+  }
+  if (question.contains("step")) {
+    const json& result = question.at("result");
+    const StepResult step{result.at("step"), result.at("loss"), result.at("lr"),
+                          result.at("grad_norm")};
+    return {{"dropped", !this->step(question.at("step"), step)}};
+  }
+  if (question.contains("end"))
+    end(question.at("end"), outcome_from(question.at("outcome")));
+  else
+    ++left;
+  return json::object();
+}
+
+void OwnQueue::serve(Ranks& ranks) {
+  for (int left = 0; left < ranks.size() - 1;) {
+    const bool asked = ranks.answer(
+        [&](const std::string& question) { return reply(json::parse(question), left).dump(); });
+    if (!asked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+}
+
+json DistantQueue::ask(const json& question) { return json::parse(ranks_.ask(question.dump())); }
+
+DistantQueue::~DistantQueue() { ask({{"leave", true}}); }
+
+std::optional<std::size_t> DistantQueue::next() {
+  constexpr auto kPatience = std::chrono::milliseconds(20);
+  while (true) {
+    const json answer = ask({{"next", true}});
+    if (answer.contains("run")) return answer["run"];
+    if (answer.contains("done")) return std::nullopt;
+    std::this_thread::sleep_for(kPatience);
+  }
+}
+
+bool DistantQueue::step(std::size_t run, const StepResult& result) {
+  constexpr auto kEvery = std::chrono::milliseconds(100);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - told_[run] < kEvery) return true;
+  told_[run] = now;
+  return !ask({{"step", run}, {"result", to_json(result)}})["dropped"];
+}
+
+void DistantQueue::end(std::size_t run, RunOutcome outcome) {
+  ask({{"end", run}, {"outcome", to_json(outcome)}});
+}
+
+}  // namespace headcount

@@ -1,0 +1,47 @@
+#include "train/ranks.h"
+
+#include <cstdlib>
+#include <vector>
+
+#include "autograd/error.h"
+#include "data/text.h"
+
+namespace headcount {
+
+Part part_of(Index count, int rank, int size) {
+  const auto begin = [&](Index r) { return (r * count + size - 1) / size; };
+  return {begin(rank), begin(rank + 1)};
+}
+
+Ranks& alone() {
+  static Ranks one;
+  return one;
+}
+
+void Ranks::abort(int code) { std::_Exit(code); }
+
+void wait_for_all(Ranks& ranks) { first_flag(ranks, 0); }
+
+std::optional<std::pair<int, int>> first_flag(Ranks& ranks, int flag) {
+  std::vector<int> flags(static_cast<std::size_t>(ranks.size()));
+  flags[static_cast<std::size_t>(ranks.rank())] = flag;
+  gather(ranks, std::span(flags));
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const int found = flags[static_cast<std::size_t>(rank)];
+    if (found != 0) return std::pair(rank, found);
+  }
+  return std::nullopt;
+}
+
+void require_same(Ranks& ranks, const std::string& text, const std::string& what,
+                  const std::string& remedy) {
+  const std::string own = sha256_hex(text);
+  std::string first = own;
+  broadcast(ranks, std::span(first));
+  if (const auto other = first_flag(ranks, own != first)) {
+    throw Error("rank " + std::to_string(other->first) + " has another " + what + " than rank 0; " +
+                remedy);
+  }
+}
+
+}  // namespace headcount
