@@ -11,6 +11,8 @@ if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then packages+=(chromium ch
 if [ -n "${CI:-}" ]; then packages+=(libbenchmark-dev clang libclang-rt-dev libomp-dev); fi
 source train/install_packages.sh "${packages[@]}"
 
-cmake --preset release -DHEADCOUNT_TESTS=ON >/dev/null
+options=()
+if [ -n "${CI:-}" ]; then options+=(-DHEADCOUNT_BENCHMARKS=ON -DHEADCOUNT_WERROR=ON); fi
+cmake --preset release -DHEADCOUNT_TESTS=ON "${options[@]}" >/dev/null
 cmake --build --preset release --parallel "$(nproc)"
 ctest --preset release --parallel "$(nproc)" "$@"

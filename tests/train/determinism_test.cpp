@@ -26,7 +26,7 @@ TrainOptions options_of(const std::string& attention, Index batch = 3) {
   options.model.context = 80;
   options.model.dropout = 0.1;
   options.batch = batch;
-  options.steps = 50;
+  options.steps = 20;
   options.warmup = 5;
   options.learning_rate = 0.01;
   options.resolve();
