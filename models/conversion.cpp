@@ -82,11 +82,17 @@ void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, I
   heads.v *= 1 / count;
 }
 
+void require_made_of_heads(const AttentionKind& kind) {
+  require_setting(
+      kind.of_heads != nullptr,
+      "heads cannot be converted to " + std::string(kind.name) + ": " + std::string(kind.no_heads));
+}
+
 MadeLayer made_layer(const AttentionConfig& config, const AttentionHeads& heads, Index layer,
                      const ConversionOptions& options) {
+  const AttentionKind& kind = attention_kind(config.kind);
+  require_made_of_heads(kind);
   return of_layer(layer, "to " + config.kind, [&] {
-    const AttentionKind& kind = attention_kind(config.kind);
-    require_setting(kind.of_heads != nullptr, std::string(kind.no_heads));
     require_setting(heads.k.rows > 0, "it shares, and has no keys and values of its own");
     return kind.of_heads(config, heads, options);
   });
@@ -144,7 +150,9 @@ ModelConfig fitted(const LanguageModel& from, ModelConfig to, const ConversionOp
   to.attention.dim = to.dim;
   to.attention.rotary = to.positions == Positions::rope;
   for (const LayerSpec& part : to.pattern) {
-    if (part.shares() || part.kind->fit == nullptr) continue;
+    if (part.shares()) continue;
+    require_made_of_heads(*part.kind);
+    if (part.kind->fit == nullptr) continue;
     AttentionConfig config = to.attention;
     part.apply(config);
     part.kind->fit(config, heads, options);

@@ -388,8 +388,8 @@ TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithItsReason) {
   for (const AttentionKind* kind : attention_kinds()) {
     const std::string name(kind->name);
     if (kind->of_heads == nullptr) {
-      expect_refusal(refusal(*mha, name), {"layer 0 cannot be converted to " + name + ": ",
-                                           std::string(kind->no_heads)});
+      expect_refusal(refusal(*mha, name),
+                     {"heads cannot be converted to " + name + ": ", std::string(kind->no_heads)});
     } else {
       EXPECT_EQ(refusal(*mha, name, name == "gqa" ? Given{{"kv-heads", "2"}} : Given{}), "accepted")
           << name;

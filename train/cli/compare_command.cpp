@@ -3,11 +3,13 @@
 #include <nlohmann/json.hpp>
 
 #include "models/checkpoint/durable.h"
+#include "models/conversion.h"
 #include "train/cli/board.h"
 #include "train/cli/commands.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/compare/compare.h"
+#include "train/compare/conversion_plan.h"
 #include "train/compare/results.h"
 #include "train/compare/run_result.h"
 #include "train/compare/verdict.h"
@@ -31,11 +33,16 @@ const CommandHelp kHelp = {
     "input.txt\n"
     "  headcount compare --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
     "  headcount compare --attention gqa,mla --match kv=1024\n"
-    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"};
+    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
+    "  headcount compare --init-from runs/mha --attention gqa2,mqa,mla48\n"};
 
 const std::vector<Flag> kFlags = {
     {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
     {"config", "start from the settings of a config.json, but for its attention and seed", true},
+    {"init-from",
+     "a trained run of headcount train: with its settings each attention is trained from random "
+     "weights, and converted from it, then trained on for 0, 1, 5, 20 and 100 % of the steps",
+     true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
     {"force", "train all runs again, finished ones too", false},
     {"quiet", "no progress", false},
@@ -131,6 +138,41 @@ ComparisonResult run_comparison(const ComparisonOptions& options, Corpus corpus,
   }
 }
 
+// What a comparison of conversions begins with: the settings of the trained run, but for its
+// attention.
+LoadedRun read_trained_run(const CommandLine& line, TrainOptions& common) {
+  for (const char* flag : {"preset", "config"}) {
+    if (line.has(flag))
+      throw UsageError("--" + std::string(flag) +
+                       " does not go with --init-from, which names a run with its settings");
+  }
+  const std::string path = line.get("init-from");
+  LoadedRun run = load_run(path);
+  if (!run.options)
+    throw UsageError("--init-from names a checkpoint without its run; name a run folder");
+  common = found_from_here(*run.options, path);
+  common.init.clear();
+  common.model = without_attention(run.model->config());
+  common.model.dropout = run.options->model.dropout;
+  return run;
+}
+
+std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOptions& options,
+                                 const std::optional<LoadedRun>& trained, Corpus& corpus) {
+  if (!trained) {
+    return plan_comparison(options.common, options.specs, options.match, options.sweep,
+                           corpus.vocabulary.size());
+  }
+  if (options.sweep || options.match.kind != Match::Kind::none)
+    throw UsageError("--match and --sweep do not go with --init-from: sizes are those of the run");
+  adopt_vocabulary(corpus, trained->vocabulary);
+  try {
+    return plan_conversions(options.common, options.specs, *trained, options.folder);
+  } catch (const ShapeError& error) {
+    throw ShapeError("`init-from` " + line.get("init-from") + ": " + error.what());
+  }
+}
+
 }  // namespace
 
 int compare_command(const std::vector<std::string>& arguments) {
@@ -146,7 +188,12 @@ int compare_command(const std::vector<std::string>& arguments) {
   const CommandLine line = parse_command_line(arguments, kHelp, settings, kFlags);
   if (line.has("help")) return 0;
   check_paths(line);
-  read_preset_and_config(line, shared);
+  std::optional<LoadedRun> trained;
+  if (line.has("init-from")) {
+    trained = read_trained_run(line, common);
+  } else {
+    read_preset_and_config(line, shared);
+  }
   if (!common.init.empty()) {
     throw UsageError("--config " + line.get("config") + " has init " +
                      headcount::quoted(common.init) +
@@ -167,8 +214,7 @@ int compare_command(const std::vector<std::string>& arguments) {
 
   use_threads(run.threads);
   Corpus corpus = load_training_corpus(common);
-  const std::vector<PlannedVariant> variants = plan_comparison(
-      common, options.specs, options.match, options.sweep, corpus.vocabulary.size());
+  const std::vector<PlannedVariant> variants = plan(line, options, trained, corpus);
   require_answerable(options.question, options.specs, corpus);
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
@@ -177,6 +223,7 @@ int compare_command(const std::vector<std::string>& arguments) {
   refuse_foreign(line, meant);
 
   const FolderLock lock(options.folder);
+  if (trained) write_conversions(variants, *trained);
   Board board(line.has("quiet") ? ProgressMode::never : run.progress);
   const ComparisonResult result = run_comparison(options, std::move(corpus), variants, board);
   write_results(result, options.folder);
