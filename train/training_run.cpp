@@ -55,30 +55,51 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
 
 namespace {
 
-// A model of `options` with the weights of a checkpoint.
-std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
-                                          const TrainOptions& options, Corpus& corpus) {
-  const Checkpoint checkpoint = load_checkpoint(folder);
+Checkpoint load_same_model(const std::filesystem::path& folder, const TrainOptions& options) {
+  Checkpoint checkpoint = load_checkpoint(folder);
   require_same_model(folder, to_json(options.model), to_json(checkpoint.model->config()));
-  try {
-    adopt_vocabulary(corpus, checkpoint.vocabulary);
-  } catch (const DataError& error) {
-    throw DataError(corpus.name + ": " + error.what());
-  }
-  auto model = std::make_unique<LanguageModel>(options.model, corpus.vocabulary.size());
+  return checkpoint;
+}
+
+// A model of `options`, whose dropout may be another one, with the weights of a checkpoint.
+std::unique_ptr<LanguageModel> model_of(Checkpoint& checkpoint, const TrainOptions& options) {
+  auto model = std::make_unique<LanguageModel>(options.model, checkpoint.vocabulary.size());
   model->parameters().allocate();
   std::ranges::copy(checkpoint.model->parameters().all_values(),
                     model->parameters().all_values().begin());
   return model;
 }
 
+// The same, and gives `corpus` the checkpoint's vocabulary.
+std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
+                                          const TrainOptions& options, Corpus& corpus) {
+  Checkpoint checkpoint = load_same_model(folder, options);
+  try {
+    adopt_vocabulary(corpus, checkpoint.vocabulary);
+  } catch (const DataError& error) {
+    throw DataError(corpus.name + ": " + error.what());
+  }
+  return model_of(checkpoint, options);
+}
+
 }  // namespace
 
 std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus) {
   if (!options.init.empty()) return model_from(options.init, options, corpus);
-  auto model = std::make_unique<LanguageModel>(options.model, corpus.vocabulary.size());
-  model->initialize(options.seed);
-  return model;
+  return initial_model(options, corpus.vocabulary);
+}
+
+std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options,
+                                             const Vocabulary& vocabulary) {
+  if (options.init.empty()) {
+    auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
+    model->initialize(options.seed);
+    return model;
+  }
+  Checkpoint checkpoint = load_same_model(options.init, options);
+  if (checkpoint.vocabulary != vocabulary)
+    throw DataError(options.init + " has other characters than the text");
+  return model_of(checkpoint, options);
 }
 
 std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(

@@ -41,6 +41,9 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
 /// `corpus` then shares the vocabulary. Throws DataError; SettingError where the flags want another
 /// model.
 std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus);
+/// The same for a text that has the vocabulary of `--init` already; DataError if it has not.
+std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options,
+                                             const Vocabulary& vocabulary);
 
 /// The model as the newest checkpoint of the run in `folder` has it, moments included, and the
 /// state there; without a checkpoint, the initial model and step 0. Throws DataError, as

@@ -155,6 +155,8 @@ const AttentionKind kDelta = {
     .settings = settings,
     .resolve = resolve_delta,
     .describe = describe_delta,
-    .make = make};
+    .make = make,
+    .no_heads =
+        "its state takes tokens in one after the other and keeps no key and no value of each"};
 
 }  // namespace headcount

@@ -1,4 +1,5 @@
 #include "nn/attention/attention.h"
+#include "nn/attention/heads.h"
 #include "nn/attention/kinds.h"
 
 /// Grouped-query attention and its two ends: H query heads share G key/value heads. MHA is G = H
@@ -82,6 +83,113 @@ AttentionDescription describe_grouped(const AttentionConfig& c) {
   return description;
 }
 
+AttentionHeads to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
+  const GroupedSettings& own = of(c);
+  AttentionHeads heads = {.dim = c.dim,
+                          .heads = c.heads,
+                          .key_width = c.head_dim,
+                          .value_width = c.head_dim,
+                          .q = queries(weights, own.q_rank, true),
+                          .speeds = rotary_speeds(c, own.rope_dim)};
+  if (c.output_projection) heads.o = weights.get("o_proj");
+  heads.q = to_halves(heads.q, c.head_dim, heads.turned(), c);
+  require_setting(!own.tie_kv || heads.turned() == 0,
+                  "`tie-kv` on turns its values by position, which no other attention does");
+  if (c.shares) return heads;
+  const auto of_groups = [&](const std::string& name) {
+    return repeated_blocks(weights.of_z(own.tie_kv ? "kv_proj" : name), c.head_dim,
+                           c.heads / own.kv_heads);
+  };
+  heads.k = to_halves(of_groups("k_proj"), c.head_dim, heads.turned(), c);
+  heads.v = of_groups("v_proj");
+  return heads;
+}
+
+// A key/value head is the mean of those of its group.
+MadeLayer mean_of_groups(const AttentionConfig& c, const AttentionHeads& heads) {
+  const Index count = c.heads / of(c).kv_heads, width = c.head_dim;
+  require_width("what is turned of a head, `rope-dim`,", c.rotary ? of(c).rope_dim : 0,
+                heads.turned());
+  MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
+  make_queries(made, from_halves(heads.q, width, heads.turned(), c), of(c).q_rank, true);
+  if (c.output_projection) made.others["o_proj"] = heads.o;
+  if (c.shares) return made;
+  const DoubleMatrix k = mean_of_blocks(heads.k, width, count),
+                     v = mean_of_blocks(heads.v, width, count);
+  made.of_z["k_proj"] = from_halves(k, width, heads.turned(), c);
+  made.of_z["v_proj"] = v;
+  made.heads.k = repeated_blocks(k, width, count);
+  made.heads.v = repeated_blocks(v, width, count);
+  return made;
+}
+
+void require_tied(const AttentionConfig& c) {
+  const auto require = [](bool fits, const std::string& why) {
+    require_setting(fits, "`tie-kv` on: heads cannot be made so " + why);
+  };
+  require(!c.shares, "with share, where each layer would have to tell keys from values");
+  require(!c.gate, "with `gate` on, which acts on the single numbers of values");
+  require(c.output_projection, "without `output-projection`, which tells values from keys");
+  require(c.score_scale.kind != ScoreScale::Kind::qk_norm,
+          "with `score-scale` qk-norm, which changes what values would be too");
+  require(!c.rotary || of(c).rope_dim < c.head_dim,
+          "where all of a head is turned by position and nothing is left for values; give a "
+          "`rope-dim` of less than " +
+              std::to_string(c.head_dim));
+}
+
+// One row c of each group is key and value: [k_i; v_i] = [B_i; C_i] c for the heads i of the group,
+// as nearly as so few numbers can. B_i goes into the queries and C_i into the output. What is
+// turned by position of a key is the mean of the heads' and no value.
+MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPairs which) {
+  require_tied(c);
+  const Index turned = c.rotary ? of(c).rope_dim : 0, width = c.head_dim, plain = width - turned;
+  const Index count = c.heads / of(c).kv_heads;
+  const HeadRows rows = rows_for_rotary_part(heads, turned, which);
+  const DoubleMatrix plain_k = take_rows(heads.k, width, rows.others),
+                     plain_q = take_rows(heads.q, width, rows.others),
+                     turned_q = take_rows(heads.q, width, rows.turned),
+                     turned_k =
+                         mean_of_blocks(take_rows(heads.k, width, rows.turned), turned, count);
+  DoubleMatrix q, kv, keys, values, outputs;  // outputs is o transposed
+  for (Index group = 0; group < of(c).kv_heads; ++group) {
+    const Index first = group * count;
+    DoubleMatrix all = plain_k.part(first * plain, count * plain);
+    all.append(heads.v.part(first * width, count * width));
+    const Factors best = factors(all, plain);
+    const DoubleMatrix turned_row = turned_k.part(group * turned, turned);
+    kv.append(best.right);
+    kv.append(turned_row);
+    for (Index i = 0; i < count; ++i) {
+      const DoubleMatrix to_key = best.left.part(i * plain, plain),
+                         to_value = best.left.part(count * plain + i * width, width);
+      keys.append(product(to_key, best.right));
+      keys.append(turned_row);
+      values.append(product(to_value, best.right));
+      q.append(product(transposed(to_key), plain_q.part((first + i) * plain, plain)));
+      q.append(turned_q.part((first + i) * turned, turned));
+      const DoubleMatrix of_head = heads.o.column_part((first + i) * width, width);
+      outputs.append(transposed(zero_padded(product(of_head, to_value), width)));
+    }
+  }
+  const Index biases = heads.o.columns - c.heads * width;
+  outputs.append(transposed(heads.o.column_part(c.heads * width, biases)));
+  MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
+  make_queries(made, from_halves(q, width, turned, c), of(c).q_rank, true);
+  made.of_z["kv_proj"] = from_halves(kv, width, turned, c);
+  made.others["o_proj"] = transposed(outputs);
+  replace_keys(made.heads, rows, keys, rotary_speeds(c, turned));
+  made.heads.v = values;
+  return made;
+}
+
+MadeLayer of_heads(const AttentionConfig& c, const AttentionHeads& heads,
+                   const ConversionOptions& options) {
+  require_width("the width of a head, `head-dim`,", c.head_dim, heads.key_width);
+  require_width("the width of a head, `head-dim`,", c.head_dim, heads.value_width);
+  return of(c).tie_kv ? tied(c, heads, options.rotary_pairs) : mean_of_groups(c, heads);
+}
+
 void grouped_settings(AttentionConfig& c, Settings& s) {
   GroupedSettings& own = c.own<GroupedSettings>();
   s.integer("rope-dim", "so much of a head's width has position; default head-dim", own.rope_dim,
@@ -140,14 +248,18 @@ const AttentionKind kMha = {.name = "mha",
                             .settings = grouped_settings,
                             .resolve = resolve_mha,
                             .describe = describe_grouped,
-                            .make = make};
+                            .make = make,
+                            .to_heads = to_heads,
+                            .of_heads = of_heads};
 const AttentionKind kMqa = {.name = "mqa",
                             .summary = "multi-query: all query heads share one key/value head",
                             .architecture = "llama",
                             .settings = grouped_settings,
                             .resolve = resolve_mqa,
                             .describe = describe_grouped,
-                            .make = make};
+                            .make = make,
+                            .to_heads = to_heads,
+                            .of_heads = of_heads};
 const AttentionKind kGqa = {
     .name = "gqa",
     .summary = "grouped-query: `kv-heads` key/value heads, each for a group of query heads",
@@ -156,7 +268,9 @@ const AttentionKind kGqa = {
     .settings = gqa_settings,
     .resolve = resolve_gqa,
     .describe = describe_grouped,
-    .make = make};
+    .make = make,
+    .to_heads = to_heads,
+    .of_heads = of_heads};
 const AttentionKind kMfa = {
     .name = "mfa",
     .summary =
@@ -167,6 +281,8 @@ const AttentionKind kMfa = {
     .settings = mfa_settings,
     .resolve = resolve_mfa,
     .describe = describe_grouped,
-    .make = make};
+    .make = make,
+    .to_heads = to_heads,
+    .of_heads = of_heads};
 
 }  // namespace headcount

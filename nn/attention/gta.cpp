@@ -89,6 +89,7 @@ const AttentionKind kGta = {
     .settings = settings,
     .resolve = resolve_gta,
     .describe = describe_gta,
-    .make = make};
+    .make = make,
+    .no_heads = "the first half of its keys is that of its values"};
 
 }  // namespace headcount

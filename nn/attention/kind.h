@@ -14,7 +14,11 @@
 namespace headcount {
 
 class Attention;
+class LayerMatrices;
 class LayerWeights;
+struct AttentionHeads;
+struct ConversionOptions;
+struct MadeLayer;
 
 /// Weights of a layer: a matrix `NAME.weight` [out, in], with `NAME.bias` [out] if the layer has
 /// biases; or one of the others below.
@@ -105,6 +109,21 @@ struct AttentionKind {
   AttentionDescription (*describe)(const AttentionConfig& config) = nullptr;
   std::unique_ptr<Attention> (*make)(const AttentionConfig& config,
                                      const LayerWeights& weights) = nullptr;
+
+  // To turn a trained layer of one kind into one of another: see heads.h. They throw ShapeError
+  // that says why a layer of such settings cannot be.
+
+  /// A layer written out as heads; of one that shares, queries and output.
+  AttentionHeads (*to_heads)(const AttentionConfig& config, const LayerMatrices& weights) = nullptr;
+  /// What a layer is made of that does what these heads do, as nearly as it can.
+  MadeLayer (*of_heads)(const AttentionConfig& config, const AttentionHeads& heads,
+                        const ConversionOptions& options) = nullptr;
+  /// Settings that are open become what suits the heads of all layers, before `resolve`. Null:
+  /// there are none, and no options either.
+  void (*fit)(AttentionConfig& config, std::span<const AttentionHeads> layers,
+              const ConversionOptions& options) = nullptr;
+  /// Why it has none of these.
+  std::string_view no_heads = "its file does not say how";
 };
 
 /// All attentions, in the order of help and tables.

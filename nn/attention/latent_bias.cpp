@@ -76,6 +76,7 @@ const AttentionKind kLatentBias = {
     .settings = settings,
     .resolve = resolve_latent_bias,
     .describe = describe_latent_bias,
-    .make = make};
+    .make = make,
+    .no_heads = "a part of its keys is its queries too"};
 
 }  // namespace headcount

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "nn/attention/attention.h"
+#include "nn/attention/heads.h"
 #include "nn/attention/kinds.h"
 
 /// Multi-head latent attention, DeepSeek-V2 (2024) and V3: keys and values of all heads are
@@ -209,6 +210,132 @@ void resolve_mla(AttentionConfig& c) {
                   "`rope-dim` must be even, is " + std::to_string(s.rope_dim));
 }
 
+AttentionHeads to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
+  const MlaSettings& s = of(c);
+  require_setting(!s.latent_norm && !c.shares,
+                  c.shares ? "a layer of mla that shares expands the latent of another layer"
+                           : "its keys and values come from a latent with a norm, and are no "
+                             "matrices of x (`latent-norm` on)");
+  const Index width = s.nope_dim + s.rope_dim;
+  AttentionHeads heads = {.dim = c.dim,
+                          .heads = c.heads,
+                          .key_width = width,
+                          .value_width = s.v_dim,
+                          .q = queries(weights, s.q_rank, false, latent_factor(c, s.q_rank)),
+                          .speeds = rotary_speeds(c, s.rope_dim)};
+  if (c.output_projection) heads.o = weights.get("o_proj");
+  const DoubleMatrix down = weights.of_z("kv_a_proj_with_mqa"), up = weights.get("kv_b_proj"),
+                     rope_key = down.part(s.kv_rank, s.rope_dim);
+  for (Index head = 0; head < c.heads; ++head) {
+    const Index latent = head / (c.heads / s.latents);
+    DoubleMatrix c_rows = down.part(latent * s.latent_width(), s.latent_width());
+    c_rows *= latent_factor(c, s.latent_width());
+    const DoubleMatrix kv =
+        composed(up.part(head * (s.nope_dim + s.v_dim), s.nope_dim + s.v_dim), c_rows);
+    heads.k.append(kv.part(0, s.nope_dim));
+    heads.k.append(rope_key);
+    heads.v.append(kv.part(s.nope_dim, s.v_dim));
+  }
+  heads.q = to_halves(heads.q, width, heads.turned(), c);
+  heads.k = to_halves(heads.k, width, heads.turned(), c);
+  return heads;
+}
+
+// So much of each head is turned by position; without rotary positions the rotary part is idle.
+Index turned(const AttentionConfig& c) { return c.rotary ? of(c).rope_dim : 0; }
+
+// What one latent has to keep: of each of its heads the rows without position of the key, then the
+// value.
+DoubleMatrix of_latent(const AttentionConfig& c, const AttentionHeads& heads, const HeadRows& rows,
+                       Index latent) {
+  const Index count = c.heads / of(c).latents;
+  DoubleMatrix all;
+  for (Index head = latent * count; head < (latent + 1) * count; ++head) {
+    const DoubleMatrix k = heads.k.part(head * heads.key_width, heads.key_width);
+    all.append(take_rows(k, heads.key_width, rows.others));
+    all.append(heads.v.part(head * heads.value_width, heads.value_width));
+  }
+  return all;
+}
+
+void fit(AttentionConfig& c, std::span<const AttentionHeads> layers,
+         const ConversionOptions& options) {
+  MlaSettings& s = c.own<MlaSettings>();
+  const AttentionHeads& first = layers.front();
+  if (s.rope_dim == kUnset)
+    s.rope_dim = c.rotary ? std::min(first.turned(), c.head_dim / 4 * 2) : 0;
+  if (s.nope_dim == kUnset) s.nope_dim = std::max<Index>(1, first.key_width - turned(c));
+  if (s.v_dim == kUnset) s.v_dim = first.value_width;
+  if (!options.energy) return;
+  require_setting(s.kv_rank == kUnset, "`energy` chooses `kv-rank`, which is given; leave one out");
+  s.kv_rank = s.latents;
+  for (const AttentionHeads& heads : layers) {
+    const HeadRows rows = rows_for_rotary_part(heads, turned(c), options.rotary_pairs);
+    for (Index latent = 0; latent < s.latents && c.heads % s.latents == 0; ++latent) {
+      const DoubleMatrix all = of_latent(c, heads, rows, latent).column_part(0, c.dim);
+      s.kv_rank = std::max(s.kv_rank, s.latents * rank_for(all, *options.energy));
+    }
+  }
+}
+
+// Queries keep their rows. All heads share the mean of their rotary keys; everything else of keys
+// and values is as near as the latents can have it: Ji et al., "Towards economical inference"
+// (arXiv 2502.14837); Li et al., "X-EcoMLA" (arXiv 2503.11132). The latents' numbers are as large
+// as those of x, so that their norm changes little.
+MadeLayer of_heads(const AttentionConfig& c, const AttentionHeads& heads,
+                   const ConversionOptions& options) {
+  const MlaSettings& s = of(c);
+  require_setting(!c.shares,
+                  "a layer of mla that shares would have to expand a latent that was made for "
+                  "another layer's keys and values");
+  const Index width = s.nope_dim + s.rope_dim, turns = turned(c);
+  const HeadRows rows = rows_for_rotary_part(heads, turns, options.rotary_pairs);
+  require_width("the width of values, `v-dim`,", s.v_dim, heads.value_width);
+  require_width(turns > 0 ? "the width of keys, `nope-dim` plus `rope-dim`,"
+                          : "the width of keys, `nope-dim` where nothing is turned,",
+                s.nope_dim + turns, heads.key_width);
+  DoubleMatrix down, up, kv;
+  for (Index latent = 0; latent < s.latents; ++latent) {
+    const LatentMatrices part =
+        through_latent(of_latent(c, heads, rows, latent), s.latent_width(), c.dim, "kv-rank",
+                       latent_factor(c, s.latent_width()));
+    down.append(part.down);
+    up.append(part.up);
+    kv.append(part.whole);
+  }
+  // Where nothing turns, queries leave the rotary key alone, which training may change; QK-norm
+  // would see it.
+  const std::vector<Index>& shared = turns > 0 ? rows.turned : rows.others;
+  const DoubleMatrix means =
+      mean_of_blocks(take_rows(heads.k, heads.key_width, shared), std::ssize(shared), c.heads);
+  const bool seen = turns == 0 && c.score_scale.kind == ScoreScale::Kind::qk_norm;
+  DoubleMatrix rope_key = means.part(0, seen ? 0 : std::min(s.rope_dim, means.rows)), q, keys,
+               values;
+  rope_key.append(DoubleMatrix(s.rope_dim - rope_key.rows, means.columns));
+  for (Index head = 0; head < c.heads; ++head) {
+    const DoubleMatrix of_head = heads.q.part(head * heads.key_width, heads.key_width);
+    q.append(take_rows(of_head, heads.key_width, rows.others));
+    q.append(take_rows(of_head, heads.key_width, rows.turned));
+    q.append(DoubleMatrix(s.rope_dim - turns, q.columns));
+    const DoubleMatrix of_kv = kv.part(head * (s.nope_dim + s.v_dim), s.nope_dim + s.v_dim);
+    keys.append(of_kv.part(0, s.nope_dim));
+    keys.append(rope_key.part(0, turns));
+    values.append(of_kv.part(s.nope_dim, s.v_dim));
+  }
+  q *= score_factor(c, heads.key_width, width);
+  MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
+  make_queries(made, from_halves(q, width, turns, c), s.q_rank, s.latent_norm,
+               latent_factor(c, s.q_rank));
+  down.append(from_halves(rope_key, s.rope_dim, turns, c));
+  made.of_z["kv_a_proj_with_mqa"] = std::move(down);
+  made.others["kv_b_proj"] = std::move(up);
+  if (s.latent_norm) made.others["kv_a_layernorm"] = norm_of_ones(s.kv_rank);
+  if (c.output_projection) made.others["o_proj"] = heads.o;
+  replace_keys(made.heads, rows, keys, rotary_speeds(c, turns));
+  made.heads.v = std::move(values);
+  return made;
+}
+
 }  // namespace
 
 const AttentionKind kMla = {
@@ -221,6 +348,9 @@ const AttentionKind kMla = {
     .settings = settings,
     .resolve = resolve_mla,
     .describe = describe_mla,
-    .make = make};
+    .make = make,
+    .to_heads = to_heads,
+    .of_heads = of_heads,
+    .fit = fit};
 
 }  // namespace headcount

@@ -121,6 +121,7 @@ const AttentionKind kTpa = {
     .settings = settings,
     .resolve = resolve_tpa,
     .describe = describe_tpa,
-    .make = make};
+    .make = make,
+    .no_heads = "its keys and values are products of factors, and no matrices of x"};
 
 }  // namespace headcount

@@ -4,11 +4,13 @@
 
 #include "data/text.h"
 #include "models/checkpoint/durable.h"
+#include "models/conversion.h"
 #include "train/cli/board.h"
 #include "train/cli/commands.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/compare/compare.h"
+#include "train/compare/conversion_plan.h"
 #include "train/compare/results.h"
 #include "train/compare/run_result.h"
 #include "train/compare/verdict.h"
@@ -33,11 +35,16 @@ const CommandHelp kCompareHelp = {
     "input.txt\n"
     "  headcount compare --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
     "  headcount compare --attention gqa,mla --match kv=1024\n"
-    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"};
+    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
+    "  headcount compare --init-from runs/mha --attention gqa2,mqa,mla48\n"};
 
 const std::vector<Flag> kCompareFlags = {
     {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
     {"config", "start from the settings of a config.json, but for its attention and seed", true},
+    {"init-from",
+     "a trained run of headcount train: with its settings each attention is trained from random "
+     "weights, and converted from it, then trained on for 0, 1, 5, 20 and 100 % of the steps",
+     true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
     {"force", "train all runs again, finished ones too", false},
     {"shard",
@@ -151,6 +158,8 @@ void read_shard(const CommandLine& line, ComparisonOptions& options, const Ranks
     throw UsageError("--shard does not go with --collect, which comes when all shards have ended");
   if (line.has("shard") && line.has("json"))
     throw UsageError("--shard does not go with --json: a shard has no results of its own");
+  if (line.has("init-from"))
+    throw UsageError(flag + " does not go with --init-from, whose conversions each would write");
   if (line.has("collect") && line.has("force"))
     throw UsageError("--collect does not go with --force: it trains nothing");
   options.collect = line.has("collect");
@@ -187,6 +196,41 @@ std::optional<FolderLock> lock_folder(const ComparisonOptions& options, Ranks& r
   return lock;
 }
 
+// What a comparison of conversions begins with: the settings of the trained run, but for its
+// attention.
+LoadedRun read_trained_run(const CommandLine& line, TrainOptions& common) {
+  for (const char* flag : {"preset", "config"}) {
+    if (line.has(flag))
+      throw UsageError("--" + std::string(flag) +
+                       " does not go with --init-from, which names a run with its settings");
+  }
+  const std::string path = line.get("init-from");
+  LoadedRun run = load_run(path);
+  if (!run.options)
+    throw UsageError("--init-from names a checkpoint without its run; name a run folder");
+  common = found_from_here(*run.options, path);
+  common.init.clear();
+  common.model = without_attention(run.model->config());
+  common.model.dropout = run.options->model.dropout;
+  return run;
+}
+
+std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOptions& options,
+                                 const std::optional<LoadedRun>& trained, Corpus& corpus) {
+  if (!trained) {
+    return plan_comparison(options.common, options.specs, options.match, options.sweep,
+                           corpus.vocabulary.size());
+  }
+  if (options.sweep || options.match.kind != Match::Kind::none)
+    throw UsageError("--match and --sweep do not go with --init-from: sizes are those of the run");
+  adopt_vocabulary(corpus, trained->vocabulary);
+  try {
+    return plan_conversions(options.common, options.specs, *trained, options.folder);
+  } catch (const ShapeError& error) {
+    throw ShapeError("`init-from` " + line.get("init-from") + ": " + error.what());
+  }
+}
+
 }  // namespace
 
 int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
@@ -202,7 +246,12 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line = parse_command_line(arguments, kCompareHelp, settings, kCompareFlags);
   if (line.has("help")) return 0;
   check_paths(line);
-  read_preset_and_config(line, shared);
+  std::optional<LoadedRun> trained;
+  if (line.has("init-from")) {
+    trained = read_trained_run(line, common);
+  } else {
+    read_preset_and_config(line, shared);
+  }
   if (!common.init.empty()) {
     throw UsageError("--config " + line.get("config") + " has init " +
                      headcount::quoted(common.init) +
@@ -224,8 +273,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
 
   use_threads(run.threads);
   Corpus corpus = load_training_corpus(common);
-  const std::vector<PlannedVariant> variants = plan_comparison(
-      common, options.specs, options.match, options.sweep, corpus.vocabulary.size());
+  const std::vector<PlannedVariant> variants = plan(line, options, trained, corpus);
   require_answerable(options.question, options.specs, corpus);
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
@@ -236,6 +284,10 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   require_same(ranks, version_text() + options.command + corpus.sha256,
                "program, command line or text");
   const std::optional<FolderLock> lock = lock_folder(options, ranks);
+  if (trained) {
+    if (ranks.rank() == 0) write_conversions(variants, *trained);
+    wait_for_all(ranks);
+  }
   Board board(line.has("quiet") ? ProgressMode::never : run.progress);
   const ComparisonResult result =
       run_comparison(options, std::move(corpus), variants, board, ranks);

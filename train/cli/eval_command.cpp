@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "data/text.h"
 #include "models/checkpoint/safetensors.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
+#include "train/cli/eval_text.h"
 #include "train/cli/use_threads.h"
 #include "train/loaded_run.h"
 #include "train/provenance.h"
@@ -32,57 +32,6 @@ const std::vector<Flag> kEvalFlags = {
     {"logits", "write tokens and logits of the text's first context to this safetensors file",
      true},
     {"json", "print one JSON object instead of text", false}};
-
-struct EvalText {
-  std::string name;
-  std::vector<std::int32_t> tokens;
-  std::vector<std::uint8_t> answers = {};
-  std::vector<Index> starts = {};
-  bool only_answers = false;
-  std::optional<double> answer_chance = {};
-
-  TextMarks marks() const { return {answers, starts, only_answers}; }
-};
-
-EvalText load_text(const CommandLine& line, const LoadedRun& run) {
-  if (line.has("data")) {
-    const std::string path = line.get("data");
-    EvalText text{path, {}};
-    try {
-      text.tokens = run.vocabulary.encode(decode_utf8(read_file(path), path));
-    } catch (const DataError& error) {
-      throw DataError("--data " + path + ": " + error.what());
-    }
-    const Index context = run.model->config().context;
-    if (std::ssize(text.tokens) <= context) {
-      throw DataError("--data " + path + " has " + std::to_string(text.tokens.size()) +
-                      " characters, the model's context of " + std::to_string(context) +
-                      " needs more than that; name a longer text");
-    }
-    return text;
-  }
-  if (!run.options)
-    throw UsageError("--from names a checkpoint without its run; give the text with --data");
-  const TrainOptions options = found_from_here(*run.options, line.get("from"));
-  Corpus corpus = load_corpus(options.data, options.corpus);
-  const std::string trained_on = read_run_record(line.get("from")).data_sha256;
-  if (corpus.sha256 != trained_on) {
-    throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +
-                    trained_on + ", it is now " + corpus.sha256 +
-                    "; give the old text back, or name a text with --data");
-  }
-  try {
-    adopt_vocabulary(corpus, run.vocabulary);
-  } catch (const DataError& error) {
-    throw DataError(corpus.name + ": " + error.what());
-  }
-  return {corpus.name + ", validation part",
-          std::move(corpus.validation),
-          std::move(corpus.validation_answers),
-          std::move(corpus.validation_starts),
-          corpus.only_answers,
-          corpus.answer_chance};
-}
 
 // What the model makes of the first tokens: "tokens" [length], "logits" [length, vocabulary].
 void write_logits(const std::string& path, const LanguageModel& model,
@@ -135,7 +84,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
 
   const LoadedRun run =
       load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);
-  const EvalText text = load_text(line, run);
+  const EvalText text = load_eval_text(line, run);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
   if (line.has("logits") && ranks.rank() == 0) {
     const auto length = static_cast<std::size_t>(run.model->config().context);

@@ -34,6 +34,8 @@ constexpr Command kCommands[] = {
     {"sample", "continue a text from a KV cache",
      [](const Arguments& arguments, Ranks&) { return sample_command(arguments); }, false},
     {"eval", "loss of a trained model over a text", eval_command},
+    {"convert", "give a trained model another attention",
+     [](const Arguments& arguments, Ranks&) { return convert_command(arguments); }, false},
     {"cost", "count what each attention costs, from sizes alone",
      [](const Arguments& arguments, Ranks&) { return cost_command(arguments); }, false},
 };

@@ -96,6 +96,10 @@ void add_sizes(Columns& columns, Words words, const ComparisonResult& result) {
       "attention", "attention", [words](Variant v) { return words.page ? v.spec : v.label(); },
       [](Variant v) { return v.spec; }, true);
   columns.data("spec", [](Variant v) { return v.spec; });
+  if (std::ranges::any_of(result.variants, [](Variant v) { return v.trained_on.has_value(); })) {
+    columns.data("trained_on_percent",
+                 [](Variant v) { return v.trained_on ? Json(*v.trained_on) : Json(); });
+  }
   columns.always(
       "adjusted", "adjusted", [](Variant v) { return v.adjusted; },
       [](Variant v) { return v.adjusted; }, true);

@@ -30,9 +30,12 @@ void cut_tuning_slice(Corpus& corpus, Index context) {
 }
 
 // What a variant is, before any run.
-VariantResult described(const std::string& spec, const Candidate& candidate, Index vocabulary) {
+VariantResult described(const PlannedVariant& variant, const Candidate& candidate,
+                        Index vocabulary) {
   VariantResult result;
-  result.spec = spec;
+  result.spec = variant.spec;
+  result.attention = variant.attention;
+  result.trained_on = variant.trained_on;
   result.adjusted = candidate.adjusted;
   const ModelConfig& config = candidate.options.model;
   const LanguageModel model(config, vocabulary);
@@ -49,9 +52,9 @@ VariantResult described(const std::string& spec, const Candidate& candidate, Ind
   return result;
 }
 
-VariantResult variant_result(const std::string& spec, const RunPlan::Chosen& chosen,
+VariantResult variant_result(const PlannedVariant& variant, const RunPlan::Chosen& chosen,
                              Index vocabulary) {
-  VariantResult result = described(spec, *chosen.candidate, vocabulary);
+  VariantResult result = described(variant, *chosen.candidate, vocabulary);
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
     const RunOutcome& outcome = chosen.outcomes[i];
     if (outcome.result) {
@@ -73,10 +76,17 @@ void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>&
   std::ranges::sort(contexts);
   for (const Index context : contexts) {
     std::vector<DecodeTimer> timers;
-    for (const TrainOptions& run : chosen) timers.emplace_back(run.model, vocabulary, context);
+    std::vector<std::size_t> timer_of;  // one for variants that differ in their weights only
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      const auto same = std::ranges::find(result.variants, result.variants[i].attention,
+                                          &VariantResult::attention);
+      const auto first = static_cast<std::size_t>(same - result.variants.begin());
+      timer_of.push_back(first < i ? timer_of[first] : timers.size());
+      if (first == i) timers.emplace_back(chosen[i].model, vocabulary, context);
+    }
     const std::vector<double> milliseconds = median_milliseconds(timers, kRounds);
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const double rate = 1e3 / milliseconds[i];
+      const double rate = 1e3 / milliseconds[timer_of[i]];
       result.variants[i].decode.push_back({context, rate});
       if (context == result.context) result.variants[i].decode_tokens_per_second = rate;
     }
@@ -101,7 +111,7 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
 Question settled(Question question, const std::vector<PlannedVariant>& variants, Index vocabulary) {
   std::vector<VariantResult> sizes;
   for (const PlannedVariant& variant : variants)
-    sizes.push_back(described(variant.spec, variant.candidates.front(), vocabulary));
+    sizes.push_back(described(variant, variant.candidates.front(), vocabulary));
   question.reference = sizes.at(reference_place(question, sizes)).spec;
   return question;
 }
@@ -214,7 +224,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   std::size_t seeds = 0;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const RunPlan::Chosen best = plan.chosen(i, outcomes);
-    result.variants.push_back(variant_result(variants[i].spec, best, vocabulary));
+    result.variants.push_back(variant_result(variants[i], best, vocabulary));
     chosen.push_back(best.candidate->options);
     seeds = std::max(seeds, best.outcomes.size());
   }

@@ -79,10 +79,14 @@ struct DecodeSpeed {
 
 /// One attention of a comparison.
 struct VariantResult {
-  std::string spec;      ///< as it was given, "gqa2"
+  std::string spec;      ///< as it was given, "gqa2"; "gqa2 converted" where it comes in two ways
   std::string adjusted;  ///< what --match or --sweep set, "ffn-dim 540, lr 0.001"; may be empty
   /// "gqa2", or "gqa2 (lr 0.001)" where something was set.
   std::string label() const { return spec + (adjusted.empty() ? "" : " (" + adjusted + ")"); }
+
+  /// Where a trained model was converted: how many percent of the steps it was trained on for.
+  std::optional<Index> trained_on;
+  std::string attention;  ///< the spec without the way
 
   Index parameters = 0;
   double cache_bytes_per_token = 0;   ///< allocated for the context, over its tokens

@@ -224,7 +224,7 @@ std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
                                             const Match& match, const std::optional<Sweep>& sweep,
                                             Index vocabulary) {
   std::vector<PlannedVariant> variants;
-  for (const AttentionSpec& spec : specs) variants.push_back({spec.text, {}});
+  for (const AttentionSpec& spec : specs) variants.push_back({spec.text, {}, spec.text});
   // "" stands for no sweep.
   for (const std::string& value : sweep ? sweep->values : std::vector<std::string>{""}) {
     TrainOptions base = common;

@@ -46,6 +46,8 @@ struct Candidate {
 struct PlannedVariant {
   std::string spec;
   std::vector<Candidate> candidates;  ///< one, or one per value of the sweep: no two the same
+  std::string attention = spec;       ///< this and the next as VariantResult has them
+  std::optional<Index> trained_on = {};
 };
 
 /// Settles the sizes of every variant. Throws SettingError and ShapeError: for a budget that no

@@ -82,7 +82,8 @@ void summarize(ComparisonResult& result) {
     }
     std::vector<double> speeds;
     for (const RunResult& run : v.runs) {
-      if (!foreign(run, result)) speeds.push_back(run.train_tokens_per_second);
+      if (!foreign(run, result) && run.train_tokens_per_second > 0)
+        speeds.push_back(run.train_tokens_per_second);
     }
     if (!speeds.empty()) v.train_tokens_per_second = median(speeds);
   }
@@ -212,6 +213,7 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
                                                               "decode",
                                                               "pareto",
                                                               "failures",
+                                                              "trained_on_percent",
                                                               "answer_accuracies",
                                                               "answer_accuracy_mean",
                                                               "answer_accuracy_ci95",

@@ -104,15 +104,16 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
   r.seed = run.options.seed;
   try {
     for (const auto& [key, value] : basis.items()) {
-      if (result.at(key) != value)
-        throw OtherRunError(run.folder.string() + " holds a finished run on another text");
+      if (result.at(key) == value) continue;
+      throw OtherRunError(run.folder.string() + " holds a finished run " +
+                          (key == "init_sha256" ? "from other weights" : "on another text"));
     }
     require_same_settings(run, result.at("settings"));
     read_object(run, run.folder / "config.json");  // whoever opens the run needs it whole
     read_numbers(result, r);
     // The speed is that of the last start which trained steps: starts at the end trained none.
     for (const RunStart& start : read_run_record(run.folder).starts) {
-      if (start.from_step >= run.options.steps) continue;
+      if (start.from_step >= run.options.steps && start.from_step > 0) continue;
       r.version = start.version;
       r.machine = start.machine + "; " + result.at("sharing").get<std::string>();
     }

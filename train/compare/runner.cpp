@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "autograd/parallel.h"
+#include "data/text.h"
 #include "train/compare/run_queue.h"
 #include "train/compare/run_result.h"
 #include "train/provenance.h"
@@ -19,6 +20,7 @@ namespace headcount {
 
 namespace {
 
+namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 constexpr Index kCurvePoints = 100;
@@ -46,10 +48,14 @@ class LossCurve {
 };
 
 // What a result depends on besides the settings.
-nlohmann::json basis(const Corpus& corpus, std::span<const std::int32_t> tuning) {
-  return {{"data_sha256", corpus.sha256},
-          {"train_characters", corpus.train.size()},
-          {"tuning_characters", tuning.size()}};
+nlohmann::json basis(const PlannedRun& run, const Corpus& corpus,
+                     std::span<const std::int32_t> tuning) {
+  nlohmann::json basis = {{"data_sha256", corpus.sha256},
+                          {"train_characters", corpus.train.size()},
+                          {"tuning_characters", tuning.size()}};
+  if (!run.options.init.empty())
+    basis["init_sha256"] = sha256_of_file(fs::path(run.options.init) / "model.safetensors");
+  return basis;
 }
 
 RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std::int32_t> tuning,
@@ -58,11 +64,10 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   RunResult result;
   result.seed = run.options.seed;
   LossCurve curve(run.options.steps, result);
-  LanguageModel model(run.options.model, corpus.vocabulary.size());
-  model.initialize(run.options.seed);
+  const std::unique_ptr<LanguageModel> model = initial_model(run.options, corpus.vocabulary);
   RunFolder folder = RunFolder::create(run.folder, run.options, corpus.sha256, run.command, true);
   const TrainingOutcome outcome = train_to_end(
-      run.options, model, corpus, &folder,
+      run.options, *model, corpus, &folder,
       [&](const StepResult& step, std::optional<double> validation, double training_seconds) {
         curve.add(step.step, step.loss);
         observe(step, validation, training_seconds);
@@ -70,13 +75,13 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
   if (!tuning.empty())
-    result.tuning_loss = evaluate(model, tuning, {.marks = corpus.tuning_marks()}).loss;
+    result.tuning_loss = evaluate(*model, tuning, {.marks = corpus.tuning_marks()}).loss;
   result.train_tokens_per_second = outcome.tokens_per_second(run.options);
   result.machine_seconds =
       std::chrono::duration<double>(Clock::now() - start).count() / workers.jobs;
   result.version = version_text();
   result.machine = machine_text() + "; " + workers.text();
-  write_run_result(run, result, basis(corpus, tuning), workers.text());
+  write_run_result(run, result, basis(run, corpus, tuning), workers.text());
   return result;
 }
 
@@ -149,7 +154,7 @@ bool train_next(const RunTask& task, RunQueue& queue) {
   } catch (const std::exception& error) {
     outcome.failure = error.what();
     outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
-    if (!task.elsewhere.empty()) write_run_failure(run, outcome, basis(task.corpus, task.tuning));
+    if (!task.elsewhere.empty()) write_run_failure(run, outcome, basis(run, task.corpus, task.tuning));
   }
   queue.end(*i, std::move(outcome));
   return true;
@@ -166,10 +171,10 @@ void train_all(const RunTask& task, RunQueue& queue) {
 
 // How runs ended before, as their folders tell.
 std::vector<RunOutcome> outcomes_before(const RunTask& task) {
-  const nlohmann::json on = basis(task.corpus, task.tuning);
   std::vector<RunOutcome> before(task.runs.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
     const bool other = !task.elsewhere.empty() && task.elsewhere[i];
+    const nlohmann::json on = basis(task.runs[i], task.corpus, task.tuning);
     if (other || !task.again) before[i].result = read_run_result(task.runs[i], on);
     before[i].reused = before[i].ended = before[i].result.has_value();
     if (other && !before[i].ended)

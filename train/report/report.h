@@ -16,9 +16,9 @@ struct ReportChart {
 };
 
 /// The charts that the results are enough for, in the order of the page: differences from the
-/// reference, loss against cache, the caches, training loss, decoding speed against context (two
-/// contexts or more), answers against cache (where the corpus marks answers). Attentions without a
-/// finished run are left out.
+/// reference, loss of converted models, loss against cache, the caches, training loss, decoding
+/// speed against context (two contexts or more), answers against cache (where the corpus marks
+/// answers). Attentions without a finished run are left out.
 std::vector<ReportChart> comparison_charts(const ComparisonResult& result);
 
 /// The page report.html: the verdict with the differences, summary, table, charts, failures, and

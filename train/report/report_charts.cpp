@@ -4,6 +4,7 @@
 #include <set>
 
 #include "train/compare/result_text.h"
+#include "train/compare/results.h"
 #include "train/compare/verdict.h"
 #include "train/report/cache_drawing.h"
 #include "train/report/chart.h"
@@ -289,16 +290,89 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
   charts.push_back({"answers_against_cache.svg", caption, svg_text(chart)});
 }
 
-}  // namespace
+bool has_conversions(const ComparisonResult& result) {
+  return std::ranges::any_of(result.variants,
+                             [](const VariantResult& v) { return v.trained_on.has_value(); });
+}
 
-std::vector<ReportChart> comparison_charts(const ComparisonResult& result) {
-  std::vector<ReportChart> charts;
-  add_differences(result, charts);
+// What was trained from random weights alone.
+ComparisonResult from_scratch(ComparisonResult result) {
+  std::erase_if(result.variants, [](const VariantResult& v) { return v.trained_on.has_value(); });
+  summarize(result);
+  return result;
+}
+
+// A line for each attention, from its conversion over more and more training, and a level one at
+// what training from random weights gave.
+void add_conversions(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  std::set<Index> percents;
+  for (const VariantResult& v : result.variants) {
+    if (v.trained_on && !v.runs.empty()) percents.insert(*v.trained_on);
+  }
+  const std::vector<Index> places(percents.begin(), percents.end());
+  Chart chart;
+  chart.title = "Loss after conversion and training on";
+  chart.kind = ChartKind::line;
+  std::map<std::string, Index> styles;
+  std::vector<ChartSeries> levels;
+  for (const VariantResult& v : result.variants) {
+    if (v.runs.empty()) continue;
+    const Index style = styles.emplace(v.attention, std::ssize(styles)).first->second;
+    const auto point = [&](double x) {
+      ChartPoint p = estimate_point(x, v.loss);
+      p.hover = v.spec + ": loss " + estimate_text(v.loss, 4);
+      return p;
+    };
+    if (!v.trained_on) {
+      levels.push_back({v.attention + ", scratch",
+                        style,
+                        {point(0), point(static_cast<double>(places.size()) - 1)}});
+      continue;
+    }
+    auto same = std::ranges::find(chart.series, v.attention, &ChartSeries::name);
+    if (same == chart.series.end()) same = chart.series.insert(same, {v.attention, style, {}});
+    const auto place = std::ranges::find(places, *v.trained_on) - places.begin();
+    same->points.push_back(point(static_cast<double>(place)));
+  }
+  chart.series.insert(chart.series.end(), levels.begin(), levels.end());
+  chart.x = {"share of the steps that converted models were trained on for", Scale::linear,
+             [places](double x) {
+               const auto place = static_cast<std::size_t>(std::max(0.0, x));
+               const bool is_place = x == std::floor(x) && x >= 0 && place < places.size();
+               return is_place ? number_text(static_cast<double>(places[place])) + " %" : "";
+             },
+             std::nullopt, std::nullopt};
+  chart.y = {"loss, " + unit_of_loss(result), loss_scale(chart.series), nullptr, std::nullopt,
+             std::nullopt};
+  const std::string caption =
+      "Each attention converted from the trained model, then trained on; the level line is the "
+      "same "
+      "attention trained from random weights for all steps." +
+      std::string(result.seeds.size() > 1 ? " Bands are 95\u00a0% intervals over seeds (Student t)."
+                                          : "");
+  chart.description = caption;
+  charts.push_back({"conversions.svg", caption, svg_text(chart)});
+}
+
+void add_charts_of_attentions(const ComparisonResult& result, std::vector<ReportChart>& charts) {
   add_loss_against_cache(result, charts);
   add_caches(result, charts);
   add_training_loss(result, charts);
   add_decode_speed(result, charts);
   add_answers_against_cache(result, charts);
+}
+
+}  // namespace
+
+std::vector<ReportChart> comparison_charts(const ComparisonResult& result) {
+  std::vector<ReportChart> charts;
+  add_differences(result, charts);
+  if (has_conversions(result)) {
+    add_conversions(result, charts);
+    add_charts_of_attentions(from_scratch(result), charts);
+  } else {
+    add_charts_of_attentions(result, charts);
+  }
   return charts;
 }
 

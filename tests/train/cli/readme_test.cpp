@@ -70,7 +70,7 @@ ProgramResult paste(const TrainFolder& folder, const std::string& line) {
 
 // What each command needs is not there: what is wrong with any flag comes to light before that.
 void expect_that_only_its_files_are_missing(const TrainFolder& folder, std::string line) {
-  static const std::regex out(" --out (\\S+)"), from(" --from (\\S+)");
+  static const std::regex out(" --out (\\S+)"), from(" --(?:init-)?from (\\S+)");
   std::smatch run;
   const bool reads = std::regex_search(line, run, from);
   if (!reads) line = std::regex_replace(line, out, "") + " --out input.txt/c";
@@ -136,7 +136,7 @@ TEST(Readme, ItsLinksAndPathsLeadToFiles) {
 
 TEST(Help, ItsExamplesHaveFlagsThatThereAre) {
   const TrainFolder folder;
-  for (const std::string command : {"train", "compare", "sample", "eval", "cost"}) {
+  for (const std::string command : {"train", "compare", "sample", "eval", "convert", "cost"}) {
     std::istringstream help(folder.headcount(command + " --help").out);
     std::size_t found = 0;
     for (std::string line; std::getline(help, line);) {

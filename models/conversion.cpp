@@ -1,0 +1,205 @@
+#include "models/conversion.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "autograd/error.h"
+
+namespace headcount {
+
+namespace {
+
+// Settings that all attentions have and that a conversion may change.
+constexpr std::string_view kOfAttention[] = {"attention", "head-dim", "rope-layout", "window"};
+
+bool concerns_attention(const Setting& setting) {
+  return !setting.only_for.empty() ||
+         std::ranges::find(kOfAttention, setting.name) != std::end(kOfAttention);
+}
+
+bool is_open(const nlohmann::json& value) {
+  return value.is_null() || (!value.is_number_unsigned() && value == kUnset);
+}
+
+std::string attention_prefix(Index layer) {
+  return "model.layers." + std::to_string(layer) + ".self_attn";
+}
+
+LayerMatrices matrices(const LanguageModel& model, Index layer) {
+  return {model.parameters(), attention_prefix(layer),
+          "model.layers." + std::to_string(layer) + ".input_layernorm"};
+}
+
+// Calls `body`; says of which layer it refuses something.
+template <class Body>
+auto of_layer(Index layer, const std::string& what, const Body& body) {
+  try {
+    return body();
+  } catch (const ShapeError& error) {
+    throw ShapeError("layer " + std::to_string(layer) + " cannot be converted " + what + ": " +
+                     error.what());
+  }
+}
+
+std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
+  std::vector<AttentionHeads> all;
+  for (Index layer = 0; layer < model.config().layers; ++layer) {
+    const AttentionConfig& config = model.config().layer_attention(layer);
+    all.push_back(of_layer(layer, "from " + config.kind, [&] {
+      const AttentionKind& kind = attention_kind(config.kind);
+      require_setting(kind.to_heads != nullptr, std::string(kind.no_heads));
+      return kind.to_heads(config, matrices(model, layer));
+    }));
+  }
+  return all;
+}
+
+void require_same_rest(const ModelConfig& from, const ModelConfig& to) {
+  const Settings there = from.settings(), here = to.settings();
+  for (const Setting& setting : here.all()) {
+    if (concerns_attention(setting) || setting.name == "dropout") continue;
+    const nlohmann::json value = setting.value(), other = there.find(setting.name)->value();
+    require_setting(value == other, "`" + setting.name + "` is " + value.dump() +
+                                        ", in the model it is " + other.dump() +
+                                        "; a conversion changes the attention only");
+  }
+}
+
+// Gives the heads of `layer` the mean of its keys and values and those of the layers that will
+// read them.
+void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, Index layer,
+                const ModelConfig& to) {
+  double count = 1;
+  for (Index reader = layer + 1; reader < to.layers && to.layer_attention(reader).shares;
+       ++reader) {
+    const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
+    if (other.k.rows == 0) continue;
+    heads.k += other.k;
+    heads.v += other.v;
+    ++count;
+  }
+  heads.k *= 1 / count;
+  heads.v *= 1 / count;
+}
+
+void require_made_of_heads(const AttentionKind& kind) {
+  require_setting(
+      kind.of_heads != nullptr,
+      "heads cannot be converted to " + std::string(kind.name) + ": " + std::string(kind.no_heads));
+}
+
+MadeLayer made_layer(const AttentionConfig& config, const AttentionHeads& heads, Index layer,
+                     const ConversionOptions& options) {
+  const AttentionKind& kind = attention_kind(config.kind);
+  require_made_of_heads(kind);
+  return of_layer(layer, "to " + config.kind, [&] {
+    require_setting(heads.k.rows > 0, "it shares, and has no keys and values of its own");
+    return kind.of_heads(config, heads, options);
+  });
+}
+
+// Fills a weight, or a bias, from a matrix whose last column is the bias if there is one.
+void write(const DoubleMatrix& matrix, const Shape& shape, bool bias, std::span<Real> values) {
+  const Index width = bias ? 1 : shape.size() / shape[0];
+  if (matrix.rows != shape[0] || matrix.columns < width)
+    throw ShapeError("a matrix of " + std::to_string(matrix.rows) + " rows for " + shape.text());
+  auto to = values.begin();
+  for (Index r = 0; r < matrix.rows; ++r) {
+    const std::span<const double> row = matrix.row(r);
+    for (const double x : bias ? row.last(1) : row.first(static_cast<std::size_t>(width)))
+      *to++ = static_cast<Real>(x);
+  }
+}
+
+// Writes the attention of one layer. What `made` says nothing of, a gate, stays as it was.
+void write(const MadeLayer& made, const LanguageModel& from, Index layer, ParameterStore& store) {
+  const LayerMatrices before = matrices(from, layer);
+  std::map<std::string, DoubleMatrix> all = before.all();
+  for (const auto& [name, matrix] : made.others) all[name] = matrix;
+  for (const auto& [name, matrix] : made.of_z) all[name] = before.undone(matrix);
+  const std::string prefix = attention_prefix(layer) + ".";
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    const std::string& name = store.name({i});
+    if (!name.starts_with(prefix)) continue;
+    const std::size_t dot = name.rfind('.');
+    write(all.at(name.substr(prefix.size(), dot - prefix.size())), store.shape({i}),
+          name.substr(dot) == ".bias", store.value({i}));
+  }
+}
+
+}  // namespace
+
+ModelConfig without_attention(const ModelConfig& config) {
+  ModelConfig rest;
+  const Settings there = config.settings();
+  nlohmann::json values;
+  for (const Setting& setting : there.all()) {
+    const nlohmann::json value = setting.value();
+    if (!is_open(value) && setting.only_for.empty() && setting.name != "attention" &&
+        setting.name != "rope-layout")
+      values[setting.name] = value;
+  }
+  rest.settings().read(values);
+  return rest;
+}
+
+ModelConfig fitted(const LanguageModel& from, ModelConfig to, const ConversionOptions& options) {
+  const std::vector<AttentionHeads> heads = heads_of(from);
+  bool fits = false;
+  if (to.pattern.empty()) parse_attention_spec(to.attention.kind).apply(to);
+  to.attention.dim = to.dim;
+  to.attention.rotary = to.positions == Positions::rope;
+  for (const LayerSpec& part : to.pattern) {
+    if (part.shares()) continue;
+    require_made_of_heads(*part.kind);
+    if (part.kind->fit == nullptr) continue;
+    AttentionConfig config = to.attention;
+    part.apply(config);
+    part.kind->fit(config, heads, options);
+    // What the word itself gives is for its layers alone.
+    config.kind = to.attention.kind;
+    config.head_dim = to.attention.head_dim;
+    config.window = to.attention.window;
+    to.attention = config;
+    fits = true;
+  }
+  require_setting(
+      fits || !options.energy,
+      "`energy` is for the width of latents, and `attention` " + text_of(to.pattern) + " has none");
+  to.resolve();
+  return to;
+}
+
+Conversion convert(const LanguageModel& from, const ModelConfig& to,
+                   const ConversionOptions& options) {
+  require_same_rest(from.config(), to);
+  const std::vector<AttentionHeads> all = heads_of(from);
+  Conversion result{std::make_unique<LanguageModel>(to, from.vocabulary()), {}};
+  ParameterStore& store = result.model->parameters();
+  store.allocate();
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    const std::string& name = store.name({i});
+    if (name.find(".self_attn.") == std::string::npos)
+      std::ranges::copy(from.parameters().value(from.parameters().find(name)),
+                        store.value({i}).begin());
+  }
+  AttentionHeads before, kept;  // of the layer, or of the one that it reads
+  for (Index layer = 0; layer < to.layers; ++layer) {
+    const AttentionConfig& config = to.layer_attention(layer);
+    AttentionHeads heads = all[static_cast<std::size_t>(layer)];
+    if (heads.k.rows > 0) before = heads;
+    if (config.shares) {
+      heads.k = kept.k;
+      heads.v = kept.v;
+    } else {
+      share_mean(heads, all, layer, to);
+    }
+    const MadeLayer made = made_layer(config, heads, layer, options);
+    if (!config.shares) kept = made.heads;
+    result.errors.push_back(head_errors(before, kept, to.context));
+    write(made, from, layer, store);
+  }
+  return result;
+}
+
+}  // namespace headcount

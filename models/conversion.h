@@ -1,0 +1,33 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "models/language_model.h"
+#include "nn/attention/heads.h"
+
+/// A trained model with another attention: layer by layer its heads are written out, and layers of
+/// the other attention are made of them. Everything else stays as it is.
+
+namespace headcount {
+
+/// What is left of a configuration for a model that it is converted to: all but what concerns its
+/// attention alone. Not resolved.
+ModelConfig without_attention(const ModelConfig& config);
+
+/// Resolves `to`: what it leaves open suits the heads of `from`. Throws ShapeError, also for
+/// options that mean nothing to `to`.
+ModelConfig fitted(const LanguageModel& from, ModelConfig to, const ConversionOptions& options);
+
+struct Conversion {
+  std::unique_ptr<LanguageModel> model;
+  std::vector<HeadErrors> errors;  ///< by layer; of one that shares, against what it has to read
+};
+
+/// The model `from` with the attention of `to`, which is resolved. What layers share is the mean of
+/// their keys and values. Throws ShapeError that says why it cannot be, and for models that differ
+/// in more than their attention.
+Conversion convert(const LanguageModel& from, const ModelConfig& to,
+                   const ConversionOptions& options);
+
+}  // namespace headcount

@@ -1,0 +1,267 @@
+#include "nn/attention/heads.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "autograd/error.h"
+
+namespace headcount {
+
+namespace {
+
+// Where each row of a block in halves stands in the layout of the configuration.
+std::vector<Index> places_of_halves(Index width, Index turned, const AttentionConfig& config) {
+  std::vector<Index> places(static_cast<std::size_t>(width));
+  std::iota(places.begin(), places.end(), Index{0});
+  if (config.rotary_layout != RotaryLayout::interleaved) return places;
+  const Index first = width - turned;
+  for (Index j = 0; j < turned / 2; ++j) {
+    places[static_cast<std::size_t>(first + j)] = first + 2 * j;
+    places[static_cast<std::size_t>(first + turned / 2 + j)] = first + 2 * j + 1;
+  }
+  return places;
+}
+
+double dot(std::span<const double> a, std::span<const double> b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// Sums of squares: of the difference, and of what it is relative to.
+struct Squares {
+  double difference = 0, whole = 0;
+
+  double relative() const { return whole > 0 ? std::sqrt(std::max(0.0, difference) / whole) : 0; }
+  void add(std::span<const double> a, std::span<const double> b) {
+    difference += dot(a, a) + dot(b, b) - 2 * dot(a, b);
+    whole += dot(a, a);
+  }
+};
+
+// Mean cosine and sine of so many radians a token over positions 0, 1, ...
+std::pair<double, double> mean_turn(double speed, Index positions) {
+  double c = 0, s = 0;
+  for (Index t = 0; t < positions; ++t) {
+    c += std::cos(speed * static_cast<double>(t));
+    s += std::sin(speed * static_cast<double>(t));
+  }
+  return {c / static_cast<double>(positions), s / static_cast<double>(positions)};
+}
+
+}  // namespace
+
+HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after, Index positions) {
+  Squares keys, values;
+  for (Index row = 0; row < before.v.rows; ++row) values.add(before.v.row(row), after.v.row(row));
+  const Index pairs = std::ssize(before.speeds), plain = before.key_width - before.turned();
+  for (Index first = 0; first < before.k.rows; first += before.key_width) {
+    for (Index row = first; row < first + plain; ++row)
+      keys.add(before.k.row(row), after.k.row(row));
+  }
+  // |R(f t) k - R(f' t) k'|^2 = |k|^2 + |k'|^2 - 2 k.R((f' - f) t) k', with k = (a, b).
+  for (Index pair = 0; pair < pairs; ++pair) {
+    const auto p = static_cast<std::size_t>(pair);
+    const auto [c, s] = mean_turn(after.speeds[p] - before.speeds[p], positions);
+    for (Index first = plain; first < before.k.rows; first += before.key_width) {
+      const auto a = before.k.row(first + pair), b = before.k.row(first + pairs + pair);
+      const auto a2 = after.k.row(first + pair), b2 = after.k.row(first + pairs + pair);
+      const double common = c * (dot(a, a2) + dot(b, b2)) + s * (dot(b, a2) - dot(a, b2));
+      keys.difference += dot(a, a) + dot(b, b) + dot(a2, a2) + dot(b2, b2) - 2 * common;
+      keys.whole += dot(a, a) + dot(b, b);
+    }
+  }
+  return {keys.relative(), values.relative()};
+}
+
+LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string& prefix,
+                             const std::string& norm) {
+  const std::string weight = ".weight", bias = ".bias";
+  std::map<std::string, std::span<const Real>> biases;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string& name = parameters.name({i});
+    const std::span<const Real> values = parameters.value({i});
+    if (name == norm + weight) scale_.assign(values.begin(), values.end());
+    if (name == norm + bias) shift_.assign(values.begin(), values.end());
+    if (!name.starts_with(prefix + ".")) continue;
+    const std::string own = name.substr(prefix.size() + 1);
+    if (own.ends_with(bias)) {
+      biases[own.substr(0, own.size() - bias.size())] = values;
+    } else if (own.ends_with(weight)) {
+      const Shape& shape = parameters.shape({i});
+      DoubleMatrix matrix(shape[0], shape.size() / shape[0]);
+      std::ranges::copy(values, matrix.values.begin());
+      all_[own.substr(0, own.size() - weight.size())] = std::move(matrix);
+    }
+  }
+  for (const auto& [name, values] : biases) {
+    DoubleMatrix& matrix = all_.at(name);
+    matrix = zero_padded(matrix, matrix.columns + 1);
+    for (Index r = 0; r < matrix.rows; ++r)
+      matrix.row(r).back() = static_cast<double>(values[static_cast<std::size_t>(r)]);
+  }
+}
+
+const DoubleMatrix& LayerMatrices::get(const std::string& name) const {
+  const auto found = all_.find(name);
+  if (found == all_.end()) throw ShapeError("the layer has no weights '" + name + "'");
+  return found->second;
+}
+
+// x = scale z + shift, so W x + b = (W scale) z + (b + W shift).
+DoubleMatrix LayerMatrices::of_z(const std::string& name) const {
+  DoubleMatrix matrix = get(name);
+  for (Index r = 0; r < matrix.rows; ++r) {
+    const std::span<double> row = matrix.row(r);
+    if (!shift_.empty()) row.back() += dot(shift_, row.first(shift_.size()));
+    for (std::size_t i = 0; i < scale_.size(); ++i) row[i] *= scale_[i];
+  }
+  return matrix;
+}
+
+DoubleMatrix LayerMatrices::undone(DoubleMatrix matrix) const {
+  for (Index r = 0; r < matrix.rows; ++r) {
+    const std::span<double> row = matrix.row(r);
+    for (std::size_t i = 0; i < scale_.size(); ++i)
+      row[i] = scale_[i] == 0 ? 0 : row[i] / scale_[i];
+    if (!shift_.empty()) row.back() -= dot(shift_, row.first(shift_.size()));
+  }
+  return matrix;
+}
+
+std::vector<double> rotary_speeds(const AttentionConfig& config, Index width) {
+  std::vector<double> speeds;
+  for (Index j = 0; config.rotary && j < width / 2; ++j)
+    speeds.push_back(
+        std::pow(config.rope_theta, -2.0 * static_cast<double>(j) / static_cast<double>(width)));
+  return speeds;
+}
+
+namespace {
+
+// Of each rotary pair, over all heads: how large its scores are.
+std::vector<double> pair_sizes(const AttentionHeads& heads) {
+  const auto squares = [&](const DoubleMatrix& matrix) {
+    std::vector<double> sums(heads.speeds.size());
+    for (Index row = 0; row < matrix.rows; ++row) {
+      const Index place = row % heads.key_width - (heads.key_width - heads.turned());
+      if (place >= 0)
+        sums[static_cast<std::size_t>(place) % sums.size()] +=
+            dot(matrix.row(row), matrix.row(row));
+    }
+    return sums;
+  };
+  std::vector<double> sizes = squares(heads.q);
+  std::ranges::transform(sizes, squares(heads.k), sizes.begin(), std::multiplies());
+  return sizes;
+}
+
+}  // namespace
+
+HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which) {
+  const Index has = std::ssize(heads.speeds), wanted = width / 2;
+  require_setting(wanted <= has, "`rope-dim` " + std::to_string(width) + " is more than the " +
+                                     std::to_string(heads.turned()) +
+                                     " that are turned in each head of the model");
+  HeadRows rows;
+  const std::vector<double> sizes = pair_sizes(heads);
+  for (Index j = 0; j < wanted; ++j) {
+    const auto first = sizes.begin() + j * has / wanted;
+    const auto end = sizes.begin() + (j + 1) * has / wanted;
+    rows.pairs.push_back((which == RotaryPairs::even ? first : std::max_element(first, end)) -
+                         sizes.begin());
+  }
+  for (const Index half : {heads.turned(), has}) {
+    for (const Index pair : rows.pairs) rows.turned.push_back(heads.key_width - half + pair);
+  }
+  for (Index row = 0; row < heads.key_width; ++row) {
+    if (std::ranges::find(rows.turned, row) == rows.turned.end()) rows.others.push_back(row);
+  }
+  return rows;
+}
+
+void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatrix& keys,
+                  const std::vector<double>& speeds) {
+  std::vector<Index> back(static_cast<std::size_t>(heads.key_width));
+  Index place = 0;
+  for (const std::vector<Index>* part : {&rows.others, &rows.turned}) {
+    for (const Index row : *part) back[static_cast<std::size_t>(row)] = place++;
+  }
+  heads.k = take_rows(keys, heads.key_width, back);
+  std::ranges::fill(heads.speeds, 0.0);
+  for (std::size_t i = 0; i < rows.pairs.size(); ++i)
+    heads.speeds[static_cast<std::size_t>(rows.pairs[i])] = speeds[i];
+}
+
+DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index turned,
+                       const AttentionConfig& config) {
+  return take_rows(matrix, width, places_of_halves(width, turned, config));
+}
+
+DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index turned,
+                         const AttentionConfig& config) {
+  const std::vector<Index> places = places_of_halves(width, turned, config);
+  std::vector<Index> back(places.size());
+  for (std::size_t i = 0; i < places.size(); ++i)
+    back[static_cast<std::size_t>(places[i])] = static_cast<Index>(i);
+  return take_rows(matrix, width, back);
+}
+
+DoubleMatrix composed(const DoubleMatrix& outer, const DoubleMatrix& inner) {
+  DoubleMatrix result = product(outer.column_part(0, inner.rows), inner);
+  for (Index r = 0; outer.columns > inner.rows && r < outer.rows; ++r)
+    result.row(r).back() += outer.row(r).back();
+  return result;
+}
+
+LatentMatrices through_latent(const DoubleMatrix& matrix, Index rank, Index dim,
+                              const std::string& setting, double factor) {
+  require_setting(rank <= dim, "`" + setting + "` " + std::to_string(rank) +
+                                   " is more than the model's width, " + std::to_string(dim));
+  Factors best = factors(matrix.column_part(0, dim), rank);
+  const Index biases = matrix.columns - dim;
+  LatentMatrices latent{zero_padded(best.right, dim + biases), {}, {}};
+  latent.whole = zero_padded(product(best.left, best.right), dim + biases);
+  best.left *= 1 / factor;
+  latent.up = zero_padded(best.left, rank + biases);
+  for (Index r = 0; biases > 0 && r < matrix.rows; ++r)
+    latent.up.row(r).back() = latent.whole.row(r).back() = matrix.row(r).back();
+  return latent;
+}
+
+DoubleMatrix norm_of_ones(Index width) {
+  DoubleMatrix weights(width, 1);
+  std::ranges::fill(weights.values, 1.0);
+  return weights;
+}
+
+DoubleMatrix queries(const LayerMatrices& weights, Index rank, bool normed, double factor) {
+  if (rank == 0) return weights.of_z("q_proj");
+  require_setting(!normed, "its queries come from a latent with a norm, and are no matrices of x");
+  DoubleMatrix latent = weights.of_z("q_a_proj");
+  latent *= factor;
+  return composed(weights.get("q_b_proj"), latent);
+}
+
+void make_queries(MadeLayer& made, const DoubleMatrix& q, Index rank, bool normed, double factor) {
+  if (rank == 0) {
+    made.of_z["q_proj"] = q;
+    return;
+  }
+  LatentMatrices latent = through_latent(q, rank, made.heads.dim, "q-rank", factor);
+  made.of_z["q_a_proj"] = std::move(latent.down);
+  made.others["q_b_proj"] = std::move(latent.up);
+  if (normed) made.others["q_a_layernorm"] = norm_of_ones(rank);
+}
+
+double score_factor(const AttentionConfig& config, Index from, Index to) {
+  const ScoreScale::Kind kind = config.score_scale.kind;
+  const bool by_width = kind == ScoreScale::Kind::inverse_sqrt || kind == ScoreScale::Kind::length;
+  return by_width ? std::sqrt(static_cast<double>(to) / static_cast<double>(from)) : 1;
+}
+
+void require_width(const std::string& what, Index here, Index there) {
+  require_setting(here == there, what + " is " + std::to_string(here) + ", in the model it is " +
+                                     std::to_string(there));
+}
+
+}  // namespace headcount

@@ -1,0 +1,158 @@
+// `headcount convert` as its users meet it: what it prints, what goes on from it, what it refuses.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kUsage = 2, kData = 3;
+
+// One small run, which no test changes.
+class ConvertCommand : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TrainFolder>();
+    trained_ = train("--lr 0.01 --warmup 0 --heads 4 --layers 2 --steps 30 --out run");
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static json train(const std::string& flags) {
+    const ProgramResult result = folder_->train("--quiet --json " + flags);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out);
+  }
+  static ProgramResult run_convert(const std::string& flags) {
+    return folder_->headcount("convert --threads 1 " + flags);
+  }
+  static json object(const std::string& flags) {
+    const ProgramResult result = run_convert("--json " + flags);
+    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
+    EXPECT_EQ(result.err, "") << flags;
+    return json::parse(result.out);
+  }
+  static double loss_of(const std::string& folder) {
+    const ProgramResult result = folder_->headcount("eval --json --data text.txt --from " + folder);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return json::parse(result.out).at("loss");
+  }
+  static void expect_refusal(int code, const std::string& flags,
+                             const std::vector<std::string>& names) {
+    headcount::expect_refusal(run_convert(flags), code, names, flags);
+    EXPECT_FALSE(folder_->has("refused")) << flags;
+  }
+
+  static std::unique_ptr<TrainFolder> folder_;
+  static json trained_;
+};
+
+std::unique_ptr<TrainFolder> ConvertCommand::folder_;
+json ConvertCommand::trained_;
+
+TEST_F(ConvertCommand, SaysWhatIsLostInEachLayerAndInTheLoss) {
+  const json result = object("--from run --attention mqa --out to-mqa");
+  const json &from = result.at("from"), &to = result.at("to");
+  EXPECT_EQ(from.at("attention"), "mha");
+  EXPECT_EQ(to.at("attention"), "mqa");
+  EXPECT_EQ(from.at("loss"), trained_.at("val_loss"));
+  EXPECT_GT(to.at("loss"), from.at("loss"));
+  EXPECT_EQ(from.at("kv_cache_bytes_per_token"), 2 * 2 * 16 * 4);
+  EXPECT_EQ(to.at("kv_cache_bytes_per_token"), 2 * 2 * 4 * 4);
+  EXPECT_LT(to.at("params"), from.at("params"));
+  ASSERT_EQ(result.at("layers").size(), 2u);
+  for (const json& layer : result.at("layers")) {
+    EXPECT_GT(layer.at("key_error"), 0.05);
+    EXPECT_GT(layer.at("value_error"), 0.05);
+  }
+  EXPECT_EQ(result.at("out"), "to-mqa");
+}
+
+TEST_F(ConvertCommand, WritesTheModelWhoseLossItMeasured) {
+  const json result = object("--from run --data text.txt --attention mla4+2 --out to-mla");
+  EXPECT_NEAR(result.at("to").at("loss"), loss_of("to-mla"), 1e-6);
+  EXPECT_NEAR(result.at("from").at("loss"), loss_of("run"), 1e-6);
+  const std::string settings = result.at("to").at("settings");
+  EXPECT_EQ(settings.rfind("mla: kv-rank 4, rope-dim 2, q-rank 0, nope-dim 2", 0), 0u) << settings;
+}
+
+TEST_F(ConvertCommand, WithoutJsonPrintsATable) {
+  const ProgramResult result = run_convert("--from run --attention gqa2 --out to-gqa");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* const part :
+       {"from mha", "to   gqa: kv-heads 2", "layer     keys   values",
+        "KV cache, bytes a token 256 -> 128", "nats per character (text.txt, validation part)",
+        "headcount train --init to-gqa"})
+    EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+}
+
+TEST_F(ConvertCommand, ToMoreGroupsAndBackLosesNothing) {
+  object("--from run --attention gqa2 --out fewer");
+  const json more = object("--from fewer --data text.txt --attention mha --out more");
+  EXPECT_NEAR(more.at("to").at("loss"), more.at("from").at("loss"), 1e-5);
+  const json back = object("--from more --data text.txt --attention gqa2 --out back");
+  EXPECT_EQ(folder_->contents("back/model.safetensors"),
+            folder_->contents("fewer/model.safetensors"));
+  EXPECT_LT(back.at("layers")[0].at("key_error"), 1e-6);
+}
+
+TEST_F(ConvertCommand, TakesTheRankThatKeepsAShareOfTheEnergy) {
+  const auto rank = [&](const std::string& energy) {
+    const json result =
+        object("--from run --attention mla --energy " + energy + " --out energy-" + energy);
+    const json config = json::parse(folder_->contents("energy-" + energy + "/config.json"));
+    return config.at("kv_lora_rank").get<int>();
+  };
+  EXPECT_LT(rank("0.5"), rank("0.95"));
+  EXPECT_EQ(rank("1"), 16);
+}
+
+TEST_F(ConvertCommand, TrainingGoesOnFromIt) {
+  const json converted = object("--from run --attention mqa --out go-on");
+  const json trained = train(
+      "--init go-on --heads 4 --layers 2 --lr 0.01 --warmup 0 --steps 20 --attention mqa --out "
+      "gone-on");
+  EXPECT_LT(trained.at("val_loss"), converted.at("to").at("loss"));
+  EXPECT_EQ(trained.at("attention"), "mqa");
+}
+
+TEST_F(ConvertCommand, ConvertsACheckpointWithoutATextToo) {
+  const json result = object("--from run/checkpoints/step-30 --attention mqa --out no-text");
+  EXPECT_FALSE(result.at("to").contains("loss"));
+  object("--from run --attention mqa --out with-text");
+  EXPECT_EQ(folder_->contents("no-text/model.safetensors"),
+            folder_->contents("with-text/model.safetensors"));
+}
+
+TEST_F(ConvertCommand, RefusesUnusableFlags) {
+  expect_refusal(kUsage, "--attention mqa --out refused", {"--from is missing"});
+  expect_refusal(kUsage, "--from run --attention mqa", {"--out is missing"});
+  expect_refusal(kUsage, "--from run --out refused", {"--attention is missing"});
+  expect_refusal(kUsage, "--from run --attention mqa --out run", {"--out run is there already"});
+  expect_refusal(kData, "--from missing --attention mqa --out refused", {"'missing'"});
+  expect_refusal(kUsage, "--from run --attention mqa --kv-rank 4 --out refused",
+                 {"--kv-rank means nothing with --attention mqa", "mla"});
+  expect_refusal(kUsage, "--from run --attention mqa --energy 0.9 --out refused",
+                 {"--energy", "mqa"});
+  expect_refusal(kUsage, "--from run --attention mla4 --energy 0.9 --out refused",
+                 {"--energy", "--kv-rank"});
+  expect_refusal(kUsage, "--from run --attention mla --energy 2 --out refused",
+                 {"--energy", "at most 1"});
+  expect_refusal(kUsage, "--from run --attention mqa --layers 3 --out refused", {"layers"});
+}
+
+TEST_F(ConvertCommand, RefusesWhatCannotBeConvertedWithTheReason) {
+  expect_refusal(kUsage, "--from run --attention delta --out refused", {"to delta", "state"});
+  expect_refusal(kUsage, "--from run --attention gqa3 --out refused", {"--kv-heads 3"});
+  expect_refusal(kUsage, "--from run --attention mqa --tie-kv on --out refused",
+                 {"--tie-kv", "--rope-dim"});
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,205 @@
+#include <algorithm>
+#include <cstdio>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/durable.h"
+#include "models/checkpoint/hugging_face.h"
+#include "models/conversion.h"
+#include "models/cost.h"
+#include "train/cli/command_line.h"
+#include "train/cli/commands.h"
+#include "train/cli/eval_text.h"
+#include "train/cli/use_threads.h"
+#include "train/formatted.h"
+#include "train/run_place.h"
+#include "train/trainer.h"
+
+namespace headcount {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+const CommandHelp kConvertHelp = {
+    "convert",
+    "Give a trained model another attention, and say what that loses. Groups get the mean of their "
+    "heads' keys and values, latents the singular values, layers that share the mean of what they "
+    "kept.",
+    "  headcount convert --from runs/mha --attention gqa2 --out runs/gqa2\n"
+    "  headcount convert --from runs/mha --attention mla --energy 0.9 --out runs/mla\n"
+    "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"};
+
+const std::vector<Flag> kConvertFlags = {
+    {"from", "run folder, checkpoint folder or Hugging Face model folder", true},
+    {"out", "folder for the converted model, a new one", true},
+    {"data",
+     "a text file to measure the loss on, all of it; default: the validation part of the run's own "
+     "data",
+     true},
+    {"json", "print one JSON object instead of text", false}};
+
+/// What the command line asks for.
+struct Request {
+  ModelConfig to;
+  ConversionOptions options;
+  double energy = 0;
+  Index threads = 0;
+};
+
+Settings settings_of(Request& request) {
+  Settings settings;
+  settings.group("Conversion");
+  settings.number("energy",
+                  "latents get the least kv-rank that keeps this share of the squares of keys' and "
+                  "values' matrices in every layer",
+                  request.energy, 0.01, 1);
+  settings.choice(
+      "rotary-pairs",
+      "what becomes the rotary part of latents, in the mean of the heads: evenly spaced "
+      "pairs, or of those that turn about as fast the one of greatest norm",
+      request.options.rotary_pairs, {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}});
+  const Settings model = request.to.settings();
+  for (const Setting& setting : model.all()) {
+    if (setting.name == "attention" || !setting.only_for.empty()) settings.add(setting);
+  }
+  settings.group("Run");
+  settings.integer("threads", "0: all processors", request.threads, 0, 1024);
+  return settings;
+}
+
+// Throws UsageError for a flag that was given and changes nothing.
+void refuse_foreign(const CommandLine& line, const Request& request) {
+  const Settings model = request.to.settings();
+  for (const auto& [name, text] : line.settings) {
+    const Setting* setting = model.find(name);
+    if (setting != nullptr && name != "attention" && !request.to.uses(*setting)) {
+      throw UsageError("--" + name + " means nothing with --attention " +
+                       request.to.attention_text() + " (it is for " + joined(setting->only_for) +
+                       ")");
+    }
+    if (name == "rotary-pairs" && request.to.positions != Positions::rope)
+      throw UsageError("--rotary-pairs means nothing to a model that turns none");
+  }
+}
+
+// Its name, and the settings that are its alone: "mla: kv-rank 48, rope-dim 16, ...".
+std::string attention_line(const ModelConfig& config) {
+  std::string line = config.attention_text();
+  const Settings settings = config.settings();
+  for (const Setting& setting : settings.all()) {
+    if (setting.only_for.empty() || !config.uses(setting)) continue;
+    const nlohmann::json value = setting.value();
+    line += (line.find(':') == std::string::npos ? ": " : ", ") + setting.name + " " +
+            (value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return line;
+}
+
+// One side of the conversion: what the model is, and what it does on the text, if there is one.
+Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
+  const Index context = model.config().context;
+  Json json = {{"attention", model.config().attention_text()},
+               {"settings", attention_line(model.config())},
+               {"params", model.parameters().element_count()},
+               {"kv_cache_bytes_per_token",
+                static_cast<double>(kv_cache_bytes(model.config(), context).value()) /
+                    static_cast<double>(context)}};
+  if (!text) return json;
+  const Evaluation evaluation = evaluate(model, text->tokens, {.marks = text->marks()});
+  json["loss"] = evaluation.loss;
+  json["accuracy"] = evaluation.accuracy;
+  if (evaluation.answer_accuracy) json["answer_accuracy"] = *evaluation.answer_accuracy;
+  return json;
+}
+
+void print(const Json& result) {
+  const Json &from = result["from"], &to = result["to"];
+  std::printf("from %s\nto   %s\n\nlayer     keys   values   moved, relative to their length\n",
+              from["settings"].get<std::string>().c_str(),
+              to["settings"].get<std::string>().c_str());
+  Index layer = 0;
+  for (const Json& error : result["layers"]) {
+    std::printf("%5td %8.4f %8.4f\n", layer++, error["key_error"].get<double>(),
+                error["value_error"].get<double>());
+  }
+  const auto both = [&](const char* key, int decimals) {
+    return formatted("%.*f -> %.*f", decimals, from[key].get<double>(), decimals,
+                     to[key].get<double>());
+  };
+  std::printf("\nparameters %s\nKV cache, bytes a token %s\n", both("params", 0).c_str(),
+              both("kv_cache_bytes_per_token", 0).c_str());
+  if (from.contains("loss")) {
+    std::printf("loss %s nats per %s (%s)\n", both("loss", 4).c_str(),
+                result["unit"].get<std::string>().c_str(),
+                result["data"].get<std::string>().c_str());
+  }
+  if (result.contains("note")) std::printf("note: %s\n", result["note"].get<std::string>().c_str());
+  const std::string out = result["out"];
+  std::printf("model in %s; go on with headcount train --init %s\n", out.c_str(),
+              shell_word(out).c_str());
+}
+
+void save(const fs::path& out, const LanguageModel& model, const Vocabulary& vocabulary) {
+  std::error_code error;
+  if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
+  if (error) throw WriteError(out.parent_path(), error.value());
+  save_checkpoint(out, model, vocabulary);
+}
+
+}  // namespace
+
+int convert_command(const std::vector<std::string>& arguments) {
+  Request request;
+  const Settings settings = settings_of(request);
+  const CommandLine line = parse_command_line(arguments, kConvertHelp, settings, kConvertFlags);
+  if (line.has("help")) return 0;
+  const auto read_settings = [&] {
+    for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
+  };
+  read_settings();
+  for (const char* flag : {"from", "out"}) {
+    if (line.get(flag).empty())
+      throw UsageError("--" + std::string(flag) + " is missing; see headcount convert --help");
+  }
+  if (std::ranges::find(line.settings, "attention",
+                        [](const auto& given) { return given.first; }) == line.settings.end())
+    throw UsageError("--attention is missing; name the one to convert to, such as gqa2");
+  const fs::path out = line.get("out");
+  if (fs::exists(fs::symlink_status(out)))
+    throw UsageError("--out " + out.string() + " is there already; name a new folder");
+  use_threads(request.threads);
+
+  const LoadedRun run = load_run(line.get("from"));
+  std::optional<EvalText> text;
+  if (run.options || line.has("data")) text = load_eval_text(line, run);
+  request.to = without_attention(run.model->config());
+  read_settings();
+  if (request.energy > 0) request.options.energy = request.energy;
+  request.to = fitted(*run.model, request.to, request.options);
+  refuse_foreign(line, request);
+  require_savable(request.to);
+  const Conversion conversion = convert(*run.model, request.to, request.options);
+
+  Json result = {{"from", side(*run.model, text)}, {"to", side(*conversion.model, text)}};
+  result["layers"] = Json::array();
+  for (const HeadErrors& error : conversion.errors)
+    result["layers"].push_back({{"key_error", error.keys}, {"value_error", error.values}});
+  if (text) {
+    result["data"] = text->name;
+    result["unit"] = text->only_answers ? "answer" : "character";
+  }
+  if (const std::string note = hugging_face_note(request.to); !note.empty()) result["note"] = note;
+  result["out"] = out.string();
+  save(out, *conversion.model, run.vocabulary);
+  if (line.has("json")) {
+    std::cout << result.dump(2) << '\n';
+  } else {
+    print(result);
+  }
+  return 0;
+}
+
+}  // namespace headcount

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/batches.h"
+#include "train/cli/command_line.h"
+#include "train/loaded_run.h"
+
+namespace headcount {
+
+/// A text that a model is evaluated on.
+struct EvalText {
+  std::string name;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::uint8_t> answers = {};
+  std::vector<Index> starts = {};
+  bool only_answers = false;
+  std::optional<double> answer_chance = {};
+
+  TextMarks marks() const { return {answers, starts, only_answers}; }
+};
+
+/// What --data names, all of it, or the validation part of the run's own text. Throws DataError,
+/// and UsageError for a checkpoint without its run where no --data is given.
+EvalText load_eval_text(const CommandLine& line, const LoadedRun& run);
+
+}  // namespace headcount
