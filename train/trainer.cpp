@@ -139,7 +139,7 @@ namespace {
 struct EvaluatedPart {
   double loss = 0;  // sum over its characters
   Index characters = 0, right = 0, answers = 0, right_answers = 0;
-  AttentionStats attention;
+  std::vector<AttentionStats> attention;  // by layer, if it is measured
 };
 
 // Counts right predictions of a batch of windows that begin at `starts` of the text.
@@ -162,7 +162,7 @@ void count_right(std::span<const Real> logits, const Batch& batch, std::span<con
 // Logits [sequences, length, vocabulary] of a batch on `tape`: from a forward pass, or through a
 // cache.
 Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
-                 std::optional<CacheType> type, AttentionStats* stats) {
+                 std::optional<CacheType> type, std::span<AttentionStats> stats) {
   if (!type) return model.logits(tape, batch.inputs, batch.sequences, stats);
   Decoder decoder(model, {.sequences = batch.sequences, .cache_type = *type});
   return tape.constant({batch.sequences, batch.length, model.vocabulary()},
@@ -175,12 +175,13 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
                                Index begin, Index end, Tape& tape) {
   const Index context = model.config().context;
   EvaluatedPart part;
+  if (options.attention_stats)
+    part.attention.resize(static_cast<std::size_t>(model.config().layers));
   Batch batch;
   for (Index w = begin; w < end; w += batch.sequences) {
     evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
     tape.reset();
-    const Var logits = batch_logits(tape, model, batch, options.cache_type,
-                                    options.attention_stats ? &part.attention : nullptr);
+    const Var logits = batch_logits(tape, model, batch, options.cache_type, part.attention);
     const Index count = counted(batch.targets);
     part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
                  static_cast<double>(count);
@@ -221,23 +222,25 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     parallel_tasks(count, threads(), evaluate_part);
   }
   EvaluatedPart all;
+  AttentionStats attention;
   for (const EvaluatedPart& part : parts) {
     all.loss += part.loss;
     all.characters += part.characters;
     all.right += part.right;
     all.answers += part.answers;
     all.right_answers += part.right_answers;
-    all.attention.entropy_sum += part.attention.entropy_sum;
-    all.attention.rows += part.attention.rows;
+    for (const AttentionStats& layer : part.attention) {
+      attention.entropy_sum += layer.entropy_sum;
+      attention.rows += layer.rows;
+    }
   }
   const auto characters = static_cast<double>(std::max<Index>(1, all.characters));
   Evaluation result;
   result.characters = all.characters;
   result.loss = all.loss / characters;
   result.accuracy = static_cast<double>(all.right) / characters;
-  if (all.attention.rows > 0) {
-    result.attention_entropy = all.attention.entropy_sum / static_cast<double>(all.attention.rows);
-  }
+  if (attention.rows > 0)
+    result.attention_entropy = attention.entropy_sum / static_cast<double>(attention.rows);
   if (all.answers > 0) {
     result.answer_accuracy =
         static_cast<double>(all.right_answers) / static_cast<double>(all.answers);

@@ -11,6 +11,7 @@ int train_command(const std::vector<std::string>& arguments);
 int compare_command(const std::vector<std::string>& arguments);
 int sample_command(const std::vector<std::string>& arguments);
 int eval_command(const std::vector<std::string>& arguments);
+int attend_command(const std::vector<std::string>& arguments);
 int cost_command(const std::vector<std::string>& arguments);
 
 }  // namespace headcount

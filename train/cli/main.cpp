@@ -28,6 +28,7 @@ constexpr Command kCommands[] = {
     {"compare", "train several attentions and set their loss against their cache", compare_command},
     {"sample", "continue a text from a KV cache", sample_command},
     {"eval", "loss of a trained model over a text", eval_command},
+    {"attend", "what each head of a trained model looks at in a text", attend_command},
     {"cost", "count what each attention costs, from sizes alone", cost_command},
 };
 

@@ -15,7 +15,7 @@
 namespace headcount {
 namespace {
 
-const std::vector<std::string> kCommands = {"train", "compare", "sample", "eval", "cost"};
+const std::vector<std::string> kCommands = {"train", "compare", "sample", "eval", "attend", "cost"};
 
 // Names of flags in `text`, without their dashes.
 std::set<std::string> flags_in(const std::string& text) {
