@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,14 +23,14 @@ struct Corpus {
 
   // Built-in corpora only; empty for files.
 
-  /// 1 where the token at that position decides: only what the story told earlier settles it;
+  /// Which tokens decide, and how far back what settles them stands: TextMarks::answers of
   /// [train], [validation].
-  std::vector<std::uint8_t> train_answers, validation_answers;
+  std::vector<std::int32_t> train_answers, validation_answers;
   /// Where stories begin: there training and evaluation begin their windows.
   std::vector<Index> train_starts, validation_starts;
   /// What keep_for_tuning took from the training part, with its marks.
   std::vector<std::int32_t> tuning;
-  std::vector<std::uint8_t> tuning_answers;
+  std::vector<std::int32_t> tuning_answers;
   std::vector<Index> tuning_starts;
   /// The loss counts the characters that decide alone; the others are noise.
   bool only_answers = false;
@@ -56,6 +57,11 @@ struct CorpusOptions {
   LookupOptions lookup = {};         ///< heeded by `lookup` alone
   double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
 };
+
+/// What writes the stories of the built-in corpus that `data` names; null where it names a file.
+/// Heeds `options` as they are now.
+std::function<Story(const Chooser&)> story_writer(const std::string& data,
+                                                  const CorpusOptions& options);
 
 /// Whether `data` names a built-in corpus, not a file.
 bool is_built_in(const std::string& data);

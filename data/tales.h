@@ -40,8 +40,8 @@ const TalesNames& tales_names();
 /// and an empty line. A thing goes where its holder goes; people give to those in the same place
 /// and pick up what lies there. Answers follow from the story and cost nothing. Story::answers
 /// marks the letters of their names where the names of the grammar part ways: the first one, and
-/// the second of "cave" and "cellar". The tasks are in the spirit of bAbI (Weston et al. 2015,
-/// arXiv:1502.05698), the grammar is our own.
+/// the second of "cave" and "cellar"; the sentence that named the answer last settles them. The
+/// tasks are in the spirit of bAbI (Weston et al. 2015, arXiv:1502.05698), the grammar is our own.
 /// Throws DataError that names the option which is out of range.
 Story tell_tale(const TalesOptions& options, const Chooser& chooser,
                 const TalesNames& names = tales_names());

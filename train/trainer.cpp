@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -138,13 +139,14 @@ namespace {
 // What a part of a text adds to an evaluation.
 struct EvaluatedPart {
   double loss = 0;  // sum over its characters
-  Index characters = 0, right = 0, answers = 0, right_answers = 0;
-  std::vector<AttentionStats> attention;  // by layer, if it is measured
+  Index characters = 0, right = 0;
+  std::array<AnswersAt, 32> answers = {};  // by the logarithm of the distance
+  std::vector<AttentionStats> attention;   // by layer, if it is measured
 };
 
 // Counts right predictions of a batch of windows that begin at `starts` of the text.
 void count_right(std::span<const Real> logits, const Batch& batch, std::span<const Index> starts,
-                 std::span<const std::uint8_t> answers, EvaluatedPart& part) {
+                 std::span<const std::int32_t> answers, EvaluatedPart& part) {
   const std::size_t width = logits.size() / batch.targets.size();
   const auto length = static_cast<std::size_t>(batch.length);
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
@@ -154,8 +156,10 @@ void count_right(std::span<const Real> logits, const Batch& batch, std::span<con
     part.right += hit;
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
     if (answers.empty() || answers[position] == 0) continue;
-    ++part.answers;
-    part.right_answers += hit;
+    const auto distance = static_cast<std::uint32_t>(answers[position]);
+    AnswersAt& at = part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)];
+    ++at.asked;
+    at.right += hit;
   }
 }
 
@@ -190,6 +194,18 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
                 options.marks.answers, part);
   }
   return part;
+}
+
+void add_answers(std::span<const AnswersAt> by_logarithm, Evaluation& result) {
+  Index asked = 0, right = 0;
+  for (std::size_t i = 0; i < by_logarithm.size(); ++i) {
+    const AnswersAt& at = by_logarithm[i];
+    if (at.asked == 0) continue;
+    result.answers_by_distance.push_back({Index{1} << i, at.asked, at.right});
+    asked += at.asked;
+    right += at.right;
+  }
+  if (asked > 0) result.answer_accuracy = static_cast<double>(right) / static_cast<double>(asked);
 }
 
 }  // namespace
@@ -227,8 +243,10 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     all.loss += part.loss;
     all.characters += part.characters;
     all.right += part.right;
-    all.answers += part.answers;
-    all.right_answers += part.right_answers;
+    for (std::size_t i = 0; i < all.answers.size(); ++i) {
+      all.answers[i].asked += part.answers[i].asked;
+      all.answers[i].right += part.answers[i].right;
+    }
     for (const AttentionStats& layer : part.attention) {
       attention.entropy_sum += layer.entropy_sum;
       attention.rows += layer.rows;
@@ -241,10 +259,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   result.accuracy = static_cast<double>(all.right) / characters;
   if (attention.rows > 0)
     result.attention_entropy = attention.entropy_sum / static_cast<double>(attention.rows);
-  if (all.answers > 0) {
-    result.answer_accuracy =
-        static_cast<double>(all.right_answers) / static_cast<double>(all.answers);
-  }
+  add_answers(all.answers, result);
   return result;
 }
 

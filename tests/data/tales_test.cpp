@@ -134,6 +134,68 @@ TEST(Tales, AnswersWereNamedBeforeTheQuestions) {
   }
 }
 
+// Where in the story before `end` the name of the place stands in which `person` was last.
+std::size_t told_place(const std::string& story, const std::string& person, std::size_t end) {
+  std::size_t last = 0;
+  for (const char* verb : {" is in the ", " goes to the ", " walks to the ", " runs to the "}) {
+    const std::string begin = person + verb;
+    const std::size_t at = story.rfind(begin, end);
+    if (at != std::string::npos) last = std::max(last, at + begin.size());
+  }
+  return last;
+}
+
+// Where the name of who has `thing` was told last; of one that lies somewhere, that of the place.
+std::size_t told_holder(const std::string& story, const std::string& thing, bool& lies) {
+  const auto last = [&](const std::string& words) {
+    const std::size_t at = story.rfind(words);
+    return at == std::string::npos ? 0 : at;
+  };
+  const auto subject = [&](std::size_t verb) { return story.find_last_of(" \n", verb - 1) + 1; };
+  const std::string gives = " gives the " + thing + " to ";
+  const std::size_t given = last(gives), dropped = last(" puts down the " + thing + ".");
+  const std::size_t taken =
+      std::max(last(" has the " + thing + "."), last(" picks up the " + thing + "."));
+  lies = dropped > std::max(given, taken);
+  if (!lies) return given > taken ? given + gives.size() : subject(taken);
+  const std::size_t person = subject(dropped);
+  return told_place(story, story.substr(person, dropped - person), dropped);
+}
+
+TEST(Tales, MarkHowFarBackAnAnswerWasToldLast) {
+  int lying = 0;
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    const Story story = tell_tale({.distance = 6, .questions = 5}, random_chooser({1, 2, i}));
+    const std::string& text = story.text;
+    const std::string told = text.substr(0, text.rfind('\n', text.find('?')) + 1);
+    for (std::size_t mark = text.find('?'); mark != std::string::npos;
+         mark = text.find('?', mark + 1)) {
+      const std::string question = text.substr(text.rfind('\n', mark) + 1, mark);
+      const std::string name = question.substr(0, question.find('?'));
+      const std::string about = name.substr(name.rfind(' ') + 1);
+      std::size_t expected = 0;
+      bool lies = false;
+      if (!question.starts_with("Where is the ") && question.starts_with("Where")) {
+        expected = told_place(told, about, told.size());
+      } else {
+        expected = told_holder(told, about, lies);
+        const std::string holder =
+            told.substr(expected, told.find_first_of(" .", expected) - expected);
+        if (question.starts_with("Where") && !lies)
+          expected = told_place(told, holder, told.size());
+      }
+      lying += lies;
+      const auto answer =
+          std::find_if(story.answers.begin() + static_cast<std::ptrdiff_t>(mark),
+                       story.answers.end(), [](std::int32_t back) { return back > 0; });
+      const auto at = static_cast<std::size_t>(answer - story.answers.begin());
+      EXPECT_EQ(at - static_cast<std::size_t>(*answer), expected) << text << question;
+      EXPECT_EQ(text[expected], text[at]);
+    }
+  }
+  EXPECT_GT(lying, 50);
+}
+
 // After "l" only "library" is left, after "c" there are "cave" and "cellar".
 TEST(Tales, MarkTheLettersThatTellNamesApart) {
   for (std::uint32_t i = 0; i < 500; ++i) {
