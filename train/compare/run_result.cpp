@@ -76,6 +76,10 @@ void write_run_result(const PlannedRun& run, const RunResult& r, const json& bas
                  {"curve_losses", r.curve_losses}};
   if (r.tuning_loss) result["tuning_loss"] = *r.tuning_loss;
   if (r.answer_accuracy) result["answer_accuracy"] = *r.answer_accuracy;
+  for (const AnswersAt& at : r.answers_by_distance) {
+    result["answers_by_distance"].push_back(
+        {{"from", at.from}, {"asked", at.asked}, {"right", at.right}});
+  }
   result.update(basis);
   result["sha256"] = checksum(result);
   write_file_durably(result_file(run), result.dump(2) + "\n");
@@ -100,6 +104,8 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
     r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
     if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
     if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
+    for (const json& at : result.value("answers_by_distance", json::array()))
+      r.answers_by_distance.push_back({at.at("from"), at.at("asked"), at.at("right")});
     // The speed is that of the last start which trained steps: starts at the end trained none.
     for (const RunStart& start : read_run_record(run.folder).starts) {
       if (start.from_step >= run.options.steps) continue;

@@ -70,6 +70,7 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
       });
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
+  result.answers_by_distance = outcome.validation.answers_by_distance;
   if (!tuning.empty())
     result.tuning_loss = evaluate(model, tuning, {.marks = corpus.tuning_marks()}).loss;
   result.train_tokens_per_second = outcome.tokens_per_second(run.options);
