@@ -69,8 +69,8 @@ bool is_built_in(const std::string& data);
 /// Makes the built-in corpus `data` names, or reads the UTF-8 file at path `data` (a file named
 /// like a built-in: "./tales"). A file's training part is its first int((1 - validation_fraction) *
 /// characters) characters, as in nanoGPT; a built-in is cut where the nearest story ends.
-/// Throws DataError for an unusable file or option, for fewer than two different characters, and
-/// when a part would be empty.
+/// Throws ShapeError for an option out of range, DataError for an unusable file, for fewer than two
+/// different characters, and when a part would be empty.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
 
 /// Moves the end of the training part to `corpus.tuning`: `characters` of them, or, so that it

@@ -52,8 +52,13 @@ std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
 
 }  // namespace
 
+std::vector<GrammarOption<LookupOptions>> lookup_options() {
+  return {{"kinds", "kinds of lookups that questions ask for", &LookupOptions::kinds, 1,
+           kMostLookupKinds}};
+}
+
 Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
-  check_option("kinds", options.kinds, 1, kMostLookupKinds);
+  check_options(options, lookup_options());
   StoryWriter writer(chooser);
   std::vector<Index> squares(kLookupSide * kLookupSide);
   for (std::size_t i = 0; i < squares.size(); ++i) squares[i] = static_cast<Index>(i);

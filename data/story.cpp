@@ -99,11 +99,10 @@ std::vector<double> nats_of_characters(const std::function<Story(const Chooser&)
   return nats;
 }
 
-void check_option(std::string_view option, std::int64_t value, std::int64_t low,
-                  std::int64_t high) {
+void check_option(std::string_view option, Index value, Index low, Index high) {
   if (value >= low && value <= high) return;
-  throw DataError(std::string(option) + " is " + std::to_string(value) + " but must be " +
-                  std::to_string(low) + " to " + std::to_string(high));
+  throw ShapeError("`" + std::string(option) + "` is " + std::to_string(value) + " but must be " +
+                   std::to_string(low) + " to " + std::to_string(high));
 }
 
 }  // namespace headcount

@@ -271,12 +271,26 @@ const TalesNames& tales_names() {
   return names;
 }
 
+std::vector<GrammarOption<TalesOptions>> tales_options(const TalesNames& names) {
+  const Index people = std::ssize(names.people), things = std::ssize(names.things);
+  return {
+      {"people", "people in a story", &TalesOptions::people, 1, people},
+      {"things", "things in a story", &TalesOptions::things, 1, things},
+      {"places", "most places in a story", &TalesOptions::places, 1, std::ssize(names.places)},
+      {"distance", "events before the questions", &TalesOptions::distance, 0, 1000},
+      {"questions", "questions that close a story", &TalesOptions::questions, 1, people + things}};
+}
+
+void check(const TalesOptions& options, const TalesNames& names) {
+  check_options(options, tales_options(names));
+  const Index most = options.people + options.things;
+  if (options.questions > most) {
+    throw ShapeError("`questions` must not exceed `people` plus `things`, " + std::to_string(most));
+  }
+}
+
 Story tell_tale(const TalesOptions& options, const Chooser& chooser, const TalesNames& names) {
-  check_option("people", options.people, 1, std::ssize(names.people));
-  check_option("things", options.things, 1, std::ssize(names.things));
-  check_option("places", options.places, 1, std::ssize(names.places));
-  check_option("distance", options.distance, 0, 1000);
-  check_option("questions", options.questions, 1, options.most_questions());
+  check(options, names);
   return Tale(options, chooser, names).tell();
 }
 

@@ -129,9 +129,9 @@ TEST(Lookup, RefusesOptionsOutOfRange) {
     try {
       write_lookup({kinds}, random_chooser({1, 2, 3}));
       FAIL();
-    } catch (const DataError& error) {
+    } catch (const ShapeError& error) {
       EXPECT_EQ(std::string(error.what()),
-                "kinds is " + std::to_string(kinds) + " but must be 1 to 6");
+                "`kinds` is " + std::to_string(kinds) + " but must be 1 to 6");
     }
   }
 }

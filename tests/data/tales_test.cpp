@@ -109,7 +109,7 @@ TalesOptions any_options() {
   options.things = *rc::gen::inRange(1, 17);
   options.places = *rc::gen::inRange(1, 13);
   options.distance = *rc::gen::inRange(0, 30);
-  options.questions = *rc::gen::inRange<Index>(1, options.most_questions() + 1);
+  options.questions = *rc::gen::inRange<Index>(1, options.people + options.things + 1);
   return options;
 }
 
@@ -306,17 +306,18 @@ TEST(Tales, RefuseOptionsOutOfRange) {
   const auto error_of = [](const TalesOptions& options) -> std::string {
     try {
       tell_tale(options, random_chooser({1, 2, 3}));
-    } catch (const DataError& error) {
+    } catch (const ShapeError& error) {
       return error.what();
     }
     return "no error";
   };
-  EXPECT_EQ(error_of({.people = 13}), "people is 13 but must be 1 to 12");
-  EXPECT_EQ(error_of({.people = 0}), "people is 0 but must be 1 to 12");
-  EXPECT_EQ(error_of({.things = 17}), "things is 17 but must be 1 to 16");
-  EXPECT_EQ(error_of({.places = 13}), "places is 13 but must be 1 to 12");
-  EXPECT_EQ(error_of({.distance = -1}), "distance is -1 but must be 0 to 1000");
-  EXPECT_EQ(error_of({.questions = 6}), "questions is 6 but must be 1 to 5");
+  EXPECT_EQ(error_of({.questions = 29}), "`questions` is 29 but must be 1 to 28");
+  EXPECT_EQ(error_of({.people = 13}), "`people` is 13 but must be 1 to 12");
+  EXPECT_EQ(error_of({.people = 0}), "`people` is 0 but must be 1 to 12");
+  EXPECT_EQ(error_of({.things = 17}), "`things` is 17 but must be 1 to 16");
+  EXPECT_EQ(error_of({.places = 13}), "`places` is 13 but must be 1 to 12");
+  EXPECT_EQ(error_of({.distance = -1}), "`distance` is -1 but must be 0 to 1000");
+  EXPECT_EQ(error_of({.questions = 6}), "`questions` must not exceed `people` plus `things`, 5");
 }
 
 }  // namespace
