@@ -104,10 +104,13 @@ enum class RowScale {
   inverse_sqrt_length,  ///< 1 / sqrt(number of keys that the row sees)
 };
 
-/// How far from one-hot the softmax is, over the rows of attention that were computed with it.
+/// What queries look at, over the rows of attention that were computed with it: how far from
+/// one-hot the softmax is and, if asked for, the weights themselves. All of them before dropout.
 struct AttentionStats {
-  double entropy_sum = 0;  ///< nats, of the weights before dropout
+  double entropy_sum = 0;  ///< nats
   Index rows = 0;          ///< queries of all heads, those that see no key left out
+  bool keeps_weights = false;
+  std::vector<Real> weights;  ///< [B, H, T, S] of one call after the other, if it `keeps_weights`
 };
 
 struct AttentionOptions {

@@ -12,7 +12,9 @@ namespace headcount {
 
 /// What is known of a text beside its tokens. All of it may be empty.
 struct TextMarks {
-  std::span<const std::uint8_t> answers = {};  ///< [tokens], 1 where a token is part of an answer
+  /// [tokens]: at one that decides, how many tokens back the one stands that settles it; 0
+  /// elsewhere.
+  std::span<const std::int32_t> answers = {};
   /// Where windows begin: ascending, 0 the first. Empty: windows begin anywhere.
   std::span<const Index> starts = {};
   bool only_answers = false;  ///< the loss counts answers alone: other targets are kNoTarget

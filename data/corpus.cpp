@@ -43,7 +43,7 @@ Corpus make_corpus(const std::string& name, std::string_view bytes, std::u32stri
 /// Stories in a row, with the end of each and what it cost.
 struct Stories {
   std::string text;
-  std::vector<std::uint8_t> answers;  // [characters]
+  std::vector<std::int32_t> answers;  // [characters]
   std::vector<std::size_t> ends;      // in characters, ascending; the last is answers.size()
   std::vector<double> nats, guessed;
 };
@@ -104,7 +104,8 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool
     const auto first = values.begin() + static_cast<std::ptrdiff_t>(stories);
     return std::accumulate(first, values.end(), 0.0);
   };
-  const auto answers = std::ranges::count(corpus.validation_answers, 1);
+  const auto answers =
+      std::ssize(corpus.validation_answers) - std::ranges::count(corpus.validation_answers, 0);
   if (answers > 0) corpus.answer_chance = of_validation(all.guessed) / static_cast<double>(answers);
   corpus.entropy_per_character =
       only_answers ? 0 : of_validation(all.nats) / static_cast<double>(corpus.validation.size());
@@ -113,22 +114,25 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool
 
 }  // namespace
 
-bool is_built_in(const std::string& data) { return data == "tales" || data == "lookup"; }
+std::function<Story(const Chooser&)> story_writer(const std::string& data,
+                                                  const CorpusOptions& options) {
+  if (data == "tales")
+    return [tales = options.tales](const Chooser& chooser) { return tell_tale(tales, chooser); };
+  if (data == "lookup")
+    return
+        [lookup = options.lookup](const Chooser& chooser) { return write_lookup(lookup, chooser); };
+  return nullptr;
+}
+
+bool is_built_in(const std::string& data) { return story_writer(data, {}) != nullptr; }
 
 Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   if (!(options.validation_fraction > 0 && options.validation_fraction < 1)) {
     throw DataError("validation_fraction is " + std::to_string(options.validation_fraction) +
                     " but must be between 0 and 1");
   }
-  if (data == "tales") {
-    return make_built_in(data, options, false,
-                         [&](const Chooser& chooser) { return tell_tale(options.tales, chooser); });
-  }
-  if (data == "lookup") {
-    return make_built_in(data, options, true, [&](const Chooser& chooser) {
-      return write_lookup(options.lookup, chooser);
-    });
-  }
+  if (const auto write_story = story_writer(data, options))
+    return make_built_in(data, options, data == "lookup", write_story);
   const std::string bytes = read_file(data);
   const std::u32string text = decode_utf8(bytes, data);
   return make_corpus(data, bytes, text, cut_at(text.size(), options));

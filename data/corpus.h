@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,14 +23,14 @@ struct Corpus {
 
   // Built-in corpora only; empty for files.
 
-  /// 1 where the token at that position decides: only what the story told earlier settles it;
+  /// Which tokens decide, and how far back what settles them stands: TextMarks::answers of
   /// [train], [validation].
-  std::vector<std::uint8_t> train_answers, validation_answers;
+  std::vector<std::int32_t> train_answers, validation_answers;
   /// Where stories begin: there training and evaluation begin their windows.
   std::vector<Index> train_starts, validation_starts;
   /// What keep_for_tuning took from the training part, with its marks.
   std::vector<std::int32_t> tuning;
-  std::vector<std::uint8_t> tuning_answers;
+  std::vector<std::int32_t> tuning_answers;
   std::vector<Index> tuning_starts;
   /// The loss counts the characters that decide alone; the others are noise.
   bool only_answers = false;
@@ -57,14 +58,19 @@ struct CorpusOptions {
   double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
 };
 
+/// What writes the stories of the built-in corpus that `data` names; null where it names a file.
+/// Heeds `options` as they are now.
+std::function<Story(const Chooser&)> story_writer(const std::string& data,
+                                                  const CorpusOptions& options);
+
 /// Whether `data` names a built-in corpus, not a file.
 bool is_built_in(const std::string& data);
 
 /// Makes the built-in corpus `data` names, or reads the UTF-8 file at path `data` (a file named
 /// like a built-in: "./tales"). A file's training part is its first int((1 - validation_fraction) *
 /// characters) characters, as in nanoGPT; a built-in is cut where the nearest story ends.
-/// Throws DataError for an unusable file or option, for fewer than two different characters, and
-/// when a part would be empty.
+/// Throws ShapeError for an option out of range, DataError for an unusable file, for fewer than two
+/// different characters, and when a part would be empty.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
 
 /// Moves the end of the training part to `corpus.tuning`: `characters` of them, or, so that it

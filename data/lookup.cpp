@@ -32,7 +32,7 @@ struct Piece {
 
 struct Question {
   char letter;
-  Index answer;
+  Index answer, piece;
 };
 
 /// One for each row with one piece alone.
@@ -42,8 +42,9 @@ std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
     for (Index row = 0; row < kLookupSide; ++row) {
       const auto stands_there = [&](const Piece& piece) { return piece.row(kind) == row; };
       if (std::ranges::count_if(pieces, stands_there) != 1) continue;
-      const Index value = std::ranges::find_if(pieces, stands_there)->value;
-      all.push_back({kLetters[static_cast<std::size_t>(kind * kLookupSide + row)], value});
+      const auto piece = std::ranges::find_if(pieces, stands_there);
+      all.push_back({kLetters[static_cast<std::size_t>(kind * kLookupSide + row)], piece->value,
+                     piece - pieces.begin()});
     }
   }
   return all;
@@ -51,8 +52,13 @@ std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
 
 }  // namespace
 
+std::vector<GrammarOption<LookupOptions>> lookup_options() {
+  return {{"kinds", "kinds of lookups that questions ask for", &LookupOptions::kinds, 1,
+           kMostLookupKinds}};
+}
+
 Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
-  check_option("kinds", options.kinds, 1, kMostLookupKinds);
+  check_options(options, lookup_options());
   StoryWriter writer(chooser);
   std::vector<Index> squares(kLookupSide * kLookupSide);
   for (std::size_t i = 0; i < squares.size(); ++i) squares[i] = static_cast<Index>(i);
@@ -67,7 +73,7 @@ Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
   for (Index i = 0; i < kLookupQuestions && !all.empty(); ++i) {
     const Question& question = all[writer.choose(all.size())];
     writer.write({&question.letter, 1});
-    writer.write_deciding(std::to_string(question.answer), 1.0 / kLookupValues);
+    writer.write_deciding(std::to_string(question.answer), 1.0 / kLookupValues, question.piece);
   }
   writer.write("\n");
   return std::move(writer).finish();

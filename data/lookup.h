@@ -1,5 +1,7 @@
 #pragma once
 
+#include <vector>
+
 #include "autograd/real.h"
 #include "data/story.h"
 
@@ -7,7 +9,7 @@ namespace headcount {
 
 /// How hard the built-in corpus `lookup` is.
 struct LookupOptions {
-  Index kinds = 2;  ///< in how many ways a question may name a piece, 1 .. kMostLookupKinds
+  Index kinds = 2;
 };
 
 /// The board has 5 x 5 squares: 5 is a prime, so its squares fall into rows in 5 + 1 directions of
@@ -16,6 +18,9 @@ inline constexpr Index kLookupSide = 5, kMostLookupKinds = kLookupSide + 1;
 inline constexpr Index kLookupPieces = 5, kLookupValues = 4, kLookupQuestions = 29;
 /// Characters of a line: pieces, questions with their answers, and a newline.
 inline constexpr Index kLookupLine = kLookupPieces + 2 * kLookupQuestions + 1;
+
+/// What they mean, and their ranges.
+std::vector<GrammarOption<LookupOptions>> lookup_options();
 
 /// One line: pieces that stand on a board of 5 x 5 squares, then questions about them.
 ///
@@ -29,7 +34,7 @@ inline constexpr Index kLookupLine = kLookupPieces + 2 * kLookupQuestions + 1;
 /// The digits decide and cost nothing; no other character can be foretold. A line without any row
 /// that has one piece alone ends in dots instead of questions. The task is associative recall
 /// (Arora et al. 2023, "Zoology", arXiv:2312.04927) with one key for each kind of question.
-/// Throws DataError that names the option which is out of range.
+/// Throws ShapeError that names the option which is out of range.
 Story write_lookup(const LookupOptions& options, const Chooser& chooser);
 
 }  // namespace headcount

@@ -2,10 +2,9 @@
 
 #include <utf8.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
-
-#include "autograd/error.h"
 
 namespace headcount {
 
@@ -19,8 +18,10 @@ StoryWriter::StoryWriter(Chooser chooser) : chooser_(std::move(chooser)) {}
 
 std::size_t StoryWriter::choose(std::size_t count) {
   if (count == 1) return 0;
+  const auto chosen = static_cast<std::size_t>(chooser_(count));
+  if (chosen >= count) throw StoryStopped(story_.text, count);
   story_.nats += std::log(static_cast<double>(count));
-  return static_cast<std::size_t>(chooser_(count));
+  return chosen;
 }
 
 void StoryWriter::write(std::string_view text) {
@@ -29,19 +30,79 @@ void StoryWriter::write(std::string_view text) {
   story_.answers.resize(story_.answers.size() + characters, 0);
 }
 
-void StoryWriter::write_deciding(std::string_view character, double guess) {
-  write(character);
-  story_.answers.back() = 1;
+void StoryWriter::write_deciding(std::string_view character, double guess, Index told) {
+  story_.answers.push_back(static_cast<std::int32_t>(position() - told));
+  story_.text += character;
   story_.guessed += guess;
 }
 
 Story StoryWriter::finish() && { return std::move(story_); }
 
-void check_option(std::string_view option, std::int64_t value, std::int64_t low,
-                  std::int64_t high) {
+namespace {
+
+// The probability of every beginning of a text, added up over all choices that write it.
+class Beginnings {
+ public:
+  Beginnings(const std::function<Story(const Chooser&)>& write, const std::string& text)
+      : write_(write), text_(text), probability_(text.size() + 1) {
+    probability_[0] = 1;
+    walk(1, 0);
+  }
+
+  double of(std::size_t bytes) const { return probability_[bytes]; }
+
+ private:
+  // Goes on from the choices made, which have this probability and write `known` bytes of the text.
+  void walk(double probability, std::size_t known) {
+    const StoryStopped story = written();
+    const auto [end, other] = std::ranges::mismatch(text_, story.text);
+    const auto alike = static_cast<std::size_t>(end - text_.begin());
+    for (std::size_t bytes = known + 1; bytes <= alike; ++bytes) probability_[bytes] += probability;
+    if (alike == text_.size() || other != story.text.end()) return;
+    for (std::size_t choice = 0; choice < story.alternatives; ++choice) {
+      made_.push_back(choice);
+      walk(probability / static_cast<double>(story.alternatives), alike);
+      made_.pop_back();
+    }
+  }
+
+  // What the choices made write until the next one; at its end a story has no alternatives.
+  StoryStopped written() const {
+    auto next = made_.begin();
+    try {
+      return {
+          write_([&](std::uint64_t count) { return next == made_.end() ? count : *next++; }).text,
+          0};
+    } catch (const StoryStopped& stopped) {
+      return stopped;
+    }
+  }
+
+  const std::function<Story(const Chooser&)>& write_;
+  const std::string& text_;
+  std::vector<double> probability_;  // of the first bytes
+  std::vector<std::uint64_t> made_;
+};
+
+}  // namespace
+
+std::vector<double> nats_of_characters(const std::function<Story(const Chooser&)>& write,
+                                       const std::string& text) {
+  const Beginnings beginnings(write, text);
+  std::vector<double> nats;
+  for (auto at = text.begin(); at != text.end();) {
+    const auto before = static_cast<std::size_t>(at - text.begin());
+    utf8::next(at, text.end());
+    const auto after = static_cast<std::size_t>(at - text.begin());
+    nats.push_back(std::log(beginnings.of(before) / beginnings.of(after)));
+  }
+  return nats;
+}
+
+void check_option(std::string_view option, Index value, Index low, Index high) {
   if (value >= low && value <= high) return;
-  throw DataError(std::string(option) + " is " + std::to_string(value) + " but must be " +
-                  std::to_string(low) + " to " + std::to_string(high));
+  throw ShapeError("`" + std::string(option) + "` is " + std::to_string(value) + " but must be " +
+                   std::to_string(low) + " to " + std::to_string(high));
 }
 
 }  // namespace headcount

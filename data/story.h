@@ -7,12 +7,15 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/error.h"
 #include "autograd/random.h"
+#include "autograd/real.h"
 
 namespace headcount {
 
 /// Picks one of `count` equally likely alternatives: returns a number in 0 .. count - 1.
-/// Generators draw through it alone, so that a test can walk through every text of a grammar.
+/// Generators draw through it alone, so that every text of a grammar can be walked through. One
+/// that returns `count` itself picks nothing, and the story stops there: see StoryStopped.
 using Chooser = std::function<std::uint64_t(std::uint64_t count)>;
 
 /// The chooser that draws its numbers at `key`, counters 0, 1, 2, ...
@@ -26,12 +29,24 @@ Chooser random_chooser(const RandomKey& key);
 /// Some characters decide: only what was told earlier in the story settles them. The rest of a name
 /// whose first letter is known is no such character, nor is what the grammar prescribes.
 struct Story {
-  std::string text;                   ///< UTF-8
-  double nats = 0;                    ///< -log p(text)
-  std::vector<std::uint8_t> answers;  ///< [characters], 1 at characters that decide
+  std::string text;  ///< UTF-8
+  double nats = 0;   ///< -log p(text)
+  /// [characters]: at one that decides, how many characters back the one stands that settles it; 0
+  /// elsewhere.
+  std::vector<std::int32_t> answers;
   /// How many of those are right on average if each is guessed as well as it can be by who knows
   /// the grammar and what the answer begins with, and nothing else of the story.
   double guessed = 0;
+};
+
+/// Its chooser picked nothing.
+class StoryStopped : public Error {
+ public:
+  StoryStopped(std::string written, std::size_t count)
+      : Error("the story was stopped"), text(std::move(written)), alternatives(count) {}
+
+  std::string text;          ///< so far
+  std::size_t alternatives;  ///< to pick from
 };
 
 /// Writes a story and keeps the account of what its choices cost. Texts are UTF-8.
@@ -39,7 +54,8 @@ class StoryWriter {
  public:
   explicit StoryWriter(Chooser chooser);
 
-  /// A number in 0 .. count - 1, uniform; costs log(count) nats. `count` is at least 1.
+  /// A number in 0 .. count - 1, uniform; costs log(count) nats. `count` is at least 1. Throws
+  /// StoryStopped.
   std::size_t choose(std::size_t count);
 
   /// Removes a uniformly chosen item from `items` and returns it; the others keep their order.
@@ -51,9 +67,11 @@ class StoryWriter {
     return item;
   }
 
+  Index position() const { return std::ssize(story_.answers); }  ///< characters written
   void write(std::string_view text);
-  /// Writes a character that decides; the best guess at it is right with probability `guess`.
-  void write_deciding(std::string_view character, double guess);
+  /// Writes a character that decides, which the one at position `told` settles; the best guess at
+  /// it is right with probability `guess`.
+  void write_deciding(std::string_view character, double guess, Index told);
 
   Story finish() &&;
 
@@ -62,7 +80,27 @@ class StoryWriter {
   Story story_;
 };
 
-/// Throws DataError that names `option` and the range unless low <= value <= high.
-void check_option(std::string_view option, std::int64_t value, std::int64_t low, std::int64_t high);
+/// Of each character of `text`, which begins a story that `write` may write: -log p of it, given
+/// those before it. Of a whole story they add up to its nats. Walks through the choices of the
+/// grammar as far as they write `text`.
+std::vector<double> nats_of_characters(const std::function<Story(const Chooser&)>& write,
+                                       const std::string& text);
+
+/// A number that says how hard the texts of a grammar are: a field of its `Options`.
+template <class Options>
+struct GrammarOption {
+  std::string_view name, help;
+  Index Options::*field;
+  Index low, high;
+};
+
+/// Throws ShapeError that names `option` and the range unless low <= value <= high.
+void check_option(std::string_view option, Index value, Index low, Index high);
+/// The same for all of `list`.
+template <class Options>
+void check_options(const Options& options, const std::vector<GrammarOption<Options>>& list) {
+  for (const GrammarOption<Options>& option : list)
+    check_option(option.name, options.*option.field, option.low, option.high);
+}
 
 }  // namespace headcount

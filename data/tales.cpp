@@ -16,12 +16,14 @@ using Name = std::string_view;
 struct Person {
   Name name;
   std::size_t place;  // in Tale::places_
+  Index told = 0;     // where the place's name stands
 };
 
 struct Thing {
   Name name;
   std::optional<std::size_t> holder;  // in Tale::people_
   std::size_t place;                  // where it lies; of a held thing, its holder's place counts
+  Index told = 0;                     // where the name of the holder, or of the place, stands
 };
 
 /// Something that can happen now. A field that the kind of deed does not need stays 0.
@@ -79,8 +81,9 @@ class Tale {
     for (Index i = 0; i < options_.people; ++i) {
       const Name name = writer_.draw(names_.people);
       const std::size_t place = choose_place(std::nullopt);
-      people_.push_back({name, place});
-      write({i == 0 ? "" : " ", name, " is in the ", places_[place], "."});
+      write({i == 0 ? "" : " ", name, " is in the "});
+      people_.push_back({name, place, writer_.position()});
+      write({places_[place], "."});
     }
     writer_.write("\n");
   }
@@ -89,8 +92,9 @@ class Tale {
     for (Index i = 0; i < options_.things; ++i) {
       const std::size_t holder = writer_.choose(people_.size());
       const Name name = writer_.draw(names_.things);
-      things_.push_back({name, holder, 0});
-      write({i == 0 ? "" : " ", people_[holder].name, " has the ", name, "."});
+      writer_.write(i == 0 ? "" : " ");
+      things_.push_back({name, holder, 0, writer_.position()});
+      write({people_[holder].name, " has the ", name, "."});
     }
     writer_.write("\n");
   }
@@ -142,26 +146,31 @@ class Tale {
     Person& person = people_[deed.person];
     const Name verb = verbs[writer_.choose(verbs.size())];
     person.place = choose_place(person.place);
-    write({person.name, verb, places_[person.place], "."});
+    write({person.name, verb});
+    person.told = writer_.position();
+    write({places_[person.place], "."});
   }
 
   void give(const Deed& deed) {
     Thing& thing = things_[deed.thing];
     thing.holder = deed.receiver;
-    write({people_[deed.person].name, " gives the ", thing.name, " to ",
-           people_[deed.receiver].name, "."});
+    write({people_[deed.person].name, " gives the ", thing.name, " to "});
+    thing.told = writer_.position();
+    write({people_[deed.receiver].name, "."});
   }
 
   void drop(const Deed& deed) {
     Thing& thing = things_[deed.thing];
     thing.holder.reset();
     thing.place = people_[deed.person].place;
+    thing.told = people_[deed.person].told;
     write({people_[deed.person].name, " puts down the ", thing.name, "."});
   }
 
   void find(const Deed& deed) {
     Thing& thing = things_[deed.thing];
     thing.holder = deed.person;
+    thing.told = writer_.position();
     write({people_[deed.person].name, " picks up the ", thing.name, "."});
   }
 
@@ -182,9 +191,10 @@ class Tale {
     (this->*kind.tell)(kind.deeds[writer_.choose(kind.deeds.size())]);
   }
 
-  /// The answer and a full stop. Where names that begin alike go on differently, only the story
-  /// decides; the best guess is the letter that most of them have, for all are equally likely.
-  void write_answer(Name answer, const std::vector<Name>& names) {
+  /// The answer, which stands at `told` too, and a full stop. Where names that begin alike go on
+  /// differently, only the story decides; the best guess is the letter that most of them have, for
+  /// all are equally likely.
+  void write_answer(Name answer, Index told, const std::vector<Name>& names) {
     const std::string text = std::string(answer) + ".";
     for (std::size_t i = 0; i < text.size(); ++i) {
       std::map<char, double> next;
@@ -200,7 +210,7 @@ class Tale {
       }
       double most = 0;
       for (const auto& [letter, count] : next) most = std::max(most, count);
-      writer_.write_deciding(text.substr(i, 1), most / alike);
+      writer_.write_deciding(text.substr(i, 1), most / alike, told + static_cast<Index>(i));
     }
   }
 
@@ -208,25 +218,32 @@ class Tale {
     struct Question {
       std::array<std::string_view, 3> ask;
       Name answer;
+      Index told;                    // where the story says so
       const std::vector<Name>* all;  // what it could be
     };
     std::vector<Question> questions;
     for (const Person& person : people_) {
-      questions.push_back(
-          {{"Where is ", person.name, "? In the "}, places_[person.place], &all_.places});
+      questions.push_back({{"Where is ", person.name, "? In the "},
+                           places_[person.place],
+                           person.told,
+                           &all_.places});
     }
     for (const Thing& thing : things_) {
-      questions.push_back(
-          {{"Where is the ", thing.name, "? In the "}, places_[place_of(thing)], &all_.places});
+      questions.push_back({{"Where is the ", thing.name, "? In the "},
+                           places_[place_of(thing)],
+                           thing.holder ? people_[*thing.holder].told : thing.told,
+                           &all_.places});
       if (thing.holder) {
-        questions.push_back(
-            {{"Who has the ", thing.name, "? "}, people_[*thing.holder].name, &all_.people});
+        questions.push_back({{"Who has the ", thing.name, "? "},
+                             people_[*thing.holder].name,
+                             thing.told,
+                             &all_.people});
       }
     }
     for (Index i = 0; i < options_.questions; ++i) {
       const Question question = writer_.draw(questions);
       for (const auto part : question.ask) writer_.write(part);
-      write_answer(question.answer, *question.all);
+      write_answer(question.answer, question.told, *question.all);
       writer_.write("\n");
     }
   }
@@ -254,12 +271,26 @@ const TalesNames& tales_names() {
   return names;
 }
 
+std::vector<GrammarOption<TalesOptions>> tales_options(const TalesNames& names) {
+  const Index people = std::ssize(names.people), things = std::ssize(names.things);
+  return {
+      {"people", "people in a story", &TalesOptions::people, 1, people},
+      {"things", "things in a story", &TalesOptions::things, 1, things},
+      {"places", "most places in a story", &TalesOptions::places, 1, std::ssize(names.places)},
+      {"distance", "events before the questions", &TalesOptions::distance, 0, 1000},
+      {"questions", "questions that close a story", &TalesOptions::questions, 1, people + things}};
+}
+
+void check(const TalesOptions& options, const TalesNames& names) {
+  check_options(options, tales_options(names));
+  const Index most = options.people + options.things;
+  if (options.questions > most) {
+    throw ShapeError("`questions` must not exceed `people` plus `things`, " + std::to_string(most));
+  }
+}
+
 Story tell_tale(const TalesOptions& options, const Chooser& chooser, const TalesNames& names) {
-  check_option("people", options.people, 1, std::ssize(names.people));
-  check_option("things", options.things, 1, std::ssize(names.things));
-  check_option("places", options.places, 1, std::ssize(names.places));
-  check_option("distance", options.distance, 0, 1000);
-  check_option("questions", options.questions, 1, options.most_questions());
+  check(options, names);
   return Tale(options, chooser, names).tell();
 }
 

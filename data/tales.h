@@ -10,14 +10,7 @@ namespace headcount {
 
 /// How hard the built-in corpus `tales` is. The defaults give stories of about 250 characters.
 struct TalesOptions {
-  Index people = 3;     ///< people in a story, 1 .. 12
-  Index things = 2;     ///< things in a story, 1 .. 16
-  Index places = 3;     ///< most places in a story, 1 .. 12
-  Index distance = 3;   ///< events between the opening and the questions, 0 .. 1000
-  Index questions = 2;  ///< questions that close a story, 1 .. most_questions()
-
-  /// One about each person and thing.
-  Index most_questions() const { return people + things; }
+  Index people = 3, things = 2, places = 3, distance = 3, questions = 2;
 };
 
 /// The names that stories draw from. No name may repeat.
@@ -27,6 +20,13 @@ struct TalesNames {
 
 /// 12 people, 16 things, 12 places.
 const TalesNames& tales_names();
+
+/// What the options mean, and their ranges where stories draw from these names.
+std::vector<GrammarOption<TalesOptions>> tales_options(const TalesNames& names = tales_names());
+
+/// Throws ShapeError that names the option which is out of range; of questions there is at most one
+/// about each person and thing.
+void check(const TalesOptions& options, const TalesNames& names = tales_names());
 
 /// One story: who is where, who has what; then people walk about, give, put down and pick up
 /// things; then questions, as in
@@ -40,9 +40,9 @@ const TalesNames& tales_names();
 /// and an empty line. A thing goes where its holder goes; people give to those in the same place
 /// and pick up what lies there. Answers follow from the story and cost nothing. Story::answers
 /// marks the letters of their names where the names of the grammar part ways: the first one, and
-/// the second of "cave" and "cellar". The tasks are in the spirit of bAbI (Weston et al. 2015,
-/// arXiv:1502.05698), the grammar is our own.
-/// Throws DataError that names the option which is out of range.
+/// the second of "cave" and "cellar"; the sentence that named the answer last settles them. The
+/// tasks are in the spirit of bAbI (Weston et al. 2015, arXiv:1502.05698), the grammar is our own.
+/// Throws as check does.
 Story tell_tale(const TalesOptions& options, const Chooser& chooser,
                 const TalesNames& names = tales_names());
 

@@ -78,8 +78,8 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   Memory memory;  // of the layer, and, until the next one that keeps, of the layers that share it
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
-    memory = config_.layer_attention(static_cast<Index>(layer)).shares ? Memory::sharing(memory)
-                                                                       : memory_of(layer);
+    const bool shares = config_.layer_attention(static_cast<Index>(layer)).shares;
+    memory = shares ? Memory::sharing(memory, memory_of(layer).stats()) : memory_of(layer);
     x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
   }
@@ -88,8 +88,10 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
 }
 
 Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                          AttentionStats* stats) const {
-  return run(tape, tokens, sequences, 0, [&](std::size_t) { return Memory({}, stats); });
+                          std::span<AttentionStats> stats) const {
+  return run(tape, tokens, sequences, 0, [&](std::size_t layer) {
+    return Memory({}, stats.empty() ? nullptr : &stats[layer]);
+  });
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,

@@ -32,9 +32,9 @@ class LanguageModel {
   /// Logits [sequences, length, vocabulary] of the next token at each position; `tokens` is
   /// [sequences, length] and `tape` must have been made with `parameters()`.
   /// Throws ShapeError if the length exceeds the context.
-  /// Attention adds to `stats` if given.
+  /// Each layer's attention adds to its own of `stats` [layers], if given.
   Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-             AttentionStats* stats = nullptr) const;
+             std::span<AttentionStats> stats = {}) const;
   /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;

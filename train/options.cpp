@@ -6,19 +6,27 @@
 
 namespace headcount {
 
+namespace {
+
+template <class Options>
+void add_options(Settings& settings, Options& options,
+                 const std::vector<GrammarOption<Options>>& list) {
+  for (const GrammarOption<Options>& option : list) {
+    settings.integer(std::string(option.name), std::string(option.help), options.*option.field,
+                     option.low, option.high);
+  }
+}
+
+}  // namespace
+
 Settings TrainOptions::settings() {
   Settings s = model.settings();
   s.group("Data");
   s.text("data", "tales, lookup, or a UTF-8 text file", data);
   s.only_for("tales");
-  s.integer("people", "people in a story", corpus.tales.people, 1, 12);
-  s.integer("things", "things in a story", corpus.tales.things, 1, 16);
-  s.integer("places", "places in a story", corpus.tales.places, 1, 12);
-  s.integer("distance", "events before the questions", corpus.tales.distance, 0, 1000);
-  s.integer("questions", "questions that close a story", corpus.tales.questions, 1, 28);
+  add_options(s, corpus.tales, tales_options());
   s.only_for("lookup");
-  s.integer("kinds", "kinds of lookups that questions ask for", corpus.lookup.kinds, 1,
-            kMostLookupKinds);
+  add_options(s, corpus.lookup, lookup_options());
   s.group("Optimiser");
   s.integer("steps", "updates", steps, 1);
   s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
@@ -52,10 +60,7 @@ void TrainOptions::resolve() {
   model.resolve();
   require_savable(model);
   if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
-  const Index questions = corpus.tales.most_questions();
-  require_setting(
-      corpus.tales.questions <= questions,
-      "`questions` must not exceed `people` plus `things`, " + std::to_string(questions));
+  check(corpus.tales);
   require_setting(data != "lookup" || model.context % kLookupLine == 0,
                   "`context` must be a multiple of " + std::to_string(kLookupLine) +
                       ", the length of a line of lookup, is " + std::to_string(model.context));

@@ -1,6 +1,7 @@
 #include "train/trainer.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <numeric>
@@ -175,13 +176,15 @@ namespace {
 // What a part of a text adds to an evaluation.
 struct EvaluatedPart {
   double loss = 0;  // sum over its characters
-  Index characters = 0, right = 0, answers = 0, right_answers = 0;
-  AttentionStats attention;
+  Index characters = 0, right = 0;
+  std::array<AnswersAt, 32> answers = {};  // by the logarithm of the distance
+  double entropy_sum = 0;                  // of attention, over layers, if it is measured
+  Index rows = 0;                          // with entropies
 };
 
 // Counts right predictions of a batch of windows that begin at `starts` of the text.
 void count_right(std::span<const Real> logits, const Batch& batch, std::span<const Index> starts,
-                 std::span<const std::uint8_t> answers, EvaluatedPart& part) {
+                 std::span<const std::int32_t> answers, EvaluatedPart& part) {
   const std::size_t width = logits.size() / batch.targets.size();
   const auto length = static_cast<std::size_t>(batch.length);
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
@@ -191,15 +194,17 @@ void count_right(std::span<const Real> logits, const Batch& batch, std::span<con
     part.right += hit;
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
     if (answers.empty() || answers[position] == 0) continue;
-    ++part.answers;
-    part.right_answers += hit;
+    const auto distance = static_cast<std::uint32_t>(answers[position]);
+    AnswersAt& at = part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)];
+    ++at.asked;
+    at.right += hit;
   }
 }
 
 // Logits [sequences, length, vocabulary] of a batch on `tape`: from a forward pass, or through a
 // cache.
 Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
-                 std::optional<CacheType> type, AttentionStats* stats) {
+                 std::optional<CacheType> type, std::span<AttentionStats> stats) {
   if (!type) return model.logits(tape, batch.inputs, batch.sequences, stats);
   Decoder decoder(model, {.sequences = batch.sequences, .cache_type = *type});
   return tape.constant({batch.sequences, batch.length, model.vocabulary()},
@@ -212,18 +217,23 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
                                Index begin, Index end, Tape& tape) {
   const Index context = model.config().context;
   EvaluatedPart part;
+  std::vector<AttentionStats> attention(
+      static_cast<std::size_t>(options.attention_stats ? model.config().layers : 0));
   Batch batch;
   for (Index w = begin; w < end; w += batch.sequences) {
     evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
     tape.reset();
-    const Var logits = batch_logits(tape, model, batch, options.cache_type,
-                                    options.attention_stats ? &part.attention : nullptr);
+    const Var logits = batch_logits(tape, model, batch, options.cache_type, attention);
     const Index count = counted(batch.targets);
     part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
                  static_cast<double>(count);
     part.characters += count;
     count_right(logits.value(), batch, windows.subspan(static_cast<std::size_t>(w)),
                 options.marks.answers, part);
+  }
+  for (const AttentionStats& layer : attention) {
+    part.entropy_sum += layer.entropy_sum;
+    part.rows += layer.rows;
   }
   return part;
 }
@@ -254,6 +264,18 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   }
 }
 
+void add_answers(std::span<const AnswersAt> by_logarithm, Evaluation& result) {
+  Index asked = 0, right = 0;
+  for (std::size_t i = 0; i < by_logarithm.size(); ++i) {
+    const AnswersAt& at = by_logarithm[i];
+    if (at.asked == 0) continue;
+    result.answers_by_distance.push_back({Index{1} << i, at.asked, at.right});
+    asked += at.asked;
+    right += at.right;
+  }
+  if (asked > 0) result.answer_accuracy = static_cast<double>(right) / static_cast<double>(asked);
+}
+
 }  // namespace
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
@@ -280,23 +302,20 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     all.loss += part.loss;
     all.characters += part.characters;
     all.right += part.right;
-    all.answers += part.answers;
-    all.right_answers += part.right_answers;
-    all.attention.entropy_sum += part.attention.entropy_sum;
-    all.attention.rows += part.attention.rows;
+    for (std::size_t i = 0; i < all.answers.size(); ++i) {
+      all.answers[i].asked += part.answers[i].asked;
+      all.answers[i].right += part.answers[i].right;
+    }
+    all.entropy_sum += part.entropy_sum;
+    all.rows += part.rows;
   }
   const auto characters = static_cast<double>(std::max<Index>(1, all.characters));
   Evaluation result;
   result.characters = all.characters;
   result.loss = all.loss / characters;
   result.accuracy = static_cast<double>(all.right) / characters;
-  if (all.attention.rows > 0) {
-    result.attention_entropy = all.attention.entropy_sum / static_cast<double>(all.attention.rows);
-  }
-  if (all.answers > 0) {
-    result.answer_accuracy =
-        static_cast<double>(all.right_answers) / static_cast<double>(all.answers);
-  }
+  if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
+  add_answers(all.answers, result);
   return result;
 }
 

@@ -29,6 +29,15 @@ struct StepResult {
   double gradient_norm = 0;  ///< before clipping
 };
 
+/// Of the characters that decide, those whose settling character stands `from` to 2 `from` - 1
+/// characters back.
+struct AnswersAt {
+  Index from = 0;  ///< a power of two
+  Index asked = 0, right = 0;
+
+  bool operator==(const AnswersAt&) const = default;
+};
+
 /// Losses over a text, each target counted once.
 struct Evaluation {
   double loss = 0;       ///< nats per character that counts
@@ -38,6 +47,7 @@ struct Evaluation {
       attention_entropy;  ///< nats, mean over rows, heads and layers; if asked for
   /// The same over the characters that decide, where the corpus marks them.
   std::optional<double> answer_accuracy;
+  std::vector<AnswersAt> answers_by_distance;  ///< from near to far, those with any
 };
 
 /// "deciding characters right 97.1 % (chance 25.0 %, ceiling 100 %)" and a newline; empty where the

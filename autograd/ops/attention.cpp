@@ -206,8 +206,14 @@ void for_query_tiles(const AttentionProblem& p, const Body& body) {
 void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
   const Index rows = p.batch * p.q.heads * p.q.length;
   Real* const entropy = tape.scratch(rows);
+  const std::size_t before = stats.weights.size();
+  if (stats.keeps_weights)
+    stats.weights.resize(before + static_cast<std::size_t>(rows * p.key_count));
   for_query_tiles(p, [&](Index b, Index h, Index i, Index count) {
-    entropy_tile(p, b, h, i, count, entropy + p.row(b, h, i));
+    const Index row = p.row(b, h, i);
+    Real* const weights =
+        stats.keeps_weights ? stats.weights.data() + before + row * p.key_count : nullptr;
+    stats_tile(p, b, h, i, count, entropy + row, weights);
   });
   for (Index row = 0; row < rows; ++row) {
     if (std::isnan(entropy[row])) continue;  // the query sees no key

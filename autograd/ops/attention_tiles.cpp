@@ -76,7 +76,8 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
 }
 
 // entropy[r] = logsumexp - sum of p s, for rows [i, i + rows) of head h; NaN where no key is seen.
-void entropy_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy) {
+void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
+                Real* weights) {
   TileMemory memory;
   const Real* const logsumexp = p.logsumexp + p.row(b, h, i);
   for (Index r = 0; r < rows; ++r)
@@ -87,6 +88,7 @@ void entropy_tile(const AttentionProblem& p, Index b, Index h, Index i, Index ro
     for (Index r = 0; r < rows; ++r) {
       const auto weight = exp_or_zero(s.row(r) - logsumexp[r]);
       entropy[r] -= (s.row(r) == -kInfinity).select(Real{0}, weight * s.row(r)).sum();
+      if (weights != nullptr) array(weights + r * p.key_count + j, s.cols()) = weight.transpose();
     }
   });
 }

@@ -175,8 +175,10 @@ struct RowGradient {
 void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
                   Index rows);
 
-/// entropy[r] of the weights of rows [i, i + rows) of head h; NaN where no key is seen.
-void entropy_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy);
+/// entropy[r] of the weights of rows [i, i + rows) of head h; NaN where no key is seen. If
+/// `weights` [rows, S] is not null, it gets those that are not zero.
+void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
+                Real* weights);
 
 /// Writes the gradients of head h of sequence b where they are wanted; `dk` by parts of the keys.
 void backward_head(const AttentionProblem& p, const Heads<const Real>& out, const Real* dy, Index b,

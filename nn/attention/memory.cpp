@@ -45,9 +45,10 @@ void LayerCache::copy_first(const LayerCache& other) {
   for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].copy_first(other.rows_[i]);
 }
 
-Memory Memory::sharing(const Memory& earlier) {
+Memory Memory::sharing(const Memory& earlier, AttentionStats* stats) {
   Memory memory = earlier;
   memory.shares_ = true;
+  memory.stats_ = stats;
   return memory;
 }
 

@@ -77,8 +77,9 @@ class Memory {
   /// Of tokens that follow those in `cache`, which gets theirs; whoever feeds the tokens sets its
   /// length then.
   explicit Memory(LayerCache& cache) : cache_(&cache) {}
-  /// Of a layer that `shares`: it reads what the layer of `earlier` has just kept.
-  static Memory sharing(const Memory& earlier);
+  /// Of a layer that `shares`, with stats of its own: it reads what the layer of `earlier` has just
+  /// kept.
+  static Memory sharing(const Memory& earlier, AttentionStats* stats = nullptr);
 
   /// These tokens' rows x [B, T, heads, width] join those of earlier tokens: all of them, for
   /// `attention` or `read_rows`. Throws ShapeError where the layer declares other rows under that

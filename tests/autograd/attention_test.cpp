@@ -169,29 +169,36 @@ TEST(Attention, DoesNotHideANaN) {
   }
 }
 
-// Mean over rows of -sum of w log w, w the weights, from scores computed one by one.
-double expected_entropy(const AttentionInputs& inputs, double scale,
-                        const std::vector<std::uint8_t>& mask) {
+// The weights [heads, T, S] from scores computed one by one; as many key/value heads as query
+// heads.
+std::vector<double> expected_weights(const AttentionInputs& inputs, double scale,
+                                     const std::vector<std::uint8_t>& mask) {
   const Index length = inputs.q_shape[1], heads = inputs.q_shape[2], width = inputs.q_shape[3];
-  double sum = 0;
-  Index rows = 0;
-  for (Index row = 0; row < length * heads; ++row) {
-    std::vector<double> weights;
+  std::vector<double> weights(static_cast<std::size_t>(heads * length * length));
+  for (Index row = 0; row < heads * length; ++row) {
+    const Index h = row / length, t = row % length;
+    double* const w = weights.data() + row * length;
     double total = 0;
-    for (Index s = 0; s <= row / heads; ++s) {
+    for (Index s = 0; s <= t; ++s) {
       if (mask[static_cast<std::size_t>(s)] == 0) continue;
-      double score = 0;  // as many key/value heads as query heads
+      double score = 0;
       for (Index i = 0; i < width; ++i) {
-        score += static_cast<double>(inputs.q[static_cast<std::size_t>(row * width + i)]) *
-                 static_cast<double>(
-                     inputs.k[static_cast<std::size_t>((s * heads + row % heads) * width + i)]);
+        score +=
+            static_cast<double>(inputs.q[static_cast<std::size_t>((t * heads + h) * width + i)]) *
+            static_cast<double>(inputs.k[static_cast<std::size_t>((s * heads + h) * width + i)]);
       }
-      weights.push_back(std::exp(scale * score));
-      total += weights.back();
+      w[s] = std::exp(scale * score);
+      total += w[s];
     }
-    for (const double w : weights) sum -= w / total * std::log(w / total);
-    rows += !weights.empty();
+    for (Index s = 0; s <= t && total > 0; ++s) w[s] /= total;
   }
+  return weights;
+}
+
+// Mean over the rows that see a key of -sum of w log w.
+double mean_entropy(const std::vector<double>& weights, Index rows) {
+  double sum = 0;
+  for (const double w : weights) sum -= w > 0 ? w * std::log(w) : 0;
   return sum / static_cast<double>(rows);
 }
 
@@ -210,11 +217,18 @@ TEST(Attention, MeasuresTheMeanEntropyOfItsRowsWhereAsked) {
   run(&stats);
   EXPECT_EQ(stats.rows, 2 * (kLength - kHidden));
   const double mean = stats.entropy_sum / static_cast<double>(stats.rows);
-  EXPECT_NEAR(mean, expected_entropy(inputs, 0.7, mask), kAttentionTolerance);
+  const std::vector<double> weights = expected_weights(inputs, 0.7, mask);
+  EXPECT_NEAR(mean, mean_entropy(weights, stats.rows), kAttentionTolerance);
+  EXPECT_TRUE(stats.weights.empty()) << "nobody asked for them";
   run(&stats);
   EXPECT_EQ(stats.rows, 4 * (kLength - kHidden)) << "further calls add to it";
   run(nullptr);
   EXPECT_EQ(stats.rows, 4 * (kLength - kHidden));
+  stats.keeps_weights = true;
+  run(&stats);
+  ASSERT_EQ(stats.weights.size(), weights.size());
+  for (std::size_t i = 0; i < weights.size(); ++i)
+    ASSERT_NEAR(static_cast<double>(stats.weights[i]), weights[i], kAttentionTolerance) << i;
 }
 
 std::size_t memory_at(Index length) {

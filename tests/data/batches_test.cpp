@@ -155,7 +155,7 @@ TEST(SampleWindows, BeginAtStartsWhereThereAreAny) {
 }
 
 TEST(SampleWindows, CountAnswersAloneWhereTheyAreToldTo) {
-  const std::vector<std::uint8_t> answers = {0, 0, 1, 0, 0, 1, 1, 0, 0, 0};
+  const std::vector<std::int32_t> answers = {0, 0, 1, 0, 0, 1, 1, 0, 0, 0};
   Batch batch;
   sample_windows(count_up(10), some_step, 100, 4, batch,
                  {.answers = answers, .only_answers = true});

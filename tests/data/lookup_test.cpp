@@ -64,7 +64,13 @@ TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
       RC_ASSERT(answer(all, line[i]) == static_cast<int>(line[i + 1] - U'0'));
     }
     for (std::size_t i = 0; i < line.size(); ++i)
-      RC_ASSERT(story.answers[i] == (i > 5 && i % 2 == 0));
+      RC_ASSERT((story.answers[i] > 0) == (i > 5 && i % 2 == 0));
+    for (std::size_t i = 6; i < line.size(); i += 2) {
+      const std::size_t piece = i - static_cast<std::size_t>(story.answers[i]);
+      RC_ASSERT(piece < all.size());
+      const auto number = static_cast<int>(kLetters.find(line[i - 1]));
+      RC_ASSERT(stands_in(all[piece], number / 5, number % 5));
+    }
     RC_ASSERT(std::abs(story.guessed - 29 / 4.0) < 1e-9);
   }));
 }
@@ -100,7 +106,7 @@ TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
   for (const Piece& piece : pieces(line)) ++columns[piece.x];
   ASSERT_EQ(columns, (std::map<int, int>{{0, 3}, {1, 2}}));
   EXPECT_EQ(line.substr(5), std::u32string(58, U'.') + U"\n");
-  EXPECT_EQ(story.answers, std::vector<std::uint8_t>(64, 0));
+  EXPECT_EQ(story.answers, std::vector<std::int32_t>(64, 0));
 }
 
 TEST(Lookup, AnyTwoKindsOfRowsCrossInOneSquare) {
@@ -123,9 +129,9 @@ TEST(Lookup, RefusesOptionsOutOfRange) {
     try {
       write_lookup({kinds}, random_chooser({1, 2, 3}));
       FAIL();
-    } catch (const DataError& error) {
+    } catch (const ShapeError& error) {
       EXPECT_EQ(std::string(error.what()),
-                "kinds is " + std::to_string(kinds) + " but must be 1 to 6");
+                "`kinds` is " + std::to_string(kinds) + " but must be 1 to 6");
     }
   }
 }

@@ -109,7 +109,7 @@ TalesOptions any_options() {
   options.things = *rc::gen::inRange(1, 17);
   options.places = *rc::gen::inRange(1, 13);
   options.distance = *rc::gen::inRange(0, 30);
-  options.questions = *rc::gen::inRange<Index>(1, options.most_questions() + 1);
+  options.questions = *rc::gen::inRange<Index>(1, options.people + options.things + 1);
   return options;
 }
 
@@ -132,6 +132,68 @@ TEST(Tales, AnswersWereNamedBeforeTheQuestions) {
     const std::string told = story.text.substr(0, story.text.find('?'));
     for (const auto& answer : answers_of(story)) EXPECT_NE(told.find(answer), std::string::npos);
   }
+}
+
+// Where in the story before `end` the name of the place stands in which `person` was last.
+std::size_t told_place(const std::string& story, const std::string& person, std::size_t end) {
+  std::size_t last = 0;
+  for (const char* verb : {" is in the ", " goes to the ", " walks to the ", " runs to the "}) {
+    const std::string begin = person + verb;
+    const std::size_t at = story.rfind(begin, end);
+    if (at != std::string::npos) last = std::max(last, at + begin.size());
+  }
+  return last;
+}
+
+// Where the name of who has `thing` was told last; of one that lies somewhere, that of the place.
+std::size_t told_holder(const std::string& story, const std::string& thing, bool& lies) {
+  const auto last = [&](const std::string& words) {
+    const std::size_t at = story.rfind(words);
+    return at == std::string::npos ? 0 : at;
+  };
+  const auto subject = [&](std::size_t verb) { return story.find_last_of(" \n", verb - 1) + 1; };
+  const std::string gives = " gives the " + thing + " to ";
+  const std::size_t given = last(gives), dropped = last(" puts down the " + thing + ".");
+  const std::size_t taken =
+      std::max(last(" has the " + thing + "."), last(" picks up the " + thing + "."));
+  lies = dropped > std::max(given, taken);
+  if (!lies) return given > taken ? given + gives.size() : subject(taken);
+  const std::size_t person = subject(dropped);
+  return told_place(story, story.substr(person, dropped - person), dropped);
+}
+
+TEST(Tales, MarkHowFarBackAnAnswerWasToldLast) {
+  int lying = 0;
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    const Story story = tell_tale({.distance = 6, .questions = 5}, random_chooser({1, 2, i}));
+    const std::string& text = story.text;
+    const std::string told = text.substr(0, text.rfind('\n', text.find('?')) + 1);
+    for (std::size_t mark = text.find('?'); mark != std::string::npos;
+         mark = text.find('?', mark + 1)) {
+      const std::string question = text.substr(text.rfind('\n', mark) + 1, mark);
+      const std::string name = question.substr(0, question.find('?'));
+      const std::string about = name.substr(name.rfind(' ') + 1);
+      std::size_t expected = 0;
+      bool lies = false;
+      if (!question.starts_with("Where is the ") && question.starts_with("Where")) {
+        expected = told_place(told, about, told.size());
+      } else {
+        expected = told_holder(told, about, lies);
+        const std::string holder =
+            told.substr(expected, told.find_first_of(" .", expected) - expected);
+        if (question.starts_with("Where") && !lies)
+          expected = told_place(told, holder, told.size());
+      }
+      lying += lies;
+      const auto answer =
+          std::find_if(story.answers.begin() + static_cast<std::ptrdiff_t>(mark),
+                       story.answers.end(), [](std::int32_t back) { return back > 0; });
+      const auto at = static_cast<std::size_t>(answer - story.answers.begin());
+      EXPECT_EQ(at - static_cast<std::size_t>(*answer), expected) << text << question;
+      EXPECT_EQ(text[expected], text[at]);
+    }
+  }
+  EXPECT_GT(lying, 50);
 }
 
 // After "l" only "library" is left, after "c" there are "cave" and "cellar".
@@ -244,17 +306,18 @@ TEST(Tales, RefuseOptionsOutOfRange) {
   const auto error_of = [](const TalesOptions& options) -> std::string {
     try {
       tell_tale(options, random_chooser({1, 2, 3}));
-    } catch (const DataError& error) {
+    } catch (const ShapeError& error) {
       return error.what();
     }
     return "no error";
   };
-  EXPECT_EQ(error_of({.people = 13}), "people is 13 but must be 1 to 12");
-  EXPECT_EQ(error_of({.people = 0}), "people is 0 but must be 1 to 12");
-  EXPECT_EQ(error_of({.things = 17}), "things is 17 but must be 1 to 16");
-  EXPECT_EQ(error_of({.places = 13}), "places is 13 but must be 1 to 12");
-  EXPECT_EQ(error_of({.distance = -1}), "distance is -1 but must be 0 to 1000");
-  EXPECT_EQ(error_of({.questions = 6}), "questions is 6 but must be 1 to 5");
+  EXPECT_EQ(error_of({.questions = 29}), "`questions` is 29 but must be 1 to 28");
+  EXPECT_EQ(error_of({.people = 13}), "`people` is 13 but must be 1 to 12");
+  EXPECT_EQ(error_of({.people = 0}), "`people` is 0 but must be 1 to 12");
+  EXPECT_EQ(error_of({.things = 17}), "`things` is 17 but must be 1 to 16");
+  EXPECT_EQ(error_of({.places = 13}), "`places` is 13 but must be 1 to 12");
+  EXPECT_EQ(error_of({.distance = -1}), "`distance` is -1 but must be 0 to 1000");
+  EXPECT_EQ(error_of({.questions = 6}), "`questions` must not exceed `people` plus `things`, 5");
 }
 
 }  // namespace

@@ -245,7 +245,7 @@ TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
   ParameterStore& parameters = model_.parameters();
   std::ranges::fill(parameters.value(parameters.find("lm_head.weight")), Real{0});
   for (std::size_t answer = 1; answer < 23; ++answer) {
-    std::vector<std::uint8_t> answers(23, 0);
+    std::vector<std::int32_t> answers(23, 0);
     answers[answer] = 1;
     const auto accuracy =
         evaluate(model_, tokens_, {.marks = {.answers = answers}}).answer_accuracy;
@@ -253,18 +253,32 @@ TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
   }
   const auto zeros = static_cast<double>(std::count(tokens_.begin() + 1, tokens_.end(), 0));
   EXPECT_GT(zeros, 0);
-  const std::vector<std::uint8_t> everywhere(23, 1);
+  const std::vector<std::int32_t> everywhere(23, 1);
   const Evaluation all = evaluate(model_, tokens_, {.marks = {.answers = everywhere}});
   EXPECT_DOUBLE_EQ(all.accuracy, zeros / 22);
   EXPECT_EQ(all.answer_accuracy, std::optional(all.accuracy));
 }
 
+TEST_F(EvaluationOfAText, CountsAnswersByHowFarBackTheyWereTold) {
+  ParameterStore& parameters = model_.parameters();
+  std::ranges::fill(parameters.value(parameters.find("lm_head.weight")), Real{0});
+  std::vector<std::int32_t> answers(23, 0);
+  answers[5] = 1;
+  answers[9] = 4;
+  answers[20] = 7;
+  answers[22] = 8;
+  const auto is_zero = [&](std::size_t at) { return Index{tokens_[at] == 0}; };
+  EXPECT_EQ(evaluate(model_, tokens_, {.marks = {.answers = answers}}).answers_by_distance,
+            (std::vector<AnswersAt>{
+                {1, 1, is_zero(5)}, {4, 2, is_zero(9) + is_zero(20)}, {8, 1, is_zero(22)}}));
+}
+
 TEST_F(EvaluationOfAText, LossIsOfAnswersAloneWhereItIsToldTo) {
-  std::vector<std::uint8_t> answers(23, 0);
+  std::vector<std::int32_t> answers(23, 0);
   answers[4] = answers[17] = 1;
-  std::vector<std::uint8_t> one(23, 0);
+  std::vector<std::int32_t> one(23, 0);
   one[4] = 1;
-  const auto of = [&](const std::vector<std::uint8_t>& marked) {
+  const auto of = [&](const std::vector<std::int32_t>& marked) {
     return evaluate(model_, tokens_, {.marks = {.answers = marked, .only_answers = true}});
   };
   const Evaluation both = of(answers), first = of(one);
@@ -289,7 +303,7 @@ TEST_F(EvaluationOfAText, BeginsItsWindowsWhereStoriesBegin) {
 }
 
 TEST_F(EvaluationOfAText, DoesNotScoreTheFirstCharacter) {
-  std::vector<std::uint8_t> first(23, 0);
+  std::vector<std::int32_t> first(23, 0);
   first[0] = 1;
   EXPECT_FALSE(
       evaluate(model_, tokens_, {.marks = {.answers = first}}).answer_accuracy.has_value());

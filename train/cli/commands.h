@@ -14,6 +14,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks);
 int compare_command(const std::vector<std::string>& arguments, Ranks& ranks);
 int eval_command(const std::vector<std::string>& arguments, Ranks& ranks);
 int sample_command(const std::vector<std::string>& arguments);
+int attend_command(const std::vector<std::string>& arguments);
 int convert_command(const std::vector<std::string>& arguments);
 int cost_command(const std::vector<std::string>& arguments);
 

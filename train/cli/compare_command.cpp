@@ -126,6 +126,10 @@ void add_settings(ComparisonOptions& options, Settings& s) {
       [&options] {
         return options.sweep ? nlohmann::json(options.sweep->text()) : nlohmann::json();
       });
+  s.integer("sample",
+            "the passage of the validation part that the report looks at: a story of a built-in "
+            "text, a stretch of a file",
+            options.passage, 1);
   s.integer("jobs", "runs side by side; 0: as many as there are threads", options.jobs, 0, 1024);
 }
 

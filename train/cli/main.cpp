@@ -34,6 +34,8 @@ constexpr Command kCommands[] = {
     {"sample", "continue a text from a KV cache",
      [](const Arguments& arguments, Ranks&) { return sample_command(arguments); }, false},
     {"eval", "loss of a trained model over a text", eval_command},
+    {"attend", "what each head of a trained model looks at in a text",
+     [](const Arguments& arguments, Ranks&) { return attend_command(arguments); }, false},
     {"convert", "give a trained model another attention",
      [](const Arguments& arguments, Ranks&) { return convert_command(arguments); }, false},
     {"cost", "count what each attention costs, from sizes alone",

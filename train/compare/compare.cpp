@@ -7,6 +7,7 @@
 
 #include "autograd/parallel.h"
 #include "train/compare/decode_speed.h"
+#include "train/compare/reading.h"
 #include "train/compare/results.h"
 #include "train/compare/run_plan.h"
 #include "train/compare/runner.h"
@@ -64,6 +65,21 @@ VariantResult variant_result(const PlannedVariant& variant, const RunPlan::Chose
     }
   }
   return result;
+}
+
+// The first run that finished reads the passage.
+void read(const Passage& passage, const RunPlan::Chosen& chosen, const Corpus& corpus,
+          const ReadPassage& shown, VariantResult& result) {
+  const auto finished = std::ranges::find_if(
+      chosen.outcomes, [](const RunOutcome& o) { return o.result.has_value(); });
+  if (finished == chosen.outcomes.end()) return;
+  const PlannedRun& run = chosen.first[finished - chosen.outcomes.begin()];
+  try {
+    result.reading = read_passage(run.folder, passage, shown, corpus);
+    result.reading->seed = run.options.seed;
+  } catch (const DataError& error) {
+    result.no_reading = error.what();
+  }
 }
 
 // Speeds at a few contexts and the model's own; at each, the variants take turns.
@@ -196,6 +212,9 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   }
 
   const Index vocabulary = corpus.vocabulary.size();
+  const Passage passage =
+      passage_to_read(corpus, options.common.corpus, options.passage, result.context);
+  result.passage = shown(passage, corpus, options.passage);
   result.question = settled(options.question, variants, vocabulary);
   const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
   const RunPlan plan(variants, result.question, static_cast<std::size_t>(named - variants.begin()),
@@ -225,6 +244,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   for (std::size_t i = 0; i < variants.size(); ++i) {
     const RunPlan::Chosen best = plan.chosen(i, outcomes);
     result.variants.push_back(variant_result(variants[i], best, vocabulary));
+    read(passage, best, corpus, result.passage, result.variants.back());
     chosen.push_back(best.candidate->options);
     seeds = std::max(seeds, best.outcomes.size());
   }

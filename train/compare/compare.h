@@ -27,6 +27,7 @@ struct ComparisonOptions {
   Question question;
   Match match;
   std::optional<Sweep> sweep;
+  Index passage = 1;             ///< which one of the validation text is looked at: see Passage
   Index jobs = 0;                ///< runs side by side; 0: as many as there are threads
   std::filesystem::path folder;  ///< runs go to runs/ in it
   std::string command;           ///< the whole command line, for records

@@ -9,6 +9,7 @@
 
 #include "autograd/real.h"
 #include "train/statistics.h"
+#include "train/trainer.h"
 
 namespace headcount {
 
@@ -61,20 +62,46 @@ using CacheLayer = std::vector<CacheBlock>;
 /// What one finished training run measured: one variant, one seed.
 struct RunResult {
   std::uint64_t seed = 0;
-  double validation_loss = 0;             ///< nats per character, the whole validation split
-  std::optional<double> tuning_loss;      ///< of the slice that --sweep picks on
-  std::optional<double> answer_accuracy;  ///< share of deciding characters predicted right
-  double train_tokens_per_second = 0;     ///< whole training steps, evaluations left out
-  double machine_seconds = 0;             ///< from start to end, over the runs side by side
-  std::string version, machine;           ///< what trained it: see ComparisonResult
-  std::vector<Index> curve_steps;         ///< where the loss curve has its points
-  std::vector<double> curve_losses;       ///< training loss, mean over the steps since the last
+  double validation_loss = 0;                  ///< nats per character, the whole validation split
+  std::optional<double> tuning_loss;           ///< of the slice that --sweep picks on
+  std::optional<double> answer_accuracy;       ///< share of deciding characters predicted right
+  std::vector<AnswersAt> answers_by_distance;  ///< the same, as Evaluation has it
+  double train_tokens_per_second = 0;          ///< whole training steps, evaluations left out
+  double machine_seconds = 0;                  ///< from start to end, over the runs side by side
+  std::string version, machine;                ///< what trained it: see ComparisonResult
+  std::vector<Index> curve_steps;              ///< where the loss curve has its points
+  std::vector<double> curve_losses;  ///< training loss, mean over the steps since the last
 };
 
 /// Decoding speed, one sequence, at the token that fills a context of `context` tokens.
 struct DecodeSpeed {
   Index context = 0;
   double tokens_per_second = 0;
+};
+
+/// A passage of the validation text that the attentions are looked at with.
+struct ReadPassage {
+  Index number = 1;                     ///< of those that there are: see Passage
+  std::vector<std::string> characters;  ///< UTF-8
+  std::vector<bool> deciding;           ///< [characters]; empty where the corpus marks none
+  /// [characters]: what no model can have less of on average, nats; empty for a file.
+  std::vector<double> entropy;
+  /// The character that the maps of attention are about: the last one that decides, or the last.
+  std::size_t question = 0;
+};
+
+/// What one head looks at before the character that the passage asks for.
+struct HeadLook {
+  std::vector<double> weights;  ///< of the characters before that one
+  double entropy = 0;           ///< of the weights, nats
+};
+
+/// How a trained model reads the passage.
+struct Reading {
+  std::uint64_t seed = 0;  ///< of the run
+  /// [characters], nats; none for the first one, and for those that the loss does not count.
+  std::vector<std::optional<double>> losses;
+  std::vector<std::vector<HeadLook>> looks;  ///< layer by layer; empty for one without scores
 };
 
 /// One attention of a comparison.
@@ -94,6 +121,8 @@ struct VariantResult {
   std::vector<RunResult> runs;        ///< the finished ones, by seed
   std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them
+  std::optional<Reading> reading;     ///< of the first finished run whose weights are there
+  std::string no_reading;             ///< or why there is none of it
 
   // Over the finished runs, one value a seed; meaningless while there is none.
   Estimate loss;
@@ -127,6 +156,7 @@ struct ComparisonResult {
   Index failed_runs = 0, diverged_runs = 0;  ///< the latter are among the former
   double hours = 0;                          ///< machine time of all runs
   std::vector<VariantResult> variants;       ///< in the order given
+  ReadPassage passage;
 };
 
 }  // namespace headcount

@@ -112,6 +112,11 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
 
 std::vector<std::string> notes(const ComparisonResult& result) {
   std::vector<std::string> sentences = two_heaps_notes(result);
+  for (const VariantResult& variant : result.variants) {
+    if (!variant.no_reading.empty())
+      sentences.push_back(variant.spec + " does not show how it reads: " + variant.no_reading +
+                          ".");
+  }
   for (const ForeignRuns& foreign : foreign_runs(result)) {
     std::string runs;
     for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;
@@ -144,33 +149,40 @@ std::string comparison_table(const ComparisonResult& result) {
   return text;
 }
 
+namespace {
+
+// What programs read of each attention, in CSV and in JSON; `name` is the key of its spec.
+std::vector<std::string_view> keys_for_programs(std::string_view name) {
+  return {name,
+          "adjusted",
+          "runs",
+          "params",
+          "kv_cache_bytes_per_token",
+          "val_loss_mean",
+          "val_loss_ci95",
+          "excess_over_entropy",
+          "answer_accuracy_mean",
+          "answer_accuracy_ci95",
+          "learned",
+          "paired_difference_mean",
+          "paired_difference_ci95",
+          "difference_excludes_zero",
+          "cost_mean",
+          "cost_ci95",
+          "verdict",
+          "bits_per_character",
+          "train_tokens_per_second",
+          "decode_tokens_per_second",
+          "pareto"};
+}
+
+}  // namespace
+
 std::string comparison_csv(const ComparisonResult& result) {
+  const auto columns =
+      selected(comparison_columns(result, Reader::terminal), keys_for_programs("attention"));
   std::string text;
-  for (const std::string& line :
-       csv_lines(selected(comparison_columns(result, Reader::terminal), {"attention",
-                                                                         "adjusted",
-                                                                         "runs",
-                                                                         "params",
-                                                                         "kv_cache_bytes_per_token",
-                                                                         "val_loss_mean",
-                                                                         "val_loss_ci95",
-                                                                         "excess_over_entropy",
-                                                                         "answer_accuracy_mean",
-                                                                         "answer_accuracy_ci95",
-                                                                         "learned",
-                                                                         "paired_difference_mean",
-                                                                         "paired_difference_ci95",
-                                                                         "difference_excludes_zero",
-                                                                         "cost_mean",
-                                                                         "cost_ci95",
-                                                                         "verdict",
-                                                                         "bits_per_character",
-                                                                         "train_tokens_per_second",
-                                                                         "decode_tokens_per_second",
-                                                                         "pareto"}),
-                 result.variants)) {
-    text += line + "\r\n";
-  }
+  for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
   return text;
 }
 
@@ -192,32 +204,11 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
     others.push_back(
         {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}});
   }
-  const auto variants =
-      selected(comparison_columns(result, Reader::terminal), {"spec",
-                                                              "adjusted",
-                                                              "params",
-                                                              "kv_cache_bytes_per_token",
-                                                              "seeds",
-                                                              "val_losses",
-                                                              "val_loss_mean",
-                                                              "val_loss_ci95",
-                                                              "paired_difference_mean",
-                                                              "paired_difference_ci95",
-                                                              "costs",
-                                                              "cost_mean",
-                                                              "cost_ci95",
-                                                              "verdict",
-                                                              "bits_per_character",
-                                                              "train_tokens_per_second",
-                                                              "decode_tokens_per_second",
-                                                              "decode",
-                                                              "pareto",
-                                                              "failures",
-                                                              "trained_on_percent",
-                                                              "answer_accuracies",
-                                                              "answer_accuracy_mean",
-                                                              "answer_accuracy_ci95",
-                                                              "learned"});
+  std::vector<std::string_view> keys = keys_for_programs("spec");
+  // What has a value for each seed or context, which CSV has no place for.
+  keys.insert(keys.end(), {"seeds", "val_losses", "costs", "answer_accuracies", "decode",
+                           "failures", "trained_on_percent"});
+  const auto variants = selected(comparison_columns(result, Reader::terminal), keys);
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},
           {"entropy_per_character",

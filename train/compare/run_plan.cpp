@@ -125,6 +125,7 @@ RunPlan::Chosen RunPlan::chosen(std::size_t variant, std::span<const RunOutcome>
   const std::vector<Need> all = needs(outcomes);
   const std::size_t first = best(variant, outcomes).value();
   Chosen chosen{&variants_[variant].candidates[first / seeds_ - first_run(variant, 0) / seeds_],
+                &runs_[first],
                 {}};
   for (std::size_t run = first; run < first + seeds_; ++run) {
     if (all[run] == Need::now) chosen.outcomes.push_back(outcomes[run]);

@@ -33,6 +33,7 @@ class RunPlan {
   /// What a variant is judged by.
   struct Chosen {
     const Candidate* candidate;
+    const PlannedRun* first;           ///< that of seed 1; those of the next seeds follow it
     std::vector<RunOutcome> outcomes;  ///< of seeds 1, 2, ..., those that were needed
   };
   /// All that is needed has ended.

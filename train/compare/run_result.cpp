@@ -71,6 +71,10 @@ json numbers(const RunResult& r) {
                  {"curve_losses", r.curve_losses}};
   if (r.tuning_loss) result["tuning_loss"] = *r.tuning_loss;
   if (r.answer_accuracy) result["answer_accuracy"] = *r.answer_accuracy;
+  for (const AnswersAt& at : r.answers_by_distance) {
+    result["answers_by_distance"].push_back(
+        {{"from", at.from}, {"asked", at.asked}, {"right", at.right}});
+  }
   return result;
 }
 
@@ -82,6 +86,8 @@ void read_numbers(const json& result, RunResult& r) {
   r.curve_losses = result.at("curve_losses").get<std::vector<double>>();
   if (result.contains("tuning_loss")) r.tuning_loss = result["tuning_loss"];
   if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
+  for (const json& at : result.value("answers_by_distance", json::array()))
+    r.answers_by_distance.push_back({at.at("from"), at.at("asked"), at.at("right")});
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std
       });
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
+  result.answers_by_distance = outcome.validation.answers_by_distance;
   if (!tuning.empty())
     result.tuning_loss = evaluate(*model, tuning, {.marks = corpus.tuning_marks()}).loss;
   result.train_tokens_per_second = outcome.tokens_per_second(run.options);
@@ -154,7 +155,8 @@ bool train_next(const RunTask& task, RunQueue& queue) {
   } catch (const std::exception& error) {
     outcome.failure = error.what();
     outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
-    if (!task.elsewhere.empty()) write_run_failure(run, outcome, basis(run, task.corpus, task.tuning));
+    if (!task.elsewhere.empty())
+      write_run_failure(run, outcome, basis(run, task.corpus, task.tuning));
   }
   queue.end(*i, std::move(outcome));
   return true;

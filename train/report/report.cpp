@@ -7,44 +7,14 @@
 #include "train/compare/result_text.h"
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
+#include "train/report/page_style.h"
+#include "train/report/reading_figures.h"
 
 namespace headcount {
 
 namespace {
 
 constexpr std::string_view kDifferences = "differences.svg";  // the chart that comes first
-
-constexpr std::string_view kStyle = R"(<style>
-:root{color-scheme:light dark}
-body{margin:0 auto;padding:1rem;max-width:84rem;font:1rem/1.5 system-ui,sans-serif;
-color:#1a1a1a;background:#f6f6f4;overflow-wrap:anywhere}
-p,figcaption,li,dd{max-width:44rem}
-h1{font-size:1.6rem;line-height:1.25;margin:.5rem 0}h2{font-size:1.2rem;margin:2rem 0 .5rem}
-.scroll{overflow-x:auto;border:1px solid #c8c8c8;border-radius:6px;background:#fff}
-.scroll:focus-visible{outline:3px solid #0072b2}
-table{border-collapse:collapse;overflow-wrap:normal;font-variant-numeric:tabular-nums;
-font-size:.8rem}
-caption{text-align:left;padding:.5rem .45rem;caption-side:bottom}
-.note{position:sticky;left:.45rem;max-width:min(44rem,calc(100vw - 4rem));margin:0}
-th,td{padding:.35rem;text-align:right;white-space:nowrap;border-bottom:1px solid #ddd}
-thead th{vertical-align:bottom;white-space:normal}
-th:first-child{text-align:left;position:sticky;left:0;background:#fff;white-space:nowrap}
-.words{text-align:left}.front th:first-child{font-weight:bold}tbody th{font-weight:normal}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,30rem),1fr));gap:1rem}
-.verdict{font-size:1.15rem;max-width:60rem}.lead{max-width:44rem}
-figure{margin:0}svg{display:block;width:100%;height:auto;border:1px solid #c8c8c8;
-border-radius:6px;box-sizing:border-box}figcaption{font-size:.9rem;margin:.4rem 0 1rem}
-dt{font-weight:bold}dd{margin:0 0 .5rem}
-pre{white-space:pre-wrap;background:#fff;border:1px solid #c8c8c8;
-border-radius:6px;padding:.75rem;font-size:.85rem}
-summary{cursor:pointer;font-weight:bold}
-@media (prefers-color-scheme:dark){
-body{color:#ececec;background:#0e0f12}.scroll,pre,th:first-child{background:#16181c}
-.scroll,pre,svg{border-color:#44484f}th,td{border-color:#33363c}
-.scroll:focus-visible{outline-color:#4ba3e3}
-}
-</style>
-)";
 
 std::string element(const std::string& tag, const std::string& content) {
   return "<" + tag + ">" + xml_escaped(content) + "</" + tag + ">\n";
@@ -246,10 +216,10 @@ std::string failures(const ComparisonResult& result) {
   return items.empty() ? "" : "<h2>Failures</h2>\n<ul>\n" + items + "</ul>\n";
 }
 
-std::string trained_by_others(const ComparisonResult& result) {
+std::string notes_section(const ComparisonResult& result) {
   std::string items;
   for (const std::string& note : notes(result)) items += element("li", note);
-  return items.empty() ? "" : "<h2>Trained earlier, by others</h2>\n<ul>\n" + items + "</ul>\n";
+  return items.empty() ? "" : "<h2>Notes</h2>\n<ul>\n" + items + "</ul>\n";
 }
 
 std::string duration(double hours) {
@@ -286,11 +256,12 @@ std::string comparison_report(const ComparisonResult& result) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
       "'unsafe-inline'\"/>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
-  out += element("title", title) + std::string(kStyle) + "</head>\n<body>\n<main>\n";
+  out += element("title", title) + std::string(kPageStyle) + "</head>\n<body>\n<main>\n";
   const std::vector<ReportChart> charts = comparison_charts(result);
   out += element("h1", title) + answer(result, charts) + element("p", summary(result));
-  out += "<h2>Results</h2>\n" + table(result) + figures(charts) + failures(result);
-  out += trained_by_others(result) + origin(result);
+  out += "<h2>Results</h2>\n" + table(result) + figures(charts) + reading_figures(result) +
+         failures(result);
+  out += notes_section(result) + origin(result);
   return out + "</main>\n</body>\n</html>\n";
 }
 

@@ -17,13 +17,14 @@ struct ReportChart {
 
 /// The charts that the results are enough for, in the order of the page: differences from the
 /// reference, loss of converted models, loss against cache, the caches, training loss, decoding
-/// speed against context (two contexts or more), answers against cache (where the corpus marks
-/// answers). Attentions without a finished run are left out.
+/// speed against context (two contexts or more), answers against cache and against distance (where
+/// the corpus marks answers). Attentions without a finished run are left out.
 std::vector<ReportChart> comparison_charts(const ComparisonResult& result);
 
-/// The page report.html: the verdict with the differences, summary, table, charts, failures, and
-/// how to repeat the comparison. It needs nothing beside it and loads nothing: styles and charts
-/// are inline, scripts there are none. Well-formed as XML too, but for its doctype. Deterministic.
+/// The page report.html: the verdict with the differences, summary, table, charts, how each
+/// attention reads a passage, failures, and how to repeat the comparison. It needs nothing beside
+/// it and loads nothing: styles and charts are inline, scripts there are none. Well-formed as XML
+/// too, but for its doctype. Deterministic.
 std::string comparison_report(const ComparisonResult& result);
 
 }  // namespace headcount

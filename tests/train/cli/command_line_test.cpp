@@ -15,8 +15,8 @@
 namespace headcount {
 namespace {
 
-const std::vector<std::string> kCommands = {"train", "compare", "sample",
-                                            "eval",  "convert", "cost"};
+const std::vector<std::string> kCommands = {"train",  "compare", "sample", "eval",
+                                            "attend", "convert", "cost"};
 
 // Names of flags in `text`, without their dashes.
 std::set<std::string> flags_in(const std::string& text) {

@@ -1,7 +1,8 @@
 """Opens reports in headless Chromium and checks that they ask for nothing but themselves, that the
 console stays empty, that nothing but what scrolls by itself sticks out of a phone's screen or a
-window, that the table needs no scrolling in a window, and that the page begins with the verdict and
-a picture whose marks say their numbers.
+window, that the table needs no scrolling in a window, that the page begins with the verdict and a
+picture whose marks say their numbers, and that the passages which the attentions read are there,
+shaded in steps that anyone can tell apart, with letters that can be read.
 
 Usage: python3 report_page_test.py report.html...
 Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where Chromium or its
@@ -17,6 +18,7 @@ import urllib.request
 
 WIDTHS = (360, 375, 1100, 1600)
 WINDOW = 1100  # from here on the table is whole
+LARGEST = 2_000_000  # bytes of a page
 TIMEOUT = 60  # seconds a request; a busy machine takes some to start a browser
 
 # Elements that stick out of the page to the right and that no ancestor lets scroll.
@@ -49,6 +51,41 @@ for (const text of document.querySelectorAll('svg text')) {
   if (box.left < all.left - 0.5 || box.right > all.right + 0.5)
     faults.push('a text sticks out of its picture: ' + text.textContent);
 }
+return faults;
+"""
+
+# The passages as the attentions read them: as many of each kind as the table has rows, in shades
+# whose contrast with the paper grows, of letters that stand out, and numbers on pointing.
+READINGS = """
+const faults = [], rows = document.querySelectorAll('tbody tr').length;
+const light = text => {  // relative luminance (w3.org/TR/WCAG22)
+  const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(n => n / 255)
+    .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+const paper = light(getComputedStyle(document.querySelector('pre')).backgroundColor);
+for (const [what, found] of [['passages', document.querySelectorAll('.readings figure')],
+                             ['details of heads', document.querySelectorAll('.looks')]])
+  if (found.length !== rows) faults.push(`${found.length} ${what} of ${rows} attentions`);
+for (const look of document.querySelectorAll('.looks figure')) {
+  if (!/entropy \\d/.test(look.textContent)) faults.push('a head without its entropy');
+  if (look.querySelectorAll('.q').length !== 1) faults.push('a head that is asked for nothing');
+}
+for (const key of document.querySelectorAll('.key')) {
+  let last = 1;
+  const shades = [...key.querySelectorAll('i')];
+  if (shades.length !== 4) faults.push('a key without four shades');
+  for (const shade of shades) {
+    const style = getComputedStyle(shade), back = light(style.backgroundColor);
+    if (contrast(back, paper) < 1.15 * last) faults.push('two shades are alike: ' + key.textContent);
+    last = contrast(back, paper);
+    if (contrast(light(style.color), back) < 4.5)
+      faults.push('a letter can hardly be read on its shade: ' + shade.outerHTML);
+  }
+}
+for (const shade of document.querySelectorAll('.text i'))
+  if (!shade.title && shade.className !== 'd') faults.push('says nothing: ' + shade.outerHTML);
 return faults;
 """
 TABLE = "const e = document.querySelector('.scroll'); return e.scrollWidth - e.clientWidth;"
@@ -131,7 +168,7 @@ def layout_faults(browser, page, scheme, width):
     hidden = browser.run(TABLE)
     if width >= WINDOW and hidden > 0:
         yield f"{scheme}, {width} units wide: the table is {hidden} units wider than its place"
-    for fault in browser.run(BEGINNING):
+    for fault in browser.run(BEGINNING) + browser.run(READINGS):
         yield f"{scheme}, {width} units wide: {fault}"
     for element in browser.run(STICKING_OUT):
         yield f"{scheme}, {width} units wide: sticks out: {element}"
@@ -159,6 +196,8 @@ def main():
         return
     with Browser() as browser:
         found = [fault for page in pages for fault in faults(browser, page.as_uri())]
+    found += [f"{page}: {page.stat().st_size} bytes, {LARGEST} are enough" for page in pages
+              if page.stat().st_size > LARGEST]
     if found:
         sys.exit("\n".join(found))
 

@@ -1,0 +1,37 @@
+#include "models/attention_map.h"
+
+#include <cmath>
+
+namespace headcount {
+
+std::span<const Real> HeadMap::row(Index token) const {
+  return std::span(weights).subspan(static_cast<std::size_t>(token * length),
+                                    static_cast<std::size_t>(length));
+}
+
+double HeadMap::entropy(Index token) const {
+  double sum = 0;
+  for (const auto weight : row(token)) {
+    const auto p = static_cast<double>(weight);
+    if (p > 0) sum -= p * std::log(p);
+  }
+  return sum;
+}
+
+std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
+                                                 std::span<const std::int32_t> tokens) {
+  std::vector<AttentionStats> stats(static_cast<std::size_t>(model.config().layers));
+  for (AttentionStats& layer : stats) layer.keeps_weights = true;
+  Tape tape(model.parameters());
+  model.logits(tape, tokens, 1, stats);
+  const Index length = std::ssize(tokens);
+  std::vector<std::vector<HeadMap>> maps;
+  for (const AttentionStats& layer : stats) {
+    std::vector<HeadMap>& heads = maps.emplace_back();
+    for (auto head = layer.weights.begin(); head != layer.weights.end(); head += length * length)
+      heads.push_back({length, {head, head + length * length}});
+  }
+  return maps;
+}
+
+}  // namespace headcount

@@ -1,0 +1,109 @@
+// What heads look at, for every attention that has scores.
+#include "models/attention_map.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numeric>
+
+#include "nn/kinds_with_scores.h"
+#include "train/trainer.h"
+
+namespace headcount {
+namespace {
+
+constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-4;  // sums of 24 terms
+
+LanguageModel model_of(const std::string& attention, Index layers, bool gate = false) {
+  ModelConfig config;
+  config.dim = 16;
+  config.context = 24;
+  config.attention.heads = 4;
+  config.attention.gate = gate;
+  parse_attention_spec(attention).apply(config);
+  config.layers = layers;
+  LanguageModel model(config, 7);
+  model.initialize(5);
+  // Large enough for heads to look somewhere.
+  for (Real& x : model.parameters().all_values()) x *= 8;
+  return model;
+}
+
+std::vector<std::int32_t> some_tokens(std::size_t count) {
+  std::vector<std::int32_t> tokens(count);
+  for (std::size_t i = 0; i < count; ++i) tokens[i] = static_cast<std::int32_t>(i * i * 5 % 7);
+  return tokens;
+}
+
+void expect_rows_of_weights(const std::vector<HeadMap>& heads, Index length, Index window) {
+  ASSERT_EQ(heads.size(), 4u);
+  for (const HeadMap& head : heads) {
+    ASSERT_EQ(head.length, length);
+    for (Index t = 0; t < length; ++t) {
+      const std::span<const Real> row = head.row(t);
+      EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, kTolerance);
+      for (Index s = 0; s < length; ++s) {
+        if (s > t || (window > 0 && s <= t - window)) {
+          EXPECT_EQ(row[static_cast<std::size_t>(s)], Real{0});
+        }
+      }
+      EXPECT_GE(head.entropy(t), 0);
+      EXPECT_LE(head.entropy(t), std::log(static_cast<double>(t + 1)) + kTolerance);
+    }
+  }
+}
+
+TEST(AttentionMaps, ShareOutEachTokensWeightForEveryKindWithScores) {
+  for (const AttentionKind* kind : kinds_with_scores()) {
+    for (const bool gate : {false, true}) {
+      SCOPED_TRACE(kind->name);
+      const auto maps = attention_maps(model_of(std::string(kind->name), 2, gate), some_tokens(19));
+      ASSERT_EQ(maps.size(), 2u);
+      for (const auto& heads : maps) expect_rows_of_weights(heads, 19, 0);
+      EXPECT_NE(maps[0][0].weights, maps[1][0].weights);
+    }
+  }
+}
+
+TEST(AttentionMaps, HaveTheirEntropyFromTheSameWeightsAsEvaluation) {
+  for (const AttentionKind* kind : kinds_with_scores()) {
+    const LanguageModel model = model_of(std::string(kind->name), 2);
+    const std::vector<std::int32_t> tokens = some_tokens(25);  // one window and its last target
+    double sum = 0;
+    Index rows = 0;
+    for (const auto& heads : attention_maps(model, std::span(tokens).first(24))) {
+      for (const HeadMap& head : heads) {
+        for (Index t = 0; t < 24; ++t) sum += head.entropy(t);
+        rows += 24;
+      }
+    }
+    const Evaluation evaluation = evaluate(model, tokens, {.attention_stats = true});
+    EXPECT_NEAR(sum / static_cast<double>(rows), evaluation.attention_entropy.value(), kTolerance)
+        << kind->name;
+  }
+}
+
+TEST(AttentionMaps, SeeNoMoreThanAWindow) {
+  const auto maps = attention_maps(model_of("gqa2@5/gqa2", 2), some_tokens(20));
+  expect_rows_of_weights(maps[0], 20, 5);
+  expect_rows_of_weights(maps[1], 20, 0);
+}
+
+TEST(AttentionMaps, AreOfTheirOwnLayerWhereLayersShare) {
+  const auto maps = attention_maps(model_of("mqa/share/mla8+4/share", 4), some_tokens(20));
+  ASSERT_EQ(maps.size(), 4u);
+  for (const auto& heads : maps) expect_rows_of_weights(heads, 20, 0);
+  EXPECT_NE(maps[0][0].weights, maps[1][0].weights);
+  EXPECT_NE(maps[2][0].weights, maps[3][0].weights);
+}
+
+TEST(AttentionMaps, AreNotThereWithoutScores) {
+  for (const AttentionKind* kind : kinds_with_scores(false)) {
+    const auto maps = attention_maps(model_of(std::string(kind->name) + "/mqa", 2), some_tokens(9));
+    EXPECT_TRUE(maps[0].empty()) << kind->name;
+    EXPECT_EQ(maps[1].size(), 4u);
+  }
+}
+
+}  // namespace
+}  // namespace headcount

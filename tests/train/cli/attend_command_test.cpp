@@ -1,0 +1,119 @@
+// `headcount attend` as its users meet it: maps for eyes and for programs, and what it refuses.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+class AttendCommand : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TrainFolder>();
+    for (const auto& [run, flags] : {std::pair{"run", "--layers 2"},
+                                     {"pattern", "--layers 2 --attention delta/mqa"},
+                                     {"state", "--attention delta"}}) {
+      const ProgramResult result =
+          folder_->train(std::string(flags) + " --quiet --out " + std::string(run));
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+    }
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  static ProgramResult attend(const std::string& run, const std::string& text,
+                              const std::string& flags = "") {
+    std::vector<std::string> arguments = {"attend", "--from", run, "--text", text};
+    for (const std::string& word : words(flags)) arguments.push_back(word);
+    return run_program(arguments, folder_->path());
+  }
+
+  static std::unique_ptr<TrainFolder> folder_;
+};
+
+std::unique_ptr<TrainFolder> AttendCommand::folder_;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_F(AttendCommand, DrawsARowForEachCharacterOfEachHead) {
+  const ProgramResult result = attend("run", "4 is\n");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::vector<std::string> lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 2u * 2 * 7) << result.out;
+  EXPECT_EQ(lines[0], "layer 1 (mha), head 1");
+  EXPECT_EQ(lines[1], "  4 is↵  entropy");
+  EXPECT_EQ(lines[2], "4 █      0.00") << "the first character sees itself alone";
+  EXPECT_TRUE(lines[6].starts_with("↵ ")) << lines[6];
+  EXPECT_EQ(lines[21], "layer 2 (mha), head 2");
+}
+
+TEST_F(AttendCommand, ShowsOneLayerAndOneHead) {
+  const ProgramResult result = attend("run", "16 is", "--layer 2 --head 2");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::vector<std::string> lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 7u) << result.out;
+  EXPECT_EQ(lines[0], "layer 2 (mha), head 2");
+}
+
+TEST_F(AttendCommand, HasAllWeightsAsJson) {
+  const ProgramResult result = attend("run", "9 is", "--json");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json maps = json::parse(result.out);
+  EXPECT_EQ(maps["text"], "9 is");
+  ASSERT_EQ(maps["layers"].size(), 2u);
+  for (const json& layer : maps["layers"]) {
+    EXPECT_EQ(layer["attention"], "mha");
+    ASSERT_EQ(layer["heads"].size(), 2u);
+    for (const json& head : layer["heads"]) {
+      ASSERT_EQ(head["weights"].size(), 4u);
+      ASSERT_EQ(head["entropy"].size(), 4u);
+      for (std::size_t t = 0; t < 4; ++t) {
+        const auto row = head["weights"][t].get<std::vector<double>>();
+        ASSERT_EQ(row.size(), t + 1);
+        EXPECT_NEAR(std::accumulate(row.begin(), row.end(), 0.0), 1, 1e-5);
+      }
+    }
+  }
+  EXPECT_EQ(maps["layers"][1]["heads"][1]["head"], 2);
+}
+
+TEST_F(AttendCommand, SaysInOneLineWhichLayersHaveNoScores) {
+  const ProgramResult result = attend("pattern", "9 is", "--head 1");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::vector<std::string> lines = lines_of(result.out);
+  ASSERT_EQ(lines.size(), 7u) << result.out;
+  EXPECT_EQ(lines[0], "layer 1: delta has no scores, its tokens go into a state");
+  EXPECT_EQ(lines[1], "layer 2 (mqa), head 1");
+  EXPECT_EQ(json::parse(attend("pattern", "9 is", "--json").out)["layers"][0]["heads"],
+            json::array());
+  expect_refusal(attend("state", "9 is"), 2, {"there is no map: delta has no scores"}, "delta");
+  expect_refusal(attend("pattern", "9 is", "--layer 1"), 2, {"delta has no scores"}, "layer 1");
+}
+
+TEST_F(AttendCommand, RefusesWhatItCannotShow) {
+  expect_refusal(attend("run", ""), 2, {"--text is missing or empty"}, "no text");
+  expect_refusal(attend("run", "seventeen letters"), 2,
+                 {"--text has 17 characters, the context holds 16"}, "long");
+  expect_refusal(attend("run", "9 X"), 3, {"--text: ", "'X'"}, "unknown");
+  expect_refusal(attend("run", "9", "--layer 3"), 2, {"--layer 3: the model has 2 layers"},
+                 "layer");
+  expect_refusal(attend("run", "9", "--head 3"), 2, {"--head 3: layer 1 has 2 heads"}, "head");
+  expect_refusal(attend("nowhere", "9"), 3, {"'nowhere' is no run folder"}, "folder");
+  expect_refusal(folder_->headcount("attend --text 9"), 2, {"--from is missing"}, "from");
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,180 @@
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "data/text.h"
+#include "models/attention_map.h"
+#include "train/cli/command_line.h"
+#include "train/cli/commands.h"
+#include "train/cli/use_threads.h"
+#include "train/formatted.h"
+#include "train/loaded_run.h"
+#include "train/shades.h"
+
+namespace headcount {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const CommandHelp kAttendHelp = {
+    "attend",
+    "What each head looks at in a text: a row for each character, darker where it looks more.",
+    "  headcount attend --from runs/demo --text \"Tom is in the mill.\"\n"
+    "  headcount attend --from runs/demo --text \"Tom is in the mill.\" --layer 2 --head 1 "
+    "--json\n"};
+
+const std::vector<Flag> kAttendFlags = {
+    {"from", "run folder, or checkpoint folder", true},
+    {"text", "no longer than the context", true},
+    {"json", "print one JSON object instead of the maps", false}};
+
+struct AttendOptions {
+  Index layer = 0, head = 0, threads = 0;
+
+  Settings settings() {
+    Settings s;
+    s.group("Maps");
+    s.integer("layer", "this one only, from 1 on; 0: all", layer, 0);
+    s.integer("head", "this one of each layer only, from 1 on; 0: all", head, 0);
+    s.group("Run");
+    s.integer("threads", "0: all processors", threads, 0, 1024);
+    return s;
+  }
+};
+
+std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& run) {
+  const std::string text = line.get("text");
+  if (text.empty()) throw UsageError("--text is missing or empty; give the text to look at");
+  std::vector<std::int32_t> tokens;
+  try {
+    tokens = run.vocabulary.encode(decode_utf8(text, "--text"));
+  } catch (const DataError& error) {
+    throw DataError("--text: " + std::string(error.what()));
+  }
+  const Index context = run.model->config().context;
+  if (std::ssize(tokens) > context) {
+    throw UsageError("--text has " + std::to_string(tokens.size()) +
+                     " characters, the context holds " + std::to_string(context) + "; shorten it");
+  }
+  return tokens;
+}
+
+/// A layer that was asked for, with those of its heads that were.
+struct ShownLayer {
+  Index number;  // from 1 on
+  std::string attention;
+  std::vector<std::pair<Index, HeadMap>> heads;  // by number; none of a layer without scores
+};
+
+std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps,
+                                     const ModelConfig& config, const AttendOptions& options) {
+  if (options.layer > config.layers) {
+    throw UsageError("--layer " + std::to_string(options.layer) + ": the model has " +
+                     std::to_string(config.layers) + " layers");
+  }
+  std::vector<ShownLayer> layers;
+  bool any = false;
+  for (Index layer = 0; layer < config.layers; ++layer) {
+    if (options.layer > 0 && layer + 1 != options.layer) continue;
+    ShownLayer& shown =
+        layers.emplace_back(ShownLayer{layer + 1, config.layer_attention(layer).kind, {}});
+    std::vector<HeadMap>& heads = maps[static_cast<std::size_t>(layer)];
+    any = any || !heads.empty();
+    if (!heads.empty() && options.head > std::ssize(heads)) {
+      throw UsageError("--head " + std::to_string(options.head) + ": layer " +
+                       std::to_string(layer + 1) + " has " + std::to_string(heads.size()) +
+                       " heads");
+    }
+    for (Index head = 0; head < std::ssize(heads); ++head) {
+      if (options.head == 0 || head + 1 == options.head)
+        shown.heads.emplace_back(head + 1, std::move(heads[static_cast<std::size_t>(head)]));
+    }
+  }
+  if (!any) {
+    throw UsageError("there is no map: " + layers.front().attention +
+                     " has no scores, its tokens go into a state; name a run or a layer that "
+                     "looks at tokens one by one");
+  }
+  return layers;
+}
+
+/// The characters of the text as they fit into one place each.
+std::vector<std::string> labels(std::span<const std::int32_t> tokens,
+                                const Vocabulary& vocabulary) {
+  std::vector<std::string> all;
+  for (const std::int32_t token : tokens) {
+    const std::string character = vocabulary.decode(std::span(&token, 1));
+    const auto code = static_cast<unsigned char>(character[0]);
+    all.push_back(code == '\n' ? "↵" : code < 0x20 || code == 0x7f ? "�" : character);
+  }
+  return all;
+}
+
+void print_map(const HeadMap& map, const std::vector<std::string>& labels) {
+  static constexpr std::array<const char*, 5> kShades = {"·", "░", "▒", "▓", "█"};
+  std::string out = "  ";
+  for (const std::string& label : labels) out += label;
+  out += "  entropy\n";
+  for (Index query = 0; query < map.length; ++query) {
+    out += labels[static_cast<std::size_t>(query)] + " ";
+    const std::span<const Real> row = map.row(query);
+    for (Index key = 0; key < map.length; ++key) {
+      const auto weight = static_cast<double>(row[static_cast<std::size_t>(key)]);
+      out += key > query ? " " : kShades[shade(weight, kWeightShades)];
+    }
+    out += formatted("  %.2f\n", map.entropy(query));
+  }
+  std::cout << out;
+}
+
+Json layer_json(const ShownLayer& layer) {
+  Json heads = Json::array();
+  for (const auto& [number, map] : layer.heads) {
+    Json weights = Json::array(), entropies = Json::array();
+    for (Index query = 0; query < map.length; ++query) {
+      const std::span<const Real> row = map.row(query).first(static_cast<std::size_t>(query) + 1);
+      weights.push_back(std::vector<Real>(row.begin(), row.end()));
+      entropies.push_back(map.entropy(query));
+    }
+    heads.push_back({{"head", number}, {"entropy", entropies}, {"weights", weights}});
+  }
+  return {{"layer", layer.number}, {"attention", layer.attention}, {"heads", heads}};
+}
+
+}  // namespace
+
+int attend_command(const std::vector<std::string>& arguments) {
+  AttendOptions options;
+  const Settings settings = options.settings();
+  const CommandLine line = parse_command_line(arguments, kAttendHelp, settings, kAttendFlags);
+  if (line.has("help")) return 0;
+  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
+  if (!line.has("from"))
+    throw UsageError("--from is missing; name a run folder that headcount train made");
+  use_threads(options.threads);
+  const LoadedRun run = load_run(line.get("from"));
+  const std::vector<std::int32_t> tokens = encode_text(line, run);
+  const std::vector<ShownLayer> layers =
+      shown_layers(attention_maps(*run.model, tokens), run.model->config(), options);
+  if (line.has("json")) {
+    Json all = Json::array();
+    for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));
+    std::cout << Json({{"text", line.get("text")}, {"layers", all}}).dump(2) << '\n';
+    return 0;
+  }
+  const std::vector<std::string> characters = labels(tokens, run.vocabulary);
+  for (const ShownLayer& layer : layers) {
+    if (layer.heads.empty()) {
+      std::cout << "layer " << layer.number << ": " << layer.attention
+                << " has no scores, its tokens go into a state\n";
+    }
+    for (const auto& [head, map] : layer.heads) {
+      std::cout << "layer " << layer.number << " (" << layer.attention << "), head " << head
+                << '\n';
+      print_map(map, characters);
+    }
+  }
+  return 0;
+}
+
+}  // namespace headcount

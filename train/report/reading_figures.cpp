@@ -1,0 +1,182 @@
+#include "train/report/reading_figures.h"
+
+#include <algorithm>
+
+#include "train/compare/result_text.h"
+#include "train/shades.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr std::size_t kOpenLooks = 48;      // more heads than that are folded up
+constexpr std::size_t kMostLooks = 360;     // of all attentions: the page stays small
+constexpr double kLeastShownWeight = 0.01;  // says its number on pointing
+
+std::vector<const VariantResult*> readers(const ComparisonResult& result) {
+  std::vector<const VariantResult*> all;
+  for (const VariantResult& variant : result.variants) {
+    if (variant.reading) all.push_back(&variant);
+  }
+  return all;
+}
+
+std::string attribute(const char* name, const std::string& value) {
+  return value.empty() ? "" : " " + std::string(name) + "=\"" + xml_escaped(value) + "\"";
+}
+
+// A character of a passage; `classes` and `hover` may be empty.
+std::string cell(const std::string& character, const std::string& classes,
+                 const std::string& hover) {
+  const std::string shown = character == "\n" ? "↵\n" : xml_escaped(character);
+  const std::string attributes = attribute("class", classes) + attribute("title", hover);
+  return attributes.empty() ? shown : "<i" + attributes + ">" + shown + "</i>";
+}
+
+std::string shade_class(double value, const Shades& shades) {
+  const std::size_t level = shade(value, shades);
+  return level == 0 ? "" : "l" + std::to_string(level);
+}
+
+std::string joined_classes(const std::string& one, const std::string& other) {
+  return one + (one.empty() || other.empty() ? "" : " ") + other;
+}
+
+// What the shades mean.
+std::string key(const Shades& shades, const std::string& unit, int decimals,
+                const std::string& classes) {
+  std::string out = "<p class=\"" + classes + "\">";
+  for (std::size_t level = 1; level <= shades.size(); ++level) {
+    out += "<i class=\"l" + std::to_string(level) + "\">" +
+           number_text(shades[level - 1], decimals) + "</i> ";
+  }
+  return out + unit + " or more</p>\n";
+}
+
+// What a model loses on a character that it could know.
+double excess(const ReadPassage& passage, const Reading& reading, std::size_t at) {
+  return *reading.losses[at] - (passage.entropy.empty() ? 0 : passage.entropy[at]);
+}
+
+// The mean excess over the characters that count, or over those of them that decide.
+std::string mean_excess(const ReadPassage& passage, const Reading& reading, bool deciding) {
+  double sum = 0;
+  Index count = 0;
+  for (std::size_t at = 0; at < reading.losses.size(); ++at) {
+    if (!reading.losses[at] || (deciding && !passage.deciding[at])) continue;
+    sum += excess(passage, reading, at);
+    ++count;
+  }
+  return count == 0 ? "–" : signed_text(sum / static_cast<double>(count), 3);
+}
+
+std::string passage_text(const ReadPassage& passage, const Reading& reading) {
+  std::string out = "<pre class=\"text\">";
+  for (std::size_t at = 0; at < passage.characters.size(); ++at) {
+    const std::string mark = !passage.deciding.empty() && passage.deciding[at] ? "d" : "";
+    if (!reading.losses[at]) {
+      out += cell(passage.characters[at], mark, "");
+      continue;
+    }
+    std::string hover = number_text(*reading.losses[at], 3) + " nats";
+    if (!passage.entropy.empty())
+      hover += ", " + number_text(passage.entropy[at], 3) + " of them the grammar's";
+    out +=
+        cell(passage.characters[at],
+             joined_classes(shade_class(excess(passage, reading, at), kLossShades), mark), hover);
+  }
+  return out + "</pre>";
+}
+
+std::string loss_section(const ComparisonResult& result) {
+  const ReadPassage& passage = result.passage;
+  std::string text = "Passage " + std::to_string(passage.number) +
+                     " of the validation part, as the first seed of each attention reads it. The "
+                     "darker a character, the more nats the model loses on it";
+  if (!passage.entropy.empty())
+    text += " beyond what the grammar leaves open, which nobody can know";
+  text += ".";
+  if (!passage.deciding.empty())
+    text += " Underlined characters decide: only earlier ones tell them.";
+  if (result.only_answers) text += " The loss counts no others.";
+  std::string out = "<h2>Where the loss arises</h2>\n<p>" + xml_escaped(text) + "</p>\n";
+  out += key(kLossShades, "nats", 1, "key") + "<div class=\"readings\">\n";
+  for (const VariantResult* variant : readers(result)) {
+    const Reading& reading = *variant->reading;
+    std::string caption = mean_excess(passage, reading, false) +
+                          (result.only_answers ? " nats an answer" : " nats a character");
+    if (!passage.deciding.empty() && !result.only_answers)
+      caption += ", " + mean_excess(passage, reading, true) + " a deciding one";
+    out += "<figure><figcaption><strong>" + xml_escaped(variant->spec) + "</strong> " + caption +
+           "</figcaption>" + passage_text(passage, reading) + "</figure>\n";
+  }
+  return out + "</div>\n";
+}
+
+std::string look_text(const ReadPassage& passage, const HeadLook& look) {
+  std::string out = "<pre class=\"text w\">";
+  for (std::size_t at = 0; at < look.weights.size(); ++at) {
+    const double weight = look.weights[at];
+    const std::string hover =
+        weight >= kLeastShownWeight ? number_text(100 * weight, 1) + " %" : "";
+    out += cell(passage.characters[at], shade_class(weight, kWeightShades), hover);
+  }
+  return out + cell(passage.characters[passage.question], "d q", "asked for") + "</pre>";
+}
+
+// The heads of one attention, `most` of them at most.
+std::string looks(const ReadPassage& passage, const Reading& reading, std::size_t most) {
+  std::string out = "<div class=\"looks\">\n";
+  std::size_t shown = 0, left_out = 0;
+  for (std::size_t layer = 0; layer < reading.looks.size(); ++layer) {
+    const std::string name = "layer " + std::to_string(layer + 1);
+    if (reading.looks[layer].empty())
+      out += "<p>" + name + " has no scores: it keeps a state</p>\n";
+    for (std::size_t head = 0; head < reading.looks[layer].size(); ++head) {
+      if (shown == most) {
+        ++left_out;
+        continue;
+      }
+      ++shown;
+      const HeadLook& look = reading.looks[layer][head];
+      out += "<figure><figcaption>" + name + ", head " + std::to_string(head + 1) + ": entropy " +
+             number_text(look.entropy, 2) + " nats</figcaption>" + look_text(passage, look) +
+             "</figure>\n";
+    }
+  }
+  if (left_out > 0)
+    out += "<p>" + std::to_string(left_out) + " more heads: headcount attend shows them</p>\n";
+  return out + "</div>\n";
+}
+
+std::string looks_section(const ComparisonResult& result) {
+  const ReadPassage& passage = result.passage;
+  const std::vector<const VariantResult*> all = readers(result);
+  std::size_t heads = 0;
+  for (const VariantResult* variant : all) {
+    for (const auto& layer : variant->reading->looks) heads += layer.size();
+  }
+  const std::string text =
+      "What each head looks at when the model is to say the boxed character of the same passage" +
+      std::string(passage.deciding.empty() ? "" : ", the last one that decides") +
+      ". Of the weights of one head, the share that each character has; their entropy is 0 where "
+      "the head looks at one character, and log n where at n alike.";
+  std::string out = "<h2>What the question looks at</h2>\n<p>" + text + "</p>\n";
+  out += key(kWeightShades, "of the weight", 2, "key w");
+  for (const VariantResult* variant : all) {
+    out += std::string("<details") + (heads <= kOpenLooks ? " open=\"open\"" : "") +
+           ">\n<summary>" + xml_escaped(variant->spec) + "</summary>\n" +
+           looks(passage, *variant->reading, std::max<std::size_t>(1, kMostLooks / all.size())) +
+           "</details>\n";
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string reading_figures(const ComparisonResult& result) {
+  if (readers(result).empty()) return "";
+  return loss_section(result) + looks_section(result);
+}
+
+}  // namespace headcount
