@@ -14,7 +14,7 @@ namespace headcount {
 struct EvalText {
   std::string name;
   std::vector<std::int32_t> tokens;
-  std::vector<std::uint8_t> answers = {};
+  std::vector<std::int32_t> answers = {};
   std::vector<Index> starts = {};
   bool only_answers = false;
   std::optional<double> answer_chance = {};
