@@ -4,6 +4,10 @@
 #include <cstdint>
 #include <cstring>
 
+#if defined(__F16C__) && !defined(HEADCOUNT_DOUBLE)
+#include <immintrin.h>
+#endif
+
 namespace headcount {
 
 namespace {
@@ -25,10 +29,18 @@ Index number_bytes(CacheType type) {
   return 0;
 }
 
-// `count` numbers at `from`, converted.
-template <class Number>
-auto as_real(const std::byte* from, Index count) {
-  return ConstNumbers<Number>(reinterpret_cast<const Number*>(from), count).template cast<Real>();
+// Writes `count` halves at `from` to `to`.
+void read_halves(const std::byte* from, Index count, Real* to) {
+  const auto* const halves = reinterpret_cast<const Eigen::half*>(from);
+  Index i = 0;
+#if defined(__F16C__) && !defined(HEADCOUNT_DOUBLE)
+  // The processor's own conversion: what Eigen 3.4 makes of it takes seven times as long.
+  for (; i + 8 <= count; i += 8) {
+    _mm256_storeu_ps(
+        to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
+  }
+#endif
+  for (; i < count; ++i) to[i] = static_cast<Real>(halves[i]);
 }
 
 }  // namespace
@@ -83,17 +95,18 @@ ConstMatrix RowCache::read(Index sequence, Index head, Index slot, Index count, 
   if (type_ == CacheType::real)
     return {reinterpret_cast<const Real*>(row(start)) + first, count, width, width_};
   if (type_ == CacheType::f16 && width == width_) {  // rows without gaps
-    Numbers<Real>(scratch, count * width) = as_real<Eigen::half>(row(start), count * width);
+    read_halves(row(start), count * width, scratch);
     return {scratch, count, width};
   }
   const Index offset = first * number_bytes(type_);
   for (Index i = 0; i < count; ++i) {
-    Numbers<Real> to(scratch + i * width, width);
+    Real* const to = scratch + i * width;
     if (type_ == CacheType::f16) {
-      to = as_real<Eigen::half>(row(start + i) + offset, width);
+      read_halves(row(start + i) + offset, width, to);
     } else {
-      to = as_real<std::int8_t>(row(start + i) + offset, width) *
-           static_cast<Real>(*scale(start + i));
+      const auto* const quantized = reinterpret_cast<const std::int8_t*>(row(start + i) + offset);
+      const auto step = static_cast<Real>(*scale(start + i));
+      for (Index j = 0; j < width; ++j) to[j] = step * static_cast<Real>(quantized[j]);
     }
   }
   return {scratch, count, width};

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 
 namespace headcount {
 
@@ -16,12 +17,23 @@ void handle(int signal) {
   if (caught == 0) caught = signal;
 }
 
+// oneDNN 2.6 keeps numbers below the end of the stack while it multiplies: a handler that ran there
+// would overwrite them. Signals to a process go to its first thread, which calls this.
+void run_handlers_elsewhere() {
+  alignas(std::max_align_t) static std::byte memory[1 << 16];
+  stack_t stack = {};
+  stack.ss_sp = memory;
+  stack.ss_size = sizeof memory;
+  sigaltstack(&stack, nullptr);
+}
+
 }  // namespace
 
 void catch_interrupts() {
+  run_handlers_elsewhere();
   struct sigaction action = {}, before = {};
   action.sa_handler = handle;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) {
     sigaction(signal, &action, &before);
     if (before.sa_handler == SIG_IGN && (signal == SIGHUP || signal == SIGPIPE))

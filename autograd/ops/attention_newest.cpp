@@ -67,7 +67,8 @@ class NewestToken {
     piece = products_at + (mixing_width > 0 ? piece_keys : 0);
     stride = (capacity + kAligned - 1) / kAligned * kAligned;
     scores = tape.scratch(shape[0] * shape[2] * stride);
-    converted = tape.scratch(most_tasks * piece);
+    threads_here = OnOneThread::active() ? 1 : threads();
+    converted = tape.scratch(threads_here * piece);
     sums = tape.scratch(most_tasks * group * v_width);
     sums_of_exp = tape.scratch(most_tasks * group);
     extents = tape.scratch_of<Extent>(most_tasks * group);
@@ -100,6 +101,9 @@ class NewestToken {
 
   Index first_key(Index task) const { return task % chunks * kKeyChunk; }
   Index key_count(Index task) const { return std::min(kKeyChunk, count - first_key(task)); }
+  // What the thread that runs this converts into, small enough for its cache: not a place for each
+  // task, which would be written to memory at the size of an unconverted cache.
+  Real* workspace() const { return converted + (threads_here == 1 ? 0 : this_thread() * piece); }
   // Task -> head, over all sequences; its `group` query heads lie side by side.
   Index head(Index task) const { return task / chunks; }
 
@@ -120,25 +124,22 @@ class NewestToken {
   }
 
   // The rows that the query heads of `h` read of one part of the keys, or of the values.
-  ConstMatrix read(const Rows& rows, Index h, Index slot, Index n, Index task) const {
+  ConstMatrix read(const Rows& rows, Index h, Index slot, Index n) const {
     const RowCache& cache = *rows.cache();
     const Index own = h % heads / (heads / cache.heads());
-    return cache.read(h / heads, own, slot, n, rows.first(), rows.width(),
-                      converted + task * piece);
+    return cache.read(h / heads, own, slot, n, rows.first(), rows.width(), workspace());
   }
 
   // Calls body(i, rows, weights, stride) for each head r of rows that are mixed and each query head
   // i of `h`: with `weights` [n], at a stride, row r adds to what i reads.
   template <class Body>
-  void for_mixed(const Rows& rows, Index h, Index slot, Index n, Index task,
-                 const Body& body) const {
+  void for_mixed(const Rows& rows, Index h, Index slot, Index n, const Body& body) const {
     const RowCache &cache = *rows.cache(), &mixing = *rows.mixing();
     const Index b = h / heads, terms = cache.heads();
     const ConstMatrix weights =
-        mixing.read(b, 0, slot, n, 0, mixing.width(), converted + task * piece + weights_at);
+        mixing.read(b, 0, slot, n, 0, mixing.width(), workspace() + weights_at);
     for (Index r = 0; r < terms; ++r) {
-      const ConstMatrix x =
-          cache.read(b, r, slot, n, rows.first(), rows.width(), converted + task * piece);
+      const ConstMatrix x = cache.read(b, r, slot, n, rows.first(), rows.width(), workspace());
       for (Index i = h * group; i < (h + 1) * group; ++i)
         body(i, x, weights.data + i % shape[2] * terms + r, weights.stride);
     }
@@ -155,7 +156,7 @@ class NewestToken {
         };
         const auto score_row = [&](Index i) { return scores + i * stride + key; };
         if (part.mixing() == nullptr) {
-          const ConstMatrix k = read(part, h, slot, n, task);
+          const ConstMatrix k = read(part, h, slot, n);
           for (Index i = h * group; i < (h + 1) * group; ++i)
             gemm(Matrix(score_row(i), 1, n), q_row(i), k.transpose(), column > 0);
         } else {
@@ -163,8 +164,8 @@ class NewestToken {
             for (Index i = h * group; i < (h + 1) * group; ++i)
               std::fill_n(score_row(i), n, Real{0});
           }
-          Real* const products = converted + task * piece + products_at;
-          for_mixed(part, h, slot, n, task,
+          Real* const products = workspace() + products_at;
+          for_mixed(part, h, slot, n,
                     [&](Index i, const ConstMatrix& k, const Real* weights, Index apart) {
                       gemm(Matrix(products, 1, n), q_row(i), k.transpose());
                       Real* const row = score_row(i);
@@ -217,12 +218,12 @@ class NewestToken {
         sum_of_exp[i] += weights.sum();
       }
       if (values.mixing() == nullptr) {
-        const ConstMatrix v = read(values, h, slot, n, task);
+        const ConstMatrix v = read(values, h, slot, n);
         for (Index i = 0; i < group; ++i) add_weighted(sum + i * v_width, weights_of(i), v);
         return;
       }
-      Real* const products = converted + task * piece + products_at;
-      for_mixed(values, h, slot, n, task,
+      Real* const products = workspace() + products_at;
+      for_mixed(values, h, slot, n,
                 [&](Index i, const ConstMatrix& v, const Real* mixing, Index apart) {
                   const Index own = i - h * group;
                   const Real* const weights = weights_of(own);
@@ -266,12 +267,13 @@ class NewestToken {
   Index chunks;
   Index heads, group;  // of tasks: as many as the caches' most heads
   Index piece_keys;
-  // Numbers of a task's own: a piece of rows, if they must be converted, what mixes them, and what
-  // comes of that.
+  // Numbers of a thread's own: a piece of rows, if they must be converted, what mixes them, and
+  // what comes of that.
   Index piece, weights_at, products_at;
-  Index stride;       // of rows of scores: each piece starts aligned
-  Real* scores;       // [B, H, stride]
-  Real* converted;    // [tasks, piece]
+  Index stride;  // of rows of scores: each piece starts aligned
+  Real* scores;  // [B, H, stride]
+  Index threads_here;
+  Real* converted;    // [threads_here, piece]
   Real* sums;         // [tasks, group, v_width]
   Real* sums_of_exp;  // [tasks, group]
   Extent* extents;    // [tasks, group]

@@ -51,7 +51,7 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
   std::fill_n(greatest, rows, -kInfinity);
   std::fill_n(total, rows, Real{0});
   const Matrix o(out.at(b, i, h), rows, out.width, out.stride());
-  for (Index r = 0; r < rows; ++r) std::fill_n(out.at(b, i + r, h), out.width, Real{0});
+  bool written = false;
   p.for_key_tiles(i, i + rows, [&](Index j) {
     Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
     p.scores(s, b, h, i, j);
@@ -65,9 +65,11 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
       greatest[r] = now;
     }
     if (p.drops()) p.drop(s, b, h, i, j);
-    gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), true);
+    gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), written);
+    written = true;
   });
   for (Index r = 0; r < rows; ++r) {
+    if (!written) std::fill_n(out.at(b, i + r, h), out.width, Real{0});  // no keys at all
     const bool sees = total[r] > 0;
     if (sees) array(out.at(b, i + r, h), out.width) /= total[r];
     // +infinity makes every weight that backward recomputes 0.
@@ -109,9 +111,14 @@ class HeadBackward {
   // Writes the gradients of this head where they are wanted.
   void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
            const RowGradient& dv) {
-    dq.clear(b, h);
-    for (std::size_t part = 0; part < p.keys.count; ++part) dk[part].clear(b, h);
-    dv.clear(b, h);
+    // Queries see contiguous tiles of keys, later queries later ones: tiles before `seen` have been
+    // written to, and no query sees those before the first.
+    Index seen = p.first_key(0) / kKeyTile * kKeyTile;
+    const auto clear_keys = [&](Index begin, Index end) {
+      for (std::size_t part = 0; part < p.keys.count; ++part) dk[part].clear(b, h, begin, end);
+      dv.clear(b, h, begin, end);
+    };
+    clear_keys(0, seen);
     for (Index i = 0; i < p.q.length; i += kQueryTile) {
       const Index rows = std::min(kQueryTile, p.q.length - i);
       for (Index r = 0; r < rows; ++r) {
@@ -124,23 +131,29 @@ class HeadBackward {
         along_row[r] = 0;
       }
       if (p.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
+      bool first = true;  // of the tiles that these queries see
       p.for_key_tiles(i, i + rows, [&](Index j) {
-        tile_gradients(i, rows, j, dv);
+        const bool again = j < seen;
+        tile_gradients(i, rows, j, dv, again);
         const ConstMatrix ds(ds_memory.data, rows, cols(j));
         std::size_t index = 0;
         p.for_key_parts([&](const RowView& part, Index column) {
           if (dq) {
             Matrix into = dq.rows(b, h, i, rows);
             gemm(Matrix(into.data + column, rows, part.width, into.stride), ds,
-                 part.rows(b, h, j, cols(j)), true);
+                 part.rows(b, h, j, cols(j)), !(dq.assigns && first));
           }
           if (const RowGradient& d = dk[index++]) {
             gemm(d.rows(b, h, j, cols(j)), ds.transpose(),
-                 rows_of(p.q, b, h, i, rows, column, part.width), true);
+                 rows_of(p.q, b, h, i, rows, column, part.width), !d.assigns || again);
           }
         });
+        first = false;
+        seen = std::max(seen, j + kKeyTile);
       });
+      if (first) dq.clear(b, h, i, i + rows);  // they see no keys at all
     }
+    clear_keys(seen, p.key_count);  // no queries at all
   }
 
  private:
@@ -180,13 +193,13 @@ class HeadBackward {
   }
 
   // Adds to dV and leaves dS, times the row factors, in ds_memory.
-  void tile_gradients(Index i, Index rows, Index j, const RowGradient& dv) {
+  void tile_gradients(Index i, Index rows, Index j, const RowGradient& dv, bool again) {
     weights(i, rows, j);
     Tile weight = p_memory.tile(rows, cols(j)), ds = ds_memory.tile(rows, cols(j));
     if (dv) {
       if (p.drops()) p.drop(weight, b, h, i, j);
       gemm(dv.rows(b, h, j, cols(j)), ConstMatrix(weight.data(), rows, cols(j)).transpose(),
-           rows_of(d_o, b, h, i, rows), true);
+           rows_of(d_o, b, h, i, rows), !dv.assigns || again);
     }
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;

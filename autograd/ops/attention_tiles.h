@@ -163,11 +163,10 @@ struct RowGradient {
     return {data + ((b * length + begin) * heads + h) * row_width + first, count, width,
             heads * row_width};
   }
-  void clear(Index b, Index h) const {
+  // Rows [begin, end), unless they are added to.
+  void clear(Index b, Index h, Index begin, Index end) const {
     if (!assigns) return;
-    const Matrix all = rows(b, h, 0, length);
-    for (Index row = 0; row < length; ++row)
-      std::fill_n(all.data + row * all.stride, width, Real{0});
+    for (Index row = begin; row < end; ++row) std::fill_n(rows(b, h, row, 1).data, width, Real{0});
   }
 };
 

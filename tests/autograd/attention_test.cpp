@@ -250,5 +250,23 @@ TEST(Attention, TakesMemoryThatGrowsLinearlyWithLength) {
   }
 }
 
+// Memory for gradients is used again: the first pass leaves numbers other than 0 in it.
+TEST(Attention, KeysThatNoQuerySeesGetNoGradientWhateverTheirMemoryHeld) {
+  const Inputs inputs({1, 2, 1, 4}, {1, 200, 1, 4}, 4);
+  Tape tape;
+  for (const Index window : {0, 3}) {
+    tape.reset();
+    const Var q = tape.leaf(inputs.q_shape, inputs.q), k = tape.leaf(inputs.k_shape, inputs.k);
+    const Var v = tape.leaf(inputs.v_shape, inputs.v);
+    const std::vector<Real> ones(inputs.q.size(), 1);
+    tape.backward(attention(q, k, v, {.window = window}), ones);
+    for (const Var x : {k, v}) {
+      const std::vector<Real> gradient(x.gradient().begin(), x.gradient().end());
+      EXPECT_EQ(all_zero(rows(gradient, 0, 196, 4)), window > 0);
+      EXPECT_FALSE(all_zero(rows(gradient, 196, 200, 4)));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace headcount

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "autograd/random.h"
@@ -55,6 +57,31 @@ TEST(RowCache, RoundsHalvesToTheNearest) {
   for_numbers(CacheType::f16, [](double written, double read, double) {
     EXPECT_NEAR(read, written, std::max(std::abs(written) / 2048, 0x1p-25));
   });
+}
+
+// Whole rows, and columns of rows, in runs that do and do not fill a vector of the processor.
+TEST(RowCache, ReadsEveryHalfAsItIs) {
+  constexpr Index kCount = 31 * 1024, kLong = 31, kRows = kCount / kLong;  // halves of one sign
+  std::vector<Real> numbers;
+  for (Index bits = 0; bits < kCount; ++bits) {
+    const Index exponent = bits / 1024, fraction = bits % 1024;
+    const double size = exponent == 0 ? std::ldexp(static_cast<double>(fraction), -24)
+                                      : std::ldexp(static_cast<double>(1024 + fraction),
+                                                   static_cast<int>(exponent) - 25);
+    numbers.push_back(static_cast<Real>(bits % 3 == 0 ? -size : size));
+  }
+  numbers[77] = std::numeric_limits<Real>::infinity();
+  RowCache cache(1, 1, kLong, kRows, CacheType::f16);
+  for (Index row = 0; row < kRows; ++row) cache.write(0, row, numbers.data() + row * kLong);
+  std::vector<Real> scratch(static_cast<std::size_t>(kCount));
+  for (const auto& [first, width] : {std::pair<Index, Index>{0, kLong}, {3, 17}, {5, 8}}) {
+    const ConstMatrix read = cache.read(0, 0, 0, kRows, first, width, scratch.data());
+    for (Index row = 0; row < kRows; ++row) {
+      const Real* const written = numbers.data() + row * kLong + first;
+      ASSERT_TRUE(std::equal(written, written + width, read.data + row * read.stride))
+          << "row " << row << ", columns from " << first;
+    }
+  }
 }
 
 // Steps of greatest / 127, so that rounding is at most half of one.

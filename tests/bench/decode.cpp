@@ -1,7 +1,8 @@
-// Tokens per second and cache bytes of decoding against the context, for each attention at one
-// model size: 8 heads of 64, batch 1. The bound is the time that reading the weights and the cache
-// once takes at the bandwidth measured in the same run, on a buffer as large.
-// Usage: decode [LONGEST_CONTEXT] [THREADS]
+// Tokens per second of decoding against the context, for each attention at one model size, 8 heads
+// of 64, with each type of cache in turn: its size, the speed, and the speed as a share of its
+// bound. The bound is the time that reading the weights and the cache once takes at the bandwidth
+// measured in the same run, on a buffer as large.
+// Usage: decode [SHORTEST_CONTEXT] [LONGEST_CONTEXT] [SEQUENCES] [THREADS]
 #include <cstdio>
 #include <cstdlib>
 
@@ -48,19 +49,31 @@ ModelConfig equal_size_config(const std::string& kind) {
   return config;
 }
 
-void measure(const Variant& variant, Index context) {
+struct Type {
+  const char* name;
+  CacheType type;
+};
+constexpr Type kTypes[] = {
+    {"f32", CacheType::real}, {"f16", CacheType::f16}, {"int8", CacheType::int8}};
+
+void measure(const Variant& variant, Index context, Index sequences) {
   std::vector<DecodeTimer> timers;
-  timers.emplace_back(equal_size_config(variant.kind), kVocabulary, context, variant.form);
-  const DecodeTimer& timer = timers.front();
-  const double rate = 1e3 / median_milliseconds(timers, kRounds).front();
-  const Index parameters = timer.model().parameters().element_count();
-  // A token reads one row of the embedding, and every other weight.
+  for (const Type& type : kTypes) {
+    timers.emplace_back(equal_size_config(variant.kind), kVocabulary, context,
+                        DecodeOptions{sequences, type.type, variant.form});
+  }
+  const std::vector<double> times = median_milliseconds(timers, kRounds);
+  const Index parameters = timers.front().model().parameters().element_count();
+  // A step reads one row of the embedding for each sequence, and every other weight once.
   const double weights = 4.0 * static_cast<double>(parameters - kVocabulary * kDim);
-  const double bytes = weights + static_cast<double>(timer.cache_bytes());
-  const double bound = read_bandwidth(bytes) / bytes;
-  std::printf("%-14s %8td %10.2f %10.1f %10.0f %10.0f %7.0f%%\n", variant.name, context,
-              static_cast<double>(parameters) / 1e6, static_cast<double>(timer.cache_bytes()) / 1e6,
-              rate, bound, 100 * rate / bound);
+  std::printf("%-13s %7td %7.2f", variant.name, context, static_cast<double>(parameters) / 1e6);
+  for (std::size_t i = 0; i < timers.size(); ++i) {
+    const auto cache = static_cast<double>(timers[i].cache_bytes());
+    const double bound = read_bandwidth(weights + cache) / (weights + cache);  // steps a second
+    std::printf(" %7.1f %7.0f %4.0f%%", cache / 1e6,
+                1e3 * static_cast<double>(sequences) / times[i], 100 * 1e3 / times[i] / bound);
+  }
+  std::printf("\n");
 }
 
 }  // namespace
@@ -68,13 +81,16 @@ void measure(const Variant& variant, Index context) {
 
 int main(int argc, char** argv) {
   using namespace headcount;
-  const Index longest = argc > 1 ? std::atol(argv[1]) : 32768;
-  set_threads(argc > 2 ? std::atoi(argv[2]) : 0);
-  std::printf("%td layers, %td heads of %td, batch 1, %d threads, float32, medians of %d tokens\n",
-              kLayers, kHeads, kDim / kHeads, threads(), kRounds);
-  std::printf("%-14s %8s %10s %10s %10s %10s %8s\n", "attention", "context", "M params", "cache MB",
-              "tokens/s", "bound", "reached");
-  for (Index context = 128; context <= longest; context *= 2) {
-    for (const Variant& variant : kVariants) measure(variant, context);
+  const Index shortest = argc > 1 ? std::atol(argv[1]) : 128;
+  const Index longest = argc > 2 ? std::atol(argv[2]) : 32768;
+  const Index sequences = argc > 3 ? std::atol(argv[3]) : 1;
+  set_threads(argc > 4 ? std::atoi(argv[4]) : 0);
+  std::printf("%td layers, %td heads of %td, %td sequences, %d threads, medians of %d in turn\n",
+              kLayers, kHeads, kDim / kHeads, sequences, threads(), kRounds);
+  std::printf("%-13s %7s %7s", "attention", "context", "M par.");
+  for (const Type& type : kTypes) std::printf(" %4s MB %7s %5s", type.name, "tok/s", "bound");
+  std::printf("\n");
+  for (Index context = shortest; context <= longest; context *= 2) {
+    for (const Variant& variant : kVariants) measure(variant, context, sequences);
   }
 }

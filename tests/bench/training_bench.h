@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@ class TrainingBench {
   void step() { trainer_.step(); }
   const LanguageModel& model() const { return model_; }
   const TrainOptions& options() const { return options_; }
+  std::span<const std::int32_t> tokens() const { return tokens_; }
   Index tokens_per_step() const { return options_.batch * options_.model.context; }
   Index shards() const { return shard_count(options_); }
   Index sequences_per_shard() const { return options_.batch / shards(); }

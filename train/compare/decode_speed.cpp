@@ -4,19 +4,18 @@
 #include <span>
 
 #include "autograd/random.h"
-#include "models/decoder.h"
 #include "train/statistics.h"
 
 namespace headcount {
 
 DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context,
-                         const std::string& form)
-    : context_(context) {
+                         const DecodeOptions& options)
+    : context_(context), tokens_(static_cast<std::size_t>(options.sequences), 0) {
   config.context = context;
   model_ = std::make_unique<LanguageModel>(config, vocabulary);
   model_->initialize(1);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
-  caches_ = model_->make_caches({1, context, CacheType::real, form});
+  caches_ = model_->make_caches({options.sequences, context, options.cache_type, options.form});
   for (LayerCache& cache : caches_) {
     for (const Kept& kept : cache.keeps()) {
       std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width));
@@ -24,20 +23,21 @@ DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context,
       for (std::size_t i = 0; i < row.size(); ++i)
         row[i] = static_cast<Real>(random_normal(key, i));
       if (kept.per_sequence) {
-        std::ranges::copy(row, cache.state(kept.name).begin());
+        const std::span<Real> state = cache.state(kept.name);
+        for (std::size_t i = 0; i < state.size(); ++i) state[i] = row[i % row.size()];
         continue;
       }
-      for (Index t = 0; t < cache.capacity(); ++t) cache.rows(kept.name).write(0, t, row.data());
+      for (Index t = 0; t < options.sequences * cache.capacity(); ++t)
+        cache.rows(kept.name).write(t / cache.capacity(), t % cache.capacity(), row.data());
     }
   }
 }
 
 double DecodeTimer::decode() {
   for (LayerCache& cache : caches_) cache.set_length(context_ - 1);
-  const std::int32_t token = 0;
   const auto start = std::chrono::steady_clock::now();
   tape_->reset();
-  model_->decode(*tape_, std::span(&token, 1), 1, caches_);
+  model_->decode(*tape_, tokens_, std::ssize(tokens_), caches_);
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
       .count();
 }

@@ -3,19 +3,20 @@
 #include <memory>
 #include <vector>
 
-#include "models/language_model.h"
+#include "models/decoder.h"
 
 namespace headcount {
 
-/// Times the decoding of the token that fills a context, batch 1, from the cache that a Decoder
-/// has. Weights and cached numbers are random: what they are does not change the time.
+/// Times the decoding of the token that fills a context, from the cache that a Decoder has. Weights
+/// and cached numbers are random: what they are does not change the time.
 class DecodeTimer {
  public:
   /// `config` is resolved but for its context, which becomes `context`.
-  DecodeTimer(ModelConfig config, Index vocabulary, Index context, const std::string& form = {});
+  DecodeTimer(ModelConfig config, Index vocabulary, Index context,
+              const DecodeOptions& options = {});
 
-  /// Decodes token number `context`, which sees all before it that the window lets it see;
-  /// milliseconds.
+  /// Decodes token number `context` of each sequence, which sees all before it that the window lets
+  /// it see; milliseconds.
   double decode();
 
   const LanguageModel& model() const { return *model_; }
@@ -27,6 +28,7 @@ class DecodeTimer {
   std::unique_ptr<Tape> tape_;
   std::vector<LayerCache> caches_;
   Index context_;
+  std::vector<std::int32_t> tokens_;  // one of each sequence
 };
 
 /// Median milliseconds of each timer over `rounds` rounds in which they take turns, so that what

@@ -37,6 +37,21 @@ TEST(DecodeTimer, TimesTheCacheThatSamplingHas) {
   }
 }
 
+TEST(DecodeTimer, TimesSeveralSequencesAndCachesOfEveryType) {
+  constexpr Index kContext = 24;
+  for (const char* const kind : {"gqa", "mla", "delta"}) {
+    for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+      ModelConfig config = config_of(kind, 0);
+      DecodeTimer timer(config, kVocabulary, kContext, {3, type});
+      config.context = kContext;
+      LanguageModel model(config, kVocabulary);
+      model.initialize(1);
+      EXPECT_EQ(timer.cache_bytes(), Decoder(model, {3, type}).cache_bytes()) << kind;
+      EXPECT_GT(timer.decode(), 0) << kind;
+    }
+  }
+}
+
 TEST(DecodeTimer, DecodesTheOnlyTokenOfAContextOfOne) {
   DecodeTimer timer(config_of("gqa", 0), kVocabulary, 1);
   EXPECT_GT(timer.decode(), 0);
