@@ -21,6 +21,7 @@ namespace headcount {
 ///   checkpoints/    step-N/: see models/checkpoint.h and TrainingState; latest: the newest's name
 ///   samples/        step-N.txt
 ///   result.json     of a comparison: what the run measured, once it has finished
+///   failed.json     of a shard of a comparison: why the run has no result
 /// One process at a time writes it: see FolderLock.
 class RunFolder {
  public:

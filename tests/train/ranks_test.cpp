@@ -128,21 +128,21 @@ void expect_same_end(const TrainFolder& folder, int step) {
 // A kill takes all down, as MPI does; what goes on is another number of ranks.
 TEST(Ranks, GoOnAfterAKillWithAnotherNumber) {
   const TrainFolder folder;
-  const std::string steps = "--steps 60 --eval-every 0 --checkpoint-every 10 --keep 1 --quiet ";
+  const std::string steps = "--steps 40 --eval-every 0 --checkpoint-every 5 --keep 1 --quiet ";
   ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
   const ProgramResult killed = folder.shell(
       with_signal(2, 1, "KILL", "run/checkpoints/latest", train_line(steps + "--out run")));
   EXPECT_NE(killed.exit_code, 0);
   ASSERT_TRUE(folder.has("run/checkpoints/latest"));
-  ASSERT_FALSE(folder.has("run/checkpoints/step-60")) << "it had ended before it was killed";
+  ASSERT_FALSE(folder.has("run/checkpoints/step-40")) << "it had ended before it was killed";
   const ProgramResult resumed = headcount(folder, 3, "train --resume run --threads 1 --quiet");
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  expect_same_end(folder, 60);
+  expect_same_end(folder, 40);
 }
 
 TEST(Ranks, StopTogetherAtASignalAndAreResumedByOneProcess) {
   const TrainFolder folder;
-  const std::string steps = "--steps 150 --eval-every 0 --checkpoint-every 0 --quiet ";
+  const std::string steps = "--steps 80 --eval-every 0 --checkpoint-every 0 --quiet ";
   ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
   const ProgramResult stopped =
       folder.shell(with_signal(3, 2, "TERM", "run/metrics.jsonl", train_line(steps + "--out run")));
@@ -150,9 +150,9 @@ TEST(Ranks, StopTogetherAtASignalAndAreResumedByOneProcess) {
   EXPECT_NE(stopped.err.find("headcount: stopped after step "), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.err.find("go on with headcount train --resume run\n"), std::string::npos)
       << stopped.err;
-  ASSERT_FALSE(folder.has("run/checkpoints/step-150"));
+  ASSERT_FALSE(folder.has("run/checkpoints/step-80"));
   ASSERT_EQ(headcount(folder, 0, "train --resume run --threads 1 --quiet").exit_code, 0);
-  expect_same_end(folder, 150);
+  expect_same_end(folder, 80);
 }
 
 TEST(Ranks, EvaluateToTheBitsOfOneProcess) {

@@ -235,6 +235,24 @@ std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOption
   }
 }
 
+// Writes and prints what the comparison found; the exit code.
+int tell(const CommandLine& line, const ComparisonOptions& options,
+         const ComparisonResult& result) {
+  if (!options.shard) write_results(result, options.folder);
+  if (options.shard) {
+    std::cout << "shard " << line.get("shard") << " has ended; when all have, get the results by "
+              << options.command << " --collect\n";
+  } else if (line.has("json")) {
+    std::cout << comparison_json(result).dump(2) << '\n';
+  } else {
+    std::cout << as_flags(comparison_table(result)) << "report "
+              << (options.folder / "report.html").string() << "\nverdict: " << verdict_text(result)
+              << '\n';
+  }
+  if (result.diverged_runs > 0) return 4;
+  return result.failed_runs > 0 ? 1 : 0;
+}
+
 }  // namespace
 
 int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
@@ -296,19 +314,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const ComparisonResult result =
       run_comparison(options, std::move(corpus), variants, board, ranks);
   if (ranks.rank() > 0) return 0;
-  if (!options.shard) write_results(result, options.folder);
-  if (options.shard) {
-    std::cout << "shard " << line.get("shard") << " has ended; when all have, get the results by "
-              << options.command << " --collect\n";
-  } else if (line.has("json")) {
-    std::cout << comparison_json(result).dump(2) << '\n';
-  } else {
-    std::cout << as_flags(comparison_table(result)) << "report "
-              << (options.folder / "report.html").string() << "\nverdict: " << verdict_text(result)
-              << '\n';
-  }
-  if (result.diverged_runs > 0) return 4;
-  return result.failed_runs > 0 ? 1 : 0;
+  return tell(line, options, result);
 }
 
 }  // namespace headcount

@@ -176,6 +176,12 @@ std::string idle_ranks_note(const TrainOptions& options, int ranks) {
   return note + " would use them";
 }
 
+void tell(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) {
+    if (!note.empty()) std::cerr << "headcount: " << note << '\n';
+  }
+}
+
 }  // namespace
 
 int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
@@ -217,10 +223,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::optional<RunFolder> folder =
       run_folder(line, options, command, corpus, std::move(lock), state, ranks);
   const bool speaks = ranks.rank() == 0;
-  if (speaks) {
-    for (const std::string& note : {folder->lost_metrics(), idle_ranks_note(options, ranks.size())})
-      if (!note.empty()) std::cerr << "headcount: " << note << '\n';
-  }
+  if (speaks) tell({folder->lost_metrics(), idle_ranks_note(options, ranks.size())});
   std::optional<TrainingProfile> profile;
   if (line.has("profile")) profile.emplace();
   TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
