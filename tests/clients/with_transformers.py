@@ -130,7 +130,7 @@ def main():
         if not folders:
             for i, (name, flags) in enumerate(MODELS.items()):
                 folders[name] = work / f"run-{i}"
-                headcount(program, "train", *flags.split(), *"--layers 2 --dim 64 --context 64 --steps 100".split(),
+                headcount(program, "train", *flags.split(), *"--layers 2 --dim 64 --context 64 --steps 100 --score-scale inv-sqrt".split(),
                           "--lr", "3e-3", "--quiet", "--out", folders[name])
         print(f"transformers {transformers.__version__}, torch {torch.__version__}")
         for name, folder in folders.items():

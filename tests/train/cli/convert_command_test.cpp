@@ -79,16 +79,15 @@ TEST_F(ConvertCommand, WritesTheModelWhoseLossItMeasured) {
   EXPECT_NEAR(result.at("to").at("loss"), loss_of("to-mla"), 1e-6);
   EXPECT_NEAR(result.at("from").at("loss"), loss_of("run"), 1e-6);
   const std::string settings = result.at("to").at("settings");
-  EXPECT_EQ(settings.rfind("mla: kv-rank 4, rope-dim 2, q-rank 0, nope-dim 2", 0), 0u) << settings;
+  EXPECT_EQ(settings.rfind("mla: rope-dim 2, q-rank 0, kv-rank 4, nope-dim 2", 0), 0u) << settings;
 }
 
 TEST_F(ConvertCommand, WithoutJsonPrintsATable) {
   const ProgramResult result = run_convert("--from run --attention gqa2 --out to-gqa");
   EXPECT_EQ(result.exit_code, 0) << result.err;
-  for (const char* const part :
-       {"from mha", "to   gqa: kv-heads 2", "layer     keys   values",
-        "KV cache, bytes a token 256 -> 128", "nats per character (text.txt, validation part)",
-        "headcount train --init to-gqa"})
+  for (const char* const part : {"from mha", "to   gqa: rope-dim 4, tie-kv off, kv-heads 2",
+                                 "layer     keys   values", "KV cache, bytes a token 256 -> 128",
+                                 "text.txt, validation part)", "headcount train --init to-gqa"})
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
 }
 
