@@ -25,7 +25,7 @@ LanguageModel model_of(const std::string& attention, Index layers, bool gate = f
   LanguageModel model(config, 7);
   model.initialize(5);
   // Large enough for heads to look somewhere.
-  for (Real& x : model.parameters().all_values()) x *= 8;
+  for (Real& x : model.parameters().all_values()) x *= 4;
   return model;
 }
 
