@@ -13,12 +13,13 @@ using namespace svg;
 namespace {
 
 constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
-constexpr double kCachesTop = 62, kHeading = 50, kCacheHeight = 64,
-                 kCachesBelow = 38;  // of one attention
-constexpr double kGap = 4;           // between layers
-constexpr double kLeastHeight = 2;   // of what would not be seen
-constexpr double kLeastHead = 3;     // width of a head whose border is drawn
-constexpr Index kFirstColour = 1;    // black and white are for borders
+constexpr double kHeading = 50, kCacheHeight = 64;    // of one attention
+constexpr double kCachesTop = 62, kCachesBelow = 38;  // above and below all of them
+constexpr double kLegendLine = 20;
+constexpr double kGap = 4;          // between layers
+constexpr double kLeastHeight = 2;  // of what would not be seen
+constexpr double kLeastHead = 3;    // width of a head whose border is drawn
+constexpr Index kFirstColour = 1;   // black and white are for borders
 
 Index numbers_at(const CacheBlock& block, Index context) {
   const Index held = block.window > 0 ? std::min(block.window, context) : context;
@@ -49,7 +50,8 @@ class CacheDrawing {
     gap_ = std::min(kGap, kPanel / 4 / static_cast<double>(layers));
     scale_ = (kPanel - gap_ * static_cast<double>(layers - 1)) / widest;
     const double rows = static_cast<double>(variants.size()) * (kHeading + kCacheHeight);
-    out_ = head(kCachesTop + rows + kCachesBelow, title, description);
+    const double lines = static_cast<double>(legend_lines());
+    out_ = head(kCachesTop + rows + kCachesBelow + (lines - 1) * kLegendLine, title, description);
     const std::vector<Index> contexts = {context, kLongContext};
     for (std::size_t side = 0; side < contexts.size(); ++side)
       out_ += text(left(side), kCachesTop - 8, "start",
@@ -128,13 +130,34 @@ class CacheDrawing {
     }
   }
 
-  void legend(double y) {
+  // Calls `draw` with each name, where it begins and in which line.
+  template <class Draw>
+  void lay_out_legend(const Draw& draw) const {
     double x = kLeft;
+    Index line = 0;
     for (const std::string& name : names_) {
-      out_ += rectangle(style(name), x, y - 11, 12, 12, name);
-      out_ += text(x + 18, y, "start", shown_name(name));
-      x += 34 + width_of(shown_name(name));
+      const double width = 34 + width_of(shown_name(name));
+      if (x > kLeft && x + width > kWidth) {
+        x = kLeft;
+        ++line;
+      }
+      draw(name, x, line);
+      x += width;
     }
+  }
+  Index legend_lines() const {
+    Index lines = 1;
+    lay_out_legend([&](const std::string&, double, Index line) { lines = line + 1; });
+    return lines;
+  }
+  void legend(double first) {
+    std::string drawn;
+    lay_out_legend([&](const std::string& name, double x, Index line) {
+      const double y = first + kLegendLine * static_cast<double>(line);
+      drawn += rectangle(style(name), x, y - 11, 12, 12, name);
+      drawn += text(x + 18, y, "start", shown_name(name));
+    });
+    out_ += drawn;
   }
 
   static std::string rectangle(Index style, double x, double y, double width, double height,
