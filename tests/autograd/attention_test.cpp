@@ -252,7 +252,7 @@ TEST(Attention, TakesMemoryThatGrowsLinearlyWithLength) {
 
 // Memory for gradients is used again: the first pass leaves numbers other than 0 in it.
 TEST(Attention, KeysThatNoQuerySeesGetNoGradientWhateverTheirMemoryHeld) {
-  const Inputs inputs({1, 2, 1, 4}, {1, 200, 1, 4}, 4);
+  const AttentionInputs inputs({1, 2, 1, 4}, {1, 200, 1, 4}, 4);
   Tape tape;
   for (const Index window : {0, 3}) {
     tape.reset();

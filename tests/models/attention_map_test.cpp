@@ -29,7 +29,7 @@ LanguageModel model_of(const std::string& attention, Index layers, bool gate = f
   return model;
 }
 
-std::vector<std::int32_t> some_tokens(std::size_t count) {
+std::vector<std::int32_t> tokens_to_map(std::size_t count) {
   std::vector<std::int32_t> tokens(count);
   for (std::size_t i = 0; i < count; ++i) tokens[i] = static_cast<std::int32_t>(i * i * 5 % 7);
   return tokens;
@@ -57,7 +57,8 @@ TEST(AttentionMaps, ShareOutEachTokensWeightForEveryKindWithScores) {
   for (const AttentionKind* kind : kinds_with_scores()) {
     for (const bool gate : {false, true}) {
       SCOPED_TRACE(kind->name);
-      const auto maps = attention_maps(model_of(std::string(kind->name), 2, gate), some_tokens(19));
+      const auto maps =
+          attention_maps(model_of(std::string(kind->name), 2, gate), tokens_to_map(19));
       ASSERT_EQ(maps.size(), 2u);
       for (const auto& heads : maps) expect_rows_of_weights(heads, 19, 0);
       EXPECT_NE(maps[0][0].weights, maps[1][0].weights);
@@ -68,7 +69,7 @@ TEST(AttentionMaps, ShareOutEachTokensWeightForEveryKindWithScores) {
 TEST(AttentionMaps, HaveTheirEntropyFromTheSameWeightsAsEvaluation) {
   for (const AttentionKind* kind : kinds_with_scores()) {
     const LanguageModel model = model_of(std::string(kind->name), 2);
-    const std::vector<std::int32_t> tokens = some_tokens(25);  // one window and its last target
+    const std::vector<std::int32_t> tokens = tokens_to_map(25);  // one window and its last target
     double sum = 0;
     Index rows = 0;
     for (const auto& heads : attention_maps(model, std::span(tokens).first(24))) {
@@ -84,13 +85,13 @@ TEST(AttentionMaps, HaveTheirEntropyFromTheSameWeightsAsEvaluation) {
 }
 
 TEST(AttentionMaps, SeeNoMoreThanAWindow) {
-  const auto maps = attention_maps(model_of("gqa2@5/gqa2", 2), some_tokens(20));
+  const auto maps = attention_maps(model_of("gqa2@5/gqa2", 2), tokens_to_map(20));
   expect_rows_of_weights(maps[0], 20, 5);
   expect_rows_of_weights(maps[1], 20, 0);
 }
 
 TEST(AttentionMaps, AreOfTheirOwnLayerWhereLayersShare) {
-  const auto maps = attention_maps(model_of("mqa/share/mla8+4/share", 4), some_tokens(20));
+  const auto maps = attention_maps(model_of("mqa/share/mla8+4/share", 4), tokens_to_map(20));
   ASSERT_EQ(maps.size(), 4u);
   for (const auto& heads : maps) expect_rows_of_weights(heads, 20, 0);
   EXPECT_NE(maps[0][0].weights, maps[1][0].weights);
@@ -99,7 +100,8 @@ TEST(AttentionMaps, AreOfTheirOwnLayerWhereLayersShare) {
 
 TEST(AttentionMaps, AreNotThereWithoutScores) {
   for (const AttentionKind* kind : kinds_with_scores(false)) {
-    const auto maps = attention_maps(model_of(std::string(kind->name) + "/mqa", 2), some_tokens(9));
+    const auto maps =
+        attention_maps(model_of(std::string(kind->name) + "/mqa", 2), tokens_to_map(9));
     EXPECT_TRUE(maps[0].empty()) << kind->name;
     EXPECT_EQ(maps[1].size(), 4u);
   }

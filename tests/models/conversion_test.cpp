@@ -17,8 +17,8 @@
 namespace headcount {
 namespace {
 
-constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 2e-3;
-constexpr Index kVocabulary = 11, kDim = 24, kContext = 12;
+constexpr double kConversionTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 2e-3;
+constexpr Index kConvertedVocabulary = 11, kDim = 24, kContext = 12;
 
 using Given = std::map<std::string, std::string>;
 
@@ -35,7 +35,8 @@ ModelConfig small_config(const std::string& attention, const Given& given = {}) 
 
 // With weights large enough for attention to matter, norms and biases included.
 std::unique_ptr<LanguageModel> small_model(const std::string& attention, const Given& given = {}) {
-  auto model = std::make_unique<LanguageModel>(small_config(attention, given), kVocabulary);
+  auto model =
+      std::make_unique<LanguageModel>(small_config(attention, given), kConvertedVocabulary);
   draw_weights(model->parameters());
   return model;
 }
@@ -51,7 +52,8 @@ Conversion converted(const LanguageModel& from, const std::string& attention,
 std::vector<Real> logits(const LanguageModel& model) {
   std::mt19937 generator(7);
   std::vector<std::int32_t> tokens(2 * kContext);
-  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(generator() % kVocabulary);
+  for (std::int32_t& token : tokens)
+    token = static_cast<std::int32_t>(generator() % kConvertedVocabulary);
   Tape tape(model.parameters());
   const auto values = model.logits(tape, tokens, 2).value();
   return {values.begin(), values.end()};
@@ -66,7 +68,7 @@ double difference(const LanguageModel& a, const LanguageModel& b) {
 }
 
 void expect_same(const LanguageModel& from, const Conversion& to, const std::string& what) {
-  EXPECT_LT(difference(from, *to.model), kTolerance) << what;
+  EXPECT_LT(difference(from, *to.model), kConversionTolerance) << what;
   ASSERT_EQ(std::ssize(to.errors), from.config().layers) << what;
   for (const HeadErrors& error : to.errors) {
     EXPECT_LT(error.keys, 1e-6) << what;
@@ -378,7 +380,7 @@ TEST(Conversion, DecodesAsItReads) {
     const auto whole = other->logits(tape, tokens, 1).value();
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto step = decoder.feed(std::span(tokens).subspan(i, 1));
-      EXPECT_NEAR(step[2], whole[i * kVocabulary + 2], 2e-3) << to;
+      EXPECT_NEAR(step[2], whole[i * kConvertedVocabulary + 2], 2e-3) << to;
     }
   }
 }

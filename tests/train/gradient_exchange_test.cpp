@@ -17,7 +17,7 @@
 namespace headcount {
 namespace {
 
-constexpr Index kVocabulary = 20;
+constexpr Index kExchangedVocabulary = 20;
 
 // What the ranks of a test see of each other.
 struct Together {
@@ -90,10 +90,10 @@ TrainOptions options_of(Index shards, Index accumulate) {
   return options;
 }
 
-std::vector<std::int32_t> random_tokens() {
+std::vector<std::int32_t> exchanged_tokens() {
   std::vector<std::int32_t> tokens;
   for (std::uint64_t i = 0; i < 1000; ++i)
-    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, kVocabulary)));
+    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, i, kExchangedVocabulary)));
   return tokens;
 }
 
@@ -106,8 +106,8 @@ struct Trained {
 };
 
 Trained train(const TrainOptions& options, Ranks& ranks) {
-  const std::vector<std::int32_t> tokens = random_tokens();
-  LanguageModel model(options.model, kVocabulary);
+  const std::vector<std::int32_t> tokens = exchanged_tokens();
+  LanguageModel model(options.model, kExchangedVocabulary);
   model.initialize(options.seed);
   Trainer trainer(model, options, tokens, 0, {}, ranks);
   Trained result;
@@ -170,8 +170,8 @@ TEST(GradientExchange, ShardsChangeBitsOnly) {
 // All but the gradients of the first layers are under way when backward ends.
 TEST(GradientExchange, BeginsBeforeBackwardHasEnded) {
   const TrainOptions options = options_of(1, 1);
-  const std::vector<std::int32_t> tokens = random_tokens();
-  LanguageModel model(options.model, kVocabulary);
+  const std::vector<std::int32_t> tokens = exchanged_tokens();
+  LanguageModel model(options.model, kExchangedVocabulary);
   model.initialize(1);
   Tape tape(&model.parameters());
   std::vector<std::string> order;

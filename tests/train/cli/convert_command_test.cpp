@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kUsage = 2, kData = 3;
 
 // One small run, which no test changes.
 class ConvertCommand : public testing::Test {

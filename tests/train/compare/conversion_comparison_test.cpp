@@ -14,8 +14,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr int kUsage = 2, kData = 3;
-
 class ConversionComparison : public testing::Test {
  protected:
   ConversionComparison() { train(); }

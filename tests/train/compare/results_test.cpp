@@ -17,7 +17,7 @@ RunResult run(std::uint64_t seed, double loss) {
   return r;
 }
 
-VariantResult variant(const std::string& spec, Index bytes, std::vector<RunResult> runs) {
+VariantResult measured_variant(const std::string& spec, Index bytes, std::vector<RunResult> runs) {
   VariantResult v;
   v.spec = spec;
   v.parameters = 1000;
@@ -31,11 +31,11 @@ ComparisonResult result() {
   r.config = "{}";
   r.seeds = {1, 2, 3};
   r.question.reference = "mha";
-  r.variants = {variant("mha", 4096, {run(1, 2.0), run(2, 2.2), run(3, 2.4)}),
-                variant("gqa2", 2048, {run(1, 2.1), run(2, 2.3), run(3, 2.5)}),
-                variant("mqa", 1024, {run(1, 2.2), run(3, 2.9)}),
-                variant("mla48+16", 1024, {run(1, 2.1), run(2, 2.25), run(3, 2.4)}),
-                variant("latent-bias", 5120, {})};
+  r.variants = {measured_variant("mha", 4096, {run(1, 2.0), run(2, 2.2), run(3, 2.4)}),
+                measured_variant("gqa2", 2048, {run(1, 2.1), run(2, 2.3), run(3, 2.5)}),
+                measured_variant("mqa", 1024, {run(1, 2.2), run(3, 2.9)}),
+                measured_variant("mla48+16", 1024, {run(1, 2.1), run(2, 2.25), run(3, 2.4)}),
+                measured_variant("latent-bias", 5120, {})};
   r.variants[4].failures = {"seed 1: the loss became NaN at step 3"};
   return r;
 }
@@ -65,8 +65,8 @@ TEST(ComparisonSummary, FindsTheParetoFront) {
 
 TEST(ComparisonSummary, PutsEqualVariantsOnTheFrontTogether) {
   ComparisonResult r = result();
-  r.variants = {variant("mha", 8, {run(1, 2), run(2, 2)}),
-                variant("gqa", 8, {run(1, 2), run(2, 2)})};
+  r.variants = {measured_variant("mha", 8, {run(1, 2), run(2, 2)}),
+                measured_variant("gqa", 8, {run(1, 2), run(2, 2)})};
   summarize(r);
   EXPECT_TRUE(r.variants[0].pareto);
   EXPECT_TRUE(r.variants[1].pareto);

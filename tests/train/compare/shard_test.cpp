@@ -11,7 +11,7 @@
 namespace headcount {
 namespace {
 
-const std::string kSmall =
+const std::string kShardArguments =
     "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --threads 1 "
     "--attention mha,gqa1,mla --quiet --out c ";
 
@@ -34,7 +34,7 @@ TEST(Shard, IsOneOfSome) {
 }
 
 TEST(Shards, CollectedAreTheResultsOfOneProcess) {
-  const std::string line = kSmall + "--seeds 3 --steps 5";
+  const std::string line = kShardArguments + "--seeds 3 --steps 5";
   const TrainFolder folder;
   for (const std::string shard : {"3/3", "1/3", "2/3"}) {
     const ProgramResult result = folder.headcount(line + " --shard " + shard);
@@ -51,7 +51,7 @@ TEST(Shards, CollectedAreTheResultsOfOneProcess) {
 }
 
 TEST(Shards, HaveAsManyRunsAsEachOther) {
-  const std::string line = kSmall + "--seeds 2 --steps 2 --shard 2/3";
+  const std::string line = kShardArguments + "--seeds 2 --steps 2 --shard 2/3";
   const TrainFolder folder;
   ASSERT_EQ(folder.headcount(line).exit_code, 0);
   int finished = 0;
@@ -60,7 +60,7 @@ TEST(Shards, HaveAsManyRunsAsEachOther) {
       finished += folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json");
   }
   EXPECT_EQ(finished, 2) << "of 6, for one of 3 shards";
-  const ProgramResult early = folder.headcount(kSmall + "--seeds 2 --steps 2 --collect");
+  const ProgramResult early = folder.headcount(kShardArguments + "--seeds 2 --steps 2 --collect");
   expect_refusal(early, 1,
                  {"--collect: 4 of 6 runs are not there, the first is ",
                   "; start every --shard (again), then collect again"},
@@ -68,7 +68,7 @@ TEST(Shards, HaveAsManyRunsAsEachOther) {
 }
 
 TEST(Shards, AreStartedAgainForTheSeedsThatAnOpenVerdictNeeds) {
-  const std::string line = kSmall + "--seeds 2..4 --tolerance 0 --steps 1 --warmup 0";
+  const std::string line = kShardArguments + "--seeds 2..4 --tolerance 0 --steps 1 --warmup 0";
   const TrainFolder folder;
   const auto collect = [&] { return folder.headcount(line + " --collect"); };
   int rounds = 0;
@@ -82,7 +82,8 @@ TEST(Shards, AreStartedAgainForTheSeedsThatAnOpenVerdictNeeds) {
 }
 
 TEST(Shards, TellWhoCollectsThatRunsDiverged) {
-  const std::string line = kSmall + "--seeds 2 --lr 100 --grad-clip 0 --steps 40 --warmup 0";
+  const std::string line =
+      kShardArguments + "--seeds 2 --lr 100 --grad-clip 0 --steps 40 --warmup 0";
   const TrainFolder folder;
   for (const std::string shard : {"1/2", "2/2"})
     EXPECT_EQ(folder.headcount(line + " --shard " + shard).exit_code, 4) << shard;
@@ -98,10 +99,10 @@ TEST(Shards, TellWhoCollectsThatRunsDiverged) {
 // While one works, others may come, but nobody who wants the folder alone.
 TEST(Shards, AreInAFolderTogether) {
   const TrainFolder folder;
-  const std::string line = kSmall + "--seeds 2 --steps 100000 ";
+  const std::string line = kShardArguments + "--seeds 2 --steps 100000 ";
   const pid_t first = folder.start(line + "--shard 1/6");
   folder.wait_for("c/.headcount-lock");
-  const ProgramResult other = folder.headcount(kSmall + "--seeds 2 --steps 2 --shard 6/6");
+  const ProgramResult other = folder.headcount(kShardArguments + "--seeds 2 --steps 2 --shard 6/6");
   EXPECT_EQ(other.exit_code, 0) << other.err;
   expect_refusal(folder.headcount(line), 1, {"c is in use by "}, "a whole comparison");
   kill(first, SIGKILL);
@@ -110,7 +111,7 @@ TEST(Shards, AreInAFolderTogether) {
 
 TEST(Shards, AreWhatAnArrayOfSlurmStarts) {
   const TrainFolder folder;
-  const std::string line = kSmall + "--seeds 2 --steps 2";
+  const std::string line = kShardArguments + "--seeds 2 --steps 2";
   std::string flags = line;
   flags.erase(flags.find("--threads 1 "), std::string("--threads 1 ").size());
   for (const std::string task : {"4", "5"}) {
@@ -134,7 +135,7 @@ TEST(Shards, RefuseWhatDoesNotGoTogether) {
       {"--collect --force", "--collect does not go with --force"},
   };
   for (const auto& c : cases)
-    expect_refusal(folder.headcount(kSmall + c.flags), 2, {c.message}, c.flags);
+    expect_refusal(folder.headcount(kShardArguments + c.flags), 2, {c.message}, c.flags);
   EXPECT_FALSE(folder.has("c"));
 }
 
