@@ -177,7 +177,7 @@ const std::vector<KnownModel>& known_models() {
         {"heads", 16},
         {"head-dim", 256},
         {"kv-heads", 2},
-        {"gate", true},
+        {"gate", "on"},
         {"value-heads", 32},
         {"key-heads", 16},
         {"v-dim", 128}}},

@@ -207,7 +207,8 @@ TEST_F(ResumedRun, RecordsEveryStart) {
   EXPECT_EQ(record["starts"][1]["from_step"], 12);
   EXPECT_EQ(record["starts"][1]["command"], "headcount train --quiet --resume run");
   const std::string version = folder_.headcount("--version").out;
-  EXPECT_EQ(record["starts"][1]["version"].get<std::string>() + "\n", version);
+  // It goes on with the MPI that it could use, on which no result depends.
+  EXPECT_TRUE(version.starts_with(record["starts"][1]["version"].get<std::string>() + ", "));
 }
 
 TEST_F(ResumedRun, RefusesAnythingElseThanTheRunByNamingWhatDiffers) {

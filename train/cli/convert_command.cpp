@@ -63,7 +63,8 @@ Settings settings_of(Request& request) {
       request.options.rotary_pairs, {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}});
   const Settings model = request.to.settings();
   for (const Setting& setting : model.all()) {
-    if (setting.name == "attention" || !setting.only_for.empty()) settings.add(setting);
+    if (setting.name == "attention" || setting.name == "head-dim" || !setting.only_for.empty())
+      settings.add(setting);
   }
   settings.group("Run");
   settings.integer("threads", "0: all processors", request.threads, 0, 1024);
