@@ -216,9 +216,10 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                "program, settings or text");
   catch_interrupts();  // from here on a run folder may be there, which must be left in order
   const std::string command = command_text("train", arguments);
-  auto [model, state] = line.has("resume")
-                            ? resumed_model(options, line.get("resume"), corpus)
-                            : std::pair(initial_model(options, corpus), TrainingState{});
+  auto begun = line.has("resume") ? resumed_model(options, line.get("resume"), corpus)
+                                  : std::pair(initial_model(options, corpus), TrainingState{});
+  const std::unique_ptr<LanguageModel> model = std::move(begun.first);
+  const TrainingState& state = begun.second;
   wait_for_all(ranks);  // what they read may be replaced now
   std::optional<RunFolder> folder =
       run_folder(line, options, command, corpus, std::move(lock), state, ranks);
