@@ -52,7 +52,8 @@ TEST_F(ConversionComparison, SetsEachConversionAgainstTrainingFromRandomWeights)
   ASSERT_EQ(r["variants"].size(), 12u);
   EXPECT_EQ(r["verdict"]["reference"], "mha");
   // The model itself, converted to what it is, before any training.
-  for (const json& loss : variant("mha converted")["val_losses"])
+  const json converted = variant("mha converted");
+  for (const json& loss : converted["val_losses"])
     EXPECT_NEAR(loss, trained_["val_loss"], 1e-5);
   const double lost = variant("mqa converted")["val_loss_mean"];
   EXPECT_GT(lost, trained_["val_loss"].get<double>() + 0.01);
