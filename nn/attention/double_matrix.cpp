@@ -1,6 +1,6 @@
 #include "nn/attention/double_matrix.h"
 
-#include <Eigen/SVD>
+#include <Eigen/Eigenvalues>
 #include <algorithm>
 
 #include "autograd/error.h"
@@ -18,6 +18,13 @@ Eigen::Map<Dense> dense(DoubleMatrix& m) { return {m.values.data(), m.rows, m.co
 
 void require(bool fits, const char* what) {
   if (!fits) throw ShapeError(std::string(what) + " of matrices that do not fit together");
+}
+
+// Squares of the singular values of `m`, and the right singular vectors, are eigenvalues and
+// eigenvectors of its transpose times itself, least first. This compiles in a quarter of the time
+// of Eigen's singular values, and loses what is below 1e-8 of the largest of them.
+Eigen::SelfAdjointEigenSolver<Dense> squared(const DoubleMatrix& m, int what) {
+  return Eigen::SelfAdjointEigenSolver<Dense>(dense(m).transpose() * dense(m), what);
 }
 
 }  // namespace
@@ -73,14 +80,14 @@ DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns) {
 
 Factors factors(const DoubleMatrix& matrix, Index rank) {
   require(rank >= 1 && rank <= matrix.columns, "factors");
-  const Eigen::BDCSVD<Dense> svd(dense(matrix), Eigen::ComputeFullV);
+  const Eigen::SelfAdjointEigenSolver<Dense> solver = squared(matrix, Eigen::ComputeEigenvectors);
   DoubleMatrix right(rank, matrix.columns);
-  dense(right) = svd.matrixV().leftCols(rank).transpose();
+  dense(right) = solver.eigenvectors().rowwise().reverse().leftCols(rank).transpose();
   return {product(matrix, transposed(right)), std::move(right)};
 }
 
 Index rank_for(const DoubleMatrix& matrix, double share) {
-  const Eigen::VectorXd squares = Eigen::BDCSVD<Dense>(dense(matrix)).singularValues().cwiseAbs2();
+  const Eigen::VectorXd squares = squared(matrix, Eigen::EigenvaluesOnly).eigenvalues().reverse();
   const double wanted = share * squares.sum();
   double kept = 0;
   Index rank = 0;

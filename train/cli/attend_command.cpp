@@ -1,13 +1,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "data/text.h"
 #include "models/attention_map.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
+#include "train/cli/named_run.h"
 #include "train/cli/use_threads.h"
 #include "train/formatted.h"
-#include "train/loaded_run.h"
 #include "train/shades.h"
 
 namespace headcount {
@@ -43,14 +42,8 @@ struct AttendOptions {
 };
 
 std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& run) {
-  const std::string text = line.get("text");
-  if (text.empty()) throw UsageError("--text is missing or empty; give the text to look at");
-  std::vector<std::int32_t> tokens;
-  try {
-    tokens = run.vocabulary.encode(decode_utf8(text, "--text"));
-  } catch (const DataError& error) {
-    throw DataError("--text: " + std::string(error.what()));
-  }
+  if (!line.has("text")) throw UsageError("--text is missing; give the text to look at");
+  std::vector<std::int32_t> tokens = encode_flag(line, "text", run.vocabulary);
   const Index context = run.model->config().context;
   if (std::ssize(tokens) > context) {
     throw UsageError("--text has " + std::to_string(tokens.size()) +
@@ -148,11 +141,9 @@ int attend_command(const std::vector<std::string>& arguments) {
   const Settings settings = options.settings();
   const CommandLine line = parse_command_line(arguments, kAttendHelp, settings, kAttendFlags);
   if (line.has("help")) return 0;
-  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
-  if (!line.has("from"))
-    throw UsageError("--from is missing; name a run folder that headcount train made");
+  read_flags(line, settings);
   use_threads(options.threads);
-  const LoadedRun run = load_run(line.get("from"));
+  const LoadedRun run = load_named_run(line);
   const std::vector<std::int32_t> tokens = encode_text(line, run);
   const std::vector<ShownLayer> layers =
       shown_layers(attention_maps(*run.model, tokens), run.model->config(), options);

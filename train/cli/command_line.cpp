@@ -167,4 +167,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   return line;
 }
 
+void read_flags(const CommandLine& line, const Settings& settings) {
+  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
+}
+
 }  // namespace headcount

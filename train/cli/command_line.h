@@ -51,4 +51,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const Settings& settings,
                                const std::vector<Flag>& flags);
 
+/// Reads the flags that are settings, over what was read before. Throws SettingError.
+void read_flags(const CommandLine& line, const Settings& settings);
+
 }  // namespace headcount

@@ -157,10 +157,7 @@ int convert_command(const std::vector<std::string>& arguments) {
   const Settings settings = settings_of(request);
   const CommandLine line = parse_command_line(arguments, kConvertHelp, settings, kConvertFlags);
   if (line.has("help")) return 0;
-  const auto read_settings = [&] {
-    for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
-  };
-  read_settings();
+  read_flags(line, settings);
   for (const char* flag : {"from", "out"}) {
     if (line.get(flag).empty())
       throw UsageError("--" + std::string(flag) + " is missing; see headcount convert --help");
@@ -177,7 +174,7 @@ int convert_command(const std::vector<std::string>& arguments) {
   std::optional<EvalText> text;
   if (run.options || line.has("data")) text = load_eval_text(line, run);
   request.to = without_attention(run.model->config());
-  read_settings();
+  read_flags(line, settings);
   if (request.energy > 0) request.options.energy = request.energy;
   request.to = fitted(*run.model, request.to, request.options);
   refuse_foreign(line, request);

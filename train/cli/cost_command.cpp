@@ -207,7 +207,7 @@ int cost_command(const std::vector<std::string>& arguments) {
     read_run(line.get("from"), settings);
     published = config.attention_text();
   }
-  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
+  read_flags(line, settings);
 
   std::vector<std::string> left_out;
   const std::vector<CostRow> rows = cost_table(config, config.context, numbers, left_out);

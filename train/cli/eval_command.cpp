@@ -9,8 +9,8 @@
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/eval_text.h"
+#include "train/cli/named_run.h"
 #include "train/cli/use_threads.h"
-#include "train/loaded_run.h"
 #include "train/provenance.h"
 #include "train/run_record.h"
 #include "train/trainer.h"
@@ -77,13 +77,10 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   settings.integer("threads", "0: all processors", threads, 0, 1024);
   const CommandLine line = parse_command_line(arguments, kEvalHelp, settings, kEvalFlags);
   if (line.has("help")) return 0;
-  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
-  if (!line.has("from"))
-    throw UsageError("--from is missing; name a run folder that headcount train made");
+  read_flags(line, settings);
   use_threads(threads);
 
-  const LoadedRun run =
-      load_run(line.get("from"), window > 0 ? std::optional(window) : std::nullopt);
+  const LoadedRun run = load_named_run(line, window > 0 ? std::optional(window) : std::nullopt);
   const EvalText text = load_eval_text(line, run);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
   if (line.has("logits") && ranks.rank() == 0) {

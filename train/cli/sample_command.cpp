@@ -3,13 +3,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "data/text.h"
 #include "models/cost.h"
 #include "models/sampling.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
+#include "train/cli/named_run.h"
 #include "train/cli/use_threads.h"
-#include "train/loaded_run.h"
 
 namespace headcount {
 
@@ -62,14 +61,7 @@ std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabular
     return vocabulary.encode(has_newline ? std::u32string(U"\n")
                                          : vocabulary.symbols().substr(0, 1));
   }
-  const std::string text = line.get("prompt");
-  if (text.empty())
-    throw UsageError("--prompt is empty; give at least one character, or leave it out");
-  try {
-    return vocabulary.encode(decode_utf8(text, "--prompt"));
-  } catch (const DataError& error) {
-    throw DataError("--prompt: " + std::string(error.what()));
-  }
+  return encode_flag(line, "prompt", vocabulary);
 }
 
 // Flags of the cache mean nothing where there is none, nor how one attention decodes to another.
@@ -119,11 +111,9 @@ int sample_command(const std::vector<std::string>& arguments) {
   const Settings settings = options.settings();
   const CommandLine line = parse_command_line(arguments, kSampleHelp, settings, kSampleFlags);
   if (line.has("help")) return 0;
-  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
-  if (!line.has("from"))
-    throw UsageError("--from is missing; name a run folder that headcount train made");
+  read_flags(line, settings);
   use_threads(options.threads);
-  const LoadedRun run = load_run(line.get("from"));
+  const LoadedRun run = load_named_run(line);
   refuse_meaningless(line, settings, options.generation, run.model->config());
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
   const Index context = run.model->config().context;

@@ -67,10 +67,6 @@ void read_preset_and_config(const CommandLine& line, Settings& settings) {
   }
 }
 
-void read_flags(const CommandLine& line, const Settings& settings) {
-  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
-}
-
 namespace {
 
 // Why `setting` means nothing to any of `runs`.

@@ -25,9 +25,6 @@ void check_paths(const CommandLine& line);
 /// DataError for an unusable file.
 void read_preset_and_config(const CommandLine& line, Settings& settings);
 
-/// Reads the flags that are settings, over what was read before. Throws SettingError.
-void read_flags(const CommandLine& line, const Settings& settings);
-
 /// Throws UsageError for a flag of TrainOptions that was given and means nothing to any of `runs`,
 /// which are resolved, or that each of them has another value of.
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs);

@@ -104,7 +104,7 @@ TEST_F(AttendCommand, SaysInOneLineWhichLayersHaveNoScores) {
 }
 
 TEST_F(AttendCommand, RefusesWhatItCannotShow) {
-  expect_refusal(attend("run", ""), 2, {"--text is missing or empty"}, "no text");
+  expect_refusal(attend("run", ""), 2, {"--text is empty"}, "no text");
   expect_refusal(attend("run", "4 is a square. 16"), 2,
                  {"--text has 17 characters, the context holds 16"}, "long");
   expect_refusal(attend("run", "9 X"), 3, {"--text: ", "'X'"}, "unknown");

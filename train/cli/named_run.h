@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "train/cli/command_line.h"
+#include "train/loaded_run.h"
+
+namespace headcount {
+
+/// The run that --from names; `window` as in `load_checkpoint`. Throws UsageError if there is no
+/// --from, DataError.
+LoadedRun load_named_run(const CommandLine& line, std::optional<Index> window = std::nullopt);
+
+/// The text of a flag, which must not be empty, in the run's tokens. Throws UsageError and
+/// DataError, whose messages name the flag.
+std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string& flag,
+                                      const Vocabulary& vocabulary);
+
+}  // namespace headcount
