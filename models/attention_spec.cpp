@@ -49,9 +49,32 @@ std::optional<std::string_view> cut_after(std::string_view& text, char mark) {
   return after;
 }
 
+std::string text_of(const Setting& setting) {
+  const nlohmann::json value = setting.value();
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+// "tie-kv=on" as a name and a value; throws SettingError unless it is a setting of `kind`.
+std::pair<std::string, std::string_view> named_setting(std::string_view text,
+                                                       const Settings& settings,
+                                                       const AttentionKind& kind) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string_view::npos)
+    throw SettingError("what follows : is a setting with a value, such as gate=on, not " +
+                       quoted(text));
+  const std::string name(text.substr(0, equals));
+  const Setting* setting = settings.find(name);
+  if (setting == nullptr || !setting->is_for(kind.name))
+    throw SettingError(headcount::quoted(name) + " is no setting of " + std::string(kind.name));
+  return {name, text.substr(equals + 1)};
+}
+
 // What stands after the name of `kind`, as settings; nothing if that is no way to write them.
 std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_view rest) {
   const std::optional<std::string_view> window = cut_after(rest, '@');
+  std::vector<std::string_view> named = split_text(rest, ':');
+  rest = named.front();
+  named.erase(named.begin());
   const std::optional<std::string_view> width = cut_after(rest, 'x');
   const std::vector<std::string_view> numbers =
       rest.empty() ? std::vector<std::string_view>() : split_text(rest, '+');
@@ -62,8 +85,9 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   AttentionConfig scratch;  // numbers that are out of range are found here
   const Settings settings = scratch.settings();
   const auto give = [&](const std::string& before, const std::string& name, std::string_view text) {
+    if (spec.gives(name)) throw SettingError("`" + name + "` is given twice");
     settings.find(name)->parse(text);
-    std::string value = settings.find(name)->value().dump();
+    std::string value = text_of(*settings.find(name));
     spec.text += before + value;
     spec.settings.emplace_back(name, std::move(value));
   };
@@ -71,6 +95,10 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   for (std::size_t i = 0; i < numbers.size(); ++i)
     give(i == 0 ? "" : "+", own_settings(kind)[i], numbers[i]);
   if (width) give("x", "head-dim", *width);
+  for (const std::string_view text : named) {
+    const auto [name, value] = named_setting(text, settings, kind);
+    give(":" + name + "=", name, value);
+  }
   if (window) give("@", "window", *window);
   return spec;
 }

@@ -15,9 +15,10 @@ namespace headcount {
 struct ModelConfig;
 
 /// The attention of one layer in one word: the name of a kind, then the numbers that it takes,
-/// joined by +; the width of heads after x; the window after @. mha, gqa2 (2 KV heads), mla48+16
-/// (latent rank 48, rotary 16), gqa2x32, mqa@64. Or "share", for a layer that reads what the
-/// nearest earlier layer kept, with its window and widths.
+/// joined by +; the width of heads after x; any other of its settings after : by name; the window
+/// after @. mha, gqa2 (2 KV heads), mla48+16 (latent rank 48, rotary 16), gqa2x32, mqa@64,
+/// gqa2x32:tie-kv=on:gate=on@64. Or "share", for a layer that reads what the nearest earlier layer
+/// kept, with its window and widths.
 struct LayerSpec {
   std::string text;                                           ///< in its shortest form
   const AttentionKind* kind = nullptr;                        ///< null: share
@@ -43,9 +44,8 @@ struct AttentionSpec {
 
 /// How words are put together, for help and errors.
 inline constexpr std::string_view kSpecGrammar =
-    "parts between / take turns, N*PART repeats one, PARTxN has heads N wide, PART@N a window of "
-    "N, "
-    "share reads what the nearest earlier layer kept";
+    "parts between / take turns, N*PART repeats one, PARTxN has heads N wide, PART:NAME=VALUE has "
+    "a setting of its own, PART@N a window of N, share reads what the nearest earlier layer kept";
 
 /// "5*gqa2@64/gqa2".
 std::string text_of(std::span<const LayerSpec> turn);

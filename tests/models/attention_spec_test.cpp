@@ -102,6 +102,35 @@ TEST(AttentionSpec, GivesTheWidthOfHeadsAndAWindow) {
   EXPECT_EQ(get(applied("mla48+16x24"), "nope-dim"), 24);
 }
 
+TEST(AttentionSpec, GivesSettingsByName) {
+  const AttentionConfig config = applied("gqa2x16:tie-kv=on:score-scale=qk-norm@64");
+  EXPECT_EQ(config.head_dim, 16);
+  EXPECT_EQ(config.window, 64);
+  EXPECT_EQ(config.settings().find("tie-kv")->value(), "on");
+  EXPECT_EQ(config.score_scale.text(), "qk-norm");
+  const AttentionConfig scaled = applied("mla48:latent-scale=on");
+  EXPECT_EQ(scaled.settings().find("latent-scale")->value(), "on");
+  EXPECT_EQ(parse_attention_spec("mha:gate=off").turn.front().text, "mha:gate=off");
+}
+
+TEST(AttentionSpec, RefusesNamesOfOtherKindsAndWhatIsGivenTwice) {
+  EXPECT_EQ(refusal("delta:tie-kv=on"), "'delta:tie-kv=on': 'tie-kv' is no setting of delta");
+  EXPECT_EQ(refusal("mha:nosuch=1"), "'mha:nosuch=1': 'nosuch' is no setting of mha");
+  EXPECT_EQ(refusal("gqa2:kv-heads=4"), "'gqa2:kv-heads=4': `kv-heads` is given twice");
+  EXPECT_EQ(refusal("mha:gate"),
+            "'mha:gate': what follows : is a setting with a value, such as gate=on, not 'gate'");
+  EXPECT_NE(refusal("mha:gate=maybe").find("`gate` must be one of on, off"), std::string::npos);
+}
+
+TEST(AttentionSpec, LetsLayersOfAPatternDifferInASetting) {
+  ModelConfig config;
+  config.layers = 2;
+  parse_attention_spec("mha:gate=on/mha").apply(config);
+  config.resolve();
+  EXPECT_TRUE(config.layer_attention(0).gate);
+  EXPECT_FALSE(config.layer_attention(1).gate);
+}
+
 // The words of all layers of a model, and whether each shares.
 std::vector<std::string> layers_of(const std::string& text, Index layers) {
   ModelConfig config;
