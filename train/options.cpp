@@ -1,5 +1,6 @@
 #include "train/options.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "models/checkpoint/hugging_face.h"
@@ -140,6 +141,23 @@ const std::vector<Preset>& presets() {
                       {"batch", 12},
                       {"dropout", 0.0},
                       {"steps", 2000}})},
+      // What models have now, with the rate of learning that suits Tiny Shakespeare.
+      {"shakespeare-rope",
+       "4 layers, 4 heads, 128 wide, context 256, rotary: 0.8 M parameters",
+       {{"layers", 4},
+        {"heads", 4},
+        {"dim", 128},
+        {"context", 256},
+        {"norm", "rms"},
+        {"activation", "swiglu"},
+        {"positions", "rope"},
+        {"batch", 8},
+        {"steps", 1000},
+        {"lr", 3e-3},
+        {"warmup", 100},
+        {"beta2", 0.99},
+        {"weight-decay", 0.1},
+        {"eval-every", 500}}},
       {"nanogpt-gpu", "6 layers, 6 heads, 384 wide, context 256: 10.7 M parameters",
        with(nanogpt, {{"layers", 6},
                       {"heads", 6},
@@ -152,13 +170,18 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
+std::string preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) names.push_back(preset.name);
+  return joined(names);
+}
+
 const Preset& preset(std::string_view name) {
-  std::string known;
-  for (const Preset& candidate : presets()) {
-    if (candidate.name == name) return candidate;
-    known += (known.empty() ? "" : ", ") + candidate.name;
-  }
-  throw SettingError("`preset` must be one of " + known + ", is '" + std::string(name) + "'");
+  const auto found = std::ranges::find(presets(), name, &Preset::name);
+  if (found == presets().end())
+    throw SettingError("`preset` must be one of " + preset_names() + ", is '" + std::string(name) +
+                       "'");
+  return *found;
 }
 
 }  // namespace headcount

@@ -64,5 +64,7 @@ struct Preset {
 const std::vector<Preset>& presets();
 /// Throws SettingError that lists the known names.
 const Preset& preset(std::string_view name);
+/// "nanogpt-cpu, shakespeare-rope, ...".
+std::string preset_names();
 
 }  // namespace headcount

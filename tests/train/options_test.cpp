@@ -101,7 +101,9 @@ TEST(Presets, UnknownNameListsThem) {
     preset("nanogpt");
     FAIL() << "accepted";
   } catch (const SettingError& error) {
-    EXPECT_STREQ(error.what(), "`preset` must be one of nanogpt-cpu, nanogpt-gpu, is 'nanogpt'");
+    EXPECT_STREQ(
+        error.what(),
+        "`preset` must be one of nanogpt-cpu, shakespeare-rope, nanogpt-gpu, is 'nanogpt'");
   }
 }
 

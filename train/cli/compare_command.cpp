@@ -39,7 +39,7 @@ const CommandHelp kCompareHelp = {
     "  headcount compare --init-from runs/mha --attention gqa2,mqa,mla48\n"};
 
 const std::vector<Flag> kCompareFlags = {
-    {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
+    {"preset", "start from a named set of settings: " + preset_names(), true},
     {"config", "start from the settings of a config.json, but for its attention and seed", true},
     {"init-from",
      "a trained run of headcount train: with its settings each attention is trained from random "

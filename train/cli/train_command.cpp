@@ -29,7 +29,7 @@ const CommandHelp kTrainHelp = {
     "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n"};
 
 const std::vector<Flag> kTrainFlags = {
-    {"preset", "start from a named set of settings: nanogpt-cpu, nanogpt-gpu", true},
+    {"preset", "start from a named set of settings: " + preset_names(), true},
     {"config", "start from the settings of a config.json", true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
     {"resume", "go on with the run in this folder where its newest checkpoint left it", true},
