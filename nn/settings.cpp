@@ -4,17 +4,18 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <locale>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <stdexcept>
 
 namespace headcount {
 
 namespace {
 
-// The whole of `text` as a Number, whatever its range; says whether it is one and whether it fits.
+// The whole of `text` as a whole number; says whether it is one and whether it fits.
 template <class Number>
-std::errc parse_whole(std::string_view text, Number& number) {
+std::errc parse_integer(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
   return error;
@@ -26,6 +27,18 @@ std::string plain(double value) {
 }
 
 }  // namespace
+
+std::errc parse_number(std::string_view text, double& number) {
+  if (text == "inf" || text == "-inf") return std::errc::result_out_of_range;
+  if (text.starts_with('+') || text.find_first_not_of("0123456789.eE+-") != std::string_view::npos)
+    return std::errc::invalid_argument;
+  std::istringstream stream{std::string(text)};
+  stream.imbue(std::locale::classic());
+  stream >> number;
+  if (!stream.eof()) return std::errc::invalid_argument;
+  if (!stream.fail()) return {};
+  return number == 0 ? std::errc::invalid_argument : std::errc::result_out_of_range;
+}
 
 nlohmann::json parse_json(std::string_view text) {
   constexpr int kDeepest = 32;  // printing a value recurses
@@ -96,7 +109,7 @@ void Settings::integer(std::string name, std::string help, Index& field, Index l
       name, std::move(help),
       [name, low, high, &field](std::string_view text) {
         Index number = 0;
-        const std::errc error = parse_whole(text, number);
+        const std::errc error = parse_integer(text, number);
         if (error == std::errc::invalid_argument) {
           throw SettingError("`" + name + "` wants a whole number, got " + quoted(text));
         }
@@ -114,7 +127,7 @@ void Settings::unsigned_integer(std::string name, std::string help, std::uint64_
       name, std::move(help),
       [name, &field](std::string_view text) {
         std::uint64_t number = 0;
-        if (parse_whole(text, number) != std::errc{}) {
+        if (parse_integer(text, number) != std::errc{}) {
           throw SettingError("`" + name + "` wants a whole number from 0 to 2^64 - 1, got " +
                              quoted(text));
         }
@@ -129,8 +142,8 @@ void Settings::number(std::string name, std::string help, double& field, double 
       name, std::move(help),
       [name, low, high, open, &field](std::string_view text) {
         double number = 0;
-        const std::errc error = parse_whole(text, number);
-        if (error == std::errc::invalid_argument || std::isnan(number)) {
+        const std::errc error = parse_number(text, number);
+        if (error == std::errc::invalid_argument) {
           throw SettingError("`" + name + "` wants a number, got " + quoted(text));
         }
         if (error != std::errc{} || number < low || number > high || (open && number == high)) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,10 @@ nlohmann::json parse_json(std::string_view text);
 /// Throws DataError: what `key` has in a file is of no use here, for the reason `why`.
 [[noreturn]] void refuse(const std::string& key, const nlohmann::json& value,
                          const std::string& why);
+
+/// The whole of `text` as a number; invalid_argument if it is none, result_out_of_range if it is
+/// too large. Not every standard library has std::from_chars for it.
+std::errc parse_number(std::string_view text, double& number);
 
 /// `text` between quotation marks, on one line: control characters as numbers.
 std::string quoted(std::string_view text);

@@ -18,7 +18,7 @@ GradientExchange::GradientExchange(Ranks& ranks, ParameterStore& parameters, Ind
       awaited_[static_cast<std::size_t>(chunk)] += shards;
     });
   }
-  thread_ = std::jthread([this] { run(); });
+  running_ = std::async(std::launch::async, [this] { run(); });
 }
 
 // The first chunk is the end of the buffer: backward begins there.
@@ -44,13 +44,13 @@ void GradientExchange::complete(ParameterId parameter) {
 }
 
 void GradientExchange::finish() {
-  if (!thread_.joinable()) return;
+  if (!running_.valid()) return;
   // Parameters that were not used have no gradient to wait for.
   for (std::atomic<Index>& awaited : awaited_) {
     awaited = 0;
     awaited.notify_one();
   }
-  thread_.join();
+  running_.get();
 }
 
 // Adds this rank's shards, in their order, to the sum of those before; leaves it in the store.

@@ -1,8 +1,8 @@
 #pragma once
 
 #include <atomic>
+#include <future>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "autograd/parameters.h"
@@ -48,7 +48,7 @@ class GradientExchange {
   std::span<Gradients> more_;
   Index count_;                              // elements of the whole buffer
   std::vector<std::atomic<Index>> awaited_;  // by chunk: gradients that shards still compute
-  std::jthread thread_;
+  std::future<void> running_;
 };
 
 }  // namespace headcount

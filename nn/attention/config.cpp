@@ -27,9 +27,7 @@ ScoreScale ScoreScale::parse(std::string_view text) {
     if (text == name) return {kind, 1};
   }
   double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value) ||
-      value <= 0) {
+  if (parse_number(text, value) != std::errc{} || value <= 0) {
     throw ShapeError("'" + std::string(text) +
                      "' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number");
   }

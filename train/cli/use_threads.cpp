@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <future>
 #include <latch>
 #include <limits>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include "autograd/error.h"
@@ -35,10 +35,12 @@ std::size_t own_stack() {
 // that it does not get.
 void try_threads(int count) {
   std::latch tried(1);
-  std::vector<std::jthread> others;
+  std::vector<std::future<void>> others;
   std::string refusal;
   try {
-    for (int i = 1; i < count; ++i) others.emplace_back([&] { tried.wait(); });
+    for (int i = 1; i < count; ++i) {
+      others.push_back(std::async(std::launch::async, [&] { tried.wait(); }));
+    }
   } catch (const std::system_error& error) {
     refusal = "cannot start thread " + std::to_string(others.size() + 2) + " of " +
               std::to_string(count) + ": " + error.code().message() +
@@ -50,8 +52,7 @@ void try_threads(int count) {
 }
 
 void check_stacks() {
-  std::size_t own = 0;
-  std::jthread([&] { own = own_stack(); }).join();
+  const std::size_t own = std::async(std::launch::async, own_stack).get();
   std::array<std::size_t, 2> of_loops{};
   parallel_tasks(2, 2,
                  [&](Index task, int) { of_loops[static_cast<std::size_t>(task)] = own_stack(); });

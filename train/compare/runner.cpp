@@ -4,10 +4,10 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <latch>
 #include <nlohmann/json.hpp>
 #include <system_error>
-#include <thread>
 
 #include "autograd/parallel.h"
 #include "data/text.h"
@@ -93,13 +93,13 @@ struct NotNeeded {};
 void side_by_side(int jobs, const std::function<void()>& work) {
   std::latch all_there(1);
   std::atomic<bool> refused = false;
-  std::vector<std::jthread> others;
+  std::vector<std::future<void>> others;
   try {
     for (int job = 1; job < jobs; ++job) {
-      others.emplace_back([&] {
+      others.push_back(std::async(std::launch::async, [&] {
         all_there.wait();
         if (!refused) work();
-      });
+      }));
     }
   } catch (const std::system_error& error) {
     refused = true;
@@ -109,6 +109,7 @@ void side_by_side(int jobs, const std::function<void()>& work) {
   }
   all_there.count_down();
   work();
+  for (std::future<void>& other : others) other.get();
 }
 
 }  // namespace
@@ -201,9 +202,11 @@ std::vector<RunOutcome> run_all(const RunTask& task, RunWatcher& watcher) {
   OwnQueue queue(task.runs, task.needs, outcomes_before(task), task.elsewhere, std::move(work),
                  watcher);
   {
-    std::jthread serving;
-    if (task.ranks.size() > 1) serving = std::jthread([&] { queue.serve(task.ranks); });
+    std::future<void> serving;
+    if (task.ranks.size() > 1)
+      serving = std::async(std::launch::async, [&] { queue.serve(task.ranks); });
     train_all(task, queue);
+    if (serving.valid()) serving.get();
   }
   return std::move(queue).outcomes();
 }
