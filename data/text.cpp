@@ -123,6 +123,16 @@ class Hash {
 
 }  // namespace
 
+bool is_there(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::none) {
+    throw DataError("'" + path.string() + "' cannot be read: " + error.message() +
+                    "; check its permissions");
+  }
+  return std::filesystem::exists(status);
+}
+
 std::string read_file(const std::filesystem::path& path) {
   const OpenFile file(path);
   std::string content;

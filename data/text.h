@@ -6,6 +6,10 @@
 
 namespace headcount {
 
+/// Whether there is a file or folder of that name. Throws DataError, naming it, where the system
+/// does not say: what cannot be looked at is not absent.
+bool is_there(const std::filesystem::path& path);
+
 /// The bytes of a file. Throws DataError, naming the file, when it is missing, a folder,
 /// unreadable, empty, or ends before its size is read; bad_alloc where memory does not suffice.
 std::string read_file(const std::filesystem::path& path);

@@ -51,7 +51,7 @@ using Sums = std::map<std::string, std::string>;  // file name to checksum
 // What SHA256SUMS says; nothing if it is not there.
 std::optional<Sums> read_sums(const fs::path& folder) {
   const fs::path path = folder / kSums;
-  if (!fs::exists(path)) return std::nullopt;
+  if (!is_there(path)) return std::nullopt;
   constexpr std::size_t kDigits = 64, kName = 66;  // two spaces between
   Sums sums;
   const std::string text = read_file(path);
@@ -140,7 +140,7 @@ ModelConfig load_model_config(const fs::path& folder) {
 Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) {
   std::vector<std::string> needed = weight_files(folder);
   needed.insert(needed.end(), {kConfig, kTokenizer});
-  if (fs::exists(folder / kTokenizerConfig)) needed.push_back(kTokenizerConfig);
+  if (is_there(folder / kTokenizerConfig)) needed.push_back(kTokenizerConfig);
   require_sums(folder, needed);
   check_sums(folder);
   const fs::path config_path = folder / kConfig;

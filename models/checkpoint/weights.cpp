@@ -45,7 +45,7 @@ std::set<std::string> names_of_files(const std::map<std::string, std::string>& i
   return names;
 }
 
-bool is_whole(const fs::path& folder) { return fs::exists(folder / kWhole); }
+bool is_whole(const fs::path& folder) { return is_there(folder / kWhole); }
 
 std::string text_of(const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); }
 
@@ -79,21 +79,18 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
 
 }  // namespace
 
-bool has_weights(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / kWhole, error) || fs::exists(folder / kIndex, error);
-}
+bool has_weights(const fs::path& folder) { return is_whole(folder) || is_there(folder / kIndex); }
 
 std::vector<std::string> weight_files(const fs::path& folder) {
   // As transformers does: the index counts only without the whole file.
-  if (is_whole(folder) || !fs::exists(folder / kIndex)) return {kWhole};
+  if (is_whole(folder) || !is_there(folder / kIndex)) return {kWhole};
   std::vector<std::string> names = {kIndex};
   for (const std::string& name : names_of_files(read_index(folder))) names.push_back(name);
   return names;
 }
 
 Safetensors open_weights(const fs::path& folder) {
-  if (is_whole(folder) || !fs::exists(folder / kIndex)) return Safetensors::open(folder / kWhole);
+  if (is_whole(folder) || !is_there(folder / kIndex)) return Safetensors::open(folder / kWhole);
   const std::map<std::string, std::string> index = read_index(folder);
   std::vector<Safetensors> files;
   for (const std::string& name : names_of_files(index)) {

@@ -13,7 +13,7 @@
 
 namespace headcount {
 
-/// True if the folder has weights, in either form.
+/// True if the folder has weights, in either form. Throws DataError where that cannot be seen.
 bool has_weights(const std::filesystem::path& folder);
 
 /// The names of the files in the folder that hold its weights, the index included. Throws

@@ -27,6 +27,23 @@ std::string error_of(const std::function<void()>& action) {
   return "no error";
 }
 
+TEST(IsThere, ToldApartFromWhatCannotBeLookedAt) {
+  const TemporaryFolder folder;
+  folder.file("file", "text");
+  EXPECT_TRUE(is_there(folder.path()));
+  EXPECT_TRUE(is_there(folder.path() / "file"));
+  EXPECT_FALSE(is_there(folder.path() / "other"));
+  EXPECT_FALSE(is_there(folder.path() / "file/in/it"));
+  try {
+    is_there(folder.path() / std::string(300, 'x'));
+    FAIL() << "no file has such a name";
+  } catch (const DataError& error) {
+    EXPECT_NE(std::string(error.what()).find("xx' cannot be read: File name too long"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST(ReadFile, ReturnsTheBytesAsTheyAre) {
   const std::string bytes("a\r\n\0\xff z\n", 8);
   const TemporaryFolder folder;

@@ -87,6 +87,21 @@ TEST_F(DamagedRun, NamesTheOlderCheckpointThatLoads) {
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics_);
 }
 
+// Not as if there were no weights, and not as the error of a library.
+TEST_F(DamagedRun, NamesTheOlderCheckpointWhereTheNewestCannotBeLookedAt) {
+  const fs::path weights = folder_ / "run/checkpoints/step-20/model.safetensors";
+  fs::remove(weights);
+  fs::create_symlink(weights.filename(), weights);
+  for (const char* line : {"train --resume run", "sample --from run"}) {
+    expect_refusal(folder_.headcount(line), 3,
+                   {"step-20/model.safetensors' cannot be read: Too many levels",
+                    "run/checkpoints/step-15 is whole"},
+                   line);
+  }
+  expect_refusal(folder_.headcount("sample --from run/checkpoints/step-20"), 3,
+                 {"model.safetensors' cannot be read: Too many levels"}, "the checkpoint");
+}
+
 TEST_F(DamagedRun, FindsItsTextFromAnotherDirectory) {
   go_back();
   fs::create_directories(folder_ / "deep/er");

@@ -161,8 +161,7 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
 // Sizes of a run: the settings that its model and `config` share.
 void read_run(const std::string& run, Settings& settings) {
   const std::string path = run + "/config.json";
-  if (!std::filesystem::exists(path))
-    throw DataError("--from " + run + " is no run folder: cannot read " + path);
+  if (!is_there(path)) throw DataError("--from " + run + " is no run folder: cannot read " + path);
   const std::string text = read_file(path);
   try {
     const nlohmann::json values = parse_json(text);

@@ -104,7 +104,7 @@ void write_run_result(const PlannedRun& run, const RunResult& r, const json& bas
 }
 
 std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basis) {
-  if (!fs::exists(result_file(run))) return std::nullopt;
+  if (!is_there(result_file(run))) return std::nullopt;
   const json result = read_result(run);
   RunResult r;
   r.seed = run.options.seed;
@@ -151,7 +151,7 @@ void write_run_failure(const PlannedRun& run, const RunOutcome& outcome, const j
 }
 
 std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const json& basis) {
-  if (!fs::exists(failure_file(run))) return std::nullopt;
+  if (!is_there(failure_file(run))) return std::nullopt;
   try {
     json failure = parse_json(read_file(failure_file(run)));
     RunOutcome outcome = outcome_from(failure.at("outcome"));

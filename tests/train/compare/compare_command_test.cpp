@@ -244,6 +244,12 @@ TEST(CompareCommand, NamesTheFileOfARunThatIsDamaged) {
     folder.file(run + c.file, before);
   }
   EXPECT_EQ(compare(folder, flags).exit_code, 0);
+  // A result that nobody can look at is not absent: nothing is trained in its place.
+  std::filesystem::remove(folder / (run + "result.json"));
+  std::filesystem::create_symlink("result.json", folder / (run + "result.json"));
+  expect_refusal(compare(folder, flags), 3,
+                 {run + "result.json' cannot be read: Too many levels of symbolic links"},
+                 "a loop");
 }
 
 // As if a program built otherwise, or another machine, had trained the first runs.
