@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -46,27 +47,28 @@ bool is_of_samples(const fs::path& path) {
   return name.extension() == ".txt" && step_of(name.stem());
 }
 
-// Removes what runs write from `folder`, and the folder too if nothing else is in it.
-void remove_from(const fs::path& folder, bool (*is_ours)(const fs::path& path)) {
-  if (!fs::is_directory(folder)) return;
-  bool empty = true;
-  for (const fs::path& path : entries(folder)) {
-    if (is_ours(path)) {
-      erase(path);
-    } else {
-      empty = false;
-    }
-  }
-  if (empty && !fs::is_symlink(folder)) erase(folder);
+// What runs write in `folder`, and the folder itself if nothing else is in it.
+std::vector<fs::path> ours_in(const fs::path& folder, bool (*is_ours)(const fs::path& path)) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) return {};
+  const std::vector<fs::path> all = entries(folder);
+  std::vector<fs::path> ours;
+  std::ranges::copy_if(all, std::back_inserter(ours), is_ours);
+  if (ours.size() == all.size() && !fs::is_symlink(folder)) ours.push_back(folder);
+  return ours;
 }
 
 void remove_run(const fs::path& path) {
+  // Listed before anything is removed: a run of which something cannot be read stays whole.
+  const std::vector<fs::path> checkpoints = ours_in(path / "checkpoints", is_of_checkpoints);
+  const std::vector<fs::path> samples = ours_in(path / "samples", is_of_samples);
   // result.json first: what says that the run has finished must not outlive the run. The record
   // last: without it the rest is no run.
   for (const char* file : {"result.json", "failed.json", "config.json", "metrics.jsonl"})
     erase(path / file);
-  remove_from(path / "checkpoints", is_of_checkpoints);
-  remove_from(path / "samples", is_of_samples);
+  for (const std::vector<fs::path>& list : {checkpoints, samples}) {
+    for (const fs::path& ours : list) erase(ours);
+  }
   erase(path / kRecord);
 }
 

@@ -46,6 +46,34 @@ TEST(Force, RemovesOnlyWhatRunsWrite) {
   EXPECT_TRUE(folder.has("run/checkpoints/step-2"));
 }
 
+// Nobody is kept from reading who is root.
+class AsSomeoneElse {
+ public:
+  AsSomeoneElse() { EXPECT_EQ(user_ == 0 ? seteuid(65534) : 0, 0); }
+  ~AsSomeoneElse() { EXPECT_EQ(seteuid(user_), 0); }
+
+ private:
+  uid_t user_ = geteuid();
+};
+
+TEST(Force, RemovesNothingOfARunThatItCannotReadWhole) {
+  const TrainFolder folder;
+  ASSERT_EQ(folder.train("--out run --quiet").exit_code, 0);
+  chmod(folder.path().c_str(), 0755);
+  chmod((folder / "run").c_str(), 0777);
+  for (const std::string closed : {"run/checkpoints", "run/samples"}) {
+    chmod((folder / closed).c_str(), 0);
+    {
+      const AsSomeoneElse user;
+      EXPECT_THROW(lock_for_new_run(folder / "run", true), DataError) << closed;
+    }
+    chmod((folder / closed).c_str(), 0755);
+    for (const char* file :
+         {"config.json", "metrics.jsonl", "run.json", "checkpoints/step-3/model.safetensors"})
+      EXPECT_TRUE(folder.has("run/" + std::string(file))) << closed << " " << file;
+  }
+}
+
 TEST(DefaultFolder, IsGivenToNobodyTwice) {
   const TemporaryFolder parent;
   const fs::path before = fs::current_path();
@@ -98,12 +126,9 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
   const TemporaryFolder parent;
   const fs::path folder = parent.path() / "closed";
   fs::create_directory(folder);
-  // Nobody is kept from reading who is root.
-  const uid_t user = geteuid();
-  constexpr uid_t kSomeoneElse = 65534;
   chmod(parent.path().c_str(), 0755);
   chmod(folder.c_str(), 0);
-  ASSERT_EQ(user == 0 ? seteuid(kSomeoneElse) : 0, 0);
+  const AsSomeoneElse user;
   try {
     lock_for_new_run(folder, true);
     ADD_FAILURE() << "it was locked";
@@ -111,7 +136,28 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
     EXPECT_EQ(std::string(error.what()),
               "`out` " + folder.string() + " cannot be read: Permission denied; name another");
   }
-  ASSERT_EQ(seteuid(user), 0);
+}
+
+TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {
+  const TrainFolder folder;
+  const std::string line =
+      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 "
+      "--threads 1 --attention mha --seeds 2 --quiet --out ";
+  for (const std::string file : {"report.html", "results.json", "results.csv", "cache.svg"}) {
+    fs::remove_all(folder / "mine");
+    fs::create_directory(folder / "mine");
+    folder.file("mine/" + file, "{\"mine\": 1}");
+    for (const char* force : {"", " --force"}) {
+      expect_refusal(folder.headcount(line + "mine" + force), 2,
+                     {"--out mine has a " + file + " that no comparison wrote"}, file);
+    }
+    EXPECT_EQ(folder.contents("mine/" + file), "{\"mine\": 1}");
+    EXPECT_FALSE(folder.has("mine/runs")) << file;
+  }
+  folder.file("mine/notes", "of mine");
+  fs::remove(folder / "mine/cache.svg");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(folder.headcount(line + "mine").exit_code, 0);
+  EXPECT_EQ(folder.contents("mine/notes"), "of mine");
 }
 
 }  // namespace

@@ -133,6 +133,30 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.integer("jobs", "runs side by side; 0: as many as there are threads", options.jobs, 0, 1024);
 }
 
+// Whether results that a comparison wrote are in a folder.
+bool has_results(const fs::path& folder) {
+  try {
+    const nlohmann::json results = parse_json(read_file(folder / "results.json"));
+    return results.is_object() && results.contains("variants");
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+// Throws UsageError if results would take the place of files that no comparison wrote.
+void check_place_of_results(const fs::path& folder) {
+  if (!is_there(folder) || has_results(folder)) return;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    const fs::path name = entry.path().filename();
+    if (name != "results.json" && name != "results.csv" && name != "report.html" &&
+        name.extension() != ".svg") {
+      continue;
+    }
+    throw UsageError("--out " + folder.string() + " has a " + name.string() +
+                     " that no comparison wrote; name another folder");
+  }
+}
+
 void write_results(const ComparisonResult& result, const fs::path& folder) {
   write_file_durably(folder / "results.json", comparison_json(result).dump(2) + "\n");
   write_file_durably(folder / "results.csv", comparison_csv(result));
@@ -288,7 +312,10 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
   options.folder = line.get("out", "runs/compare-" + fs::path(common.data).stem().string());
-  if (ranks.rank() == 0) check_out_folder(options.folder);
+  if (ranks.rank() == 0) {
+    check_out_folder(options.folder);
+    check_place_of_results(options.folder);
+  }
   options.command = command_of_all(arguments);
   options.again = line.has("force");
   read_shard(line, options, ranks);
