@@ -264,8 +264,11 @@ int tell(const CommandLine& line, const ComparisonOptions& options,
          const ComparisonResult& result) {
   if (!options.shard) write_results(result, options.folder);
   if (options.shard) {
-    std::cout << "shard " << line.get("shard") << " has ended; when all have, get the results by "
-              << options.command << " --collect\n";
+    std::cout << "shard " << line.get("shard") << " has ended"
+              << (result.failed_runs > 0
+                      ? ", " + std::to_string(result.failed_runs) + " of its runs without a result"
+                      : "")
+              << "; when all have, get the results by " << options.command << " --collect\n";
   } else if (line.has("json")) {
     std::cout << comparison_json(result).dump(2) << '\n';
   } else {

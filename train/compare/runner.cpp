@@ -156,7 +156,9 @@ bool train_next(const RunTask& task, RunQueue& queue) {
   } catch (const std::exception& error) {
     outcome.failure = error.what();
     outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
-    if (!task.elsewhere.empty())
+    // Whoever has the folder of a run says how that run ends.
+    const bool of_another = dynamic_cast<const LockedError*>(&error) != nullptr;
+    if (!task.elsewhere.empty() && !of_another)
       write_run_failure(run, outcome, basis(run, task.corpus, task.tuning));
   }
   queue.end(*i, std::move(outcome));

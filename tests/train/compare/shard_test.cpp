@@ -109,6 +109,25 @@ TEST(Shards, AreInAFolderTogether) {
   exit_code_of(first);
 }
 
+// Started twice: the run is the first one's, and the second does not call it failed.
+TEST(Shards, LeaveARunToThePossessorOfItsFolder) {
+  const TrainFolder folder;
+  const std::string line = kShardArguments + "--seeds 2 --steps 100000 --shard 1/1";
+  const std::string run = "c/runs/mha/seed-1/";
+  const pid_t first = folder.start(line);
+  folder.wait_for(run + "config.json");
+  std::string one = line;
+  one.replace(one.find("mha,gqa1,mla"), std::string("mha,gqa1,mla").size(), "mha");
+  one.replace(one.find("--seeds 2"), std::string("--seeds 2").size(), "--seeds 1 --intervals off");
+  const ProgramResult second = folder.headcount(one);
+  EXPECT_EQ(second.exit_code, 1) << second.err;
+  EXPECT_TRUE(second.out.starts_with("shard 1/1 has ended, 1 of its runs without a result;"))
+      << second.out;
+  EXPECT_FALSE(folder.has(run + "failed.json"));
+  kill(first, SIGKILL);
+  exit_code_of(first);
+}
+
 TEST(Shards, AreWhatAnArrayOfSlurmStarts) {
   const TrainFolder folder;
   const std::string line = kShardArguments + "--seeds 2 --steps 2";
