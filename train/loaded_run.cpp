@@ -44,6 +44,14 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   return options;
 }
 
+void require_own_text(const Corpus& corpus, const std::filesystem::path& folder) {
+  const std::string trained_on = read_run_record(folder).data_sha256;
+  if (corpus.sha256 == trained_on) return;
+  throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +
+                  trained_on + ", it is now " + corpus.sha256 +
+                  "; give the old text back, or name a text with `data`");
+}
+
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest) {
   std::vector<std::filesystem::path> older;
   const std::optional<Index> step = step_of(newest);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "data/corpus.h"
 #include "data/vocabulary.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/options.h"
@@ -27,6 +28,10 @@ TrainOptions read_run_options(const std::string& folder);
 /// in the directory that the run was started in, or else in this one. Throws DataError if the text
 /// is in neither.
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder);
+
+/// Throws DataError, with what to do, unless `corpus` is of the text that the run in `folder` was
+/// trained on.
+void require_own_text(const Corpus& corpus, const std::filesystem::path& folder);
 
 /// The checkpoints of the same run that are older than `newest`, from new to old.
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest);

@@ -243,6 +243,13 @@ LoadedRun read_trained_run(const CommandLine& line, TrainOptions& common) {
   return run;
 }
 
+// Whether a flag says what the text is.
+bool names_text(const CommandLine& line, const Settings& settings) {
+  return std::ranges::any_of(line.settings, [&](const auto& given) {
+    return settings.find(given.first)->group == "Data";
+  });
+}
+
 std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOptions& options,
                                  const std::optional<LoadedRun>& trained, Corpus& corpus) {
   if (!trained) {
@@ -325,6 +332,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
 
   use_threads(run.threads);
   Corpus corpus = load_training_corpus(common);
+  if (trained && !names_text(line, settings)) require_own_text(corpus, line.get("init-from"));
   const std::vector<PlannedVariant> variants = plan(line, options, trained, corpus);
   require_answerable(options.question, options.specs, corpus);
   std::vector<TrainOptions> meant;

@@ -1,7 +1,6 @@
 #include "train/cli/eval_text.h"
 
 #include "data/text.h"
-#include "train/run_record.h"
 
 namespace headcount {
 
@@ -26,12 +25,7 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run) {
     throw UsageError("--from names a checkpoint without its run; give the text with --data");
   const TrainOptions options = found_from_here(*run.options, line.get("from"));
   Corpus corpus = load_corpus(options.data, options.corpus);
-  const std::string trained_on = read_run_record(line.get("from")).data_sha256;
-  if (corpus.sha256 != trained_on) {
-    throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +
-                    trained_on + ", it is now " + corpus.sha256 +
-                    "; give the old text back, or name a text with --data");
-  }
+  require_own_text(corpus, line.get("from"));
   try {
     adopt_vocabulary(corpus, run.vocabulary);
   } catch (const DataError& error) {

@@ -97,6 +97,14 @@ TEST_F(ConversionComparison, RepeatsNothingThatIsFinishedAndTellsOtherWeights) {
                  {"mqa-converted-0/seed-1 holds a finished run from other weights", "--force"}, "");
 }
 
+TEST_F(ConversionComparison, TakesAnotherTextOnlyWhereOneIsNamed) {
+  folder_.file("text.txt", folder_.contents("text.txt") + "49 is a square.\n");
+  expect_refusal(compare("--attention mqa"), kData,
+                 {"text.txt is no longer the text of this run", "--data"}, "a changed text");
+  EXPECT_FALSE(folder_.has("c/runs"));
+  EXPECT_EQ(compare("--attention mqa --steps 5 --data text.txt").exit_code, 0);
+}
+
 TEST_F(ConversionComparison, RefusesWhatItCannotConvertBeforeItTrainsAnything) {
   const auto refuses = [&](int code, const std::string& flags,
                            const std::vector<std::string>& parts) {
