@@ -11,6 +11,7 @@
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/eval_text.h"
+#include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/formatted.h"
 #include "train/run_place.h"
@@ -158,6 +159,7 @@ int convert_command(const std::vector<std::string>& arguments) {
   const CommandLine line = parse_command_line(arguments, kConvertHelp, settings, kConvertFlags);
   if (line.has("help")) return 0;
   read_flags(line, settings);
+  check_paths(line);
   for (const char* flag : {"from", "out"}) {
     if (line.get(flag).empty())
       throw UsageError("--" + std::string(flag) + " is missing; see headcount convert --help");
@@ -165,7 +167,9 @@ int convert_command(const std::vector<std::string>& arguments) {
   if (std::ranges::find(line.settings, "attention",
                         [](const auto& given) { return given.first; }) == line.settings.end())
     throw UsageError("--attention is missing; name the one to convert to, such as gqa2");
-  const fs::path out = line.get("out");
+  fs::path out = line.get("out");
+  if (!out.has_filename()) out = out.parent_path();  // "runs/a/" is "runs/a"
+  check_out_folder(out);
   if (fs::exists(fs::symlink_status(out)))
     throw UsageError("--out " + out.string() + " is there already; name a new folder");
   use_threads(request.threads);

@@ -10,6 +10,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/eval_text.h"
 #include "train/cli/named_run.h"
+#include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/provenance.h"
 #include "train/run_record.h"
@@ -77,6 +78,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   settings.integer("threads", "0: all processors", threads, 0, 1024);
   const CommandLine line = parse_command_line(arguments, kEvalHelp, settings, kEvalFlags);
   if (line.has("help")) return 0;
+  check_paths(line);
   read_flags(line, settings);
   use_threads(threads);
 

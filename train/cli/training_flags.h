@@ -16,8 +16,7 @@ struct RunOptions {
   void add_to(Settings& settings);
 };
 
-/// Throws UsageError for a path among the flags that is empty, or not UTF-8: the records of a run
-/// are.
+/// Throws UsageError for a path among the flags that is empty, or not UTF-8: records and JSON are.
 void check_paths(const CommandLine& line);
 
 /// Reads `--preset` and `--config`, in that order, into `settings`; without a preset, the defaults

@@ -145,6 +145,21 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--from run --attention mqa --layers 3 --out refused", {"layers"});
 }
 
+// Before any work is done.
+TEST_F(ConvertCommand, RefusesPlacesThatItCannotWriteOrName) {
+  std::filesystem::create_symlink("loop", *folder_ / "loop");
+  const std::string from = "--from run --attention mqa --json --out ";
+  expect_refusal(kUsage, from + "caf\xe9", {"--out must be UTF-8"});
+  EXPECT_FALSE(folder_->has("caf\xe9"));
+  expect_refusal(kUsage, from + "text.txt", {"--out text.txt is a file"});
+  expect_refusal(kUsage, from + "loop/out", {"--out loop/out cannot be read: Too many levels"});
+}
+
+TEST_F(ConvertCommand, TakesAFolderThatIsNamedWithASlash) {
+  EXPECT_EQ(object("--from run --attention mqa --out slashed/").at("out"), "slashed");
+  EXPECT_TRUE(folder_->has("slashed/model.safetensors"));
+}
+
 TEST_F(ConvertCommand, RefusesWhatCannotBeConvertedWithTheReason) {
   expect_refusal(kUsage, "--from run --attention delta --out refused", {"to delta", "state"});
   expect_refusal(kUsage, "--from run --attention gqa3 --out refused", {"--kv-heads 3"});

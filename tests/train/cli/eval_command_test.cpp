@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "models/checkpoint/safetensors.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -63,6 +64,27 @@ TEST_F(EvalCommand, FindsTheLossThatTrainingReported) {
   const json result = object("--from run");
   EXPECT_EQ(result.at("loss"), trained_.at("val_loss"));
   EXPECT_EQ(object("--from run --threads 3").at("loss"), trained_.at("val_loss"));
+}
+
+TEST_F(EvalCommand, WritesTheLogitsThatItsLossIsOf) {
+  // One window, whose last target is its first character.
+  const std::string window = folder_->contents("text.txt").substr(0, 16);
+  folder_->file("window.txt", window + window.front());
+  const json result = object("--from run --data window.txt --logits logits.safetensors");
+  const Safetensors file = Safetensors::open(*folder_ / "logits.safetensors");
+  const std::vector<double> tokens = file.at("tokens").to_doubles(),
+                            logits = file.at("logits").to_doubles();
+  ASSERT_EQ(tokens.size(), window.size());
+  const std::size_t vocabulary = logits.size() / tokens.size();
+  double loss = 0;
+  for (std::size_t t = 0; t < tokens.size(); ++t) {
+    double sum = 0;
+    for (std::size_t i = 0; i < vocabulary; ++i) sum += std::exp(logits[t * vocabulary + i]);
+    const auto target = static_cast<std::size_t>(tokens[(t + 1) % tokens.size()]);
+    loss += std::log(sum) - logits[t * vocabulary + target];
+  }
+  EXPECT_NEAR(loss / static_cast<double>(tokens.size()), result.at("loss"), 1e-5);
+  expect_refusal(kUsage, "--from run --logits=", {"--logits is empty"});
 }
 
 TEST_F(EvalCommand, WithJsonPrintsOneObject) {
