@@ -37,6 +37,7 @@ std::errc parse_number(std::string_view text, double& number) {
   stream >> number;
   if (!stream.eof()) return std::errc::invalid_argument;
   if (!stream.fail()) return {};
+  // A stream leaves 0 of what is no number, and the largest number of what is too large.
   return number == 0 ? std::errc::invalid_argument : std::errc::result_out_of_range;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds everything for 64-bit ARM on another processor, with Eigen's products, and runs all tests
-# under qemu: on Debian, about an hour on two cores, so not part of the other checks.
+# under qemu. On Debian; it takes too long to be part of the other checks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! dpkg --print-foreign-architectures | grep -q arm64; then

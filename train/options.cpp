@@ -141,7 +141,7 @@ const std::vector<Preset>& presets() {
                       {"batch", 12},
                       {"dropout", 0.0},
                       {"steps", 2000}})},
-      // What models have now, with the rate of learning that suits Tiny Shakespeare.
+      // For Tiny Shakespeare: rotary positions, RMSNorm and SwiGLU, as models have now.
       {"shakespeare-rope",
        "4 layers, 4 heads, 128 wide, context 256, rotary: 0.8 M parameters",
        {{"layers", 4},

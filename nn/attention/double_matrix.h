@@ -39,8 +39,9 @@ DoubleMatrix transposed(const DoubleMatrix& a);
 DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns);  ///< with so many columns
 
 /// The best approximation of a matrix by a product of `left` [rows, rank] and `right` [rank,
-/// columns] (Eckart and Young, 1936), from its singular values. The rows of `right` are
-/// orthonormal.
+/// columns] (Eckart and Young, 1936). The rows of `right` are orthonormal: right singular vectors,
+/// as eigenvectors of the transpose times the matrix, which tell apart what is above 1e-8 of the
+/// largest singular value.
 struct Factors {
   DoubleMatrix left, right;
 };
