@@ -11,7 +11,8 @@ namespace headcount {
 
 namespace {
 
-constexpr Index kKeyChunk = 512;  // keys per task
+constexpr Index kKeyChunk = 512;     // keys per task
+constexpr Index kRowsOfProduct = 4;  // with fewer query heads, a product for each is faster
 constexpr Index kAligned = static_cast<Index>(kAlignment / sizeof(Real));
 
 // Keys that are read at once: few enough that their rows stay in the first-level cache while each
@@ -59,6 +60,7 @@ class NewestToken {
     const auto nested = [&](const Rows& rows) { return heads % read_heads(rows) == 0; };
     if (!nested(values) || !std::ranges::all_of(keys, nested)) heads = shape[2];
     group = shape[2] / heads;
+    rows_at_once = group >= kRowsOfProduct ? group : 1;
     // Sizes of a full cache, so that every token takes the same memory.
     const Index most_tasks = shape[0] * heads * ((capacity + kKeyChunk - 1) / kKeyChunk);
     piece_keys = keys_per_piece(std::max(width, mixing_width));
@@ -151,14 +153,15 @@ class NewestToken {
       Index column = 0;
       for (const Rows& part : keys) {
         const Index width = part.width();
-        const auto q_row = [&](Index i) {
-          return ConstMatrix(q + i * shape[3] + column, 1, width);
+        const auto q_rows = [&](Index i, Index rows) {
+          return ConstMatrix(q + i * shape[3] + column, rows, width, shape[3]);
         };
         const auto score_row = [&](Index i) { return scores + i * stride + key; };
         if (part.mixing() == nullptr) {
           const ConstMatrix k = read(part, h, slot, n);
-          for (Index i = h * group; i < (h + 1) * group; ++i)
-            gemm(Matrix(score_row(i), 1, n), q_row(i), k.transpose(), column > 0);
+          for (Index i = h * group; i < (h + 1) * group; i += rows_at_once)
+            gemm(Matrix(score_row(i), rows_at_once, n, stride), q_rows(i, rows_at_once),
+                 k.transpose(), column > 0);
         } else {
           if (column == 0) {
             for (Index i = h * group; i < (h + 1) * group; ++i)
@@ -167,7 +170,7 @@ class NewestToken {
           Real* const products = workspace() + products_at;
           for_mixed(part, h, slot, n,
                     [&](Index i, const ConstMatrix& k, const Real* weights, Index apart) {
-                      gemm(Matrix(products, 1, n), q_row(i), k.transpose());
+                      gemm(Matrix(products, 1, n), q_rows(i, 1), k.transpose());
                       Real* const row = score_row(i);
                       for (Index j = 0; j < n; ++j) row[j] += products[j] * weights[j * apart];
                     });
@@ -219,7 +222,10 @@ class NewestToken {
       }
       if (values.mixing() == nullptr) {
         const ConstMatrix v = read(values, h, slot, n);
-        for (Index i = 0; i < group; ++i) add_weighted(sum + i * v_width, weights_of(i), v);
+        if (rows_at_once > 1)
+          gemm(Matrix(sum, group, v_width), ConstMatrix(weights_of(0), group, n, stride), v, true);
+        else
+          for (Index i = 0; i < group; ++i) add_weighted(sum + i * v_width, weights_of(i), v);
         return;
       }
       Real* const products = workspace() + products_at;
@@ -266,6 +272,7 @@ class NewestToken {
   Index count, first_slot;  // keys that the token sees, and where the first of them lies
   Index chunks;
   Index heads, group;  // of tasks: as many as the caches' most heads
+  Index rows_at_once;  // query heads of a group that go into one product
   Index piece_keys;
   // Numbers of a thread's own: a piece of rows, if they must be converted, what mixes them, and
   // what comes of that.
