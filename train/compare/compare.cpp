@@ -74,8 +74,11 @@ void read(const Passage& passage, const RunPlan::Chosen& chosen, const Corpus& c
       chosen.outcomes, [](const RunOutcome& o) { return o.result.has_value(); });
   if (finished == chosen.outcomes.end()) return;
   const PlannedRun& run = chosen.first[finished - chosen.outcomes.begin()];
+  // A run of no steps saves no weights: they are those that it started from.
+  const std::filesystem::path weights =
+      run.options.steps > 0 ? run.folder : std::filesystem::path(run.options.init);
   try {
-    result.reading = read_passage(run.folder, passage, shown, corpus);
+    result.reading = read_passage(weights, passage, shown, corpus);
     result.reading->seed = run.options.seed;
   } catch (const DataError& error) {
     result.no_reading = error.what();
