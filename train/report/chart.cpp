@@ -240,7 +240,12 @@ void ChartDrawing::scatter() {
     }
     out_ += mark(spot.series.style, spot.x, spot.y, spot.point.hover);
   }
-  for (const Spot& spot : all) name_beside(spot);
+  // One name a series: its other points have the same colour and shape.
+  const ChartSeries* named = nullptr;
+  for (const Spot& spot : all) {
+    if (&spot.series != named) name_beside(spot);
+    named = &spot.series;
+  }
 }
 
 void ChartDrawing::line(const ChartSeries& series) {

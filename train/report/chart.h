@@ -33,7 +33,7 @@ struct ChartPoint {
 };
 
 struct ChartSeries {
-  std::string name;  ///< written beside the points
+  std::string name;  ///< written once, beside the first point or, of a line, at its end
   Index style = 0;   ///< colour and shape; the same number looks the same in every chart
   std::vector<ChartPoint> points;
 };

@@ -169,6 +169,16 @@ TEST(ReportCharts, ALineOfAFewPointsMarksThemAll) {
   EXPECT_EQ(mark_places(chart(charts, "decode_speed.svg")->svg).size(), 9u);
 }
 
+TEST(ReportCharts, SeedsInTwoHeapsAreAllMarkedAndTheirAttentionIsNamedOnce) {
+  ComparisonResult result = comparison();
+  VariantResult& mqa = result.variants[1];
+  mqa.answer_accuracy = Estimate{0.7, std::nullopt};
+  for (RunResult& run : mqa.runs) run.answer_accuracy = run.seed == 2 ? 0.99 : 0.5;
+  const std::string svg = chart(comparison_charts(result), "answers_against_cache.svg")->svg;
+  EXPECT_EQ(mark_places(svg).size(), 3u);
+  EXPECT_EQ(count(svg, ">mqa<"), 1u) << svg;
+}
+
 TEST(ReportCharts, EqualVariantsDoNotCoverEachOther) {
   ComparisonResult result = comparison();
   result.variants.assign(4, variant("mqa", 1024, 0.249));
