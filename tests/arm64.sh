@@ -10,7 +10,7 @@ if ! dpkg --print-foreign-architectures | grep -q arm64; then
 fi
 source train/install_packages.sh g++-aarch64-linux-gnu qemu-user make cmake libeigen3-dev \
   libcxxopts-dev nlohmann-json3-dev librandom123-dev libutfcpp-dev python3 \
-  libgomp1:arm64 libssl-dev:arm64 libgtest-dev:arm64 librapidcheck-dev:arm64
+  libstdc++6:arm64 libgomp1:arm64 libssl-dev:arm64 libgtest-dev:arm64 librapidcheck-dev:arm64
 
 cmake -S . -B .build/arm64 --toolchain tests/arm64.cmake -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DHEADCOUNT_NATIVE=OFF -DHEADCOUNT_GEMM=eigen \
