@@ -13,7 +13,9 @@ namespace headcount {
 
 std::string version_text() {
 #if defined(__clang__)
-  const std::string compiler = "Clang " __clang_version__;
+  const std::string compiler = "Clang " + std::to_string(__clang_major__) + "." +
+                               std::to_string(__clang_minor__) + "." +
+                               std::to_string(__clang_patchlevel__);
 #else
   const std::string compiler = "GCC " __VERSION__;
 #endif
