@@ -12,7 +12,7 @@ source train/install_packages.sh g++-aarch64-linux-gnu qemu-user make cmake libe
   libcxxopts-dev nlohmann-json3-dev librandom123-dev libutfcpp-dev python3 \
   libstdc++6:arm64 libgomp1:arm64 libssl-dev:arm64 libgtest-dev:arm64 librapidcheck-dev:arm64
 
-cmake -S . -B .build/arm64 --toolchain tests/arm64.cmake -DCMAKE_BUILD_TYPE=Release \
+cmake -S . -B .build/arm64 --toolchain "$PWD/tests/arm64.cmake" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DHEADCOUNT_NATIVE=OFF -DHEADCOUNT_GEMM=eigen \
   -DHEADCOUNT_MPI=OFF -DHEADCOUNT_WERROR=ON -DHEADCOUNT_TESTS=ON \
   -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 >/dev/null
