@@ -326,7 +326,7 @@ void require_savable(const ModelConfig& config) {
   require_setting(config.attention.causal, "a model that sees later tokens cannot be saved");
   try {
     const std::string written = hugging_face_config(config, 1).dump();
-    const ModelConfig read = read_hugging_face_config(nlohmann::json::parse(written)).model;
+    const ModelConfig read = read_hugging_face_config(parse_json(written)).model;
     require_setting(to_json(read) == to_json(config), "read back it would be another model");
   } catch (const Error& error) {
     throw ShapeError("a model of these settings cannot be saved: " + std::string(error.what()));

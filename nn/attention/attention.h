@@ -85,6 +85,11 @@ class Attention {
   std::optional<RotaryTable> rotary_;
 };
 
+/// What a kind whose layer is a `Layer(config, weights)` has for its `make`.
+template <class Layer>
+std::unique_ptr<Attention> make_layer(const AttentionConfig& config, const LayerWeights& weights) {
+  return std::make_unique<Layer>(config, weights);
+}
 /// Adds the parameters under `prefix` and returns the layer. `config` is resolved.
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
                                           const AttentionConfig& config, const WeightInit& init);

@@ -22,17 +22,17 @@ struct DeltaSettings {
   Index v_dim = kUnset, value_heads = kUnset, key_heads = kUnset, taps = 4;
 };
 
-const DeltaSettings& of(const AttentionConfig& c) { return c.own<DeltaSettings>(); }
+const DeltaSettings& delta(const AttentionConfig& c) { return c.own<DeltaSettings>(); }
 
 // Widths that follow from the settings.
 struct Sizes {
   explicit Sizes(const AttentionConfig& c)
-      : heads(of(c).value_heads),
-        key_heads(of(c).key_heads),
+      : heads(delta(c).value_heads),
+        key_heads(delta(c).key_heads),
         group(heads / key_heads),
         k(c.head_dim),
-        v(of(c).v_dim),
-        taps(of(c).taps) {}
+        v(delta(c).v_dim),
+        taps(delta(c).taps) {}
   Index keys() const { return key_heads * k; }
   Index values() const { return heads * v; }
 
@@ -90,10 +90,6 @@ class GatedDelta : public Attention {
   ParameterId convolution_, a_log_, dt_bias_;
 };
 
-std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
-  return std::make_unique<GatedDelta>(config, weights);
-}
-
 AttentionDescription describe_delta(const AttentionConfig& c) {
   const Sizes s(c);
   const auto kept = [](std::string name, Index heads, Index width) {
@@ -122,7 +118,7 @@ AttentionDescription describe_delta(const AttentionConfig& c) {
           .forms = {std::move(form)}};
 }
 
-void settings(AttentionConfig& c, Settings& s) {
+void delta_settings(AttentionConfig& c, Settings& s) {
   DeltaSettings& own = c.own<DeltaSettings>();
   s.integer("v-dim", "width of v; default head-dim", own.v_dim, 1);
   s.integer("value-heads", "heads of v, each with a state; default heads", own.value_heads, 1);
@@ -152,10 +148,10 @@ const AttentionKind kDelta = {
     .summary = "gated delta rule (Qwen3-Next): a state per head, which tokens correct and let fade",
     .spec_numbers = 1,
     .attends = false,
-    .settings = settings,
+    .settings = delta_settings,
     .resolve = resolve_delta,
     .describe = describe_delta,
-    .make = make,
+    .make = make_layer<GatedDelta>,
     .no_heads =
         "its state takes tokens in one after the other and keeps no key and no value of each"};
 

@@ -25,24 +25,24 @@ struct GroupedSettings {
   bool tie_kv = false;
 };
 
-const GroupedSettings& of(const AttentionConfig& c) { return c.own<GroupedSettings>(); }
+const GroupedSettings& grouped(const AttentionConfig& c) { return c.own<GroupedSettings>(); }
 
 class GroupedAttention : public Attention {
  public:
   GroupedAttention(const AttentionConfig& c, const LayerWeights& weights)
-      : Attention(c, weights, of(c).rope_dim),
+      : Attention(c, weights, grouped(c).rope_dim),
         q_proj_(weights),
-        k_proj_(weights.find_linear(of(c).tie_kv ? "kv_proj" : "k_proj")),
+        k_proj_(weights.find_linear(grouped(c).tie_kv ? "kv_proj" : "k_proj")),
         v_proj_(weights.find_linear("v_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Index groups = of(config()).kv_heads;
+    const Index groups = grouped(config()).kv_heads;
     const AttentionOptions o = options(config().head_dim, memory);
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
     const auto queries = [&] { return prepare(split_heads(q_proj_(x), config().heads)); };
     const auto keys = [&] { return split_heads((*k_proj_)(x), groups); };
-    if (of(config()).tie_kv) {
+    if (grouped(config()).tie_kv) {
       const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
       return output(x, rotate(attention(queries(), k, kv, o), memory, true));
@@ -57,20 +57,16 @@ class GroupedAttention : public Attention {
   std::optional<Linear> k_proj_, v_proj_;  // or one kv_proj; none in a layer that shares
 };
 
-std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
-  return std::make_unique<GroupedAttention>(config, weights);
-}
-
 AttentionDescription describe_grouped(const AttentionConfig& c) {
-  const Index groups = of(c).kv_heads, width = groups * c.head_dim;
+  const Index groups = grouped(c).kv_heads, width = groups * c.head_dim;
   AttentionDescription description;
   std::vector<Projection> projections =
-      QueryProjection::declare(c.dim, of(c).q_rank, c.heads * c.head_dim, true);
+      QueryProjection::declare(c.dim, grouped(c).q_rank, c.heads * c.head_dim, true);
   const auto add = [&](const std::string& name) {
     description.keeps.push_back({name, groups, c.head_dim});
     projections.push_back(Projection::keeping(name + "_proj", c.dim, width));
   };
-  if (of(c).tie_kv) {
+  if (grouped(c).tie_kv) {
     add("kv");
   } else {
     add("k");
@@ -83,8 +79,8 @@ AttentionDescription describe_grouped(const AttentionConfig& c) {
   return description;
 }
 
-AttentionHeads to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
-  const GroupedSettings& own = of(c);
+AttentionHeads grouped_to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
+  const GroupedSettings& own = grouped(c);
   AttentionHeads heads = {.dim = c.dim,
                           .heads = c.heads,
                           .key_width = c.head_dim,
@@ -107,11 +103,11 @@ AttentionHeads to_heads(const AttentionConfig& c, const LayerMatrices& weights) 
 
 // A key/value head is the mean of those of its group.
 MadeLayer mean_of_groups(const AttentionConfig& c, const AttentionHeads& heads) {
-  const Index count = c.heads / of(c).kv_heads, width = c.head_dim;
-  require_width("what is turned of a head, `rope-dim`,", c.rotary ? of(c).rope_dim : 0,
+  const Index count = c.heads / grouped(c).kv_heads, width = c.head_dim;
+  require_width("what is turned of a head, `rope-dim`,", c.rotary ? grouped(c).rope_dim : 0,
                 heads.turned());
   MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
-  make_queries(made, from_halves(heads.q, width, heads.turned(), c), of(c).q_rank, true);
+  make_queries(made, from_halves(heads.q, width, heads.turned(), c), grouped(c).q_rank, true);
   if (c.output_projection) made.others["o_proj"] = heads.o;
   if (c.shares) return made;
   const DoubleMatrix k = mean_of_blocks(heads.k, width, count),
@@ -132,7 +128,7 @@ void require_tied(const AttentionConfig& c) {
   require(c.output_projection, "without `output-projection`, which tells values from keys");
   require(c.score_scale.kind != ScoreScale::Kind::qk_norm,
           "with `score-scale` qk-norm, which changes what values would be too");
-  require(!c.rotary || of(c).rope_dim < c.head_dim,
+  require(!c.rotary || grouped(c).rope_dim < c.head_dim,
           "where all of a head is turned by position and nothing is left for values; give a "
           "`rope-dim` of less than " +
               std::to_string(c.head_dim));
@@ -143,8 +139,9 @@ void require_tied(const AttentionConfig& c) {
 // turned by position of a key is the mean of the heads' and no value.
 MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPairs which) {
   require_tied(c);
-  const Index turned = c.rotary ? of(c).rope_dim : 0, width = c.head_dim, plain = width - turned;
-  const Index count = c.heads / of(c).kv_heads;
+  const Index turned = c.rotary ? grouped(c).rope_dim : 0, width = c.head_dim,
+              plain = width - turned;
+  const Index count = c.heads / grouped(c).kv_heads;
   const HeadRows rows = rows_for_rotary_part(heads, turned, which);
   const DoubleMatrix plain_k = take_rows(heads.k, width, rows.others),
                      plain_q = take_rows(heads.q, width, rows.others),
@@ -152,7 +149,7 @@ MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPair
                      turned_k =
                          mean_of_blocks(take_rows(heads.k, width, rows.turned), turned, count);
   DoubleMatrix q, kv, keys, values, outputs;  // outputs is o transposed
-  for (Index group = 0; group < of(c).kv_heads; ++group) {
+  for (Index group = 0; group < grouped(c).kv_heads; ++group) {
     const Index first = group * count;
     DoubleMatrix all = plain_k.part(first * plain, count * plain);
     all.append(heads.v.part(first * width, count * width));
@@ -175,7 +172,7 @@ MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPair
   const Index biases = heads.o.columns - c.heads * width;
   outputs.append(transposed(heads.o.column_part(c.heads * width, biases)));
   MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
-  make_queries(made, from_halves(q, width, turned, c), of(c).q_rank, true);
+  make_queries(made, from_halves(q, width, turned, c), grouped(c).q_rank, true);
   made.of_z["kv_proj"] = from_halves(kv, width, turned, c);
   made.others["o_proj"] = transposed(outputs);
   replace_keys(made.heads, rows, keys, rotary_speeds(c, turned));
@@ -183,11 +180,11 @@ MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPair
   return made;
 }
 
-MadeLayer of_heads(const AttentionConfig& c, const AttentionHeads& heads,
-                   const ConversionOptions& options) {
+MadeLayer grouped_of_heads(const AttentionConfig& c, const AttentionHeads& heads,
+                           const ConversionOptions& options) {
   require_width("the width of a head, `head-dim`,", c.head_dim, heads.key_width);
   require_width("the width of a head, `head-dim`,", c.head_dim, heads.value_width);
-  return of(c).tie_kv ? tied(c, heads, options.rotary_pairs) : mean_of_groups(c, heads);
+  return grouped(c).tie_kv ? tied(c, heads, options.rotary_pairs) : mean_of_groups(c, heads);
 }
 
 void grouped_settings(AttentionConfig& c, Settings& s) {
@@ -248,18 +245,18 @@ const AttentionKind kMha = {.name = "mha",
                             .settings = grouped_settings,
                             .resolve = resolve_mha,
                             .describe = describe_grouped,
-                            .make = make,
-                            .to_heads = to_heads,
-                            .of_heads = of_heads};
+                            .make = make_layer<GroupedAttention>,
+                            .to_heads = grouped_to_heads,
+                            .of_heads = grouped_of_heads};
 const AttentionKind kMqa = {.name = "mqa",
                             .summary = "multi-query: all query heads share one key/value head",
                             .architecture = "llama",
                             .settings = grouped_settings,
                             .resolve = resolve_mqa,
                             .describe = describe_grouped,
-                            .make = make,
-                            .to_heads = to_heads,
-                            .of_heads = of_heads};
+                            .make = make_layer<GroupedAttention>,
+                            .to_heads = grouped_to_heads,
+                            .of_heads = grouped_of_heads};
 const AttentionKind kGqa = {
     .name = "gqa",
     .summary = "grouped-query: `kv-heads` key/value heads, each for a group of query heads",
@@ -268,9 +265,9 @@ const AttentionKind kGqa = {
     .settings = gqa_settings,
     .resolve = resolve_gqa,
     .describe = describe_grouped,
-    .make = make,
-    .to_heads = to_heads,
-    .of_heads = of_heads};
+    .make = make_layer<GroupedAttention>,
+    .to_heads = grouped_to_heads,
+    .of_heads = grouped_of_heads};
 const AttentionKind kMfa = {
     .name = "mfa",
     .summary =
@@ -281,8 +278,8 @@ const AttentionKind kMfa = {
     .settings = mfa_settings,
     .resolve = resolve_mfa,
     .describe = describe_grouped,
-    .make = make,
-    .to_heads = to_heads,
-    .of_heads = of_heads};
+    .make = make_layer<GroupedAttention>,
+    .to_heads = grouped_to_heads,
+    .of_heads = grouped_of_heads};
 
 }  // namespace headcount

@@ -14,18 +14,18 @@ struct GtaSettings {
   Index rope_dim = kUnset;
 };
 
-const GtaSettings& of(const AttentionConfig& c) { return c.own<GtaSettings>(); }
+const GtaSettings& gta(const AttentionConfig& c) { return c.own<GtaSettings>(); }
 
 class GroupedTiedAttention : public Attention {
  public:
   GroupedTiedAttention(const AttentionConfig& c, const LayerWeights& weights)
-      : Attention(c, weights, of(c).rope_dim),
+      : Attention(c, weights, gta(c).rope_dim),
         q_proj_(weights.linear("q_proj")),
         kv_proj_(weights.find_linear("kv_proj")),
         rope_proj_(weights.find_linear("k_rope_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const GtaSettings& own = of(config());
+    const GtaSettings& own = gta(config());
     const Index width = config().head_dim;
     const Rows state =
         memory.keep("state", [&] { return split_heads((*kv_proj_)(x), own.kv_heads); });
@@ -45,12 +45,8 @@ class GroupedTiedAttention : public Attention {
   std::optional<Linear> kv_proj_, rope_proj_;  // not in a layer that shares
 };
 
-std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
-  return std::make_unique<GroupedTiedAttention>(config, weights);
-}
-
 AttentionDescription describe_gta(const AttentionConfig& c) {
-  const GtaSettings& own = of(c);
+  const GtaSettings& own = gta(c);
   AttentionForm form = {
       .name = "",
       .projections = {{"q_proj", c.dim, c.heads * c.head_dim},
@@ -65,7 +61,7 @@ AttentionDescription describe_gta(const AttentionConfig& c) {
   return {std::move(keeps), {std::move(form)}};
 }
 
-void settings(AttentionConfig& c, Settings& s) {
+void gta_settings(AttentionConfig& c, Settings& s) {
   GtaSettings& own = c.own<GtaSettings>();
   s.integer("kv-heads", "key/value heads; default heads / 2", own.kv_heads, 1);
   s.integer("rope-dim", "width of the rotary key; default head-dim / 2", own.rope_dim, 0);
@@ -86,10 +82,10 @@ const AttentionKind kGta = {
         "grouped-tied: a state per `kv-heads` is the value and, beside a shared rotary key of "
         "`rope-dim`, the key",
     .spec_numbers = 1,
-    .settings = settings,
+    .settings = gta_settings,
     .resolve = resolve_gta,
     .describe = describe_gta,
-    .make = make,
+    .make = make_layer<GroupedTiedAttention>,
     .no_heads = "the first half of its keys is that of its values"};
 
 }  // namespace headcount

@@ -62,6 +62,9 @@ struct StateCosts {
   Count per_pair;
 };
 
+/// The form in which keys and values of heads are made of all that is kept.
+inline constexpr std::string_view kExpanded = "expanded";
+
 /// One way to compute a layer. All forms give the same numbers; they cost differently.
 struct AttentionForm {
   std::string name;                     ///< "" where there is one form only

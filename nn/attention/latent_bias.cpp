@@ -39,10 +39,6 @@ class LatentBiasAttention : public Attention {
   Linear q_proj_, k_proj_, v_proj_, z_proj_;
 };
 
-std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
-  return std::make_unique<LatentBiasAttention>(config, weights);
-}
-
 AttentionDescription describe_latent_bias(const AttentionConfig& c) {
   const Index width = c.heads * c.head_dim, key_width = c.head_dim + latent_dim(c);
   return {.keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
@@ -55,7 +51,7 @@ AttentionDescription describe_latent_bias(const AttentionConfig& c) {
                      .value_width = c.head_dim}}};
 }
 
-void settings(AttentionConfig& c, Settings& s) {
+void latent_bias_settings(AttentionConfig& c, Settings& s) {
   s.integer("latent-dim", "width of z; default head-dim / 2",
             c.own<LatentBiasSettings>().latent_dim, 1);
 }
@@ -73,10 +69,10 @@ const AttentionKind kLatentBias = {
     .summary =
         "multi-head whose scores also compare a projection of `latent-dim` per head with itself",
     .spec_numbers = 1,
-    .settings = settings,
+    .settings = latent_bias_settings,
     .resolve = resolve_latent_bias,
     .describe = describe_latent_bias,
-    .make = make,
+    .make = make_layer<LatentBiasAttention>,
     .no_heads = "a part of its keys is its queries too"};
 
 }  // namespace headcount

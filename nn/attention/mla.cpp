@@ -32,16 +32,15 @@ struct MlaSettings {
   Index latent_width() const { return kv_rank / latents; }
 };
 
-const MlaSettings& of(const AttentionConfig& c) { return c.own<MlaSettings>(); }
+const MlaSettings& mla(const AttentionConfig& c) { return c.own<MlaSettings>(); }
 
 double latent_factor(const AttentionConfig& c, Index width) {
-  return of(c).latent_scale ? std::sqrt(static_cast<double>(c.dim) / static_cast<double>(width))
-                            : 1;
+  return mla(c).latent_scale ? std::sqrt(static_cast<double>(c.dim) / static_cast<double>(width))
+                             : 1;
 }
 
-// Names of the forms: keys and values computed from the latents of all tokens, or kv_b_proj folded
-// into query and output, so that scores and sums are those of the latents.
-constexpr std::string_view kExpanded = "expanded", kAbsorbed = "absorbed";
+// The form with kv_b_proj folded into query and output: scores and sums are those of the latents.
+constexpr std::string_view kAbsorbed = "absorbed";
 
 // QK-norm divides by the norm of each head's own key, and a row's norm sees the bias.
 bool can_absorb(const AttentionConfig& c) {
@@ -52,9 +51,9 @@ bool can_absorb(const AttentionConfig& c) {
 class LatentAttention : public Attention {
  public:
   LatentAttention(const AttentionConfig& c, const LayerWeights& weights)
-      : Attention(c, weights, of(c).rope_dim),
-        s_(of(c)),
-        q_proj_(weights, latent_factor(c, of(c).q_rank)),
+      : Attention(c, weights, mla(c).rope_dim),
+        s_(mla(c)),
+        q_proj_(weights, latent_factor(c, mla(c).q_rank)),
         kv_a_(weights.find_linear("kv_a_proj_with_mqa")),
         kv_norm_(weights.find_norm("kv_a_layernorm")),
         kv_b_(weights.linear("kv_b_proj")) {}
@@ -133,10 +132,6 @@ class LatentAttention : public Attention {
   Linear kv_b_;
 };
 
-std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
-  return std::make_unique<LatentAttention>(config, weights);
-}
-
 // As trained, k and v are expanded by kv_b_proj. Absorbed, kv_b_proj is multiplied into the query
 // projection and the output projection: queries and sums are as wide as a latent, which itself is
 // key and value of its heads. A bias of kv_b_proj becomes one of o_proj, and the weights of the
@@ -144,7 +139,7 @@ std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeight
 // so as to keep what DeepSeek's code keeps.) Where the heads' outputs are gated, or are the output,
 // what expands values stays a matrix of its own.
 AttentionDescription describe_mla(const AttentionConfig& c) {
-  const MlaSettings& s = of(c);
+  const MlaSettings& s = mla(c);
   const Index q_width = s.nope_dim + s.rope_dim;
   AttentionDescription description;
   // The normed latent and the rotated key: no factor 2, k and v come from the same latent.
@@ -175,7 +170,7 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
   return description;
 }
 
-void settings(AttentionConfig& c, Settings& s) {
+void mla_settings(AttentionConfig& c, Settings& s) {
   MlaSettings& own = c.own<MlaSettings>();
   s.integer("kv-rank", "width of the latent; default 2 head-dim - rope-dim", own.kv_rank, 1);
   s.integer("rope-dim", "width of q and k with position; default head-dim / 2", own.rope_dim, 0);
@@ -210,8 +205,8 @@ void resolve_mla(AttentionConfig& c) {
                   "`rope-dim` must be even, is " + std::to_string(s.rope_dim));
 }
 
-AttentionHeads to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
-  const MlaSettings& s = of(c);
+AttentionHeads mla_to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
+  const MlaSettings& s = mla(c);
   require_setting(!s.latent_norm && !c.shares,
                   c.shares ? "a layer of mla that shares expands the latent of another layer"
                            : "its keys and values come from a latent with a norm, and are no "
@@ -242,13 +237,13 @@ AttentionHeads to_heads(const AttentionConfig& c, const LayerMatrices& weights) 
 }
 
 // So much of each head is turned by position; without rotary positions the rotary part is idle.
-Index turned(const AttentionConfig& c) { return c.rotary ? of(c).rope_dim : 0; }
+Index turned(const AttentionConfig& c) { return c.rotary ? mla(c).rope_dim : 0; }
 
 // What one latent has to keep: of each of its heads the rows without position of the key, then the
 // value.
 DoubleMatrix of_latent(const AttentionConfig& c, const AttentionHeads& heads, const HeadRows& rows,
                        Index latent) {
-  const Index count = c.heads / of(c).latents;
+  const Index count = c.heads / mla(c).latents;
   DoubleMatrix all;
   for (Index head = latent * count; head < (latent + 1) * count; ++head) {
     const DoubleMatrix k = heads.k.part(head * heads.key_width, heads.key_width);
@@ -282,9 +277,9 @@ void fit(AttentionConfig& c, std::span<const AttentionHeads> layers,
 // and values is as near as the latents can have it: Ji et al., "Towards economical inference"
 // (arXiv 2502.14837); Li et al., "X-EcoMLA" (arXiv 2503.11132). The latents' numbers are as large
 // as those of x, so that their norm changes little.
-MadeLayer of_heads(const AttentionConfig& c, const AttentionHeads& heads,
-                   const ConversionOptions& options) {
-  const MlaSettings& s = of(c);
+MadeLayer mla_of_heads(const AttentionConfig& c, const AttentionHeads& heads,
+                       const ConversionOptions& options) {
+  const MlaSettings& s = mla(c);
   require_setting(!c.shares,
                   "a layer of mla that shares would have to expand a latent that was made for "
                   "another layer's keys and values");
@@ -345,12 +340,12 @@ const AttentionKind kMla = {
         "token",
     .architecture = "deepseek_v3",
     .spec_numbers = 2,
-    .settings = settings,
+    .settings = mla_settings,
     .resolve = resolve_mla,
     .describe = describe_mla,
-    .make = make,
-    .to_heads = to_heads,
-    .of_heads = of_heads,
+    .make = make_layer<LatentAttention>,
+    .to_heads = mla_to_heads,
+    .of_heads = mla_of_heads,
     .fit = fit};
 
 }  // namespace headcount

@@ -15,10 +15,10 @@ struct TpaSettings {
   Index q_factors = kUnset;
 };
 
-const TpaSettings& of(const AttentionConfig& c) { return c.own<TpaSettings>(); }
+const TpaSettings& tpa(const AttentionConfig& c) { return c.own<TpaSettings>(); }
 
-// Names of the forms: the products of all tokens computed, or scores and sums of their factors.
-constexpr std::string_view kExpanded = "expanded", kFactored = "factored";
+// The form with scores and sums of the factors of what is kept.
+constexpr std::string_view kFactored = "factored";
 
 class TensorProductAttention : public Attention {
  public:
@@ -26,7 +26,7 @@ class TensorProductAttention : public Attention {
       : Attention(c, weights, c.head_dim), q_(weights, "q"), k_(weights, "k"), v_(weights, "v") {}
 
   Var forward(Var x, Memory& memory) const override {
-    const TpaSettings& own = of(config());
+    const TpaSettings& own = tpa(config());
     const auto turn = [&](Var b) { return rotate(b, memory); };
     const auto keep = [&](const std::string& name, const auto& a, const auto& b) {
       const Rows weights = memory.keep(name + "_a", a), rows = memory.keep(name + "_b", b);
@@ -60,12 +60,8 @@ class TensorProductAttention : public Attention {
   Factors q_, k_, v_;
 };
 
-std::unique_ptr<Attention> make(const AttentionConfig& config, const LayerWeights& weights) {
-  return std::make_unique<TensorProductAttention>(config, weights);
-}
-
 AttentionDescription describe_tpa(const AttentionConfig& c) {
-  const TpaSettings& own = of(c);
+  const TpaSettings& own = tpa(c);
   AttentionDescription description;
   AttentionForm expanded = {.name = std::string(kExpanded),
                             .projections = {},
@@ -97,7 +93,7 @@ AttentionDescription describe_tpa(const AttentionConfig& c) {
   return description;
 }
 
-void settings(AttentionConfig& c, Settings& s) {
+void tpa_settings(AttentionConfig& c, Settings& s) {
   constexpr Index kMost = 1 << 20;  // as many as a model may be wide
   TpaSettings& own = c.own<TpaSettings>();
   s.integer("kv-factors", "products whose mean is k, and v", own.kv_factors, 1, kMost);
@@ -118,10 +114,10 @@ const AttentionKind kTpa = {
         "tensor product: keys and values are means of `kv-factors` products of a factor over "
         "heads and one over width",
     .spec_numbers = 1,
-    .settings = settings,
+    .settings = tpa_settings,
     .resolve = resolve_tpa,
     .describe = describe_tpa,
-    .make = make,
+    .make = make_layer<TensorProductAttention>,
     .no_heads = "its keys and values are products of factors, and no matrices of x"};
 
 }  // namespace headcount

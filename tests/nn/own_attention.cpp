@@ -72,17 +72,13 @@ void resolve_own(AttentionConfig& c) {
   require_setting(!c.rotary || own.rope_dim % 2 == 0, "`rope-dim` must be even");
 }
 
-std::unique_ptr<Attention> make_own(const AttentionConfig& c, const LayerWeights& weights) {
-  return std::make_unique<OwnAttention>(c, weights);
-}
-
 const AttentionKind kOwn = {.name = "own",
                             .summary = "a state that is key and value, and a shared rotary key",
                             .spec_numbers = 2,
                             .settings = own_settings_of,
                             .resolve = resolve_own,
                             .describe = describe_own,
-                            .make = make_own};
+                            .make = make_layer<OwnAttention>};
 
 const bool registered = [] {
   register_attention(kOwn);

@@ -253,7 +253,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   }
   for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
   measure_decoding(result, chosen, vocabulary);
-  result.config = common_settings(chosen).dump(2);
+  result.config = common_settings(chosen);
   result.version = version_text();
   result.machine = machine_text() + "; " + workers.text();
   summarize(result);

@@ -150,7 +150,7 @@ struct ComparisonResult {
   std::optional<double> entropy_per_character;  ///< floor of the loss, where the corpus has one
   bool only_answers = false;  ///< the loss is of the corpus's answers, not of all characters
   std::optional<double> answer_chance;  ///< see Corpus
-  std::string config;                   ///< JSON text of the settings that all variants share
+  nlohmann::ordered_json config;        ///< the settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them
   std::string version;  ///< of the program and what it is built with
   Index failed_runs = 0, diverged_runs = 0;  ///< the latter are among the former

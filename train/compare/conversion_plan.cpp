@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Index kPercent[] = {0, 1, 5, 20, 100};
+constexpr Index kPercentTrained[] = {0, 1, 5, 20, 100};
 
 // So many percent of `number`, but some if there are to be any.
 Index percent_of(Index number, Index percent) {
@@ -53,7 +53,7 @@ std::vector<PlannedVariant> plan_conversions(const TrainOptions& common,
     convert(*run.model, options.model, {});  // refuses what cannot be, before anything is trained
     options.resolve();
     variants.push_back(from_scratch(spec, options));
-    for (const Index percent : kPercent) {
+    for (const Index percent : kPercentTrained) {
       variants.push_back(
           trained_on(spec, options, percent, folder / "converted" / file_name_of(spec.text)));
     }

@@ -219,7 +219,7 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
           {"match", result.match},
           {"sweep", result.sweep.empty() ? Json() : Json(result.sweep)},
           {"command", result.command},
-          {"config", Json::parse(result.config)},
+          {"config", result.config},
           {"machine", result.machine},
           {"version", result.version},
           {"machine_hours", result.hours},

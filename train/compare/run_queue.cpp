@@ -118,12 +118,12 @@ json OwnQueue::reply(const json& question, int& left) {
 void OwnQueue::serve(Ranks& ranks) {
   for (int left = 0; left < ranks.size() - 1;) {
     const bool asked = ranks.answer(
-        [&](const std::string& question) { return reply(json::parse(question), left).dump(); });
+        [&](const std::string& question) { return reply(parse_json(question), left).dump(); });
     if (!asked) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 }
 
-json DistantQueue::ask(const json& question) { return json::parse(ranks_.ask(question.dump())); }
+json DistantQueue::ask(const json& question) { return parse_json(ranks_.ask(question.dump())); }
 
 DistantQueue::~DistantQueue() { ask({{"leave", true}}); }
 

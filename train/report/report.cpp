@@ -241,7 +241,7 @@ std::string origin(const ComparisonResult& result) {
   entry("Machine", result.machine);
   entry("Machine time", std::isfinite(result.hours) ? duration(result.hours) : "");
   return out + "</dl>\n<details>\n" + element("summary", "Settings that all attentions share") +
-         element("pre", result.config) + "</details>\n";
+         element("pre", result.config.dump(2)) + "</details>\n";
 }
 
 }  // namespace

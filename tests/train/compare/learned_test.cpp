@@ -24,7 +24,7 @@ VariantResult learned_variant(const std::string& spec, const std::vector<double>
 
 ComparisonResult learned_result() {
   ComparisonResult r;
-  r.config = "{}";
+  r.config = nlohmann::ordered_json::object();
   r.seeds = {1, 2, 3};
   r.answer_chance = 0.25;
   r.variants = {learned_variant("mha", {0.99, 1, 0.98}), learned_variant("gqa2", {0.97, 0.4, 0.96}),

@@ -28,7 +28,7 @@ VariantResult measured_variant(const std::string& spec, Index bytes, std::vector
 
 ComparisonResult result() {
   ComparisonResult r;
-  r.config = "{}";
+  r.config = nlohmann::ordered_json::object();
   r.seeds = {1, 2, 3};
   r.question.reference = "mha";
   r.variants = {measured_variant("mha", 4096, {run(1, 2.0), run(2, 2.2), run(3, 2.4)}),

@@ -133,7 +133,7 @@ VariantResult decided_variant(const std::string& spec, Index bytes, std::vector<
 
 ComparisonResult decided_comparison() {
   ComparisonResult r;
-  r.config = "{}";
+  r.config = nlohmann::ordered_json::object();
   r.seeds = {1, 2, 3};
   r.variants = {
       decided_variant("mla8+4", 96,
@@ -197,7 +197,7 @@ TEST(VerdictText, WithoutIntervalsDecidesNothing) {
 
 TEST(VerdictText, CountsAnswersInPercentagePoints) {
   ComparisonResult r;
-  r.config = "{}";
+  r.config = nlohmann::ordered_json::object();
   r.question.metric = Metric::answers;
   r.variants = {
       decided_variant("mha", 1024,

@@ -75,7 +75,7 @@ inline ComparisonResult comparison() {
   result.seeds = {1, 2, 3};
   result.match = "none";
   result.context = 128;
-  result.config = "{\"steps\": 30}";
+  result.config = {{"steps", 30}};
   result.machine = "a machine";
   result.version = "a version";
   result.hours = 0.5;
