@@ -15,7 +15,7 @@ source train/install_packages.sh g++-aarch64-linux-gnu qemu-user make cmake libe
 cmake -S . -B .build/arm64 --toolchain "$PWD/tests/arm64.cmake" -DCMAKE_BUILD_TYPE=Release \
   -DCMAKE_CXX_FLAGS_RELEASE=-O1 -DHEADCOUNT_NATIVE=OFF -DHEADCOUNT_GEMM=eigen \
   -DHEADCOUNT_MPI=OFF -DHEADCOUNT_WERROR=ON -DHEADCOUNT_TESTS=ON \
-  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=12 >/dev/null
+  -DCMAKE_UNITY_BUILD=ON -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 >/dev/null
 cmake --build .build/arm64 --parallel "$(nproc)"
 # No browser looks at a page of the other processor's. qemu heeds no limits of memory and threads, and
 # a test that starts its own program again needs a kernel that hands such programs to qemu.
