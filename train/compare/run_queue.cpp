@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "nn/settings.h"
 #include "train/compare/run_result.h"
 #include "train/training_state.h"
 

@@ -163,12 +163,14 @@ TEST(Report, ForeignTextStaysText) {
   const std::string shown =
       "&lt;script&gt;&quot;a&quot; &amp; &#39;b&#39;&lt;/script&gt;\ufffd\ufffd";
   result.command = result.data = result.machine = result.version = nasty;
-  result.config = {{"data", "<script>&"}};
+  result.config = {{"data", "<script>\"a\" & 'b'</script>\x01"}};
   result.match = result.sweep = result.variants[0].adjusted = result.variants[0].spec = nasty;
   result.variants[0].failures = {nasty};
   expect_sound(result);
   EXPECT_EQ(count(comparison_report(result), "<pre>" + shown + "</pre>"), 1u);  // command
-  EXPECT_EQ(count(comparison_report(result), "&quot;data&quot;: &quot;&lt;script&gt;&amp;&quot;"),
+  EXPECT_EQ(count(comparison_report(result),
+                  "&quot;data&quot;: &quot;&lt;script&gt;\\&quot;a\\&quot; &amp; "
+                  "&#39;b&#39;&lt;/script&gt;\\u0001&quot;"),
             1u);
 }
 
