@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "autograd/real.h"
 
 namespace headcount {
 
-/// Number of threads that parallel loops use from now on; 0 chooses the number of processors.
+/// Number of threads that parallel loops of the calling thread use from now on; 0 chooses the
+/// number of processors.
 void set_threads(int threads);
 int threads();
 int this_thread();  ///< which of the threads of a parallel loop runs this code, from 0
@@ -49,11 +51,12 @@ void parallel_chunks(Index count, Index chunk, const Body& body) {
 
 /// Runs `body(task, thread)` for each task of [0, count), up to `max_threads` of them side by
 /// side, each as a whole on one thread, also where there is one thread only; `thread` counts from
-/// 0. A single task is not bound to one thread: its own loops are parallel. Of what the tasks
-/// throw, one exception is thrown here once all have ended.
+/// 0. If there is one task in all, it is not bound to one thread: its own loops are parallel. `all`
+/// counts the tasks that other ranks run, too: a task computes the same wherever it runs. Of what
+/// the tasks throw, one exception is thrown here once all have ended.
 template <class Body>
-void parallel_tasks(Index count, int max_threads, const Body& body) {
-  if (count == 1) return body(Index{0}, 0);
+void parallel_tasks(Index count, int max_threads, const Body& body, std::optional<Index> all = {}) {
+  if (count == 1 && all.value_or(1) == 1) return body(Index{0}, 0);
   std::exception_ptr thrown;
 #pragma omp parallel for schedule(static, 1) num_threads(max_threads)
   for (Index task = 0; task < count; ++task) {

@@ -139,11 +139,12 @@ void Trainer::accumulate_gradients(Index pass, GradientExchange* exchange) {
     if (exchange != nullptr)
       tape->when_complete([exchange](ParameterId parameter) { exchange->complete(parameter); });
   }
-  parallel_tasks(own_.size(), side_by_side, [&](Index i, int thread) {
+  const auto run = [&](Index i, int thread) {
     const Index shard = own_.first + i;
     losses_[static_cast<std::size_t>(shard * options_.accumulate + pass)] =
         run_shard(shard, draw, *tapes_[static_cast<std::size_t>(thread)]);
-  });
+  };
+  parallel_tasks(own_.size(), side_by_side, run, shards_);
 }
 
 // Sequences [first, last) of the batch; returns their part of its mean loss.
@@ -260,7 +261,7 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   if (one_by_one) {
     for (Index i = 0; i < own.size(); ++i) evaluate_part(i, 0);
   } else {
-    parallel_tasks(own.size(), threads(), evaluate_part);
+    parallel_tasks(own.size(), threads(), evaluate_part, std::ssize(parts));
   }
 }
 

@@ -94,6 +94,13 @@ TEST_P(Tasks, LeaveTheLoopsOfASingleOneParallel) {
   EXPECT_FALSE(bound);
 }
 
+TEST_P(Tasks, BindOneThatIsOneOfManyElsewhere) {
+  bool bound = false;
+  parallel_tasks(
+      1, threads(), [&](Index, int) { bound = OnOneThread::active(); }, 2);
+  EXPECT_TRUE(bound);
+}
+
 TEST_P(Tasks, PassOnWhatOneOfThemThrowsOnceAllHaveEnded) {
   std::vector<int> ended(5, 0);
   EXPECT_THROW(parallel_tasks(5, threads(),

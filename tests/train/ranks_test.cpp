@@ -6,6 +6,7 @@
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,31 @@ TEST(Ranks, TrainTheBitsOfOneProcess) {
     EXPECT_EQ(together.err, "") << "only the result is said, and once";
     expect_same_run(folder, run, "alone", run);
     EXPECT_EQ(json::parse(together.out)["val_loss"], result["val_loss"]);
+  }
+}
+
+// A process cuts the products of its ops where it has one task only. The task of a rank may be one
+// of several: it is not cut then, which would add its numbers up in another order.
+TEST(Ranks, OfOneShardEachTrainTheBitsOfOneProcess) {
+  const TrainFolder folder;
+  std::string text;
+  std::minstd_rand generator;
+  for (int i = 0; i < 20000; ++i) text += "abcdefghijk\n "[generator() % 13];
+  folder.file("random.txt", text);
+  for (const std::string attention : {"mla", "delta"}) {
+    const std::string line = TrainFolder::train_line(
+        "--data random.txt --dim 64 --heads 4 --context 64 --batch 16 --shards 2 --steps 2 "
+        "--eval-every 0 --checkpoint-every 0 --quiet --attention " +
+        attention);
+    for (const int ranks : {0, 2}) {
+      const ProgramResult result =
+          headcount(folder, ranks, line + " --out " + attention + std::to_string(ranks));
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+    }
+    const std::string weights = "/checkpoints/step-2/model.safetensors";
+    EXPECT_EQ(folder.contents(attention + "0" + weights),
+              folder.contents(attention + "2" + weights))
+        << attention;
   }
 }
 
