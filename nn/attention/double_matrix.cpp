@@ -24,7 +24,8 @@ void require(bool fits, const char* what) {
 // eigenvectors of its transpose times itself, least first. This compiles in a quarter of the time
 // of Eigen's singular values, and loses what is below 1e-8 of the largest of them.
 Eigen::SelfAdjointEigenSolver<Dense> squared(const DoubleMatrix& m, int what) {
-  return Eigen::SelfAdjointEigenSolver<Dense>(dense(m).transpose() * dense(m), what);
+  const DoubleMatrix square = product(transposed(m), m);
+  return Eigen::SelfAdjointEigenSolver<Dense>(dense(square), what);
 }
 
 }  // namespace
