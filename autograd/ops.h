@@ -67,7 +67,7 @@ Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
 /// otherwise. The probability is rounded to a multiple of 1/65536.
 Var dropout(Var x, Real probability);
 
-/// Which elements of a head form the pairs that rotary embedding turns.
+/// Which elements of a head form the pairs that rotary embedding rotates.
 enum class RotaryLayout {
   half,         ///< (j, j + dim/2): Llama
   interleaved,  ///< (2j, 2j + 1): the paper, DeepSeek
@@ -91,7 +91,7 @@ class RotaryTable {
 
 /// Rotary position embedding of the last `table.dim()` elements of each head of x [B, T, H, D];
 /// the elements before them pass through. Position of token t is `first_position` + t. The table
-/// must outlive the backward pass. `back` turns the other way. Su et al., "RoFormer" (2021).
+/// must outlive the backward pass. `back` rotates the other way. Su et al., "RoFormer" (2021).
 Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position = 0,
            bool back = false);
 
@@ -203,7 +203,8 @@ inline constexpr Index kDeltaChunk = 64;
 /// the delta rule over sequence length" (2024).
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state = {});
 
-/// Mean of -log softmax(logits)[target], logits [..., n], over the rows whose target is in [0, n).
+/// Mean of -log softmax(logits)[target], logits [..., n], over the rows
+/// whose target is not kNoTarget. Throws ShapeError for any other target outside of [0, n).
 Var cross_entropy(Var logits, std::span<const std::int32_t> targets);
 
 }  // namespace headcount

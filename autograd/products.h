@@ -43,7 +43,7 @@ GemmLibrary gemm_library();
 void use_gemm_library(GemmLibrary library);
 
 /// c = a b, or c += a b with `accumulate`; a [m, k], b [k, n], c [m, n], on the calling thread.
-/// Every matrix product of the project is computed here.
+/// Every matrix product of training and decoding is computed here.
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
 
 /// The same on all threads, in chunks of rows of c whose borders depend on the sizes alone. A long
@@ -62,7 +62,8 @@ Index gemm_chunk(Index rows, Index cols, Index k, bool a_transposed = false);
 /// For an op that multiplies without a matrix product: adds to what a MacCounter counts.
 void count_macs(std::int64_t macs);
 
-/// Counts multiply-accumulates of all products while it lives, for the tests of the cost model.
+/// Counts multiply-accumulates of all products while it lives, for the tests of the cost model. One
+/// at a time: another one begins at 0 again.
 class MacCounter {
  public:
   MacCounter();

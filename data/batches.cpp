@@ -44,6 +44,10 @@ void copy_window(std::span<const std::int32_t> tokens, Index start, Index end, I
 
 }  // namespace
 
+Index counted(std::span<const std::int32_t> targets) {
+  return std::ssize(targets) - std::ranges::count(targets, kNoTarget);
+}
+
 void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, Index batch,
                     Index context, Batch& out, const TextMarks& marks) {
   const Index size = std::ssize(tokens);

@@ -12,13 +12,16 @@ namespace headcount {
 
 /// What is known of a text beside its tokens. All of it may be empty.
 struct TextMarks {
-  /// [tokens]: at one that decides, how many tokens back the one stands that settles it; 0
+  /// [tokens]: at an answer (see Story), how many tokens back the one stands that tells it; 0
   /// elsewhere.
   std::span<const std::int32_t> answers = {};
   /// Where windows begin: ascending, 0 the first. Empty: windows begin anywhere.
   std::span<const Index> starts = {};
   bool only_answers = false;  ///< the loss counts answers alone: other targets are kNoTarget
 };
+
+/// How many of `targets` the loss counts.
+Index counted(std::span<const std::int32_t> targets);
 
 /// Token sequences of one length and what follows each token. Functions that fill a batch reuse its
 /// memory: after the first call at a given size they allocate nothing.

@@ -159,7 +159,12 @@ void keep_for_tuning(Corpus& corpus, Index characters) {
 
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
   if (corpus.vocabulary == vocabulary) return;
-  const std::vector<std::int32_t> token_of = vocabulary.encode(corpus.vocabulary.symbols());
+  std::vector<std::int32_t> token_of;
+  try {
+    token_of = vocabulary.encode(corpus.vocabulary.symbols());
+  } catch (const DataError& error) {
+    throw DataError(corpus.name + ": " + error.what());
+  }
   for (auto* tokens : {&corpus.train, &corpus.tuning, &corpus.validation}) {
     for (std::int32_t& token : *tokens) token = token_of[static_cast<std::size_t>(token)];
   }

@@ -23,7 +23,7 @@ struct Corpus {
 
   // Built-in corpora only; empty for files.
 
-  /// Which tokens decide, and how far back what settles them stands: TextMarks::answers of
+  /// Which tokens are answers, and how far back what tells them stands: TextMarks::answers of
   /// [train], [validation].
   std::vector<std::int32_t> train_answers, validation_answers;
   /// Where stories begin: there training and evaluation begin their windows.
@@ -32,10 +32,10 @@ struct Corpus {
   std::vector<std::int32_t> tuning;
   std::vector<std::int32_t> tuning_answers;
   std::vector<Index> tuning_starts;
-  /// The loss counts the characters that decide alone; the others are noise.
+  /// The loss counts answers alone; the other characters are random.
   bool only_answers = false;
-  /// Share of the deciding characters of the validation part that who knows the grammar but not the
-  /// story guesses right; who knows the story gets all.
+  /// Chance level: the share of the answers of the validation part that the best guess without the
+  /// story, by the grammar alone, gets right. With the story all can be right.
   std::optional<double> answer_chance;
   /// Nats: the exact -log p of the whole validation text under its grammar, per character; 0 with
   /// only_answers. It is the floor of the validation loss: a model gets below it only by luck, and

@@ -73,7 +73,7 @@ Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
   for (Index i = 0; i < kLookupQuestions && !all.empty(); ++i) {
     const Question& question = all[writer.choose(all.size())];
     writer.write({&question.letter, 1});
-    writer.write_deciding(std::to_string(question.answer), 1.0 / kLookupValues, question.piece);
+    writer.write_answer(std::to_string(question.answer), 1.0 / kLookupValues, question.piece);
   }
   writer.write("\n");
   return std::move(writer).finish();

@@ -24,17 +24,17 @@ std::vector<GrammarOption<LookupOptions>> lookup_options();
 
 /// One line: pieces that stand on a board of 5 x 5 squares, then questions about them.
 ///
-/// A piece is one character, a Braille pattern that stands for its square (x, y) and its value: 0
+/// A piece is one character, a Braille pattern that stands for its square (x, y) and its value, 0
 /// to
 /// 3. A question is one letter. It names a row of the board in which exactly one piece stands; the
 /// digit after it is the value of that piece. Rows run in as many directions as there are kinds of
 /// lookups: row g of kind n is the squares with x + n y = g modulo 5, of the last kind those with
 /// y = g. Each kind sorts the same 25 squares into 5 rows of 5 in another way.
 ///
-/// The digits decide and cost nothing; no other character can be foretold. A line without any row
-/// that has one piece alone ends in dots instead of questions. The task is associative recall
-/// (Arora et al. 2023, "Zoology", arXiv:2312.04927) with one key for each kind of question.
-/// Throws ShapeError that names the option which is out of range.
+/// The digits are the answers: the pieces tell them, so they cost nothing. All else is random. A
+/// line without any row that has one piece alone ends in dots instead of questions. The task is
+/// associative recall (Arora et al. 2023, "Zoology", arXiv:2312.04927) with one key for each kind
+/// of question. Throws ShapeError that names the option which is out of range.
 Story write_lookup(const LookupOptions& options, const Chooser& chooser);
 
 }  // namespace headcount

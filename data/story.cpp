@@ -30,7 +30,7 @@ void StoryWriter::write(std::string_view text) {
   story_.answers.resize(story_.answers.size() + characters, 0);
 }
 
-void StoryWriter::write_deciding(std::string_view character, double guess, Index told) {
+void StoryWriter::write_answer(std::string_view character, double guess, Index told) {
   story_.answers.push_back(static_cast<std::int32_t>(position() - told));
   story_.text += character;
   story_.guessed += guess;

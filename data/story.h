@@ -26,12 +26,12 @@ Chooser random_chooser(const RandomKey& key);
 /// exact information of the text, -log p(text), and that of several texts in a row is their sum.
 /// No model can have a lower expected loss on them.
 ///
-/// Some characters decide: only what was told earlier in the story settles them. The rest of a name
-/// whose first letter is known is no such character, nor is what the grammar prescribes.
+/// *Answers* are the characters that only what was told earlier in the story settles. The rest of a
+/// name whose first letter is known is no answer, nor is what the grammar prescribes.
 struct Story {
   std::string text;  ///< UTF-8
   double nats = 0;   ///< -log p(text)
-  /// [characters]: at one that decides, how many characters back the one stands that settles it; 0
+  /// [characters]: at an answer, how many characters back the one stands that tells it; 0
   /// elsewhere.
   std::vector<std::int32_t> answers;
   /// How many of those are right on average if each is guessed as well as it can be by who knows
@@ -69,9 +69,9 @@ class StoryWriter {
 
   Index position() const { return std::ssize(story_.answers); }  ///< characters written
   void write(std::string_view text);
-  /// Writes a character that decides, which the one at position `told` settles; the best guess at
-  /// it is right with probability `guess`.
-  void write_deciding(std::string_view character, double guess, Index told);
+  /// Writes an answer, which the character at position `told` tells; the best guess at it is right
+  /// with probability `guess`.
+  void write_answer(std::string_view character, double guess, Index told);
 
   Story finish() &&;
 

@@ -210,7 +210,7 @@ class Tale {
       }
       double most = 0;
       for (const auto& [letter, count] : next) most = std::max(most, count);
-      writer_.write_deciding(text.substr(i, 1), most / alike, told + static_cast<Index>(i));
+      writer_.write_answer(text.substr(i, 1), most / alike, told + static_cast<Index>(i));
     }
   }
 

@@ -82,6 +82,11 @@ std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
                   names + "; remove them from the text");
 }
 
+std::vector<std::int32_t> Vocabulary::default_prompt() const {
+  const bool has_line_break = symbols_.find(U'\n') != std::u32string::npos;
+  return encode(has_line_break ? std::u32string(U"\n") : symbols_.substr(0, 1));
+}
+
 std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   std::u32string text;
   text.reserve(tokens.size());

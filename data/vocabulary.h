@@ -29,6 +29,9 @@ class Vocabulary {
 
   /// One token per character. Throws DataError that names the unknown characters, each once.
   std::vector<std::int32_t> encode(std::u32string_view text) const;
+  /// What a model continues when nobody gives it a text: a line break, or the first symbol where
+  /// there is none.
+  std::vector<std::int32_t> default_prompt() const;
 
   /// UTF-8 text of `tokens`. Throws DataError for a token outside 0 .. size() - 1.
   std::string decode(std::span<const std::int32_t> tokens) const;

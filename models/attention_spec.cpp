@@ -49,11 +49,6 @@ std::optional<std::string_view> cut_after(std::string_view& text, char mark) {
   return after;
 }
 
-std::string text_of(const Setting& setting) {
-  const nlohmann::json value = setting.value();
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
 // "tie-kv=on" as a name and a value; throws SettingError unless it is a setting of `kind`.
 std::pair<std::string, std::string_view> named_setting(std::string_view text,
                                                        const Settings& settings,
@@ -87,7 +82,7 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   const auto give = [&](const std::string& before, const std::string& name, std::string_view text) {
     if (spec.gives(name)) throw SettingError("`" + name + "` is given twice");
     settings.find(name)->parse(text);
-    std::string value = text_of(*settings.find(name));
+    std::string value = setting_text(settings.find(name)->value());
     spec.text += before + value;
     spec.settings.emplace_back(name, std::move(value));
   };
@@ -134,13 +129,14 @@ std::size_t take_count(std::string_view& part, const std::string& where) {
   return count;
 }
 
-// Leaves the shortest turn that gives the same layers.
-void shorten(std::vector<LayerSpec>& turn) {
-  for (std::size_t length = 1; length < turn.size(); ++length) {
-    if (turn.size() % length != 0 ||
-        !std::equal(turn.begin() + static_cast<std::ptrdiff_t>(length), turn.end(), turn.begin()))
+// Leaves the shortest cycle that gives the same layers.
+void shorten(std::vector<LayerSpec>& cycle) {
+  for (std::size_t length = 1; length < cycle.size(); ++length) {
+    if (cycle.size() % length != 0 ||
+        !std::equal(cycle.begin() + static_cast<std::ptrdiff_t>(length), cycle.end(),
+                    cycle.begin()))
       continue;
-    turn.resize(length);
+    cycle.resize(length);
   }
 }
 
@@ -163,20 +159,20 @@ void LayerSpec::apply(AttentionConfig& config) const {
 }
 
 void AttentionSpec::apply(ModelConfig& config) const {
-  config.pattern = turn;
-  if (turn.size() == 1) {
-    turn.front().apply(config.attention);
+  config.pattern = cycle;
+  if (cycle.size() == 1) {
+    cycle.front().apply(config.attention);
   } else {
-    config.attention.kind = turn.front().kind->name;
+    config.attention.kind = cycle.front().kind->name;
   }
 }
 
-std::string text_of(std::span<const LayerSpec> turn) {
+std::string text_of(std::span<const LayerSpec> cycle) {
   std::string text;
-  for (std::size_t i = 0, next = 0; i < turn.size(); i = next) {
-    while (next < turn.size() && turn[next] == turn[i]) ++next;
+  for (std::size_t i = 0, next = 0; i < cycle.size(); i = next) {
+    while (next < cycle.size() && cycle[next] == cycle[i]) ++next;
     text +=
-        (i == 0 ? "" : "/") + (next - i == 1 ? "" : std::to_string(next - i) + "*") + turn[i].text;
+        (i == 0 ? "" : "/") + (next - i == 1 ? "" : std::to_string(next - i) + "*") + cycle[i].text;
   }
   return text;
 }
@@ -195,15 +191,15 @@ AttentionSpec parse_attention_spec(std::string_view text) {
   for (std::string_view part : parts) {
     const std::size_t count = take_count(part, where);
     const LayerSpec layer = parse_layer(part, where);
-    if (layer.shares() && spec.turn.empty())
+    if (layer.shares() && spec.cycle.empty())
       throw SettingError(quoted(part) + where +
                          " comes first: no earlier layer kept anything; begin with another part");
-    if (spec.turn.size() + count > kMostLayers)
+    if (spec.cycle.size() + count > kMostLayers)
       throw SettingError(quoted(part) + where + " is beyond the " + std::to_string(kMostLayers) +
                          " layers that a pattern can have");
-    spec.turn.insert(spec.turn.end(), count, layer);
+    spec.cycle.insert(spec.cycle.end(), count, layer);
   }
-  shorten(spec.turn);
+  shorten(spec.cycle);
   return spec;
 }
 
@@ -211,7 +207,7 @@ std::vector<AttentionSpec> parse_attention_specs(std::string_view list) {
   std::vector<AttentionSpec> specs;
   for (const std::string_view part : split_text(list, ',')) {
     specs.push_back(parse_attention_spec(part));
-    const auto same = [&](const AttentionSpec& other) { return other.turn == specs.back().turn; };
+    const auto same = [&](const AttentionSpec& other) { return other.cycle == specs.back().cycle; };
     if (std::ranges::count_if(specs, same) > 1)
       throw SettingError(quoted(part) + " is in the list twice");
   }

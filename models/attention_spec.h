@@ -32,11 +32,12 @@ struct LayerSpec {
   bool operator==(const LayerSpec& other) const { return text == other.text; }
 };
 
-/// The attentions that layers take in turn, separated by /; N* repeats one. "mqa/share" is
-/// cross-layer attention, "5*gqa2@64/gqa2" has five local layers before each global one.
+/// The attentions that layers go through again and again, separated by /; N* repeats one.
+/// "mqa/share" is cross-layer attention, "5*gqa2@64/gqa2" has five local layers before each global
+/// one.
 struct AttentionSpec {
-  std::string text;             ///< as it was given
-  std::vector<LayerSpec> turn;  ///< one if all layers are alike; the first does not share
+  std::string text;              ///< as it was given
+  std::vector<LayerSpec> cycle;  ///< one if all layers are alike; the first does not share
 
   /// Throws SettingError.
   void apply(ModelConfig& config) const;
@@ -48,7 +49,7 @@ inline constexpr std::string_view kSpecGrammar =
     "a setting of its own, PART@N a window of N, share reads what the nearest earlier layer kept";
 
 /// "5*gqa2@64/gqa2".
-std::string text_of(std::span<const LayerSpec> turn);
+std::string text_of(std::span<const LayerSpec> cycle);
 
 /// `text` as part of the name of a file, for people to read: "5xgqa2@64_gqa2".
 std::string file_name_of(std::string_view spec);

@@ -6,15 +6,12 @@
 namespace headcount {
 
 Settings ModelConfig::settings() {
-  std::string names;
-  for (const AttentionKind* kind : attention_kinds())
-    names += (names.empty() ? "" : ", ") + std::string(kind->name);
   Settings s;
   s.group("Attention");
   s.custom(
       "attention",
-      "which, or with its size, or what layers take in turn: " + names +
-          "; gqa2, mla48+16, mqa/share",
+      "which, or with its size, or what layers take in turn: " +
+          joined(attention_kinds(), &AttentionKind::name) + "; gqa2, mla48+16, mqa/share",
       [this](std::string_view text) {
         try {
           parse_attention_spec(text).apply(*this);
@@ -56,34 +53,33 @@ void check_output(const AttentionConfig& a) {
                       " do not");
 }
 
-// The layers of one turn, each with what `common` has.
-std::vector<AttentionConfig> resolved_turn(const std::vector<LayerSpec>& pattern,
-                                           const AttentionConfig& common) {
-  std::vector<AttentionConfig> turn;
+// The layers of one cycle, each with what `common` has.
+std::vector<AttentionConfig> resolved_cycle(const std::vector<LayerSpec>& pattern,
+                                            const AttentionConfig& common) {
+  std::vector<AttentionConfig> cycle;
   for (const LayerSpec& part : pattern) {
     try {
       if (part.shares()) {
-        turn.push_back(turn.back());
-        turn.back().shares = true;
+        cycle.push_back(cycle.back());
+        cycle.back().shares = true;
       } else {
-        turn.push_back(common);
-        // Settings of scores are for those layers of a pattern that have scores; so is the gate, as
-        // in Qwen3-Next, whose states have one of their own.
+        cycle.push_back(common);
+        // The window is for those layers of a pattern that have scores; so is the gate, as in
+        // Qwen3-Next, whose states have one of their own.
         if (!part.kind->attends) {
-          turn.back().score_scale = {};
-          turn.back().window = 0;
-          turn.back().gate = false;
+          cycle.back().window = 0;
+          cycle.back().gate = false;
         }
-        part.apply(turn.back());
-        resolve(turn.back());
+        part.apply(cycle.back());
+        resolve(cycle.back());
       }
-      check_output(turn.back());
+      check_output(cycle.back());
     } catch (const ShapeError& error) {
       throw ShapeError("`attention` " + text_of(pattern) + ": " + headcount::quoted(part.text) +
                        ": " + error.what());
     }
   }
-  return turn;
+  return cycle;
 }
 
 }  // namespace
@@ -94,7 +90,7 @@ void ModelConfig::resolve() {
   }
   if (norm_epsilon < 0) norm_epsilon = norm == NormKind::rms ? 1e-6 : 1e-5;
   attention.dim = dim;
-  attention.positions = context;
+  attention.max_positions = context;
   attention.rotary = positions == Positions::rope;
   attention.bias = bias;
   attention.dropout = dropout;
@@ -103,14 +99,14 @@ void ModelConfig::resolve() {
                     "`attention` " + attention_text() + " is for " +
                         std::to_string(pattern.size()) + " layers or more, `layers` is " +
                         std::to_string(layers) + ", which leaves parts of it out");
-    turn = resolved_turn(pattern, attention);
+    cycle = resolved_cycle(pattern, attention);
     return;
   }
   if (!pattern.empty()) pattern.front().apply(attention);
   pattern.clear();
   headcount::resolve(attention);
   check_output(attention);
-  turn = {attention};
+  cycle = {attention};
 }
 
 void ModelConfig::set_window(Index window) {
@@ -123,9 +119,7 @@ std::string ModelConfig::attention_text() const {
 }
 
 bool ModelConfig::uses(const Setting& setting) const {
-  const nlohmann::json value = setting.value();
-  // An unsigned number is never unset, though the largest one compares equal to -1.
-  if (value.is_null() || (!value.is_number_unsigned() && value == kUnset)) return false;
+  if (!is_set(setting.value())) return false;
   if (pattern.size() <= 1) return setting.is_for(attention.kind);
   return std::ranges::any_of(pattern, [&](const LayerSpec& part) {
     return !part.shares() && setting.is_for(part.kind->name) && !part.gives(setting.name);

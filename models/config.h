@@ -28,11 +28,11 @@ struct ModelConfig {
   /// What the attention of all layers has; dim, positions, bias, dropout are taken from the
   /// model's.
   AttentionConfig attention;
-  /// What layers take in turn, where they are not alike: it adds to `attention`, of which the kind
+  /// The cycle that layers go through where they are not alike: it adds to `attention`, whose kind
   /// says nothing then.
   std::vector<LayerSpec> pattern;
-  /// What `resolve` makes of the two: layer i has the one at i % size.
-  std::vector<AttentionConfig> turn;
+  /// The resolved attentions of one cycle: layer i has the one at i % size.
+  std::vector<AttentionConfig> cycle;
 
   /// Fills in all defaults, the attention's too. Throws ShapeError that names the flags which do
   /// not fit together, and the part of a pattern that does not fit.
@@ -41,7 +41,7 @@ struct ModelConfig {
   void set_window(Index window);
   /// The attention of a layer; the configuration is resolved.
   const AttentionConfig& layer_attention(Index layer) const {
-    return turn[static_cast<std::size_t>(layer) % turn.size()];
+    return cycle[static_cast<std::size_t>(layer) % cycle.size()];
   }
   /// Which attention, as the setting says it: "gqa", "mqa/share".
   std::string attention_text() const;

@@ -17,10 +17,6 @@ bool concerns_attention(const Setting& setting) {
          std::ranges::find(kOfAttention, setting.name) != std::end(kOfAttention);
 }
 
-bool is_open(const nlohmann::json& value) {
-  return value.is_null() || (!value.is_number_unsigned() && value == kUnset);
-}
-
 std::string attention_prefix(Index layer) {
   return "model.layers." + std::to_string(layer) + ".self_attn";
 }
@@ -74,6 +70,9 @@ void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, I
        ++reader) {
     const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
     if (other.k.rows == 0) continue;
+    require_setting(
+        other.k.rows == heads.k.rows && other.v.rows == heads.v.rows,
+        "layer " + std::to_string(reader) + ", which is to share it, has heads of another width");
     heads.k += other.k;
     heads.v += other.v;
     ++count;
@@ -92,10 +91,8 @@ MadeLayer made_layer(const AttentionConfig& config, const AttentionHeads& heads,
                      const ConversionOptions& options) {
   const AttentionKind& kind = attention_kind(config.kind);
   require_made_of_heads(kind);
-  return of_layer(layer, "to " + config.kind, [&] {
-    require_setting(heads.k.rows > 0, "it shares, and has no keys and values of its own");
-    return kind.of_heads(config, heads, options);
-  });
+  return of_layer(layer, "to " + config.kind,
+                  [&] { return kind.of_heads(config, heads, options); });
 }
 
 // Fills a weight, or a bias, from a matrix whose last column is the bias if there is one.
@@ -135,7 +132,7 @@ ModelConfig without_attention(const ModelConfig& config) {
   nlohmann::json values;
   for (const Setting& setting : there.all()) {
     const nlohmann::json value = setting.value();
-    if (!is_open(value) && setting.only_for.empty() && setting.name != "attention" &&
+    if (is_set(value) && setting.only_for.empty() && setting.name != "attention" &&
         setting.name != "rope-layout")
       values[setting.name] = value;
   }
@@ -192,7 +189,10 @@ Conversion convert(const LanguageModel& from, const ModelConfig& to,
       heads.k = kept.k;
       heads.v = kept.v;
     } else {
-      share_mean(heads, all, layer, to);
+      of_layer(layer, "to " + config.kind, [&] {
+        require_setting(heads.k.rows > 0, "it shares, and has no keys and values of its own");
+        share_mean(heads, all, layer, to);
+      });
     }
     const MadeLayer made = made_layer(config, heads, layer, options);
     if (!config.shares) kept = made.heads;

@@ -16,7 +16,7 @@ namespace headcount {
 ModelConfig without_attention(const ModelConfig& config);
 
 /// Resolves `to`: what it leaves open suits the heads of `from`. Throws ShapeError, also for
-/// options that mean nothing to `to`.
+/// an `energy` where `to` has no latents.
 ModelConfig fitted(const LanguageModel& from, ModelConfig to, const ConversionOptions& options);
 
 struct Conversion {

@@ -8,9 +8,9 @@ namespace headcount {
 
 namespace {
 
-// How many layers have what is at `place` of the turn.
+// How many layers have what is at `place` of the cycle.
 Index layers_at(const ModelConfig& config, std::size_t place) {
-  const auto length = std::ssize(config.turn), first = static_cast<std::ptrdiff_t>(place);
+  const auto length = std::ssize(config.cycle), first = static_cast<std::ptrdiff_t>(place);
   return first < config.layers ? (config.layers - 1 - first) / length + 1 : 0;
 }
 
@@ -37,19 +37,19 @@ Costs& operator+=(Costs& sum, const Costs& more) {
 // One row for each form; a layer that has fewer of them is in its last one.
 void add_rows(std::vector<CostRow>& rows, const ModelConfig& config, Index context,
               const CacheNumbers& numbers) {
-  std::vector<std::vector<AttentionCosts>> turn;
+  std::vector<std::vector<AttentionCosts>> cycle;
   std::size_t forms = 0;
-  for (const AttentionConfig& attention : config.turn) {
-    turn.push_back(attention_costs(attention));
-    forms = std::max(forms, turn.back().size());
+  for (const AttentionConfig& attention : config.cycle) {
+    cycle.push_back(attention_costs(attention));
+    forms = std::max(forms, cycle.back().size());
   }
   for (std::size_t form = 0; form < forms; ++form) {
     CostRow row{config.attention_text(), form == 0, config.layers, {}, 0, {}};
     std::string suffix;
-    for (std::size_t place = 0; place < turn.size(); ++place) {
-      const AttentionConfig& attention = config.turn[place];
-      const AttentionCosts& costs = turn[place][std::min(form, turn[place].size() - 1)];
-      if (form < turn[place].size()) suffix = costs.name.substr(attention.kind.size());
+    for (std::size_t place = 0; place < cycle.size(); ++place) {
+      const AttentionConfig& attention = config.cycle[place];
+      const AttentionCosts& costs = cycle[place][std::min(form, cycle[place].size() - 1)];
+      if (form < cycle[place].size()) suffix = costs.name.substr(attention.kind.size());
       row.costs +=
           costs_of(costs, layers_at(config, place), context, attention.cached_tokens(context));
     }
@@ -72,8 +72,8 @@ std::span<const Index> long_contexts() {
 
 KeptNumbers kept_numbers(const ModelConfig& config, Index context) {
   KeptNumbers all;
-  for (std::size_t place = 0; place < config.turn.size(); ++place) {
-    const KeptNumbers one = kept_numbers(config.turn[place], context);
+  for (std::size_t place = 0; place < config.cycle.size(); ++place) {
+    const KeptNumbers one = kept_numbers(config.cycle[place], context);
     const Count layers = layers_at(config, place);
     all.elements += layers * one.elements;
     all.rows += layers * one.rows;
@@ -88,6 +88,11 @@ Count kv_cache_bytes(const ModelConfig& config, Index context, const CacheNumber
          kept.states * Index{sizeof(float)};
 }
 
+double kv_cache_bytes_per_token(const ModelConfig& config, const CacheNumbers& numbers) {
+  return static_cast<double>(kv_cache_bytes(config, config.context, numbers).value()) /
+         static_cast<double>(config.context);
+}
+
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
                                 const CacheNumbers& numbers, std::vector<std::string>& left_out) {
   std::vector<CostRow> rows;
@@ -95,6 +100,7 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
     ModelConfig own = config;
     own.pattern.clear();
     own.attention.kind = kind->name;
+    if (!config.pattern.empty() && !kind->attends) own.attention.gate = false;  // as in the pattern
     try {
       own.resolve();
     } catch (const ShapeError& error) {
@@ -127,7 +133,7 @@ const std::vector<KnownModel>& known_models() {
        "Grattafiori et al. (2024), table 3",
        {{"attention", "gqa"}, {"layers", 80}, {"dim", 8192}, {"heads", 64}, {"kv-heads", 8}}},
       {"mistral-7b",
-       "Jiang et al. (2023), table 1",
+       "Jiang et al. (2023), table 1, without its window: config.json of mistralai/Mistral-7B-v0.3",
        {{"attention", "gqa"}, {"layers", 32}, {"dim", 4096}, {"heads", 32}, {"kv-heads", 8}}},
       {"qwen3-8b",
        "Yang et al. (2025), table 1; config.json of Qwen/Qwen3-8B",
@@ -183,7 +189,7 @@ const std::vector<KnownModel>& known_models() {
         {"v-dim", 128}}},
       {"kimi-linear-48b",
        "Kimi Team (2025); config.json of moonshotai/Kimi-Linear-48B-A3B-Instruct; its states fade "
-       "channel by channel, those of delta as a whole",
+       "channel by channel, those of delta as a whole, and the matrices of its gates are low-rank",
        {{"attention",
          "3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/2*delta/mla"},
         {"layers", 27},
@@ -208,12 +214,11 @@ const std::vector<KnownModel>& known_models() {
 }
 
 const KnownModel& known_model(std::string_view name) {
-  std::string known;
   for (const KnownModel& model : known_models()) {
     if (model.name == name) return model;
-    known += (known.empty() ? "" : ", ") + model.name;
   }
-  throw SettingError("`preset` must be one of " + known + ", is '" + std::string(name) + "'");
+  throw SettingError("`preset` must be one of " + joined(known_models(), &KnownModel::name) +
+                     ", is '" + std::string(name) + "'");
 }
 
 }  // namespace headcount

@@ -32,6 +32,8 @@ struct CacheNumbers {
 KeptNumbers kept_numbers(const ModelConfig& config, Index context);
 /// The same in bytes; float32 unless said.
 Count kv_cache_bytes(const ModelConfig& config, Index context, const CacheNumbers& numbers = {});
+/// The same for each token of a text as long as the model's context.
+double kv_cache_bytes_per_token(const ModelConfig& config, const CacheNumbers& numbers = {});
 
 /// One attention at a given context.
 struct CostRow {

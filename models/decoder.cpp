@@ -14,7 +14,8 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index count = static_cast<Index>(tokens.size()) / options_.sequences;
   const Index capacity = std::ranges::min_element(caches_, {}, &LayerCache::capacity)->capacity();
-  if (count == 1 || length() + count <= capacity) {
+  // What ends beyond the context is refused as a whole.
+  if (count == 1 || length() + count <= capacity || length() + count > model_->config().context) {
     tape_->reset();
     return model_->decode(*tape_, tokens, options_.sequences, caches_).value();
   }

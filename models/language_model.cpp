@@ -111,7 +111,7 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) 
   };
   CacheOptions without_form = options;
   // A form that no layer has is refused by the first.
-  if (std::ranges::any_of(config_.turn, has_form)) without_form.form = "";
+  if (std::ranges::any_of(config_.cycle, has_form)) without_form.form = "";
   std::vector<LayerCache> caches;
   for (Index layer = 0; layer < config_.layers; ++layer) {
     const AttentionConfig& attention = config_.layer_attention(layer);

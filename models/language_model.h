@@ -21,7 +21,8 @@ class LanguageModel {
   /// Resolves `config`.
   LanguageModel(ModelConfig config, Index vocabulary);
 
-  /// Fresh weights: N(0, 0.02), projections to the residual stream N(0, 0.02 / sqrt(2 layers)).
+  /// Fresh weights: normal with standard deviation 0.02, of projections to the residual stream 0.02
+  /// / sqrt(2 layers).
   void initialize(std::uint64_t seed);
 
   const ModelConfig& config() const { return config_; }
@@ -44,8 +45,8 @@ class LanguageModel {
   /// context.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
-  /// Empty caches, one per layer: with nothing in it for a layer that shares. The form is that of
-  /// the layers that have it; throws ShapeError if there are none.
+  /// Empty caches, one per layer; a layer that shares keeps nothing in its own. `options.form` is
+  /// for the layers that can decode so; throws ShapeError if there are none.
   std::vector<LayerCache> make_caches(const CacheOptions& options) const;
 
  private:

@@ -85,12 +85,6 @@ Index whole_number(const nlohmann::json& object, const std::string& key) {
   return found->get<Index>();
 }
 
-std::string joined(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (&word == &words.front() ? "" : ", ") + word;
-  return text;
-}
-
 std::vector<std::string_view> split_text(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   for (std::size_t start = 0; start <= text.size();) {
@@ -99,6 +93,15 @@ std::vector<std::string_view> split_text(std::string_view text, char separator) 
     start = end + 1;
   }
   return parts;
+}
+
+std::string setting_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+bool is_set(const nlohmann::json& value) {
+  // An unsigned number is never unset, though the largest one compares equal to -1.
+  return !value.is_null() && (value.is_number_unsigned() || value != kUnset);
 }
 
 bool Setting::is_for(std::string_view name_of_one) const {
@@ -187,8 +190,7 @@ void Settings::custom(std::string name, std::string help,
 
 void Settings::choice_of(std::string name, std::string help, std::vector<std::string> names,
                          std::function<void(std::size_t)> set, std::function<std::size_t()> place) {
-  std::string known;
-  for (const std::string& text : names) known += (known.empty() ? "" : ", ") + text;
+  const std::string known = joined(names);
   custom(
       name, help + " (" + known + ")",
       [name, known, names, set = std::move(set)](std::string_view text) {
@@ -247,7 +249,7 @@ void Settings::read(const nlohmann::json& object) {
   for (const auto& [key, value] : object.items()) {
     const Setting* setting = find(key);
     if (setting == nullptr) throw SettingError("'" + key + "' is not a setting");
-    setting->parse(value.is_string() ? value.get<std::string>() : value.dump());
+    setting->parse(setting_text(value));
   }
 }
 

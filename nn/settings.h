@@ -21,6 +21,11 @@ class SettingError : public Error {
   using Error::Error;
 };
 
+/// The value of a setting as flags have it: texts without quotation marks.
+std::string setting_text(const nlohmann::json& value);
+/// Whether it is a value: not null and not kUnset, which stand for a default.
+bool is_set(const nlohmann::json& value);
+
 /// One setting of a configuration: a flag on the command line, a key in config.json. One table of
 /// these serves flag parsing, help, reading and writing of configurations.
 struct Setting {
@@ -54,8 +59,16 @@ std::string quoted(std::string_view text);
 /// no whole number from 0 on; nlohmann::json itself would convert 1e300 somehow.
 Index whole_number(const nlohmann::json& object, const std::string& key);
 
-/// `words` with commas between them.
-std::string joined(const std::vector<std::string>& words);
+/// The names of `items` with commas between them.
+template <class Items, class Name = std::identity>
+std::string joined(const Items& items, Name name = {}) {
+  std::string text;
+  for (const auto& item : items) {
+    if (!text.empty()) text += ", ";
+    text += std::invoke(name, item);
+  }
+  return text;
+}
 
 /// The parts of `text` between separators: at least one, any of them may be empty.
 std::vector<std::string_view> split_text(std::string_view text, char separator);

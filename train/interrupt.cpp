@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <cstddef>
 
@@ -9,7 +10,8 @@ namespace headcount {
 
 namespace {
 
-volatile std::sig_atomic_t caught = 0;
+std::atomic<int> caught = 0;  // a handler sets it, threads of an evaluation read it
+static_assert(std::atomic<int>::is_always_lock_free);
 
 void handle(int signal) {
   // Every line that is written to a broken pipe raises SIGPIPE again.

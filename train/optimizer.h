@@ -27,8 +27,8 @@ double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards = {
 /// is 0. As torch.nn.utils.clip_grad_norm_.
 double clip_scale(double norm, double limit);
 
-/// Learning rate over a run: linear warm-up to `peak`, then half a cosine down to `least` at the
-/// last step. As in nanoGPT.
+/// Learning rate over a run: linear warm-up to `peak`, then half a cosine down to `least`, which
+/// the step after the last would have. As in nanoGPT.
 struct Schedule {
   double peak = 1e-3;
   double least = 1e-4;

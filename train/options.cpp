@@ -34,10 +34,11 @@ Settings TrainOptions::settings() {
   s.integer("accumulate", "forward passes in a step", accumulate, 1, 1 << 16);
   s.integer("shards",
             "parts of a batch that threads and ranks compute side by side; 0: by sizes, 8 at most. "
-            "Results depend on it as on rounding",
+            "Results depend on it as on rounding, with dropout also by chance",
             shards, 0, 1 << 12);
   s.number("lr", "peak learning rate", learning_rate, 0, 100);
-  s.number("min-lr", "learning rate at the end; default lr / 10", least_learning_rate, 0, 100);
+  s.number("min-lr", "learning rate after the last step; default lr / 10", least_learning_rate, 0,
+           100);
   s.integer("warmup", "steps of linear warm-up", warmup, 0);
   s.number("beta1", "AdamW: decay of the mean", optimizer.beta1, 0, 1, true);
   s.number("beta2", "AdamW: decay of the mean square", optimizer.beta2, 0, 1, true);
@@ -69,6 +70,10 @@ void TrainOptions::resolve() {
                                        " are more than `batch` " + std::to_string(batch) +
                                        " has sequences");
   require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
+  // Each batch has a number of 32 bits, from which it is drawn.
+  require_setting(
+      steps <= std::numeric_limits<std::uint32_t>::max() / accumulate,
+      "`steps` times `accumulate` must be below 2^32, the number of batches that differ");
 }
 
 nlohmann::ordered_json to_json(const TrainOptions& options) {
@@ -170,11 +175,7 @@ const std::vector<Preset>& presets() {
   return all;
 }
 
-std::string preset_names() {
-  std::vector<std::string> names;
-  for (const Preset& preset : presets()) names.push_back(preset.name);
-  return joined(names);
-}
+std::string preset_names() { return joined(presets(), &Preset::name); }
 
 const Preset& preset(std::string_view name) {
   const auto found = std::ranges::find(presets(), name, &Preset::name);

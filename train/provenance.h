@@ -4,7 +4,7 @@
 
 namespace headcount {
 
-/// "headcount 0.1.0, GCC 12.2.0, AVX-512, Eigen 3.4.0, OpenMP 4.5, products by Eigen, float"
+/// "headcount 0.1.0, GCC 12.2.0, FMA, AVX2, Eigen 3.4.0, OpenMP 201511, products by Eigen, float"
 std::string version_text();
 
 /// "AMD EPYC, 2 processors, 24 GB, Linux 6.1": what this program runs on.

@@ -7,6 +7,7 @@
 
 #include "models/checkpoint/durable.h"
 #include "models/language_model.h"
+#include "train/evaluation.h"
 #include "train/folder_lock.h"
 #include "train/options.h"
 #include "train/trainer.h"
@@ -18,10 +19,10 @@ namespace headcount {
 ///   config.json     the settings; `headcount train --config` repeats the run
 ///   run.json        the text's hash, and each start of the program: see RunRecord
 ///   metrics.jsonl   one JSON object per step
-///   checkpoints/    step-N/: see models/checkpoint.h and TrainingState; latest: the newest's name
-///   samples/        step-N.txt
-///   result.json     of a comparison: what the run measured, once it has finished
-///   failed.json     of a shard of a comparison: why the run has no result
+///   checkpoints/    step-N/: see models/checkpoint/checkpoint.h and TrainingState; latest: the
+///   newest's name samples/        step-N.txt result.json     of a comparison: what the run
+///   measured, once it has finished failed.json     of a shard of a comparison: why the run has no
+///   result
 /// One process at a time writes it: see FolderLock.
 class RunFolder {
  public:

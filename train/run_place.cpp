@@ -28,7 +28,8 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return paths;
 }
 
-// "step-7" for that name and for ".step-7.partial", which a crash may leave; see models/durable.h.
+// "step-7" for that name and for ".step-7.partial", which a crash may leave; see
+// models/checkpoint/durable.h.
 std::string final_name(const fs::path& path) {
   constexpr std::string_view kPartial = ".partial";
   const std::string name = path.filename();

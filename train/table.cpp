@@ -1,5 +1,6 @@
 #include "train/table.h"
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "nn/settings.h"
@@ -29,6 +30,11 @@ std::vector<std::string> lines_from_below(std::string_view text, std::size_t lin
   std::vector<std::string> all(lines - parts.size());
   all.insert(all.end(), parts.begin(), parts.end());
   return all;
+}
+
+nlohmann::ordered_json json_number(double number) {
+  if (number == std::floor(number) && std::abs(number) < 1e15) return static_cast<Index>(number);
+  return number;
 }
 
 std::string csv_field(const nlohmann::ordered_json& value) {

@@ -47,6 +47,9 @@ std::string laid_out(const std::vector<TextColumn>& columns);
 /// `lines` without an end, so many of them: empty ones come first.
 std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines);
 
+/// A number as JSON, an integer where it is whole: 64 and not 64.0.
+nlohmann::ordered_json json_number(double number);
+
 /// A value in a line of CSV (RFC 4180): nothing for null, yes or no, all digits of a number. Quotes
 /// stand around what is not one word; around no text too, which is not the same as nothing.
 std::string csv_field(const nlohmann::ordered_json& value);

@@ -29,31 +29,6 @@ struct StepResult {
   double gradient_norm = 0;  ///< before clipping
 };
 
-/// Of the characters that decide, those whose settling character stands `from` to 2 `from` - 1
-/// characters back.
-struct AnswersAt {
-  Index from = 0;  ///< a power of two
-  Index asked = 0, right = 0;
-
-  bool operator==(const AnswersAt&) const = default;
-};
-
-/// Losses over a text, each target counted once.
-struct Evaluation {
-  double loss = 0;       ///< nats per character that counts
-  double accuracy = 0;   ///< share of these whose likeliest prediction is right
-  Index characters = 0;  ///< how many count
-  std::optional<double>
-      attention_entropy;  ///< nats, mean over rows, heads and layers; if asked for
-  /// The same over the characters that decide, where the corpus marks them.
-  std::optional<double> answer_accuracy;
-  std::vector<AnswersAt> answers_by_distance;  ///< from near to far, those with any
-};
-
-/// "deciding characters right 97.1 % (chance 25.0 %, ceiling 100 %)" and a newline; empty where the
-/// corpus marks none. `chance` is Corpus::answer_chance.
-std::string answers_line(const Evaluation& evaluation, std::optional<double> chance);
-
 /// Shards of a batch of `sequences` that go through a model of width `dim` side by side, one thread
 /// each; 1: the batch stays whole and the loops inside each op are parallel. It depends on sizes
 /// alone: a power of two up to 8, such that a shard has at least 128 tokens, and `dim`, so that the
@@ -101,28 +76,5 @@ class Trainer {
   Index steps_done_;
   TrainingProfile* profile_ = nullptr;
 };
-
-/// An evaluation was asked to stop before its end.
-class EvaluationStopped : public Error {
- public:
-  EvaluationStopped() : Error("the evaluation was stopped") {}
-};
-
-/// How a text is evaluated.
-struct EvaluationOptions {
-  TextMarks marks = {};
-  /// Reads keys and values from a cache of this type instead of as they were computed.
-  std::optional<CacheType> cache_type = std::nullopt;
-  /// Asked before each batch of some hundred characters, on any thread: true stops.
-  bool (*stop)() = nullptr;
-  bool attention_stats = false;  ///< measure the entropy of attention; not through a cache
-  Ranks* ranks = nullptr;        ///< who shares the windows; null: this process has all
-};
-
-/// The whole of `tokens` in order, in windows of the model's context that begin anew at each of
-/// the marks' starts; without starts they do not overlap. Throws EvaluationStopped, at all ranks
-/// when one of them was stopped.
-Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
-                    const EvaluationOptions& options = {});
 
 }  // namespace headcount

@@ -44,9 +44,9 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
   for (const auto& [name, value] : here.items()) {
     const nlohmann::json other = there.value(name, nlohmann::json());
     // Dropout is of the training.
-    if (name == "dropout" || other == value || value == kUnset) continue;
+    if (name == "dropout" || other == value || !is_set(value)) continue;
     different += (different.empty() ? "`" : ", `") + name + "` is " + value.dump() + " here and " +
-                 (other.is_null() || other == kUnset ? "nothing" : other.dump()) + " there";
+                 (is_set(other) ? other.dump() : "nothing") + " there";
   }
   if (different.empty()) return;
   throw SettingError("the model of " + folder.string() + " is another one: " + different +
@@ -74,11 +74,7 @@ std::unique_ptr<LanguageModel> model_of(Checkpoint& checkpoint, const TrainOptio
 std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
                                           const TrainOptions& options, Corpus& corpus) {
   Checkpoint checkpoint = load_same_model(folder, options);
-  try {
-    adopt_vocabulary(corpus, checkpoint.vocabulary);
-  } catch (const DataError& error) {
-    throw DataError(corpus.name + ": " + error.what());
-  }
+  adopt_vocabulary(corpus, checkpoint.vocabulary);
   return model_of(checkpoint, options);
 }
 

@@ -7,6 +7,7 @@
 
 #include "data/corpus.h"
 #include "models/language_model.h"
+#include "train/evaluation.h"
 #include "train/run_folder.h"
 #include "train/trainer.h"
 
@@ -54,7 +55,7 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
 /// Trains `model`, which stands where `folder` does, to the end of `options`: logs every step,
 /// evaluates and saves where it is due. Throws DivergedError, WriteError, and InterruptedError
 /// after a signal that was caught, when the step has been saved; a signal stops an evaluation too,
-/// which a run that goes on begins with. `profile`, if given, learns where the time of the steps
+/// which a resumed run then repeats first. `profile`, if given, learns where the time of the steps
 /// goes. Among several `ranks`, rank 0 has the folder and the others none; they begin with its
 /// weights and moments, and a signal at any of them stops all.
 TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,

@@ -46,6 +46,8 @@ Var matrix_product(Var a, Var b) {
   return y;
 }
 
+namespace {
+
 constexpr Index kFewRows = 8;
 
 // Outputs per chunk: enough chunks for several threads to have equal shares, and each chunk with
@@ -55,6 +57,8 @@ Index few_rows_chunk(Index rows, Index out, Index in) {
   const Index chunk = std::max(out / kChunks, kChunkMacs / std::max<Index>(1, rows * in));
   return (chunk + 7) / 8 * 8 + (chunk == 0 ? 8 : 0);
 }
+
+}  // namespace
 
 // y = x W^T + b over all rows at once; dx = dy W, dW = dy^T x, db = sum of dy's rows.
 Var linear(Var x, Var weight, std::optional<Var> bias) {

@@ -152,7 +152,10 @@ Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) 
                     std::to_string(config.vocabulary) + ", but tokenizer.json has " +
                     std::to_string(checkpoint.vocabulary.size()) + " tokens");
   }
-  if (window) config.model.set_window(*window);
+  if (window) {
+    config.model.set_window(*window);
+    config.model.resolve();  // throws what is wrong with the window, not with the file
+  }
   try {
     checkpoint.model = std::make_unique<LanguageModel>(config.model, config.vocabulary);
   } catch (const ShapeError& error) {

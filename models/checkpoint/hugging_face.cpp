@@ -92,13 +92,11 @@ const std::set<std::string, std::less<>>& silent_keys() {
 
 bool is_of(const Family& family, const nlohmann::json& settings) {
   if (settings["rope-layout"] != family.rope_layout || settings["window"] != 0) return false;
-  const Index turned = settings.value("rope-dim", Index{1});
-  if (turned == 0 || (&family == &kLlamaFamily && turned != settings["head-dim"])) return false;
+  const Index rotated = settings.value("rope-dim", Index{1});
+  if (rotated == 0 || (&family == &kLlamaFamily && rotated != settings["head-dim"])) return false;
   // What the kind has no setting for is as its family has it.
   const auto agrees = [&](const auto& fixed) {
-    if (!settings.contains(fixed.first)) return true;
-    const nlohmann::json& value = settings[fixed.first];
-    return (value.is_string() ? value.get<std::string>() : value.dump()) == fixed.second;
+    return !settings.contains(fixed.first) || setting_text(settings[fixed.first]) == fixed.second;
   };
   return std::ranges::all_of(kFixed, agrees) && std::ranges::all_of(family.fixed, agrees);
 }

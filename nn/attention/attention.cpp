@@ -12,23 +12,24 @@ LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix
   output_ = form.output;
   for (const Projection& p : form.projections) {
     const std::string name = prefix + "." + p.name;
-    if (p.start) {
-      parameters_.emplace(p.name, parameters.add(name, {p.out}, *p.start));
-      continue;
+    switch (p.form) {
+      case Projection::Form::matrix:
+        linears_.emplace(p.name,
+                         Linear(parameters, name, p.in, p.out, config.bias,
+                                p.name == output_ ? init.residual_deviation : init.deviation));
+        break;
+      case Projection::Form::norm:
+        norms_.emplace(p.name,
+                       Norm(parameters, name, p.out, NormKind::rms, false, config.norm_epsilon));
+        break;
+      case Projection::Form::vector:
+        parameters_.emplace(p.name, parameters.add(name, {p.out}, p.start.value()));
+        break;
+      case Projection::Form::convolution:
+        parameters_.emplace(p.name, parameters.add(name + ".weight", {p.out, 1, p.in},
+                                                   Initializer::normal(init.deviation)));
+        break;
     }
-    if (p.convolves) {
-      const auto start = Initializer::normal(init.deviation);
-      parameters_.emplace(p.name, parameters.add(name + ".weight", {p.out, 1, p.in}, start));
-      continue;
-    }
-    if (p.in == 0) {
-      norms_.emplace(p.name,
-                     Norm(parameters, name, p.out, NormKind::rms, false, config.norm_epsilon));
-      continue;
-    }
-    const bool residual = p.name == output_;
-    linears_.emplace(p.name, Linear(parameters, name, p.in, p.out, config.bias,
-                                    residual ? init.residual_deviation : init.deviation));
   }
 }
 
@@ -80,7 +81,7 @@ std::vector<Projection> QueryProjection::declare(Index dim, Index rank, Index wi
 Attention::Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width)
     : config_(config), gate_proj_(weights.find_linear("gate_proj")), output_(weights.output()) {
   if (config.rotary && rotary_width > 0)
-    rotary_.emplace(rotary_width, config.positions, config.rope_theta);
+    rotary_.emplace(rotary_width, config.max_positions, config.rope_theta);
 }
 
 Var Attention::rotate(Var x, const Memory& memory, bool back) const {
@@ -146,9 +147,7 @@ std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std:
 
 LayerCache make_cache(const AttentionConfig& config, const CacheOptions& options) {
   AttentionDescription description = describe(config);
-  std::string known;
-  for (const AttentionForm& form : description.forms)
-    known += (known.empty() ? "" : ", ") + form.name;
+  const std::string known = joined(description.forms, &AttentionForm::name);
   const auto is_wanted = [&](const AttentionForm& form) { return form.name == options.form; };
   if (!options.form.empty() && std::ranges::none_of(description.forms, is_wanted)) {
     throw ShapeError(config.kind + " with these settings cannot decode " + options.form +

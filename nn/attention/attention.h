@@ -55,7 +55,7 @@ class QueryProjection {
 /// An attention layer with its parameters, and what the kinds share.
 class Attention {
  public:
-  /// The last `rotary_width` elements of a head are turned by position; 0: none.
+  /// The last `rotary_width` elements of a head are rotated by position; 0: none.
   Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width);
   virtual ~Attention() = default;
 
@@ -65,7 +65,7 @@ class Attention {
 
  protected:
   const AttentionConfig& config() const { return config_; }
-  /// x [B, T, heads, width], turned by position, if positions are rotary; or turned `back`.
+  /// x [B, T, heads, width], rotated by position, if positions are rotary; or rotated `back`.
   Var rotate(Var x, const Memory& memory, bool back = false) const;
   /// q or k [B, T, heads, width] as the score scale wants it: to unit length for QK-norm.
   Var normalize_for_scores(Var x) const;
@@ -75,8 +75,7 @@ class Attention {
   /// Options of the fused op for q and k of `width` elements per head.
   AttentionOptions options(Index width, const Memory& memory) const;
   /// The heads' outputs [B, T, heads, v], gated by x if the layer has a gate, through the output's
-  /// projection. Gated
-  /// attention: Qiu et al. (2025).
+  /// projection. Gated attention: Qiu et al. (2025).
   Var output(Var x, Var heads) const;
 
  private:

@@ -95,7 +95,7 @@ struct AttentionConfig {
   /// Default: the kind's, as its models have it.
   std::optional<RotaryLayout> rotary_layout;
   double rope_theta = 10000;
-  Index positions = 0;  ///< longest sequence, for the rotary table
+  Index max_positions = 0;  ///< longest sequence, for the rotary table
 
   bool bias = false;
   bool gate = false;  ///< heads' outputs times sigmoid(gate_proj(x)), elementwise

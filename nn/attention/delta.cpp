@@ -135,9 +135,8 @@ void resolve_delta(AttentionConfig& c) {
   require_setting(own.key_heads > 0 && own.value_heads % own.key_heads == 0,
                   "`key-heads` " + std::to_string(own.key_heads) +
                       " does not divide `value-heads` " + std::to_string(own.value_heads));
-  require_setting(c.window == 0,
-                  "`window` is for attention that sees tokens one by one; delta's state fades");
-  c.score_scale = {};  // nor to scale, whatever a text's settings say for attention with scores
+  require_setting(c.window == 0, "delta has no `window`: it keeps a state, not single tokens");
+  c.score_scale = {};  // it has no scores; settings of a text or a pattern may still name a scale
   require_setting(c.causal, "delta takes in one token after the other and must be causal");
 }
 
@@ -145,7 +144,8 @@ void resolve_delta(AttentionConfig& c) {
 
 const AttentionKind kDelta = {
     .name = "delta",
-    .summary = "gated delta rule (Qwen3-Next): a state per head, which tokens correct and let fade",
+    .summary =
+        "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
     .spec_numbers = 1,
     .attends = false,
     .settings = delta_settings,

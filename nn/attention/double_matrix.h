@@ -45,7 +45,7 @@ DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns);  ///< with so ma
 struct Factors {
   DoubleMatrix left, right;
 };
-/// `rank` is from 1 to the number of columns, of which all give the matrix itself.
+/// `rank` is from 1 to the number of columns; with all of them the product is the matrix itself.
 Factors factors(const DoubleMatrix& matrix, Index rank);
 /// The least rank with which factors keep `share`, in (0, 1], of the sum of squares.
 Index rank_for(const DoubleMatrix& matrix, double share);

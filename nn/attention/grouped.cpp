@@ -11,8 +11,8 @@
 /// attention", 2024).
 ///
 /// The last `rope-dim` elements of a head are rotated. With `tie-kv` one row is key and value:
-/// kv_proj [G d, dim] in place of k_proj and v_proj. Its rotated part comes out of the sum turned
-/// by the keys' positions and is turned back by the query's, so that it says how far away a token
+/// kv_proj [G d, dim] in place of k_proj and v_proj. Its rotated part comes out of the sum rotated
+/// by the keys' positions and is rotated back by the query's, so that it says how far away a token
 /// is (Su, "S2", https://kexue.fm/archives/10907).
 namespace headcount {
 
@@ -88,15 +88,15 @@ AttentionHeads grouped_to_heads(const AttentionConfig& c, const LayerMatrices& w
                           .q = queries(weights, own.q_rank, true),
                           .speeds = rotary_speeds(c, own.rope_dim)};
   if (c.output_projection) heads.o = weights.get("o_proj");
-  heads.q = to_halves(heads.q, c.head_dim, heads.turned(), c);
-  require_setting(!own.tie_kv || heads.turned() == 0,
-                  "`tie-kv` on turns its values by position, which no other attention does");
+  heads.q = to_halves(heads.q, c.head_dim, heads.rotated(), c);
+  require_setting(!own.tie_kv || heads.rotated() == 0,
+                  "`tie-kv` on rotates its values by position, which no other attention does");
   if (c.shares) return heads;
   const auto of_groups = [&](const std::string& name) {
     return repeated_blocks(weights.of_z(own.tie_kv ? "kv_proj" : name), c.head_dim,
                            c.heads / own.kv_heads);
   };
-  heads.k = to_halves(of_groups("k_proj"), c.head_dim, heads.turned(), c);
+  heads.k = to_halves(of_groups("k_proj"), c.head_dim, heads.rotated(), c);
   heads.v = of_groups("v_proj");
   return heads;
 }
@@ -104,15 +104,15 @@ AttentionHeads grouped_to_heads(const AttentionConfig& c, const LayerMatrices& w
 // A key/value head is the mean of those of its group.
 MadeLayer mean_of_groups(const AttentionConfig& c, const AttentionHeads& heads) {
   const Index count = c.heads / grouped(c).kv_heads, width = c.head_dim;
-  require_width("what is turned of a head, `rope-dim`,", c.rotary ? grouped(c).rope_dim : 0,
-                heads.turned());
+  require_width("what is rotated of a head, `rope-dim`,", c.rotary ? grouped(c).rope_dim : 0,
+                heads.rotated());
   MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
-  make_queries(made, from_halves(heads.q, width, heads.turned(), c), grouped(c).q_rank, true);
+  make_queries(made, from_halves(heads.q, width, heads.rotated(), c), grouped(c).q_rank, true);
   if (c.output_projection) made.others["o_proj"] = heads.o;
   if (c.shares) return made;
   const DoubleMatrix k = mean_of_blocks(heads.k, width, count),
                      v = mean_of_blocks(heads.v, width, count);
-  made.of_z["k_proj"] = from_halves(k, width, heads.turned(), c);
+  made.of_z["k_proj"] = from_halves(k, width, heads.rotated(), c);
   made.of_z["v_proj"] = v;
   made.heads.k = repeated_blocks(k, width, count);
   made.heads.v = repeated_blocks(v, width, count);
@@ -129,42 +129,46 @@ void require_tied(const AttentionConfig& c) {
   require(c.score_scale.kind != ScoreScale::Kind::qk_norm,
           "with `score-scale` qk-norm, which changes what values would be too");
   require(!c.rotary || grouped(c).rope_dim < c.head_dim,
-          "where all of a head is turned by position and nothing is left for values; give a "
+          "where all of a head is rotated by position and nothing is left for values; give a "
           "`rope-dim` of less than " +
               std::to_string(c.head_dim));
+  const Index plain = c.head_dim - (c.rotary ? grouped(c).rope_dim : 0);
+  require(plain <= c.dim, "with " + std::to_string(plain) +
+                              " numbers without a position, more than the model's width, " +
+                              std::to_string(c.dim));
 }
 
 // One row c of each group is key and value: [k_i; v_i] = [B_i; C_i] c for the heads i of the group,
 // as nearly as so few numbers can. B_i goes into the queries and C_i into the output. What is
-// turned by position of a key is the mean of the heads' and no value.
+// rotated by position of a key is the mean of the heads' and no value.
 MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPairs which) {
   require_tied(c);
-  const Index turned = c.rotary ? grouped(c).rope_dim : 0, width = c.head_dim,
-              plain = width - turned;
+  const Index rotated = c.rotary ? grouped(c).rope_dim : 0, width = c.head_dim,
+              plain = width - rotated;
   const Index count = c.heads / grouped(c).kv_heads;
-  const HeadRows rows = rows_for_rotary_part(heads, turned, which);
+  const HeadRows rows = rows_for_rotary_part(heads, rotated, which);
   const DoubleMatrix plain_k = take_rows(heads.k, width, rows.others),
                      plain_q = take_rows(heads.q, width, rows.others),
-                     turned_q = take_rows(heads.q, width, rows.turned),
-                     turned_k =
-                         mean_of_blocks(take_rows(heads.k, width, rows.turned), turned, count);
+                     rotated_q = take_rows(heads.q, width, rows.rotated),
+                     rotated_k =
+                         mean_of_blocks(take_rows(heads.k, width, rows.rotated), rotated, count);
   DoubleMatrix q, kv, keys, values, outputs;  // outputs is o transposed
   for (Index group = 0; group < grouped(c).kv_heads; ++group) {
     const Index first = group * count;
     DoubleMatrix all = plain_k.part(first * plain, count * plain);
     all.append(heads.v.part(first * width, count * width));
     const Factors best = factors(all, plain);
-    const DoubleMatrix turned_row = turned_k.part(group * turned, turned);
+    const DoubleMatrix rotated_row = rotated_k.part(group * rotated, rotated);
     kv.append(best.right);
-    kv.append(turned_row);
+    kv.append(rotated_row);
     for (Index i = 0; i < count; ++i) {
       const DoubleMatrix to_key = best.left.part(i * plain, plain),
                          to_value = best.left.part(count * plain + i * width, width);
       keys.append(product(to_key, best.right));
-      keys.append(turned_row);
+      keys.append(rotated_row);
       values.append(product(to_value, best.right));
       q.append(product(transposed(to_key), plain_q.part((first + i) * plain, plain)));
-      q.append(turned_q.part((first + i) * turned, turned));
+      q.append(rotated_q.part((first + i) * rotated, rotated));
       const DoubleMatrix of_head = heads.o.column_part((first + i) * width, width);
       outputs.append(transposed(zero_padded(product(of_head, to_value), width)));
     }
@@ -172,10 +176,10 @@ MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPair
   const Index biases = heads.o.columns - c.heads * width;
   outputs.append(transposed(heads.o.column_part(c.heads * width, biases)));
   MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
-  make_queries(made, from_halves(q, width, turned, c), grouped(c).q_rank, true);
-  made.of_z["kv_proj"] = from_halves(kv, width, turned, c);
+  make_queries(made, from_halves(q, width, rotated, c), grouped(c).q_rank, true);
+  made.of_z["kv_proj"] = from_halves(kv, width, rotated, c);
   made.others["o_proj"] = transposed(outputs);
-  replace_keys(made.heads, rows, keys, rotary_speeds(c, turned));
+  replace_keys(made.heads, rows, keys, rotary_speeds(c, rotated));
   made.heads.v = values;
   return made;
 }
@@ -196,12 +200,12 @@ void grouped_settings(AttentionConfig& c, Settings& s) {
 
 void resolve_heads(AttentionConfig& c, Index q_rank = 0) {
   c.own<GroupedSettings>().q_rank = q_rank;
-  Index& turned = c.own<GroupedSettings>().rope_dim;
-  if (turned == kUnset) {
+  Index& rotated = c.own<GroupedSettings>().rope_dim;
+  if (rotated == kUnset) {
     resolve_rotary_heads(c);
-    turned = c.head_dim;
+    rotated = c.head_dim;
   }
-  resolve_rotary_part(c, turned);
+  resolve_rotary_part(c, rotated);
 }
 
 void resolve_mha(AttentionConfig& c) {

@@ -11,14 +11,14 @@ namespace headcount {
 namespace {
 
 // Where each row of a block in halves stands in the layout of the configuration.
-std::vector<Index> places_of_halves(Index width, Index turned, const AttentionConfig& config) {
+std::vector<Index> places_of_halves(Index width, Index rotated, const AttentionConfig& config) {
   std::vector<Index> places(static_cast<std::size_t>(width));
   std::iota(places.begin(), places.end(), Index{0});
   if (config.rotary_layout != RotaryLayout::interleaved) return places;
-  const Index first = width - turned;
-  for (Index j = 0; j < turned / 2; ++j) {
+  const Index first = width - rotated;
+  for (Index j = 0; j < rotated / 2; ++j) {
     places[static_cast<std::size_t>(first + j)] = first + 2 * j;
-    places[static_cast<std::size_t>(first + turned / 2 + j)] = first + 2 * j + 1;
+    places[static_cast<std::size_t>(first + rotated / 2 + j)] = first + 2 * j + 1;
   }
   return places;
 }
@@ -39,7 +39,7 @@ struct Squares {
 };
 
 // Mean cosine and sine of so many radians a token over positions 0, 1, ...
-std::pair<double, double> mean_turn(double speed, Index positions) {
+std::pair<double, double> mean_rotation(double speed, Index positions) {
   double c = 0, s = 0;
   for (Index t = 0; t < positions; ++t) {
     c += std::cos(speed * static_cast<double>(t));
@@ -53,7 +53,7 @@ std::pair<double, double> mean_turn(double speed, Index positions) {
 HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after, Index positions) {
   Squares keys, values;
   for (Index row = 0; row < before.v.rows; ++row) values.add(before.v.row(row), after.v.row(row));
-  const Index pairs = std::ssize(before.speeds), plain = before.key_width - before.turned();
+  const Index pairs = std::ssize(before.speeds), plain = before.key_width - before.rotated();
   for (Index first = 0; first < before.k.rows; first += before.key_width) {
     for (Index row = first; row < first + plain; ++row)
       keys.add(before.k.row(row), after.k.row(row));
@@ -61,7 +61,7 @@ HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after
   // |R(f t) k - R(f' t) k'|^2 = |k|^2 + |k'|^2 - 2 k.R((f' - f) t) k', with k = (a, b).
   for (Index pair = 0; pair < pairs; ++pair) {
     const auto p = static_cast<std::size_t>(pair);
-    const auto [c, s] = mean_turn(after.speeds[p] - before.speeds[p], positions);
+    const auto [c, s] = mean_rotation(after.speeds[p] - before.speeds[p], positions);
     for (Index first = plain; first < before.k.rows; first += before.key_width) {
       const auto a = before.k.row(first + pair), b = before.k.row(first + pairs + pair);
       const auto a2 = after.k.row(first + pair), b2 = after.k.row(first + pairs + pair);
@@ -143,7 +143,7 @@ std::vector<double> pair_sizes(const AttentionHeads& heads) {
   const auto squares = [&](const DoubleMatrix& matrix) {
     std::vector<double> sums(heads.speeds.size());
     for (Index row = 0; row < matrix.rows; ++row) {
-      const Index place = row % heads.key_width - (heads.key_width - heads.turned());
+      const Index place = row % heads.key_width - (heads.key_width - heads.rotated());
       if (place >= 0)
         sums[static_cast<std::size_t>(place) % sums.size()] +=
             dot(matrix.row(row), matrix.row(row));
@@ -160,8 +160,8 @@ std::vector<double> pair_sizes(const AttentionHeads& heads) {
 HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which) {
   const Index has = std::ssize(heads.speeds), wanted = width / 2;
   require_setting(wanted <= has, "`rope-dim` " + std::to_string(width) + " is more than the " +
-                                     std::to_string(heads.turned()) +
-                                     " that are turned in each head of the model");
+                                     std::to_string(heads.rotated()) +
+                                     " that are rotated in each head of the model");
   HeadRows rows;
   const std::vector<double> sizes = pair_sizes(heads);
   for (Index j = 0; j < wanted; ++j) {
@@ -170,11 +170,11 @@ HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPa
     rows.pairs.push_back((which == RotaryPairs::even ? first : std::max_element(first, end)) -
                          sizes.begin());
   }
-  for (const Index half : {heads.turned(), has}) {
-    for (const Index pair : rows.pairs) rows.turned.push_back(heads.key_width - half + pair);
+  for (const Index half : {heads.rotated(), has}) {
+    for (const Index pair : rows.pairs) rows.rotated.push_back(heads.key_width - half + pair);
   }
   for (Index row = 0; row < heads.key_width; ++row) {
-    if (std::ranges::find(rows.turned, row) == rows.turned.end()) rows.others.push_back(row);
+    if (std::ranges::find(rows.rotated, row) == rows.rotated.end()) rows.others.push_back(row);
   }
   return rows;
 }
@@ -183,7 +183,7 @@ void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatri
                   const std::vector<double>& speeds) {
   std::vector<Index> back(static_cast<std::size_t>(heads.key_width));
   Index place = 0;
-  for (const std::vector<Index>* part : {&rows.others, &rows.turned}) {
+  for (const std::vector<Index>* part : {&rows.others, &rows.rotated}) {
     for (const Index row : *part) back[static_cast<std::size_t>(row)] = place++;
   }
   heads.k = take_rows(keys, heads.key_width, back);
@@ -192,14 +192,14 @@ void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatri
     heads.speeds[static_cast<std::size_t>(rows.pairs[i])] = speeds[i];
 }
 
-DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index turned,
+DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                        const AttentionConfig& config) {
-  return take_rows(matrix, width, places_of_halves(width, turned, config));
+  return take_rows(matrix, width, places_of_halves(width, rotated, config));
 }
 
-DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index turned,
+DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                          const AttentionConfig& config) {
-  const std::vector<Index> places = places_of_halves(width, turned, config);
+  const std::vector<Index> places = places_of_halves(width, rotated, config);
   std::vector<Index> back(places.size());
   for (std::size_t i = 0; i < places.size(); ++i)
     back[static_cast<std::size_t>(places[i])] = static_cast<Index>(i);

@@ -9,8 +9,8 @@
 #include "nn/attention/config.h"
 #include "nn/attention/double_matrix.h"
 
-/// A layer of attention written out as heads: what a layer of one kind is turned into one of
-/// another kind by.
+/// A layer of attention written out as heads: the form in which a layer of one kind becomes one of
+/// another kind.
 
 namespace headcount {
 
@@ -24,15 +24,15 @@ struct AttentionHeads {
   DoubleMatrix q = {};
   DoubleMatrix k = {}, v = {};  ///< [heads width, dim] as q; nothing in a layer that shares
   DoubleMatrix o = {};          ///< [dim, heads value_width]; nothing without output projection
-  /// The last rows of each q and k, two for each of these numbers, are turned: row j with row j +
+  /// The last rows of each q and k, two for each of these numbers, are rotated: row j with row j +
   /// size, by so many radians a token.
   std::vector<double> speeds = {};
 
-  Index turned() const { return 2 * std::ssize(speeds); }
+  Index rotated() const { return 2 * std::ssize(speeds); }
 };
 
 /// How far keys and values have moved, relative to their length, if the numbers of z are
-/// independent and equally large; keys as they are turned, over so many positions.
+/// independent and equally large; keys as they are rotated, over so many positions.
 struct HeadErrors {
   double keys = 0, values = 0;
 };
@@ -67,7 +67,7 @@ struct MadeLayer {
 };
 
 /// Which rotary pairs of the heads become those of a narrower rotary part. A part of that width
-/// turns at speeds of its own; each of its pairs is chosen from the heads' pairs of about that
+/// rotates at speeds of its own; each of its pairs is chosen from the heads' pairs of about that
 /// speed.
 enum class RotaryPairs {
   even,  ///< evenly spaced: their speeds are the same where the width divides that of the heads
@@ -87,22 +87,22 @@ std::vector<double> rotary_speeds(const AttentionConfig& config, Index width);
 
 /// The rows of a head's q and k, by place.
 struct HeadRows {
-  std::vector<Index> pairs;   ///< chosen of the heads' rotary pairs
-  std::vector<Index> turned;  ///< rows of these: first halves, then second ones
+  std::vector<Index> pairs;    ///< chosen of the heads' rotary pairs
+  std::vector<Index> rotated;  ///< rows of these: first halves, then second ones
   std::vector<Index> others;
 };
-/// For a rotary part of that width. Throws ShapeError if less of the heads is turned.
+/// For a rotary part of that width. Throws ShapeError if less of the heads is rotated.
 HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which);
-/// Gives `heads` keys [heads width, dim] whose rows are the others, then those that are turned, at
+/// Gives `heads` keys [heads width, dim] whose rows are the others, then those that are rotated, at
 /// these speeds.
 void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatrix& keys,
                   const std::vector<double>& speeds);
 
-/// The rotary rows of each block, which are its last `turned`, from the layout of the configuration
-/// to halves, as AttentionHeads has them, and back.
-DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index turned,
+/// The rotary rows of each block, which are its last `rotated`, from the layout of the
+/// configuration to halves, as AttentionHeads has them, and back.
+DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                        const AttentionConfig& config);
-DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index turned,
+DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                          const AttentionConfig& config);
 
 /// What a matrix with a bias as its last column makes of what another one makes.

@@ -5,12 +5,11 @@
 namespace headcount {
 
 const AttentionKind& attention_kind(std::string_view name) {
-  std::string known;
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->name == name) return *kind;
-    known += (known.empty() ? "" : ", ") + std::string(kind->name);
   }
-  throw ShapeError("unknown attention '" + std::string(name) + "'; known are " + known);
+  throw ShapeError("unknown attention '" + std::string(name) + "'; known are " +
+                   joined(attention_kinds(), &AttentionKind::name));
 }
 
 std::vector<std::string> own_settings(const AttentionKind& kind) {
@@ -36,9 +35,10 @@ void resolve(AttentionConfig& config) {
 
 void resolve_rotary_heads(AttentionConfig& config) {
   if (!config.rotary_layout) config.rotary_layout = RotaryLayout::half;
-  require_setting(!config.rotary || config.head_dim % 2 == 0,
-                  "`positions` rope turns pairs and needs an even head dimension, `head-dim` is " +
-                      std::to_string(config.head_dim));
+  require_setting(
+      !config.rotary || config.head_dim % 2 == 0,
+      "`positions` rope rotates pairs and needs an even head dimension, `head-dim` is " +
+          std::to_string(config.head_dim));
 }
 
 void resolve_rotary_part(AttentionConfig& config, Index rope_dim) {
@@ -98,7 +98,7 @@ std::vector<AttentionCosts> attention_costs(const AttentionConfig& config) {
     for (const Projection& p : form.projections) {
       const Count macs = Count(p.in) * p.out;
       costs.linear_macs_per_token += macs;
-      const bool biased = config.bias && p.in > 0 && !p.convolves;
+      const bool biased = config.bias && p.form == Projection::Form::matrix;
       costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
       if (p.of_kept) costs.expansion_macs_per_key += macs;
     }

@@ -20,33 +20,32 @@ struct AttentionHeads;
 struct ConversionOptions;
 struct MadeLayer;
 
-/// Weights of a layer: a matrix `NAME.weight` [out, in], with `NAME.bias` [out] if the layer has
-/// biases; or one of the others below.
+/// Weights of a layer.
 struct Projection {
+  enum class Form {
+    matrix,       ///< `NAME.weight` [out, in], and `NAME.bias` [out] if the layer has biases
+    norm,         ///< an RMSNorm: `NAME.weight` [out]
+    vector,       ///< `NAME` [out]
+    convolution,  ///< causal, of each channel on its own, without bias: `NAME.weight` [out, 1, in]
+  };
   std::string name;
-  Index in, out;  ///< in = 0: a norm, or a vector, of `out` numbers
+  Index in, out;  ///< in = 0: a norm or a vector
   /// Applied to what is kept, not to what a token brings: decoding repeats it for each cached
   /// token.
   bool of_kept = false;
   /// Makes what is kept, and nothing else: a layer that reads what another one kept has none.
   bool keeps = false;
+  Form form = Form::matrix;
+  std::optional<Initializer> start = {};  ///< of a vector
 
-  /// `NAME.weight` [out, 1, in]: a causal convolution of each channel on its own, without bias.
-  bool convolves = false;
-  /// NAME [out] itself, which starts so.
-  std::optional<Initializer> start = {};
-
-  /// An RMSNorm: `NAME.weight` [width].
-  static Projection norm(std::string name, Index width) { return {std::move(name), 0, width}; }
+  static Projection norm(std::string name, Index width, bool keeps = false) {
+    return {std::move(name), 0, width, false, keeps, Form::norm};
+  }
   static Projection convolution(std::string name, Index channels, Index taps) {
-    Projection p = {std::move(name), taps, channels};
-    p.convolves = true;
-    return p;
+    return {std::move(name), taps, channels, false, false, Form::convolution};
   }
   static Projection vector(std::string name, Index size, const Initializer& start) {
-    Projection p = {std::move(name), 0, size};
-    p.start = start;
-    return p;
+    return {std::move(name), 0, size, false, false, Form::vector, start};
   }
   static Projection keeping(std::string name, Index in, Index out) {
     return {std::move(name), in, out, false, true};
@@ -102,7 +101,8 @@ struct AttentionKind {
   /// The first is what sets the size of the cache.
   std::size_t spec_numbers = 0;
   /// Whether a query sees the tokens before it one by one, through a softmax. A state does not: it
-  /// has no scores to scale, no weights to drop, no window, no key masks and no positions to turn.
+  /// has no scores to scale, no weights to drop, no window, no key masks and no positions to
+  /// rotate.
   bool attends = true;
   /// Adds the kind's own settings, bound to `config.own<...>()`. Null: it has none.
   void (*settings)(AttentionConfig& config, Settings& settings) = nullptr;
@@ -113,7 +113,7 @@ struct AttentionKind {
   std::unique_ptr<Attention> (*make)(const AttentionConfig& config,
                                      const LayerWeights& weights) = nullptr;
 
-  // To turn a trained layer of one kind into one of another: see heads.h. They throw ShapeError
+  // To convert a trained layer of one kind to another: see heads.h. They throw ShapeError
   // that says why a layer of such settings cannot be.
 
   /// A layer written out as heads; of one that shares, queries and output.

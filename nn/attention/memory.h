@@ -74,8 +74,8 @@ class Memory {
   /// Attention adds to `stats` if given.
   explicit Memory(std::span<const std::uint8_t> key_mask = {}, AttentionStats* stats = nullptr)
       : key_mask_(key_mask), stats_(stats) {}
-  /// Of tokens that follow those in `cache`, which gets theirs; whoever feeds the tokens sets its
-  /// length then.
+  /// Of new tokens after those in `cache`, to which `keep` adds their rows; the caller then sets
+  /// the cache's length.
   explicit Memory(LayerCache& cache) : cache_(&cache) {}
   /// Of a layer that `shares`, with stats of its own: it reads what the layer of `earlier` has just
   /// kept.

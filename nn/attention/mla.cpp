@@ -164,7 +164,7 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
     merged.output_width = s.v_dim;
   }
   if (s.latent_norm)  // of the kept latent
-    trained.projections.push_back(Projection::keeping("kv_a_layernorm", 0, s.kv_rank));
+    trained.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank, true));
   description.forms.push_back(std::move(trained));
   if (can_absorb(c)) description.forms.push_back(std::move(merged));
   return description;
@@ -231,13 +231,13 @@ AttentionHeads mla_to_heads(const AttentionConfig& c, const LayerMatrices& weigh
     heads.k.append(rope_key);
     heads.v.append(kv.part(s.nope_dim, s.v_dim));
   }
-  heads.q = to_halves(heads.q, width, heads.turned(), c);
-  heads.k = to_halves(heads.k, width, heads.turned(), c);
+  heads.q = to_halves(heads.q, width, heads.rotated(), c);
+  heads.k = to_halves(heads.k, width, heads.rotated(), c);
   return heads;
 }
 
-// So much of each head is turned by position; without rotary positions the rotary part is idle.
-Index turned(const AttentionConfig& c) { return c.rotary ? mla(c).rope_dim : 0; }
+// So much of each head is rotated by position; without rotary positions the rotary part is idle.
+Index rotated_width(const AttentionConfig& c) { return c.rotary ? mla(c).rope_dim : 0; }
 
 // What one latent has to keep: of each of its heads the rows without position of the key, then the
 // value.
@@ -258,14 +258,14 @@ void fit(AttentionConfig& c, std::span<const AttentionHeads> layers,
   MlaSettings& s = c.own<MlaSettings>();
   const AttentionHeads& first = layers.front();
   if (s.rope_dim == kUnset)
-    s.rope_dim = c.rotary ? std::min(first.turned(), c.head_dim / 4 * 2) : 0;
-  if (s.nope_dim == kUnset) s.nope_dim = std::max<Index>(1, first.key_width - turned(c));
+    s.rope_dim = c.rotary ? std::min(first.rotated(), c.head_dim / 4 * 2) : 0;
+  if (s.nope_dim == kUnset) s.nope_dim = std::max<Index>(1, first.key_width - rotated_width(c));
   if (s.v_dim == kUnset) s.v_dim = first.value_width;
   if (!options.energy) return;
   require_setting(s.kv_rank == kUnset, "`energy` chooses `kv-rank`, which is given; leave one out");
   s.kv_rank = s.latents;
   for (const AttentionHeads& heads : layers) {
-    const HeadRows rows = rows_for_rotary_part(heads, turned(c), options.rotary_pairs);
+    const HeadRows rows = rows_for_rotary_part(heads, rotated_width(c), options.rotary_pairs);
     for (Index latent = 0; latent < s.latents && c.heads % s.latents == 0; ++latent) {
       const DoubleMatrix all = of_latent(c, heads, rows, latent).column_part(0, c.dim);
       s.kv_rank = std::max(s.kv_rank, s.latents * rank_for(all, *options.energy));
@@ -283,12 +283,12 @@ MadeLayer mla_of_heads(const AttentionConfig& c, const AttentionHeads& heads,
   require_setting(!c.shares,
                   "a layer of mla that shares would have to expand a latent that was made for "
                   "another layer's keys and values");
-  const Index width = s.nope_dim + s.rope_dim, turns = turned(c);
-  const HeadRows rows = rows_for_rotary_part(heads, turns, options.rotary_pairs);
+  const Index width = s.nope_dim + s.rope_dim, rotated = rotated_width(c);
+  const HeadRows rows = rows_for_rotary_part(heads, rotated, options.rotary_pairs);
   require_width("the width of values, `v-dim`,", s.v_dim, heads.value_width);
-  require_width(turns > 0 ? "the width of keys, `nope-dim` plus `rope-dim`,"
-                          : "the width of keys, `nope-dim` where nothing is turned,",
-                s.nope_dim + turns, heads.key_width);
+  require_width(rotated > 0 ? "the width of keys, `nope-dim` plus `rope-dim`,"
+                            : "the width of keys, `nope-dim` where nothing is rotated,",
+                s.nope_dim + rotated, heads.key_width);
   DoubleMatrix down, up, kv;
   for (Index latent = 0; latent < s.latents; ++latent) {
     const LatentMatrices part =
@@ -298,35 +298,35 @@ MadeLayer mla_of_heads(const AttentionConfig& c, const AttentionHeads& heads,
     up.append(part.up);
     kv.append(part.whole);
   }
-  // Where nothing turns, queries leave the rotary key alone, which training may change; QK-norm
+  // Where nothing rotated, queries leave the rotary key alone, which training may change; QK-norm
   // would see it.
-  const std::vector<Index>& shared = turns > 0 ? rows.turned : rows.others;
+  const std::vector<Index>& shared = rotated > 0 ? rows.rotated : rows.others;
   const DoubleMatrix means =
       mean_of_blocks(take_rows(heads.k, heads.key_width, shared), std::ssize(shared), c.heads);
-  const bool seen = turns == 0 && c.score_scale.kind == ScoreScale::Kind::qk_norm;
+  const bool seen = rotated == 0 && c.score_scale.kind == ScoreScale::Kind::qk_norm;
   DoubleMatrix rope_key = means.part(0, seen ? 0 : std::min(s.rope_dim, means.rows)), q, keys,
                values;
   rope_key.append(DoubleMatrix(s.rope_dim - rope_key.rows, means.columns));
   for (Index head = 0; head < c.heads; ++head) {
     const DoubleMatrix of_head = heads.q.part(head * heads.key_width, heads.key_width);
     q.append(take_rows(of_head, heads.key_width, rows.others));
-    q.append(take_rows(of_head, heads.key_width, rows.turned));
-    q.append(DoubleMatrix(s.rope_dim - turns, q.columns));
+    q.append(take_rows(of_head, heads.key_width, rows.rotated));
+    q.append(DoubleMatrix(s.rope_dim - rotated, q.columns));
     const DoubleMatrix of_kv = kv.part(head * (s.nope_dim + s.v_dim), s.nope_dim + s.v_dim);
     keys.append(of_kv.part(0, s.nope_dim));
-    keys.append(rope_key.part(0, turns));
+    keys.append(rope_key.part(0, rotated));
     values.append(of_kv.part(s.nope_dim, s.v_dim));
   }
   q *= score_factor(c, heads.key_width, width);
   MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
-  make_queries(made, from_halves(q, width, turns, c), s.q_rank, s.latent_norm,
+  make_queries(made, from_halves(q, width, rotated, c), s.q_rank, s.latent_norm,
                latent_factor(c, s.q_rank));
-  down.append(from_halves(rope_key, s.rope_dim, turns, c));
+  down.append(from_halves(rope_key, s.rope_dim, rotated, c));
   made.of_z["kv_a_proj_with_mqa"] = std::move(down);
   made.others["kv_b_proj"] = std::move(up);
   if (s.latent_norm) made.others["kv_a_layernorm"] = norm_of_ones(s.kv_rank);
   if (c.output_projection) made.others["o_proj"] = heads.o;
-  replace_keys(made.heads, rows, keys, rotary_speeds(c, turns));
+  replace_keys(made.heads, rows, keys, rotary_speeds(c, rotated));
   made.heads.v = std::move(values);
   return made;
 }

@@ -4,7 +4,7 @@
 /// Tensor product attention (Zhang et al., "Tensor product attention is all you need", 2025): the
 /// queries, keys and values of all heads are means of products of two factors that are linear in x,
 /// one over the heads and one over a head's width: k_h = (1 / R) sum over r of a[h, r] b[r]. What
-/// is kept of a token are its factors, b of keys turned by position. Parameters: {q,k,v}_a_proj [H
+/// is kept of a token are its factors, b of keys rotated by position. Parameters: {q,k,v}_a_proj [H
 /// R, dim], {q,k,v}_b_proj [R d, dim], o_proj [dim, H d].
 namespace headcount {
 
@@ -27,7 +27,7 @@ class TensorProductAttention : public Attention {
 
   Var forward(Var x, Memory& memory) const override {
     const TpaSettings& own = tpa(config());
-    const auto turn = [&](Var b) { return rotate(b, memory); };
+    const auto rotated = [&](Var b) { return rotate(b, memory); };
     const auto keep = [&](const std::string& name, const auto& a, const auto& b) {
       const Rows weights = memory.keep(name + "_a", a), rows = memory.keep(name + "_b", b);
       const Rows mixed = rows.mixed_by(weights);
@@ -35,10 +35,10 @@ class TensorProductAttention : public Attention {
     };
     const Rows k = keep(
         "k", [&] { return k_.a(x, own.kv_factors); },
-        [&] { return turn(k_.b(x, own.kv_factors)); });
+        [&] { return rotated(k_.b(x, own.kv_factors)); });
     const Rows v = keep(
         "v", [&] { return v_.a(x, own.kv_factors); }, [&] { return v_.b(x, own.kv_factors); });
-    const Rows q = Rows(turn(q_.b(x, own.q_factors))).mixed_by(q_.a(x, own.q_factors));
+    const Rows q = Rows(rotated(q_.b(x, own.q_factors))).mixed_by(q_.a(x, own.q_factors));
     return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
                                options(config().head_dim, memory)));
   }

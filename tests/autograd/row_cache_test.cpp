@@ -94,6 +94,15 @@ TEST(RowCache, RoundsBytesByAtMostHalfAStepOfTheirRow) {
   EXPECT_GT(worst, 0.9 / 254) << "finer than 127 steps: not bytes";
 }
 
+TEST(RowCache, ReadsBytesOfNumbersTooSmallForAStepAsZeros) {
+  RowCache cache(1, 1, kRowWidth, 1, CacheType::int8);
+  const std::vector<Real> tiny(kRowWidth, std::numeric_limits<Real>::denorm_min());
+  cache.write(0, 0, tiny.data());
+  std::vector<Real> scratch(kRowWidth);
+  const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kRowWidth, scratch.data());
+  for (std::size_t i = 0; i < kRowWidth; ++i) EXPECT_EQ(read.data[i], 0);
+}
+
 TEST(RowCache, ReadsRowsOfZerosAsZeros) {
   for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
     RowCache cache(1, 1, kRowWidth, 1, type);

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "nn/kinds_with_scores.h"
-#include "train/trainer.h"
+#include "train/evaluation.h"
 
 namespace headcount {
 namespace {

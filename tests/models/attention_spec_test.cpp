@@ -110,7 +110,7 @@ TEST(AttentionSpec, GivesSettingsByName) {
   EXPECT_EQ(config.score_scale.text(), "qk-norm");
   const AttentionConfig scaled = applied("mla48:latent-scale=on");
   EXPECT_EQ(scaled.settings().find("latent-scale")->value(), "on");
-  EXPECT_EQ(parse_attention_spec("mha:gate=off").turn.front().text, "mha:gate=off");
+  EXPECT_EQ(parse_attention_spec("mha:gate=off").cycle.front().text, "mha:gate=off");
 }
 
 TEST(AttentionSpec, RefusesNamesOfOtherKindsAndWhatIsGivenTwice) {
@@ -174,7 +174,7 @@ TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
 
 TEST(AttentionPattern, HasOneShortestText) {
   const auto text = [](const std::string& spec) {
-    return text_of(parse_attention_spec(spec).turn);
+    return text_of(parse_attention_spec(spec).cycle);
   };
   EXPECT_EQ(text("gqa2@64/gqa2@64/gqa2"), "2*gqa2@64/gqa2");
   EXPECT_EQ(text("mqa/share/mqa/share"), "mqa/share");
@@ -245,7 +245,7 @@ TEST(AttentionPattern, IsReadBackFromItsSettings) {
     again.settings().read(to_json(config));
     again.resolve();
     EXPECT_EQ(to_json(again), to_json(config)) << text;
-    ASSERT_EQ(again.turn.size(), config.turn.size());
+    ASSERT_EQ(again.cycle.size(), config.cycle.size());
     for (Index layer = 0; layer < config.layers; ++layer) {
       const AttentionConfig &a = config.layer_attention(layer), &b = again.layer_attention(layer);
       const Settings settings = b.settings(), expected = a.settings();

@@ -411,6 +411,11 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
                  {"from mfa", "queries", "latent with a norm"});
   expect_refusal(refusal(*small_model("mqa/share"), "mha"),
                  {"layer 1", "shares", "no keys and values"});
+  const auto shared = small_model("mha/share/mha/share", {{"layers", "4"}});
+  expect_refusal(refusal(*shared, "mha/mha/share/mha", {{"layers", "4"}}),
+                 {"layer 1", "to mha", "shares", "no keys and values"});
+  const auto mixed = small_model("mha/mqax4", {{"layers", "2"}});
+  expect_refusal(refusal(*mixed, "mha/share"), {"layer 0", "to mha", "layer 1", "another width"});
   expect_refusal(refusal(*mha, "mla/share"), {"layer 1", "to mla", "latent"});
   expect_refusal(refusal(*mha, "mqa", {{"head-dim", "4"}}), {"`head-dim`", "is 4", "it is 6"});
   expect_refusal(refusal(*mha, "mqa", {{"rope-dim", "4"}}), {"`rope-dim`", "is 4", "it is 6"});
@@ -437,6 +442,9 @@ TEST(Conversion, RefusesTiedHeadsThatCouldNotTellKeysFromValues) {
   expect_refusal(refusal(*small_model("mha", with("score-scale", "qk-norm")), "mqa", tied),
                  {"`score-scale` qk-norm"});
   expect_refusal(refusal(*small_model("mha", with("layers", "2")), "mqa/share", tied), {"share"});
+  expect_refusal(refusal(*small_model("mha", with("head-dim", "32")), "mha",
+                         {{"positions", "none"}, {"head-dim", "32"}, {"tie-kv", "on"}}),
+                 {"`tie-kv`", "32", "width, 24"});
   expect_refusal(refusal(*small_model("mqa", {{"tie-kv", "on"}, {"rope-dim", "4"}}), "mha",
                          {{"rope-dim", "4"}}),
                  {"`tie-kv`", "position"});

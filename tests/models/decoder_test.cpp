@@ -114,7 +114,7 @@ void expect_decoding_equals_forward(const ModelConfig& config, const std::string
 
 // Whether all layers see tokens one by one.
 bool attends(const std::string& attention) {
-  return std::ranges::all_of(parse_attention_spec(attention).turn, [](const LayerSpec& part) {
+  return std::ranges::all_of(parse_attention_spec(attention).cycle, [](const LayerSpec& part) {
     return part.shares() || part.kind->attends;
   });
 }
@@ -282,6 +282,23 @@ TEST_P(Decoding, RefusesToGoBeyondTheContext) {
   EXPECT_THROW(decoder.feed(some_tokens(1)), ShapeError);
 }
 
+TEST_P(Decoding, TakesNoneOfTheTokensThatEndBeyondTheContext) {
+  ModelConfig config = decoder_config(GetParam());
+  for (const bool windowed : {false, true}) {
+    if (windowed) config.set_window(4);
+    try {
+      config.resolve();
+    } catch (const ShapeError&) {
+      continue;  // it has no window
+    }
+    const auto model = make_model(config);
+    Decoder decoder(*model, {});
+    decoder.feed(some_tokens(18));
+    EXPECT_THROW(decoder.feed(some_tokens(3)), ShapeError);
+    EXPECT_EQ(decoder.length(), 18) << windowed;
+  }
+}
+
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;
   for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
@@ -368,7 +385,7 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     set(config, "rope-dim", json.at("qk_rope_head_dim").get<Index>());
     set(config, "v-dim", json.at("v_head_dim").get<Index>());
     const TensorView& x = file.at("x");
-    config.positions = x.shape[1];
+    config.max_positions = x.shape[1];
     resolve(config);
     ParameterStore parameters;
     const auto layer = make_attention(parameters, "w", config, {});

@@ -36,7 +36,7 @@ AttentionConfig random_layer(std::string_view kind) {
   const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
   AttentionConfig c;
   c.kind = kind;
-  c.positions = 150;
+  c.max_positions = 150;
   c.rotary = *rc::gen::arbitrary<bool>();
   const Index even = c.rotary ? 2 : 1;
   c.heads = size(1, 7);

@@ -178,7 +178,7 @@ void Reference::check_attention() {
   const std::string prefix = "layer.";
   AttentionConfig config = attention_config(config_);
   const TensorView& x = file_.at("x");
-  config.positions = x.shape[1];
+  config.max_positions = x.shape[1];
   resolve(config);
   ParameterStore parameters;
   const auto layer = make_attention(parameters, "layer", config, {});

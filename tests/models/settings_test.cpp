@@ -210,7 +210,7 @@ TEST(ModelSettings, GiveTheLayerWhatItSharesWithTheModel) {
   const ModelConfig config = resolved(
       {{"dim", 48}, {"context", 9}, {"bias", "on"}, {"dropout", 0.25}, {"positions", "learned"}});
   EXPECT_EQ(config.attention.dim, 48);
-  EXPECT_EQ(config.attention.positions, 9);
+  EXPECT_EQ(config.attention.max_positions, 9);
   EXPECT_TRUE(config.attention.bias);
   EXPECT_EQ(config.attention.dropout, 0.25);
   EXPECT_FALSE(config.attention.rotary);

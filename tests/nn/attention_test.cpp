@@ -33,7 +33,7 @@ AttentionConfig random_config(std::string_view kind, Index heads) {
   c.heads = heads;
   c.head_dim = 2 * *rc::gen::inRange<Index>(1, 9);
   c.dim = *rc::gen::inRange<Index>(1, 33);
-  c.positions = 80;
+  c.max_positions = 80;
   c.rotary = *rc::gen::arbitrary<bool>();
   c.bias = *rc::gen::arbitrary<bool>();
   if (!attention_kind(kind).attends) return c;

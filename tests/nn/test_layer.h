@@ -88,7 +88,7 @@ inline AttentionConfig small_config(std::string_view kind) {
   config.dim = 12;
   config.heads = 2;
   config.head_dim = 4;
-  config.positions = 9;
+  config.max_positions = 9;
   return config;
 }
 

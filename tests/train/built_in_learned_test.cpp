@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 namespace headcount {

@@ -9,6 +9,7 @@
 
 #include "autograd/parallel.h"
 #include "data/text.h"
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 namespace headcount {

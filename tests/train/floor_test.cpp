@@ -5,6 +5,7 @@
 #include <array>
 
 #include "data/corpus.h"
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 namespace headcount {

@@ -13,6 +13,7 @@
 
 #include "nn/kinds_with_scores.h"
 #include "nn/random_weights.h"
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 namespace headcount {

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 const CommandHelp kAttendHelp = {
     "attend",
     "What each head looks at in a text: a row for each character, darker where it looks more.",
-    "  headcount attend --from runs/demo --text \"Tom is in the mill.\"\n"
-    "  headcount attend --from runs/demo --text \"Tom is in the mill.\" --layer 2 --head 1 "
+    "  headcount attend --from runs/mla --text \"Tom is in the mill.\"\n"
+    "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
     "--json\n"};
 
 const std::vector<Flag> kAttendFlags = {

@@ -56,8 +56,7 @@ std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
 // Settings whose default depends on others name it in their help text.
 std::string default_text(const Setting& setting) {
   const nlohmann::json value = setting.value();
-  if (value.is_null() || value == kUnset || setting.bare) return "";
-  return " [" + (value.is_string() ? value.get<std::string>() : value.dump()) + "]";
+  return is_set(value) && !setting.bare ? " [" + setting_text(value) + "]" : "";
 }
 
 // cxxopts puts what it quotes between typographic marks; a terminal may not have them.

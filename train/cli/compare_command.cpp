@@ -96,7 +96,8 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.custom(
       "seeds",
       "runs of each, with seeds 1, 2, ...; 3..20: of each 3, then more where the verdict is open, "
-      "20 at most. Intervals then allow for the looks in between (repeated confidence intervals of "
+      "20 at most. Intervals of differences then allow for the looks in between (repeated "
+      "confidence intervals of "
       "Jennison and Turnbull, error spending of Lan and DeMets)",
       [&question](std::string_view text) { question.seeds = SeedRange::parse(text); },
       [&question] { return nlohmann::json(question.seeds.text()); });
@@ -117,7 +118,10 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.on_off("intervals", "95 % confidence intervals, from two seeds on; they decide the verdict",
            question.intervals);
   s.custom(
-      "match", "none, params (adjusts ffn-dim) or kv=BYTES (adjusts KV heads or latent rank)",
+      "match",
+      "none, params (as many as the first attention has, by ffn-dim) or kv=BYTES (bytes a token, "
+      "by "
+      "KV heads or latent rank)",
       [&options](std::string_view text) { options.match = Match::parse(text); },
       [&options] { return nlohmann::json(options.match.text()); });
   s.custom(

@@ -13,9 +13,10 @@
 #include "train/cli/eval_text.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
+#include "train/evaluation.h"
 #include "train/formatted.h"
 #include "train/run_place.h"
-#include "train/trainer.h"
+#include "train/table.h"
 
 namespace headcount {
 
@@ -60,7 +61,7 @@ Settings settings_of(Request& request) {
   settings.choice(
       "rotary-pairs",
       "what becomes the rotary part of latents, in the mean of the heads: evenly spaced "
-      "pairs, or of those that turn about as fast the one of greatest norm",
+      "pairs, or of those that rotate about as fast the one of greatest norm",
       request.options.rotary_pairs, {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}});
   const Settings model = request.to.settings();
   for (const Setting& setting : model.all()) {
@@ -83,7 +84,7 @@ void refuse_foreign(const CommandLine& line, const Request& request) {
                        ")");
     }
     if (name == "rotary-pairs" && request.to.positions != Positions::rope)
-      throw UsageError("--rotary-pairs means nothing to a model that turns none");
+      throw UsageError("--rotary-pairs means nothing to a model without rotary positions");
   }
 }
 
@@ -93,22 +94,18 @@ std::string attention_line(const ModelConfig& config) {
   const Settings settings = config.settings();
   for (const Setting& setting : settings.all()) {
     if (setting.only_for.empty() || !config.uses(setting)) continue;
-    const nlohmann::json value = setting.value();
     line += (line.find(':') == std::string::npos ? ": " : ", ") + setting.name + " " +
-            (value.is_string() ? value.get<std::string>() : value.dump());
+            setting_text(setting.value());
   }
   return line;
 }
 
 // One side of the conversion: what the model is, and what it does on the text, if there is one.
 Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
-  const Index context = model.config().context;
   Json json = {{"attention", model.config().attention_text()},
                {"settings", attention_line(model.config())},
                {"params", model.parameters().element_count()},
-               {"kv_cache_bytes_per_token",
-                static_cast<double>(kv_cache_bytes(model.config(), context).value()) /
-                    static_cast<double>(context)}};
+               {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(model.config()))}};
   if (!text) return json;
   const Evaluation evaluation = evaluate(model, text->tokens, {.marks = text->marks()});
   json["loss"] = evaluation.loss;

@@ -24,7 +24,7 @@ const CommandHelp kCostHelp = {
     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
     "  headcount cost --layers 24 --attention mqa/share\n"
-    "  headcount cost --from runs/demo --context 4096 --csv\n"};
+    "  headcount cost --from runs/mla --context 4096 --csv\n"};
 
 const std::vector<Flag> kCostFlags = {
     {"preset", "sizes of a well-known model; --help lists them", true},
@@ -71,8 +71,12 @@ std::string shown(const std::string& attention) {
   return attention.substr(0, kEnd) + "..." + attention.substr(attention.size() - kEnd);
 }
 
-// `published`: the attention that the sizes were published with; may be empty.
-std::vector<Column<CostRow>> columns(const std::string& published) {
+// Where the sizes come from, and the attention that they were chosen for; none if flags chose them.
+struct Origin {
+  std::string attention, mark;
+};
+
+std::vector<Column<CostRow>> columns(const Origin& origin) {
   using Row = const CostRow&;
   std::vector<Column<CostRow>> all = {{"attention", "attention",
                                        [](Row row) { return shown(row.attention); },
@@ -99,12 +103,13 @@ std::vector<Column<CostRow>> columns(const std::string& published) {
                    [=](Row row) { return binary(row.long_cache_bytes[i]); },
                    [=](Row row) { return row.long_cache_bytes[i].value(); }});
   }
-  const auto is_published = [published](Row row) {
-    return !published.empty() && row.attention.starts_with(published);
-  };
-  all.push_back({"", "published",
-                 [=](Row row) { return is_published(row) ? "<- as published" : ""; }, is_published,
-                 true});
+  all.push_back({"", "origin",
+                 [origin](Row row) {
+                   const bool chosen =
+                       !origin.mark.empty() && row.attention.starts_with(origin.attention);
+                   return chosen ? "<- " + origin.mark : "";
+                 },
+                 [](Row) { return Json(); }, true});
   return all;
 }
 
@@ -129,15 +134,16 @@ std::string long_table(const std::vector<CostRow>& rows) {
 }
 
 void print_table(const std::vector<CostRow>& rows, const ModelConfig& config, Index bytes,
-                 const std::string& published) {
+                 const Origin& origin) {
   std::cout << config.layers << " layers, width " << config.dim << ", context " << config.context
-            << ", " << bytes << " bytes a number; MACs are multiply-accumulates\n\n"
+            << ", " << bytes << " bytes a number; MACs are multiply-accumulates;"
+            << " all but the last column are of one layer\n\n"
             << text_table(
-                   selected(columns(published),
+                   selected(columns(origin),
                             {"attention", "params_per_layer", "linear_macs_per_token_per_layer",
                              "prefill_attention_macs_per_layer", "decode_attention_macs_per_layer",
                              "decode_expansion_macs_per_layer",
-                             "cache_elements_per_token_per_layer", "cache_bytes", "published"}),
+                             "cache_elements_per_token_per_layer", "cache_bytes", "origin"}),
                    rows)
             << '\n'
             << long_table(rows);
@@ -145,8 +151,8 @@ void print_table(const std::vector<CostRow>& rows, const ModelConfig& config, In
 
 // What programs get.
 std::vector<Column<CostRow>> figures() {
-  std::vector<Column<CostRow>> all = columns("");
-  std::erase_if(all, [](const auto& column) { return column.key == "published"; });
+  std::vector<Column<CostRow>> all = columns({});
+  std::erase_if(all, [](const auto& column) { return column.key == "origin"; });
   return all;
 }
 
@@ -169,8 +175,7 @@ void read_run(const std::string& run, Settings& settings) {
     if (!values.contains("dim")) throw DataError("no configuration of a run: it has no 'dim'");
     for (const auto& [name, value] : values.items()) {
       const Setting* setting = settings.find(name);
-      if (setting != nullptr)
-        setting->parse(value.is_string() ? value.get<std::string>() : value.dump());
+      if (setting != nullptr) setting->parse(setting_text(value));
     }
   } catch (const Error& error) {
     throw DataError(path + ": " + error.what());
@@ -197,14 +202,17 @@ int cost_command(const std::vector<std::string>& arguments) {
     throw UsageError("--preset and --from both give sizes; name one of them");
   if (line.has("csv") && line.has("json"))
     throw UsageError("--csv and --json both say how to print; name one of them");
-  std::string published;
-  if (line.has("preset")) {
-    settings.read(known_model(line.get("preset")).settings);
-    published = config.attention_text();
-  }
-  if (line.has("from")) {
-    read_run(line.get("from"), settings);
-    published = config.attention_text();
+  if (line.has("preset")) settings.read(known_model(line.get("preset")).settings);
+  if (line.has("from")) read_run(line.get("from"), settings);
+  Origin origin;
+  const auto keeps_sizes = [](const auto& given) {
+    return given.first == "context" || given.first == "cache-dtype" || given.first == "attention";
+  };
+  if (std::ranges::all_of(line.settings, keeps_sizes)) {
+    const char* const mark = line.has("preset") ? "as published"
+                             : line.has("from") ? "the run"
+                                                : "";
+    origin = {config.attention_text(), mark};
   }
   read_flags(line, settings);
 
@@ -216,7 +224,7 @@ int cost_command(const std::vector<std::string>& arguments) {
   } else if (line.has("csv")) {
     for (const std::string& row : csv_lines(figures(), rows)) std::cout << row << '\n';
   } else {
-    print_table(rows, config, numbers.bytes_per_element, published);
+    print_table(rows, config, numbers.bytes_per_element, origin);
   }
   return 0;
 }

@@ -12,9 +12,9 @@
 #include "train/cli/named_run.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
+#include "train/evaluation.h"
 #include "train/provenance.h"
 #include "train/run_record.h"
-#include "train/trainer.h"
 
 namespace headcount {
 
@@ -22,9 +22,9 @@ namespace {
 
 const CommandHelp kEvalHelp = {
     "eval", "Loss, bits per character and accuracy of a trained model over a whole text.",
-    "  headcount eval --from runs/demo\n"
-    "  headcount eval --from runs/demo --cache-dtype int8\n"
-    "  headcount eval --from runs/demo --data other.txt --window 32 --json\n"};
+    "  headcount eval --from runs/mla\n"
+    "  headcount eval --from runs/mla --cache-dtype int8\n"
+    "  headcount eval --from runs/mla --data other.txt --window 32 --json\n"};
 
 const std::vector<Flag> kEvalFlags = {
     {"from", "run folder, or checkpoint folder", true},
@@ -51,7 +51,7 @@ void write_logits(const std::string& path, const LanguageModel& model,
 // Of all layers, or what layers have in turn.
 nlohmann::ordered_json windows(const ModelConfig& config) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const AttentionConfig& attention : config.turn) all.push_back(attention.window);
+  for (const AttentionConfig& attention : config.cycle) all.push_back(attention.window);
   return all.size() == 1 ? all.front() : all;
 }
 

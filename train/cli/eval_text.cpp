@@ -26,11 +26,7 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run) {
   const TrainOptions options = found_from_here(*run.options, line.get("from"));
   Corpus corpus = load_corpus(options.data, options.corpus);
   require_own_text(corpus, line.get("from"));
-  try {
-    adopt_vocabulary(corpus, run.vocabulary);
-  } catch (const DataError& error) {
-    throw DataError(corpus.name + ": " + error.what());
-  }
+  adopt_vocabulary(corpus, run.vocabulary);
   return {corpus.name + ", validation part",
           std::move(corpus.validation),
           std::move(corpus.validation_answers),

@@ -64,7 +64,6 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     std::cout << version_text() << ", " << mpi_text() << '\n';
     return 0;
   }
-  std::string known;
   for (const Command& command : kCommands) {
     if (command.name == arguments[0]) {
       if (!command.shared && ranks.size() > 1) {
@@ -73,9 +72,9 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
       }
       return command.run({arguments.begin() + 1, arguments.end()}, ranks);
     }
-    known += (known.empty() ? "" : ", ") + std::string(command.name);
   }
-  throw UsageError("'" + arguments[0] + "' is no command of headcount; known are " + known);
+  throw UsageError("'" + arguments[0] + "' is no command of headcount; known are " +
+                   joined(kCommands, &Command::name));
 }
 
 // Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 diverged, 128 + signal

@@ -9,6 +9,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/named_run.h"
 #include "train/cli/use_threads.h"
+#include "train/table.h"
 
 namespace headcount {
 
@@ -16,8 +17,8 @@ namespace {
 
 const CommandHelp kSampleHelp = {
     "sample", "Continue a text with a trained model, token by token, from its KV cache.",
-    "  headcount sample --from runs/demo --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
-    "  headcount sample --from runs/demo --repeat 3 --temperature 0 --cache off --json\n"};
+    "  headcount sample --from runs/mla --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
+    "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --json\n"};
 
 const std::vector<Flag> kSampleFlags = {{"from", "run folder, or checkpoint folder", true},
                                         {"prompt", "text to continue; default: a line break", true},
@@ -56,12 +57,7 @@ struct SampleOptions {
 };
 
 std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabulary& vocabulary) {
-  if (!line.has("prompt")) {
-    const bool has_newline = vocabulary.symbols().find(U'\n') != std::u32string::npos;
-    return vocabulary.encode(has_newline ? std::u32string(U"\n")
-                                         : vocabulary.symbols().substr(0, 1));
-  }
-  return encode_flag(line, "prompt", vocabulary);
+  return line.has("prompt") ? encode_flag(line, "prompt", vocabulary) : vocabulary.default_prompt();
 }
 
 // Flags of the cache mean nothing where there is none, nor how one attention decodes to another.
@@ -76,7 +72,7 @@ void refuse_meaningless(const CommandLine& line, const Settings& settings,
                        "one of the two out");
     }
     const auto is_its = [&](const AttentionConfig& a) { return setting.is_for(a.kind); };
-    if (std::ranges::none_of(model.turn, is_its)) {
+    if (std::ranges::none_of(model.cycle, is_its)) {
       throw UsageError("--" + name + " means nothing to " + line.get("from") +
                        ", whose attention is " + model.attention_text() + "; leave it out");
     }
@@ -89,16 +85,17 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
   for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
   const auto tokens = static_cast<Index>(result.texts.front().size());
   const double seconds = result.decode_seconds;
-  const KeptNumbers of_a_token = kept_numbers(run.model->config(), 1);
-  const Index bytes_per_token =
-      cache_bytes(options.decode.cache_type, of_a_token.elements.value(), of_a_token.rows.value());
+  const CacheType type = options.decode.cache_type;
+  const CacheNumbers numbers = {cache_bytes(type, 1, 0), cache_bytes(type, 0, 1)};
+  const double bytes_per_token =
+      options.cache ? kv_cache_bytes_per_token(run.model->config(), numbers) : 0;
   nlohmann::ordered_json json = {
       {"text", texts.front()},
       {"tokens", tokens},
       {"tokens_per_second",
        seconds > 0 ? static_cast<double>((tokens - 1) * options.decode.sequences) / seconds : 0.0},
       {"prefill_ms", 1e3 * result.prefill_seconds},
-      {"cache_bytes_per_token", options.cache ? bytes_per_token : 0},
+      {"cache_bytes_per_token", json_number(bytes_per_token)},
       {"cache_bytes", result.cache_bytes}};
   if (texts.size() > 1) json["texts"] = texts;
   std::cout << json.dump(2) << '\n';

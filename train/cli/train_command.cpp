@@ -15,6 +15,7 @@
 #include "train/loaded_run.h"
 #include "train/provenance.h"
 #include "train/run_place.h"
+#include "train/table.h"
 #include "train/training_run.h"
 
 namespace headcount {
@@ -42,14 +43,12 @@ const std::vector<Flag> kTrainFlags = {
 std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::uint64_t seed,
                          const std::filesystem::path& path) {
   constexpr Index kCharacters = 300;
-  const bool has_newline = corpus.vocabulary.symbols().find(U'\n') != std::u32string::npos;
-  const auto start = corpus.vocabulary.encode(
-      has_newline ? std::u32string(U"\n") : corpus.vocabulary.symbols().substr(0, 1));
   GenerationOptions options;
   options.sampling.temperature = 0.8;
   options.sampling.seed = seed;
   options.tokens = kCharacters;
-  const std::string text = corpus.vocabulary.decode(generate(model, start, options).texts.front());
+  const auto texts = generate(model, corpus.vocabulary.default_prompt(), options).texts;
+  const std::string text = corpus.vocabulary.decode(texts.front());
   write_file_durably(path, text + "\n");
   return text;
 }
@@ -59,12 +58,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
                    const TrainingProfile* profile) {
   // Shards that are profiled run on one thread.
   const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
-  const Index context = options.model.context,
-              cache_bytes = kv_cache_bytes(options.model, context).value();
-  const nlohmann::ordered_json per_token =
-      cache_bytes % context == 0
-          ? nlohmann::ordered_json(cache_bytes / context)
-          : nlohmann::ordered_json(static_cast<double>(cache_bytes) / static_cast<double>(context));
+  const nlohmann::ordered_json per_token = json_number(kv_cache_bytes_per_token(options.model));
   nlohmann::ordered_json result = {{"attention", options.model.attention_text()},
                                    {"params", model.parameters().element_count()},
                                    {"val_loss", outcome.validation.loss},
@@ -89,7 +83,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   }
   std::printf("%s: %td parameters, %s bytes of KV cache per token at %td tokens\n",
               options.model.attention_text().c_str(), model.parameters().element_count(),
-              per_token.dump().c_str(), context);
+              per_token.dump().c_str(), options.model.context);
   const char* const unit = corpus.only_answers ? "answer" : "character";
   std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
               outcome.validation.loss, unit, outcome.validation.characters, unit,

@@ -69,6 +69,16 @@ void read_preset_and_config(const CommandLine& line, Settings& settings) {
 
 namespace {
 
+// "mha,gqa2".
+std::string attentions(const std::vector<TrainOptions>& runs) {
+  std::string text = runs.front().model.attention_text();
+  for (std::size_t i = 1; i < runs.size(); ++i) {
+    const std::string next = runs[i].model.attention_text();
+    if (next != runs[i - 1].model.attention_text()) text += "," + next;
+  }
+  return text;
+}
+
 // Why `setting` means nothing to any of `runs`.
 std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
@@ -77,13 +87,7 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
            ", which rotates nothing";
   }
   std::string chosen = "--data " + first.data;
-  if (setting.group != "Data") {
-    chosen = "--attention " + first.model.attention_text();
-    for (std::size_t i = 1; i < runs.size(); ++i) {
-      const std::string text = runs[i].model.attention_text();
-      if (text != runs[i - 1].model.attention_text()) chosen += "," + text;
-    }
-  }
+  if (setting.group != "Data") chosen = "--attention " + attentions(runs);
   // Otherwise every part of a pattern says it.
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
@@ -107,9 +111,16 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     }
     if (heeded) continue;
     if (known) {
-      throw UsageError("--" + name + " " + text +
-                       " changes nothing: --attention, --match or --sweep sets another " + name +
-                       " for every run; leave it out");
+      const auto is_given = [&line](std::string_view flag) {
+        return std::ranges::find(line.settings, flag, [](const auto& given) {
+                 return std::string_view(given.first);
+               }) != line.settings.end();
+      };
+      std::string by = "--attention " + attentions(runs);
+      if (is_given("match")) by += " or --match";
+      if (is_given("sweep")) by += " or --sweep";
+      throw UsageError("--" + name + " " + text + " changes nothing: " + by + " sets another " +
+                       name + "; leave it out");
     }
     throw UsageError("--" + name + " means nothing with " + reason(*setting, runs));
   }

@@ -88,8 +88,6 @@ class Columns {
 
 const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
-bool is_whole(double number) { return number == std::floor(number); }
-
 // What an attention is, before any run.
 void add_sizes(Columns& columns, Words words, const ComparisonResult& result) {
   columns.always(
@@ -113,12 +111,10 @@ void add_sizes(Columns& columns, Words words, const ComparisonResult& result) {
                     "KV cache, bytes a token at " + context + " tokens"),
       "kv_cache_bytes_per_token",
       [words](Variant v) {
-        return words.number(v.cache_bytes_per_token, is_whole(v.cache_bytes_per_token) ? 0 : 1);
+        const bool whole = v.cache_bytes_per_token == std::floor(v.cache_bytes_per_token);
+        return words.number(v.cache_bytes_per_token, whole ? 0 : 1);
       },
-      [](Variant v) {
-        return is_whole(v.cache_bytes_per_token) ? Json(static_cast<Index>(v.cache_bytes_per_token))
-                                                 : Json(v.cache_bytes_per_token);
-      });
+      [](Variant v) { return json_number(v.cache_bytes_per_token); });
 }
 
 void add_runs(Columns& columns, Words words) {

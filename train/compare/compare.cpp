@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "autograd/parallel.h"
+#include "models/cost.h"
 #include "train/compare/decode_speed.h"
 #include "train/compare/reading.h"
 #include "train/compare/results.h"
@@ -41,15 +42,13 @@ VariantResult described(const PlannedVariant& variant, const Candidate& candidat
   const ModelConfig& config = candidate.options.model;
   const LanguageModel model(config, vocabulary);
   result.parameters = static_cast<Index>(model.parameters().element_count());
-  Index bytes = 0;
+  result.cache_bytes_per_token = kv_cache_bytes_per_token(config);
   for (const LayerCache& cache : model.make_caches({.capacity = config.context})) {
-    bytes += cache.bytes();
     const Index window = model.config().layer_attention(std::ssize(result.cache)).window;
     CacheLayer& layer = result.cache.emplace_back();
     for (const Kept& kept : cache.keeps())
       layer.push_back({kept.name, kept.heads, kept.width, window, kept.per_sequence});
   }
-  result.cache_bytes_per_token = static_cast<double>(bytes) / static_cast<double>(config.context);
   return result;
 }
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "autograd/real.h"
+#include "train/evaluation.h"
 #include "train/statistics.h"
-#include "train/trainer.h"
 
 namespace headcount {
 
@@ -65,7 +65,7 @@ struct RunResult {
   std::uint64_t seed = 0;
   double validation_loss = 0;                  ///< nats per character, the whole validation split
   std::optional<double> tuning_loss;           ///< of the slice that --sweep picks on
-  std::optional<double> answer_accuracy;       ///< share of deciding characters predicted right
+  std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
   std::vector<AnswersAt> answers_by_distance;  ///< the same, as Evaluation has it
   double train_tokens_per_second = 0;          ///< whole training steps, evaluations left out
   double machine_seconds = 0;                  ///< from start to end, over the runs side by side
@@ -84,10 +84,10 @@ struct DecodeSpeed {
 struct ReadPassage {
   Index number = 1;                     ///< of those that there are: see Passage
   std::vector<std::string> characters;  ///< UTF-8
-  std::vector<bool> deciding;           ///< [characters]; empty where the corpus marks none
+  std::vector<bool> answers;            ///< [characters]; empty where the corpus marks none
   /// [characters]: what no model can have less of on average, nats; empty for a file.
   std::vector<double> entropy;
-  /// The character that the maps of attention are about: the last one that decides, or the last.
+  /// The character that the maps of attention are about: the last answer, or the last character.
   std::size_t question = 0;
 };
 

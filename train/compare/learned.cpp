@@ -9,7 +9,7 @@ namespace headcount {
 
 namespace {
 
-bool two_heaps(const VariantResult& variant, const ComparisonResult& result) {
+bool bimodal(const VariantResult& variant, const ComparisonResult& result) {
   const std::optional<Index> learned = runs_that_learned(variant, result.answer_chance);
   return learned && *learned > 0 && *learned < std::ssize(variant.runs);
 }
@@ -28,10 +28,10 @@ std::optional<Index> runs_that_learned(const VariantResult& variant, std::option
   });
 }
 
-void withhold_intervals_of_two_heaps(ComparisonResult& result) {
-  const bool all_differences = two_heaps(reference(result), result);
+void withhold_bimodal_intervals(ComparisonResult& result) {
+  const bool all_differences = bimodal(reference(result), result);
   for (VariantResult& variant : result.variants) {
-    const bool own = two_heaps(variant, result);
+    const bool own = bimodal(variant, result);
     if (own) variant.loss.half_width.reset();
     if (own && variant.answer_accuracy) variant.answer_accuracy->half_width.reset();
     if (!own && !all_differences) continue;
@@ -41,10 +41,10 @@ void withhold_intervals_of_two_heaps(ComparisonResult& result) {
   }
 }
 
-std::vector<std::string> two_heaps_notes(const ComparisonResult& result) {
+std::vector<std::string> bimodal_notes(const ComparisonResult& result) {
   std::vector<std::string> sentences;
   for (const VariantResult& variant : result.variants) {
-    if (!two_heaps(variant, result)) continue;
+    if (!bimodal(variant, result)) continue;
     std::string answers;
     for (const RunResult& run : variant.runs)
       answers += (answers.empty() ? "" : ", ") + formatted("%.1f", 100 * *run.answer_accuracy);

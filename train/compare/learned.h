@@ -13,11 +13,11 @@ double learned_from(double chance);
 std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance);
 
 /// Takes the intervals of variants away of which some runs have learned the corpus and some have
-/// not, and of differences from such a variant, and leaves the verdict open: their runs are two
-/// heaps, of which a mean with an interval says nothing.
-void withhold_intervals_of_two_heaps(ComparisonResult& result);
+/// not, and of differences from such a variant, and leaves the verdict open: their results
+/// are bimodal, and a mean with an interval says nothing of them.
+void withhold_bimodal_intervals(ComparisonResult& result);
 
 /// "mqa: 2 of 3 seeds learned it, ...", a sentence for each such variant.
-std::vector<std::string> two_heaps_notes(const ComparisonResult& result);
+std::vector<std::string> bimodal_notes(const ComparisonResult& result);
 
 }  // namespace headcount

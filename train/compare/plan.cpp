@@ -63,7 +63,7 @@ std::string match_parameters(TrainOptions& options, Index wanted, Index vocabula
 // The settings that set the size of the cache and that the spec leaves open.
 std::set<std::string> open_numbers(const AttentionSpec& spec) {
   std::set<std::string> open;
-  for (const LayerSpec& part : spec.turn) {
+  for (const LayerSpec& part : spec.cycle) {
     if (part.shares() || part.kind->spec_numbers == 0) continue;
     const std::string name = own_settings(*part.kind).front();
     if (!part.gives(name)) open.insert(name);
@@ -139,7 +139,7 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
     }
     const auto in_name = [&](const LayerSpec& part) { return part.gives(sweep.setting); };
     std::string why = "which has none";
-    if (std::ranges::any_of(spec.turn, in_name)) {
+    if (std::ranges::any_of(spec.cycle, in_name)) {
       why = "whose name says it";
     } else if (seen.front().contains(sweep.setting)) {
       why = "for which `match` " + match.text() + " sets it";

@@ -13,7 +13,7 @@ namespace headcount {
 struct Match {
   enum class Kind {
     none,
-    parameters,   ///< the feed-forward width makes up for a smaller attention
+    parameters,   ///< as many as the first attention has: the feed-forward width is adjusted
     cache_bytes,  ///< KV heads or latent rank are chosen by what they cost at the context
   };
   Kind kind = Kind::none;

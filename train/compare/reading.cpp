@@ -54,9 +54,9 @@ ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number) {
   shown.entropy = passage.nats;
   shown.question = passage.tokens.size() - 1;
   for (std::size_t i = 0; i < passage.answers.size(); ++i) {
-    shown.deciding.push_back(passage.answers[i] > 0);
+    shown.answers.push_back(passage.answers[i] > 0);
     // The first character is read, not predicted.
-    if (i > 0 && shown.deciding[i]) shown.question = i;
+    if (i > 0 && shown.answers[i]) shown.question = i;
   }
   return shown;
 }
@@ -70,7 +70,7 @@ Reading read_passage(const std::filesystem::path& folder, const Passage& passage
   reading.losses.resize(passage.tokens.size());
   const std::vector<double> losses = losses_of(*run.model, passage.tokens);
   for (std::size_t i = 1; i < passage.tokens.size(); ++i) {
-    if (!corpus.only_answers || shown.deciding[i]) reading.losses[i] = losses[i - 1];
+    if (!corpus.only_answers || shown.answers[i]) reading.losses[i] = losses[i - 1];
   }
   const auto before = std::span(passage.tokens).first(shown.question);
   for (const std::vector<HeadMap>& layer : attention_maps(*run.model, before)) {

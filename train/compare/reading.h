@@ -17,7 +17,7 @@ ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number);
 
 /// Reads the passage with the weights that the run in `folder` has left: loss by loss, and what
 /// each head looks at before the character that `shown` asks for. With `only_answers` losses are of
-/// the characters that decide alone. Throws DataError where the weights are not there, or are those
+/// answers alone. Throws DataError where the weights are not there, or are those
 /// of another text.
 Reading read_passage(const std::filesystem::path& folder, const Passage& passage,
                      const ReadPassage& shown, const Corpus& corpus);

@@ -87,7 +87,7 @@ void summarize(ComparisonResult& result) {
     }
     if (!speeds.empty()) v.train_tokens_per_second = median(speeds);
   }
-  withhold_intervals_of_two_heaps(result);
+  withhold_bimodal_intervals(result);
   for (VariantResult& v : result.variants) {
     v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
       return !other.runs.empty() && dominates(other, v);
@@ -111,7 +111,7 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
 }
 
 std::vector<std::string> notes(const ComparisonResult& result) {
-  std::vector<std::string> sentences = two_heaps_notes(result);
+  std::vector<std::string> sentences = bimodal_notes(result);
   for (const VariantResult& variant : result.variants) {
     if (!variant.no_reading.empty())
       sentences.push_back(variant.spec + " does not show how it reads: " + variant.no_reading +

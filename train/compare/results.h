@@ -26,8 +26,8 @@ std::vector<std::string> notes(const ComparisonResult& result);
 std::string comparison_table(const ComparisonResult& result);
 /// The same with a header of column names (RFC 4180).
 std::string comparison_csv(const ComparisonResult& result);
-/// results.json: everything but the loss curves. Intervals are half widths, null where there is
-/// none; the reference differs from itself by null.
+/// results.json: all results but loss curves and what the report shows of a passage. Intervals are
+/// half widths, null where there is none; the reference differs from itself by null.
 nlohmann::ordered_json comparison_json(const ComparisonResult& result);
 
 }  // namespace headcount

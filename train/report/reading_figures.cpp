@@ -58,12 +58,12 @@ double excess(const ReadPassage& passage, const Reading& reading, std::size_t at
   return *reading.losses[at] - (passage.entropy.empty() ? 0 : passage.entropy[at]);
 }
 
-// The mean excess over the characters that count, or over those of them that decide.
-std::string mean_excess(const ReadPassage& passage, const Reading& reading, bool deciding) {
+// The mean excess over the characters that count, or over the answers among them.
+std::string mean_excess(const ReadPassage& passage, const Reading& reading, bool answers_only) {
   double sum = 0;
   Index count = 0;
   for (std::size_t at = 0; at < reading.losses.size(); ++at) {
-    if (!reading.losses[at] || (deciding && !passage.deciding[at])) continue;
+    if (!reading.losses[at] || (answers_only && !passage.answers[at])) continue;
     sum += excess(passage, reading, at);
     ++count;
   }
@@ -73,7 +73,7 @@ std::string mean_excess(const ReadPassage& passage, const Reading& reading, bool
 std::string passage_text(const ReadPassage& passage, const Reading& reading) {
   std::string out = "<pre class=\"text\">";
   for (std::size_t at = 0; at < passage.characters.size(); ++at) {
-    const std::string mark = !passage.deciding.empty() && passage.deciding[at] ? "d" : "";
+    const std::string mark = !passage.answers.empty() && passage.answers[at] ? "d" : "";
     if (!reading.losses[at]) {
       out += cell(passage.characters[at], mark, "");
       continue;
@@ -96,8 +96,8 @@ std::string loss_section(const ComparisonResult& result) {
   if (!passage.entropy.empty())
     text += " beyond what the grammar leaves open, which nobody can know";
   text += ".";
-  if (!passage.deciding.empty())
-    text += " Underlined characters decide: only earlier ones tell them.";
+  if (!passage.answers.empty())
+    text += " Underlined characters are answers: only what was told earlier settles them.";
   if (result.only_answers) text += " The loss counts no others.";
   std::string out = "<h2>Where the loss arises</h2>\n<p>" + xml_escaped(text) + "</p>\n";
   out += key(kLossShades, "nats", 1, "key") + "<div class=\"readings\">\n";
@@ -105,8 +105,8 @@ std::string loss_section(const ComparisonResult& result) {
     const Reading& reading = *variant->reading;
     std::string caption = mean_excess(passage, reading, false) +
                           (result.only_answers ? " nats an answer" : " nats a character");
-    if (!passage.deciding.empty() && !result.only_answers)
-      caption += ", " + mean_excess(passage, reading, true) + " a deciding one";
+    if (!passage.answers.empty() && !result.only_answers)
+      caption += ", " + mean_excess(passage, reading, true) + " an answer";
     out += "<figure><figcaption><strong>" + xml_escaped(variant->spec) + "</strong> " + caption +
            "</figcaption>" + passage_text(passage, reading) + "</figure>\n";
   }
@@ -158,7 +158,7 @@ std::string looks_section(const ComparisonResult& result) {
   }
   const std::string text =
       "What each head looks at when the model is to say the boxed character of the same passage" +
-      std::string(passage.deciding.empty() ? "" : ", the last one that decides") +
+      std::string(passage.answers.empty() ? "" : ", the last answer") +
       ". Of the weights of one head, the share that each character has; their entropy is 0 where "
       "the head looks at one character, and log n where at n alike.";
   std::string out = "<h2>What the question looks at</h2>\n<p>" + text + "</p>\n";

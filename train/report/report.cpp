@@ -160,8 +160,8 @@ std::string table(const ComparisonResult& result) {
                  "intervals)."
                : ".";
     out +=
-        " Each interval stands for itself: of twenty that compare equals, one excludes zero by "
-        "chance.";
+        " Intervals are not corrected for several comparisons: of twenty attentions that are "
+        "equal, about one interval excludes zero by chance.";
   }
   out += "</p></caption>\n<thead><tr>";
   // The first column heads the rows, which the style has at the left already.

@@ -108,7 +108,7 @@ void add_differences(const ComparisonResult& result, std::vector<ReportChart>& c
     caption += " Bars are 95\u00a0% intervals (Student t).";
   }
   caption +=
-      " They suppose that seeds scatter about one value; where dots lie in two heaps, they mean "
+      " They suppose that seeds scatter about one value; where dots lie in two clusters, they mean "
       "nothing.";
   plot.description = caption;
   charts.push_back({"differences.svg", caption, svg_text(plot)});
@@ -269,7 +269,7 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
     point.hover = variant.spec + ": " + estimate_text(*variant.answer_accuracy, 1, 100) +
                   " % right, " + number_text(bytes) + " bytes a token";
     std::vector<ChartPoint> points = {point};
-    // Without an interval the mean may lie between two heaps: show each seed.
+    // Without an interval the mean may lie between two clusters: show each seed.
     if (!variant.answer_accuracy->half_width && variant.runs.size() > 1) {
       points.clear();
       for (const RunResult& run : variant.runs) {
@@ -283,8 +283,9 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
   });
   if (chart.series.empty()) return;
   const std::string caption =
-      "Share of the characters that decide, which only earlier lines tell, that the model predicts "
-      "right. Higher and further left is better." +
+      "Share of the answers that the model predicts right: characters that only what was told "
+      "earlier "
+      "settles. Higher and further left is better." +
       points_text(result);
   chart.description = caption;
   charts.push_back({"answers_against_cache.svg", caption, svg_text(chart)});
@@ -330,8 +331,8 @@ void add_answers_against_distance(const ComparisonResult& result,
     chart.floor = {chance, "chance " + number_text(chance, 1)};
   }
   const std::string caption =
-      "Of the characters that decide, how many are right, by how far back the character stands "
-      "that tells them. A point stands for distances up to the next one. Means over seeds; bands "
+      "How many of the answers are right, by how far back the character stands that tells them."
+      " A point stands for distances up to the next one. Means over seeds; bands "
       "are 95\u00a0% intervals (Student t).";
   chart.description = caption;
   charts.push_back({"answers_against_distance.svg", caption, svg_text(chart)});

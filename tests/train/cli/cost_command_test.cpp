@@ -217,6 +217,14 @@ TEST_F(CostCommand, MarksTheAttentionThatAModelWasPublishedWith) {
   }
 }
 
+TEST_F(CostCommand, MarksTheAttentionOfARunAndNoneWhereFlagsChangeItsSizes) {
+  ASSERT_EQ(folder_.train("--steps 1 --quiet --out run --attention mqa").exit_code, 0);
+  EXPECT_NE(output("--from run --context 99").find("<- the run\n"), std::string::npos);
+  for (const char* const flags :
+       {"--from run --head-dim 6 --rope-dim 6", "--preset llama-3-8b --layers 2"})
+    EXPECT_EQ(output(flags).find("<-"), std::string::npos) << flags;
+}
+
 // Five local layers of 1024 tokens to one global layer, k and v of 16 heads of 128 in 2 bytes.
 TEST_F(CostCommand, PrintsTheCacheOfAPatternAtEachContext) {
   const json object = table("--preset gemma-3-27b --context 8192 --cache-dtype bf16");

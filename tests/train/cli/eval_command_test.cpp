@@ -152,6 +152,11 @@ TEST_F(EvalCommand, NarrowsTheWindow) {
     EXPECT_EQ(object(std::string("--from run --window ") + window).at("loss"), all.at("loss"));
 }
 
+TEST_F(EvalCommand, RefusesAWindowForAStateAndDoesNotBlameItsFile) {
+  train("state", "--attention delta");
+  expect_refusal(2, "--from state --window 4", {"delta has no --window"});
+}
+
 TEST_F(EvalCommand, KeepsTheWindowOfTraining) {
   const json trained = train("windowed", "--window 3");
   const json result = object("--from windowed");

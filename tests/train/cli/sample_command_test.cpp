@@ -139,7 +139,8 @@ TEST_F(SampleCommand, WritesEqualTextsOfAWindowedModelWithCacheAndWithout) {
   const std::string flags = "--temperature 0 --tokens 60 --prompt 1600 --from windowed";
   EXPECT_EQ(text(flags + " --cache on"), text(flags + " --cache off"));
   const json result = object(flags);
-  EXPECT_EQ(result.at("cache_bytes"), 5 * result.at("cache_bytes_per_token").get<int>());
+  EXPECT_EQ(result.at("cache_bytes"), 5 * 2 * 16 * 4);
+  EXPECT_EQ(result.at("cache_bytes_per_token"), 5 * 2 * 16 * 4 / double{kContext});
 }
 
 TEST_F(SampleCommand, WithoutCacheHasNoCacheBytes) {

@@ -394,7 +394,7 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--sweep lr=1e-3,fast", "--lr wants a number, got 'fast'"},
       {"--attention mha,mqa --sweep kv-heads=1,2", "--sweep kv-heads changes nothing for mha"},
       {"--sweep lr=1e-3,1e-2 --lr 0.5",
-       "--lr 0.5 changes nothing: --attention, --match or --sweep sets another lr for every run"},
+       "--lr 0.5 changes nothing: --attention mha,gqa,mqa,mla or --sweep sets another lr"},
       {"--attention mha,gqa2 --kv-heads 1", "--kv-heads 1 changes nothing"},
       {"--positions learned --rope-theta 5",
        "--rope-theta means nothing with --positions learned, which rotates nothing"},

@@ -51,7 +51,7 @@ TEST(Learned, HasNoIntervalWhereSomeSeedsLearnedAndSomeDidNot) {
   EXPECT_TRUE(r.variants[2].difference->half_width);
 }
 
-TEST(Learned, LeavesNoIntervalOfDifferencesFromTwoHeaps) {
+TEST(Learned, LeavesNoIntervalOfDifferencesFromABimodalOne) {
   ComparisonResult r = learned_result();
   std::swap(r.variants[0], r.variants[1]);
   summarize(r);

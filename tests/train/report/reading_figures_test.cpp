@@ -11,12 +11,12 @@
 namespace headcount {
 namespace {
 
-// Three attentions that read "a<\n7", of which the 7 decides and the "a" is not predicted.
+// Three attentions that read "a<\n7", of which the 7 is an answer and the "a" is not predicted.
 ComparisonResult read_comparison() {
   ComparisonResult result = comparison();
   result.passage = {.number = 4,
                     .characters = {"a", "<", "\n", "7"},
-                    .deciding = {false, false, false, true},
+                    .answers = {false, false, false, true},
                     .entropy = {0.5, 1.5, 0, 0},
                     .question = 3};
   for (VariantResult& variant : result.variants) {
@@ -41,13 +41,13 @@ TEST(ReadingFigures, ShadeWhatIsLostBeyondTheGrammar) {
                   "</pre>"))
       << text;
   // (0.1 + 0.05 + 2.5) / 3
-  EXPECT_TRUE(has(text, "<strong>mqa</strong> +0.883 nats a character, +2.500 a deciding one"));
+  EXPECT_TRUE(has(text, "<strong>mqa</strong> +0.883 nats a character, +2.500 an answer"));
 }
 
 TEST(ReadingFigures, ShadeTheWholeLossWhereThereIsNoGrammar) {
   ComparisonResult result = read_comparison();
   result.passage.entropy.clear();
-  result.passage.deciding.clear();
+  result.passage.answers.clear();
   const std::string text = figures(result);
   EXPECT_TRUE(has(text, "<i class=\"l3\" title=\"1.600 nats\">&lt;</i>")) << text;
   EXPECT_FALSE(has(text, "grammar"));
@@ -102,7 +102,7 @@ TEST(ReadingFigures, FoldManyHeadsUpAndKeepThePageSmall) {
   ComparisonResult result = read_comparison();
   result.passage.characters.assign(400, "&");
   result.passage.entropy.assign(400, 0.25);
-  result.passage.deciding.assign(400, true);
+  result.passage.answers.assign(400, true);
   result.passage.question = 399;
   for (int more = 0; more < 6; ++more) result.variants.push_back(result.variants[0]);
   for (VariantResult& variant : result.variants) {

@@ -141,7 +141,7 @@ TEST(ReportCharts, ShowAnswersAgainstHowFarBackTheyWereTold) {
   EXPECT_TRUE(has(svg, "class=\"hc-band")) << svg;
   EXPECT_TRUE(has(svg, ">chance 25.0")) << svg;
   EXPECT_FALSE(has(svg, "mha"));
-  // Of two heaps the seeds' spread says nothing.
+  // Of two clusters the seeds' spread says nothing.
   mqa.answer_accuracy->half_width.reset();
   const std::vector<ReportChart> again = comparison_charts(result);
   EXPECT_TRUE(has(chart(again, "answers_against_distance.svg")->svg, "back: 55.0 % right"));
@@ -169,7 +169,7 @@ TEST(ReportCharts, ALineOfAFewPointsMarksThemAll) {
   EXPECT_EQ(mark_places(chart(charts, "decode_speed.svg")->svg).size(), 9u);
 }
 
-TEST(ReportCharts, SeedsInTwoHeapsAreAllMarkedAndTheirAttentionIsNamedOnce) {
+TEST(ReportCharts, SeedsInTwoClustersAreAllMarkedAndTheirAttentionIsNamedOnce) {
   ComparisonResult result = comparison();
   VariantResult& mqa = result.variants[1];
   mqa.answer_accuracy = Estimate{0.7, std::nullopt};

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <vector>
+
+#include "autograd/random.h"
+#include "data/batches.h"
+#include "models/language_model.h"
+#include "train/options.h"
+
+/// A model so small that a test can train it and compute again what it does.
+namespace headcount {
+
+using Tokens = std::vector<std::int32_t>;
+
+inline constexpr Index kTinyVocabulary = 7, kTinyContext = 5;
+
+/// Random ones, always the same.
+inline Tokens tiny_tokens(Index count) {
+  Tokens tokens;
+  for (Index i = 0; i < count; ++i) {
+    const auto counter = static_cast<std::uint64_t>(i);
+    tokens.push_back(static_cast<std::int32_t>(random_below({6, 1, 0}, counter, kTinyVocabulary)));
+  }
+  return tokens;
+}
+
+/// Of one layer, resolved.
+inline TrainOptions tiny_options() {
+  TrainOptions options;
+  options.model.layers = 1;
+  options.model.dim = 16;
+  options.model.context = kTinyContext;
+  options.batch = 4;
+  options.steps = 50;
+  options.warmup = 0;
+  options.learning_rate = 0.01;
+  options.resolve();
+  return options;
+}
+
+inline LanguageModel tiny_model(const TrainOptions& options) {
+  LanguageModel model(options.model, kTinyVocabulary);
+  model.initialize(options.seed);
+  return model;
+}
+
+inline double mean_loss(const LanguageModel& model, const Batch& batch) {
+  Tape tape(model.parameters());
+  return static_cast<double>(model.loss(tape, batch.inputs, batch.targets, batch.sequences).item());
+}
+
+}  // namespace headcount

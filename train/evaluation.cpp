@@ -1,0 +1,169 @@
+#include "train/evaluation.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <memory>
+
+#include "autograd/parallel.h"
+#include "models/decoder.h"
+#include "train/formatted.h"
+
+namespace headcount {
+
+std::string answers_line(const Evaluation& evaluation, std::optional<double> chance) {
+  if (!evaluation.answer_accuracy) return "";
+  std::string line = formatted("answers right %.1f %%", 100 * *evaluation.answer_accuracy);
+  if (chance) line += formatted(" (chance %.1f %%, ceiling 100 %%)", 100 * *chance);
+  return line + "\n";
+}
+
+namespace {
+
+// What a part of a text adds to an evaluation.
+struct EvaluatedPart {
+  double loss = 0;  // sum over its characters
+  Index characters = 0, right = 0;
+  std::array<AnswersAt, 32> answers = {};  // by the logarithm of the distance
+  double entropy_sum = 0;                  // of attention, over layers, if it is measured
+  Index rows = 0;                          // with entropies
+};
+
+// Counts right predictions of a batch of windows that begin at `starts` of the text.
+void count_right(std::span<const Real> logits, const Batch& batch, std::span<const Index> starts,
+                 std::span<const std::int32_t> answers, EvaluatedPart& part) {
+  const std::size_t width = logits.size() / batch.targets.size();
+  const auto length = static_cast<std::size_t>(batch.length);
+  for (std::size_t i = 0; i < batch.targets.size(); ++i) {
+    if (batch.targets[i] == kNoTarget) continue;
+    const auto row = logits.subspan(i * width, width);
+    const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
+    part.right += hit;
+    const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
+    if (answers.empty() || answers[position] == 0) continue;
+    const auto distance = static_cast<std::uint32_t>(answers[position]);
+    AnswersAt& at = part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)];
+    ++at.asked;
+    at.right += hit;
+  }
+}
+
+// Logits [sequences, length, vocabulary] of a batch on `tape`: from a forward pass, or through a
+// cache.
+Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
+                 std::optional<CacheType> type, std::span<AttentionStats> stats) {
+  if (!type) return model.logits(tape, batch.inputs, batch.sequences, stats);
+  Decoder decoder(model, {.sequences = batch.sequences, .cache_type = *type});
+  return tape.constant({batch.sequences, batch.length, model.vocabulary()},
+                       decoder.feed(batch.inputs));
+}
+
+// Windows [begin, end) of the text.
+EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                               std::span<const Index> windows, const EvaluationOptions& options,
+                               Index begin, Index end, Tape& tape) {
+  const Index context = model.config().context;
+  EvaluatedPart part;
+  std::vector<AttentionStats> attention(
+      static_cast<std::size_t>(options.attention_stats ? model.config().layers : 0));
+  Batch batch;
+  for (Index w = begin; w < end; w += batch.sequences) {
+    evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
+    tape.reset();
+    const Var logits = batch_logits(tape, model, batch, options.cache_type, attention);
+    const Index count = counted(batch.targets);
+    part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
+                 static_cast<double>(count);
+    part.characters += count;
+    count_right(logits.value(), batch, windows.subspan(static_cast<std::size_t>(w)),
+                options.marks.answers, part);
+  }
+  for (const AttentionStats& layer : attention) {
+    part.entropy_sum += layer.entropy_sum;
+    part.rows += layer.rows;
+  }
+  return part;
+}
+
+// The parts of this rank, of windows that begin at `starts`; `per_part` of them make a part.
+void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                  std::span<const Index> starts, const EvaluationOptions& options, Index per_part,
+                  Part own, std::span<EvaluatedPart> parts) {
+  constexpr Index kLongWindow = 1024;
+  // Long windows come one by one: their ops are large enough to be shared out, and several at a
+  // time would take as many times the memory.
+  const bool one_by_one = model.config().context >= kLongWindow;
+  std::vector<std::unique_ptr<Tape>> tapes;
+  for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(own.size(), threads())); ++i)
+    tapes.push_back(std::make_unique<Tape>(model.parameters()));
+  const auto evaluate_part = [&](Index i, int thread) {
+    if (options.stop != nullptr && options.stop()) throw EvaluationStopped();
+    const Index part = own.first + i;
+    parts[static_cast<std::size_t>(part)] =
+        evaluate_windows(model, tokens, starts, options, part * per_part,
+                         std::min(std::ssize(starts), (part + 1) * per_part),
+                         *tapes[static_cast<std::size_t>(thread)]);
+  };
+  if (one_by_one) {
+    for (Index i = 0; i < own.size(); ++i) evaluate_part(i, 0);
+  } else {
+    parallel_tasks(own.size(), threads(), evaluate_part, std::ssize(parts));
+  }
+}
+
+void add_answers(std::span<const AnswersAt> by_logarithm, Evaluation& result) {
+  Index asked = 0, right = 0;
+  for (std::size_t i = 0; i < by_logarithm.size(); ++i) {
+    const AnswersAt& at = by_logarithm[i];
+    if (at.asked == 0) continue;
+    result.answers_by_distance.push_back({Index{1} << i, at.asked, at.right});
+    asked += at.asked;
+    right += at.right;
+  }
+  if (asked > 0) result.answer_accuracy = static_cast<double>(right) / static_cast<double>(asked);
+}
+
+}  // namespace
+
+Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                    const EvaluationOptions& options) {
+  constexpr Index kTokensPerPart = 64;
+  const Index context = model.config().context;
+  const std::vector<Index> starts =
+      evaluation_windows(std::ssize(tokens), context, options.marks.starts);
+  const Index per_part = std::max<Index>(1, kTokensPerPart / context);
+  std::vector<EvaluatedPart> parts(
+      static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
+  Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();
+  bool stopped = false;
+  try {
+    evaluate_own(model, tokens, starts, options, per_part,
+                 part_of(std::ssize(parts), ranks.rank(), ranks.size()), parts);
+  } catch (const EvaluationStopped&) {
+    stopped = true;
+  }
+  if (first_flag(ranks, stopped)) throw EvaluationStopped();
+  gather(ranks, std::span(parts));
+  EvaluatedPart all;
+  for (const EvaluatedPart& part : parts) {
+    all.loss += part.loss;
+    all.characters += part.characters;
+    all.right += part.right;
+    for (std::size_t i = 0; i < all.answers.size(); ++i) {
+      all.answers[i].asked += part.answers[i].asked;
+      all.answers[i].right += part.answers[i].right;
+    }
+    all.entropy_sum += part.entropy_sum;
+    all.rows += part.rows;
+  }
+  const auto characters = static_cast<double>(std::max<Index>(1, all.characters));
+  Evaluation result;
+  result.characters = all.characters;
+  result.loss = all.loss / characters;
+  result.accuracy = static_cast<double>(all.right) / characters;
+  if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
+  add_answers(all.answers, result);
+  return result;
+}
+
+}  // namespace headcount
