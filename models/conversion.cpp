@@ -50,14 +50,22 @@ std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
   return all;
 }
 
-void require_same_rest(const ModelConfig& from, const ModelConfig& to) {
-  const Settings there = from.settings(), here = to.settings();
-  for (const Setting& setting : here.all()) {
+void require_same_rest(const Settings& from, const Settings& to, const std::string& where) {
+  for (const Setting& setting : to.all()) {
     if (concerns_attention(setting) || setting.name == "dropout") continue;
-    const nlohmann::json value = setting.value(), other = there.find(setting.name)->value();
-    require_setting(value == other, "`" + setting.name + "` is " + value.dump() +
+    const nlohmann::json value = setting.value(), other = from.find(setting.name)->value();
+    require_setting(value == other, "`" + setting.name + "`" + where + " is " + value.dump() +
                                         ", in the model it is " + other.dump() +
                                         "; a conversion changes the attention only");
+  }
+}
+
+void require_same_rest(const ModelConfig& from, const ModelConfig& to) {
+  require_same_rest(from.settings(), to.settings(), "");
+  // Parts of a pattern have settings of their own.
+  for (Index layer = 0; layer < to.layers; ++layer) {
+    require_same_rest(from.layer_attention(layer).settings(), to.layer_attention(layer).settings(),
+                      " of layer " + std::to_string(layer));
   }
 }
 

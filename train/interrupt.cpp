@@ -5,18 +5,34 @@
 #include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
+#include <ctime>
 
 namespace headcount {
 
 namespace {
 
-std::atomic<int> caught = 0;  // a handler sets it, threads of an evaluation read it
-static_assert(std::atomic<int>::is_always_lock_free);
+std::atomic<int> caught = 0;              // a handler sets it, threads of an evaluation read it
+std::atomic<std::int64_t> caught_at = 0;  // milliseconds
+static_assert(std::atomic<int>::is_always_lock_free &&
+              std::atomic<std::int64_t>::is_always_lock_free);
+
+std::int64_t milliseconds() {
+  timespec now = {};
+  clock_gettime(CLOCK_MONOTONIC, &now);  // a handler may call it
+  return now.tv_sec * 1000 + now.tv_nsec / 1'000'000;
+}
 
 void handle(int signal) {
-  // Every line that is written to a broken pipe raises SIGPIPE again.
-  if (caught != 0 && signal != SIGPIPE) _exit(128 + signal);
-  if (caught == 0) caught = signal;
+  if (caught == 0) {
+    caught_at = milliseconds();
+    caught = signal;
+    return;
+  }
+  // Every line that is written to a broken pipe raises SIGPIPE again, and `timeout` sends its
+  // signal to the process and at once to its group.
+  constexpr std::int64_t kSameSignal = 1000;
+  if (signal != SIGPIPE && milliseconds() - caught_at >= kSameSignal) _exit(128 + signal);
 }
 
 // oneDNN 2.6 keeps numbers below the end of the stack while it multiplies: a handler that ran there

@@ -17,8 +17,8 @@ class InterruptedError : public Error {
 };
 
 /// From now on SIGINT, SIGTERM, SIGHUP (the terminal has gone; not under nohup) and SIGPIPE (who
-/// read an output has gone) ask training to stop after the step under way; a second one of the
-/// first three ends the process at once.
+/// read an output has gone) ask training to stop after the step under way; another one of the
+/// first three, a second later or more, ends the process at once.
 void catch_interrupts();
 
 /// The signal that asked, or 0.

@@ -50,7 +50,8 @@ Settings TrainOptions::settings() {
   s.integer("checkpoint-every", "steps between checkpoints; 0: at the end only", checkpoint_every,
             0);
   s.integer("keep", "newest checkpoints that are kept, besides the best", keep, 1);
-  s.text("init", "start from the weights of this checkpoint or Hugging Face model folder", init);
+  s.text("init", "start from the weights of this run, checkpoint or Hugging Face model folder",
+         init);
   return s;
 }
 
@@ -70,6 +71,8 @@ void TrainOptions::resolve() {
                                        " are more than `batch` " + std::to_string(batch) +
                                        " has sequences");
   require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
+  require_setting(static_cast<Real>(model.dropout) < 1,
+                  "`dropout` is so near to 1 that nothing is left; lower it");
   // Each batch has a number of 32 bits, from which it is drawn.
   require_setting(
       steps <= std::numeric_limits<std::uint32_t>::max() / accumulate,

@@ -55,8 +55,9 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
 
 namespace {
 
+// `folder` is a checkpoint, or a run, of which it is the newest.
 Checkpoint load_same_model(const std::filesystem::path& folder, const TrainOptions& options) {
-  Checkpoint checkpoint = load_checkpoint(folder);
+  Checkpoint checkpoint = load_checkpoint(find_checkpoint(folder).value_or(folder));
   require_same_model(folder, to_json(options.model), to_json(checkpoint.model->config()));
   return checkpoint;
 }
@@ -105,7 +106,15 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
     const TrainingState state = read_training_state(checkpoint, model->parameters());
     return std::pair(std::move(model), state);
   };
-  if (find_checkpoint(folder)) return load_newest(folder, load);
+  if (find_checkpoint(folder)) {
+    auto newest = load_newest(folder, load);
+    const Index step = newest.second.step;
+    if (step > options.steps)
+      throw DataError(folder.string() + " has a checkpoint of step " + std::to_string(step) +
+                      ", but its `steps` are " + std::to_string(options.steps) +
+                      "; give config.json the number that it was trained with");
+    return newest;
+  }
   return {initial_model(options, corpus), TrainingState{}};
 }
 

@@ -107,6 +107,18 @@ void require_sums(const fs::path& folder, std::span<const std::string> files) {
   }
 }
 
+void require_checkpoint_alone(const fs::path& folder) {
+  if (!is_there(folder)) return;
+  const Sums sums = read_sums(folder).value_or(Sums());
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (name != kSums && !sums.contains(name))
+      throw DataError(it->path().string() + " is no file of a model; move it away");
+  }
+  if (error) throw DataError(folder.string() + " cannot be read: " + error.message());
+}
+
 std::optional<Index> step_of(const fs::path& folder) {
   constexpr std::string_view kPrefix = "step-";
   const std::string name = folder.filename().string();

@@ -45,6 +45,10 @@ void check_sums(const std::filesystem::path& folder);
 /// DataError.
 void require_sums(const std::filesystem::path& folder, std::span<const std::string> files);
 
+/// Checks that a checkpoint folder has nothing in it but the files that SHA256SUMS names, if it is
+/// there at all: it may be removed. Throws DataError that names something else.
+void require_checkpoint_alone(const std::filesystem::path& folder);
+
 /// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder; nothing if
 /// it is neither. Throws DataError where there is a folder of checkpoints that cannot be read.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);

@@ -109,6 +109,18 @@ TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
   }
 }
 
+// As `timeout` sends it: to the process, and at once to its group.
+TEST_F(ResumedRun, SavesWhatItHasWhenASignalComesTwiceAtOnce) {
+  const pid_t child = start(kRun + "--steps 1000000 --checkpoint-every 0 --out twice");
+  wait_for("twice/metrics.jsonl");
+  kill(child, SIGTERM);
+  kill(child, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  kill(child, SIGTERM);
+  EXPECT_EQ(exit_code_of(child), 143);
+  EXPECT_TRUE(find_checkpoint(folder_ / "twice"));
+}
+
 TEST_F(ResumedRun, EndsAtOnceOnASecondSignal) {
   // One step of many seconds.
   const pid_t child = start(
@@ -117,7 +129,7 @@ TEST_F(ResumedRun, EndsAtOnceOnASecondSignal) {
   wait_for("slow/config.json");
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   kill(child, SIGINT);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
   kill(child, SIGINT);
   EXPECT_EQ(exit_code_of(child), 130);
   EXPECT_FALSE(find_checkpoint(folder_ / "slow"));
@@ -276,6 +288,23 @@ TEST_F(ResumedRun, TakesTheModelsSettingsFromItsFolderWithInit) {
                  "--attention is \"gqa\" here and \"mla\" there, --dim is 48 here and 24 there, "
                  "--heads is 3 here and 2 there;");
   EXPECT_FALSE(folder_.has("third"));
+}
+
+TEST_F(ResumedRun, RefusesACheckpointBeyondItsSteps) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 20 --out run").exit_code, 0);
+  std::string config = folder_.contents("run/config.json");
+  const std::string steps = "\"steps\": 20";
+  ASSERT_NE(config.find(steps), std::string::npos);
+  folder_.file("run/config.json", config.replace(config.find(steps), steps.size(), "\"steps\": 5"));
+  expect_refusal("train --resume run", 3, "run has a checkpoint of step 20, but its --steps are 5");
+}
+
+TEST_F(ResumedRun, StartsFromTheNewestCheckpointOfARunWithInit) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 20 --out first").exit_code, 0);
+  const ProgramResult second =
+      folder_.headcount(kRun + "--steps 1 --lr 0 --min-lr 0 --init first --out second");
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(weights("second", 1), weights("first", 20));
 }
 
 TEST_F(ResumedRun, StartsFromAnotherModelsWeightsWithInit) {

@@ -194,6 +194,8 @@ void read_shard(const CommandLine& line, ComparisonOptions& options, const Ranks
     throw UsageError(flag + " does not go with --init-from, whose conversions each would write");
   if (line.has("collect") && line.has("force"))
     throw UsageError("--collect does not go with --force: it trains nothing");
+  if (line.has("collect") && !is_there(options.folder))
+    throw UsageError("--out " + options.folder.string() + " is not there: nothing to collect");
   options.collect = line.has("collect");
   if (line.has("shard")) options.shard = Shard::parse(line.get("shard"));
 }
@@ -204,7 +206,8 @@ std::string command_of_all(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     i += word == "--shard";
-    if (word != "--collect" && !word.starts_with("--shard")) all.push_back(word);
+    if (word != "--collect" && word != "--shard" && !word.starts_with("--shard="))
+      all.push_back(word);
   }
   return command_text("compare", all);
 }

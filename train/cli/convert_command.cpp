@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <iostream>
@@ -83,6 +85,13 @@ void refuse_foreign(const CommandLine& line, const Request& request) {
                        request.to.attention_text() + " (it is for " + joined(setting->only_for) +
                        ")");
     }
+    if (setting != nullptr && name != "attention") {
+      ModelConfig given = request.to;
+      given.settings().find(name)->parse(text);
+      if (std::as_const(given).settings().find(name)->value() != setting->value())
+        throw UsageError("--" + name + " " + text + " changes nothing: --attention " +
+                         request.to.attention_text() + " sets another " + name + "; leave it out");
+    }
     if (name == "rotary-pairs" && request.to.positions != Positions::rope)
       throw UsageError("--rotary-pairs means nothing to a model without rotary positions");
   }
@@ -141,11 +150,29 @@ void print(const Json& result) {
               shell_word(out).c_str());
 }
 
+[[noreturn]] void refuse_old(const fs::path& out) {
+  throw UsageError("--out " + out.string() + " is there already; name a new folder");
+}
+
+// Written under a name of this process, then renamed: of two processes that name a folder one gets
+// it, whole.
 void save(const fs::path& out, const LanguageModel& model, const Vocabulary& vocabulary) {
   std::error_code error;
   if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
   if (error) throw WriteError(out.parent_path(), error.value());
-  save_checkpoint(out, model, vocabulary);
+  const fs::path own =
+      out.parent_path() / ("." + out.filename().string() + "." + std::to_string(getpid()));
+  try {
+    save_checkpoint(own, model, vocabulary);
+  } catch (const WriteError& failure) {
+    throw WriteError(out, failure.error_number());
+  }
+  fs::rename(own, out, error);
+  if (!error) return;
+  std::error_code ignored;
+  fs::remove_all(own, ignored);
+  if (fs::exists(fs::symlink_status(out, ignored))) refuse_old(out);
+  throw WriteError(out, error.value());
 }
 
 }  // namespace
@@ -167,8 +194,7 @@ int convert_command(const std::vector<std::string>& arguments) {
   fs::path out = line.get("out");
   if (!out.has_filename()) out = out.parent_path();  // "runs/a/" is "runs/a"
   check_out_folder(out);
-  if (fs::exists(fs::symlink_status(out)))
-    throw UsageError("--out " + out.string() + " is there already; name a new folder");
+  if (fs::exists(fs::symlink_status(out))) refuse_old(out);
   use_threads(request.threads);
 
   const LoadedRun run = load_run(line.get("from"));

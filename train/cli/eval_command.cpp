@@ -1,10 +1,12 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/safetensors.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
@@ -48,6 +50,29 @@ void write_logits(const std::string& path, const LanguageModel& model,
   write_safetensors(path, tensors);
 }
 
+// Throws UsageError for --attention-stats where no layer has scores.
+void require_attention(const CommandLine& line, const LanguageModel& model) {
+  const ModelConfig& config = model.config();
+  const auto attends = [](const AttentionConfig& a) { return attention_kind(a.kind).attends; };
+  if (line.has("attention-stats") && std::ranges::none_of(config.cycle, attends))
+    throw UsageError("--attention-stats means nothing to " + line.get("from") +
+                     ", whose attention is " + config.attention_text() + "; leave it out");
+}
+
+// The file that --logits names is written and must not be one that is read.
+void require_other_file(const std::string& logits, const CommandLine& line) {
+  std::error_code none;
+  std::vector<std::filesystem::path> read = {line.get("data")};
+  if (const auto checkpoint = find_checkpoint(line.get("from"))) {
+    for (const auto& entry : std::filesystem::directory_iterator(*checkpoint, none))
+      read.push_back(entry.path());
+  }
+  for (const std::filesystem::path& path : read) {
+    if (std::filesystem::equivalent(logits, path, none))
+      throw UsageError("--logits " + logits + " is read, too; name another file");
+  }
+}
+
 // Of all layers, or what layers have in turn.
 nlohmann::ordered_json windows(const ModelConfig& config) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -80,10 +105,12 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (line.has("help")) return 0;
   check_paths(line);
   read_flags(line, settings);
+  if (line.has("logits")) require_other_file(line.get("logits"), line);
   use_threads(threads);
 
   const LoadedRun run = load_named_run(line, window > 0 ? std::optional(window) : std::nullopt);
   const EvalText text = load_eval_text(line, run);
+  require_attention(line, *run.model);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
   if (line.has("logits") && ranks.rank() == 0) {
     const auto length = static_cast<std::size_t>(run.model->config().context);

@@ -120,7 +120,8 @@ void read_resumed_settings(const CommandLine& line, TrainOptions& options, Setti
   }
 }
 
-// The settings of a new run. With --init its model is the one in that folder, and preset,
+// The settings of a new run. With --init its model is the one in that folder, or the newest of a
+// run folder, and preset,
 // configuration and flags may repeat what that model is, not change it.
 void read_new_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
   const auto read_all = [&] {
@@ -130,7 +131,7 @@ void read_new_settings(const CommandLine& line, TrainOptions& options, Settings&
   read_all();
   if (!options.init.empty()) {
     const double dropout = options.model.dropout;  // of the training, not of the model
-    options.model = load_model_config(options.init);
+    options.model = load_model_config(find_checkpoint(options.init).value_or(options.init));
     options.model.dropout = dropout;
     const Settings model = options.model.settings();
     const nlohmann::json there = model.values();

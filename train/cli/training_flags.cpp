@@ -18,7 +18,7 @@ void RunOptions::add_to(Settings& settings) {
 }
 
 void check_paths(const CommandLine& line) {
-  for (const char* flag : {"out", "resume", "config", "logits"}) {
+  for (const char* flag : {"out", "resume", "config", "logits", "data"}) {
     if (!line.has(flag)) continue;
     const std::string path = line.get(flag), name = std::string("--") + flag;
     if (path.empty()) throw UsageError(name + " is empty; give a path, or leave it out");

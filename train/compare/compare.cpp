@@ -220,7 +220,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   result.question = settled(options.question, variants, vocabulary);
   const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
   const RunPlan plan(variants, result.question, static_cast<std::size_t>(named - variants.begin()),
-                     options.folder, options.command);
+                     options.folder, options.command, corpus.answer_chance);
   const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
   const Workers workers = Workers::share(threads(), options.jobs, plan.runs().size(), ranks.size());
   const std::vector<bool> elsewhere = trained_elsewhere(options, plan.runs(), vocabulary);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/conversion.h"
 #include "train/run_place.h"
@@ -70,6 +71,7 @@ void write_conversions(const std::vector<PlannedVariant>& variants, const Loaded
     std::error_code error;
     fs::create_directories(folder.parent_path(), error);
     if (error) throw WriteError(folder.parent_path(), error.value());
+    require_checkpoint_alone(folder);
     erase(folder);
     save_checkpoint(folder, *convert(*run.model, options.model, {}).model, run.vocabulary);
   }

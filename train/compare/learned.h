@@ -1,5 +1,7 @@
 #pragma once
 
+#include <span>
+
 #include "train/compare/comparison.h"
 
 namespace headcount {
@@ -12,9 +14,12 @@ double learned_from(double chance);
 /// answers.
 std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance);
 
-/// Takes the intervals of variants away of which some runs have learned the corpus and some have
-/// not, and of differences from such a variant, and leaves the verdict open: their results
-/// are bimodal, and a mean with an interval says nothing of them.
+/// Whether some of the runs have learned the corpus and some have not: their results are bimodal.
+bool is_bimodal(std::span<const RunResult> runs, std::optional<double> chance);
+
+/// Takes away the intervals of variants whose results are bimodal, and of differences from such a
+/// variant, as far as they come from the same seeds, and leaves the verdict open: a mean with an
+/// interval says nothing of them.
 void withhold_bimodal_intervals(ComparisonResult& result);
 
 /// "mqa: 2 of 3 seeds learned it, ...", a sentence for each such variant.

@@ -93,6 +93,7 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
                        name + "` and `" + *std::next(open.begin()) +
                        "` open; give all of them but one");
   Index nearest = -1;
+  std::string reason;  // why the last one that was tried cannot be
   // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the
   // width of a feed-forward layer, is not tried.
   for (Index number = 1; number <= std::min(wanted, 4 * options.model.dim); ++number) {
@@ -100,8 +101,9 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
     attempt.model.settings().find(name)->parse(std::to_string(number));
     try {
       attempt.resolve();
-    } catch (const ShapeError&) {
-      continue;  // KV heads that do not divide the heads
+    } catch (const ShapeError& error) {
+      reason = error.what();  // KV heads may not divide the heads
+      continue;
     }
     const Index bytes = cache_bytes(attempt);
     if (nearest < 0 || std::abs(bytes - wanted) < std::abs(nearest - wanted)) nearest = bytes;
@@ -111,6 +113,9 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
     }
     if (bytes > wanted) break;
   }
+  if (nearest < 0)
+    throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + ": " +
+                       reason);
   refuse(nearest, " has no " + name + " that keeps so many bytes per token");
   return "";
 }

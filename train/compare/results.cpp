@@ -117,6 +117,11 @@ std::vector<std::string> notes(const ComparisonResult& result) {
       sentences.push_back(variant.spec + " does not show how it reads: " + variant.no_reading +
                           ".");
   }
+  std::size_t listed = 0;
+  for (const VariantResult& variant : result.variants) listed += variant.failures.size();
+  if (const auto failed = static_cast<std::size_t>(result.failed_runs); failed > listed)
+    sentences.push_back(std::to_string(failed - listed) +
+                        " runs of values that the sweep did not choose failed.");
   for (const ForeignRuns& foreign : foreign_runs(result)) {
     std::string runs;
     for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;

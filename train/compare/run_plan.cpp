@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "train/compare/learned.h"
 #include "train/compare/verdict.h"
 
 namespace headcount {
@@ -35,12 +36,13 @@ std::vector<RunResult> results(std::span<const RunOutcome> outcomes) {
 
 RunPlan::RunPlan(const std::vector<PlannedVariant>& variants, const Question& question,
                  std::size_t reference, const std::filesystem::path& folder,
-                 const std::string& command)
+                 const std::string& command, std::optional<double> chance)
     : variants_(variants),
       question_(question),
       reference_(reference),
       seeds_(static_cast<std::size_t>(question.seeds.last)),
-      looks_(looks_at(question.seeds)) {
+      looks_(looks_at(question.seeds)),
+      chance_(chance) {
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) {
       for (std::size_t seed = 1; seed <= seeds_; ++seed) {
@@ -101,7 +103,11 @@ void RunPlan::need_more(std::size_t variant, std::span<const RunOutcome> outcome
   Decision decision;
   if (costs.size() >= first) {
     const std::optional<double> limit = tolerance(question_, results(references.first(first)));
-    if (limit) decision = decide(costs, *limit, looks_);
+    const auto is_open = [&](std::size_t seeds) {
+      return is_bimodal(results(runs.first(seeds)), chance_) ||
+             is_bimodal(results(references.first(seeds)), chance_);
+    };
+    if (limit) decision = decide(costs, *limit, looks_, is_open);
     for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);
     if (decision.verdict != Verdict::open || std::max(failed, failed_references) >= first) return;
     if (costs.size() < seeds_) need(costs.size(), Need::now);

@@ -17,10 +17,11 @@ namespace headcount {
 /// runs ended and not from when: results do not depend on how many go side by side.
 class RunPlan {
  public:
-  /// Runs go to runs/ in `folder`; `reference` is the place of a variant. `variants` must outlive
-  /// the plan.
+  /// Runs go to runs/ in `folder`; `reference` is the place of a variant, `chance` is
+  /// Corpus::answer_chance. `variants` must outlive the plan.
   RunPlan(const std::vector<PlannedVariant>& variants, const Question& question,
-          std::size_t reference, const std::filesystem::path& folder, const std::string& command);
+          std::size_t reference, const std::filesystem::path& folder, const std::string& command,
+          std::optional<double> chance = std::nullopt);
 
   const std::vector<PlannedRun>& runs() const { return runs_; }
 
@@ -53,6 +54,7 @@ class RunPlan {
   Question question_;
   std::size_t reference_, seeds_;
   RepeatedIntervals looks_;
+  std::optional<double> chance_;
   std::vector<PlannedRun> runs_;  ///< by variant, candidate, seed
 };
 

@@ -53,6 +53,7 @@ void require_same_settings(const PlannedRun& run, const json& had) {
   };
   const json now = to_json(run.options);
   for (const auto& [name, value] : now.items()) {
+    if (name == "data" || name == "init") continue;  // paths, of what the basis tells apart
     if (!had.contains(name)) refuse("without " + name);
     if (had[name] != value)
       refuse("with " + name + " " + had[name].dump() + ", not " + value.dump());

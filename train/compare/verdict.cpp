@@ -145,13 +145,15 @@ RepeatedIntervals looks_at(const SeedRange& seeds) {
 }
 
 Decision decide(std::span<const std::optional<double>> costs, double tolerance,
-                const RepeatedIntervals& looks) {
+                const RepeatedIntervals& looks,
+                const std::function<bool(std::size_t seeds)>& is_open) {
   Decision decision;
   std::vector<double> finished;
   for (const std::optional<double>& cost : costs) {
     ++decision.seeds;
     if (cost) finished.push_back(*cost);
     if (!cost || std::ssize(finished) < looks.first()) continue;
+    if (is_open && is_open(decision.seeds)) continue;
     decision.verdict = verdict(looks.estimate(finished), tolerance);
     if (decision.verdict != Verdict::open) break;
   }
@@ -180,7 +182,7 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
   if (result.variants.size() < 2) return "one attention alone is compared with nothing";
-  if (!limit) return than.label() + ", the reference, has no finished run";
+  if (!limit || than.runs.empty()) return than.label() + ", the reference, has no finished run";
   const Numbers numbers{result.question.metric, *limit, reader};
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   std::ranges::stable_sort(enough, {}, &VariantResult::cache_bytes_per_token);

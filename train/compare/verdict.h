@@ -44,9 +44,10 @@ struct Decision {
 };
 
 /// Looks at `costs`, of seeds 1, 2, ..., none where a run failed, as often as `looks` has it, until
-/// one look decides.
+/// one look decides. `is_open`, if given, says after how many seeds none can.
 Decision decide(std::span<const std::optional<double>> costs, double tolerance,
-                const RepeatedIntervals& looks);
+                const RepeatedIntervals& looks,
+                const std::function<bool(std::size_t seeds)>& is_open = {});
 
 /// Which of `variants` the others are judged by: see Question::reference.
 std::size_t reference_place(const Question& question, std::span<const VariantResult> variants);

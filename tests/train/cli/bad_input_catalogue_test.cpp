@@ -64,6 +64,7 @@ const BadCase kFlags[] = {
     {"TRAIN+ --min-lr 1", kUsage, "--min-lr is greater than --lr"},
     {"TRAIN+ --steps 3000000 --accumulate 65536", kUsage,
      "--steps times --accumulate must be below"},
+    {"TRAIN+ --dropout 0.99999999", kUsage, "--dropout is so near to 1"},
     {"TRAIN+ --dropout 1", kUsage, "--dropout must be at least 0 and below 1"},
     {"TRAIN+ --beta1 1", kUsage, "--beta1"},
     {"TRAIN+ --seed -1", kUsage, "--seed"},

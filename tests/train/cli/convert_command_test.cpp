@@ -13,7 +13,6 @@ namespace {
 
 using nlohmann::json;
 
-
 // One small run, which no test changes.
 class ConvertCommand : public testing::Test {
  protected:
@@ -136,6 +135,10 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
   expect_refusal(kData, "--from missing --attention mqa --out refused", {"'missing'"});
   expect_refusal(kUsage, "--from run --attention mqa --kv-rank 4 --out refused",
                  {"--kv-rank means nothing with --attention mqa", "mla"});
+  expect_refusal(kUsage, "--from run --attention gqa2 --kv-heads 4 --out refused",
+                 {"--kv-heads 4 changes nothing: --attention gqa sets another kv-heads"});
+  expect_refusal(kUsage, "--from run --attention mqa --out refused --data bad\xff.txt",
+                 {"--data must be UTF-8"});
   expect_refusal(kUsage, "--from run --attention mqa --energy 0.9 --out refused",
                  {"--energy", "mqa"});
   expect_refusal(kUsage, "--from run --attention mla4 --energy 0.9 --out refused",
@@ -153,6 +156,20 @@ TEST_F(ConvertCommand, RefusesPlacesThatItCannotWriteOrName) {
   EXPECT_FALSE(folder_->has("caf\xe9"));
   expect_refusal(kUsage, from + "text.txt", {"--out text.txt is a file"});
   expect_refusal(kUsage, from + "loop/out", {"--out loop/out cannot be read: Too many levels"});
+}
+
+TEST_F(ConvertCommand, GivesANewFolderToOneOfTwoThatNameIt) {
+  for (int i = 0; i < 5; ++i) {
+    const std::string out = "race" + std::to_string(i);
+    const auto line = [&](const char* attention) {
+      return "convert --threads 1 --from run --out " + out + " --attention " + attention;
+    };
+    const pid_t other = folder_->start(line("mqa"));
+    const int code = folder_->headcount(line("gqa2")).exit_code;
+    EXPECT_EQ(code + exit_code_of(other), kUsage) << "one is done, one is refused";
+    EXPECT_EQ(folder_->shell("cd " + out + " && sha256sum --check --quiet SHA256SUMS").exit_code,
+              0);
+  }
 }
 
 TEST_F(ConvertCommand, TakesAFolderThatIsNamedWithASlash) {

@@ -155,6 +155,16 @@ TEST_F(EvalCommand, NarrowsTheWindow) {
 TEST_F(EvalCommand, RefusesAWindowForAStateAndDoesNotBlameItsFile) {
   train("state", "--attention delta");
   expect_refusal(2, "--from state --window 4", {"delta has no --window"});
+  expect_refusal(2, "--from state --attention-stats", {"--attention-stats means nothing to state"});
+}
+
+TEST_F(EvalCommand, WritesLogitsOverNothingThatItReads) {
+  const std::string weights = "run/checkpoints/" + folder_->contents("run/checkpoints/latest");
+  const std::string model = weights.substr(0, weights.find('\n')) + "/model.safetensors";
+  const std::string before = folder_->contents(model);
+  for (const std::string& file : {model, std::string("text.txt")})
+    expect_refusal(2, "--from run --data text.txt --logits " + file, {"is read, too"});
+  EXPECT_EQ(folder_->contents(model), before);
 }
 
 TEST_F(EvalCommand, KeepsTheWindowOfTraining) {

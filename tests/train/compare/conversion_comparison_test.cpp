@@ -53,8 +53,7 @@ TEST_F(ConversionComparison, SetsEachConversionAgainstTrainingFromRandomWeights)
   EXPECT_EQ(r["verdict"]["reference"], "mha");
   // The model itself, converted to what it is, before any training.
   const json converted = variant("mha converted");
-  for (const json& loss : converted["val_losses"])
-    EXPECT_NEAR(loss, trained_["val_loss"], 1e-5);
+  for (const json& loss : converted["val_losses"]) EXPECT_NEAR(loss, trained_["val_loss"], 1e-5);
   const double lost = variant("mqa converted")["val_loss_mean"];
   EXPECT_GT(lost, trained_["val_loss"].get<double>() + 0.01);
   EXPECT_LT(variant("mqa converted +100 %")["val_loss_mean"], lost);
@@ -94,9 +93,22 @@ TEST_F(ConversionComparison, RepeatsNothingThatIsFinishedAndTellsOtherWeights) {
   EXPECT_NE(again.err.find("12 of 12 runs were finished before"), std::string::npos) << again.err;
   EXPECT_EQ(results()["variants"][2]["val_losses"], before["variants"][2]["val_losses"]);
   EXPECT_EQ(results()["trained_by_others"], json::array());
+  // However its folder is spelled.
+  const ProgramResult spelled = folder_.headcount(
+      "compare --init-from run --threads 1 --seeds 2 --out ./c --data ./text.txt --attention mqa");
+  EXPECT_NE(spelled.err.find("12 of 12 runs were finished before"), std::string::npos)
+      << spelled.err;
   train("--force --seed 2");
   expect_refusal(compare("--attention mqa"), kData,
                  {"mqa-converted-0/seed-1 holds a finished run from other weights", "--force"}, "");
+}
+
+TEST_F(ConversionComparison, RemovesNothingThatIsNoModel) {
+  std::filesystem::create_directories(folder_ / "c/converted/mqa");
+  folder_.file("c/converted/mqa/thesis.txt", "precious");
+  expect_refusal(compare("--attention mqa"), kData,
+                 {"c/converted/mqa/thesis.txt is no file of a model; move it away"}, "");
+  EXPECT_EQ(folder_.contents("c/converted/mqa/thesis.txt"), "precious");
 }
 
 TEST_F(ConversionComparison, TakesAnotherTextOnlyWhereOneIsNamed) {

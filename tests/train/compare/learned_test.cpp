@@ -60,6 +60,15 @@ TEST(Learned, LeavesNoIntervalOfDifferencesFromABimodalOne) {
   EXPECT_TRUE(r.variants[2].loss.half_width);
 }
 
+// The reference's fourth seed, which another attention asked for, says nothing of three.
+TEST(Learned, KeepsIntervalsOfDifferencesFromSeedsThatAgree) {
+  ComparisonResult r = learned_result();
+  r.variants[0] = learned_variant("mha", {0.99, 1, 0.98, 0.4});
+  summarize(r);
+  EXPECT_FALSE(r.variants[0].loss.half_width);
+  EXPECT_TRUE(r.variants[2].difference->half_width);
+}
+
 TEST(Learned, IsAColumnAndANote) {
   ComparisonResult r = learned_result();
   summarize(r);

@@ -89,6 +89,30 @@ TEST(RunPlan, AddsSeedsToWhatIsOpenAndToTheReference) {
   EXPECT_EQ(of(runs, "mha"), of(runs, "gqa"));
 }
 
+// Seed 3 alone has not learned what the others have: no verdict before all, or more, agree again.
+TEST(RunPlan, AddsSeedsToWhatIsBimodal) {
+  const auto all = variants({"mha", "mqa"});
+  Question q = question(3, 8);
+  q.metric = Metric::answers;
+  q.tolerance = 1;
+  const RunPlan plan(all, q, 0, "c", "", 0.25);
+  const auto runs_with = [&](double third) {
+    std::vector<RunOutcome> outcomes(plan.runs().size());
+    for (std::size_t i = 0; i < outcomes.size(); ++i) {
+      const PlannedRun& run = plan.runs()[i];
+      const bool mqa = run.name.starts_with("mqa");
+      if (run.options.seed > 3) continue;
+      outcomes[i].ended = true;
+      outcomes[i].result.emplace();
+      outcomes[i].result->seed = run.options.seed;
+      outcomes[i].result->answer_accuracy = !mqa ? 1.0 : run.options.seed == 3 ? third : 0.93;
+    }
+    return std::ranges::count(plan.needs(outcomes), Need::now);
+  };
+  EXPECT_EQ(runs_with(0.931), 6) << "not enough, after three seeds";
+  EXPECT_EQ(runs_with(0.92), 8) << "one more seed of both";
+}
+
 TEST(RunPlan, EndsWithTheLastSeedOfTheRange) {
   const auto all = variants({"mha", "mla"});
   const RunPlan plan(all, question(3, 8), 0, "c", "");

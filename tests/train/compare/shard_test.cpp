@@ -50,6 +50,14 @@ TEST(Shards, CollectedAreTheResultsOfOneProcess) {
   EXPECT_FALSE(folder.has("c/.headcount-lock"));
 }
 
+TEST(Shards, OfABatchAreNoShardsOfAComparison) {
+  const TrainFolder folder;
+  const std::string line = kShardArguments + "--seeds 2 --steps 1 --shards 2";
+  const ProgramResult result = folder.headcount(line + " --shard 1/2");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find(line + " --collect\n"), std::string::npos) << result.out;
+}
+
 TEST(Shards, HaveAsManyRunsAsEachOther) {
   const std::string line = kShardArguments + "--seeds 2 --steps 2 --shard 2/3";
   const TrainFolder folder;
@@ -152,6 +160,7 @@ TEST(Shards, RefuseWhatDoesNotGoTogether) {
       {"--shard 1/2 --collect", "--shard does not go with --collect"},
       {"--shard 1/2 --json", "--shard does not go with --json"},
       {"--collect --force", "--collect does not go with --force"},
+      {"--collect", "--out c is not there: nothing to collect"},
   };
   for (const auto& c : cases)
     expect_refusal(folder.headcount(kShardArguments + c.flags), 2, {c.message}, c.flags);
