@@ -93,7 +93,7 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
                        name + "` and `" + *std::next(open.begin()) +
                        "` open; give all of them but one");
   Index nearest = -1;
-  std::string reason;  // why the last one that was tried cannot be
+  std::string reason;  // why the first one cannot be
   // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the
   // width of a feed-forward layer, is not tried.
   for (Index number = 1; number <= std::min(wanted, 4 * options.model.dim); ++number) {
@@ -102,7 +102,7 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
     try {
       attempt.resolve();
     } catch (const ShapeError& error) {
-      reason = error.what();  // KV heads may not divide the heads
+      if (reason.empty()) reason = error.what();  // otherwise KV heads may not divide the heads
       continue;
     }
     const Index bytes = cache_bytes(attempt);

@@ -95,6 +95,13 @@ TEST(ComparisonPlan, AcceptsSpecsThatMeetTheBudgetAsTheyAre) {
   for (const PlannedVariant& variant : variants) EXPECT_EQ(variant.candidates[0].adjusted, "");
 }
 
+TEST(ComparisonPlan, SaysWhyNoNumberFitsWhereNoneIsPossible) {
+  TrainOptions common;
+  common.model.settings().find("rope-dim")->parse("3");
+  EXPECT_EQ(refusal([&] { plan("gqa", "kv=1024", "", common); }),
+            "`match` kv=1024: gqa: `rope-dim` must be even, is 3");
+}
+
 TEST(ComparisonPlan, NamesTheNearestBudgetWhereNoneIsMet) {
   EXPECT_EQ(refusal([] { plan("gqa", "kv=1500"); }),
             "`match` kv=1500: gqa has no kv-heads that keeps so many bytes per token; the nearest "

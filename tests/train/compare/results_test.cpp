@@ -101,6 +101,14 @@ TEST(ComparisonSummary, LeavesOutTheSpeedsOfOtherBuildsAndMachines) {
                           "seed 3. Their training speed is left out."}));
 }
 
+TEST(ComparisonSummary, TellsOfFailedRunsThatNoAttentionHas) {
+  ComparisonResult r = result();
+  r.failed_runs = 3;  // latent-bias has one of them
+  summarize(r);
+  EXPECT_EQ(notes(r),
+            (std::vector<std::string>{"2 runs of values that the sweep did not choose failed."}));
+}
+
 TEST(ComparisonSummary, LeavesIntervalsOutWhereTheyAreNotWanted) {
   ComparisonResult r = result();
   r.question.intervals = false;

@@ -147,6 +147,16 @@ ComparisonResult decided_comparison() {
   return r;
 }
 
+TEST(VerdictText, SaysThatTheReferenceHasNoRunAlsoWithATolerance) {
+  ComparisonResult r = decided_comparison();
+  r.variants[2].runs.clear();
+  for (const std::optional<double> tolerance : {std::optional<double>(), {0.01}}) {
+    r.question.tolerance = tolerance;
+    summarize(r);
+    EXPECT_EQ(verdict_text(r), "mha, the reference, has no finished run");
+  }
+}
+
 TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
   ComparisonResult r = decided_comparison();
   summarize(r);
