@@ -10,6 +10,7 @@
 #include "bench/measure.h"
 #include "bench/step_products.h"
 #include "bench/training_bench.h"
+#include "train/evaluation.h"
 #include "train/statistics.h"
 
 namespace headcount {
