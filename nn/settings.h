@@ -21,6 +21,9 @@ class SettingError : public Error {
   using Error::Error;
 };
 
+/// A setting that was not given and gets its default from the others.
+inline constexpr Index kUnset = -1;
+
 /// The value of a setting as flags have it: texts without quotation marks.
 std::string setting_text(const nlohmann::json& value);
 /// Whether it is a value: not null and not kUnset, which stand for a default.

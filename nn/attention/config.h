@@ -13,9 +13,6 @@
 
 namespace headcount {
 
-/// A setting that was not given and gets its default from the others.
-inline constexpr Index kUnset = -1;
-
 /// How scores q.k are scaled before the softmax.
 struct ScoreScale {
   enum class Kind {
