@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds headcount and compares five attentions on a corpus of lookups: three to four minutes on two
+# Builds headcount and compares five attentions on a corpus of lookups: two to three minutes on two
 # cores. The last line says which of them is enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
