@@ -1,53 +1,20 @@
 // A converted model against the one that it was made of: the same logits where nothing is lost, and
 // what is lost is said.
-#include "models/conversion.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <random>
 
 #include "models/decoder.h"
-#include "nn/kinds_with_scores.h"
-#include "nn/random_weights.h"
+#include "models/small_conversion.h"
 
 namespace headcount {
 namespace {
 
 constexpr double kConversionTolerance = sizeof(Real) == sizeof(double) ? 1e-10 : 2e-3;
-constexpr Index kConvertedVocabulary = 11, kDim = 24, kContext = 12;
-
-using Given = std::map<std::string, std::string>;
-
-// A small model, not resolved; `given` are settings by name.
-ModelConfig small_config(const std::string& attention, const Given& given = {}) {
-  ModelConfig config;
-  for (const auto& [name, value] :
-       Given{{"layers", "2"}, {"dim", "24"}, {"heads", "4"}, {"context", "12"}, {"ffn-dim", "16"}})
-    config.settings().find(name)->parse(value);
-  parse_attention_spec(attention).apply(config);
-  for (const auto& [name, value] : given) config.settings().find(name)->parse(value);
-  return config;
-}
-
-// With weights large enough for attention to matter, norms and biases included.
-std::unique_ptr<LanguageModel> small_model(const std::string& attention, const Given& given = {}) {
-  auto model =
-      std::make_unique<LanguageModel>(small_config(attention, given), kConvertedVocabulary);
-  draw_weights(model->parameters());
-  return model;
-}
-
-Conversion converted(const LanguageModel& from, const std::string& attention,
-                     const Given& given = {}, const ConversionOptions& options = {}) {
-  ModelConfig to = without_attention(from.config());
-  parse_attention_spec(attention).apply(to);
-  for (const auto& [name, value] : given) to.settings().find(name)->parse(value);
-  return convert(from, fitted(from, to, options), options);
-}
+constexpr Index kDim = 24, kContext = 12;
 
 std::vector<Real> logits(const LanguageModel& model) {
   std::mt19937 generator(7);
@@ -74,21 +41,6 @@ void expect_same(const LanguageModel& from, const Conversion& to, const std::str
     EXPECT_LT(error.keys, 1e-6) << what;
     EXPECT_LT(error.values, 1e-6) << what;
   }
-}
-
-std::string refusal(const LanguageModel& from, const std::string& attention,
-                    const Given& given = {}, const ConversionOptions& options = {}) {
-  try {
-    converted(from, attention, given, options);
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-void expect_refusal(const std::string& message, const std::vector<std::string>& parts) {
-  for (const std::string& part : parts)
-    EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
 }
 
 std::span<Real> weights(LanguageModel& model, const std::string& name, Index layer = 0) {
@@ -252,7 +204,7 @@ TEST(Conversion, OfAnEnergyTakesTheLeastRankThatKeepsIt) {
   EXPECT_GT(lost(rank - 1), 0.1);
 }
 
-TEST(Conversion, ChoosesTheLargestRotaryPairOfThoseThatTurnAboutAsFast) {
+TEST(Conversion, ChoosesTheLargestRotaryPairOfThoseThatRotateAboutAsFast) {
   const auto model = small_model("mha", {{"head-dim", "8"}});
   // Of each head's four pairs the second and the fourth are large.
   for (Index layer = 0; layer < 2; ++layer) {
@@ -358,7 +310,7 @@ TEST(Conversion, SaysHowFarKeysAndValuesMove) {
   EXPECT_NEAR(error.values, std::sqrt(0.5), 1e-6);
 }
 
-TEST(Conversion, SaysWhatIsLostWhereKeysAreTurnedNoMore) {
+TEST(Conversion, SaysWhatIsLostWhereKeysRotateNoMore) {
   // All heads alike, so that only the turning can be lost: half of the pairs, the slow ones.
   const auto mqa = small_model("mqa", {{"head-dim", "8"}});
   const auto model = converted(*mqa, "mha").model;
@@ -383,79 +335,6 @@ TEST(Conversion, DecodesAsItReads) {
       EXPECT_NEAR(step[2], whole[i * kConvertedVocabulary + 2], 2e-3) << to;
     }
   }
-}
-
-TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithItsReason) {
-  const auto mha = small_model("mha");
-  for (const AttentionKind* kind : attention_kinds()) {
-    const std::string name(kind->name);
-    if (kind->of_heads == nullptr) {
-      expect_refusal(refusal(*mha, name),
-                     {"heads cannot be converted to " + name + ": ", std::string(kind->no_heads)});
-    } else {
-      EXPECT_EQ(refusal(*mha, name, name == "gqa" ? Given{{"kv-heads", "2"}} : Given{}), "accepted")
-          << name;
-    }
-    const auto own = small_model(name);
-    if (kind->to_heads == nullptr) {
-      expect_refusal(refusal(*own, "mha"), {"layer 0 cannot be converted from " + name + ": ",
-                                            std::string(kind->no_heads)});
-    }
-  }
-}
-
-TEST(Conversion, RefusesWhatItCannotKeep) {
-  const auto mha = small_model("mha"), mla = small_model("mla");
-  expect_refusal(refusal(*mla, "mha"), {"from mla", "latent with a norm", "`latent-norm` on"});
-  expect_refusal(refusal(*small_model("mfa"), "mha"),
-                 {"from mfa", "queries", "latent with a norm"});
-  expect_refusal(refusal(*small_model("mqa/share"), "mha"),
-                 {"layer 1", "shares", "no keys and values"});
-  const auto shared = small_model("mha/share/mha/share", {{"layers", "4"}});
-  expect_refusal(refusal(*shared, "mha/mha/share/mha", {{"layers", "4"}}),
-                 {"layer 1", "to mha", "shares", "no keys and values"});
-  const auto mixed = small_model("mha/mqax4", {{"layers", "2"}});
-  expect_refusal(refusal(*mixed, "mha/share"), {"layer 0", "to mha", "layer 1", "another width"});
-  expect_refusal(refusal(*mha, "mla/share"), {"layer 1", "to mla", "latent"});
-  expect_refusal(refusal(*mha, "mqa", {{"head-dim", "4"}}), {"`head-dim`", "is 4", "it is 6"});
-  expect_refusal(refusal(*mha, "mqa", {{"rope-dim", "4"}}), {"`rope-dim`", "is 4", "it is 6"});
-  expect_refusal(refusal(*mha, "mla8+8"), {"`rope-dim` 8", "6"});
-  expect_refusal(refusal(*mha, "mla8+2", {{"nope-dim", "6"}}), {"`nope-dim`", "is 8", "it is 6"});
-  expect_refusal(refusal(*mha, "mla8+2", {{"v-dim", "4"}}), {"`v-dim`", "is 4", "it is 6"});
-  expect_refusal(refusal(*mha, "mla25+2"), {"`kv-rank` 25", "24"});
-  expect_refusal(refusal(*mha, "mla", {{"q-rank", "25"}}), {"`q-rank` 25", "24"});
-  expect_refusal(refusal(*mha, "mla8", {}, {.energy = 0.9}), {"`energy`", "`kv-rank`"});
-  expect_refusal(refusal(*mha, "gqa2", {}, {.energy = 0.9}), {"`energy`", "gqa2"});
-  expect_refusal(refusal(*mha, "mqa", {{"layers", "3"}}), {"`layers` is 3", "it is 2"});
-  expect_refusal(refusal(*mha, "mqa", {{"positions", "none"}}), {"`positions`"});
-  // What single layers of a pattern have.
-  for (const std::string own :
-       {"gate=on", "score-scale=none", "output-projection=off", "heads=2", "rope-theta=5"}) {
-    const std::string name = "`" + own.substr(0, own.find('=')) + "` of layer 0";
-    expect_refusal(refusal(*mha, "mha:" + own + "/mqa"), {name, "attention only"});
-    if (own == "heads=2") continue;  // a model of such heads has another width of them
-    expect_refusal(refusal(*small_model("mha:" + own + "/mqa"), "mha"), {name, "attention only"});
-  }
-}
-
-TEST(Conversion, RefusesTiedHeadsThatCouldNotTellKeysFromValues) {
-  const Given tied = {{"tie-kv", "on"}};
-  const auto with = [&](const std::string& name, const std::string& value) {
-    return Given{{"positions", "none"}, {name, value}};
-  };
-  expect_refusal(refusal(*small_model("mha"), "mqa", tied), {"`tie-kv`", "`rope-dim`", "6"});
-  expect_refusal(refusal(*small_model("mha", with("gate", "on")), "mqa", tied), {"`gate`"});
-  expect_refusal(refusal(*small_model("mha", with("output-projection", "off")), "mqa", tied),
-                 {"`output-projection`"});
-  expect_refusal(refusal(*small_model("mha", with("score-scale", "qk-norm")), "mqa", tied),
-                 {"`score-scale` qk-norm"});
-  expect_refusal(refusal(*small_model("mha", with("layers", "2")), "mqa/share", tied), {"share"});
-  expect_refusal(refusal(*small_model("mha", with("head-dim", "32")), "mha",
-                         {{"positions", "none"}, {"head-dim", "32"}, {"tie-kv", "on"}}),
-                 {"`tie-kv`", "32", "width, 24"});
-  expect_refusal(refusal(*small_model("mqa", {{"tie-kv", "on"}, {"rope-dim", "4"}}), "mha",
-                         {{"rope-dim", "4"}}),
-                 {"`tie-kv`", "position"});
 }
 
 }  // namespace
