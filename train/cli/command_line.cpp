@@ -29,6 +29,19 @@ std::string CommandLine::get(std::string_view flag, std::string otherwise) const
   return otherwise;
 }
 
+const std::string* CommandLine::setting(std::string_view name) const {
+  for (const auto& given : settings) {
+    if (given.first == name) return &given.second;
+  }
+  return nullptr;
+}
+
+UsageError changes_nothing(const std::string& name, const std::string& text,
+                           const std::string& by) {
+  return UsageError("--" + name + " " + text + " changes nothing: " + by + " sets another " + name +
+                    "; leave it out");
+}
+
 namespace {
 
 // The heading of all flags; settings may stand under it too.
@@ -167,7 +180,19 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
 }
 
 void read_flags(const CommandLine& line, const Settings& settings) {
-  for (const auto& [name, text] : line.settings) settings.find(name)->parse(text);
+  nlohmann::json values;
+  for (const auto& [name, text] : line.settings) {
+    if (name == "attention") continue;
+    settings.find(name)->parse(text);
+    values[name] = settings.find(name)->value();
+  }
+  const std::string* attention = line.setting("attention");
+  if (attention == nullptr) return;
+  settings.find("attention")->parse(*attention);
+  for (const auto& [name, text] : line.settings) {
+    if (name != "attention" && settings.find(name)->value() != values[name])
+      throw changes_nothing(name, text, "--attention " + *attention);
+  }
 }
 
 }  // namespace headcount

@@ -36,7 +36,12 @@ struct CommandLine {
   bool has(std::string_view flag) const;
   /// The flag's text, or `otherwise`.
   std::string get(std::string_view flag, std::string otherwise = "") const;
+  /// The text that was given for a setting; null if none was.
+  const std::string* setting(std::string_view name) const;
 };
+
+/// A setting was given, and `by` ("--attention mla") sets another value.
+UsageError changes_nothing(const std::string& name, const std::string& text, const std::string& by);
 
 /// A whole command line as a shell takes it, for records and reports.
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
@@ -51,7 +56,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const Settings& settings,
                                const std::vector<Flag>& flags);
 
-/// Reads the flags that are settings, over what was read before. Throws SettingError.
+/// Reads the flags that are settings, over what was read before. Throws SettingError, and UsageError
+/// for one that the text of --attention sets to something else, as gqa2 does --kv-heads.
 void read_flags(const CommandLine& line, const Settings& settings);
 
 }  // namespace headcount

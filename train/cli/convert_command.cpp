@@ -85,14 +85,7 @@ void refuse_foreign(const CommandLine& line, const Request& request) {
                        request.to.attention_text() + " (it is for " + joined(setting->only_for) +
                        ")");
     }
-    if (setting != nullptr && name != "attention") {
-      ModelConfig given = request.to;
-      given.settings().find(name)->parse(text);
-      if (std::as_const(given).settings().find(name)->value() != setting->value())
-        throw UsageError("--" + name + " " + text + " changes nothing: --attention " +
-                         request.to.attention_text() + " sets another " + name + "; leave it out");
-    }
-    if (name == "rotary-pairs" && request.to.positions != Positions::rope)
+     if (name == "rotary-pairs" && request.to.positions != Positions::rope)
       throw UsageError("--rotary-pairs means nothing to a model without rotary positions");
   }
 }
@@ -188,8 +181,7 @@ int convert_command(const std::vector<std::string>& arguments) {
     if (line.get(flag).empty())
       throw UsageError("--" + std::string(flag) + " is missing; see headcount convert --help");
   }
-  if (std::ranges::find(line.settings, "attention",
-                        [](const auto& given) { return given.first; }) == line.settings.end())
+  if (line.setting("attention") == nullptr)
     throw UsageError("--attention is missing; name the one to convert to, such as gqa2");
   fs::path out = line.get("out");
   if (!out.has_filename()) out = out.parent_path();  // "runs/a/" is "runs/a"

@@ -60,7 +60,9 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
 }
 
 // The file that --logits names is written and must not be one that is read.
-void require_other_file(const std::string& logits, const CommandLine& line) {
+void require_other_file(const CommandLine& line) {
+  if (!line.has("logits")) return;
+  const std::string logits = line.get("logits");
   std::error_code none;
   std::vector<std::filesystem::path> read = {line.get("data")};
   if (const auto checkpoint = find_checkpoint(line.get("from"))) {
@@ -105,7 +107,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (line.has("help")) return 0;
   check_paths(line);
   read_flags(line, settings);
-  if (line.has("logits")) require_other_file(line.get("logits"), line);
+  require_other_file(line);
   use_threads(threads);
 
   const LoadedRun run = load_named_run(line, window > 0 ? std::optional(window) : std::nullopt);

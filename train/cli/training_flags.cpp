@@ -39,9 +39,7 @@ std::string given(const CommandLine& line, const nlohmann::json& config, const S
                   const std::string& name) {
   nlohmann::json value = settings.find(name)->value();
   if (config.is_object() && config.contains(name)) value = config[name];
-  for (const auto& [flag, text] : line.settings) {
-    if (flag == name) value = text;
-  }
+  if (const std::string* text = line.setting(name)) value = *text;
   return value.is_string() ? value.get<std::string>() : "";
 }
 
@@ -111,16 +109,10 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     }
     if (heeded) continue;
     if (known) {
-      const auto is_given = [&line](std::string_view flag) {
-        return std::ranges::find(line.settings, flag, [](const auto& given) {
-                 return std::string_view(given.first);
-               }) != line.settings.end();
-      };
       std::string by = "--attention " + attentions(runs);
-      if (is_given("match")) by += " or --match";
-      if (is_given("sweep")) by += " or --sweep";
-      throw UsageError("--" + name + " " + text + " changes nothing: " + by + " sets another " +
-                       name + "; leave it out");
+      if (line.setting("match")) by += " or --match";
+      if (line.setting("sweep")) by += " or --sweep";
+      throw changes_nothing(name, text, by);
     }
     throw UsageError("--" + name + " means nothing with " + reason(*setting, runs));
   }

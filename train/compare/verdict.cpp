@@ -40,7 +40,8 @@ std::string share_text(double bytes, const VariantResult& reference) {
   return formatted("%.*f %%", percent < 10 ? 1 : 0, percent) + whose;
 }
 
-// Numbers with as many decimals as show two digits of the tolerance, three of a loss at least.
+// Numbers with as many decimals as show two digits of the tolerance, three of a loss at least, but
+// never more than a double has.
 struct Numbers {
   Metric metric;
   double tolerance;
@@ -49,7 +50,7 @@ struct Numbers {
   int decimals() const {
     const int least = metric == Metric::loss ? 3 : 1;
     if (tolerance <= 0) return least + 1;
-    return std::max(least, 1 - static_cast<int>(std::floor(std::log10(tolerance))));
+    return std::clamp(1 - static_cast<int>(std::floor(std::log10(tolerance))), least, 15);
   }
   std::string cost(const Estimate& e) const {
     const std::string unit = metric == Metric::answers ? " points fewer right" : "";

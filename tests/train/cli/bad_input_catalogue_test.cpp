@@ -108,6 +108,8 @@ const BadCase kFlags[] = {
     {"eval --from run --cache-dtype f64", kUsage, "--cache-dtype must be one of"},
     {"eval --from run --window 0", kUsage, "--window"},
     {"cost --context 0", kUsage, "--context"},
+    {"cost --attention gqa2 --kv-heads 4", kUsage, "--kv-heads 4 changes nothing: --attention gqa2"},
+    {"cost --kv-heads 4 --attention gqa2", kUsage, "--kv-heads 4 changes nothing: --attention gqa2"},
     {"cost --layers 10000 --dim 1048576 --context 16777216 --heads 1048576 --ffn-dim 2147483647",
      kUsage, "64 bits"},
     {"cost --csv --json", kUsage, "--csv and --json both say how to print"},

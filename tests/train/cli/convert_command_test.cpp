@@ -136,7 +136,7 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--from run --attention mqa --kv-rank 4 --out refused",
                  {"--kv-rank means nothing with --attention mqa", "mla"});
   expect_refusal(kUsage, "--from run --attention gqa2 --kv-heads 4 --out refused",
-                 {"--kv-heads 4 changes nothing: --attention gqa sets another kv-heads"});
+                 {"--kv-heads 4 changes nothing: --attention gqa2 sets another kv-heads"});
   expect_refusal(kUsage, "--from run --attention mqa --out refused --data bad\xff.txt",
                  {"--data must be UTF-8"});
   expect_refusal(kUsage, "--from run --attention mqa --energy 0.9 --out refused",

@@ -198,6 +198,14 @@ TEST(VerdictText, SaysWhenNothingIsEnough) {
   EXPECT_TRUE(comparison_json(r)["verdict"]["enough"].is_null());
 }
 
+TEST(VerdictText, OfATinyToleranceHasNoMoreDecimalsThanADouble) {
+  ComparisonResult r = decided_comparison();
+  r.question.tolerance = 1e-300;
+  summarize(r);
+  EXPECT_NE(verdict_text(r).find("(tolerance 0.000000000000000)"), std::string::npos)
+      << verdict_text(r);
+}
+
 TEST(VerdictText, WithoutIntervalsDecidesNothing) {
   ComparisonResult r = decided_comparison();
   r.question.intervals = false;
