@@ -7,7 +7,8 @@
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
 #include "train/report/cache_drawing.h"
-#include "train/report/chart.h"
+#include "train/report/chart_parts.h"
+#include "train/report/conversion_chart.h"
 #include "train/report/forest_plot.h"
 #include "train/report/report.h"
 #include "train/statistics.h"
@@ -15,15 +16,6 @@
 namespace headcount {
 
 namespace {
-
-ChartPoint estimate_point(double x, const Estimate& estimate, double unit = 1) {
-  ChartPoint point{x, unit * estimate.mean, std::nullopt, std::nullopt, ""};
-  if (estimate.half_width) {
-    point.low = unit * (estimate.mean - *estimate.half_width);
-    point.high = unit * (estimate.mean + *estimate.half_width);
-  }
-  return point;
-}
 
 std::string points_text(const ComparisonResult& result) {
   const auto with = [&](std::size_t runs) {
@@ -64,10 +56,6 @@ std::vector<std::pair<double, double>> front_steps(const ComparisonResult& resul
   }
   std::ranges::sort(steps);
   return steps;
-}
-
-std::string unit_of_loss(const ComparisonResult& result) {
-  return result.only_answers ? "nats per answer" : "nats per character";
 }
 
 void add_differences(const ComparisonResult& result, std::vector<ReportChart>& charts) {
@@ -188,19 +176,6 @@ Index first_step_shown(const ComparisonResult& result) {
     }
   }
   return last / 10;
-}
-
-// Losses that fall to a small part of themselves need a logarithmic axis.
-Scale loss_scale(const std::vector<ChartSeries>& all) {
-  double low = HUGE_VAL, high = 0;
-  for (const ChartSeries& series : all) {
-    for (const ChartPoint& point : series.points) {
-      if (!std::isfinite(point.y)) continue;
-      low = std::min(low, point.y);
-      high = std::max(high, point.y);
-    }
-  }
-  return low > 0 && high > 3 * low ? Scale::log10 : Scale::linear;
 }
 
 void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>& charts) {
@@ -338,68 +313,11 @@ void add_answers_against_distance(const ComparisonResult& result,
   charts.push_back({"answers_against_distance.svg", caption, svg_text(chart)});
 }
 
-bool has_conversions(const ComparisonResult& result) {
-  return std::ranges::any_of(result.variants,
-                             [](const VariantResult& v) { return v.trained_on.has_value(); });
-}
-
 // What was trained from random weights alone.
 ComparisonResult from_scratch(ComparisonResult result) {
   std::erase_if(result.variants, [](const VariantResult& v) { return v.trained_on.has_value(); });
   summarize(result);
   return result;
-}
-
-// A line for each attention, from its conversion over more and more training, and a level one at
-// what training from random weights gave.
-void add_conversions(const ComparisonResult& result, std::vector<ReportChart>& charts) {
-  std::set<Index> percents;
-  for (const VariantResult& v : result.variants) {
-    if (v.trained_on && !v.runs.empty()) percents.insert(*v.trained_on);
-  }
-  const std::vector<Index> places(percents.begin(), percents.end());
-  Chart chart;
-  chart.title = "Loss after conversion and training on";
-  chart.kind = ChartKind::line;
-  std::map<std::string, Index> styles;
-  std::vector<ChartSeries> levels;
-  for (const VariantResult& v : result.variants) {
-    if (v.runs.empty()) continue;
-    const Index style = styles.emplace(v.attention, std::ssize(styles)).first->second;
-    const auto point = [&](double x) {
-      ChartPoint p = estimate_point(x, v.loss);
-      p.hover = v.spec + ": loss " + estimate_text(v.loss, 4);
-      return p;
-    };
-    if (!v.trained_on) {
-      levels.push_back({v.attention + ", scratch",
-                        style,
-                        {point(0), point(static_cast<double>(places.size()) - 1)}});
-      continue;
-    }
-    auto same = std::ranges::find(chart.series, v.attention, &ChartSeries::name);
-    if (same == chart.series.end()) same = chart.series.insert(same, {v.attention, style, {}});
-    const auto place = std::ranges::find(places, *v.trained_on) - places.begin();
-    same->points.push_back(point(static_cast<double>(place)));
-  }
-  chart.series.insert(chart.series.end(), levels.begin(), levels.end());
-  chart.x = {"share of the steps that converted models were trained on for", Scale::linear,
-             [places](double x) {
-               const auto place = static_cast<std::size_t>(std::max(0.0, x));
-               const bool is_place = x == std::floor(x) && x >= 0 && place < places.size();
-               return is_place ? number_text(static_cast<double>(places[place])) + " %" : "";
-             },
-             std::nullopt, std::nullopt};
-  chart.y = {"loss, " + unit_of_loss(result), loss_scale(chart.series), nullptr, std::nullopt,
-             std::nullopt};
-  const std::string caption =
-      "Each attention converted from the trained model, then trained on; the level line is the "
-      "same "
-      "attention trained from random weights for all steps." +
-      std::string(result.seeds.size() > 1 ? " Bands are 95\u00a0% intervals over seeds (Student t)."
-                                          : "");
-  chart.description = caption;
-  charts.push_back({"conversions.svg", caption, svg_text(chart)});
 }
 
 void add_charts_of_attentions(const ComparisonResult& result, std::vector<ReportChart>& charts) {
@@ -417,7 +335,7 @@ std::vector<ReportChart> comparison_charts(const ComparisonResult& result) {
   std::vector<ReportChart> charts;
   add_differences(result, charts);
   if (has_conversions(result)) {
-    add_conversions(result, charts);
+    charts.push_back(conversion_chart(result));
     add_charts_of_attentions(from_scratch(result), charts);
   } else {
     add_charts_of_attentions(result, charts);
