@@ -95,6 +95,16 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
   EXPECT_EQ(rows.size(), attention_kinds().size());  // two kinds less, MLA and TPA twice
 }
 
+TEST(CostTable, GatesTheKindsThatThePatternGates) {
+  const nlohmann::json pattern = {{"attention", "3*delta/gqa2"}, {"layers", 4}, {"dim", 128}};
+  nlohmann::json gated = pattern;
+  gated["gate"] = "on";
+  const CostRows plain_rows = all_rows(with(pattern), 8), gated_rows = all_rows(with(gated), 8);
+  EXPECT_EQ(gated_rows.at("delta").costs.parameters, plain_rows.at("delta").costs.parameters);
+  EXPECT_EQ(gated_rows.at("gqa").costs.parameters,
+            plain_rows.at("gqa").costs.parameters + 4 * 128 * 128);
+}
+
 TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {
   std::vector<std::string> left_out;
   EXPECT_THROW(cost_table(with({{"dim", 256}, {"heads", 3}}), 8, {}, left_out), ShapeError);
