@@ -40,7 +40,7 @@ struct CommandLine {
   const std::string* setting(std::string_view name) const;
 };
 
-/// A setting was given, and `by` ("--attention mla") sets another value.
+/// The error of a setting that was given while `by` ("--attention mla") sets another value.
 UsageError changes_nothing(const std::string& name, const std::string& text, const std::string& by);
 
 /// A whole command line as a shell takes it, for records and reports.

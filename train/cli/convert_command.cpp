@@ -75,7 +75,7 @@ Settings settings_of(Request& request) {
   return settings;
 }
 
-// Throws UsageError for a flag that was given and changes nothing.
+// Throws UsageError for a flag that was given and means nothing.
 void refuse_foreign(const CommandLine& line, const Request& request) {
   const Settings model = request.to.settings();
   for (const auto& [name, text] : line.settings) {
@@ -85,7 +85,7 @@ void refuse_foreign(const CommandLine& line, const Request& request) {
                        request.to.attention_text() + " (it is for " + joined(setting->only_for) +
                        ")");
     }
-     if (name == "rotary-pairs" && request.to.positions != Positions::rope)
+    if (name == "rotary-pairs" && request.to.positions != Positions::rope)
       throw UsageError("--rotary-pairs means nothing to a model without rotary positions");
   }
 }
