@@ -45,7 +45,7 @@ void find_row_factors(const AttentionProblem& p, Index b, Index h, Index i, Inde
 // tiles; out is rescaled whenever m grows.
 void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
                   Index rows) {
-  TileMemory memory;
+  TileMemory memory, kept_memory;
   if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
   std::fill_n(greatest, rows, -kInfinity);
@@ -64,7 +64,11 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
       total[r] = total[r] * shrink + s.row(r).sum();
       greatest[r] = now;
     }
-    if (p.drops()) p.drop(s, b, h, i, j);
+    if (p.drops()) {
+      Tile kept = kept_memory.tile(rows, s.cols());
+      p.multipliers(kept, b, h, i, j);
+      s *= kept;
+    }
     gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), written);
     written = true;
   });
@@ -159,7 +163,7 @@ class HeadBackward {
  private:
   Index cols(Index j) const { return std::min(kKeyTile, p.key_count - j); }
 
-  // Leaves P in p_memory and dS (before the row factors) in ds_memory.
+  // Leaves P in p_memory, M in m_memory and dS (before the row factors) in ds_memory.
   void weights(Index i, Index rows, Index j) {
     Tile s = p_memory.tile(rows, cols(j));
     p.scores(s, b, h, i, j);
@@ -169,7 +173,11 @@ class HeadBackward {
     Tile ds = ds_memory.tile(rows, cols(j));
     gemm(Matrix(ds.data(), rows, cols(j)), rows_of(d_o, b, h, i, rows),
          p.values.rows(b, h, j, cols(j)).transpose());
-    if (p.drops()) p.drop(ds, b, h, i, j);
+    if (p.drops()) {
+      Tile m = m_memory.tile(rows, cols(j));
+      p.multipliers(m, b, h, i, j);
+      ds *= m;
+    }
     for (Index r = 0; r < rows; ++r) ds.row(r) = s.row(r) * (ds.row(r) - out_dot[r]);
   }
 
@@ -197,7 +205,7 @@ class HeadBackward {
     weights(i, rows, j);
     Tile weight = p_memory.tile(rows, cols(j)), ds = ds_memory.tile(rows, cols(j));
     if (dv) {
-      if (p.drops()) p.drop(weight, b, h, i, j);
+      if (p.drops()) weight *= m_memory.tile(rows, cols(j));
       gemm(dv.rows(b, h, j, cols(j)), ConstMatrix(weight.data(), rows, cols(j)).transpose(),
            rows_of(d_o, b, h, i, rows), !dv.assigns || again);
     }
@@ -215,7 +223,7 @@ class HeadBackward {
   const AttentionProblem& p;
   Heads<const Real> o, d_o;
   Index b, h;
-  TileMemory p_memory, ds_memory;
+  TileMemory p_memory, ds_memory, m_memory;
   Real out_dot[kQueryTile], along_row[kQueryTile];
 };
 

@@ -139,14 +139,12 @@ struct AttentionProblem {
     for_hidden(s, b, i, j, [&](Index r, Index c) { s(r, c) = -kInfinity; });
   }
 
-  // Multiplies p by the dropout multipliers of its elements.
-  void drop(Tile& p, Index b, Index h, Index i, Index j) const {
+  // Sets m to the dropout multipliers of a tile's elements.
+  void multipliers(Tile& m, Index b, Index h, Index i, Index j) const {
     const Index row_length = (key_count + 7) / 8 * 8;
-    alignas(kAlignment) Real factors[kKeyTile];
-    for (Index r = 0; r < p.rows(); ++r) {
-      dropout.multipliers(static_cast<std::uint64_t>(row(b, h, i + r) * row_length + j), p.cols(),
-                          factors);
-      p.row(r) *= array(factors, p.cols()).transpose();
+    for (Index r = 0; r < m.rows(); ++r) {
+      dropout.multipliers(static_cast<std::uint64_t>(row(b, h, i + r) * row_length + j), m.cols(),
+                          &m(r, 0));
     }
   }
 };
