@@ -6,6 +6,7 @@
 #define Eigen HeadcountEigen
 #include <Eigen/Core>
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <string>
 
@@ -164,6 +165,13 @@ void use_gemm_library(GemmLibrary library) {
     throw Error("this program was built without oneDNN; configure it with -DHEADCOUNT_GEMM=onednn");
 #endif
   chosen = library;
+}
+
+void prepare_gemm() {
+  constexpr Index kSize = 32;  // oneDNN's, not Eigen's
+  std::array<Real, kSize * kSize> a{}, b{}, c{};
+  gemm(Matrix(c.data(), kSize, kSize), ConstMatrix(a.data(), kSize, kSize),
+       ConstMatrix(b.data(), kSize, kSize));
 }
 
 void count_macs(std::int64_t macs) {

@@ -1,8 +1,10 @@
 #include <cstdio>
+#include <future>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/parallel.h"
+#include "autograd/products.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
@@ -199,6 +201,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     return 0;
   }
   use_threads(run.threads);
+  const std::future<void> kernels = std::async(prepare_gemm);  // while the text is read
   std::optional<FolderLock> lock;
   if (line.has("resume")) {
     if (ranks.rank() == 0) lock.emplace(line.get("resume"));
