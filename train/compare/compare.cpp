@@ -87,7 +87,7 @@ void read(const Passage& passage, const RunPlan::Chosen& chosen, const Corpus& c
 // Speeds at a few contexts and the model's own; at each, the variants take turns.
 void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>& chosen,
                       Index vocabulary) {
-  constexpr int kRounds = 31;
+  constexpr int kRounds = 5;
   std::vector<Index> contexts = {128, 512, 2048, 8192};
   if (std::ranges::find(contexts, result.context) == contexts.end())
     contexts.push_back(result.context);

@@ -31,8 +31,10 @@ class DecodeTimer {
   std::vector<std::int32_t> tokens_;  // one of each sequence
 };
 
-/// Median milliseconds of each timer over `rounds` rounds in which they take turns, so that what
-/// slows the machine down slows all of them down.
+/// Median milliseconds of a token of each timer over `rounds` rounds in which they take turns, so
+/// that what slows the machine down slows all of them down. A turn is 16 tokens, one after the
+/// other as in sampling. The first 8 do not count: they find in the processor's caches what another
+/// timer has read, and it takes some tokens until the last cache holds all that this one reads.
 std::vector<double> median_milliseconds(std::vector<DecodeTimer>& timers, int rounds);
 
 }  // namespace headcount
