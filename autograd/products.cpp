@@ -168,7 +168,7 @@ void use_gemm_library(GemmLibrary library) {
 }
 
 void prepare_gemm() {
-  constexpr Index kSize = 32;  // oneDNN's, not Eigen's
+  constexpr Index kSize = 32;  // cubed, it is kOneDnnMacs: not too small for oneDNN
   std::array<Real, kSize * kSize> a{}, b{}, c{};
   gemm(Matrix(c.data(), kSize, kSize), ConstMatrix(a.data(), kSize, kSize),
        ConstMatrix(b.data(), kSize, kSize));

@@ -41,7 +41,8 @@ std::string name(GemmLibrary library);  ///< with its version, as far as it tell
 GemmLibrary gemm_library();
 /// For benchmarks and tests. Throws Error for `onednn` where it was not built in.
 void use_gemm_library(GemmLibrary library);
-/// Has oneDNN generate its kernels now, some 20 ms of work that the first product would wait for.
+/// Has oneDNN generate its kernels now, more than 10 ms of work that the first product would wait
+/// for. Any thread may call it; with Eigen there is nothing to prepare.
 void prepare_gemm();
 
 /// c = a b, or c += a b with `accumulate`; a [m, k], b [k, n], c [m, n], on the calling thread.

@@ -136,11 +136,12 @@ void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
     random_words(key, (first + static_cast<std::uint64_t>(i)) / 8,
                  std::span(words.data(), counters));
     std::memcpy(halves.data(), words.data(), counters * sizeof(words.front()));
-    // The compiler vectorises this loop, which writes none of these.
-    const std::uint32_t least = threshold;
-    const Real kept = factor;
+    // Copies of the members, which `out` could overlap for all that the compiler knows: with them
+    // it vectorises the loop.
+    const std::uint32_t limit = threshold;
+    const Real multiplier = factor;
     for (Index j = 0; j < elements; ++j)
-      out[i + j] = halves[static_cast<std::size_t>(j)] < least ? Real{0} : kept;
+      out[i + j] = halves[static_cast<std::size_t>(j)] < limit ? Real{0} : multiplier;
   }
 }
 

@@ -45,7 +45,7 @@ void find_row_factors(const AttentionProblem& p, Index b, Index h, Index i, Inde
 // tiles; out is rescaled whenever m grows.
 void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
                   Index rows) {
-  TileMemory memory, kept_memory;
+  TileMemory memory, m_memory;
   if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
   std::fill_n(greatest, rows, -kInfinity);
@@ -65,9 +65,9 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
       greatest[r] = now;
     }
     if (p.drops()) {
-      Tile kept = kept_memory.tile(rows, s.cols());
-      p.multipliers(kept, b, h, i, j);
-      s *= kept;
+      Tile m = m_memory.tile(rows, s.cols());
+      p.multipliers(m, b, h, i, j);
+      s *= m;
     }
     gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), written);
     written = true;
