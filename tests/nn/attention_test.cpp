@@ -205,6 +205,7 @@ TEST(LatentAttention, OfSeveralLatentsGivesEachToItsHeads) {
 Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
   const AttentionConfig& c = layer.config;
   const Index length = std::ssize(x) / batch / c.dim;
+  const Index rope_dim = get(c, "rope-dim"), nope_dim = get(c, "nope-dim"), v_dim = get(c, "v-dim");
   Tape tape(layer.store);
   const auto project = [&](Var input, const std::string& name) {
     const auto parameter = [&](const std::string& kind) {
@@ -222,30 +223,30 @@ Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
                          ? project(in, "q_proj")
                          : project(norm(project(in, "q_a_proj"), "q_a_layernorm"), "q_b_proj");
   const std::vector<Var> kv =
-      split(project(in, "kv_a_proj_with_mqa"), std::array{get(c, "kv-rank"), get(c, "rope-dim")});
+      split(project(in, "kv_a_proj_with_mqa"), std::array{get(c, "kv-rank"), rope_dim});
   const Var expanded = project(norm(kv[0], "kv_a_layernorm"), "kv_b_proj");
 
-  const Index width = get(c, "nope-dim") + get(c, "rope-dim");
-  const RotaryTable table(get(c, "rope-dim"), length, c.rope_theta);
+  const Index width = nope_dim + rope_dim;
+  const RotaryTable table(rope_dim, length, c.rope_theta);
   const auto turn = [&](Var input) { return rotary(input, table, RotaryLayout::interleaved); };
   const Var q = turn(reshape(q_flat, {batch, length, c.heads, width}));
-  const Var shared_key = turn(reshape(kv[1], {batch, length, 1, get(c, "rope-dim")}));
+  const Var shared_key = turn(reshape(kv[1], {batch, length, 1, rope_dim}));
   Values k, v;
   for (Index token = 0; token < batch * length; ++token) {
-    const Real* const rope = shared_key.value().data() + token * get(c, "rope-dim");
+    const Real* const rope = shared_key.value().data() + token * rope_dim;
     for (Index head = 0; head < c.heads; ++head) {
-      const Real* const own = expanded.value().data() +
-                              (token * c.heads + head) * (get(c, "nope-dim") + get(c, "v-dim"));
-      k.insert(k.end(), own, own + get(c, "nope-dim"));
-      k.insert(k.end(), rope, rope + get(c, "rope-dim"));
-      v.insert(v.end(), own + get(c, "nope-dim"), own + get(c, "nope-dim") + get(c, "v-dim"));
+      const Real* const own =
+          expanded.value().data() + (token * c.heads + head) * (nope_dim + v_dim);
+      k.insert(k.end(), own, own + nope_dim);
+      k.insert(k.end(), rope, rope + rope_dim);
+      v.insert(v.end(), own + nope_dim, own + nope_dim + v_dim);
     }
   }
   const auto scale = static_cast<Real>(1 / std::sqrt(static_cast<double>(width)));
   const Var y = attention(q, tape.constant({batch, length, c.heads, width}, k),
-                          tape.constant({batch, length, c.heads, get(c, "v-dim")}, v),
+                          tape.constant({batch, length, c.heads, v_dim}, v),
                           {.scale = scale, .causal = c.causal});
-  const Var out = project(reshape(y, {batch, length, c.heads * get(c, "v-dim")}), "o_proj");
+  const Var out = project(reshape(y, {batch, length, c.heads * v_dim}), "o_proj");
   return {out.value().begin(), out.value().end()};
 }
 
