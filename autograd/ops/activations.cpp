@@ -38,7 +38,8 @@ Var unary(Op op, Var x, Forward forward, Derivative derivative) {
   return y;
 }
 
-// y = open(gate) x; dgate = dy x slope(gate), dx = dy open(gate), on whole Eigen arrays.
+// y = open(gate, s) x, s = sigmoid(gate); dgate = dy x slope(gate, s), dx = dy open(gate, s), on
+// lanes.
 template <class Open, class Slope>
 Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
   Tape& tape = tape_of(gate);
@@ -49,17 +50,22 @@ Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
   const Real *gv = tape.value(gate), *xv = tape.value(x);
   Real* yv = tape.value(y);
   parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-    const auto g = array(gv + begin, end - begin);
-    array(yv + begin, end - begin) = open(g) * array(xv + begin, end - begin);
+    for_lanes(end - begin, [=]<int n>(Index j) {
+      const Index i = begin + j;
+      const Lanes<n> g = lanes<n>(gv + i), s = g.logistic();
+      lanes<n>(yv + i) = open(g, s) * lanes<n>(xv + i);
+    });
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dgate = t.gradient_sink(gate), dx = t.gradient_sink(x);
     parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-      const auto g = array(gv + begin, end - begin), in = array(xv + begin, end - begin);
-      const auto d = array(dy + begin, end - begin);
-      // In the order of the sinks: if both are one value, the second adds to the first.
-      if (dgate) put(dgate, begin, d * in * slope(g));
-      if (dx) put(dx, begin, d * open(g));
+      for_lanes(end - begin, [=]<int n>(Index j) {
+        const Index i = begin + j;
+        const Lanes<n> g = lanes<n>(gv + i), s = g.logistic(), d = lanes<n>(dy + i);
+        // In the order of the sinks: if both are one value, the second adds to the first.
+        if (dgate) put_lanes(dgate, i, d * lanes<n>(xv + i) * slope(g, s));
+        if (dx) put_lanes(dx, i, d * open(g, s));
+      });
     });
   });
   return y;
@@ -108,15 +114,15 @@ Var exponential(Var x) {
 // y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
 Var silu_gate(Var gate, Var up) {
   return gated(
-      Op::silu_gate, gate, up, [](const auto& g) { return g * g.logistic(); },
-      [](const auto& g) { return g.logistic() * (Real{1} + g * (Real{1} - g.logistic())); });
+      Op::silu_gate, gate, up, [](const auto& g, const auto& s) { return g * s; },
+      [](const auto& g, const auto& s) { return s * (Real{1} + g * (Real{1} - s)); });
 }
 
 // y = s x, s = sigmoid(gate); dgate = dy x s (1 - s), dx = dy s.
 Var sigmoid_gate(Var gate, Var x) {
   return gated(
-      Op::sigmoid_gate, gate, x, [](const auto& g) { return g.logistic(); },
-      [](const auto& g) { return g.logistic() * (Real{1} - g.logistic()); });
+      Op::sigmoid_gate, gate, x, [](const auto&, const auto& s) { return s; },
+      [](const auto&, const auto& s) { return s * (Real{1} - s); });
 }
 
 Dropout::Dropout(Real probability, RandomKey random_key)

@@ -31,30 +31,41 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
   require(first_position >= 0 && first_position + length <= table.positions(), Op::rotary,
           "positions ", first_position, " to ", first_position + length - 1,
           " are not all in the table of ", table.positions());
-  const Index stride = layout == RotaryLayout::half ? 1 : 2;             // from pair to pair
-  const Index partner = layout == RotaryLayout::half ? rotated / 2 : 1;  // within a pair
   const RotaryTable* const angles = &table;
-  const auto rotate_rows = [=](const Real* from, Real sign, const GradientSink& to) {
-    parallel_chunks(shape.rows(), row_chunk(width), [=](Index begin, Index end) {
-      for (Index row = begin; row < end; ++row) {
-        const Index position = first_position + row / heads % length;
+  // Pairs (i, i + partner), (i + kStride, i + kStride + partner), ...
+  const auto rotate_rows = [=]<int kStride>(const Real* from, Real sign, const GradientSink& to) {
+    const Index partner = kStride == 1 ? rotated / 2 : 1;
+    parallel_chunks(shape[0] * length, row_chunk(heads * width), [=](Index begin, Index end) {
+      for (Index token = begin; token < end; ++token) {
+        const Index position = first_position + token % length;
         const Real *c = angles->cosines(position), *s = angles->sines(position);
-        const Index start = row * width, pairs = start + width - rotated;
-        for (Index i = start; i < pairs; ++i) to.put(i, from[i]);
-        for (Index j = 0; j < rotated / 2; ++j) {
-          const Index i = pairs + j * stride;
-          const Real a = from[i], b = from[i + partner], sine = sign * s[j];
-          to.put(i, a * c[j] - b * sine);
-          to.put(i + partner, a * sine + b * c[j]);
+        for (Index row = token * heads; row < (token + 1) * heads; ++row) {
+          const Index start = row * width, pairs = start + width - rotated;
+          for (Index i = start; i < pairs; ++i) to.put(i, from[i]);
+          for_lanes<8>(rotated / 2, [&]<int n>(Index j) {
+            const Index i = pairs + j * kStride;
+            const Lanes<n> a = lanes<n, kStride>(from + i);
+            const Lanes<n> b = lanes<n, kStride>(from + i + partner);
+            const Lanes<n> cosine = lanes<n>(c + j), sine = sign * lanes<n>(s + j);
+            put_lanes<kStride>(to, i, b * -sine + a * cosine);
+            put_lanes<kStride>(to, i + partner, b * cosine + a * sine);
+          });
         }
       }
     });
   };
+  const auto rotate = [=](const Real* from, Real sign, const GradientSink& to) {
+    if (layout == RotaryLayout::half) {
+      rotate_rows.template operator()<1>(from, sign, to);
+    } else {
+      rotate_rows.template operator()<2>(from, sign, to);
+    }
+  };
   const Var y = tape.record(Op::rotary, shape, {x});
   const Real sign = back ? Real{-1} : Real{1};  // in forward; the gradient's is the other one
-  rotate_rows(tape.value(x), sign, {tape.value(y), false});
+  rotate(tape.value(x), sign, {tape.value(y), false});
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    if (const GradientSink dx = t.gradient_sink(x)) rotate_rows(dy, -sign, dx);
+    if (const GradientSink dx = t.gradient_sink(x)) rotate(dy, -sign, dx);
   });
   return y;
 }

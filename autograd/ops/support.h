@@ -35,21 +35,33 @@ template <int kCount>
 using Lanes = Eigen::Array<Real, kCount, 1>;
 constexpr int kLanes = 16;
 
-template <int kCount>
-Eigen::Map<const Lanes<kCount>> lanes(const Real* x) {
-  return Eigen::Map<const Lanes<kCount>>(x);
+/// `kCount` numbers from x on, every kStride-th.
+template <int kCount, int kStride = 1>
+auto lanes(const Real* x) {
+  return Eigen::Map<const Lanes<kCount>, 0, Eigen::InnerStride<kStride>>(x);
 }
-template <int kCount>
-Eigen::Map<Lanes<kCount>> lanes(Real* x) {
-  return Eigen::Map<Lanes<kCount>>(x);
+template <int kCount, int kStride = 1>
+auto lanes(Real* x) {
+  return Eigen::Map<Lanes<kCount>, 0, Eigen::InnerStride<kStride>>(x);
 }
 
-/// Calls `body.operator()<n>(i)` for elements i ... i + n of [0, count): n is kLanes, then 1.
-template <class Body>
+/// Calls `body.operator()<n>(i)` for elements i ... i + n of [0, count): n is kMany, then 1.
+template <int kMany = kLanes, class Body>
 void for_lanes(Index count, const Body& body) {
   Index i = 0;
-  for (; i + kLanes <= count; i += kLanes) body.template operator()<kLanes>(i);
+  for (; i + kMany <= count; i += kMany) body.template operator()<kMany>(i);
   for (; i < count; ++i) body.template operator()<1>(i);
+}
+
+/// Writes or adds lanes of `values` to every kStride-th element of a sink from `begin` on.
+template <int kStride = 1, class Values>
+void put_lanes(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& values) {
+  auto out = lanes<Values::SizeAtCompileTime, kStride>(sink.data + begin);
+  if (sink.accumulate) {
+    out += values.derived();
+  } else {
+    out = values.derived();
+  }
 }
 
 /// A sum of numbers that come in lanes.
