@@ -123,7 +123,7 @@ void delta_settings(AttentionConfig& c, Settings& s) {
   s.integer("v-dim", "width of v; default head-dim", own.v_dim, 1);
   s.integer("value-heads", "heads of v, each with a state; default heads", own.value_heads, 1);
   s.integer("key-heads", "heads of q and k; default value-heads", own.key_heads, 1);
-  s.integer("conv-taps", "tokens that the convolution sees", own.taps, 2);
+  s.integer("conv-taps", "tokens that the convolution sees; 1: itself alone", own.taps, 1);
 }
 
 void resolve_delta(AttentionConfig& c) {

@@ -61,7 +61,7 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "latent-dim", size(1, 12));
   set(c, "value-heads", c.heads * size(1, 3));
   set(c, "key-heads", get(c, "kv-heads"));
-  set(c, "conv-taps", size(2, 6));
+  set(c, "conv-taps", size(1, 6));
   c.bias = *rc::gen::arbitrary<bool>();
   c.output_projection = *rc::gen::arbitrary<bool>();
   c.gate = *rc::gen::arbitrary<bool>();

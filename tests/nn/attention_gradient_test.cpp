@@ -80,7 +80,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"v-dim", {"2", "5"}},
       {"key-heads", {"1", "2", "4"}},
       {"value-heads", {"4", "8"}},
-      {"conv-taps", {"2", "6"}},
+      {"conv-taps", {"1", "2", "6"}},
       {"tie-kv", {"off", "on"}},
       {"latent-norm", {"on", "off"}},
       {"latent-dim", {"1", "3"}},

@@ -164,8 +164,13 @@ void check_place_of_results(const fs::path& folder) {
 void write_results(const ComparisonResult& result, const fs::path& folder) {
   write_file_durably(folder / "results.json", comparison_json(result).dump(2) + "\n");
   write_file_durably(folder / "results.csv", comparison_csv(result));
-  for (const ReportChart& chart : comparison_charts(result))
-    write_file_durably(folder / chart.file, chart.svg);
+  const std::vector<ReportChart> charts = comparison_charts(result);
+  for (const ReportChart& chart : charts) write_file_durably(folder / chart.file, chart.svg);
+  // What an earlier comparison drew here and this one does not would tell of other results.
+  for (const std::string_view file : kChartFiles) {
+    if (std::ranges::find(charts, file, &ReportChart::file) == charts.end())
+      fs::remove(folder / file);
+  }
   write_file_durably(folder / "report.html", comparison_report(result));
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <array>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "train/compare/comparison.h"
@@ -14,6 +16,13 @@ struct ReportChart {
   std::string caption;  ///< one or two plain sentences, no markup
   std::string svg;      ///< one <svg> element; also a file of its own
 };
+
+/// The files that comparison_charts can name.
+inline constexpr std::array<std::string_view, 8> kChartFiles = {
+    "differences.svg",           "conversions.svg",
+    "loss_against_cache.svg",    "cache.svg",
+    "training_loss.svg",         "decode_speed.svg",
+    "answers_against_cache.svg", "answers_against_distance.svg"};
 
 /// The charts that the results are enough for, in the order of the page: differences from the
 /// reference, loss of converted models, loss against cache, the caches, training loss, decoding

@@ -94,6 +94,15 @@ TEST(CompareCommand, GoesOnWithMoreSeedsAndMoreAttentions) {
   EXPECT_NE(more.err.find("2 of 6 runs were finished before"), std::string::npos) << more.err;
 }
 
+TEST(CompareCommand, LeavesNoChartOfEarlierResults) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--attention mha,mqa --seeds 2 --out c").exit_code, 0);
+  ASSERT_TRUE(folder.has("c/differences.svg"));
+  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
+  EXPECT_FALSE(folder.has("c/differences.svg"));
+  EXPECT_TRUE(folder.has("c/training_loss.svg"));
+}
+
 TEST(CompareCommand, EndsWithTheVerdict) {
   const TrainFolder folder;
   const ProgramResult result =
@@ -140,8 +149,9 @@ TEST(CompareCommand, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
 // An idle job begins a third seed, which the verdict over two makes needless.
 TEST(CompareCommand, LeavesARunThatTurnsOutNotToBeNeeded) {
   const TrainFolder folder;
+  // Runs long enough for a busy machine to give them all about the same time.
   const ProgramResult result = compare(
-      folder, "--attention mha,mqa --seeds 2..5 --tolerance 100 --steps 400 --jobs 4 --out c");
+      folder, "--attention mha,mqa --seeds 2..5 --tolerance 100 --steps 3000 --jobs 4 --out c");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2}));
   EXPECT_NE(result.err.find("(4 of 4 runs done)"), std::string::npos) << result.err;

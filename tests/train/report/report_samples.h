@@ -113,6 +113,7 @@ inline void expect_sound(const ComparisonResult& result) {
   write("report.html", page);
   for (const ReportChart& chart : comparison_charts(result)) {
     write(chart.file, chart.svg);
+    EXPECT_NE(std::ranges::find(kChartFiles, chart.file), kChartFiles.end()) << chart.file;
     EXPECT_TRUE(has(page, chart.svg)) << chart.file;
     for (const char* text : {"nan", "inf"}) EXPECT_FALSE(has(chart.svg, text)) << chart.svg;
   }
