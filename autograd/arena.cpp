@@ -34,8 +34,10 @@ AlignedMemory allocate_aligned(std::size_t bytes) {
 
 void* Arena::take(std::size_t bytes) {
   bytes = round_up(bytes);
-  if (blocks_.empty() || blocks_.back().size - blocks_.back().used < bytes) add_block(bytes);
-  Block& block = blocks_.back();
+  const auto lacks_room = [&](const Block& block) { return block.size - block.used < bytes; };
+  while (current_ < blocks_.size() && lacks_room(blocks_[current_])) ++current_;
+  if (current_ == blocks_.size()) add_block(bytes);
+  Block& block = blocks_[current_];
   std::byte* start = block.memory.get() + block.used;
   block.used += bytes;
   return start;
@@ -49,13 +51,8 @@ void Arena::add_block(std::size_t bytes) {
 }
 
 void Arena::reset() {
-  if (blocks_.size() > 1) {
-    std::size_t used = 0;
-    for (const Block& block : blocks_) used += block.used;
-    blocks_.clear();  // before the new block is taken: never both at once
-    add_block(used);
-  }
-  if (!blocks_.empty()) blocks_.back().used = 0;
+  for (Block& block : blocks_) block.used = 0;
+  current_ = 0;
 }
 
 std::size_t Arena::capacity() const {

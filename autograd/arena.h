@@ -23,8 +23,9 @@ using AlignedMemory = std::unique_ptr<std::byte[], AlignedDelete>;
 AlignedMemory allocate_aligned(std::size_t bytes);
 
 /// Bump allocator for what lives as long as one step: values, saved statistics, vjp closures.
-/// `reset` forgets everything and keeps the memory; if the step did not fit into one block, the
-/// blocks are merged, so that from the second equal step on nothing is taken from the heap.
+/// `reset` forgets everything and keeps the memory, so that from the second equal step on nothing
+/// is taken from the heap, and no page is new to the system: giving one costs it more than using
+/// it.
 class Arena {
  public:
   /// Uninitialised, aligned to kAlignment, valid until `reset`.
@@ -51,6 +52,7 @@ class Arena {
   void add_block(std::size_t bytes);
 
   std::vector<Block> blocks_;
+  std::size_t current_ = 0;  // the block that is filled; those after it are empty
   std::size_t heap_allocations_ = 0;
 };
 

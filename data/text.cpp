@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <memory>
 #include <new>
 #include <system_error>
@@ -143,7 +144,11 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 std::u32string decode_utf8(std::string_view bytes, const std::string& source) {
-  const std::size_t invalid = std::min(utf8::find_invalid(bytes), bytes.size());
+  // ASCII, which most of what is read here begins with and often is to its end, is faster copied.
+  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
+  const auto rest = std::ranges::find_if_not(bytes, is_ascii);
+  const auto invalid =
+      static_cast<std::size_t>(utf8::find_invalid(rest, bytes.end()) - bytes.begin());
   const std::size_t nul = bytes.substr(0, invalid).find('\0');
   if (nul != std::string_view::npos) {
     throw DataError("'" + source + "' looks like a binary file: NUL byte at offset " +
@@ -153,7 +158,9 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& source) {
     throw DataError("'" + source + "' is not UTF-8: invalid byte at offset " +
                     std::to_string(invalid) + "; convert it, e.g. with iconv");
   }
-  return utf8::utf8to32(bytes);
+  std::u32string text(bytes.begin(), rest);
+  utf8::utf8to32(rest, bytes.end(), std::back_inserter(text));
+  return text;
 }
 
 std::string encode_utf8(std::u32string_view text) {

@@ -22,14 +22,14 @@ void reach(Table& table, char32_t symbol, typename Table::value_type filler) {
 }
 
 std::u32string distinct(std::u32string_view text) {
-  std::vector<bool> seen;
+  std::vector<char> seen;
   for (const char32_t symbol : text) {
-    reach(seen, symbol, false);
-    seen[symbol] = true;
+    reach(seen, symbol, 0);
+    seen[symbol] = 1;
   }
   std::u32string symbols;
   for (char32_t symbol = 0; symbol < seen.size(); ++symbol) {
-    if (seen[symbol]) symbols += symbol;
+    if (seen[symbol] != 0) symbols += symbol;
   }
   return symbols;
 }
@@ -59,17 +59,15 @@ Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
 Vocabulary Vocabulary::from_text(std::u32string_view text) { return Vocabulary(distinct(text)); }
 
 std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
-  std::vector<std::int32_t> tokens;
-  tokens.reserve(text.size());
-  std::u32string unknown;
-  for (const char32_t symbol : text) {
-    const std::int32_t token = symbol < tokens_.size() ? tokens_[symbol] : kNone;
-    if (token == kNone) unknown += symbol;
-    tokens.push_back(token);
-  }
-  if (unknown.empty()) return tokens;
+  const auto token_of = [&](char32_t symbol) {
+    return symbol < tokens_.size() ? tokens_[symbol] : kNone;
+  };
+  std::vector<std::int32_t> tokens(text.size());
+  std::ranges::transform(text, tokens.begin(), token_of);
+  if (std::ranges::find(tokens, kNone) == tokens.end()) return tokens;
 
-  unknown = distinct(unknown);
+  std::u32string unknown = distinct(text);
+  std::erase_if(unknown, [&](char32_t symbol) { return token_of(symbol) != kNone; });
   constexpr std::size_t most_named = 20;  // a text in another script would fill the screen
   std::string names;
   for (std::size_t i = 0; i < std::min(unknown.size(), most_named); ++i) {
