@@ -139,4 +139,36 @@ nlohmann::ordered_json to_json(const ModelConfig& config) {
   return values;
 }
 
+ModelConfig model_of_layer(const ModelConfig& config, Index layer) {
+  ModelConfig model = config;
+  model.attention = config.layer_attention(layer);
+  model.pattern.clear();
+  model.cycle = {model.attention};
+  return model;
+}
+
+std::vector<std::string> settings_beyond(const ModelConfig& config,
+                                         std::span<const std::string_view> listed) {
+  const auto is_listed = [&](const std::string& name) {
+    return std::ranges::find(listed, name) != listed.end();
+  };
+  const nlohmann::ordered_json all = to_json(config);
+  nlohmann::json given = nlohmann::json::object(), rest = nlohmann::json::object();
+  for (const auto& [name, value] : all.items()) (is_listed(name) ? given : rest)[name] = value;
+  // What they are otherwise depends on the listed ones: `rope-dim` on `head-dim`.
+  ModelConfig neutral;
+  neutral.settings().read(given);
+  nlohmann::json otherwise = nlohmann::json::object();
+  try {
+    neutral.resolve();
+    otherwise = to_json(neutral);
+  } catch (const ShapeError&) {  // then none of the rest can be left out
+  }
+  std::vector<std::string> beyond;
+  for (const auto& [name, value] : rest.items()) {
+    if (!otherwise.contains(name) || otherwise[name] != value) beyond.push_back(name);
+  }
+  return beyond;
+}
+
 }  // namespace headcount

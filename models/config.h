@@ -1,5 +1,10 @@
 #pragma once
 
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "models/attention_spec.h"
 #include "nn/layers.h"
 #include "nn/settings.h"
@@ -55,5 +60,14 @@ struct ModelConfig {
 /// Settings of `config` that its layers use, with their values; `config` is resolved. Reading them
 /// into a new ModelConfig and resolving it gives `config` again.
 nlohmann::ordered_json to_json(const ModelConfig& config);
+
+/// A model whose layers are all as layer `layer` of `config`, which is resolved.
+ModelConfig model_of_layer(const ModelConfig& config, Index layer);
+
+/// Settings that whoever knows only those of `listed` would lose: names of the settings of `config`
+/// whose values are not what they are where only the listed ones are given. `config` is resolved
+/// and has no pattern.
+std::vector<std::string> settings_beyond(const ModelConfig& config,
+                                         std::span<const std::string_view> listed);
 
 }  // namespace headcount

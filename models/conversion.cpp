@@ -1,7 +1,9 @@
 #include "models/conversion.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "autograd/error.h"
 
@@ -11,6 +13,16 @@ namespace {
 
 // Settings that all attentions have and that a conversion may change.
 constexpr std::string_view kOfAttention[] = {"attention", "head-dim", "rope-layout", "window"};
+
+// Settings besides a kind's own that conversions take into account.
+constexpr std::string_view kListed[] = {
+    "activation",  "attention",  "bias",         "context",           "dim",
+    "dropout",     "ffn-dim",    "gate",         "head-dim",          "heads",
+    "layers",      "norm",       "norm-epsilon", "output-projection", "positions",
+    "rope-layout", "rope-theta", "score-scale",  "tie-embeddings",    "window"};
+
+// A weight of attention that stays as it was.
+constexpr std::string_view kCarriedOver = "gate_proj";
 
 bool concerns_attention(const Setting& setting) {
   return !setting.only_for.empty() ||
@@ -37,6 +49,22 @@ auto of_layer(Index layer, const std::string& what, const Body& body) {
   }
 }
 
+// Throws ShapeError if a layer of `config` has what the conversions of its kind do not know.
+void require_listed(const ModelConfig& config, Index layer) {
+  const ModelConfig model = model_of_layer(config, layer);
+  const AttentionKind& kind = attention_kind(model.attention.kind);
+  std::vector<std::string_view> listed(std::begin(kListed), std::end(kListed));
+  listed.insert(listed.end(), kind.converts.begin(), kind.converts.end());
+  const std::vector<std::string> beyond = settings_beyond(model, listed);
+  if (beyond.empty()) return;
+  throw ShapeError("its conversion does not know `" + beyond.front() + "`, which is " +
+                   setting_text(model.settings().find(beyond.front())->value()));
+}
+
+[[noreturn]] void refuse_weights(const std::string& name) {
+  throw ShapeError("its conversion does not know the weights '" + name + "'");
+}
+
 std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
   std::vector<AttentionHeads> all;
   for (Index layer = 0; layer < model.config().layers; ++layer) {
@@ -44,7 +72,13 @@ std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
     all.push_back(of_layer(layer, "from " + config.kind, [&] {
       const AttentionKind& kind = attention_kind(config.kind);
       require_setting(kind.to_heads != nullptr, std::string(kind.no_heads));
-      return kind.to_heads(config, matrices(model, layer));
+      require_listed(model.config(), layer);
+      const LayerMatrices weights = matrices(model, layer);
+      AttentionHeads heads = kind.to_heads(config, weights);
+      for (const std::string& name : weights.unread()) {
+        if (name != kCarriedOver) refuse_weights(name);
+      }
+      return heads;
     }));
   }
   return all;
@@ -95,12 +129,15 @@ void require_made_of_heads(const AttentionKind& kind) {
       "heads cannot be converted to " + std::string(kind.name) + ": " + std::string(kind.no_heads));
 }
 
-MadeLayer made_layer(const AttentionConfig& config, const AttentionHeads& heads, Index layer,
+MadeLayer made_layer(const ModelConfig& to, const AttentionHeads& heads, Index layer,
                      const ConversionOptions& options) {
+  const AttentionConfig& config = to.layer_attention(layer);
   const AttentionKind& kind = attention_kind(config.kind);
   require_made_of_heads(kind);
-  return of_layer(layer, "to " + config.kind,
-                  [&] { return kind.of_heads(config, heads, options); });
+  return of_layer(layer, "to " + config.kind, [&] {
+    require_listed(to, layer);
+    return kind.of_heads(config, heads, options);
+  });
 }
 
 // Fills a weight, or a bias, from a matrix whose last column is the bias if there is one.
@@ -116,20 +153,41 @@ void write(const DoubleMatrix& matrix, const Shape& shape, bool bias, std::span<
   }
 }
 
-// Writes the attention of one layer. What `made` says nothing of, a gate, stays as it was.
+// Writes the attention of one layer.
 void write(const MadeLayer& made, const LanguageModel& from, Index layer, ParameterStore& store) {
   const LayerMatrices before = matrices(from, layer);
-  std::map<std::string, DoubleMatrix> all = before.all();
-  for (const auto& [name, matrix] : made.others) all[name] = matrix;
+  std::map<std::string, DoubleMatrix> all = made.others;
   for (const auto& [name, matrix] : made.of_z) all[name] = before.undone(matrix);
   const std::string prefix = attention_prefix(layer) + ".";
   for (std::size_t i = 0; i < store.size(); ++i) {
     const std::string& name = store.name({i});
     if (!name.starts_with(prefix)) continue;
-    const std::size_t dot = name.rfind('.');
-    write(all.at(name.substr(prefix.size(), dot - prefix.size())), store.shape({i}),
-          name.substr(dot) == ".bias", store.value({i}));
+    const std::string module = module_of(name.substr(prefix.size()));
+    if (module == kCarriedOver) all[module] = before.get(module);
+    if (!all.contains(module)) refuse_weights(module);
+    write(all.at(module), store.shape({i}), name.ends_with(".bias"), store.value({i}));
   }
+}
+
+// Writes what is outside of attentions: as it was.
+void write_rest(const LanguageModel& from, ParameterStore& store) {
+  const auto names = [](const ParameterStore& parameters) {
+    std::set<std::string> all;
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      if (parameters.name({i}).find(".self_attn.") == std::string::npos)
+        all.insert(parameters.name({i}));
+    }
+    return all;
+  };
+  const std::set<std::string> before = names(from.parameters()), after = names(store);
+  std::vector<std::string> different;
+  std::ranges::set_symmetric_difference(before, after, std::back_inserter(different));
+  require_setting(different.empty(), "only one of the two models has the weights '" +
+                                         joined(different) +
+                                         "'; a conversion changes the attention only");
+  for (const std::string& name : after)
+    std::ranges::copy(from.parameters().value(from.parameters().find(name)),
+                      store.value(store.find(name)).begin());
 }
 
 }  // namespace
@@ -182,12 +240,7 @@ Conversion convert(const LanguageModel& from, const ModelConfig& to,
   Conversion result{std::make_unique<LanguageModel>(to, from.vocabulary()), {}};
   ParameterStore& store = result.model->parameters();
   store.allocate();
-  for (std::size_t i = 0; i < store.size(); ++i) {
-    const std::string& name = store.name({i});
-    if (name.find(".self_attn.") == std::string::npos)
-      std::ranges::copy(from.parameters().value(from.parameters().find(name)),
-                        store.value({i}).begin());
-  }
+  write_rest(from, store);
   AttentionHeads before, kept;  // of the layer, or of the one that it reads
   for (Index layer = 0; layer < to.layers; ++layer) {
     const AttentionConfig& config = to.layer_attention(layer);
@@ -202,10 +255,10 @@ Conversion convert(const LanguageModel& from, const ModelConfig& to,
         share_mean(heads, all, layer, to);
       });
     }
-    const MadeLayer made = made_layer(config, heads, layer, options);
+    const MadeLayer made = made_layer(to, heads, layer, options);
     if (!config.shares) kept = made.heads;
     result.errors.push_back(head_errors(before, kept, to.context));
-    write(made, from, layer, store);
+    of_layer(layer, "to " + config.kind, [&] { write(made, from, layer, store); });
   }
   return result;
 }

@@ -25,8 +25,9 @@ struct Conversion {
 };
 
 /// The model `from` with the attention of `to`, which is resolved. What layers share is the mean of
-/// their keys and values. Throws ShapeError that says why it cannot be, and for models that differ
-/// in more than their attention.
+/// their keys and values. Throws ShapeError that says why it cannot be, for models that differ in
+/// more than their attention, and for a setting (not at its default) or a weight that the
+/// conversion does not know.
 Conversion convert(const LanguageModel& from, const ModelConfig& to,
                    const ConversionOptions& options);
 

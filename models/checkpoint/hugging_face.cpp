@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "models/language_model.h"
+
 namespace headcount {
 
 namespace {
@@ -31,24 +33,36 @@ constexpr Pair kDeepseek[] = {{"kv_lora_rank", "kv-rank"},
                               {"qk_rope_head_dim", "rope-dim"},
                               {"v_head_dim", "v-dim"}};
 
-// What every model of these two families is. A family has a rotary layout of its own besides.
-constexpr std::pair<const char*, const char*> kFixed[] = {
-    {"positions", "rope"},       {"norm", "rms"},
-    {"activation", "swiglu"},    {"score-scale", "inv-sqrt"},
-    {"output-projection", "on"}, {"gate", "off"}};
+// The settings besides those of the pairs that such a folder gives back. Of dropout the model knows
+// nothing.
+constexpr std::string_view kCommonOthers[] = {"attention", "tie-embeddings", "dropout"};
+constexpr std::string_view kLlamaOthers[] = {"kv-heads", "bias"};
+constexpr std::string_view kDeepseekOthers[] = {"head-dim"};  // all widths are given
 
-constexpr std::pair<const char*, const char*> kLlamaFixed[] = {{"tie-kv", "off"}};
-constexpr std::pair<const char*, const char*> kDeepseekFixed[] = {
-    {"bias", "off"}, {"latent-norm", "on"}, {"latents", "1"}, {"latent-scale", "off"}};
+// The names of weights, without `.weight` and `.bias`; those of a layer without the layer.
+constexpr std::string_view kCommonWeights[] = {
+    "model.embed_tokens", "model.norm",       "lm_head",
+    "input_layernorm",    "self_attn.o_proj", "post_attention_layernorm",
+    "mlp.gate_proj",      "mlp.up_proj",      "mlp.down_proj"};
+constexpr std::string_view kLlamaWeights[] = {"self_attn.q_proj", "self_attn.k_proj",
+                                              "self_attn.v_proj"};
+constexpr std::string_view kDeepseekWeights[] = {
+    "self_attn.q_proj",        "self_attn.q_a_proj",  "self_attn.q_a_layernorm",
+    "self_attn.q_b_proj",      "self_attn.kv_b_proj", "self_attn.kv_a_proj_with_mqa",
+    "self_attn.kv_a_layernorm"};
 
+// What a published architecture can say. A model of ours is one of it if the family lists all of
+// its weights, and all of its settings that are not as they are by default.
 struct Family {
   const char *model_type, *architecture, *rope_layout;
-  std::span<const Pair> pairs;
-  std::span<const std::pair<const char*, const char*>> fixed;  // besides kFixed
+  std::span<const Pair> pairs;                // besides kCommon
+  std::span<const std::string_view> others;   // besides kCommonOthers
+  std::span<const std::string_view> weights;  // besides kCommonWeights
 };
-constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half", kLlama, kLlamaFixed};
+constexpr Family kLlamaFamily = {"llama", "LlamaForCausalLM", "half",
+                                 kLlama,  kLlamaOthers,       kLlamaWeights};
 constexpr Family kDeepseekFamily = {"deepseek_v3", "DeepseekV3ForCausalLM", "interleaved",
-                                    kDeepseek, kDeepseekFixed};
+                                    kDeepseek,     kDeepseekOthers,         kDeepseekWeights};
 constexpr const char* kOwnType = "headcount";
 constexpr const char* kOwnBlock = "headcount";
 
@@ -90,24 +104,50 @@ const std::set<std::string, std::less<>>& silent_keys() {
   return keys;
 }
 
-bool is_of(const Family& family, const nlohmann::json& settings) {
-  if (settings["rope-layout"] != family.rope_layout || settings["window"] != 0) return false;
-  const Index rotated = settings.value("rope-dim", Index{1});
-  if (rotated == 0 || (&family == &kLlamaFamily && rotated != settings["head-dim"])) return false;
-  // What the kind has no setting for is as its family has it.
-  const auto agrees = [&](const auto& fixed) {
-    return !settings.contains(fixed.first) || setting_text(settings[fixed.first]) == fixed.second;
-  };
-  return std::ranges::all_of(kFixed, agrees) && std::ranges::all_of(family.fixed, agrees);
+bool lists_settings(const Family& family, const ModelConfig& config) {
+  std::vector<std::string_view> listed(std::begin(kCommonOthers), std::end(kCommonOthers));
+  listed.insert(listed.end(), family.others.begin(), family.others.end());
+  for (const auto& pairs : {std::span<const Pair>(kCommon), family.pairs}) {
+    for (const Pair& pair : pairs) listed.push_back(pair.setting);
+  }
+  return settings_beyond(config, listed).empty();
+}
+
+bool lists_weight(const Family& family, std::string_view name) {
+  constexpr std::string_view kLayers = "model.layers.";
+  if (name.starts_with(kLayers)) name.remove_prefix(name.find('.', kLayers.size()) + 1);
+  if (!name.ends_with(".weight") && !name.ends_with(".bias")) return false;
+  name = name.substr(0, name.rfind('.'));
+  return std::ranges::find(kCommonWeights, name) != std::end(kCommonWeights) ||
+         std::ranges::find(family.weights, name) != family.weights.end();
+}
+
+bool lists_weights(const Family& family, ModelConfig config) {
+  // Names do not depend on these, which take time; the first layer may differ from others.
+  config.context = 1;
+  config.layers = std::min<Index>(config.layers, 3);
+  const LanguageModel model(std::move(config), 1);
+  const ParameterStore& parameters = model.parameters();
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (!lists_weight(family, parameters.name({i}))) return false;
+  }
+  return true;
+}
+
+bool is_of(const Family& family, const ModelConfig& config) {
+  const nlohmann::json settings = to_json(config);
+  // Both rotate something.
+  return settings.value("rope-layout", "") == family.rope_layout &&
+         settings.value("rope-dim", Index{1}) != 0 && lists_settings(family, config) &&
+         lists_weights(family, config);
 }
 
 // The family that a model belongs to, or null.
 const Family* family_of(const ModelConfig& config) {
   if (!config.pattern.empty()) return nullptr;  // their layers are all alike
-  const nlohmann::json settings = to_json(config);
   for (const Family* family : {&kLlamaFamily, &kDeepseekFamily}) {
     if (attention_kind(config.attention.kind).architecture == family->model_type)
-      return is_of(*family, settings) ? family : nullptr;
+      return is_of(*family, config) ? family : nullptr;
   }
   return nullptr;
 }
@@ -199,7 +239,6 @@ void require_keys(const nlohmann::json& json, std::span<const Pair> pairs) {
 void read_family(const nlohmann::json& json, const Family& family, ModelConfig& model) {
   refuse_unknown(json, family);
   Settings settings = model.settings();
-  for (const auto& [name, value] : kFixed) settings.find(name)->parse(value);
   settings.find("rope-layout")->parse(family.rope_layout);
   require_keys(json, std::span(kCommon).first(kRequired));
   read_pairs(json, kCommon, settings);

@@ -12,8 +12,9 @@ namespace headcount {
 
 /// config.json of a model: LlamaForCausalLM for the GQA family with RMSNorm, SwiGLU and rotary
 /// positions, DeepseekV3ForCausalLM with all layers dense for such a model with MLA; otherwise
-/// "HeadcountForCausalLM", which nobody else reads. What those keys cannot say is in a block
-/// "headcount" of our own settings.
+/// "HeadcountForCausalLM", which nobody else reads: so for any weight, and any setting that is not
+/// as it is by default, that the architecture's list does not have. What keys do not say of a
+/// model, such as its attention's name here, is in a block "headcount" of our own settings.
 nlohmann::ordered_json hugging_face_config(const ModelConfig& config, Index vocabulary);
 
 struct NamedConfig {

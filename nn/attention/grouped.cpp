@@ -119,6 +119,8 @@ MadeLayer mean_of_groups(const AttentionConfig& c, const AttentionHeads& heads) 
   return made;
 }
 
+constexpr std::string_view kGroupedConverts[] = {"kv-heads", "q-rank", "rope-dim", "tie-kv"};
+
 void require_tied(const AttentionConfig& c) {
   const auto require = [](bool fits, const std::string& why) {
     require_setting(fits, "`tie-kv` on: heads cannot be made so " + why);
@@ -250,6 +252,7 @@ const AttentionKind kMha = {.name = "mha",
                             .resolve = resolve_mha,
                             .describe = describe_grouped,
                             .make = make_layer<GroupedAttention>,
+                            .converts = kGroupedConverts,
                             .to_heads = grouped_to_heads,
                             .of_heads = grouped_of_heads};
 const AttentionKind kMqa = {.name = "mqa",
@@ -259,6 +262,7 @@ const AttentionKind kMqa = {.name = "mqa",
                             .resolve = resolve_mqa,
                             .describe = describe_grouped,
                             .make = make_layer<GroupedAttention>,
+                            .converts = kGroupedConverts,
                             .to_heads = grouped_to_heads,
                             .of_heads = grouped_of_heads};
 const AttentionKind kGqa = {
@@ -270,6 +274,7 @@ const AttentionKind kGqa = {
     .resolve = resolve_gqa,
     .describe = describe_grouped,
     .make = make_layer<GroupedAttention>,
+    .converts = kGroupedConverts,
     .to_heads = grouped_to_heads,
     .of_heads = grouped_of_heads};
 const AttentionKind kMfa = {
@@ -283,6 +288,7 @@ const AttentionKind kMfa = {
     .resolve = resolve_mfa,
     .describe = describe_grouped,
     .make = make_layer<GroupedAttention>,
+    .converts = kGroupedConverts,
     .to_heads = grouped_to_heads,
     .of_heads = grouped_of_heads};
 

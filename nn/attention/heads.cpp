@@ -73,6 +73,11 @@ HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after
   return {keys.relative(), values.relative()};
 }
 
+std::string module_of(const std::string& weight) {
+  const std::size_t dot = weight.rfind('.');
+  return weight.substr(0, dot);  // all of a vector's
+}
+
 LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string& prefix,
                              const std::string& norm) {
   const std::string weight = ".weight", bias = ".bias";
@@ -84,6 +89,7 @@ LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string
     if (name == norm + bias) shift_.assign(values.begin(), values.end());
     if (!name.starts_with(prefix + ".")) continue;
     const std::string own = name.substr(prefix.size() + 1);
+    unread_.insert(module_of(own));
     if (own.ends_with(bias)) {
       biases[own.substr(0, own.size() - bias.size())] = values;
     } else if (own.ends_with(weight)) {
@@ -104,8 +110,11 @@ LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string
 const DoubleMatrix& LayerMatrices::get(const std::string& name) const {
   const auto found = all_.find(name);
   if (found == all_.end()) throw ShapeError("the layer has no weights '" + name + "'");
+  unread_.erase(name);
   return found->second;
 }
+
+std::vector<std::string> LayerMatrices::unread() const { return {unread_.begin(), unread_.end()}; }
 
 // x = scale z + shift, so W x + b = (W scale) z + (b + W shift).
 DoubleMatrix LayerMatrices::of_z(const std::string& name) const {

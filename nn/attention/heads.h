@@ -2,6 +2,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ struct HeadErrors {
 };
 HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after, Index positions);
 
+/// "q_proj" of "q_proj.weight" and "q_proj.bias"; a vector's name is the whole.
+std::string module_of(const std::string& weight);
+
 /// The matrices of one layer of a model, by the names of its projections.
 class LayerMatrices {
  public:
@@ -45,9 +49,10 @@ class LayerMatrices {
   LayerMatrices(const ParameterStore& parameters, const std::string& prefix,
                 const std::string& norm);
 
-  const std::map<std::string, DoubleMatrix>& all() const { return all_; }
   /// [out, in], with the bias as one more column. Throws ShapeError if the layer has none.
   const DoubleMatrix& get(const std::string& name) const;
+  /// Names of the layer's weights, vectors too, that were not asked for.
+  std::vector<std::string> unread() const;
   /// The same for one that the norm's output goes into, as AttentionHeads has it.
   DoubleMatrix of_z(const std::string& name) const;
   /// What `get` gives where `of_z` gives `matrix`. Where the norm's weight is zero, so is it.
@@ -55,6 +60,7 @@ class LayerMatrices {
 
  private:
   std::map<std::string, DoubleMatrix> all_;
+  mutable std::set<std::string> unread_;
   std::vector<double> scale_, shift_;  // of the norm; no shift: empty
 };
 

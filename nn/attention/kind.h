@@ -114,8 +114,12 @@ struct AttentionKind {
                                      const LayerWeights& weights) = nullptr;
 
   // To convert a trained layer of one kind to another: see heads.h. They throw ShapeError
-  // that says why a layer of such settings cannot be.
+  // that says why a layer of such settings cannot be. A weight that `to_heads` does not read, or
+  // `of_heads` does not make, is refused.
 
+  /// The kind's own settings that these take into account. A layer in which another one is not as
+  /// it is by default is refused.
+  std::span<const std::string_view> converts = {};
   /// A layer written out as heads; of one that shares, queries and output.
   AttentionHeads (*to_heads)(const AttentionConfig& config, const LayerMatrices& weights) = nullptr;
   /// What a layer is made of that does what these heads do, as nearly as it can.

@@ -205,6 +205,9 @@ void resolve_mla(AttentionConfig& c) {
                   "`rope-dim` must be even, is " + std::to_string(s.rope_dim));
 }
 
+constexpr std::string_view kMlaConverts[] = {"kv-rank", "rope-dim", "q-rank",      "nope-dim",
+                                             "v-dim",   "latents",  "latent-norm", "latent-scale"};
+
 AttentionHeads mla_to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
   const MlaSettings& s = mla(c);
   require_setting(!s.latent_norm && !c.shares,
@@ -344,6 +347,7 @@ const AttentionKind kMla = {
     .resolve = resolve_mla,
     .describe = describe_mla,
     .make = make_layer<LatentAttention>,
+    .converts = kMlaConverts,
     .to_heads = mla_to_heads,
     .of_heads = mla_of_heads,
     .fit = fit};
