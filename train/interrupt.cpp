@@ -59,6 +59,11 @@ void catch_interrupts() {
   }
 }
 
+void interrupt(int signal) {
+  int none = 0;
+  if (caught.compare_exchange_strong(none, signal)) caught_at = milliseconds();
+}
+
 int interrupt_signal() { return caught; }
 
 bool interrupted() { return caught != 0; }

@@ -21,6 +21,9 @@ class InterruptedError : public Error {
 /// first three, a second later or more, ends the process at once.
 void catch_interrupts();
 
+/// Asks as if that signal had been caught: another process of the same work has caught it.
+void interrupt(int signal);
+
 /// The signal that asked, or 0.
 int interrupt_signal();
 /// Whether one has.

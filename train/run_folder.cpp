@@ -134,6 +134,7 @@ void RunFolder::save(const TrainingState& next, LanguageModel& model, const Voca
   }
   write_file_durably(path() / "checkpoints" / "latest", folder.filename().string() + "\n");
   state_ = next;
+  wants_checkpoint_ = false;
   remove_old(keep);
 }
 

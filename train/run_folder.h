@@ -20,9 +20,12 @@ namespace headcount {
 ///   run.json        the text's hash, and each start of the program: see RunRecord
 ///   metrics.jsonl   one JSON object per step
 ///   checkpoints/    step-N/: see models/checkpoint/checkpoint.h and TrainingState; latest: the
-///   newest's name samples/        step-N.txt result.json     of a comparison: what the run
-///   measured, once it has finished failed.json     of a shard of a comparison: why the run has no
-///   result
+///                   newest's name
+///   samples/        step-N.txt
+/// and for a comparison (train/compare/run_result.h):
+///   result.json     what the run measured, once it has finished
+///   unfinished.json what the run is, until then
+///   failed.json     in a shard: why the run has no result
 /// One process at a time writes it: see FolderLock.
 class RunFolder {
  public:
@@ -48,6 +51,10 @@ class RunFolder {
   /// equal metrics. Throws WriteError.
   void log(const StepResult& result, const std::optional<Evaluation>& validation);
 
+  /// The step under way ends with a checkpoint, whether or not one is due.
+  void want_checkpoint() { wants_checkpoint_ = true; }
+  bool wants_checkpoint() const { return wants_checkpoint_; }
+
   /// Saves the checkpoint of `step`. Once it is on the disk, older ones are removed, but for the
   /// `keep` newest and the best. Throws WriteError; then the checkpoints before are still there.
   void save(Index step, std::optional<double> validation_loss, LanguageModel& model,
@@ -71,6 +78,7 @@ class RunFolder {
   std::unique_ptr<DurableFile> metrics_;
   std::uint64_t metrics_bytes_ = 0;
   std::string lost_metrics_;
+  bool wants_checkpoint_ = false;
 };
 
 }  // namespace headcount

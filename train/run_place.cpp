@@ -65,7 +65,7 @@ void remove_run(const fs::path& path) {
   const std::vector<fs::path> samples = ours_in(path / "samples", is_of_samples);
   // result.json first: what says that the run has finished must not outlive the run. The record
   // last: without it the rest is no run.
-  for (const char* file : {"result.json", "failed.json", "config.json", "metrics.jsonl"})
+  for (const char* file : {kResult, kUnfinished, "failed.json", "config.json", "metrics.jsonl"})
     erase(path / file);
   for (const std::vector<fs::path>& list : {checkpoints, samples}) {
     for (const fs::path& ours : list) erase(ours);

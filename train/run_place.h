@@ -10,6 +10,9 @@ namespace headcount {
 /// In checkpoints/: what is about to be removed, and what is about to take the place of another.
 inline constexpr const char *kRemoved = ".removed", *kAgain = ".again";
 
+/// In the folder of a run of a comparison: see train/compare/run_result.h.
+inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json";
+
 /// Removes a file, or a folder with all that is in it. Throws WriteError.
 void erase(const std::filesystem::path& path);
 

@@ -19,10 +19,13 @@ double TrainingOutcome::median_milliseconds() const {
 }
 
 double TrainingOutcome::tokens_per_second(const TrainOptions& options) const {
-  if (step_milliseconds.empty()) return 0;
-  return static_cast<double>(std::ssize(step_milliseconds) * options.batch * options.accumulate *
-                             options.model.context) /
-         training_seconds;
+  return headcount::tokens_per_second(options, std::ssize(step_milliseconds), training_seconds);
+}
+
+double tokens_per_second(const TrainOptions& options, Index steps, double seconds) {
+  if (steps == 0) return 0;
+  return static_cast<double>(steps * options.batch * options.accumulate * options.model.context) /
+         seconds;
 }
 
 Corpus load_training_corpus(const TrainOptions& options) {
@@ -79,6 +82,16 @@ std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
   return model_of(checkpoint, options);
 }
 
+// The same for a text that has the checkpoint's vocabulary.
+std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
+                                          const TrainOptions& options,
+                                          const Vocabulary& vocabulary) {
+  Checkpoint checkpoint = load_same_model(folder, options);
+  if (checkpoint.vocabulary != vocabulary)
+    throw DataError(folder.string() + " has other characters than the text");
+  return model_of(checkpoint, options);
+}
+
 }  // namespace
 
 std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus) {
@@ -93,16 +106,17 @@ std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options,
     model->initialize(options.seed);
     return model;
   }
-  Checkpoint checkpoint = load_same_model(options.init, options);
-  if (checkpoint.vocabulary != vocabulary)
-    throw DataError(options.init + " has other characters than the text");
-  return model_of(checkpoint, options);
+  return model_from(options.init, options, vocabulary);
 }
 
-std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
-    const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus) {
+namespace {
+
+// `text` is the corpus, or its vocabulary.
+template <class Text>
+std::pair<std::unique_ptr<LanguageModel>, TrainingState> newest_model(
+    const TrainOptions& options, const std::filesystem::path& folder, Text& text) {
   const auto load = [&](const std::filesystem::path& checkpoint) {
-    auto model = model_from(checkpoint, options, corpus);
+    auto model = model_from(checkpoint, options, text);
     const TrainingState state = read_training_state(checkpoint, model->parameters());
     return std::pair(std::move(model), state);
   };
@@ -115,7 +129,20 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
                       "; give config.json the number that it was trained with");
     return newest;
   }
-  return {initial_model(options, corpus), TrainingState{}};
+  return {initial_model(options, text), TrainingState{}};
+}
+
+}  // namespace
+
+std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
+    const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus) {
+  return newest_model(options, folder, corpus);
+}
+
+std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
+    const TrainOptions& options, const std::filesystem::path& folder,
+    const Vocabulary& vocabulary) {
+  return newest_model(options, folder, vocabulary);
 }
 
 namespace {
@@ -238,8 +265,8 @@ void Training::complete(const StepResult& result) {
     folder_->log(result, loss ? std::optional(outcome_.validation) : std::nullopt);
   observe_(result, loss, outcome_.training_seconds);
   const int stopped = signal();
-  if (folder_ != nullptr &&
-      (due(options_.checkpoint_every, step) || stopped != 0 || folder_->state().unevaluated)) {
+  if (folder_ != nullptr && (due(options_.checkpoint_every, step) || stopped != 0 ||
+                             folder_->wants_checkpoint() || folder_->state().unevaluated)) {
     folder_->save(step, loss, model_, corpus_.vocabulary, options_.keep);
   }
   if (stopped != 0 && step < options_.steps) stop(stopped, "after step " + std::to_string(step));

@@ -25,6 +25,9 @@ struct TrainingOutcome {
   double tokens_per_second(const TrainOptions& options) const;
 };
 
+/// Characters a second of so many steps that took so long.
+double tokens_per_second(const TrainOptions& options, Index steps, double seconds);
+
 /// Sees each step, with the validation loss where the step ended with an evaluation.
 using StepObserver = std::function<void(const StepResult& result, std::optional<double> validation,
                                         double training_seconds)>;
@@ -51,6 +54,10 @@ std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options,
 /// load_newest does.
 std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
     const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus);
+
+/// The same for a text that has the vocabulary of the run already; DataError if it has not.
+std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
+    const TrainOptions& options, const std::filesystem::path& folder, const Vocabulary& vocabulary);
 
 /// Trains `model`, which stands where `folder` does, to the end of `options`: logs every step,
 /// evaluates and saves where it is due. Throws DivergedError, WriteError, and InterruptedError

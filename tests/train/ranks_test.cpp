@@ -218,6 +218,37 @@ TEST(Ranks, CompareToTheResultsOfOneProcess) {
   EXPECT_FALSE(folder.has("c/.headcount-lock"));
 }
 
+// A signal at one rank, which may be the one that has the queue, stops all.
+TEST(Ranks, StopAComparisonTogetherAtASignalAndGoOnWithAnotherNumber) {
+  const std::string line =
+      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 2000 "
+      "--threads 1 --attention mha,gqa1,mla --seeds 2 --quiet --out c";
+  const TrainFolder whole;
+  ASSERT_EQ(whole.headcount(line).exit_code, 0);
+  for (const int rank : {0, 2}) {
+    const TrainFolder folder;
+    const ProgramResult stopped =
+        folder.shell(with_signal(3, rank, "TERM", "c/runs/mla/seed-1/metrics.jsonl", line));
+    EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
+    EXPECT_NE(stopped.err.find("headcount: stopped, with what its runs have done saved; go on with "
+                               "headcount " +
+                               line + "\n"),
+              std::string::npos)
+        << stopped.err;
+    ASSERT_FALSE(folder.has("c/results.json"));
+    ASSERT_TRUE(folder.has("c/runs/mla/seed-1/checkpoints/latest"));
+    const ProgramResult resumed = headcount(folder, 2, line);
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    auto here = results(folder), there = results(whole);
+    for (const char* of_other_jobs : {"trained_by_others", "notes"}) {
+      here.erase(of_other_jobs);
+      there.erase(of_other_jobs);
+    }
+    EXPECT_EQ(here.dump(), there.dump());
+    EXPECT_GT(json::parse(folder.contents("c/runs/mla/seed-1/run.json"))["starts"].size(), 1u);
+  }
+}
+
 TEST(Ranks, ReportARunThatFailsAndGoOn) {
   const TrainFolder folder;
   std::filesystem::create_directories(folder / "c/runs/mla");

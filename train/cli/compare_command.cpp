@@ -15,6 +15,7 @@
 #include "train/compare/run_result.h"
 #include "train/compare/verdict.h"
 #include "train/folder_lock.h"
+#include "train/interrupt.h"
 #include "train/provenance.h"
 #include "train/report/report.h"
 #include "train/run_place.h"
@@ -58,7 +59,7 @@ const std::vector<Flag> kCompareFlags = {
     {"json", "print results.json instead of the table", false}};
 
 // Flags of train that a comparison has otherwise, or that mean nothing to it.
-constexpr std::string_view kOwn[] = {"attention", "seed", "init", "checkpoint-every", "keep"};
+constexpr std::string_view kOwn[] = {"attention", "seed", "init", "keep"};
 
 // Says which flag the list is of.
 std::vector<AttentionSpec> parse_attention_flag(std::string_view text) {
@@ -174,11 +175,14 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
   write_file_durably(folder / "report.html", comparison_report(result));
 }
 
+// `again` is the command line that goes on where a signal stopped this one.
 ComparisonResult run_comparison(const ComparisonOptions& options, Corpus corpus,
                                 const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
-                                Ranks& ranks) {
+                                Ranks& ranks, const std::string& again) {
   try {
     return compare(options, std::move(corpus), variants, watcher, ranks);
+  } catch (const InterruptedError& error) {
+    throw InterruptedError(error.signal(), std::string(error.what()) + "; go on with " + again);
   } catch (const OtherRunError& error) {
     throw DataError(std::string(error.what()) +
                     "; name another folder with --out, or add --force to train all runs again");
@@ -307,8 +311,11 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   RunOptions run;
   Settings settings, shared = common.settings();
   add_settings(options, settings);
-  for (const Setting& setting : shared.all()) {
-    if (std::ranges::find(kOwn, setting.name) == std::end(kOwn)) settings.add(setting);
+  for (Setting setting : shared.all()) {
+    if (std::ranges::find(kOwn, setting.name) != std::end(kOwn)) continue;
+    if (setting.name == "checkpoint-every")
+      setting.help = "steps between checkpoints; 0: five minutes, and at the end";
+    settings.add(setting);
   }
   run.add_to(settings);
   const CommandLine line = parse_command_line(arguments, kCompareHelp, settings, kCompareFlags);
@@ -325,9 +332,10 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                      headcount::quoted(common.init) +
                      ", but a comparison trains all models from random weights; take it out");
   }
-  // An evaluation or a checkpoint takes as long as many steps; only those after the last step are
-  // used.
+  // An evaluation or a checkpoint takes as long as many steps, and runs of seconds need none before
+  // the last step.
   common.eval_every = common.checkpoint_every = 0;
+  common.keep = 1;
   read_flags(line, settings);
   if (options.question.seeds.last < 2 && options.question.intervals) {
     throw UsageError("--seeds " + options.question.seeds.text() +
@@ -355,14 +363,18 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
 
   require_same(ranks, version_text() + options.command + corpus.sha256,
                "program, command line or text");
+  catch_interrupts();  // from here on runs may be there, which must be left in order
   const std::optional<FolderLock> lock = lock_folder(options, ranks);
   if (trained) {
     if (ranks.rank() == 0) write_conversions(variants, *trained);
     wait_for_all(ranks);
   }
+  std::vector<std::string> unforced = arguments;
+  std::erase(unforced, "--force");  // runs that ended would begin again
+  const std::string again = command_text("compare", unforced);
   Board board(line.has("quiet") ? ProgressMode::never : run.progress);
   const ComparisonResult result =
-      run_comparison(options, std::move(corpus), variants, board, ranks);
+      run_comparison(options, std::move(corpus), variants, board, ranks, again);
   if (ranks.rank() > 0) return 0;
   return tell(line, options, result);
 }

@@ -13,6 +13,7 @@
 #include "train/compare/run_plan.h"
 #include "train/compare/runner.h"
 #include "train/compare/verdict.h"
+#include "train/interrupt.h"
 #include "train/provenance.h"
 #include "train/training_run.h"
 
@@ -84,6 +85,12 @@ void read(const Passage& passage, const RunPlan::Chosen& chosen, const Corpus& c
   }
 }
 
+// A signal stops a comparison between its parts; each has what it needs from runs that are saved.
+void stop_if_interrupted() {
+  if (!interrupted()) return;
+  throw InterruptedError(interrupt_signal(), "stopped, with what its runs have done saved");
+}
+
 // Speeds at a few contexts and the model's own; at each, the variants take turns.
 void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>& chosen,
                       Index vocabulary) {
@@ -93,6 +100,7 @@ void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>&
     contexts.push_back(result.context);
   std::ranges::sort(contexts);
   for (const Index context : contexts) {
+    stop_if_interrupted();
     std::vector<DecodeTimer> timers;
     std::vector<std::size_t> timer_of;  // one for variants that differ in their weights only
     for (std::size_t i = 0; i < chosen.size(); ++i) {
@@ -233,6 +241,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
                                                     .elsewhere = elsewhere,
                                                     .ranks = ranks},
                                                    watcher);
+  stop_if_interrupted();
   if (ranks.rank() > 0) return result;
   std::vector<Need> needed = needs(outcomes);
   if (options.collect) require_all(plan.runs(), outcomes, needed);
@@ -244,6 +253,7 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   std::vector<TrainOptions> chosen;
   std::size_t seeds = 0;
   for (std::size_t i = 0; i < variants.size(); ++i) {
+    stop_if_interrupted();
     const RunPlan::Chosen best = plan.chosen(i, outcomes);
     result.variants.push_back(variant_result(variants[i], best, vocabulary));
     read(passage, best, corpus, result.passage, result.variants.back());

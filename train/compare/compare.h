@@ -41,7 +41,8 @@ struct ComparisonOptions {
 /// training text is kept from training, and each variant gets the value with the least loss on it,
 /// over the first seeds. Ranks share the runs. The result has variants at rank 0 only, and none
 /// for a shard, of which it has the failures. Errors as run_all; Error where a run is missing that
-/// is to be collected.
+/// is to be collected; InterruptedError after a signal that was caught: the same comparison goes on
+/// where this one was.
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks = alone());

@@ -6,6 +6,7 @@
 
 #include "nn/settings.h"
 #include "train/compare/run_result.h"
+#include "train/interrupt.h"
 #include "train/training_state.h"
 
 namespace headcount {
@@ -69,10 +70,11 @@ std::optional<std::size_t> OwnQueue::take() {
 }
 
 std::optional<std::size_t> OwnQueue::next() {
+  constexpr auto kPatience = std::chrono::milliseconds(100);  // a signal wakes nobody
   std::unique_lock lock(mutex_);
-  while (waiting_for_any()) {
+  while (!interrupted() && waiting_for_any()) {
     if (const auto run = take()) return run;
-    changed_.wait(lock);
+    changed_.wait_for(lock, kPatience);
   }
   return std::nullopt;
 }
@@ -96,10 +98,18 @@ void OwnQueue::end(std::size_t run, RunOutcome outcome) {
 //   {"next"} -> {"run"}, {"wait"} or {"done"}
 //   {"step", "result"} -> {"dropped"}
 //   {"end", "outcome"}, {"leave"} -> {}
+// Either side adds the signal that it was stopped by, if any: {"signal"}.
 json OwnQueue::reply(const json& question, int& left) {
+  if (question.contains("signal")) interrupt(question["signal"]);
+  json answer = reply_to(question, left);
+  if (interrupted()) answer["signal"] = interrupt_signal();
+  return answer;
+}
+
+json OwnQueue::reply_to(const json& question, int& left) {
   if (question.contains("next")) {
     const std::lock_guard lock(mutex_);
-    if (!waiting_for_any()) return {{"done", true}};
+    if (interrupted() || !waiting_for_any()) return {{"done", true}};
     if (const auto run = take()) return {{"run", *run}};
     return {{"wait", true}};
   }
@@ -124,7 +134,12 @@ void OwnQueue::serve(Ranks& ranks) {
   }
 }
 
-json DistantQueue::ask(const json& question) { return parse_json(ranks_.ask(question.dump())); }
+json DistantQueue::ask(json question) {
+  if (interrupted()) question["signal"] = interrupt_signal();
+  json answer = parse_json(ranks_.ask(question.dump()));
+  if (answer.contains("signal")) interrupt(answer["signal"]);
+  return answer;
+}
 
 DistantQueue::~DistantQueue() { ask({{"leave", true}}); }
 

@@ -15,7 +15,7 @@ namespace headcount {
 class RunQueue {
  public:
   virtual ~RunQueue() = default;
-  /// The run to train next; none when all that is needed has ended.
+  /// The run to train next; none when all that is needed has ended, or after a signal.
   virtual std::optional<std::size_t> next() = 0;
   /// After a step of a run. False: it has turned out not to be needed.
   virtual bool step(std::size_t run, const StepResult& result) = 0;
@@ -49,6 +49,7 @@ class OwnQueue : public RunQueue {
   std::optional<std::size_t> first_of(Need need) const;
   std::optional<std::size_t> take();
   nlohmann::json reply(const nlohmann::json& question, int& left);
+  nlohmann::json reply_to(const nlohmann::json& question, int& left);
 
   const std::vector<PlannedRun>& runs_;
   const Needs& needs_of_;
@@ -74,7 +75,7 @@ class DistantQueue : public RunQueue {
   void end(std::size_t run, RunOutcome outcome) override;
 
  private:
-  nlohmann::json ask(const nlohmann::json& question);
+  nlohmann::json ask(nlohmann::json question);
 
   Ranks& ranks_;
   std::vector<std::chrono::steady_clock::time_point> told_;  // by run: when of its progress

@@ -4,6 +4,8 @@
 
 #include "data/text.h"
 #include "models/checkpoint/durable.h"
+#include "train/provenance.h"
+#include "train/run_place.h"
 #include "train/run_record.h"
 
 namespace headcount {
@@ -13,7 +15,8 @@ using nlohmann::json;
 
 namespace {
 
-fs::path result_file(const PlannedRun& run) { return run.folder / "result.json"; }
+fs::path result_file(const PlannedRun& run) { return run.folder / kResult; }
+fs::path unfinished_file(const PlannedRun& run) { return run.folder / kUnfinished; }
 
 // The checksum of `result`, in which it is not yet written.
 std::string checksum(const json& result) { return sha256_hex(result.dump()); }
@@ -46,6 +49,12 @@ json read_result(const PlannedRun& run) {
   return result;
 }
 
+// Whether a setting changes no result: paths, of what the basis tells apart, and when checkpoints
+// are saved.
+bool changes_nothing(const std::string& name) {
+  return name == "data" || name == "init" || name == "checkpoint-every" || name == "keep";
+}
+
 // Throws OtherRunError unless the finished run had the settings of `run`.
 void require_same_settings(const PlannedRun& run, const json& had) {
   const auto refuse = [&](const std::string& what) {
@@ -53,7 +62,7 @@ void require_same_settings(const PlannedRun& run, const json& had) {
   };
   const json now = to_json(run.options);
   for (const auto& [name, value] : now.items()) {
-    if (name == "data" || name == "init") continue;  // paths, of what the basis tells apart
+    if (changes_nothing(name)) continue;
     if (!had.contains(name)) refuse("without " + name);
     if (had[name] != value)
       refuse("with " + name + " " + had[name].dump() + ", not " + value.dump());
@@ -102,6 +111,7 @@ void write_run_result(const PlannedRun& run, const RunResult& r, const json& bas
   result.update(basis);
   result["sha256"] = checksum(result);
   write_file_durably(result_file(run), result.dump(2) + "\n");
+  erase(unfinished_file(run));
 }
 
 std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basis) {
@@ -158,6 +168,41 @@ std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const json& ba
     RunOutcome outcome = outcome_from(failure.at("outcome"));
     failure.erase("outcome");
     if (failure == failed_run(run, basis)) return outcome;
+  } catch (const DataError&) {
+  } catch (const json::exception&) {
+  }
+  return std::nullopt;
+}
+
+namespace {
+
+// An unfinished run that is equal in this goes on to the same bits.
+json unfinished_run(const PlannedRun& run, const json& basis) {
+  json settings = to_json(run.options);
+  std::erase_if(settings.get_ref<json::object_t&>(),
+                [](const auto& setting) { return changes_nothing(setting.first); });
+  return {{"settings", settings}, {"basis", basis}, {"version", version_text()}};
+}
+
+}  // namespace
+
+void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const json& basis) {
+  json object = unfinished_run(run, basis);
+  object["spent"] = {{"machine_seconds", spent.machine_seconds},
+                     {"steps", spent.steps},
+                     {"step_seconds", spent.step_seconds}};
+  write_file_durably(unfinished_file(run), object.dump(2) + "\n");
+}
+
+std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const json& basis) {
+  if (!is_there(unfinished_file(run))) return std::nullopt;
+  try {
+    json object = parse_json(read_file(unfinished_file(run)));
+    const json spent = object.at("spent");
+    object.erase("spent");
+    if (object == unfinished_run(run, basis)) {
+      return TimeSpent{spent.at("machine_seconds"), spent.at("steps"), spent.at("step_seconds")};
+    }
   } catch (const DataError&) {
   } catch (const json::exception&) {
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <latch>
@@ -11,8 +12,10 @@
 
 #include "autograd/parallel.h"
 #include "data/text.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/compare/run_queue.h"
 #include "train/compare/run_result.h"
+#include "train/interrupt.h"
 #include "train/provenance.h"
 #include "train/training_run.h"
 
@@ -25,27 +28,24 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Index kCurvePoints = 100;
 
-// Mean training losses over equal stretches of a run.
-class LossCurve {
- public:
-  LossCurve(Index steps, RunResult& result)
-      : stretch_(std::max<Index>(1, steps / kCurvePoints)), steps_(steps), result_(result) {}
-
-  void add(Index step, double loss) {
-    sum_ += loss;
-    ++count_;
-    if (step % stretch_ != 0 && step != steps_) return;
-    result_.curve_steps.push_back(step);
-    result_.curve_losses.push_back(sum_ / static_cast<double>(count_));
-    sum_ = 0;
-    count_ = 0;
+// Mean training losses over equal stretches of a run, of all its starts.
+void read_curve(const PlannedRun& run, RunResult& result) {
+  const Index steps = run.options.steps, stretch = std::max<Index>(1, steps / kCurvePoints);
+  std::ifstream metrics(run.folder / "metrics.jsonl");
+  double sum = 0;
+  Index count = 0;
+  for (std::string text; std::getline(metrics, text);) {
+    const nlohmann::json line = parse_json(text);
+    const Index step = line.at("step");
+    sum += line.at("loss").get<double>();
+    ++count;
+    if (step % stretch != 0 && step != steps) continue;
+    result.curve_steps.push_back(step);
+    result.curve_losses.push_back(sum / static_cast<double>(count));
+    sum = 0;
+    count = 0;
   }
-
- private:
-  Index stretch_, steps_, count_ = 0;
-  double sum_ = 0;
-  RunResult& result_;
-};
+}
 
 // What a result depends on besides the settings.
 nlohmann::json basis(const PlannedRun& run, const Corpus& corpus,
@@ -58,31 +58,120 @@ nlohmann::json basis(const PlannedRun& run, const Corpus& corpus,
   return basis;
 }
 
-RunResult train(const PlannedRun& run, const Corpus& corpus, std::span<const std::int32_t> tuning,
-                const Workers& workers, const StepObserver& observe) {
-  const Clock::time_point start = Clock::now();
+// What a run takes, in all of its starts.
+class RunClock {
+ public:
+  RunClock(const PlannedRun& run, const nlohmann::json& basis, int jobs)
+      : run_(run), basis_(basis), jobs_(jobs) {}
+
+  void go_on_from(const TimeSpent& before) { before_ = before; }
+  // After a step; `seconds` were spent on steps since the start.
+  void step(double seconds) {
+    steps_ += seconds > step_seconds_;  // another start may have taken the first one
+    step_seconds_ = seconds;
+  }
+  TimeSpent spent() const {
+    return {before_.machine_seconds + seconds_since(start_) / jobs_, before_.steps + steps_,
+            before_.step_seconds + step_seconds_};
+  }
+  // Whether a checkpoint is worth its time after that step.
+  bool checkpoint_is_due(Index step) const {
+    constexpr double kSeconds = 300;
+    const Index every = run_.options.checkpoint_every;
+    return every > 0 ? step % every == 0 : seconds_since(saved_) >= kSeconds;
+  }
+  // Saves what a checkpoint, which is about to be saved or just was, has taken.
+  void save() {
+    write_unfinished(run_, spent(), basis_);
+    saved_ = Clock::now();
+  }
+
+ private:
+  static double seconds_since(Clock::time_point then) {
+    return std::chrono::duration<double>(Clock::now() - then).count();
+  }
+
+  const PlannedRun& run_;
+  const nlohmann::json& basis_;
+  int jobs_;  // that share the machine
+  TimeSpent before_;
+  Clock::time_point start_ = Clock::now(), saved_ = start_;
+  Index steps_ = 0;
+  double step_seconds_ = 0;
+};
+
+// A run that is about to be trained.
+struct Begun {
+  std::unique_ptr<LanguageModel> model;
+  RunFolder folder;
+};
+
+// Where an earlier comparison left the run, if it can go on; what is damaged cannot.
+std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
+  if (!find_checkpoint(run.folder)) return std::nullopt;
+  FolderLock lock(run.folder);
+  try {
+    auto [model, state] = resumed_model(run.options, run.folder, corpus.vocabulary);
+    return Begun{std::move(model),
+                 RunFolder::resume(std::move(lock), state, corpus.sha256, run.command)};
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
+Begun begun(const PlannedRun& run, const RunTask& task, const nlohmann::json& basis,
+            RunClock& clock) {
+  const std::optional<TimeSpent> before = task.again ? std::nullopt : read_unfinished(run, basis);
+  if (before) {
+    if (auto there = gone_on(run, task.corpus)) {
+      clock.go_on_from(*before);
+      return std::move(*there);
+    }
+  }
+  auto model = initial_model(run.options, task.corpus.vocabulary);
+  Begun anew{std::move(model),
+             RunFolder::create(run.folder, run.options, task.corpus.sha256, run.command, true)};
+  clock.save();  // from here on it can go on
+  return anew;
+}
+
+RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& observe) {
+  const nlohmann::json on = basis(run, task.corpus, task.tuning);
+  RunClock clock(run, on, task.workers.jobs);
+  auto [model, run_folder] = begun(run, task, on, clock);
+  RunFolder& folder = run_folder;
+  const auto watch = [&](const StepResult& step, std::optional<double> validation,
+                         double training_seconds) {
+    clock.step(training_seconds);
+    observe(step, validation, training_seconds);
+    if (!clock.checkpoint_is_due(step.step)) return;
+    folder.want_checkpoint();
+    clock.save();
+  };
+  TrainingOutcome outcome;
+  try {
+    outcome = train_to_end(run.options, *model, task.corpus, &folder, watch);
+  } catch (const InterruptedError&) {
+    clock.save();
+    throw;
+  }
   RunResult result;
   result.seed = run.options.seed;
-  LossCurve curve(run.options.steps, result);
-  const std::unique_ptr<LanguageModel> model = initial_model(run.options, corpus.vocabulary);
-  RunFolder folder = RunFolder::create(run.folder, run.options, corpus.sha256, run.command, true);
-  const TrainingOutcome outcome = train_to_end(
-      run.options, *model, corpus, &folder,
-      [&](const StepResult& step, std::optional<double> validation, double training_seconds) {
-        curve.add(step.step, step.loss);
-        observe(step, validation, training_seconds);
-      });
+  read_curve(run, result);
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;
-  if (!tuning.empty())
-    result.tuning_loss = evaluate(*model, tuning, {.marks = corpus.tuning_marks()}).loss;
-  result.train_tokens_per_second = outcome.tokens_per_second(run.options);
-  result.machine_seconds =
-      std::chrono::duration<double>(Clock::now() - start).count() / workers.jobs;
+  if (!task.tuning.empty()) {
+    result.tuning_loss =
+        evaluate(*model, task.tuning, {.marks = task.corpus.tuning_marks(), .stop = interrupted})
+            .loss;
+  }
+  const TimeSpent spent = clock.spent();
+  result.train_tokens_per_second = tokens_per_second(run.options, spent.steps, spent.step_seconds);
+  result.machine_seconds = spent.machine_seconds;
   result.version = version_text();
-  result.machine = machine_text() + "; " + workers.text();
-  write_run_result(run, result, basis(run, corpus, tuning), workers.text());
+  result.machine = machine_text() + "; " + task.workers.text();
+  write_run_result(run, result, on, task.workers.text());
   return result;
 }
 
@@ -147,12 +236,15 @@ bool train_next(const RunTask& task, RunQueue& queue) {
   const PlannedRun& run = task.runs[*i];
   RunOutcome outcome;
   try {
-    outcome.result = train(run, task.corpus, task.tuning, task.workers,
-                           [&](const StepResult& step, std::optional<double>, double) {
-                             if (!queue.step(*i, step)) throw NotNeeded();
-                           });
+    outcome.result = train(run, task, [&](const StepResult& step, std::optional<double>, double) {
+      if (!queue.step(*i, step)) throw NotNeeded();
+    });
   } catch (const NotNeeded&) {
     return true;
+  } catch (const InterruptedError&) {
+    return false;
+  } catch (const EvaluationStopped&) {
+    return false;
   } catch (const std::exception& error) {
     outcome.failure = error.what();
     outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;

@@ -88,9 +88,13 @@ double work_of(const TrainOptions& options, Index vocabulary);
 /// Trains the runs that are needed, each as `headcount train` would, and writes result.json into
 /// its folder when it has finished: a run whose folder has one, of the same settings and text, is
 /// not repeated. A run that fails does not stop the others; one that turns out not to be needed
-/// is left where it is. Ranks take runs from the queue of rank 0, which gets all outcomes; the
-/// others return none. Throws OtherRunError if a folder holds a finished run of other settings or
-/// text, and DataError for a damaged one.
+/// is left where it is. A signal that was caught (see interrupt.h) at any rank stops all: runs
+/// under way save a checkpoint, and have no outcome. Such a run goes on from its newest checkpoint,
+/// to the same bits, if this program, its settings and its text are still the same; otherwise it
+/// begins anew. Checkpoints are saved where `checkpoint-every` says, or every five minutes. Ranks
+/// take runs from the queue of rank 0, which gets all outcomes; the others return none. Throws
+/// OtherRunError if a folder holds a finished run of other settings or text, and DataError for a
+/// damaged one.
 std::vector<RunOutcome> run_all(const RunTask& task, RunWatcher& watcher);
 
 }  // namespace headcount

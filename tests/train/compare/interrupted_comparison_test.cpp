@@ -1,0 +1,175 @@
+// A comparison that was stopped anywhere ends with the bits of one that ran through.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/checkpoint/checkpoint.h"
+#include "train/compare/without_timing.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+const std::string kStoppedOnce =
+    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --dropout 0.1 "
+    "--steps 4000 --seeds 2 --threads 2 --attention mha,mla --quiet ";
+
+class InterruptedComparison : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    whole_ = std::make_unique<TrainFolder>();
+    const ProgramResult result = whole_->headcount(kStoppedOnce + "--out c");
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  static void TearDownTestSuite() { whole_.reset(); }
+
+  // Starts a comparison and sends the signal when one of its runs has begun to train.
+  int stopped(const std::string& flags, int signal, const std::string& begun) const {
+    const pid_t child = folder_.start(kStoppedOnce + flags);
+    folder_.wait_for(begun);
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    kill(child, signal);
+    return exit_code_of(child);
+  }
+  json of(const TrainFolder& folder, const std::string& file) const {
+    return json::parse(folder.contents(file));
+  }
+  // Equal to the last bit, but for the clock.
+  void expect_whole() const {
+    for (const std::string run : {"mha/seed-1", "mha/seed-2", "mla/seed-1", "mla/seed-2"}) {
+      const std::string place = "c/runs/" + run + "/";
+      for (const std::string file : {"checkpoints/step-4000/model.safetensors", "metrics.jsonl"}) {
+        ASSERT_TRUE(folder_.has(place + file)) << place << file;
+        EXPECT_EQ(folder_.contents(place + file), whole_->contents(place + file)) << place << file;
+      }
+      EXPECT_FALSE(folder_.has(place + "unfinished.json")) << place;
+      json there = of(*whole_, place + "result.json"), here = of(folder_, place + "result.json");
+      EXPECT_GT(here["machine_seconds"], 0);
+      EXPECT_GT(here["train_tokens_per_second"], 0);
+      for (json* result : {&there, &here}) {
+        for (const char* name : {"machine_seconds", "train_tokens_per_second", "sha256", "sharing"})
+          result->erase(name);
+        (*result)["settings"].erase("checkpoint-every");
+      }
+      EXPECT_EQ(here, there) << place;
+    }
+  }
+  void expect_same_results() const {
+    auto there = without_timing(whole_->contents("c/results.json")),
+         here = without_timing(folder_.contents("c/results.json"));
+    for (auto* results : {&there, &here}) {
+      for (const char* name : {"command", "trained_by_others", "notes"}) results->erase(name);
+      (*results)["config"].erase("checkpoint-every");
+    }
+    EXPECT_EQ(here, there);
+  }
+
+  static std::unique_ptr<TrainFolder> whole_;
+  TrainFolder folder_;
+};
+
+std::unique_ptr<TrainFolder> InterruptedComparison::whole_;
+
+TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
+  const std::string run = "c/runs/mha/seed-1";
+  EXPECT_EQ(stopped("--jobs 1 --out c", SIGTERM, run + "/metrics.jsonl"), 143);
+  EXPECT_EQ(folder_.contents("out"), "");
+  EXPECT_EQ(folder_.contents("err"),
+            "headcount: stopped, with what its runs have done saved; go on with headcount " +
+                kStoppedOnce + "--jobs 1 --out c\n");
+  const auto saved = find_checkpoint(folder_ / run);
+  ASSERT_TRUE(saved);
+  EXPECT_LT(*step_of(*saved), 4000) << "it had ended before it was stopped";
+  const json spent = of(folder_, run + "/unfinished.json")["spent"];
+  EXPECT_EQ(spent["steps"], *step_of(*saved));
+
+  EXPECT_EQ(stopped("--jobs 2 --out c", SIGINT, "c/runs/mha/seed-2/metrics.jsonl"), 130);
+  const ProgramResult last = folder_.headcount(kStoppedOnce + "--jobs 3 --out c");
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  expect_whole();
+  expect_same_results();
+  // All starts are counted, and recorded.
+  EXPECT_GT(of(folder_, run + "/result.json")["machine_seconds"], spent["machine_seconds"]);
+  const json starts = of(folder_, run + "/run.json")["starts"];
+  ASSERT_GE(starts.size(), 2u);
+  EXPECT_EQ(starts[0]["from_step"], 0);
+  EXPECT_EQ(starts[1]["from_step"], *step_of(*saved));
+}
+
+TEST_F(InterruptedComparison, GoesOnAfterAKillFromTheCheckpointsThatItWasToldToSave) {
+  const std::string flags = "--jobs 2 --checkpoint-every 100 --out c", run = "c/runs/mha/seed-1";
+  EXPECT_EQ(stopped(flags, SIGKILL, run + "/checkpoints/latest"), 128 + SIGKILL);
+  ASSERT_FALSE(folder_.has(run + "/result.json")) << "it had ended before it was killed";
+  // How often checkpoints are saved changes no result.
+  ASSERT_EQ(folder_.headcount(kStoppedOnce + "--out c").exit_code, 0);
+  expect_whole();
+  EXPECT_GT(of(folder_, run + "/run.json")["starts"][1]["from_step"], 0);
+}
+
+TEST_F(InterruptedComparison, InAShardGoesOnToo) {
+  EXPECT_EQ(stopped("--out c --shard 1/2", SIGTERM, "c/runs/mla/seed-1/metrics.jsonl"), 143);
+  EXPECT_NE(folder_.contents("err").find("go on with headcount " + kStoppedOnce +
+                                         "--out c --shard 1/2\n"),
+            std::string::npos)
+      << folder_.contents("err");
+  EXPECT_EQ(folder_.headcount(kStoppedOnce + "--out c --collect").exit_code, kRuntime);
+  for (const std::string part : {"--shard 1/2", "--shard 2/2", "--collect"}) {
+    const ProgramResult result = folder_.headcount(kStoppedOnce + "--out c " + part);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  expect_whole();
+  expect_same_results();
+}
+
+TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
+  const std::string run = "c/runs/mha/seed-1", begun = run + "/metrics.jsonl";
+  ASSERT_EQ(stopped("--jobs 1 --out c --lr 0.1", SIGTERM, begun), 143);
+  ASSERT_TRUE(find_checkpoint(folder_ / run));
+  ASSERT_EQ(stopped("--jobs 1 --out c", SIGTERM, begun), 143);
+  EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "another learning rate";
+  // As another version of the program leaves it.
+  json record = of(folder_, run + "/unfinished.json");
+  record["version"] = "headcount 0.0.1";
+  folder_.file(run + "/unfinished.json", record.dump());
+  ASSERT_EQ(stopped("--jobs 1 --out c", SIGTERM, begun), 143);
+  EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "another version";
+  // A checkpoint that is damaged.
+  folder_.file(
+      find_checkpoint(folder_ / run)->lexically_relative(folder_.path()) / "optimizer.safetensors",
+      "");
+  ASSERT_EQ(folder_.headcount(kStoppedOnce + "--out c").exit_code, 0);
+  EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "damaged";
+  expect_whole();
+}
+
+TEST_F(InterruptedComparison, ByForceIsNamedWithoutItToGoOn) {
+  EXPECT_EQ(stopped("--jobs 1 --force --out c", SIGTERM, "c/runs/mha/seed-1/metrics.jsonl"), 143);
+  EXPECT_NE(
+      folder_.contents("err").find("go on with headcount " + kStoppedOnce + "--jobs 1 --out c\n"),
+      std::string::npos)
+      << folder_.contents("err");
+}
+
+TEST_F(InterruptedComparison, OfConversionsGoesOn) {
+  const std::string train = TrainFolder::train_line("--steps 2000 --quiet --out run"),
+                    compare =
+                        "compare --init-from run --attention gqa1 --seeds 2 --threads 2 --quiet ";
+  ASSERT_EQ(folder_.headcount(train).exit_code, 0);
+  ASSERT_EQ(folder_.headcount(compare + "--out a").exit_code, 0);
+  const pid_t child = folder_.start(compare + "--jobs 1 --out b");
+  folder_.wait_for("b/runs/gqa1/seed-1/metrics.jsonl");
+  kill(child, SIGTERM);
+  ASSERT_EQ(exit_code_of(child), 143);
+  ASSERT_EQ(folder_.headcount(compare + "--out b").exit_code, 0);
+  auto a = without_timing(folder_.contents("a/results.json")),
+       b = without_timing(folder_.contents("b/results.json"));
+  for (auto* results : {&a, &b}) results->erase("command");
+  EXPECT_EQ(a, b);
+}
+
+}  // namespace
+}  // namespace headcount
