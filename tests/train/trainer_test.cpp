@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "train/evaluation.h"
 #include "train/tiny_training.h"
 
 namespace headcount {
