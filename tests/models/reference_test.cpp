@@ -20,17 +20,23 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr bool kDouble = sizeof(Real) == sizeof(double);
-// In double absolute. In float all are relative to the largest number of a tensor: the rounding of
-// a sum grows with its terms.
-constexpr double kOutputTolerance = kDouble ? 1e-9 : 1e-5;
-// After some steps of training. In float these two models go further apart: some of their gradients
-// are small, and Adam divides them by their own size, with what was rounded. On processors with
-// other instructions 1.4e-4 and 2.2e-4 were measured.
+// In double absolute. In float all are relative to the largest number of a tensor. A sum of n terms
+// rounds to about sqrt(n) times 6e-8 of its terms, which are larger than what they leave where they
+// cancel, and products follow one another: the fixtures here keep to 1e-5, but with 2 to 5 times
+// their heads and widths and 24 to 100 tokens gradients reached 6e-5. A wrong formula is off by
+// 1e-2 or more.
+constexpr double kOutputTolerance = kDouble ? 1e-9 : 1e-4;
+// Of weights after some steps. Adam divides a gradient by its own size: what was rounded in one
+// that is nearly 0 moves its weight by a part of the learning rate. At those sizes 7e-4 were
+// reached.
+constexpr double kWeightTolerance = kDouble ? 1e-8 : 1e-3;
+// Of losses and gradient norms on the way. In float these two models go further apart: on
+// processors with other instructions 1.4e-4 and 2.2e-4 were measured.
 double training_tolerance(const std::string& fixture) {
   if (kDouble) return 1e-8;
   const bool small_gradients =
       fixture == "pattern_shared_layers" || fixture == "pattern_delta_hybrid";
-  return small_gradients ? 1e-3 : 1e-5;
+  return small_gradients ? 1e-3 : 1e-4;
 }
 
 fs::path fixture_folder() {
@@ -250,7 +256,7 @@ void Reference::check_model() {
     adam.update(parameters, config_.at("learning_rate"), clip_scale(norm, config_.at("grad_clip")),
                 static_cast<Index>(step) + 1);
   }
-  expect_parameters("final.", "", parameters, false, tolerance);
+  expect_parameters("final.", "", parameters, false, kWeightTolerance);
 }
 
 TEST_P(Reference, Matches) {
