@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <numeric>
-#include <string_view>
+#include <span>
 #include <utility>
 
 #include "autograd/error.h"
 #include "autograd/random.h"
-#include "data/text.h"
+#include "data/encoded_text.h"
 
 namespace headcount {
 
@@ -20,24 +21,34 @@ std::size_t cut_at(std::size_t characters, const CorpusOptions& options) {
                                   static_cast<double>(characters));
 }
 
-/// Names, hashes, encodes and splits `text`; `bytes` is the same in UTF-8.
-Corpus make_corpus(const std::string& name, std::string_view bytes, std::u32string_view text,
-                   std::size_t cut) {
-  Corpus corpus;
-  corpus.name = name;
-  corpus.sha256 = sha256_hex(bytes);
-  corpus.vocabulary = Vocabulary::from_text(text);
-  if (corpus.vocabulary.size() < 2) {
+/// Splits `text` at `cut`; of what follows, the first `validation` characters are kept.
+Corpus make_corpus(const std::string& name, EncodedText text, std::size_t cut,
+                   std::size_t validation) {
+  std::vector<std::int32_t>& tokens = text.tokens;
+  if (text.vocabulary.size() < 2) {
     throw DataError("'" + name + "' has one symbol only, so there is nothing to predict; " +
                     "use a text with at least two different characters");
   }
-  if (cut == 0 || cut == text.size()) {
-    throw DataError("'" + name + "' has " + std::to_string(text.size()) +
+  if (cut == 0 || cut == tokens.size()) {
+    throw DataError("'" + name + "' has " + std::to_string(tokens.size()) +
                     " characters, too few for this validation fraction; use a longer text");
   }
-  corpus.train = corpus.vocabulary.encode(text.substr(0, cut));
-  corpus.validation = corpus.vocabulary.encode(text.substr(cut));
+  Corpus corpus;
+  corpus.name = name;
+  corpus.sha256 = std::move(text.sha256);
+  corpus.vocabulary = std::move(text.vocabulary);
+  const auto boundary = tokens.begin() + static_cast<std::ptrdiff_t>(cut);
+  const std::size_t kept = std::min(validation, tokens.size() - cut);
+  corpus.validation.assign(boundary, boundary + static_cast<std::ptrdiff_t>(kept));
+  tokens.resize(cut);
+  corpus.train = std::move(tokens);
   return corpus;
+}
+
+/// So many characters of the validation part as the options want; all: more than there can be.
+std::size_t validation_characters(const CorpusOptions& options) {
+  return options.validation_characters > 0 ? static_cast<std::size_t>(options.validation_characters)
+                                           : std::numeric_limits<std::size_t>::max();
 }
 
 /// Stories in a row, with the end of each and what it cost.
@@ -92,17 +103,25 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool
   const Stories all = write_stories(name, options, write_story);
   const std::size_t stories = training_stories(all, cut_at(all.answers.size(), options));
   const std::size_t cut = all.ends[stories - 1];
+  // The first stories after the cut that have all characters which are wanted.
+  const auto is_enough = [&](std::size_t end) {
+    return end - cut >= validation_characters(options);
+  };
+  const auto first = all.ends.begin() + static_cast<std::ptrdiff_t>(stories);
+  const auto last = std::find_if(first, all.ends.end() - 1, is_enough);
+  const auto end_story = static_cast<std::size_t>(last - all.ends.begin()) + 1;
 
-  Corpus corpus = make_corpus(name, all.text, decode_utf8(all.text, name), cut);
+  Corpus corpus = make_corpus(name, encode_text(all.text, name), cut, *last - cut);
   corpus.only_answers = only_answers;
   const auto boundary = all.answers.begin() + static_cast<std::ptrdiff_t>(cut);
   corpus.train_answers.assign(all.answers.begin(), boundary);
-  corpus.validation_answers.assign(boundary, all.answers.end());
+  corpus.validation_answers.assign(boundary,
+                                   all.answers.begin() + static_cast<std::ptrdiff_t>(*last));
   corpus.train_starts = starts(all, 0, stories);
-  corpus.validation_starts = starts(all, stories, all.ends.size());
+  corpus.validation_starts = starts(all, stories, end_story);
   const auto of_validation = [&](const std::vector<double>& values) {
-    const auto first = values.begin() + static_cast<std::ptrdiff_t>(stories);
-    return std::accumulate(first, values.end(), 0.0);
+    const auto evaluated = std::span(values).subspan(stories, end_story - stories);
+    return std::accumulate(evaluated.begin(), evaluated.end(), 0.0);
   };
   const auto answers =
       std::ssize(corpus.validation_answers) - std::ranges::count(corpus.validation_answers, 0);
@@ -133,9 +152,9 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   }
   if (const auto write_story = story_writer(data, options))
     return make_built_in(data, options, data == "lookup", write_story);
-  const std::string bytes = read_file(data);
-  const std::u32string text = decode_utf8(bytes, data);
-  return make_corpus(data, bytes, text, cut_at(text.size(), options));
+  EncodedText text = encode_file(data);
+  const std::size_t cut = cut_at(text.tokens.size(), options);
+  return make_corpus(data, std::move(text), cut, validation_characters(options));
 }
 
 void keep_for_tuning(Corpus& corpus, Index characters) {
@@ -158,15 +177,11 @@ void keep_for_tuning(Corpus& corpus, Index characters) {
 }
 
 void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
-  if (corpus.vocabulary == vocabulary) return;
-  std::vector<std::int32_t> token_of;
   try {
-    token_of = vocabulary.encode(corpus.vocabulary.symbols());
+    for (auto* tokens : {&corpus.train, &corpus.tuning, &corpus.validation})
+      recode(*tokens, corpus.vocabulary, vocabulary);
   } catch (const DataError& error) {
     throw DataError(corpus.name + ": " + error.what());
-  }
-  for (auto* tokens : {&corpus.train, &corpus.tuning, &corpus.validation}) {
-    for (std::int32_t& token : *tokens) token = token_of[static_cast<std::size_t>(token)];
   }
   corpus.vocabulary = vocabulary;
 }

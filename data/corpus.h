@@ -37,7 +37,7 @@ struct Corpus {
   /// Chance level: the share of the answers of the validation part that the best guess without the
   /// story, by the grammar alone, gets right. With the story all can be right.
   std::optional<double> answer_chance;
-  /// Nats: the exact -log p of the whole validation text under its grammar, per character; 0 with
+  /// Nats: the exact -log p of the validation text under its grammar, per character; 0 with
   /// only_answers. It is the floor of the validation loss: a model gets below it only by luck, and
   /// one whose context is shorter than a story stays above it.
   std::optional<double> entropy_per_character;
@@ -49,13 +49,16 @@ struct Corpus {
   }
 };
 
-/// What `load_corpus` makes. Files heed validation_fraction alone.
+/// What `load_corpus` makes. Files heed the last two alone.
 struct CorpusOptions {
   std::uint64_t seed = 1;
   Index characters = 1'000'000;      ///< least length of the text, 1000 .. 10^9; ends with a story
   TalesOptions tales = {};           ///< heeded by `tales` alone
   LookupOptions lookup = {};         ///< heeded by `lookup` alone
   double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
+  /// So many of the validation part are kept, from its first on; of a built-in corpus the whole
+  /// stories that have as many. 0: all.
+  Index validation_characters = 0;
 };
 
 /// What writes the stories of the built-in corpus that `data` names; null where it names a file.

@@ -143,7 +143,10 @@ std::string read_file(const std::filesystem::path& path) {
   return content;
 }
 
-std::u32string decode_utf8(std::string_view bytes, const std::string& source) {
+namespace {
+
+// The code points of `bytes`, which stand at `offset` of `source`.
+std::u32string decode(std::string_view bytes, const std::string& source, std::size_t offset) {
   // ASCII, which most of what is read here begins with and often is to its end, is faster copied.
   const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   const auto rest = std::ranges::find_if_not(bytes, is_ascii);
@@ -152,15 +155,55 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& source) {
   const std::size_t nul = bytes.substr(0, invalid).find('\0');
   if (nul != std::string_view::npos) {
     throw DataError("'" + source + "' looks like a binary file: NUL byte at offset " +
-                    std::to_string(nul) + "; name a text file");
+                    std::to_string(offset + nul) + "; name a text file");
   }
   if (invalid < bytes.size()) {
     throw DataError("'" + source + "' is not UTF-8: invalid byte at offset " +
-                    std::to_string(invalid) + "; convert it, e.g. with iconv");
+                    std::to_string(offset + invalid) + "; convert it, e.g. with iconv");
   }
   std::u32string text(bytes.begin(), rest);
   utf8::utf8to32(rest, bytes.end(), std::back_inserter(text));
   return text;
+}
+
+// How many bytes at the end of `bytes` begin a character that more bytes may complete.
+std::size_t begun(std::string_view bytes) {
+  for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
+    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
+    if (byte < 0x80) return 0;
+    if (byte < 0xC0) continue;  // the second byte of a character, or a later one
+    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+    return length > back ? back : 0;
+  }
+  return 0;
+}
+
+}  // namespace
+
+std::u32string decode_utf8(std::string_view bytes, const std::string& source) {
+  return decode(bytes, source, 0);
+}
+
+std::string read_text(const std::filesystem::path& path,
+                      const std::function<void(std::u32string_view)>& take) {
+  const OpenFile file(path);
+  const std::string source = path.string();
+  Hash hash;
+  std::string held;  // what was read and not taken yet
+  std::size_t offset = 0;
+  const auto take_first = [&](std::size_t size) {
+    take(decode(std::string_view(held).substr(0, size), source, offset));
+    held.erase(0, size);
+    offset += size;
+  };
+  file.read([&](std::string_view piece) {
+    hash.add(piece);
+    held += piece;
+    take_first(held.size() - begun(held));
+  });
+  take_first(held.size());
+  if (offset == 0) throw DataError(file.name() + " is empty; name a file with text in it");
+  return hash.hex();
 }
 
 std::string encode_utf8(std::u32string_view text) {

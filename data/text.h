@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,12 @@ std::string read_file(const std::filesystem::path& path);
 /// `source` and the byte offset, at the first NUL byte (a binary file) or invalid byte, whichever
 /// comes first.
 std::u32string decode_utf8(std::string_view bytes, const std::string& source);
+
+/// Calls `take` with the code points of a UTF-8 file, piece by piece, of which little is in memory
+/// at a time. Returns the SHA-256 of its bytes, as sha256_hex. Throws as `read_file` and
+/// `decode_utf8`.
+std::string read_text(const std::filesystem::path& path,
+                      const std::function<void(std::u32string_view)>& take);
 
 /// The UTF-8 bytes of `text`. Throws DataError for a value that is no Unicode scalar value.
 std::string encode_utf8(std::u32string_view text);

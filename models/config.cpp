@@ -25,7 +25,7 @@ Settings ModelConfig::settings() {
   s.group("Model");
   s.integer("layers", "blocks", layers, 1, 10000);
   s.integer("dim", "width", dim, 1, 1 << 20);
-  s.integer("context", "tokens of a sequence", context, 1, 1 << 24);
+  s.token_count("context", "tokens of a sequence", context, 1, 1 << 24);
   s.integer("ffn-dim", "width of the feed-forward layer; default 4 dim, swiglu 8/3 dim", ffn_dim,
             1);
   s.choice("positions", "how the model knows the order", positions,

@@ -126,6 +126,23 @@ void Settings::integer(std::string name, std::string help, Index& field, Index l
       [&field] { return nlohmann::json(field); });
 }
 
+void Settings::token_count(std::string name, std::string help, Index& field, Index low,
+                           Index high) {
+  integer(std::move(name), std::move(help) + " (1k is 1024, 1M is 1024k)", field, low, high);
+  const auto digits = [](std::string_view text) {
+    const Index unit = text.ends_with('M')                          ? Index{1} << 20
+                       : text.ends_with('k') || text.ends_with('K') ? Index{1} << 10
+                                                                    : 1;
+    std::int32_t count = 0;
+    if (unit == 1 || parse_integer(text.substr(0, text.size() - 1), count) != std::errc{})
+      return std::string(text);
+    return std::to_string(count * unit);
+  };
+  settings_.back().parse = [digits, parse = settings_.back().parse](std::string_view text) {
+    parse(digits(text));
+  };
+}
+
 void Settings::unsigned_integer(std::string name, std::string help, std::uint64_t& field) {
   custom(
       name, std::move(help),

@@ -91,6 +91,9 @@ class Settings {
   }
   void integer(std::string name, std::string help, Index& field, Index low,
                Index high = std::numeric_limits<std::int32_t>::max());
+  /// An integer that may be given in units of 1024 or 1024^2, as context lengths are: 128k, 1M.
+  void token_count(std::string name, std::string help, Index& field, Index low,
+                   Index high = std::numeric_limits<std::int32_t>::max());
   void unsigned_integer(std::string name, std::string help, std::uint64_t& field);
   /// Low <= value <= high, or < high with `open`.
   void number(std::string name, std::string help, double& field, double low,

@@ -20,13 +20,16 @@ std::string answers_line(const Evaluation& evaluation, std::optional<double> cha
 
 namespace {
 
-// What a part of a text adds to an evaluation.
+// What a part of a text adds to an evaluation. Small, since a long text has many parts.
 struct EvaluatedPart {
+  struct Answers {
+    std::int32_t asked = 0, right = 0;
+  };
   double loss = 0;  // sum over its characters
   Index characters = 0, right = 0;
-  std::array<AnswersAt, 32> answers = {};  // by the logarithm of the distance
-  double entropy_sum = 0;                  // of attention, over layers, if it is measured
-  Index rows = 0;                          // with entropies
+  std::array<Answers, 32> answers = {};  // by the logarithm of the distance
+  double entropy_sum = 0;                // of attention, over layers, if it is measured
+  Index rows = 0;                        // with entropies
 };
 
 // Counts right predictions of a batch of windows that begin at `starts` of the text.
@@ -42,7 +45,8 @@ void count_right(std::span<const Real> logits, const Batch& batch, std::span<con
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
     if (answers.empty() || answers[position] == 0) continue;
     const auto distance = static_cast<std::uint32_t>(answers[position]);
-    AnswersAt& at = part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)];
+    EvaluatedPart::Answers& at =
+        part.answers[static_cast<std::size_t>(std::bit_width(distance) - 1)];
     ++at.asked;
     at.right += hit;
   }
@@ -111,12 +115,17 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   }
 }
 
-void add_answers(std::span<const AnswersAt> by_logarithm, Evaluation& result) {
+// The answers of all parts.
+void add_answers(std::span<const EvaluatedPart> parts, Evaluation& result) {
   Index asked = 0, right = 0;
-  for (std::size_t i = 0; i < by_logarithm.size(); ++i) {
-    const AnswersAt& at = by_logarithm[i];
+  for (std::size_t i = 0; i < EvaluatedPart().answers.size(); ++i) {
+    AnswersAt at = {Index{1} << i};
+    for (const EvaluatedPart& part : parts) {
+      at.asked += part.answers[i].asked;
+      at.right += part.answers[i].right;
+    }
     if (at.asked == 0) continue;
-    result.answers_by_distance.push_back({Index{1} << i, at.asked, at.right});
+    result.answers_by_distance.push_back(at);
     asked += at.asked;
     right += at.right;
   }
@@ -149,10 +158,6 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
     all.loss += part.loss;
     all.characters += part.characters;
     all.right += part.right;
-    for (std::size_t i = 0; i < all.answers.size(); ++i) {
-      all.answers[i].asked += part.answers[i].asked;
-      all.answers[i].right += part.answers[i].right;
-    }
     all.entropy_sum += part.entropy_sum;
     all.rows += part.rows;
   }
@@ -162,7 +167,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   result.loss = all.loss / characters;
   result.accuracy = static_cast<double>(all.right) / characters;
   if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
-  add_answers(all.answers, result);
+  add_answers(parts, result);
   return result;
 }
 

@@ -47,6 +47,10 @@ Settings TrainOptions::settings() {
   s.group("Run");
   s.unsigned_integer("seed", "of weights, batches, dropout and the sample", seed);
   s.integer("eval-every", "steps between evaluations; 0: at the end only", eval_every, 0);
+  s.token_count("eval-characters",
+                "evaluate on so many characters of the validation part, the first ones (of a "
+                "built-in text on the stories that have them); 0: all",
+                corpus.validation_characters, 0);
   s.integer("checkpoint-every", "steps between checkpoints; 0: at the end only", checkpoint_every,
             0);
   s.integer("keep", "newest checkpoints that are kept, besides the best", keep, 1);
@@ -70,6 +74,10 @@ void TrainOptions::resolve() {
   require_setting(shards <= batch, "`shards` " + std::to_string(shards) +
                                        " are more than `batch` " + std::to_string(batch) +
                                        " has sequences");
+  require_setting(corpus.validation_characters == 0 || corpus.validation_characters > model.context,
+                  "`eval-characters` " + std::to_string(corpus.validation_characters) +
+                      " must be more than `context`, " + std::to_string(model.context) +
+                      ", or 0 for all");
   require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
   require_setting(static_cast<Real>(model.dropout) < 1,
                   "`dropout` is so near to 1 that nothing is left; lower it");
@@ -87,7 +95,9 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
         setting.group == "Data" ? setting.is_for(options.data) : options.model.uses(setting);
     if (used) values[setting.name] = setting.value();
   }
-  if (options.shards == 0) values.erase("shards");
+  for (const std::string_view name : kLeftOutAtZero) {
+    if (settings.find(name)->value() == 0) values.erase(std::string(name));
+  }
   if (options.model.positions != Positions::rope) {
     for (const char* name : {"rope-theta", "rope-layout"}) values.erase(name);
   }

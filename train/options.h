@@ -43,6 +43,9 @@ struct TrainOptions {
   Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
 };
 
+/// Settings that records leave out where they are 0, which stands for what was there before them.
+inline constexpr std::string_view kLeftOutAtZero[] = {"shards", "eval-characters"};
+
 /// Settings of `options` that mean something, with their values; `options` is resolved.
 nlohmann::ordered_json to_json(const TrainOptions& options);
 

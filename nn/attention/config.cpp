@@ -72,7 +72,7 @@ Settings AttentionConfig::settings() {
         }
       },
       [this] { return nlohmann::json(score_scale.text()); });
-  s.integer("window", "a token sees only this many, itself included; 0: all", window, 0);
+  s.token_count("window", "a token sees only this many, itself included; 0: all", window, 0);
   s.choice<std::optional<RotaryLayout>>(
       "rope-layout", "which elements rotate together; default: as the attention's models have it",
       rotary_layout, {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}});

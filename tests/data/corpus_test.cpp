@@ -78,6 +78,17 @@ TEST_F(CorpusFromFile, KeepsTheValidationFractionBetweenNoneAndAll) {
   }
 }
 
+TEST_F(CorpusFromFile, KeepsTheFirstCharactersOfItsValidationPart) {
+  const std::string path = folder_.file("part", "abcdefghijabcdefghij");
+  const Corpus all = load_corpus(path, {.validation_fraction = 0.5});
+  const Corpus part = load_corpus(path, {.validation_fraction = 0.5, .validation_characters = 4});
+  EXPECT_EQ(validation_text(part), "abcd");
+  EXPECT_EQ(train_text(part), train_text(all));
+  EXPECT_EQ(part.sha256, all.sha256);
+  const Corpus more = load_corpus(path, {.validation_fraction = 0.5, .validation_characters = 11});
+  EXPECT_EQ(validation_text(more), validation_text(all));
+}
+
 class BuiltInCorpus : public testing::TestWithParam<const char*> {};
 
 TEST_P(BuiltInCorpus, IsSplitWhereAStoryEnds) {
@@ -105,6 +116,28 @@ TEST_P(BuiltInCorpus, MarksAnswersInBothParts) {
     EXPECT_NE(before.find(text[i - 1]), std::u32string::npos);
   }
   EXPECT_GT(answers, 10);
+}
+
+TEST_P(BuiltInCorpus, KeepsTheFirstStoriesOfItsValidationPartThatHaveEnoughCharacters) {
+  const Corpus all = load_corpus(GetParam(), {.characters = 20'000});
+  const Corpus part =
+      load_corpus(GetParam(), {.characters = 20'000, .validation_characters = 1000});
+  EXPECT_EQ(train_text(part), train_text(all));
+  EXPECT_EQ(part.sha256, all.sha256);
+  const std::size_t stories = part.validation_starts.size();
+  ASSERT_LT(stories, all.validation_starts.size());
+  EXPECT_EQ(std::ssize(part.validation), all.validation_starts[stories]);
+  EXPECT_GE(part.validation.size(), 1000u);
+  EXPECT_LT(all.validation_starts[stories - 1], 1000);
+  EXPECT_TRUE(validation_text(all).starts_with(validation_text(part)));
+  EXPECT_EQ(part.validation_answers.size(), part.validation.size());
+  // The floor is that of these stories.
+  const Corpus exactly = load_corpus(
+      GetParam(),
+      {.characters = 20'000, .validation_characters = static_cast<Index>(part.validation.size())});
+  EXPECT_EQ(exactly.validation, part.validation);
+  EXPECT_EQ(exactly.entropy_per_character, part.entropy_per_character);
+  EXPECT_EQ(part.entropy_per_character == all.entropy_per_character, part.only_answers);
 }
 
 TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {

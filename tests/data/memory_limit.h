@@ -16,21 +16,34 @@
 namespace headcount {
 
 /// Runs `action` with no more than so many bytes beyond what the process has, and ends the process:
-/// with 0 where memory was said not to suffice, otherwise with 1. For EXPECT_EXIT.
-[[noreturn]] inline void expect_out_of_memory(std::size_t more,
-                                              const std::function<void()>& action) {
+/// with 0 if it suffices exactly where `enough` says so, otherwise with 1. For EXPECT_EXIT.
+[[noreturn]] inline void run_with_memory(std::size_t more, bool enough,
+                                         const std::function<void()>& action) {
   std::size_t pages = 0;
   std::ifstream("/proc/self/statm") >> pages;
   const rlimit limit = {pages * static_cast<std::size_t>(getpagesize()) + more, RLIM_INFINITY};
   setrlimit(RLIMIT_AS, &limit);
   try {
     action();
+    _exit(enough ? 0 : 1);
   } catch (const std::bad_alloc&) {
-    _exit(0);
+    _exit(enough ? 1 : 0);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
   }
   _exit(1);
+}
+
+/// The same for what must need more memory, and say so.
+[[noreturn]] inline void expect_out_of_memory(std::size_t more,
+                                              const std::function<void()>& action) {
+  run_with_memory(more, false, action);
+}
+
+/// The same for what must not.
+[[noreturn]] inline void expect_enough_memory(std::size_t more,
+                                              const std::function<void()>& action) {
+  run_with_memory(more, true, action);
 }
 
 }  // namespace headcount

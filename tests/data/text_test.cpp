@@ -106,9 +106,9 @@ TEST_F(VastFile, ThatMemoryCannotHoldIsNoShorterFile) {
 
 TEST_F(VastFile, HasItsChecksumInLittleMemory) {
   const std::string sum = sha256_of_file(path_);
-  EXPECT_EXIT(expect_out_of_memory(kSize / 16,
+  EXPECT_EXIT(expect_enough_memory(kSize / 16,
                                    [&] {
-                                     if (sha256_of_file(path_) == sum) throw std::bad_alloc();
+                                     if (sha256_of_file(path_) != sum) throw DataError("another");
                                    }),
               testing::ExitedWithCode(0), "");
 }

@@ -17,7 +17,7 @@ constexpr const char* kTooLarge = "99999999999999999999";  // for 64 bits too
 
 // One setting of each kind.
 struct Example {
-  Index count = 7;
+  Index count = 7, length = 64;
   std::uint64_t seed = 1;
   double rate = 0.5, share = 0.25;
   bool bias = false, tie = false;
@@ -27,6 +27,7 @@ struct Example {
 
   Example() {
     settings.integer("count", "a count", count, 1, 100);
+    settings.token_count("length", "a length", length, 1, 1 << 24);
     settings.unsigned_integer("seed", "a seed", seed);
     settings.number("rate", "a rate", rate, 0);
     settings.number("share", "a share", share, 0, 1, true);
@@ -71,6 +72,23 @@ TEST(IntegerSetting, RefusesWhatIsNoWholeNumber) {
     EXPECT_EQ(e.error_of("count", text),
               std::string("`count` wants a whole number, got '") + text + "'");
   }
+}
+
+TEST(TokenCountSetting, TakesUnitsOfPowersOfTwo) {
+  Example e;
+  for (const auto& [text, tokens] :
+       {std::pair{"100", Index{100}}, std::pair{"1k", Index{1024}},
+        std::pair{"128k", Index{131072}}, std::pair{"64K", Index{65536}},
+        std::pair{"1M", Index{1048576}}}) {
+    e.parse("length", text);
+    EXPECT_EQ(e.length, tokens) << text;
+    EXPECT_EQ(e.settings.find("length")->value(), tokens) << text;
+  }
+  EXPECT_EQ(e.error_of("length", "0k"), "`length` must be between 1 and 16777216, is 0");
+  EXPECT_EQ(e.error_of("length", "17M"), "`length` must be between 1 and 16777216, is 17825792");
+  for (const char* const text : {"k", "M", "1.5k", "1kk", "1m", "k1", "1 k", "1G", "99999999999k"})
+    EXPECT_EQ(e.error_of("length", text),
+              std::string("`length` wants a whole number, got '") + text + "'");
 }
 
 TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {

@@ -132,6 +132,14 @@ TEST(TrainSettings, CoverTheFlagsOfTheDesign) {
   }
 }
 
+TEST(TrainSettings, AtZeroAreNotInRecordsOfRunsThatTheyWouldNotChange) {
+  for (const std::string_view name : kLeftOutAtZero) {
+    const std::string setting(name);
+    EXPECT_FALSE(to_json(resolved({{setting, 0}})).contains(setting));
+    EXPECT_TRUE(to_json(resolved({{setting, 1000}, {"batch", 1000}})).contains(setting));
+  }
+}
+
 TEST(TrainSettings, RoundTripThroughJson) {
   for (const char* const data : {"tales", "lookup", "some/file.txt"}) {
     json values = {{"data", data},   {"attention", "mla"}, {"steps", 7},

@@ -96,11 +96,15 @@ std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
 
 int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   CacheType cache_type = CacheType::real;
-  Index window = 0, threads = 0;
+  Index window = 0, threads = 0, characters = kUnset;
   Settings settings;
   settings.group("Evaluation");
   add_cache_type(settings, cache_type);
-  settings.integer("window", "a token sees only this many; default: as trained", window, 1);
+  settings.token_count("window", "a token sees only this many; default: as trained", window, 1);
+  settings.token_count("eval-characters",
+                       "evaluate on so many characters, the first ones; 0: all; default: all of "
+                       "--data, or as trained",
+                       characters, 0);
   settings.group("Run");
   settings.integer("threads", "0: all processors", threads, 0, 1024);
   const CommandLine line = parse_command_line(arguments, kEvalHelp, settings, kEvalFlags);
@@ -111,7 +115,8 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   use_threads(threads);
 
   const LoadedRun run = load_named_run(line, window > 0 ? std::optional(window) : std::nullopt);
-  const EvalText text = load_eval_text(line, run);
+  const EvalText text =
+      load_eval_text(line, run, characters == kUnset ? std::nullopt : std::optional(characters));
   require_attention(line, *run.model);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
   if (line.has("logits") && ranks.rank() == 0) {

@@ -1,33 +1,57 @@
 #include "train/cli/eval_text.h"
 
-#include "data/text.h"
+#include "data/encoded_text.h"
 
 namespace headcount {
 
-EvalText load_eval_text(const CommandLine& line, const LoadedRun& run) {
-  if (line.has("data")) {
-    const std::string path = line.get("data");
-    EvalText text{path, {}};
-    try {
-      text.tokens = run.vocabulary.encode(decode_utf8(read_file(path), path));
-    } catch (const DataError& error) {
-      throw DataError("--data " + path + ": " + error.what());
-    }
-    const Index context = run.model->config().context;
-    if (std::ssize(text.tokens) <= context) {
-      throw DataError("--data " + path + " has " + std::to_string(text.tokens.size()) +
-                      " characters, the model's context of " + std::to_string(context) +
-                      " needs more than that; name a longer text");
-    }
-    return text;
+namespace {
+
+// "the first 1000 characters of input.txt", where those are not all.
+std::string name_of(const std::string& text, bool limited, std::size_t characters) {
+  return limited ? "the first " + std::to_string(characters) + " characters of " + text : text;
+}
+
+EvalText load_file(const std::string& path, const LoadedRun& run, Index characters) {
+  EvalText text;
+  try {
+    EncodedText encoded = encode_file(path);
+    recode(encoded.tokens, encoded.vocabulary, run.vocabulary);
+    text.tokens = std::move(encoded.tokens);
+  } catch (const DataError& error) {
+    throw DataError("--data " + path + ": " + error.what());
   }
+  const bool limited = characters > 0 && characters < std::ssize(text.tokens);
+  if (limited) text.tokens.resize(static_cast<std::size_t>(characters));
+  text.name = name_of(path, limited, text.tokens.size());
+  const Index context = run.model->config().context;
+  if (std::ssize(text.tokens) <= context) {
+    throw DataError("--data " + path + " has " + std::to_string(text.tokens.size()) +
+                    " characters, the model's context of " + std::to_string(context) +
+                    " needs more than that; name a longer text");
+  }
+  return text;
+}
+
+}  // namespace
+
+EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
+                        std::optional<Index> characters) {
+  const Index context = run.model->config().context;
+  if (characters && *characters > 0 && *characters <= context) {
+    throw UsageError("--eval-characters " + std::to_string(*characters) +
+                     " must be more than the model's context, " + std::to_string(context) +
+                     ", or 0 for all");
+  }
+  if (line.has("data")) return load_file(line.get("data"), run, characters.value_or(0));
   if (!run.options)
     throw UsageError("--from names a checkpoint without its run; give the text with --data");
-  const TrainOptions options = found_from_here(*run.options, line.get("from"));
+  TrainOptions options = found_from_here(*run.options, line.get("from"));
+  if (characters) options.corpus.validation_characters = *characters;
   Corpus corpus = load_corpus(options.data, options.corpus);
   require_own_text(corpus, line.get("from"));
   adopt_vocabulary(corpus, run.vocabulary);
-  return {corpus.name + ", validation part",
+  return {name_of(corpus.name + ", validation part", options.corpus.validation_characters > 0,
+                  corpus.validation.size()),
           std::move(corpus.validation),
           std::move(corpus.validation_answers),
           std::move(corpus.validation_starts),

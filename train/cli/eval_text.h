@@ -22,8 +22,10 @@ struct EvalText {
   TextMarks marks() const { return {answers, starts, only_answers}; }
 };
 
-/// What --data names, all of it, or the validation part of the run's own text. Throws DataError,
-/// and UsageError for a checkpoint without its run where no --data is given.
-EvalText load_eval_text(const CommandLine& line, const LoadedRun& run);
+/// What --data names, or the validation part of the run's own text; the first `characters` of it,
+/// 0: all, by default all of --data and what the run was evaluated on. Throws DataError, and
+/// UsageError for a checkpoint without its run where no --data is given.
+EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
+                        std::optional<Index> characters = std::nullopt);
 
 }  // namespace headcount

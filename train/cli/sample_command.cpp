@@ -32,7 +32,7 @@ struct SampleOptions {
     Settings s;
     SamplingOptions& sampling = generation.sampling;
     s.group("Sampling");
-    s.integer("tokens", "characters to add", generation.tokens, 1);
+    s.token_count("tokens", "characters to add", generation.tokens, 1);
     s.number("temperature", "divides the logits; 0 takes the likeliest character",
              sampling.temperature, 0, 1e6);
     s.integer("top-k", "only the k likeliest; 0: all", sampling.top_k, 0);

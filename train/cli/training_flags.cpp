@@ -2,6 +2,8 @@
 
 #include <utf8.h>
 
+#include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "data/text.h"
@@ -107,7 +109,9 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
       known = known || settings.contains(name);
       heeded = heeded || (settings.contains(name) && settings[name] == value);
     }
-    if (heeded) continue;
+    const bool at_zero =
+        value == 0 && std::ranges::find(kLeftOutAtZero, name) != std::end(kLeftOutAtZero);
+    if (heeded || (at_zero && !known)) continue;
     if (known) {
       std::string by = "--attention " + attentions(runs);
       if (line.setting("match")) by += " or --match";

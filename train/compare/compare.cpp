@@ -214,6 +214,8 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   result.match = options.match.text();
   result.context = options.common.model.context;
   result.entropy_per_character = corpus.entropy_per_character;
+  if (options.common.corpus.validation_characters > 0)
+    result.evaluated_characters = std::ssize(corpus.validation);
   result.only_answers = corpus.only_answers;
   result.answer_chance = corpus.answer_chance;
   if (options.sweep) {

@@ -63,7 +63,7 @@ using CacheLayer = std::vector<CacheBlock>;
 /// What one finished training run measured: one variant, one seed.
 struct RunResult {
   std::uint64_t seed = 0;
-  double validation_loss = 0;                  ///< nats per character, the whole validation split
+  double validation_loss = 0;                  ///< nats per character of the validation split
   std::optional<double> tuning_loss;           ///< of the slice that --sweep picks on
   std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
   std::vector<AnswersAt> answers_by_distance;  ///< the same, as Evaluation has it
@@ -149,7 +149,8 @@ struct ComparisonResult {
   std::string sweep;                            ///< "lr=0.0003,0.001", or empty
   Index context = 0;                            ///< tokens, of the trained models
   std::optional<double> entropy_per_character;  ///< floor of the loss, where the corpus has one
-  bool only_answers = false;  ///< the loss is of the corpus's answers, not of all characters
+  Index evaluated_characters = 0;  ///< of the validation part, where settings limit it; 0: all
+  bool only_answers = false;       ///< the loss is of the corpus's answers, not of all characters
   std::optional<double> answer_chance;  ///< see Corpus
   nlohmann::ordered_json config;        ///< the settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them

@@ -112,6 +112,10 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
 
 std::vector<std::string> notes(const ComparisonResult& result) {
   std::vector<std::string> sentences = bimodal_notes(result);
+  if (result.evaluated_characters > 0) {
+    sentences.push_back("Evaluated on the first " + std::to_string(result.evaluated_characters) +
+                        " characters of the validation part: eval-characters limits it.");
+  }
   for (const VariantResult& variant : result.variants) {
     if (!variant.no_reading.empty())
       sentences.push_back(variant.spec + " does not show how it reads: " + variant.no_reading +

@@ -150,7 +150,8 @@ std::string table(const ComparisonResult& result) {
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">\n<table>\n";
   out += "<caption><p class=\"note\">Loss in nats per ";
   out += result.only_answers ? "answer" : "character";
-  out += " over the whole validation split.";
+  out += result.evaluated_characters > 0 ? " over the beginning of the validation split."
+                                         : " over the whole validation split.";
   if (repeated(result)) {
     out +=
         " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "

@@ -44,6 +44,25 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   EXPECT_EQ(r["command"], "headcount compare " + kSmall + " --attention mha,mqa --seeds 2 --out c");
 }
 
+TEST(CompareCommand, SaysOnHowMuchOfTheTextItEvaluatedWhereThatIsLimited) {
+  const TrainFolder folder;
+  const ProgramResult all = compare(folder, "--attention mha,mqa --seeds 2 --out c --quiet");
+  EXPECT_EQ(all.out.find("Evaluated on"), std::string::npos);
+  const std::string limited = "--attention mha,mqa --seeds 2 --quiet --eval-characters 30 --out ";
+  const ProgramResult result = compare(folder, limited + "d");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string note = "Evaluated on the first 30 characters of the validation part";
+  EXPECT_NE(result.out.find(note), std::string::npos) << result.out;
+  EXPECT_NE(folder.contents("d/report.html").find(note), std::string::npos);
+  EXPECT_EQ(folder.contents("d/report.html").find("the whole validation"), std::string::npos);
+  EXPECT_NE(folder.contents("c/report.html").find("the whole validation"), std::string::npos);
+  EXPECT_EQ(results(folder, "d")["config"]["eval-characters"], 30);
+  // Runs that were evaluated on all are others.
+  const ProgramResult mixed = compare(folder, limited + "c");
+  EXPECT_EQ(mixed.exit_code, kData);
+  EXPECT_NE(mixed.err.find("without eval-characters"), std::string::npos) << mixed.err;
+}
+
 TEST(CompareCommand, TrainsWhatTrainTrains) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention gqa1,mla --seeds 2 --out c --quiet").exit_code, 0);

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/vocabulary.h"
+
+namespace headcount {
+
+/// A text as tokens of the vocabulary of its own characters.
+struct EncodedText {
+  std::vector<std::int32_t> tokens;  ///< [characters]
+  Vocabulary vocabulary;
+  std::string sha256;  ///< of the UTF-8 text, 64 hexadecimal digits
+};
+
+/// Encodes UTF-8 `bytes`. Throws DataError as decode_utf8, with `source` for the name.
+EncodedText encode_text(std::string_view bytes, const std::string& source);
+
+/// Encodes a UTF-8 file, of which little is in memory at a time besides its tokens: four bytes a
+/// character. Throws as read_text.
+EncodedText encode_file(const std::filesystem::path& path);
+
+/// Gives tokens of `from` the numbers that their characters have in `to`. Throws DataError that
+/// names the characters of `from` which `to` lacks.
+void recode(std::span<std::int32_t> tokens, const Vocabulary& from, const Vocabulary& to);
+
+}  // namespace headcount
