@@ -12,6 +12,7 @@
 #include <set>
 
 #include "models/config.h"
+#include "train/cli/nearest.h"
 
 namespace headcount {
 
@@ -81,6 +82,22 @@ std::string plain(std::string message) {
   return message;
 }
 
+// The error of `unmatched`, which is no flag of the command: what was typed, and what may have been
+// meant. Of several letters after one dash, -steps, `unmatched` is one.
+UsageError unknown_flag(const std::string& unmatched, const std::vector<std::string>& arguments,
+                        const std::vector<std::string>& known, const std::string& hint) {
+  if (!unmatched.starts_with('-')) return UsageError("'" + unmatched + "' is not a flag" + hint);
+  const auto has_letter = [&](const std::string& argument) {
+    return argument.starts_with('-') && !argument.starts_with("--") &&
+           argument.find(unmatched.back()) != argument.npos;
+  };
+  const auto whole = std::ranges::find_if(arguments, has_letter);
+  const bool letter = unmatched.size() == 2 && whole != arguments.end();
+  const std::string typed = (letter ? *whole : unmatched).substr(0, unmatched.find('='));
+  const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
+  return UsageError("unknown flag " + typed + hint + suggestion(name, known, "--"));
+}
+
 void print_attentions() {
   std::cout << "\nAttentions:\n";
   for (const AttentionKind* kind : attention_kinds()) {
@@ -125,7 +142,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const Settings& settings,
                                const std::vector<Flag>& flags) {
   cxxopts::Options options("headcount " + command.name, command.summary);
-  options.custom_help("[flags]").set_width(100);
+  options.custom_help("[flags]").set_width(100).allow_unrecognised_options();
   // Every value is read as text: Setting::parse checks ranges, cxxopts would wrap large numbers.
   for (const Setting& s : settings.all()) {
     const auto value = cxxopts::value<std::string>();
@@ -140,7 +157,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
       options.add_options(kRunGroup)(f.name, f.help);
     }
   }
-  options.add_options(kRunGroup)("help", "this text");
+  options.add_options(kRunGroup)("h,help", "this text");
 
   const std::vector<std::string> joined = join_bare(arguments, settings);
   std::vector<const char*> argv = {"headcount"};
@@ -150,7 +167,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   try {
     const cxxopts::ParseResult result = options.parse(static_cast<int>(argv.size()), argv.data());
     if (!result.unmatched().empty()) {
-      throw UsageError("'" + result.unmatched().front() + "' is not a flag" + hint);
+      std::vector<std::string> known = {"help"};
+      for (const Setting& s : settings.all()) known.push_back(s.name);
+      for (const Flag& f : flags) known.push_back(f.name);
+      throw unknown_flag(result.unmatched().front(), joined, known, hint);
     }
     std::set<std::string> names;
     for (const cxxopts::KeyValue& given : result.arguments()) {

@@ -1,8 +1,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -12,6 +14,7 @@
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/mpi_ranks.h"
+#include "train/cli/nearest.h"
 #include "train/interrupt.h"
 #include "train/provenance.h"
 #include "train/trainer.h"
@@ -47,8 +50,17 @@ void print_help(std::ostream& out) {
          "  headcount COMMAND [flags]\n\n";
   for (const Command& command : kCommands)
     out << "  " << command.name << "  " << command.summary << '\n';
-  out << "\nheadcount COMMAND --help lists the flags of a command.\n"
+  out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command.\n"
          "headcount --version says what it is built with.\n";
+}
+
+const Command& command_named(const std::string& name) {
+  const auto found = std::ranges::find(kCommands, name, &Command::name);
+  if (found != std::end(kCommands)) return *found;
+  std::vector<std::string> known;
+  for (const Command& command : kCommands) known.emplace_back(command.name);
+  throw UsageError("'" + name + "' is no command of headcount; known are " +
+                   joined(kCommands, &Command::name) + suggestion(name, known));
 }
 
 int run(const std::vector<std::string>& arguments, Ranks& ranks) {
@@ -56,25 +68,21 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     print_help(std::cerr);
     return 2;
   }
-  if (arguments[0] == "--help" || arguments[0] == "help") {
+  const std::string& first = arguments[0];
+  if (first == "help" && arguments.size() > 1)
+    return command_named(arguments[1]).run({"--help"}, ranks);
+  if (first == "--help" || first == "-h" || first == "help") {
     print_help(std::cout);
     return 0;
   }
-  if (arguments[0] == "--version") {
+  if (first == "--version") {
     std::cout << version_text() << ", " << mpi_text() << '\n';
     return 0;
   }
-  for (const Command& command : kCommands) {
-    if (command.name == arguments[0]) {
-      if (!command.shared && ranks.size() > 1) {
-        throw UsageError("headcount " + arguments[0] +
-                         " is the work of one process; start it without mpirun");
-      }
-      return command.run({arguments.begin() + 1, arguments.end()}, ranks);
-    }
-  }
-  throw UsageError("'" + arguments[0] + "' is no command of headcount; known are " +
-                   joined(kCommands, &Command::name));
+  const Command& command = command_named(first);
+  if (!command.shared && ranks.size() > 1)
+    throw UsageError("headcount " + first + " is the work of one process; start it without mpirun");
+  return command.run({arguments.begin() + 1, arguments.end()}, ranks);
 }
 
 // Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 diverged, 128 + signal

@@ -63,9 +63,9 @@ TEST_F(BadInput, NoCommandPrintsHelpOnStandardError) {
 }
 
 TEST_F(BadInput, UnknownFlags) {
-  expect_refusals(kUsage, {{"--colour red", {"colour"}},
-                           {"--step 3", {"'step'"}},
-                           {"-n 3", {"'n'"}},
+  expect_refusals(kUsage, {{"--colour red", {"--colour"}},
+                           {"--step 3", {"unknown flag --step;"}},
+                           {"-n 3", {"unknown flag -n;"}},
                            {"stray", {"'stray'"}},
                            {"--steps", {"steps"}},
                            {"--out", {"out"}}});

@@ -187,7 +187,7 @@ TEST_F(EvalCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--from run --window -4", {"--window", "-4"});
   expect_refusal(kUsage, "--from run --window wide", {"--window", "'wide'"});
   expect_refusal(kUsage, "--from run --cache-dtype int4", {"--cache-dtype", "f32, f16, int8"});
-  expect_refusal(kUsage, "--from run --tokens 3", {"'tokens'"});
+  expect_refusal(kUsage, "--from run --tokens 3", {"--tokens"});
   expect_refusal(kData, "--from missing", {"'missing'", "run folder"});
 }
 

@@ -105,6 +105,19 @@ TEST(Readme, ItsCommandsRunWhenPasted) {
   EXPECT_GE(found, 8u);
 }
 
+// In one folder, with fewer steps: what a line reads, one before it has written.
+TEST(Readme, ItsExamplesRunOneAfterTheOther) {
+  const TrainFolder folder;
+  const std::vector<Example> all = examples(pages().front().text, "```sh", "");
+  ASSERT_GE(all.size(), 4u);
+  for (const Example& example : all) {
+    const bool trains = example.line.starts_with("headcount train");
+    const ProgramResult result =
+        paste(folder, example.line + (trains ? " --steps 3 --eval-characters 1k" : ""));
+    EXPECT_EQ(result.exit_code, 0) << example.line << "\n" << result.err;
+  }
+}
+
 TEST(Readme, ItsCommandsInRunningTextHaveFlagsThatThereAre) {
   std::size_t found = 0;
   for (const Page& page : pages()) {

@@ -1,0 +1,65 @@
+// What somebody who mistyped a word is told.
+#include "train/cli/nearest.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+const std::vector<std::string> kKnown = {"attention", "dim", "steps", "kv-heads", "heads"};
+
+TEST(Nearest, IsTheWordWithFewestLettersEdited) {
+  for (const auto& [typed, meant] :
+       {std::pair{"atention", "attention"}, std::pair{"attentions", "attention"},
+        std::pair{"attnetion", "attention"}, std::pair{"dmi", "dim"}, std::pair{"step", "steps"},
+        std::pair{"kvheads", "kv-heads"}, std::pair{"head", "heads"}}) {
+    EXPECT_EQ(nearest(typed, kKnown), meant) << typed;
+  }
+}
+
+TEST(Nearest, IsNoWordThatSharesLittle) {
+  for (const char* typed : {"", "x", "foo", "temperature", "sd"})
+    EXPECT_EQ(nearest(typed, kKnown), "") << typed;
+}
+
+TEST(MistypedFlag, IsToldWithTheOneThatWasMeant) {
+  const TrainFolder folder;
+  expect_refusal(folder.headcount("train --atention mha"), kUsage,
+                 {"unknown flag --atention;", "did you mean --attention?"}, "two dashes");
+  expect_refusal(folder.headcount("train --stesp=5"), kUsage,
+                 {"unknown flag --stesp;", "did you mean --steps?"}, "with its value");
+  expect_refusal(folder.headcount("train --dim 16 -steps 5"), kUsage,
+                 {"unknown flag -steps;", "did you mean --steps?"}, "one dash");
+  expect_refusal(folder.headcount("sample --form runs/a"), kUsage, {"did you mean --from?"},
+                 "a flag without a setting");
+  const ProgramResult foreign = folder.headcount("train --banana 1");
+  expect_refusal(foreign, kUsage, {"unknown flag --banana;", "headcount train --help"}, "foreign");
+  EXPECT_EQ(foreign.err.find("did you mean"), std::string::npos) << foreign.err;
+}
+
+TEST(MistypedCommand, IsToldWithTheOneThatWasMeant) {
+  const TrainFolder folder;
+  expect_refusal(folder.headcount("trian"), kUsage, {"did you mean train?"}, "trian");
+  expect_refusal(folder.headcount("help smaple"), kUsage, {"did you mean sample?"}, "help smaple");
+}
+
+TEST(Help, HasShortFormsForThoseWhoTryThem) {
+  const TrainFolder folder;
+  const std::string all = folder.headcount("--help").out,
+                    train = folder.headcount("train --help").out;
+  ASSERT_GT(train.size(), all.size());
+  for (const auto& [line, text] : {std::pair{"-h", all}, std::pair{"help", all},
+                                   std::pair{"train -h", train}, std::pair{"help train", train}}) {
+    const ProgramResult result = folder.headcount(line);
+    EXPECT_EQ(result.exit_code, 0) << line << result.err;
+    EXPECT_EQ(result.out, text) << line;
+  }
+}
+
+}  // namespace
+}  // namespace headcount
