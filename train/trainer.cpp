@@ -72,6 +72,8 @@ StepResult Trainer::step() {
   options_.optimizer.update(parameters, result.learning_rate,
                             mean * clip_scale(result.gradient_norm, options_.gradient_clip),
                             result.step);
+  result.bytes = more_gradients_.size() * parameters.all_values().size_bytes();
+  for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
   ++steps_done_;
   if (profile_ != nullptr) ++profile_->steps;
   return result;

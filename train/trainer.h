@@ -27,6 +27,7 @@ struct StepResult {
   double loss = 0;  ///< mean of the batch before the update, nats per character
   double learning_rate = 0;
   double gradient_norm = 0;  ///< before clipping
+  std::size_t bytes = 0;     ///< held for steps, beside weights, their gradients and moments
 };
 
 /// Shards of a batch of `sequences` that go through a model of width `dim` side by side, one thread

@@ -43,6 +43,19 @@ TEST(TrainerStep, ReportsTheLossBeforeItsUpdate) {
   }
 }
 
+TEST(TrainerStep, SaysWhatMemoryItHolds) {
+  TrainOptions options = tiny_options();
+  const Tokens tokens = tiny_tokens(200);
+  LanguageModel model = tiny_model(options);
+  Trainer trainer(model, options, tokens);
+  trainer.step();
+  const std::size_t bytes = trainer.step().bytes;
+  EXPECT_GT(bytes, 0u);
+  EXPECT_EQ(trainer.step().bytes, bytes);
+  options.batch *= 16;
+  EXPECT_GT(Trainer(model, options, tokens).step().bytes, 4 * bytes);
+}
+
 // A step is one of all its windows as one batch: loss, gradient norm and what Adam is given.
 void expect_step_of_one_batch(TrainOptions options, Index sequences) {
   options.gradient_clip = 0.25;

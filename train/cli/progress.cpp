@@ -75,6 +75,12 @@ std::vector<std::string> Progress::fields(const StepResult& result, double train
   return all;
 }
 
+void Progress::tell(const std::string& line) {
+  if (!shown_) return;
+  std::cerr << (in_line_ ? "\r\033[K" : "") << line << '\n';
+  in_line_ = false;
+}
+
 void Progress::update(const StepResult& result, std::optional<double> validation_loss,
                       double training_seconds) {
   if (validation_loss) validation_loss_ = validation_loss;

@@ -41,6 +41,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// A line of its own, where progress is shown.
+  void tell(const std::string& line);
+
   /// After each step; `validation_loss` where the step ended with an evaluation.
   void update(const StepResult& result, std::optional<double> validation_loss,
               double training_seconds);

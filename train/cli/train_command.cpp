@@ -11,6 +11,7 @@
 #include "models/cost.h"
 #include "models/sampling.h"
 #include "train/cli/commands.h"
+#include "train/cli/run_estimate.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/interrupt.h"
@@ -42,11 +43,13 @@ const std::vector<Flag> kTrainFlags = {
     {"json", "print one JSON object instead of text", false},
     {"print-config", "print the settings as JSON and stop", false}};
 
+constexpr double kSampleTemperature = 0.8;
+
 std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::uint64_t seed,
                          const std::filesystem::path& path) {
   constexpr Index kCharacters = 300;
   GenerationOptions options;
-  options.sampling.temperature = 0.8;
+  options.sampling.temperature = kSampleTemperature;
   options.sampling.seed = seed;
   options.tokens = kCharacters;
   const auto texts = generate(model, corpus.vocabulary.default_prompt(), options).texts;
@@ -230,20 +233,27 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     Progress progress(line.has("quiet") || !speaks ? ProgressMode::never : run.progress,
                       options.steps, options.batch * options.model.context * options.accumulate,
                       state.step);
+    RunEstimate estimate(options, *model, corpus, state.step);
+    progress.tell(estimate.sizes());
     return train_to_end(
         options, *model, corpus, folder ? &*folder : nullptr,
         [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
           progress.update(result, validation, training_seconds);
+          if (const auto line = estimate.measured(result, training_seconds)) progress.tell(*line);
         },
         profile_or_null, ranks);
   }();
   if (!speaks) return 0;
-  const std::string sample =
-      write_sample(*model, corpus, options.seed, folder->sample(options.steps));
+  const std::filesystem::path sample_file = folder->sample(options.steps);
+  const std::string sample = write_sample(*model, corpus, options.seed, sample_file);
   print_outcome(options, *model, corpus, outcome, folder->path(), line.has("json"),
                 profile_or_null);
   // Of a text whose answers alone were learned the sample is noise.
-  if (!line.has("json") && !corpus.only_answers) std::cout << "\n" << sample << '\n';
+  if (!line.has("json") && !corpus.only_answers) {
+    std::cout << "\nsample, temperature " << kSampleTemperature << " (" << sample_file.string()
+              << "):\n"
+              << sample << '\n';
+  }
   return 0;
 }
 

@@ -79,9 +79,48 @@ TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
   }
   std::string sample = folder_.contents("run/samples/step-3.txt");
   EXPECT_EQ(sample.size(), 301u);  // its characters are ASCII here
-  EXPECT_NE(result.out.find(sample), std::string::npos);
+  const std::string label = "sample, temperature 0.8 (run/samples/step-3.txt):\n";
+  EXPECT_NE(result.out.find("\n" + label + sample), std::string::npos) << result.out;
   const std::string text = folder_.contents("text.txt");
   EXPECT_EQ(sample.find_first_not_of(text), std::string::npos);
+}
+
+TEST_F(TrainCommand, SaysWhatTheRunTakesBeforeAndAfterItsFirstSteps) {
+  const std::string err = train("--out run --steps 9 --eval-every 4").err;
+  const json object = json::parse(train("--out other --quiet --json").out);
+  const std::string sizes = "mha: " + object.at("params").dump() + " parameters, 0.1 MiB with ";
+  EXPECT_TRUE(err.starts_with(sizes)) << err;
+  EXPECT_LT(err.find("step 3/9"), err.find("\nabout ")) << err;
+  EXPECT_LT(err.find("\nabout "), err.find("step 4/9")) << err;
+  EXPECT_NE(err.find(" to go: 6 steps of "), std::string::npos) << err;
+  EXPECT_NE(err.find(", 3 evaluations of "), std::string::npos) << err;
+  EXPECT_EQ(train("--out run --steps 9 --quiet --force").err, "");
+  EXPECT_EQ(train("--out run --steps 9 --progress never --force").err, "");
+}
+
+TEST_F(TrainCommand, EvaluatesOnTheBeginningOfTheValidationPartWhereThatIsAsked) {
+  const auto characters = [&](const std::string& flags) {
+    return json::parse(folder_.headcount("eval --from run --json " + flags).out)["characters"];
+  };
+  const json part = json::parse(train("--out run --quiet --json --eval-characters 30").out);
+  const json all = json::parse(train("--out all --quiet --json").out);
+  EXPECT_NE(part["val_loss"], all["val_loss"]);
+  EXPECT_EQ(part["train_loss"], all["train_loss"]);
+  EXPECT_EQ(json::parse(folder_.contents("run/config.json"))["eval-characters"], 30);
+  EXPECT_FALSE(json::parse(folder_.contents("all/config.json")).contains("eval-characters"));
+  // What is recorded, what is asked for, and all.
+  EXPECT_EQ(characters(""), 29);
+  EXPECT_EQ(characters("--eval-characters 40"), 39);
+  const json whole =
+      json::parse(folder_.headcount("eval --from run --json --eval-characters 0").out);
+  EXPECT_EQ(whole["loss"], all["val_loss"]);
+  EXPECT_EQ(characters("--data text.txt --eval-characters 50"), 49);
+  EXPECT_NE(folder_.headcount("eval --from run").out.find("the first 30 characters of "),
+            std::string::npos);
+  expect_refusal(folder_.train("--out no --eval-characters 16"), kUsage,
+                 {"--eval-characters 16 must be more than --context, 16"}, "train");
+  expect_refusal(folder_.headcount("eval --from run --eval-characters 16"), kUsage,
+                 {"--eval-characters 16 must be more than the model's context, 16"}, "eval");
 }
 
 TEST_F(TrainCommand, WithProfileSaysWhereTheTimeOfAStepGoes) {
@@ -235,7 +274,9 @@ TEST_F(TrainCommand, ShowsProgressInPlainLinesWhereThereIsNoTerminal) {
   std::istringstream stream(result.err);
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  ASSERT_EQ(lines.size(), 3u) << result.err;
+  ASSERT_EQ(lines.size(), 4u) << result.err;
+  EXPECT_TRUE(lines[0].starts_with("mha: ")) << lines[0];  // what the run takes
+  lines.erase(lines.begin());
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_TRUE(lines[i].starts_with("step " + std::to_string(i + 1) + "/3 ")) << lines[i];
     for (const char* const part : {"loss ", "lr ", "grad ", " tokens/s", "ETA "}) {
@@ -254,9 +295,10 @@ TEST_F(TrainCommand, ShowsAFewLinesOfALongRun) {
 
 TEST_F(TrainCommand, RewritesOneLineWhereItIsToldTo) {
   const ProgramResult result = train("--out run --progress always");
-  EXPECT_TRUE(result.err.starts_with("\r\033[Kstep 1/3 ")) << result.err;
-  EXPECT_TRUE(result.err.ends_with("\n")) << result.err;
-  EXPECT_EQ(std::ranges::count(result.err, '\n'), 1) << result.err;
+  const std::string progress = result.err.substr(result.err.find('\n') + 1);
+  EXPECT_TRUE(progress.starts_with("\r\033[Kstep 1/3 ")) << result.err;
+  EXPECT_TRUE(progress.ends_with("\n")) << result.err;
+  EXPECT_EQ(std::ranges::count(progress, '\n'), 1) << result.err;
 }
 
 TEST_F(TrainCommand, KeepsQuietWhereItIsToldTo) {

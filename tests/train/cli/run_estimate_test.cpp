@@ -1,0 +1,70 @@
+// What a run is said to take, before it starts and after its first steps.
+#include "train/cli/run_estimate.h"
+
+#include <gtest/gtest.h>
+
+#include "train/tiny_training.h"
+
+namespace headcount {
+namespace {
+
+class RunEstimateTest : public testing::Test {
+ protected:
+  RunEstimateTest() {
+    options_.steps = 1000;
+    options_.eval_every = 250;
+    corpus_.train = tiny_tokens(900);
+    corpus_.validation = tiny_tokens(120);
+  }
+  // The line after `step`, if there is one.
+  std::string after(RunEstimate& estimate, Index step, double seconds) const {
+    return estimate.measured({.step = step, .bytes = 3 << 19}, seconds).value_or("");
+  }
+
+  TrainOptions options_ = tiny_options();
+  LanguageModel model_ = tiny_model(options_);
+  Corpus corpus_;
+};
+
+TEST_F(RunEstimateTest, BeginsWithTheSizesOfModelAndText) {
+  const RunEstimate estimate(options_, model_, corpus_, 0);
+  const std::string parameters = std::to_string(model_.parameters().element_count());
+  EXPECT_EQ(estimate.sizes(), "mha: " + parameters +
+                                  " parameters, 0.1 MiB with gradients and moments; text of 1020 "
+                                  "characters");
+}
+
+TEST_F(RunEstimateTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
+  RunEstimate estimate(options_, model_, corpus_, 0);
+  EXPECT_EQ(after(estimate, 1, 5), "");  // takes memory from the system
+  EXPECT_EQ(after(estimate, 2, 5.4), "");
+  // 997 steps of 0.4 s, evaluations of 120 characters: six steps' tokens, forward only.
+  const std::string line = after(estimate, 3, 5.8);
+  EXPECT_TRUE(
+      line.starts_with("about 6m42s to go: 997 steps of 400.0 ms, 4 evaluations of 0.8 s; "
+                       "measured memory: a step 1.5 MiB, the process "))
+      << line;
+  EXPECT_EQ(after(estimate, 4, 6.2), "");
+}
+
+TEST_F(RunEstimateTest, CountsFromWhereARunWasResumed) {
+  RunEstimate estimate(options_, model_, corpus_, 700);
+  EXPECT_EQ(after(estimate, 701, 5), "");
+  EXPECT_EQ(after(estimate, 702, 6), "");
+  const std::string line = after(estimate, 703, 7);
+  EXPECT_NE(line.find(": 297 steps of 1000.0 ms, 2 evaluations of "), std::string::npos) << line;
+}
+
+TEST_F(RunEstimateTest, HasNothingToSayOfARunThatIsOver) {
+  options_.steps = 3;
+  RunEstimate estimate(options_, model_, corpus_, 0);
+  for (Index step = 1; step <= 3; ++step) EXPECT_EQ(after(estimate, step, 1), "");
+}
+
+TEST(MemoryText, IsInUnitsThatSuit) {
+  EXPECT_EQ(memory_text(std::size_t{3} << 19), "1.5 MiB");
+  EXPECT_EQ(memory_text(std::size_t{5} << 29), "2.50 GiB");
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,60 @@
+#include "train/cli/run_estimate.h"
+
+#include <sys/resource.h>
+
+#include "train/cli/progress.h"
+#include "train/formatted.h"
+
+namespace headcount {
+
+namespace {
+
+// The most memory that this process has had, bytes.
+std::size_t peak_memory() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+}
+
+}  // namespace
+
+std::string memory_text(std::size_t bytes) {
+  const double mebibytes = static_cast<double>(bytes) / (1 << 20);
+  return mebibytes < 1024 ? formatted("%.1f MiB", mebibytes)
+                          : formatted("%.2f GiB", mebibytes / 1024);
+}
+
+std::string RunEstimate::sizes() const {
+  constexpr std::size_t kBuffers = 4;  // values, gradients, two moments
+  const Index parameters = model_.parameters().element_count();
+  return formatted(
+      "%s: %td parameters, %s with gradients and moments; text of %td characters",
+      options_.model.attention_text().c_str(), parameters,
+      memory_text(kBuffers * sizeof(Real) * static_cast<std::size_t>(parameters)).c_str(),
+      std::ssize(corpus_.train) + std::ssize(corpus_.validation));
+}
+
+std::optional<std::string> RunEstimate::measured(const StepResult& result,
+                                                 double training_seconds) {
+  constexpr Index kMeasured = 3;  // the first of them takes memory from the system, and longer
+  const Index done = result.step - steps_before_, rest = options_.steps - result.step;
+  if (done == 1) first_seconds_ = training_seconds;
+  if (done != kMeasured || rest == 0) return std::nullopt;
+  const double step = (training_seconds - first_seconds_) / (kMeasured - 1);
+  // An evaluation goes forward only, which is a third of a step's products.
+  const double tokens =
+      static_cast<double>(options_.batch * options_.accumulate * options_.model.context);
+  const double evaluation = step * static_cast<double>(std::ssize(corpus_.validation)) / tokens / 3;
+  const Index every = options_.eval_every;
+  const Index evaluations =
+      1 + (every > 0 ? (options_.steps - 1) / every - result.step / every : 0);
+  const double all =
+      static_cast<double>(rest) * step + static_cast<double>(evaluations) * evaluation;
+  return formatted(
+      "about %s to go: %td steps of %.1f ms, %td evaluation%s of %.1f s; measured "
+      "memory: a step %s, the process %s so far",
+      duration_text(all).c_str(), rest, 1e3 * step, evaluations, evaluations == 1 ? "" : "s",
+      evaluation, memory_text(result.bytes).c_str(), memory_text(peak_memory()).c_str());
+}
+
+}  // namespace headcount

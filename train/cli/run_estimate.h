@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "data/corpus.h"
+#include "models/language_model.h"
+#include "train/options.h"
+#include "train/trainer.h"
+
+namespace headcount {
+
+/// "12.3 MiB".
+std::string memory_text(std::size_t bytes);
+
+/// What a training run takes: its sizes before it starts, time and memory as its first steps were
+/// measured. All of it must outlive this.
+class RunEstimate {
+ public:
+  /// Of a run that has done `steps_before` of its steps already.
+  RunEstimate(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
+              Index steps_before)
+      : options_(options), model_(model), corpus_(corpus), steps_before_(steps_before) {}
+
+  /// Parameters of the whole model and what they take, length of the text.
+  std::string sizes() const;
+  /// After a step, with the seconds of all that were trained here: a line once, when enough of them
+  /// were measured and some remain.
+  std::optional<std::string> measured(const StepResult& result, double training_seconds);
+
+ private:
+  const TrainOptions& options_;
+  const LanguageModel& model_;
+  const Corpus& corpus_;
+  Index steps_before_;
+  double first_seconds_ = 0;  // of the first step
+};
+
+}  // namespace headcount
