@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/checkpoint/hugging_face.h"
+#include "train/formatted.h"
 
 namespace headcount {
 
@@ -39,7 +40,8 @@ Settings TrainOptions::settings() {
   s.number("lr", "peak learning rate", learning_rate, 0, 100);
   s.number("min-lr", "learning rate after the last step; default lr / 10", least_learning_rate, 0,
            100);
-  s.integer("warmup", "steps of linear warm-up", warmup, 0);
+  s.integer("warmup", "steps of linear warm-up; if more than all steps, a tenth of these", warmup,
+            0);
   s.number("beta1", "AdamW: decay of the mean", optimizer.beta1, 0, 1, true);
   s.number("beta2", "AdamW: decay of the mean square", optimizer.beta2, 0, 1, true);
   s.number("weight-decay", "AdamW: of matrices", optimizer.weight_decay, 0, 100);
@@ -67,6 +69,10 @@ void TrainOptions::resolve() {
   model.resolve();
   require_savable(model);
   if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
+  if (warmup > steps) {
+    asked_warmup = warmup;
+    warmup = steps / 10;
+  }
   check(corpus.tales);
   require_setting(data != "lookup" || model.context % kLookupLine == 0,
                   "`context` must be a multiple of " + std::to_string(kLookupLine) +
@@ -85,6 +91,12 @@ void TrainOptions::resolve() {
   require_setting(
       steps <= std::numeric_limits<std::uint32_t>::max() / accumulate,
       "`steps` times `accumulate` must be below 2^32, the number of batches that differ");
+}
+
+std::string warmup_note(const TrainOptions& options) {
+  if (options.asked_warmup == 0) return "";
+  return formatted("the warm-up of %td steps is longer than the run of %td; it is shortened to %td",
+                   options.asked_warmup, options.steps, options.warmup);
 }
 
 nlohmann::ordered_json to_json(const TrainOptions& options) {

@@ -25,6 +25,9 @@ struct TrainOptions {
   double learning_rate = 1e-3;
   double least_learning_rate = -1;  ///< default a tenth of learning_rate
   Index warmup = 100;
+  /// The warm-up that was asked for, where it was longer than the run and `resolve` shortened it;
+  /// 0 elsewhere.
+  Index asked_warmup = 0;
   AdamW optimizer;
   double gradient_clip = 1;
   std::uint64_t seed = 1;
@@ -33,8 +36,9 @@ struct TrainOptions {
   Index keep = 2;                ///< newest checkpoints; the one with the least loss besides
   std::string init;              ///< checkpoint folder that the weights start from; empty: random
 
-  /// Fills in defaults; throws ShapeError that names the flags which do not fit together, and for
-  /// a model that no checkpoint could hold.
+  /// Fills in defaults, and makes a warm-up that is longer than the run a tenth of it; throws
+  /// ShapeError that names the flags which do not fit together, and for a model that no checkpoint
+  /// could hold.
   void resolve();
   /// Settings bound to this object, the model's included.
   Settings settings();
@@ -45,6 +49,8 @@ struct TrainOptions {
 
 /// Settings that records leave out where they are 0, which stands for what was there before them.
 inline constexpr std::string_view kLeftOutAtZero[] = {"shards", "eval-characters"};
+/// That the warm-up was shortened; empty where it was not.
+std::string warmup_note(const TrainOptions& options);
 
 /// Settings of `options` that mean something, with their values; `options` is resolved.
 nlohmann::ordered_json to_json(const TrainOptions& options);

@@ -179,6 +179,18 @@ TEST(TrainSettings, MakeTheSchedule) {
   EXPECT_EQ(schedule.steps, 9);
 }
 
+TEST(TrainSettings, ShortenAWarmUpThatIsLongerThanTheRunToATenthOfIt) {
+  const TrainOptions shortened = resolved({{"warmup", 51}, {"steps", 50}});
+  EXPECT_EQ(shortened.schedule().warmup, 5);
+  EXPECT_EQ(to_json(shortened)["warmup"], 5);
+  EXPECT_EQ(warmup_note(shortened),
+            "the warm-up of 51 steps is longer than the run of 50; it is shortened to 5");
+  EXPECT_EQ(resolved(to_json(shortened)).schedule().warmup, 5) << "a run that is resumed";
+  const TrainOptions whole = resolved({{"warmup", 50}, {"steps", 50}});
+  EXPECT_EQ(whole.schedule().warmup, 50);
+  EXPECT_EQ(warmup_note(whole), "");
+}
+
 TEST(TrainSettings, ReachTheCorpus) {
   const TalesOptions tales =
       resolved({{"people", 4}, {"things", 5}, {"places", 6}, {"distance", 7}, {"questions", 8}})

@@ -225,14 +225,15 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::optional<RunFolder> folder =
       run_folder(line, options, command, corpus, std::move(lock), state, ranks);
   const bool speaks = ranks.rank() == 0;
+  const ProgressMode shown = line.has("quiet") || !speaks ? ProgressMode::never : run.progress;
   if (speaks) tell({folder->lost_metrics(), idle_ranks_note(options, ranks.size())});
+  if (shown != ProgressMode::never) tell({warmup_note(options)});
   std::optional<TrainingProfile> profile;
   if (line.has("profile")) profile.emplace();
   TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
   const TrainingOutcome outcome = [&] {
-    Progress progress(line.has("quiet") || !speaks ? ProgressMode::never : run.progress,
-                      options.steps, options.batch * options.model.context * options.accumulate,
-                      state.step);
+    Progress progress(shown, options.steps,
+                      options.batch * options.model.context * options.accumulate, state.step);
     RunEstimate estimate(options, *model, corpus, state.step);
     progress.tell(estimate.sizes());
     return train_to_end(

@@ -107,7 +107,8 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     for (const TrainOptions& run : runs) {
       const nlohmann::ordered_json settings = to_json(run);
       known = known || settings.contains(name);
-      heeded = heeded || (settings.contains(name) && settings[name] == value);
+      heeded = heeded || (settings.contains(name) && settings[name] == value) ||
+               (name == "warmup" && run.asked_warmup == given.warmup);
     }
     const bool at_zero =
         value == 0 && std::ranges::find(kLeftOutAtZero, name) != std::end(kLeftOutAtZero);

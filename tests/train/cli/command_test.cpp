@@ -228,6 +228,20 @@ TEST_F(TrainCommand, WithPrintConfigPrintsWhatTheRunWouldRecord) {
   EXPECT_EQ(json::parse(printed.out).at("kv-heads"), 2);
 }
 
+TEST_F(TrainCommand, SaysThatItShortensAWarmUpLongerThanTheRun) {
+  for (const std::string flags : {"", "--warmup 100 "}) {
+    const ProgramResult result = train(flags + "--steps 20 --force --out run");
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(
+        result.err.starts_with("headcount: the warm-up of 100 steps is longer than the run of 20; "
+                               "it is shortened to 2\n"))
+        << result.err;
+    EXPECT_EQ(json::parse(folder_.contents("run/config.json")).at("warmup"), 2);
+  }
+  EXPECT_EQ(folder_.headcount("train --resume run --warmup 100").exit_code, 0);
+  EXPECT_EQ(folder_.headcount("train --resume run").err.find("warm-up"), std::string::npos);
+}
+
 TEST_F(TrainCommand, StartsFromAPreset) {
   const ProgramResult result =
       folder_.headcount("train --preset nanogpt-cpu --data text.txt --steps 10 --print-config");
@@ -268,7 +282,7 @@ TEST_F(TrainCommand, TakesAnEmptyFolder) {
 }
 
 TEST_F(TrainCommand, ShowsProgressInPlainLinesWhereThereIsNoTerminal) {
-  const ProgramResult result = train("--out run --eval-every 2");
+  const ProgramResult result = train("--out run --eval-every 2 --warmup 0");
   EXPECT_EQ(result.err.find('\r'), std::string::npos);
   EXPECT_EQ(result.err.find('\033'), std::string::npos);
   std::istringstream stream(result.err);
@@ -294,7 +308,7 @@ TEST_F(TrainCommand, ShowsAFewLinesOfALongRun) {
 }
 
 TEST_F(TrainCommand, RewritesOneLineWhereItIsToldTo) {
-  const ProgramResult result = train("--out run --progress always");
+  const ProgramResult result = train("--out run --progress always --warmup 0");
   const std::string progress = result.err.substr(result.err.find('\n') + 1);
   EXPECT_TRUE(progress.starts_with("\r\033[Kstep 1/3 ")) << result.err;
   EXPECT_TRUE(progress.ends_with("\n")) << result.err;

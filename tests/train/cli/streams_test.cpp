@@ -102,7 +102,8 @@ TEST(Terminal, ThatCanDoNothingGetsPlainLines) {
   const std::string compare =
       "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 300 "
       "--attention mha --seeds 2 --threads 1 --out ";
-  const std::string trained = on_terminal(folder, TrainFolder::train_line("--out run"), "dumb");
+  const std::string trained =
+      on_terminal(folder, TrainFolder::train_line("--warmup 0 --out run"), "dumb");
   EXPECT_TRUE(trained.starts_with("step 1/3 ")) << trained;
   const std::string compared = on_terminal(folder, compare + "c", "dumb");
   for (const std::string& text : {trained, compared})
