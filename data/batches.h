@@ -15,7 +15,8 @@ struct TextMarks {
   /// [tokens]: at an answer (see Story), how many tokens back the one stands that tells it; 0
   /// elsewhere.
   std::span<const std::int32_t> answers = {};
-  /// Where windows begin: ascending, 0 the first. Empty: windows begin anywhere.
+  /// Where windows begin: ascending, 0 the first. Empty: windows begin anywhere. Training windows
+  /// begin here only; evaluation windows, which cover all of a text, also every `context` tokens.
   std::span<const Index> starts = {};
   bool only_answers = false;  ///< the loss counts answers alone: other targets are kNoTarget
 };

@@ -35,7 +35,10 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
     : model_(model),
       options_(options),
       tokens_(tokens),
-      marks_(marks),
+      windows_(marks.starts.empty()
+                   ? std::vector<Index>()
+                   : evaluation_windows(std::ssize(tokens), options.model.context, marks.starts)),
+      marks_{marks.answers, windows_, marks.only_answers},
       ranks_(ranks),
       shards_(shard_count(options)),
       own_(part_of(shards_, ranks.rank(), ranks.size())),

@@ -66,6 +66,7 @@ class Trainer {
   LanguageModel& model_;
   TrainOptions options_;
   std::span<const std::int32_t> tokens_;
+  std::vector<Index> windows_;  // where they begin, in a text of stories
   TextMarks marks_;
   Ranks& ranks_;
   Index shards_;

@@ -56,6 +56,25 @@ TEST(TrainerStep, SaysWhatMemoryItHolds) {
   EXPECT_GT(Trainer(model, options, tokens).step().bytes, 4 * bytes);
 }
 
+// Stories of eight 1s and eight 2s, of which a window sees a half.
+TEST(TrainerStep, TrainsOnAllPartsOfStoriesThatDoNotFitIntoTheContext) {
+  TrainOptions options = tiny_options();
+  options.model.context = 8;
+  Tokens tokens;
+  std::vector<Index> starts;
+  for (Index story = 0; story < 8; ++story) {
+    starts.push_back(std::ssize(tokens));
+    tokens.insert(tokens.end(), 8, 1);
+    tokens.insert(tokens.end(), 8, 2);
+  }
+  LanguageModel model = tiny_model(options);
+  const TextMarks marks = {.starts = starts};
+  Trainer trainer(model, options, tokens, 0, marks);
+  while (trainer.steps_done() < options.steps) trainer.step();
+  // Only where a half ends does anything surprise.
+  EXPECT_LT(evaluate(model, tokens, {.marks = marks}).loss, 0.5);
+}
+
 // A step is one of all its windows as one batch: loss, gradient norm and what Adam is given.
 void expect_step_of_one_batch(TrainOptions options, Index sequences) {
   options.gradient_clip = 0.25;
