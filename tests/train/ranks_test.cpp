@@ -192,7 +192,8 @@ TEST(Ranks, EvaluateToTheBitsOfOneProcess) {
 }
 
 const std::string kCompare =
-    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 20 "
+    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 400 --lr "
+    "1e-2 "
     "--threads 1 --attention mha,gqa1,mla --tolerance 0.02 --seeds 2..4 --quiet --out c";
 
 nlohmann::ordered_json results(const TrainFolder& folder) {

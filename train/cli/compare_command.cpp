@@ -82,6 +82,17 @@ nlohmann::json text_or_null(const std::string& text) {
   return text.empty() ? nlohmann::json() : nlohmann::json(text);
 }
 
+Metric parse_metric(std::string_view text) {
+  Metric metric = Metric::loss;
+  Settings setting;
+  setting.choice("metric", "", metric, {{"loss", Metric::loss}, {"answers", Metric::answers}});
+  setting.find("metric")->parse(text);
+  return metric;
+}
+
+// What depends on the text, which is not read yet.
+nlohmann::json no_default() { return nullptr; }
+
 void add_settings(ComparisonOptions& options, Settings& s) {
   s.group("Comparison");
   s.custom(
@@ -97,21 +108,24 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.custom(
       "seeds",
       "runs of each, with seeds 1, 2, ...; 3..20: of each 3, then more where the verdict is open, "
-      "20 at most. Intervals of differences then allow for the looks in between (repeated "
-      "confidence intervals of "
-      "Jennison and Turnbull, error spending of Lan and DeMets)",
-      [&question](std::string_view text) { question.seeds = SeedRange::parse(text); },
-      [&question] { return nlohmann::json(question.seeds.text()); });
+      "20 at most; default 3, or 5 for answers. Intervals of differences then allow for the looks "
+      "in between (repeated confidence intervals of Jennison and Turnbull, error spending of Lan "
+      "and DeMets), and so do counts of seeds",
+      [&question](std::string_view text) { question.seeds = SeedRange::parse(text); }, no_default);
   s.custom(
       "reference", "the attention that others are judged by; default the largest cache",
       [&question](std::string_view text) { question.reference = text; },
       [&question] { return text_or_null(question.reference); });
-  s.choice("metric", "what verdicts are about: loss, or answers right where the text marks them",
-           question.metric, {{"loss", Metric::loss}, {"answers", Metric::answers}});
+  s.custom(
+      "metric",
+      "what verdicts are about: loss, of which means over seeds are judged, supposed to be normal, "
+      "or answers right where the text marks them, of which seeds are counted, however they "
+      "scatter; default answers where the loss counts nothing else",
+      [&question](std::string_view text) { question.metric = parse_metric(text); }, no_default);
   s.custom(
       "tolerance",
       "what is enough costs less than this: nats per character, or percentage points; default 1 % "
-      "of the reference's loss, or 1 point",
+      "of the reference's loss, but at least 0.001, or 1 point",
       [&question](std::string_view text) { question.tolerance = parse_tolerance(text); },
       [&question] {
         return question.tolerance ? nlohmann::json(*question.tolerance) : nlohmann::json();
@@ -353,6 +367,9 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   use_threads(run.threads);
   Corpus corpus = load_training_corpus(common);
   if (trained && !names_text(line, settings)) require_own_text(corpus, line.get("init-from"));
+  if (line.setting("metric") == nullptr) options.question.metric = usual_metric(corpus);
+  if (line.setting("seeds") == nullptr)
+    options.question.seeds = usual_seeds(options.question.metric);
   const std::vector<PlannedVariant> variants = plan(line, options, trained, corpus);
   require_answerable(options.question, options.specs, corpus);
   std::vector<TrainOptions> meant;

@@ -133,6 +133,14 @@ void add_runs(Columns& columns, Words words) {
     return losses;
   });
   columns.data("failures", [](Variant v) { return v.failures; });
+  columns.data("sweep", [](Variant v) {
+    Json values = Json::array();
+    for (const SweptValue& swept : v.swept) {
+      values.push_back(
+          {{"value", swept.value}, {"loss", or_null(swept.loss)}, {"chosen", swept.chosen}});
+    }
+    return values;
+  });
 }
 
 void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
@@ -176,6 +184,8 @@ void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
   }
 }
 
+double cost_of_seed(const std::pair<std::uint64_t, double>& cost) { return cost.second; }
+
 // How an attention compares with the reference.
 void add_comparison(Columns& columns, Words words, const ComparisonResult& result) {
   columns.estimate(
@@ -194,10 +204,19 @@ void add_comparison(Columns& columns, Words words, const ComparisonResult& resul
     for (const auto& [seed, cost] : v.costs) costs.push_back({{"seed", seed}, {"cost", cost}});
     return costs;
   });
-  columns.estimate(
-      words.heading("points lost", "answers lost, points"), "cost",
-      [](Variant v) { return pointer(v.cost); },
-      [words](const Estimate& e) { return words.difference(e, 1); });
+  columns.data("cost_mean", [](Variant v) { return v.cost ? Json(v.cost->mean) : Json(); });
+  columns.data("cost_ci95",
+               [](Variant v) { return v.cost ? or_null(v.cost->half_width) : Json(); });
+  columns.of_runs(
+      words.heading("points lost", "answers lost, points: median (least to most)"), "cost_median",
+      [words](Variant v) {
+        if (v.costs.empty()) return words.nothing();
+        const auto number = [&](double value) { return words.difference({value, {}}, 1); };
+        const auto [least, most] = std::ranges::minmax(v.costs, {}, cost_of_seed);
+        return number(middle_cost(v, Metric::answers)) + " (" + number(least.second) + " to " +
+               number(most.second) + ")";
+      },
+      [](Variant v) { return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers)); });
   columns.of_runs(
       "verdict", "verdict",
       [words](Variant v) { return v.cost ? verdict_word(v.verdict) : words.nothing(); },

@@ -8,6 +8,7 @@
 #include "autograd/parallel.h"
 #include "models/cost.h"
 #include "train/compare/decode_speed.h"
+#include "train/compare/premises.h"
 #include "train/compare/reading.h"
 #include "train/compare/results.h"
 #include "train/compare/run_plan.h"
@@ -51,6 +52,16 @@ VariantResult described(const PlannedVariant& variant, const Candidate& candidat
       layer.push_back({kept.name, kept.heads, kept.width, window, kept.per_sequence});
   }
   return result;
+}
+
+// What each value of the sweep gave one variant, whose candidates are in their order.
+std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
+                              const RunPlan::Chosen& chosen,
+                              const std::vector<std::optional<double>>& losses) {
+  std::vector<SweptValue> all;
+  for (std::size_t i = 0; i < losses.size(); ++i)
+    all.push_back({sweep.values[i], losses[i], &variant.candidates[i] == chosen.candidate});
+  return all;
 }
 
 VariantResult variant_result(const PlannedVariant& variant, const RunPlan::Chosen& chosen,
@@ -142,6 +153,16 @@ Question settled(Question question, const std::vector<PlannedVariant>& variants,
   return question;
 }
 
+// How long the reference is trained. Its warm-up counts as shortened if it was for every value of a
+// sweep.
+void add_length(ComparisonResult& result, const PlannedVariant& reference) {
+  const TrainOptions& options = reference.candidates.front().options;
+  result.steps = options.steps;
+  const bool shortened = std::ranges::all_of(
+      reference.candidates, [](const Candidate& c) { return c.options.asked_warmup > 0; });
+  if (shortened) result.asked_warmup = options.asked_warmup;
+}
+
 // The time of all runs and the failures of those that were needed.
 void count_runs(ComparisonResult& result, std::span<const RunOutcome> outcomes,
                 std::span<const Need> needs) {
@@ -223,14 +244,19 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
     cut_tuning_slice(corpus, result.context);
   }
 
+  result.baseline_loss = baseline_loss(corpus);
+
   const Index vocabulary = corpus.vocabulary.size();
   const Passage passage =
       passage_to_read(corpus, options.common.corpus, options.passage, result.context);
   result.passage = shown(passage, corpus, options.passage);
   result.question = settled(options.question, variants, vocabulary);
   const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
-  const RunPlan plan(variants, result.question, static_cast<std::size_t>(named - variants.begin()),
-                     options.folder, options.command, corpus.answer_chance);
+  add_length(result, *named);
+  const RunPlan plan(
+      variants, result.question, static_cast<std::size_t>(named - variants.begin()), options.folder,
+      options.command,
+      [&result](std::span<const RunResult> reference) { return why_open(result, reference); });
   const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
   const Workers workers = Workers::share(threads(), options.jobs, plan.runs().size(), ranks.size());
   const std::vector<bool> elsewhere = trained_elsewhere(options, plan.runs(), vocabulary);
@@ -258,6 +284,10 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
     stop_if_interrupted();
     const RunPlan::Chosen best = plan.chosen(i, outcomes);
     result.variants.push_back(variant_result(variants[i], best, vocabulary));
+    if (options.sweep) {
+      result.variants.back().swept =
+          swept(*options.sweep, variants[i], best, plan.tuning_losses(i, outcomes));
+    }
     read(passage, best, corpus, result.passage, result.variants.back());
     chosen.push_back(best.candidate->options);
     seeds = std::max(seeds, best.outcomes.size());

@@ -36,18 +36,20 @@ enum class Metric {
 struct Question {
   Metric metric = Metric::loss;
   std::string reference;  ///< the spec of one of the attentions; empty: the largest cache
-  /// Nats per character, or percentage points; default a hundredth of the reference's loss, or one
-  /// point.
+  /// Nats per character, or percentage points; default a hundredth of the reference's loss, but
+  /// at least a thousandth of a nat, or one point.
   std::optional<double> tolerance;
   SeedRange seeds;
   bool intervals = true;  ///< without them nothing is decided
 };
 
 /// Of the cost of an attention: how much worse it is than the reference, on seeds that both
-/// finished. With a probability of at most 5 % for each attention, the first two are wrong.
+/// finished. With a probability of at most 5 % for each attention, the first two are wrong: of
+/// losses, whose differences are supposed to be normal, they are about the mean, of answers, which
+/// may scatter in any way, about half of all seeds (see Judge).
 enum class Verdict {
-  enough,      ///< the whole interval lies below the tolerance
-  not_enough,  ///< the whole interval lies above it
+  enough,      ///< it lies below the tolerance
+  not_enough,  ///< it lies above it
   open,
 };
 
@@ -105,6 +107,13 @@ struct Reading {
   std::vector<std::vector<HeadLook>> looks;  ///< layer by layer; empty for one without scores
 };
 
+/// One value of a sweep, for one attention.
+struct SweptValue {
+  std::string value;           ///< as it was given
+  std::optional<double> loss;  ///< tuning loss, mean over the first seeds; none where one failed
+  bool chosen = false;
+};
+
 /// One attention of a comparison.
 struct VariantResult {
   std::string spec;      ///< as it was given, "gqa2"; "gqa2 converted" where it comes in two ways
@@ -124,19 +133,22 @@ struct VariantResult {
   std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them
   std::optional<Reading> reading;     ///< of the first finished run whose weights are there
   std::string no_reading;             ///< or why there is none of it
+  std::vector<SweptValue> swept;      ///< every value of the sweep, as given; empty without one
 
   // Over the finished runs, one value a seed; meaningless while there is none.
-  Estimate loss;
+  Estimate loss;                       ///< over the seeds that all have: see common_seeds
   std::optional<Estimate> difference;  ///< of the loss, from the reference's, seed by seed
-  std::optional<Estimate> cost;        ///< by the question's metric; none for the reference
+  /// By the question's metric; none for the reference. Of answers it is a mean without interval.
+  std::optional<Estimate> cost;
   std::vector<std::pair<std::uint64_t, double>> costs;  ///< seed and cost, what `cost` is of
   Verdict verdict = Verdict::open;
-  std::optional<Estimate> answer_accuracy;  ///< where the corpus marks answers
+  std::optional<Estimate> answer_accuracy;  ///< as `loss`, where the corpus marks answers
   /// Median over the runs that this version on this machine trained; none without such a run.
   std::optional<double> train_tokens_per_second;
   double decode_tokens_per_second = 0;  ///< at the model's context
-  bool pareto = false;  ///< no other variant has less cache and no more loss, or less loss and no
-                        ///< more cache
+  /// No other variant has less cache and no more loss, or less loss and no more cache; losses are
+  /// compared on the seeds that both have.
+  bool pareto = false;
 };
 
 /// Everything that a comparison found, and everything that is needed to repeat it.
@@ -144,6 +156,9 @@ struct ComparisonResult {
   std::string command;               ///< the whole command line
   std::string data, data_sha256;     ///< name and SHA-256 of the text
   std::vector<std::uint64_t> seeds;  ///< of some attention at least
+  /// Finished by every attention that finished any; means of single attentions are over these, or,
+  /// where there are none, over all that each has.
+  std::vector<std::uint64_t> common_seeds;
   Question question;
   std::string match;                            ///< "none", "params" or "kv=1024"
   std::string sweep;                            ///< "lr=0.0003,0.001", or empty
@@ -152,6 +167,9 @@ struct ComparisonResult {
   Index evaluated_characters = 0;  ///< of the validation part, where settings limit it; 0: all
   bool only_answers = false;       ///< the loss is of the corpus's answers, not of all characters
   std::optional<double> answer_chance;  ///< see Corpus
+  std::optional<double> baseline_loss;  ///< of what has learned nothing: see premises.h
+  Index steps = 0, asked_warmup = 0;    ///< of the reference, as TrainOptions has them
+  std::string undecided;                ///< why every verdict is open; empty elsewhere
   nlohmann::ordered_json config;        ///< the settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them
   std::string version;  ///< of the program and what it is built with

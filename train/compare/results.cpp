@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "train/compare/columns.h"
 #include "train/compare/learned.h"
+#include "train/compare/premises.h"
+#include "train/compare/sweep_table.h"
 #include "train/compare/verdict.h"
 #include "train/formatted.h"
 #include "train/statistics.h"
@@ -27,16 +30,47 @@ std::vector<std::pair<std::uint64_t, double>> paired_costs(const VariantResult& 
   return costs;
 }
 
-template <class Value>
-std::vector<double> over_runs(const VariantResult& variant, const Value& value) {
+std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>>& costs) {
   std::vector<double> values;
-  for (const RunResult& run : variant.runs) values.push_back(value(run));
+  for (const auto& [seed, cost] : costs) values.push_back(cost);
   return values;
 }
 
+std::vector<std::uint64_t> finished_by_all(std::span<const VariantResult> variants) {
+  std::vector<std::uint64_t> seeds;
+  bool first = true;
+  for (const VariantResult& v : variants) {
+    if (v.runs.empty()) continue;
+    if (std::exchange(first, false)) {
+      for (const RunResult& run : v.runs) seeds.push_back(run.seed);
+    }
+    std::erase_if(seeds, [&](std::uint64_t seed) {
+      return std::ranges::find(v.runs, seed, &RunResult::seed) == v.runs.end();
+    });
+  }
+  return seeds;
+}
+
+// Over the seeds that all have, or, where there are none, over those of the variant.
+template <class Value>
+std::vector<double> over_runs(const VariantResult& variant, std::span<const std::uint64_t> common,
+                              const Value& value) {
+  std::vector<double> values;
+  for (const RunResult& run : variant.runs) {
+    if (common.empty() || std::ranges::find(common, run.seed) != common.end())
+      values.push_back(value(run));
+  }
+  return values;
+}
+
+// Whether `a` leaves no reason to take `b`. Seeds differ more than attentions do, so that only the
+// same seeds compare.
 bool dominates(const VariantResult& a, const VariantResult& b) {
-  if (a.cache_bytes_per_token > b.cache_bytes_per_token || a.loss.mean > b.loss.mean) return false;
-  return a.cache_bytes_per_token < b.cache_bytes_per_token || a.loss.mean < b.loss.mean;
+  const std::vector<double> more = values_of(paired_costs(a, b, Metric::loss));
+  const double cache = a.cache_bytes_per_token - b.cache_bytes_per_token;
+  if (more.empty() || cache > 0) return false;
+  const double loss = estimate(more).mean;
+  return loss < 0 || (loss == 0 && cache < 0);
 }
 
 // Whether its speed says nothing about this program and machine.
@@ -45,28 +79,27 @@ bool foreign(const RunResult& run, const ComparisonResult& result) {
 }
 
 // How `v` compares with the reference.
-void judge(VariantResult& v, const ComparisonResult& result, const RepeatedIntervals& looks) {
+void compare_with_reference(VariantResult& v, const ComparisonResult& result, const Judge& judge) {
   const VariantResult& than = reference(result);
   const Question& question = result.question;
-  const auto estimate_of = [&](const auto& costs) {
-    std::vector<double> values;
-    for (const auto& [seed, cost] : costs) values.push_back(cost);
-    Estimate e = looks.estimate(values);
-    if (!question.intervals) e.half_width.reset();
-    return e;
-  };
   v.costs = paired_costs(v, than, question.metric);
   if (v.costs.empty()) return;
-  v.cost = estimate_of(v.costs);
-  v.difference = estimate_of(paired_costs(v, than, Metric::loss));
-  v.verdict = verdict(*v.cost, tolerance(question, than.runs));
+  const std::vector<double> costs = values_of(v.costs);
+  v.cost = judge.intervals().estimate(costs);
+  v.difference = judge.intervals().estimate(values_of(paired_costs(v, than, Metric::loss)));
+  if (!question.intervals) v.difference->half_width.reset();
+  if (!question.intervals || question.metric == Metric::answers) v.cost->half_width.reset();
+  const bool decidable = question.intervals && result.undecided.empty();
+  v.verdict = decidable ? judge.verdict(costs, tolerance(question, than.runs)) : Verdict::open;
 }
 
 }  // namespace
 
 void summarize(ComparisonResult& result) {
   const Question& question = result.question;
-  const RepeatedIntervals looks = looks_at(question.seeds);
+  const Judge judge(question.metric, question.seeds);
+  result.common_seeds = finished_by_all(result.variants);
+  result.undecided = result.variants.empty() ? "" : why_open(result, reference(result).runs);
   const auto estimate_of = [&](const std::vector<double>& values) {
     Estimate e = estimate(values);
     if (!question.intervals) e.half_width.reset();
@@ -74,12 +107,13 @@ void summarize(ComparisonResult& result) {
   };
   for (VariantResult& v : result.variants) {
     if (v.runs.empty()) continue;
-    v.loss = estimate_of(over_runs(v, [](const RunResult& r) { return r.validation_loss; }));
-    if (&v != &reference(result)) judge(v, result, looks);
-    if (v.runs.front().answer_accuracy) {
-      v.answer_accuracy = estimate_of(
-          over_runs(v, [](const RunResult& r) { return r.answer_accuracy.value_or(0); }));
-    }
+    const auto mean = [&](const auto& value) {
+      return estimate_of(over_runs(v, result.common_seeds, value));
+    };
+    v.loss = mean([](const RunResult& r) { return r.validation_loss; });
+    if (&v != &reference(result)) compare_with_reference(v, result, judge);
+    if (v.runs.front().answer_accuracy)
+      v.answer_accuracy = mean([](const RunResult& r) { return r.answer_accuracy.value_or(0); });
     std::vector<double> speeds;
     for (const RunResult& run : v.runs) {
       if (!foreign(run, result) && run.train_tokens_per_second > 0)
@@ -87,7 +121,6 @@ void summarize(ComparisonResult& result) {
     }
     if (!speeds.empty()) v.train_tokens_per_second = median(speeds);
   }
-  withhold_bimodal_intervals(result);
   for (VariantResult& v : result.variants) {
     v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
       return !other.runs.empty() && dominates(other, v);
@@ -111,7 +144,7 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
 }
 
 std::vector<std::string> notes(const ComparisonResult& result) {
-  std::vector<std::string> sentences = bimodal_notes(result);
+  std::vector<std::string> sentences;
   if (result.evaluated_characters > 0) {
     sentences.push_back("Evaluated on the first " + std::to_string(result.evaluated_characters) +
                         " characters of the validation part: eval-characters limits it.");
@@ -142,7 +175,7 @@ std::string comparison_table(const ComparisonResult& result) {
     keys.push_back("runs");
   keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
                            "learned", "paired_difference_mean"});
-  if (result.question.metric == Metric::answers) keys.push_back("cost_mean");
+  if (result.question.metric == Metric::answers) keys.push_back("cost_median");
   keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second",
                            "decode_tokens_per_second", "pareto"});
   std::string text =
@@ -154,7 +187,14 @@ std::string comparison_table(const ComparisonResult& result) {
     text += formatted("answers: chance %.1f %%, ceiling 100 %%; learned: %.1f %% or more\n",
                       100 * *result.answer_chance, 100 * learned_from(*result.answer_chance));
   }
-  for (const std::string& note : notes(result)) text += note + "\n";
+  if (result.baseline_loss) {
+    text += formatted("loss of %s: %.4f\n", baseline_name(result).c_str(), *result.baseline_loss);
+  }
+  if (const auto sweep = sweep_columns(result, Reader::terminal); !sweep.empty())
+    text += text_table(sweep, result.variants);
+  for (const std::vector<std::string>& sentences : {notes(result), verdict_notes(result)}) {
+    for (const std::string& sentence : sentences) text += sentence + "\n";
+  }
   return text;
 }
 
@@ -178,6 +218,7 @@ std::vector<std::string_view> keys_for_programs(std::string_view name) {
           "difference_excludes_zero",
           "cost_mean",
           "cost_ci95",
+          "cost_median",
           "verdict",
           "bits_per_character",
           "train_tokens_per_second",
@@ -199,12 +240,16 @@ nlohmann::ordered_json verdict_json(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
   const auto enough = cheapest_enough(result);
+  const std::optional<double> fall = fall_at_end(result);
   return {{"text", verdict_text(result)},
           {"enough", enough ? Json(enough->spec) : Json()},
           {"metric", result.question.metric == Metric::loss ? "loss" : "answers"},
           {"reference", than.spec},
           {"tolerance", limit ? Json(*limit) : Json()},
-          {"seeds", result.question.seeds.text()}};
+          {"seeds", result.question.seeds.text()},
+          {"undecided", result.undecided.empty() ? Json() : Json(result.undecided)},
+          {"loss_falls_per_100_steps", fall ? Json(*fall) : Json()},
+          {"notes", verdict_notes(result)}};
 }
 
 nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
@@ -216,14 +261,16 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
   std::vector<std::string_view> keys = keys_for_programs("spec");
   // What has a value for each seed or context, which CSV has no place for.
   keys.insert(keys.end(), {"seeds", "val_losses", "costs", "answer_accuracies", "decode",
-                           "failures", "trained_on_percent"});
+                           "failures", "trained_on_percent", "sweep"});
   const auto variants = selected(comparison_columns(result, Reader::terminal), keys);
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},
           {"entropy_per_character",
            result.entropy_per_character ? Json(*result.entropy_per_character) : Json()},
           {"answer_chance", result.answer_chance ? Json(*result.answer_chance) : Json()},
+          {"baseline_loss", result.baseline_loss ? Json(*result.baseline_loss) : Json()},
           {"seeds", result.seeds},
+          {"common_seeds", result.common_seeds},
           {"verdict", verdict_json(result)},
           {"match", result.match},
           {"sweep", result.sweep.empty() ? Json() : Json(result.sweep)},

@@ -19,7 +19,7 @@ struct ForeignRuns {
 };
 std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result);
 
-/// A sentence for each of `foreign_runs`.
+/// Sentences about runs: those that failed, those of others, those that do not show how they read.
 std::vector<std::string> notes(const ComparisonResult& result);
 
 /// One row per variant, for people, then failures and notes.

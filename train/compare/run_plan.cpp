@@ -1,10 +1,7 @@
 #include "train/compare/run_plan.h"
 
 #include <algorithm>
-#include <limits>
-
-#include "train/compare/learned.h"
-#include "train/compare/verdict.h"
+#include <utility>
 
 namespace headcount {
 
@@ -14,14 +11,13 @@ bool all_ended(std::span<const RunOutcome> outcomes) {
   return std::ranges::all_of(outcomes, &RunOutcome::ended);
 }
 
-// Infinite with a failed run: such a candidate cannot be the best.
-double tuning_loss(std::span<const RunOutcome> outcomes) {
+std::optional<double> tuning_loss(std::span<const RunOutcome> outcomes) {
   double sum = 0;
   for (const RunOutcome& outcome : outcomes) {
-    sum += outcome.result ? outcome.result->tuning_loss.value_or(0)
-                          : std::numeric_limits<double>::infinity();
+    if (!outcome.result) return std::nullopt;
+    sum += outcome.result->tuning_loss.value_or(0);
   }
-  return sum;
+  return sum / static_cast<double>(outcomes.size());
 }
 
 std::vector<RunResult> results(std::span<const RunOutcome> outcomes) {
@@ -36,13 +32,14 @@ std::vector<RunResult> results(std::span<const RunOutcome> outcomes) {
 
 RunPlan::RunPlan(const std::vector<PlannedVariant>& variants, const Question& question,
                  std::size_t reference, const std::filesystem::path& folder,
-                 const std::string& command, std::optional<double> chance)
+                 const std::string& command,
+                 std::function<std::string(std::span<const RunResult>)> why_open)
     : variants_(variants),
       question_(question),
       reference_(reference),
       seeds_(static_cast<std::size_t>(question.seeds.last)),
-      looks_(looks_at(question.seeds)),
-      chance_(chance) {
+      judge_(question.metric, question.seeds),
+      why_open_(std::move(why_open)) {
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) {
       for (std::size_t seed = 1; seed <= seeds_; ++seed) {
@@ -67,13 +64,13 @@ std::optional<std::size_t> RunPlan::best(std::size_t variant,
   const std::size_t candidates = variants_[variant].candidates.size();
   if (candidates == 1) return first_run(variant, 0);
   std::optional<std::size_t> best;
-  double least = 0;
+  std::optional<double> least;
   for (std::size_t candidate = 0; candidate < candidates; ++candidate) {
     const std::size_t run = first_run(variant, candidate);
     const auto first = of(outcomes, run).first(static_cast<std::size_t>(question_.seeds.first));
     if (!all_ended(first)) return std::nullopt;
-    const double loss = tuning_loss(first);
-    if (best && !(loss < least)) continue;
+    const std::optional<double> loss = tuning_loss(first);
+    if (best && !(loss && (!least || *loss < *least))) continue;
     best = run;
     least = loss;
   }
@@ -102,12 +99,10 @@ void RunPlan::need_more(std::size_t variant, std::span<const RunOutcome> outcome
   }
   Decision decision;
   if (costs.size() >= first) {
-    const std::optional<double> limit = tolerance(question_, results(references.first(first)));
-    const auto is_open = [&](std::size_t seeds) {
-      return is_bimodal(results(runs.first(seeds)), chance_) ||
-             is_bimodal(results(references.first(seeds)), chance_);
-    };
-    if (limit) decision = decide(costs, *limit, looks_, is_open);
+    const std::vector<RunResult> first_references = results(references.first(first));
+    if (why_open_ && !why_open_(first_references).empty()) return;
+    const std::optional<double> limit = tolerance(question_, first_references);
+    if (limit) decision = decide(costs, *limit, judge_);
     for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);
     if (decision.verdict != Verdict::open || std::max(failed, failed_references) >= first) return;
     if (costs.size() < seeds_) need(costs.size(), Need::now);
@@ -137,6 +132,16 @@ RunPlan::Chosen RunPlan::chosen(std::size_t variant, std::span<const RunOutcome>
     if (all[run] == Need::now) chosen.outcomes.push_back(outcomes[run]);
   }
   return chosen;
+}
+
+std::vector<std::optional<double>> RunPlan::tuning_losses(
+    std::size_t variant, std::span<const RunOutcome> outcomes) const {
+  std::vector<std::optional<double>> losses;
+  for (std::size_t i = 0; i < variants_[variant].candidates.size(); ++i) {
+    losses.push_back(tuning_loss(of(outcomes, first_run(variant, i))
+                                     .first(static_cast<std::size_t>(question_.seeds.first))));
+  }
+  return losses;
 }
 
 }  // namespace headcount

@@ -12,7 +12,9 @@ namespace headcount {
 
 namespace {
 
-constexpr double kShareOfLoss = 0.01, kPoints = 1, kPercent = 100;
+// A loss that is nearly nothing has no hundredth that means anything: a thousandth of a nat is a
+// tenth of a percent of perplexity.
+constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 1, kPercent = 100;
 
 Index whole(std::string_view text) {
   Index number = 0;
@@ -52,15 +54,25 @@ struct Numbers {
     if (tolerance <= 0) return least + 1;
     return std::clamp(1 - static_cast<int>(std::floor(std::log10(tolerance))), least, 15);
   }
-  std::string cost(const Estimate& e) const {
-    const std::string unit = metric == Metric::answers ? " points fewer right" : "";
-    if (reader == Reader::page)
-      return signed_text(e.mean, decimals()) + half_width_text(e, decimals()) + unit;
-    const std::string interval =
-        e.half_width ? formatted(" +- %.*f", decimals(), *e.half_width) : "";
-    return formatted("%+.*f", decimals(), e.mean) + interval + unit;
+  std::string cost(const VariantResult& variant) const {
+    const Estimate e{middle_cost(variant, metric), variant.cost->half_width};
+    const bool page = reader == Reader::page;
+    std::string text =
+        page ? signed_text(e.mean, decimals()) : formatted("%+.*f", decimals(), e.mean);
+    if (metric == Metric::answers) {
+      const auto below = std::ranges::count_if(
+          variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
+      return text + formatted(" points fewer right (%td of %td seeds below %.*f)", below,
+                              std::ssize(variant.costs), decimals(), tolerance);
+    }
+    if (page) return text + half_width_text(e, decimals());
+    return text + (e.half_width ? formatted(" +- %.*f", decimals(), *e.half_width) : "");
   }
-  std::string limit() const { return formatted("(tolerance %.*f)", decimals(), tolerance); }
+  // Counted seeds say it themselves.
+  std::string limit(bool always = false) const {
+    if (metric == Metric::answers && !always) return "";
+    return formatted(" (tolerance %.*f)", decimals(), tolerance);
+  }
 };
 
 // The others by verdict, in the order given.
@@ -73,7 +85,7 @@ std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict
 }
 
 std::string named(const VariantResult& variant, const char* how, const Numbers& numbers) {
-  return variant.label() + " is " + how + ": " + numbers.cost(*variant.cost);
+  return variant.label() + " is " + how + ": " + numbers.cost(variant);
 }
 
 }  // namespace
@@ -113,6 +125,14 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
   }
 }
 
+Metric usual_metric(const Corpus& corpus) {
+  return corpus.only_answers ? Metric::answers : Metric::loss;
+}
+
+SeedRange usual_seeds(Metric metric) {
+  return metric == Metric::answers ? SeedRange{5, 5} : SeedRange{3, 3};
+}
+
 double cost_of(const RunResult& run, const RunResult& reference, Metric metric) {
   if (metric == Metric::loss) return run.validation_loss - reference.validation_loss;
   return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
@@ -126,7 +146,7 @@ std::optional<double> tolerance(const Question& question, std::span<const RunRes
     if (static_cast<Index>(run.seed) <= question.seeds.first) losses.push_back(run.validation_loss);
   }
   if (losses.empty()) return std::nullopt;
-  return kShareOfLoss * estimate(losses).mean;
+  return std::max(kLeastNats, kShareOfLoss * estimate(losses).mean);
 }
 
 Verdict verdict(const Estimate& cost, std::optional<double> tolerance) {
@@ -140,22 +160,51 @@ std::string verdict_word(Verdict verdict) {
   return verdict == Verdict::enough ? "enough" : "not enough";
 }
 
-RepeatedIntervals looks_at(const SeedRange& seeds) {
-  // One seed alone has no interval, as RepeatedIntervals says of too few values.
-  return {std::max<Index>(2, seeds.first), std::max<Index>(2, seeds.last)};
+namespace {
+
+// One seed alone has no interval, and RepeatedIntervals says so of too few values.
+Index looked_at(Index seeds) { return std::max<Index>(2, seeds); }
+
+}  // namespace
+
+Judge::Judge(Metric metric, const SeedRange& seeds)
+    : metric_(metric),
+      intervals_(looked_at(seeds.first), looked_at(seeds.last)),
+      signs_(looked_at(seeds.first), looked_at(seeds.last)) {}
+
+Verdict Judge::verdict(std::span<const double> costs, std::optional<double> tolerance) const {
+  if (costs.empty() || !tolerance) return Verdict::open;
+  if (metric_ == Metric::loss) return headcount::verdict(intervals_.estimate(costs), tolerance);
+  const Index seeds = std::ssize(costs);
+  if (signs_.first() == signs_.last())
+    return headcount::verdict(costs, *tolerance, SignTest(seeds, seeds));
+  return seeds < signs_.first() ? Verdict::open : headcount::verdict(costs, *tolerance, signs_);
+}
+
+Verdict verdict(std::span<const double> costs, double tolerance, const SignTest& signs) {
+  const Index seeds = std::ssize(costs), most = signs.exceptions(seeds);
+  const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < tolerance; });
+  const auto above = std::ranges::count_if(costs, [&](double cost) { return cost > tolerance; });
+  if (seeds - below <= most) return Verdict::enough;
+  return seeds - above <= most ? Verdict::not_enough : Verdict::open;
+}
+
+double middle_cost(const VariantResult& variant, Metric metric) {
+  if (metric == Metric::loss) return variant.cost->mean;
+  std::vector<double> costs;
+  for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
+  return median(costs);
 }
 
 Decision decide(std::span<const std::optional<double>> costs, double tolerance,
-                const RepeatedIntervals& looks,
-                const std::function<bool(std::size_t seeds)>& is_open) {
+                const Judge& judge) {
   Decision decision;
   std::vector<double> finished;
   for (const std::optional<double>& cost : costs) {
     ++decision.seeds;
     if (cost) finished.push_back(*cost);
-    if (!cost || std::ssize(finished) < looks.first()) continue;
-    if (is_open && is_open(decision.seeds)) continue;
-    decision.verdict = verdict(looks.estimate(finished), tolerance);
+    if (!cost || finished.size() < judge.first()) continue;
+    decision.verdict = judge.verdict(finished, tolerance);
     if (decision.verdict != Verdict::open) break;
   }
   return decision;
@@ -184,6 +233,7 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   const std::optional<double> limit = tolerance(result.question, than.runs);
   if (result.variants.size() < 2) return "one attention alone is compared with nothing";
   if (!limit || than.runs.empty()) return than.label() + ", the reference, has no finished run";
+  if (!result.undecided.empty()) return "nothing can be decided: " + result.undecided;
   const Numbers numbers{result.question.metric, *limit, reader};
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   std::ranges::stable_sort(enough, {}, &VariantResult::cache_bytes_per_token);
@@ -191,12 +241,12 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   for (const VariantResult* variant : enough) {
     const bool cheapest = variant == enough.front();
     const double bytes = variant->cache_bytes_per_token;
-    parts.push_back(cheapest ? variant->label() + " is enough: " +
-                                   formatted("%.0f B a token, ", bytes) + share_text(bytes, than) +
-                                   ", at " + numbers.cost(*variant->cost) + " " + numbers.limit()
-                             : named(*variant, "too", numbers));
+    parts.push_back(
+        cheapest ? variant->label() + " is enough: " + formatted("%.0f B a token, ", bytes) +
+                       share_text(bytes, than) + ", at " + numbers.cost(*variant) + numbers.limit()
+                 : named(*variant, "too", numbers));
   }
-  if (enough.empty()) parts.push_back("nothing is shown to be enough " + numbers.limit());
+  if (enough.empty()) parts.push_back("nothing is shown to be enough" + numbers.limit(true));
   for (const VariantResult* variant : judged(result, Verdict::not_enough))
     parts.push_back(named(*variant, enough.empty() ? "not enough" : "not", numbers));
   for (const VariantResult* variant : judged(result, Verdict::open))

@@ -4,8 +4,10 @@
 #include <cmath>
 
 #include "train/compare/columns.h"
+#include "train/compare/premises.h"
 #include "train/compare/result_text.h"
 #include "train/compare/results.h"
+#include "train/compare/sweep_table.h"
 #include "train/compare/verdict.h"
 #include "train/report/page_style.h"
 #include "train/report/reading_figures.h"
@@ -135,7 +137,7 @@ std::vector<Column<VariantResult>> table_columns(const ComparisonResult& result)
   add_if_any([&](Variant v) { return v.runs.size() != result.seeds.size(); }, {"runs"});
   keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy"});
   add_if_any([](Variant v) { return v.difference.has_value(); }, {"paired_difference_mean"});
-  if (result.question.metric == Metric::answers) keys.push_back("cost_mean");
+  if (result.question.metric == Metric::answers) keys.push_back("cost_median");
   add_if_any([](Variant v) { return v.cost.has_value(); }, {"verdict"});
   keys.insert(keys.end(),
               {"bits_per_character", "answer_accuracy_mean", "train_tokens_per_second"});
@@ -144,27 +146,12 @@ std::vector<Column<VariantResult>> table_columns(const ComparisonResult& result)
   return selected(comparison_columns(result, Reader::page), keys);
 }
 
-std::string table(const ComparisonResult& result) {
-  const std::vector<Column<VariantResult>> columns = table_columns(result);
-  std::string out =
-      "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Results\">\n<table>\n";
-  out += "<caption><p class=\"note\">Loss in nats per ";
-  out += result.only_answers ? "answer" : "character";
-  out += result.evaluated_characters > 0 ? " over the beginning of the validation split."
-                                         : " over the whole validation split.";
-  if (repeated(result)) {
-    out +=
-        " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "
-        "between runs of the same seed";
-    out += result.question.seeds.grows()
-               ? ", and their intervals hold however often it was looked at (repeated confidence "
-                 "intervals)."
-               : ".";
-    out +=
-        " Intervals are not corrected for several comparisons: of twenty attentions that are "
-        "equal, about one interval excludes zero by chance.";
-  }
-  out += "</p></caption>\n<thead><tr>";
+std::string html_table(const std::string& label, const std::string& caption,
+                       const std::vector<Column<VariantResult>>& columns,
+                       const ComparisonResult& result) {
+  std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + label +
+                    "\">\n<table>\n<caption><p class=\"note\">" + caption +
+                    "</p></caption>\n<thead><tr>";
   // The first column heads the rows, which the style has at the left already.
   const auto cell = [&](const Column<VariantResult>& column, std::string tag,
                         const std::string& scope, const std::string& text) {
@@ -184,6 +171,38 @@ std::string table(const ComparisonResult& result) {
   return out + "</tbody>\n</table>\n</div>\n";
 }
 
+std::string results_table(const ComparisonResult& result) {
+  std::string caption = "Loss in nats per ";
+  caption += result.only_answers ? "answer" : "character";
+  caption += result.evaluated_characters > 0 ? " over the beginning of the validation split."
+                                             : " over the whole validation split.";
+  if (result.baseline_loss) {
+    caption += " What has learned nothing, " + baseline_name(result) + ", has " +
+               number_text(*result.baseline_loss, 4) + ".";
+  }
+  if (repeated(result)) {
+    caption +=
+        " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "
+        "between runs of the same seed";
+    caption +=
+        result.question.seeds.grows()
+            ? ", and their intervals hold however often it was looked at (repeated confidence "
+              "intervals)."
+            : ".";
+    caption +=
+        " Intervals are not corrected for several comparisons: of twenty attentions that are "
+        "equal, about one interval excludes zero by chance.";
+  }
+  return html_table("Results", caption, table_columns(result), result);
+}
+
+std::string sweep_section(const ComparisonResult& result) {
+  const std::vector<Column<VariantResult>> columns = sweep_columns(result, Reader::page);
+  if (columns.empty()) return "";
+  return "<h2>What the sweep tried</h2>\n" +
+         html_table("Sweep", "Mean loss over the first seeds; * is the least.", columns, result);
+}
+
 std::string figure(const ReportChart& chart, const std::string& opening = "<figure>") {
   return opening + "\n" + chart.svg + element("figcaption", chart.caption) + "</figure>\n";
 }
@@ -196,6 +215,8 @@ std::string answer(const ComparisonResult& result, const std::vector<ReportChart
   for (const ReportChart& chart : charts) {
     if (chart.file == kDifferences) out += figure(chart, "<figure class=\"lead\">");
   }
+  for (const std::string& note : verdict_notes(result))
+    out += "<p class=\"note\">" + xml_escaped(note) + "</p>\n";
   return out;
 }
 
@@ -260,8 +281,8 @@ std::string comparison_report(const ComparisonResult& result) {
   out += element("title", title) + std::string(kPageStyle) + "</head>\n<body>\n<main>\n";
   const std::vector<ReportChart> charts = comparison_charts(result);
   out += element("h1", title) + answer(result, charts) + element("p", summary(result));
-  out += "<h2>Results</h2>\n" + table(result) + figures(charts) + reading_figures(result) +
-         failures(result);
+  out += "<h2>Results</h2>\n" + results_table(result) + sweep_section(result) + figures(charts) +
+         reading_figures(result) + failures(result);
   out += notes_section(result) + origin(result);
   return out + "</main>\n</body>\n</html>\n";
 }

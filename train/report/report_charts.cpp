@@ -70,7 +70,7 @@ void add_differences(const ComparisonResult& result, std::vector<ReportChart>& c
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& variant = result.variants[i];
     if (!variant.cost) continue;
-    const Estimate& cost = *variant.cost;
+    const Estimate cost{middle_cost(variant, result.question.metric), variant.cost->half_width};
     ForestRow& row = plot.rows.emplace_back();
     row.name = variant.spec;
     row.word = verdict_word(variant.verdict);
@@ -84,20 +84,30 @@ void add_differences(const ComparisonResult& result, std::vector<ReportChart>& c
     }
   }
   if (plot.rows.empty()) return;
-  std::string caption =
-      "Markers are means over the seeds, dots single seeds. An attention is enough where its whole "
-      "bar lies in the shaded band, below the tolerance";
-  if (plot.tolerance) caption += " of " + number_text(*plot.tolerance, decimals);
-  caption += ".";
-  if (result.question.seeds.grows()) {
+  const std::string limit =
+      plot.tolerance ? " of " + number_text(*plot.tolerance, decimals) : std::string();
+  std::string caption;
+  if (answers) {
+    caption =
+        "Dots are single seeds, markers their medians. An attention is enough where more dots lie "
+        "in the shaded band, below the tolerance" +
+        limit + ", than chance would put there if most seeds lost more (sign test).";
+  } else {
+    caption =
+        "Markers are means over the seeds, dots single seeds. An attention is enough where its "
+        "whole bar lies in the shaded band, below the tolerance" +
+        limit + ".";
+    if (result.question.seeds.grows()) {
+      caption +=
+          " The bars hold however often it was looked at (repeated 95\u00a0% confidence "
+          "intervals).";
+    } else if (result.question.intervals && result.question.seeds.last > 1) {
+      caption += " Bars are 95\u00a0% intervals (Student t).";
+    }
     caption +=
-        " The bars hold however often it was looked at (repeated 95\u00a0% confidence intervals).";
-  } else if (result.question.intervals && result.question.seeds.last > 1) {
-    caption += " Bars are 95\u00a0% intervals (Student t).";
+        " They suppose that seeds scatter about one value; where dots lie in two clusters, they "
+        "mean nothing.";
   }
-  caption +=
-      " They suppose that seeds scatter about one value; where dots lie in two clusters, they mean "
-      "nothing.";
   plot.description = caption;
   charts.push_back({"differences.svg", caption, svg_text(plot)});
 }
@@ -244,7 +254,7 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
     point.hover = variant.spec + ": " + estimate_text(*variant.answer_accuracy, 1, 100) +
                   " % right, " + number_text(bytes) + " bytes a token";
     std::vector<ChartPoint> points = {point};
-    // Without an interval the mean may lie between two clusters: show each seed.
+    // Without an interval nothing else tells how they scatter.
     if (!variant.answer_accuracy->half_width && variant.runs.size() > 1) {
       points.clear();
       for (const RunResult& run : variant.runs) {

@@ -63,6 +63,54 @@ TEST(ComparisonSummary, FindsTheParetoFront) {
   EXPECT_FALSE(r.variants[4].pareto);  // never finished
 }
 
+// mqa has only the seeds that decided it, and the later ones are easy.
+ComparisonResult of_different_seeds() {
+  ComparisonResult r = result();
+  r.question.seeds = {2, 4};
+  r.seeds = {1, 2, 3, 4};
+  r.variants = {measured_variant("mha", 8, {run(1, 2.0), run(2, 2.2), run(3, 1.0), run(4, 1.2)}),
+                measured_variant("gqa2", 4, {run(1, 2.1), run(2, 2.3), run(3, 1.1), run(4, 1.3)}),
+                measured_variant("mqa", 4, {run(1, 2.05), run(2, 2.25)})};
+  return r;
+}
+
+TEST(ComparisonSummary, TakesMeansOverTheSeedsThatAllHave) {
+  ComparisonResult r = of_different_seeds();
+  summarize(r);
+  EXPECT_EQ(r.common_seeds, (std::vector<std::uint64_t>{1, 2}));
+  EXPECT_NEAR(r.variants[0].loss.mean, 2.1, 1e-12);
+  EXPECT_NEAR(r.variants[1].loss.mean, 2.2, 1e-12);
+  EXPECT_NEAR(r.variants[2].loss.mean, 2.15, 1e-12);
+  EXPECT_EQ(r.variants[1].costs.size(), 4u) << "differences are of all seeds of the attention";
+  const std::string note =
+      "Losses and answers are means over seeds 1 and 2, which all finished; differences and "
+      "verdicts take every seed of the attention.";
+  EXPECT_NE(comparison_table(r).find(note), std::string::npos) << comparison_table(r);
+  EXPECT_EQ(comparison_json(r)["common_seeds"], (std::vector<int>{1, 2}));
+  // Nothing to say where all have the same.
+  r.variants.pop_back();
+  summarize(r);
+  EXPECT_EQ(comparison_table(r).find("means over"), std::string::npos);
+}
+
+TEST(ComparisonSummary, SaysWhereNoSeedWasFinishedByAll) {
+  ComparisonResult r = of_different_seeds();
+  r.variants[0].runs = {run(1, 2)};
+  r.variants[1].runs = {run(2, 3)};
+  r.variants.pop_back();
+  summarize(r);
+  EXPECT_EQ(r.variants[1].loss.mean, 3);
+  EXPECT_NE(comparison_table(r).find("No seed was finished by all"), std::string::npos);
+}
+
+TEST(ComparisonSummary, ComparesLossesOfTheParetoFrontBySeed) {
+  ComparisonResult r = of_different_seeds();
+  summarize(r);
+  EXPECT_TRUE(r.variants[0].pareto) << "no seed of mqa has less loss";
+  EXPECT_FALSE(r.variants[1].pareto) << "mqa has less loss on both seeds, and no more cache";
+  EXPECT_TRUE(r.variants[2].pareto);
+}
+
 TEST(ComparisonSummary, PutsEqualVariantsOnTheFrontTogether) {
   ComparisonResult r = result();
   r.variants = {measured_variant("mha", 8, {run(1, 2), run(2, 2)}),

@@ -89,19 +89,19 @@ TEST(RunPlan, AddsSeedsToWhatIsOpenAndToTheReference) {
   EXPECT_EQ(of(runs, "mha"), of(runs, "gqa"));
 }
 
-// Seed 3 alone has not learned what the others have: no verdict before all, or more, agree again.
-TEST(RunPlan, AddsSeedsToWhatIsBimodal) {
+// Answers of three seeds decide nothing, whatever they are; five that agree do.
+TEST(RunPlan, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
   const auto all = variants({"mha", "mqa"});
-  Question q = question(3, 8);
+  Question q = question(3, 10);
   q.metric = Metric::answers;
   q.tolerance = 1;
-  const RunPlan plan(all, q, 0, "c", "", 0.25);
+  const RunPlan plan(all, q, 0, "c", "");
   const auto runs_with = [&](double third) {
     std::vector<RunOutcome> outcomes(plan.runs().size());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
       const PlannedRun& run = plan.runs()[i];
       const bool mqa = run.name.starts_with("mqa");
-      if (run.options.seed > 3) continue;
+      if (run.options.seed > 5) continue;
       outcomes[i].ended = true;
       outcomes[i].result.emplace();
       outcomes[i].result->seed = run.options.seed;
@@ -109,8 +109,30 @@ TEST(RunPlan, AddsSeedsToWhatIsBimodal) {
     }
     return std::ranges::count(plan.needs(outcomes), Need::now);
   };
-  EXPECT_EQ(runs_with(0.931), 6) << "not enough, after three seeds";
-  EXPECT_EQ(runs_with(0.92), 8) << "one more seed of both";
+  EXPECT_EQ(runs_with(0.931), 10) << "not enough, after five seeds";
+  EXPECT_EQ(runs_with(0.995), 12) << "one more seed of both";
+}
+
+TEST(RunPlan, AddsNoSeedWhereNoneCanDecide) {
+  const auto all = variants({"mha", "mla"});
+  const RunPlan plan(all, question(3, 8), 0, "c", "", [](std::span<const RunResult> reference) {
+    EXPECT_EQ(reference.size(), 3u);
+    return std::string("nobody has learned anything");
+  });
+  EXPECT_EQ(taken(plan, kLosses, false).size(), 6u);
+  EXPECT_EQ(taken(plan, kLosses, true, true).size(), 6u);
+}
+
+TEST(RunPlan, TellsWhatEachCandidateIsChosenBy) {
+  std::vector<PlannedVariant> all = variants({"mha"});
+  all.push_back({"mla", {{"mla/lr=1", "mla/lr=1", "", {}}, {"mla/lr=2", "mla/lr=2", "", {}}}});
+  const RunPlan plan(all, question(2, 2), 0, "c", "");
+  const Losses losses = {{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailed}}};
+  std::vector<RunOutcome> outcomes;
+  for (const PlannedRun& run : plan.runs()) outcomes.push_back(outcome(run, losses));
+  EXPECT_EQ(plan.tuning_losses(1, outcomes),
+            (std::vector<std::optional<double>>{2.5, std::nullopt}));
+  EXPECT_EQ(plan.chosen(1, outcomes).candidate->name, "mla/lr=1");
 }
 
 TEST(RunPlan, EndsWithTheLastSeedOfTheRange) {

@@ -76,7 +76,7 @@ TEST(Shards, HaveAsManyRunsAsEachOther) {
 }
 
 TEST(Shards, AreStartedAgainForTheSeedsThatAnOpenVerdictNeeds) {
-  const std::string line = kShardArguments + "--seeds 2..4 --tolerance 0 --steps 1 --warmup 0";
+  const std::string line = kShardArguments + "--seeds 2..4 --tolerance 0 --steps 400 --lr 1e-2";
   const TrainFolder folder;
   const auto collect = [&] { return folder.headcount(line + " --collect"); };
   int rounds = 0;

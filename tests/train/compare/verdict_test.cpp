@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <vector>
 
@@ -22,14 +23,14 @@ constexpr double kTolerance = 2;
 
 Rates simulated(double cost, const SeedRange& range) {
   constexpr int kComparisons = 10'000;
-  const RepeatedIntervals looks = looks_at(range);
+  const Judge judge(Metric::loss, range);
   Rates rates;
   for (std::uint32_t i = 0; i < kComparisons; ++i) {
     std::vector<double> noise(static_cast<std::size_t>(range.last));
     random_normals({2024, random_stream("simulated comparisons"), i}, 0, noise);
     std::vector<std::optional<double>> costs;
     for (const double error : noise) costs.push_back(cost + error);
-    const Decision decision = decide(costs, kTolerance, looks);
+    const Decision decision = decide(costs, kTolerance, judge);
     rates.enough += decision.verdict == Verdict::enough;
     rates.not_enough += decision.verdict == Verdict::not_enough;
     rates.seeds += static_cast<double>(decision.seeds);
@@ -90,6 +91,77 @@ TEST(VerdictsOfSimulatedComparisons, TakeFewSeedsWhereTheDifferenceIsClear) {
   EXPECT_GT(simulated(3, {3, 20}).not_enough, 0.9);
 }
 
+// Points lost by one seed, by how many of all seeds lose less: distributions that right answers
+// have.
+struct Scatter {
+  const char* name;
+  double (*points)(double share);
+};
+const std::vector<Scatter> kScatters = {
+    {"uniform", [](double share) { return 10 * share; }},
+    {"skewed", [](double share) { return std::min(100.0, -6 * std::log1p(-share)); }},
+    {"two clusters", [](double share) { return share < 0.5 ? share : 70 + share; }},
+    // One seed of twelve does not learn it at all.
+    {"rare failures", [](double share) { return share < 11.0 / 12 ? share : 74 + share; }}};
+
+struct Wrong {
+  double enough = 0, not_enough = 0;
+};
+
+// How often each verdict is reached by counting where that share of all seeds lies below the
+// tolerance.
+Wrong counted(const Scatter& scatter, double below, const SeedRange& range) {
+  constexpr int kComparisons = 10'000;
+  const Judge judge(Metric::answers, range);
+  Wrong wrong;
+  for (std::uint32_t i = 0; i < kComparisons; ++i) {
+    std::vector<double> noise(static_cast<std::size_t>(range.last));
+    random_normals({2024, random_stream("simulated answers"), i}, 0, noise);
+    std::vector<std::optional<double>> costs;
+    for (const double z : noise)
+      costs.push_back(scatter.points(std::erfc(-z / std::sqrt(2.0)) / 2));
+    const Verdict verdict = decide(costs, scatter.points(below), judge).verdict;
+    wrong.enough += verdict == Verdict::enough;
+    wrong.not_enough += verdict == Verdict::not_enough;
+  }
+  return {wrong.enough / kComparisons, wrong.not_enough / kComparisons};
+}
+
+TEST(VerdictsOfSimulatedAnswers, AreWrongInFewerThanFivePercentHoweverSeedsScatter) {
+  for (const Scatter& scatter : kScatters) {
+    for (const SeedRange& range : std::vector<SeedRange>{{5, 5}, {8, 8}, {3, 10}, {5, 20}}) {
+      const std::string what = std::string(scatter.name) + ", " + range.text();
+      // Just fewer than half lose less than the tolerance, then just fewer than half lose more.
+      EXPECT_LT(counted(scatter, 0.49, range).enough, 0.05) << what;
+      EXPECT_LT(counted(scatter, 0.51, range).not_enough, 0.05) << what;
+    }
+  }
+}
+
+TEST(VerdictsOfSimulatedAnswers, AreReachedWhereMostSeedsAgree) {
+  for (const Scatter& scatter : kScatters) {
+    EXPECT_GT(counted(scatter, 0.95, {5, 10}).enough, 0.9) << scatter.name;
+    EXPECT_GT(counted(scatter, 0.05, {5, 10}).not_enough, 0.9) << scatter.name;
+  }
+}
+
+// What counting is for: of seeds that fail rarely, the mean lies far outside Student's intervals,
+// at every one of few looks.
+TEST(VerdictsOfSimulatedAnswers, ByStudentsIntervalsOfMeansAreMostlyWrong) {
+  constexpr int kComparisons = 10'000, kSeeds = 5;
+  const Scatter& rare = kScatters[3];
+  const double mean = 11.0 / 12 * 11.0 / 24 + 1.0 / 12 * (74 + 23.0 / 24);
+  int outside = 0;
+  for (std::uint32_t i = 0; i < kComparisons; ++i) {
+    std::vector<double> costs(kSeeds);
+    random_normals({2024, random_stream("simulated answers"), i}, 0, costs);
+    for (double& cost : costs) cost = rare.points(std::erfc(-cost / std::sqrt(2.0)) / 2);
+    const Estimate look = estimate(costs);
+    outside += std::abs(look.mean - mean) > *look.half_width;
+  }
+  EXPECT_GT(outside, 0.6 * kComparisons);
+}
+
 TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
   EXPECT_EQ(verdict({0.003, 0.004}, 0.010), Verdict::enough);
   EXPECT_EQ(verdict({0.052, 0.006}, 0.010), Verdict::not_enough);
@@ -100,12 +172,12 @@ TEST(Verdict, SaysOnWhichSideOfTheToleranceTheWholeIntervalLies) {
 }
 
 TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
-  const RepeatedIntervals looks(3, 6);
+  const Judge judge(Metric::loss, {3, 6});
   const std::vector<std::optional<double>> costs = {0.1, std::nullopt, 0.1001, 0.0999, 5, 5};
-  const Decision decision = decide(costs, 1, looks);
+  const Decision decision = decide(costs, 1, judge);
   EXPECT_EQ(decision.verdict, Verdict::enough);
   EXPECT_EQ(decision.seeds, 4u);
-  EXPECT_EQ(decide(std::span(costs).first(3), 1, looks).verdict, Verdict::open);
+  EXPECT_EQ(decide(std::span(costs).first(3), 1, judge).verdict, Verdict::open);
 }
 
 TEST(SeedRange, IsANumberOrTwo) {
@@ -213,22 +285,61 @@ TEST(VerdictText, WithoutIntervalsDecidesNothing) {
   EXPECT_TRUE(verdict_text(r).starts_with("nothing is shown to be enough")) << verdict_text(r);
 }
 
-TEST(VerdictText, CountsAnswersInPercentagePoints) {
+VariantResult answering(const std::string& spec, Index bytes, const std::vector<double>& answers) {
+  std::vector<RunResult> runs;
+  for (const double share : answers) runs.push_back(decided_run(runs.size() + 1, 1, share));
+  return decided_variant(spec, bytes, std::move(runs));
+}
+
+ComparisonResult answered_comparison() {
   ComparisonResult r;
   r.config = nlohmann::ordered_json::object();
   r.question.metric = Metric::answers;
-  r.variants = {
-      decided_variant("mha", 1024,
-                      {decided_run(1, 1, 0.99), decided_run(2, 1, 0.98), decided_run(3, 1, 0.99)}),
-      decided_variant(
-          "mqa", 256,
-          {decided_run(1, 1, 0.989), decided_run(2, 1, 0.979), decided_run(3, 1, 0.99)}),
-      decided_variant("mla8+4", 96,
-                      {decided_run(1, 1, 0.39), decided_run(2, 1, 0.36), decided_run(3, 1, 0.38)})};
+  r.question.seeds = {5, 5};
+  r.variants = {answering("mha", 1024, {0.99, 0.98, 0.99, 0.98, 0.99}),
+                answering("mqa", 256, {0.989, 0.979, 0.99, 0.978, 0.991}),
+                answering("mla8+4", 96, {0.39, 0.36, 0.38, 0.35, 0.4}),
+                answering("gqa2", 512, {0.985, 0.975, 0.985, 0.975, 0.3})};
+  return r;
+}
+
+TEST(VerdictText, CountsSeedsWhoseAnswersLieBelowTheTolerance) {
+  ComparisonResult r = answered_comparison();
   summarize(r);
   EXPECT_EQ(verdict_text(r),
-            "mqa is enough: 256 B a token, a quarter of mha's, at +0.1 +- 0.1 points fewer right "
-            "(tolerance 1.0); mla8+4 is not: +61.0 +- 2.5 points fewer right");
+            "mqa is enough: 256 B a token, a quarter of mha's, at +0.1 points fewer right (5 of 5 "
+            "seeds below 1.0); mla8+4 is not: +61.0 points fewer right (0 of 5 seeds below 1.0); "
+            "gqa2 is open: +0.5 points fewer right (4 of 5 seeds below 1.0)");
+  const auto json = comparison_json(r);
+  EXPECT_NEAR(json["variants"][3]["cost_median"].get<double>(), 0.5, 1e-9);
+  EXPECT_TRUE(json["variants"][3]["cost_ci95"].is_null());
+  EXPECT_NE(comparison_table(r).find("+0.5 (+0.5 to +69.0)"), std::string::npos)
+      << comparison_table(r);
+}
+
+TEST(VerdictNotes, SayWhatVerdictsSuppose) {
+  ComparisonResult losses = decided_comparison(), answers = answered_comparison();
+  summarize(losses);
+  summarize(answers);
+  const auto note = [](const ComparisonResult& r) {
+    return comparison_json(r)["verdict"]["notes"][0].get<std::string>();
+  };
+  EXPECT_EQ(note(losses),
+            "Verdicts suppose that the differences between seeds are normal (95 % intervals, "
+            "Student t).");
+  EXPECT_TRUE(note(answers).starts_with("Verdicts count seeds (sign test): ")) << note(answers);
+  EXPECT_NE(comparison_table(answers).find(note(answers)), std::string::npos);
+  losses.question.seeds = {3, 9};
+  EXPECT_NE(note(losses).find("repeated confidence intervals"), std::string::npos);
+}
+
+TEST(UsualQuestion, IsAboutAnswersWhereTheLossCountsNothingElse) {
+  Corpus corpus;
+  EXPECT_EQ(usual_metric(corpus), Metric::loss);
+  EXPECT_EQ(usual_seeds(Metric::loss).text(), "3");
+  corpus.only_answers = true;
+  EXPECT_EQ(usual_metric(corpus), Metric::answers);
+  EXPECT_EQ(usual_seeds(Metric::answers).text(), "5") << "fewer decide nothing";
 }
 
 TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
@@ -237,6 +348,8 @@ TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
   EXPECT_EQ(tolerance(question, {}), std::nullopt);
   const std::vector<RunResult> runs = {decided_run(1, 2), decided_run(2, 4), decided_run(3, 100)};
   EXPECT_DOUBLE_EQ(*tolerance(question, runs), 0.03);
+  EXPECT_DOUBLE_EQ(*tolerance(question, std::vector{decided_run(1, 0.0014)}), 0.001)
+      << "a hundredth of next to nothing is nothing";
   question.metric = Metric::answers;
   EXPECT_EQ(tolerance(question, runs), 1);
   question.tolerance = 0.5;

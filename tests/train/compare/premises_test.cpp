@@ -1,0 +1,177 @@
+// What has to hold before a difference between attentions means anything.
+#include "train/compare/premises.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "train/compare/results.h"
+#include "train/compare/verdict.h"
+
+namespace headcount {
+namespace {
+
+VariantResult trained(const std::string& spec, double loss, std::optional<double> answers = {}) {
+  VariantResult v;
+  v.spec = spec;
+  v.cache_bytes_per_token = spec == "mha" ? 1024 : 256;
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    RunResult run;
+    run.seed = seed;
+    run.validation_loss = loss + 1e-4 * static_cast<double>(seed);
+    run.answer_accuracy = answers;
+    run.answers_by_distance = {{1, 100, 0}, {2, 300, 0}};
+    v.runs.push_back(run);
+  }
+  return v;
+}
+
+ComparisonResult comparison_of(double loss, std::optional<double> answers = {}) {
+  ComparisonResult r;
+  r.config = nlohmann::ordered_json::object();
+  r.question.seeds = {5, 5};
+  r.steps = 1000;
+  r.variants = {trained("mha", loss, answers), trained("mqa", loss, answers)};
+  if (answers) {
+    r.question.metric = Metric::answers;
+    r.answer_chance = 0.25;
+    r.only_answers = true;
+  }
+  return r;
+}
+
+std::string why(ComparisonResult r) {
+  summarize(r);
+  EXPECT_EQ(r.variants[1].verdict, r.undecided.empty() ? Verdict::enough : Verdict::open);
+  return r.undecided;
+}
+
+TEST(BaselineLoss, IsOfCharacterPairsOrOfAGuesser) {
+  const Corpus tales = load_corpus("tales", {.characters = 20'000}),
+               lookups = load_corpus("lookup", {.characters = 20'000});
+  EXPECT_NEAR(baseline_loss(lookups), std::log(4), 0.01);
+  EXPECT_GT(baseline_loss(tales), 2 * *tales.entropy_per_character);
+  EXPECT_LT(baseline_loss(tales), std::log(tales.vocabulary.size()));
+}
+
+TEST(Premises, LeaveVerdictsOpenBesideALossNoBetterThanCharacterPairs) {
+  ComparisonResult r = comparison_of(2.4);
+  r.baseline_loss = 2.5;
+  EXPECT_EQ(why(r), "");
+  r.baseline_loss = 2.42;  // with the tolerance of 0.024 what has learned nothing would be enough
+  EXPECT_EQ(why(r),
+            "mha, the reference, has a loss of 2.4003, a table of character pairs has 2.4200, and "
+            "the tolerance is 0.0240; train for longer");
+  r.question.tolerance = 0.01;
+  EXPECT_EQ(why(r), "");
+}
+
+TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
+  EXPECT_EQ(why(comparison_of(0.1, 0.9)), "");
+  EXPECT_EQ(why(comparison_of(0.1, 0.24)),
+            "mha, the reference, has 24.0 % of the answers right, guessing has 25.0 %, and the "
+            "tolerance is 1.0 points; train for longer");
+  // Two standard errors of 400 guesses are 4.3 points.
+  EXPECT_NE(why(comparison_of(0.1, 0.29)), "");
+  EXPECT_EQ(why(comparison_of(0.1, 0.30)), "");
+  ComparisonResult sure = comparison_of(1.5, 0.5);
+  sure.baseline_loss = 1.3863;
+  EXPECT_EQ(why(sure),
+            "mha, the reference, has a loss of 1.5003, guessing has 1.3863; train for longer");
+}
+
+TEST(Premises, LeaveVerdictsOpenWhereTheWarmUpWasNotOver) {
+  ComparisonResult r = comparison_of(2.4);
+  r.steps = 5;
+  r.asked_warmup = 100;
+  EXPECT_EQ(why(r),
+            "the 5 steps are fewer than the warm-up of 100; train for longer, or warm up for less");
+  summarize(r);
+  EXPECT_EQ(verdict_text(r), "nothing can be decided: " + r.undecided);
+  EXPECT_EQ(comparison_json(r)["verdict"]["undecided"], r.undecided);
+}
+
+TEST(Premises, TakeFiveSeedsOfAnswers) {
+  ComparisonResult r = comparison_of(0.1, 0.9);
+  r.question.seeds = {3, 4};
+  for (VariantResult& v : r.variants) v.runs.resize(4);
+  EXPECT_EQ(why(r), "answers take 5 seeds or more, since it is seeds that are counted there");
+}
+
+// A loss that falls by `per_step` in the last tenth of 1000 steps and is level before, with noise
+// of `noise` about it.
+ComparisonResult falling(double per_step, double noise) {
+  ComparisonResult r = comparison_of(2.4);
+  r.question.tolerance = 0.02;
+  for (RunResult& run : r.variants[0].runs) {
+    for (Index step = 10; step <= 1000; step += 10) {
+      run.curve_steps.push_back(step);
+      const double fallen = per_step * static_cast<double>(std::max<Index>(0, step - 900));
+      run.curve_losses.push_back(3 - fallen + (step % 20 == 0 ? noise : -noise));
+    }
+  }
+  return r;
+}
+
+TEST(FallAtEnd, IsHowFastTheLossOfTheReferenceStillFalls) {
+  // The mean of the last tenth is 55 steps' worth lower than that of the tenth before.
+  EXPECT_NEAR(fall_at_end(falling(0.001, 0)).value_or(0), 0.055, 1e-9);
+  EXPECT_FALSE(fall_at_end(falling(0.0003, 0))) << "less than the tolerance";
+  EXPECT_FALSE(fall_at_end(falling(0.001, 0.2))) << "within its noise";
+  EXPECT_FALSE(fall_at_end(falling(-0.001, 0)));
+  EXPECT_FALSE(fall_at_end(comparison_of(2.4))) << "no curve";
+}
+
+TEST(FallAtEnd, StandsBesideTheVerdict) {
+  ComparisonResult r = falling(0.001, 0);
+  summarize(r);
+  const std::string note =
+      "The training loss of mha still falls at its end, by 0.055 nats in 100 steps: longer "
+      "training may change the verdict.";
+  EXPECT_NE(comparison_table(r).find(note), std::string::npos) << comparison_table(r);
+  const auto verdict = comparison_json(r)["verdict"];
+  EXPECT_EQ(verdict["notes"][1], note);
+  EXPECT_NEAR(verdict["loss_falls_per_100_steps"].get<double>(), 0.055, 1e-9);
+}
+
+VariantResult swept(const std::string& spec, std::size_t chosen,
+                    const std::vector<std::string>& values) {
+  VariantResult v = trained(spec, 2.4);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    v.swept.push_back({values[i], 2.0 + 0.25 * static_cast<double>(i), i == chosen});
+  return v;
+}
+
+TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
+  ComparisonResult r = comparison_of(2.4);
+  r.sweep = "lr=1e-4,1e-3,1e-2";
+  const std::vector<std::string> values = {"1e-4", "1e-3", "1e-2"};
+  r.variants = {swept("mha", 0, values), swept("gqa2", 1, values), swept("mqa", 2, values)};
+  r.variants[1].swept[2].loss.reset();
+  summarize(r);
+  const std::string table = comparison_table(r);
+  for (const char* text :
+       {"lr 1e-4   lr 1e-3   lr 1e-2\n", "mha        2.0000 *  2.2500    2.5000",
+        "gqa2       2.0000    2.2500 *    failed",
+        "mha has the smallest lr that was tried, 1e-4: a smaller one may be better.\n",
+        "mqa has the largest lr that was tried, 1e-2: a larger one may be better.\n",
+        "on the last tenth of the training text, which no run here was trained on.\n"})
+    EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
+  EXPECT_EQ(table.find("gqa2 has"), std::string::npos) << table;
+  EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);
+}
+
+TEST(Sweep, WarnsOfNoEndWhereValuesAreWordsOrNothingIsBelow) {
+  for (const std::vector<std::string>& values :
+       {std::vector<std::string>{"rms", "layer"}, {"0", "0.1"}}) {
+    ComparisonResult r = comparison_of(2.4);
+    r.sweep = "norm=" + values[0] + "," + values[1];
+    r.variants = {swept("mha", 0, values), swept("mqa", 0, values)};
+    summarize(r);
+    EXPECT_EQ(comparison_table(r).find("was tried"), std::string::npos) << comparison_table(r);
+  }
+}
+
+}  // namespace
+}  // namespace headcount

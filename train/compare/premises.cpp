@@ -1,0 +1,186 @@
+#include "train/compare/premises.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "data/character_pairs.h"
+#include "train/compare/result_text.h"
+#include "train/compare/sweep_table.h"
+#include "train/compare/verdict.h"
+#include "train/formatted.h"
+#include "train/sign_test.h"
+#include "train/statistics.h"
+
+namespace headcount {
+
+double baseline_loss(const Corpus& corpus) {
+  if (corpus.only_answers) return -std::log(corpus.answer_chance.value());
+  return character_pair_loss(corpus.train, corpus.validation, corpus.vocabulary.size());
+}
+
+std::string baseline_name(const ComparisonResult& result) {
+  return result.only_answers ? "guessing" : "a table of character pairs";
+}
+
+namespace {
+
+template <class Value>
+double mean_of(std::span<const RunResult> runs, const Value& value) {
+  double sum = 0;
+  for (const RunResult& run : runs) sum += value(run);
+  return sum / static_cast<double>(runs.size());
+}
+
+// Two standard errors of the share that a guesser gets right of so many answers.
+double luck(double chance, const RunResult& run) {
+  double asked = 0;
+  for (const AnswersAt& at : run.answers_by_distance) asked += static_cast<double>(at.asked);
+  return asked > 0 ? 2 * std::sqrt(chance * (1 - chance) / asked) : 0;
+}
+
+// Why the reference is no measure for others; `runs` are one or more.
+std::string why_unlearned(const ComparisonResult& result, std::span<const RunResult> runs) {
+  const bool answers = result.question.metric == Metric::answers;
+  const double limit = tolerance(result.question, runs).value();
+  const std::string& named = result.question.reference;
+  const std::string who =
+      (named.empty() ? reference(result).spec : named) + ", the reference, has ";
+  if (result.baseline_loss) {
+    const double loss = mean_of(runs, [](const RunResult& run) { return run.validation_loss; });
+    if (*result.baseline_loss - loss <= (answers ? 0 : limit)) {
+      return who + formatted("a loss of %.4f, ", loss) + baseline_name(result) +
+             formatted(" has %.4f", *result.baseline_loss) +
+             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) +
+             "; train for longer";
+    }
+  }
+  if (!answers || !result.answer_chance) return "";
+  const double chance = *result.answer_chance;
+  const double right =
+      mean_of(runs, [](const RunResult& run) { return run.answer_accuracy.value_or(0); });
+  if (right - chance > std::max(limit / 100, luck(chance, runs.front()))) return "";
+  return who + formatted(
+                   "%.1f %% of the answers right, guessing has %.1f %%, and the tolerance is "
+                   "%.1f points; train for longer",
+                   100 * right, 100 * chance, limit);
+}
+
+// How many seeds it takes to tell anything of answers.
+Index least_seeds() {
+  Index seeds = 1;
+  while (SignTest(seeds, seeds).exceptions(seeds) < 0) ++seeds;
+  return seeds;
+}
+
+}  // namespace
+
+std::string why_open(const ComparisonResult& result, std::span<const RunResult> reference) {
+  const Question& question = result.question;
+  std::vector<RunResult> first;
+  std::ranges::copy_if(reference, std::back_inserter(first), [&](const RunResult& run) {
+    return static_cast<Index>(run.seed) <= question.seeds.first;
+  });
+  if (first.empty()) return "";
+  if (result.asked_warmup > 0) {
+    return formatted(
+        "the %td steps are fewer than the warm-up of %td; train for longer, or warm "
+        "up for less",
+        result.steps, result.asked_warmup);
+  }
+  if (const std::string why = why_unlearned(result, first); !why.empty()) return why;
+  if (question.metric == Metric::answers && question.seeds.last < least_seeds()) {
+    return formatted("answers take %td seeds or more, since it is seeds that are counted there",
+                     least_seeds());
+  }
+  return "";
+}
+
+namespace {
+
+// The training losses of the reference, means over its runs, point by point as far as all go.
+std::vector<double> mean_curve(std::span<const RunResult> runs) {
+  std::size_t points = runs.empty() ? 0 : runs.front().curve_losses.size();
+  for (const RunResult& run : runs) points = std::min(points, run.curve_losses.size());
+  std::vector<double> curve;
+  for (std::size_t i = 0; i < points; ++i)
+    curve.push_back(mean_of(runs, [i](const RunResult& run) { return run.curve_losses[i]; }));
+  return curve;
+}
+
+}  // namespace
+
+std::optional<double> fall_at_end(const ComparisonResult& result) {
+  const VariantResult& than = reference(result);
+  const std::vector<double> curve = mean_curve(than.runs);
+  const std::optional<double> limit = tolerance(result.question, than.runs);
+  const std::size_t tenth = curve.size() / 10;
+  if (tenth < 2 || !limit) return std::nullopt;
+  const auto variance = [&](const Estimate& e) {  // of the mean
+    return std::pow(*e.half_width, 2);
+  };
+  const std::span all(curve);
+  const Estimate last = estimate(all.last(tenth), 1.0),
+                 before = estimate(all.last(2 * tenth).first(tenth), 1.0);
+  const double fall = before.mean - last.mean;
+  const double nats = result.question.metric == Metric::answers ? *limit / 100 : *limit;
+  if (fall <= nats || fall <= 2 * std::sqrt(variance(last) + variance(before))) return std::nullopt;
+  const double steps = static_cast<double>(than.runs.front().curve_steps.back()) *
+                       static_cast<double>(tenth) / static_cast<double>(curve.size());
+  return 100 * fall / steps;
+}
+
+namespace {
+
+// What verdicts suppose.
+std::string assumption(const Question& question) {
+  if (question.metric == Metric::answers) {
+    return "Verdicts count seeds (sign test): at least half of all seeds lose less than the "
+           "tolerance (enough) or more (not enough), each wrong with a chance of 5 % at most, "
+           "however seeds scatter.";
+  }
+  const char* const how = question.seeds.grows() ? "repeated confidence intervals" : "Student t";
+  return "Verdicts suppose that the differences between seeds are normal (95 % intervals, " +
+         std::string(how) + ").";
+}
+
+std::string seeds_of_means(const ComparisonResult& result) {
+  const std::vector<std::uint64_t>& seeds = result.common_seeds;
+  const bool all = std::ranges::all_of(result.variants, [&](const VariantResult& v) {
+    return v.runs.empty() || v.runs.size() == seeds.size();
+  });
+  if (all) return "";
+  if (seeds.empty())
+    return "No seed was finished by all: losses and answers are means over different seeds.";
+  std::vector<std::string> names;
+  for (const std::uint64_t seed : seeds) names.push_back(std::to_string(seed));
+  return "Losses and answers are means over " +
+         std::string(seeds.size() == 1 ? "seed " : "seeds ") + list_text(names) +
+         ", which all finished; differences and verdicts take every seed of the attention.";
+}
+
+}  // namespace
+
+std::vector<std::string> verdict_notes(const ComparisonResult& result) {
+  std::vector<std::string> sentences;
+  const bool judged = std::ranges::any_of(
+      result.variants, [](const VariantResult& v) { return v.cost.has_value(); });
+  if (judged && result.question.intervals) sentences.push_back(assumption(result.question));
+  if (const auto fall = judged ? fall_at_end(result) : std::nullopt) {
+    sentences.push_back(
+        formatted("The training loss of %s still falls at its end, by %.2g nats in "
+                  "100 steps: longer training may change the verdict.",
+                  reference(result).spec.c_str(), *fall));
+  }
+  if (const std::string text = seeds_of_means(result); !text.empty()) sentences.push_back(text);
+  if (result.asked_warmup > 0) {
+    sentences.push_back(
+        formatted("The warm-up of %td steps is longer than the run of %td; it is "
+                  "shortened to a tenth of it.",
+                  result.asked_warmup, result.steps));
+  }
+  const std::vector<std::string> of_sweep = sweep_notes(result);
+  sentences.insert(sentences.end(), of_sweep.begin(), of_sweep.end());
+  return sentences;
+}
+
+}  // namespace headcount
