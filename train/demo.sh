@@ -10,5 +10,4 @@ source train/install_packages.sh \
 echo "building ..." >&2
 cmake --preset release -DHEADCOUNT_TESTS=OFF >/dev/null
 cmake --build --preset release --target headcount_cli --parallel "$(nproc)" >/dev/null
-.build/release/headcount compare --data lookup --attention mha,gqa2,mqa,mla8+0,mla4+0 \
-  --steps 3000 --metric answers --tolerance 5 --seeds 5..10 --out runs/demo "$@"
+.build/release/headcount compare --out runs/demo "$@"

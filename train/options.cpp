@@ -141,7 +141,7 @@ const nlohmann::json& data_defaults(std::string_view data) {
   // lookup, and unscaled scores leave the mean of all tokens sooner.
   static const nlohmann::json lookup = {
       {"layers", 1},           {"dim", 64},        {"heads", 4},   {"head-dim", 2},
-      {"ffn-dim", 64},         {"context", 64},    {"batch", 8},   {"steps", 2000},
+      {"ffn-dim", 64},         {"context", 64},    {"batch", 8},   {"steps", 3000},
       {"positions", "none"},   {"lr", 2e-3},       {"warmup", 20}, {"beta2", 0.95},
       {"score-scale", "none"}, {"eval-every", 500}};
   static const nlohmann::json tales = {{"layers", 2},  {"dim", 64},     {"lr", 3e-3},

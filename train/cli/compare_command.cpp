@@ -34,8 +34,8 @@ const CommandHelp kCompareHelp = {
     "  headcount compare\n"
     "  headcount compare --attention mha,gqa2,mqa,mla48+16 --seeds 5 --preset nanogpt-cpu --data "
     "input.txt\n"
-    "  headcount compare --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
-    "  headcount compare --attention gqa,mla --match kv=1024\n"
+    "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
+    "  headcount compare --attention gqa,mla --match kv=32\n"
     "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
     "  headcount compare --init-from runs/mha --attention gqa2,mqa,mla48\n"};
 
@@ -96,7 +96,9 @@ nlohmann::json no_default() { return nullptr; }
 void add_settings(ComparisonOptions& options, Settings& s) {
   s.group("Comparison");
   s.custom(
-      "attention", "which, with their sizes: a list such as mha,gqa2,mqa/share,mla48+16",
+      "attention",
+      "which, with their sizes: a list such as mha,gqa2,mqa/share,mla48+16; default of other texts "
+      "than lookup: mha,gqa,mqa,mla",
       [&options](std::string_view text) { options.specs = parse_attention_flag(text); },
       [&options] {
         std::string list;
@@ -108,9 +110,9 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.custom(
       "seeds",
       "runs of each, with seeds 1, 2, ...; 3..20: of each 3, then more where the verdict is open, "
-      "20 at most; default 3, or 5 for answers. Intervals of differences then allow for the looks "
-      "in between (repeated confidence intervals of Jennison and Turnbull, error spending of Lan "
-      "and DeMets), and so do counts of seeds",
+      "20 at most; default 3, or 5..10 for answers. Intervals of differences then allow for the "
+      "looks in between (repeated confidence intervals of Jennison and Turnbull, error spending of "
+      "Lan and DeMets), and so do counts of seeds",
       [&question](std::string_view text) { question.seeds = SeedRange::parse(text); }, no_default);
   s.custom(
       "reference", "the attention that others are judged by; default the largest cache",
@@ -125,7 +127,7 @@ void add_settings(ComparisonOptions& options, Settings& s) {
   s.custom(
       "tolerance",
       "what is enough costs less than this: nats per character, or percentage points; default 1 % "
-      "of the reference's loss, but at least 0.001, or 1 point",
+      "of the reference's loss, but at least 0.001, or 5 points",
       [&question](std::string_view text) { question.tolerance = parse_tolerance(text); },
       [&question] {
         return question.tolerance ? nlohmann::json(*question.tolerance) : nlohmann::json();
@@ -322,6 +324,7 @@ int tell(const CommandLine& line, const ComparisonOptions& options,
 int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   ComparisonOptions options;
   TrainOptions& common = options.common;
+  common.data = "lookup";
   RunOptions run;
   Settings settings, shared = common.settings();
   add_settings(options, settings);
@@ -332,6 +335,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     settings.add(setting);
   }
   run.add_to(settings);
+  settings.read(comparison_defaults(common.data));  // as help shows them
   const CommandLine line = parse_command_line(arguments, kCompareHelp, settings, kCompareFlags);
   if (line.has("help")) return 0;
   check_paths(line);
@@ -350,6 +354,8 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   // the last step.
   common.eval_every = common.checkpoint_every = 0;
   common.keep = 1;
+  const std::string* const data = line.setting("data");
+  settings.read(comparison_defaults(data != nullptr ? *data : common.data));
   read_flags(line, settings);
   if (options.question.seeds.last < 2 && options.question.intervals) {
     throw UsageError("--seeds " + options.question.seeds.text() +
@@ -368,8 +374,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   Corpus corpus = load_training_corpus(common);
   if (trained && !names_text(line, settings)) require_own_text(corpus, line.get("init-from"));
   if (line.setting("metric") == nullptr) options.question.metric = usual_metric(corpus);
-  if (line.setting("seeds") == nullptr)
-    options.question.seeds = usual_seeds(options.question.metric);
+  if (line.setting("seeds") == nullptr) options.question.seeds = usual_seeds(options.question);
   const std::vector<PlannedVariant> variants = plan(line, options, trained, corpus);
   require_answerable(options.question, options.specs, corpus);
   std::vector<TrainOptions> meant;

@@ -225,6 +225,13 @@ Shard Shard::parse(std::string_view text) {
   return shard;
 }
 
+const nlohmann::json& comparison_defaults(std::string_view data) {
+  // Of the two MLAs one has the cache bytes of gqa2, one those of mqa.
+  static const nlohmann::json lookup = {{"attention", "mha,gqa2,mqa,mla8+0,mla4+0"}};
+  static const nlohmann::json others = {{"attention", "mha,gqa,mqa,mla"}};
+  return data == "lookup" ? lookup : others;
+}
+
 ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks) {

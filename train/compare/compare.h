@@ -1,7 +1,9 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "data/corpus.h"
@@ -20,10 +22,14 @@ struct Shard {
   static Shard parse(std::string_view text);
 };
 
+/// Settings of a comparison that depend on its text and that flags may replace: the attentions.
+/// With those of lookups a verdict takes about a minute.
+const nlohmann::json& comparison_defaults(std::string_view data);
+
 /// What a comparison does with its variants.
 struct ComparisonOptions {
   TrainOptions common;  ///< what the variants were planned from
-  std::vector<AttentionSpec> specs = parse_attention_specs("mha,gqa,mqa,mla");
+  std::vector<AttentionSpec> specs;
   Question question;
   Match match;
   std::optional<Sweep> sweep;

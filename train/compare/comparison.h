@@ -37,7 +37,7 @@ struct Question {
   Metric metric = Metric::loss;
   std::string reference;  ///< the spec of one of the attentions; empty: the largest cache
   /// Nats per character, or percentage points; default a hundredth of the reference's loss, but
-  /// at least a thousandth of a nat, or one point.
+  /// at least a thousandth of a nat, or five points.
   std::optional<double> tolerance;
   SeedRange seeds;
   bool intervals = true;  ///< without them nothing is decided

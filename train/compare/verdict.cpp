@@ -14,7 +14,7 @@ namespace {
 
 // A loss that is nearly nothing has no hundredth that means anything: a thousandth of a nat is a
 // tenth of a percent of perplexity.
-constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 1, kPercent = 100;
+constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kPercent = 100;
 
 Index whole(std::string_view text) {
   Index number = 0;
@@ -129,8 +129,9 @@ Metric usual_metric(const Corpus& corpus) {
   return corpus.only_answers ? Metric::answers : Metric::loss;
 }
 
-SeedRange usual_seeds(Metric metric) {
-  return metric == Metric::answers ? SeedRange{5, 5} : SeedRange{3, 3};
+SeedRange usual_seeds(const Question& question) {
+  if (question.metric == Metric::loss) return {3, 3};
+  return {5, question.intervals ? 10 : 5};
 }
 
 double cost_of(const RunResult& run, const RunResult& reference, Metric metric) {

@@ -24,8 +24,8 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
 /// What a text is asked about unless somebody says otherwise: its answers, where its loss counts
 /// nothing else, or else the loss.
 Metric usual_metric(const Corpus& corpus);
-/// As many seeds as it takes to decide in clear cases.
-SeedRange usual_seeds(Metric metric);
+/// As many seeds as it takes to decide in clear cases; one number of them without intervals.
+SeedRange usual_seeds(const Question& question);
 
 /// How much worse `run` is than that of the reference on the same seed, by the metric. Not for runs
 /// without it.

@@ -260,6 +260,40 @@ TEST(CompareCommand, ShortensAWarmUpThatIsLongerThanTheRunAndSaysSo) {
   EXPECT_EQ(json::parse(folder.contents("c/runs/mha/seed-1/config.json"))["warmup"], 4);
 }
 
+TEST(CompareCommand, AloneAsksWhichCacheIsEnoughForLookups) {
+  const TrainFolder folder;
+  const std::string help = folder.headcount("compare --help").out;
+  for (const char* shown : {"[lookup]", "[mha,gqa2,mqa,mla8+0,mla4+0]"})
+    EXPECT_NE(help.find(shown), std::string::npos) << shown;
+  const ProgramResult result =
+      folder.headcount("compare --steps 2 --seeds 2 --threads 2 --quiet --json --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const json r = json::parse(result.out);
+  EXPECT_EQ(r["data"], "lookup");
+  EXPECT_EQ(r["variants"].size(), 5u);
+  EXPECT_EQ(r["variants"][3]["spec"], "mla8+0");
+  EXPECT_EQ(r["verdict"]["metric"], "answers");
+  EXPECT_EQ(r["verdict"]["tolerance"], 5);
+}
+
+TEST(CompareCommand, AsksOtherTextsForTheirLossOnThreeSeeds) {
+  const TrainFolder folder;
+  ASSERT_EQ(compare(folder, "--out c --quiet").exit_code, 0);
+  const json r = results(folder, "c");
+  EXPECT_EQ(r["seeds"], json({1, 2, 3}));
+  EXPECT_EQ(r["variants"].size(), 4u);
+  EXPECT_EQ(r["variants"][3]["spec"], "mla");
+  EXPECT_EQ(r["verdict"]["metric"], "loss");
+}
+
+TEST(CompareCommand, TakesTheFewestSeedsOfLookupsWithoutIntervals) {
+  const TrainFolder folder;
+  const ProgramResult result = folder.headcount(
+      "compare --steps 2 --attention mha,mqa --intervals off --threads 2 --quiet --out c");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3, 4, 5}));
+}
+
 TEST(CompareCommand, DoesNotMixRunsOfOtherSettings) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);

@@ -336,10 +336,11 @@ TEST(VerdictNotes, SayWhatVerdictsSuppose) {
 TEST(UsualQuestion, IsAboutAnswersWhereTheLossCountsNothingElse) {
   Corpus corpus;
   EXPECT_EQ(usual_metric(corpus), Metric::loss);
-  EXPECT_EQ(usual_seeds(Metric::loss).text(), "3");
+  EXPECT_EQ(usual_seeds({.metric = Metric::loss}).text(), "3");
   corpus.only_answers = true;
   EXPECT_EQ(usual_metric(corpus), Metric::answers);
-  EXPECT_EQ(usual_seeds(Metric::answers).text(), "5") << "fewer decide nothing";
+  EXPECT_EQ(usual_seeds({.metric = Metric::answers}).text(), "5..10") << "fewer decide nothing";
+  EXPECT_EQ(usual_seeds({.metric = Metric::answers, .intervals = false}).text(), "5");
 }
 
 TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {
