@@ -13,13 +13,19 @@ using namespace svg;
 namespace {
 
 constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
-constexpr double kHeading = 50, kCacheHeight = 64;    // of one attention
+constexpr double kHeading = 30;                       // of one attention
 constexpr double kCachesTop = 62, kCachesBelow = 38;  // above and below all of them
 constexpr double kLegendLine = 20;
 constexpr double kGap = 4;          // between layers
 constexpr double kLeastHeight = 2;  // of what would not be seen
 constexpr double kLeastHead = 3;    // width of a head whose border is drawn
 constexpr Index kFirstColour = 1;   // black and white are for borders
+
+// Of one cache: of many attentions lower, so that the drawing fits on a page.
+double cache_height(std::size_t attentions) {
+  if (attentions > 8) return 36;
+  return attentions > 4 ? 48 : 64;
+}
 
 Index numbers_at(const CacheBlock& block, Index context) {
   const Index held = block.window > 0 ? std::min(block.window, context) : context;
@@ -38,6 +44,7 @@ class CacheDrawing {
   CacheDrawing(const std::vector<const VariantResult*>& variants, Index context,
                const std::string& title, const std::string& description) {
     trained_ = context;
+    cache_height_ = cache_height(variants.size());
     double widest = 1;
     std::size_t layers = 1;
     for (const VariantResult* variant : variants) {
@@ -49,7 +56,7 @@ class CacheDrawing {
     }
     gap_ = std::min(kGap, kPanel / 4 / static_cast<double>(layers));
     scale_ = (kPanel - gap_ * static_cast<double>(layers - 1)) / widest;
-    const double rows = static_cast<double>(variants.size()) * (kHeading + kCacheHeight);
+    const double rows = static_cast<double>(variants.size()) * (kHeading + cache_height_);
     const double lines = static_cast<double>(legend_lines());
     out_ = head(kCachesTop + rows + kCachesBelow + (lines - 1) * kLegendLine, title, description);
     const std::vector<Index> contexts = {context, kLongContext};
@@ -59,14 +66,12 @@ class CacheDrawing {
     double y = kCachesTop;
     for (const VariantResult* variant : variants) {
       const double drawn = y + kHeading;
-      out_ += text(kLeft, y + 24, "start", shown_name(variant->spec),
-                   "class=\"hc-text\" font-weight=\"bold\"");
       for (std::size_t side = 0; side < contexts.size(); ++side) {
         const std::string size = bytes_of(cache_numbers(variant->cache, contexts[side]));
-        out_ += text(left(side), y + 42, "start", size);
+        heading(left(side), y + 23, side == 0 ? shown_name(variant->spec) : "", size);
         add(*variant, contexts[side], left(side), drawn);
       }
-      y = drawn + kCacheHeight;
+      y = drawn + cache_height_;
     }
     legend(y + 26);
   }
@@ -99,12 +104,20 @@ class CacheDrawing {
     return kFirstColour + (found - names_.begin());
   }
 
+  // The name, which may be empty, and behind it the size.
+  void heading(double x, double y, const std::string& name, const std::string& size) {
+    out_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" class=\"hc-text\">";
+    if (!name.empty()) out_ += "<tspan font-weight=\"bold\">" + xml_escaped(name) + "</tspan>";
+    out_ +=
+        "<tspan" + std::string(name.empty() ? "" : " dx=\"9\"") + ">" + size + "</tspan></text>\n";
+  }
+
   // A frame shows how high a layer would be that kept all tokens.
   void add(const VariantResult& variant, Index context, double x, double y) {
     for (std::size_t layer = 0; layer < variant.cache.size(); ++layer, x += gap_) {
       const double end = x + scale_ * numbers_of_token(variant.cache[layer]);
       out_ += path("hc-frame",
-                   "M" + place(x, y) + "H" + number(end) + "V" + number(y + kCacheHeight) + "H" +
+                   "M" + place(x, y) + "H" + number(end) + "V" + number(y + cache_height_) + "H" +
                        number(x) + "z",
                    "1");
       for (const CacheBlock& block : variant.cache[layer]) {
@@ -112,7 +125,7 @@ class CacheDrawing {
         const double of_token = numbers_of_token(block);
         const double width = scale_ * of_token;
         const double kept = static_cast<double>(numbers) / of_token;
-        const double height = kCacheHeight * kept / static_cast<double>(context);
+        const double height = cache_height_ * kept / static_cast<double>(context);
         const std::string of =
             block.per_sequence ? "of the sequence" : number_text(kept) + " tokens";
         const std::string hover =
@@ -170,6 +183,7 @@ class CacheDrawing {
   std::vector<std::string> names_;  ///< of blocks, in the order of their colours
   Index trained_ = 1;               ///< tokens
   double gap_ = 0, scale_ = 0;      ///< units between layers, and of a number
+  double cache_height_ = 0;         ///< units, of all tokens
   std::string out_;
 };
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "train/report/chart_axis.h"
+#include "train/report/label_places.h"
 #include "train/report/svg.h"
 
 namespace headcount {
@@ -12,23 +13,11 @@ using namespace svg;
 
 namespace {
 
-constexpr double kHeight = 400;
-constexpr double kTop = 48, kBottom = kHeight - 58;
-constexpr double kLabelHeight = 16;        // of a name, with its distance to the next
-constexpr double kMarker = 6.5;            // radius
+constexpr double kTop = 48, kPlotHeight = 294, kBelow = 58;  // above, of and below what is plotted
+constexpr double kNameReach = 32, kNumberReach = 120;  // how far a label may stand from its marker
+constexpr double kLegendRow = 20, kLegendLeft = 14;
 constexpr std::size_t kMarkersOnLine = 8;  // where it has too many points to mark all of them
 constexpr std::size_t kAllMarked = 12;
-
-/// A rectangle of the picture that names keep off.
-struct Box {
-  double left, top, right, bottom;
-};
-
-double overlap(const Box& a, const Box& b) {
-  const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
-  return width > 0 && height > 0 ? width * height : 0;
-}
 
 /// A point of a scatter chart with its error bar, in the picture.
 struct Spot {
@@ -73,25 +62,31 @@ std::vector<double> y_values(const Chart& chart) {
 class ChartDrawing {
  public:
   explicit ChartDrawing(const Chart& chart);
-  std::string svg() const { return out_ + "</svg>\n"; }
+  std::string svg() const {
+    return head(height_, chart_.title, chart_.description) + out_ + "</svg>\n";
+  }
 
  private:
   double x_at(double x) const { return left_ + (right_ - left_) * x_.fraction(x); }
-  double y_at(double y) const { return kBottom - (kBottom - kTop) * y_.fraction(y); }
+  double y_at(double y) const { return bottom_ - (bottom_ - kTop) * y_.fraction(y); }
   bool drawn(const ChartPoint& point) const { return x_.places(point.x) && y_.places(point.y); }
 
   void frame();
   void staircase();
+  bool floor_at_right() const;
   void floor();
   std::vector<Spot> spots() const;
-  void name_beside(const Spot& spot);
   void scatter();
+  void draw(const Spot& spot);
+  void label(const std::vector<Spot>& all);
+  void draw(const LabelPlace& place, Index style, const std::string& text);
+  void legend(std::vector<const ChartSeries*> all);
   void line(const ChartSeries& series);
   void names_at_right();
 
   const Chart& chart_;
   AxisMap x_, y_;
-  double left_ = 0, right_ = 0;
+  double left_ = 0, right_ = 0, bottom_ = kTop + kPlotHeight, height_ = bottom_ + kBelow;
   std::vector<Box> taken_;
   std::string out_;
 };
@@ -103,13 +98,15 @@ ChartDrawing::ChartDrawing(const Chart& chart)
   left_ = 38 + widest;
   right_ = kWidth - 22;
   if (chart.kind == ChartKind::line) {
-    widest = 0;
-    for (const ChartSeries& series : chart.series) {
-      widest = std::max(widest, width_of(shown_name(series.name)));
-    }
-    right_ = kWidth - 42 - widest;
+    widest = floor_at_right() ? width_of(chart_.floor->second) : 0;
+    for (const ChartSeries& series : chart.series)
+      if (!series.faint) widest = std::max(widest, width_of(shown_name(series.name)));
+    right_ = kWidth - 58 - widest;
+    const auto names =
+        static_cast<double>(1 + std::ranges::count(chart.series, false, &ChartSeries::faint));
+    bottom_ = kTop + std::max(kPlotHeight, kLabelHeight * names);
+    height_ = bottom_ + kBelow;
   }
-  out_ = head(kHeight, chart_.title, chart_.description);
   frame();
   staircase();
   floor();
@@ -124,8 +121,8 @@ ChartDrawing::ChartDrawing(const Chart& chart)
 void ChartDrawing::frame() {
   for (const Tick& tick : x_.ticks()) {
     const double x = x_at(tick.value);
-    out_ += path("hc-grid", segment(x, kTop, x, kBottom), "1");
-    out_ += text(x, kBottom + 19, "middle", tick.label);
+    out_ += path("hc-grid", segment(x, kTop, x, bottom_), "1");
+    out_ += text(x, bottom_ + 19, "middle", tick.label);
   }
   for (const Tick& tick : y_.ticks()) {
     const double y = y_at(tick.value);
@@ -133,10 +130,10 @@ void ChartDrawing::frame() {
     out_ += text(left_ - 8, y + 4.5, "end", tick.label);
   }
   out_ +=
-      path("hc-axis", "M" + place(left_, kTop) + "V" + number(kBottom) + "H" + number(right_), "1");
-  out_ += text((left_ + right_) / 2, kHeight - 14, "middle", chart_.x.title);
+      path("hc-axis", "M" + place(left_, kTop) + "V" + number(bottom_) + "H" + number(right_), "1");
+  out_ += text((left_ + right_) / 2, bottom_ + kBelow - 14, "middle", chart_.x.title);
   out_ += text(0, 0, "middle", chart_.y.title,
-               "class=\"hc-text\" transform=\"translate(" + place(20, (kTop + kBottom) / 2) +
+               "class=\"hc-text\" transform=\"translate(" + place(20, (kTop + bottom_) / 2) +
                    ") rotate(-90)\"");
 }
 
@@ -158,6 +155,14 @@ void ChartDrawing::staircase() {
   out_ += path("hc-steps", course + "H" + number(right_), "1.5");
 }
 
+// Among the names of the lines, where its own line ends.
+bool ChartDrawing::floor_at_right() const {
+  if (chart_.kind != ChartKind::line || !chart_.floor || !y_.places(chart_.floor->first))
+    return false;
+  const double share = y_.fraction(chart_.floor->first);
+  return share > 0 && share < 1;
+}
+
 void ChartDrawing::floor() {
   if (!chart_.floor || !y_.places(chart_.floor->first)) return;
   const auto& [level, name] = *chart_.floor;
@@ -165,9 +170,10 @@ void ChartDrawing::floor() {
   const double share = y_.fraction(level);
   const bool below = share <= 0;
   if (share >= 1) return;
-  const double y = below ? kBottom : y_at(level);
+  const double y = below ? bottom_ : y_at(level);
   const std::string shown = below ? name + ", below this chart" : name;
   if (!below) out_ += path("hc-floor", segment(left_, y, right_, y), "1.5", "6 4");
+  if (floor_at_right()) return;
   out_ += text(left_ + 8, y - 6, "start", shown, "class=\"hc-quiet\"");
   taken_.push_back({left_, y - 18, left_ + 8 + width_of(shown), y + 2});
 }
@@ -196,56 +202,84 @@ std::vector<Spot> ChartDrawing::spots() const {
   return all;
 }
 
-// Left or right of the point, else higher or lower, wherever least is covered.
-void ChartDrawing::name_beside(const Spot& spot) {
-  const std::string name = shown_name(spot.series.name);
-  const double width = width_of(name);
-  double best_cost = 1e30, best_y = 0;
-  Box best{};
-  for (int k = 0; k < 26; ++k) {
-    const double up = (k / 2 % 2 == 0 ? -1 : 1) * ((k / 2 + 1) / 2) * kLabelHeight / 2;
-    const double start = k % 2 == 0 ? spot.x + kMarker + 5 : spot.x - kMarker - 5 - width;
-    const Box box{start, spot.y + up - 8, start + width, spot.y + up + 8};
-    double cost = std::abs(up) + k % 2;
-    for (const Box& other : taken_) cost += 10 * overlap(box, other);
-    const Box inside{left_ + 2, kTop - 4, kWidth - 4, kBottom - 1};
-    cost += 100 * (width * kLabelHeight - overlap(box, inside));
-    if (cost >= best_cost) continue;
-    best_cost = cost;
-    best_y = spot.y + up;
-    best = box;
-  }
-  const bool right = best.left > spot.x;
-  if (std::abs(best_y - spot.y) > kLabelHeight) {
-    const double from = right ? spot.x + kMarker : spot.x - kMarker;
+void ChartDrawing::draw(const Spot& spot) {
+  if (interval(spot.point)) {
+    const double low = y_at(*spot.point.low), high = y_at(*spot.point.high);
     out_ += path("hc-line " + colour(spot.series.style),
-                 segment(from, spot.y, right ? best.left - 2 : best.right + 2, best_y), "1");
+                 segment(spot.x - 4, high, spot.x + 4, high) + segment(spot.x, high, spot.x, low) +
+                     segment(spot.x - 4, low, spot.x + 4, low),
+                 "1.5");
   }
-  out_ += text(right ? best.left : best.right, best_y + 4.5, right ? "start" : "end", name);
-  taken_.push_back(best);
+  out_ += mark(spot.series.style, spot.x, spot.y, spot.point.hover);
+}
+
+void ChartDrawing::draw(const LabelPlace& place, Index style, const std::string& shown) {
+  if (place.leads) {
+    out_ += path("hc-line " + colour(style),
+                 segment(place.from_x, place.from_y, place.to_x, place.to_y), "1");
+  }
+  const Box& box = place.box;
+  const double x = place.side > 0   ? box.left
+                   : place.side < 0 ? box.right
+                                    : (box.left + box.right) / 2;
+  const char* const anchor = place.side > 0 ? "start" : place.side < 0 ? "end" : "middle";
+  out_ += text(x, box.bottom - 3.5, anchor, shown, "class=\"hc-text hc-label\"");
+}
+
+// Names, where each finds a place of its own; otherwise numbers, and a legend that says whose.
+void ChartDrawing::label(const std::vector<Spot>& all) {
+  // One label a series: its other points have the same colour and shape.
+  std::vector<const Spot*> labelled;
+  for (const Spot& spot : all) {
+    if (labelled.empty() || &labelled.back()->series != &spot.series) {
+      labelled.push_back(&spot);
+    } else {
+      taken_.push_back(spot.box());
+    }
+  }
+  const auto number_of = [](const ChartSeries& series) { return std::to_string(series.style + 1); };
+  const auto places = [&](const auto& shown, double reach) {
+    std::vector<Labelled> markers;
+    for (const Spot* spot : labelled) {
+      markers.push_back({spot->x, spot->y, spot->top, spot->bottom, width_of(shown(spot->series))});
+    }
+    return place_labels(markers, taken_, {left_ + 2, kTop - 4, kWidth - 4, bottom_ - 1}, reach);
+  };
+  const auto name_of = [](const ChartSeries& series) { return shown_name(series.name); };
+  LabelPlaces found = places(name_of, kNameReach);
+  const bool named = found.clean;
+  if (!named) found = places(number_of, kNumberReach);
+  std::vector<const ChartSeries*> series;
+  for (std::size_t i = 0; i < labelled.size(); ++i) {
+    series.push_back(&labelled[i]->series);
+    draw(found.labels[i], series[i]->style, named ? name_of(*series[i]) : number_of(*series[i]));
+  }
+  if (!named) legend(std::move(series));
+}
+
+// Below the chart, in columns, by number.
+void ChartDrawing::legend(std::vector<const ChartSeries*> all) {
+  std::ranges::stable_sort(all, {}, &ChartSeries::style);
+  double widest = 0;
+  for (const ChartSeries* series : all)
+    widest = std::max(widest, width_of(shown_name(series->name)));
+  const double entry = 52 + widest;
+  const auto columns = static_cast<std::size_t>(std::max(1.0, (kWidth - kLegendLeft) / entry));
+  const std::size_t lines = (all.size() + columns - 1) / columns;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double x = kLegendLeft + entry * static_cast<double>(i / lines);
+    const double y = height_ + kLegendRow * static_cast<double>(i % lines) + 4;
+    out_ += text(x + 16, y + 4.5, "end", std::to_string(all[i]->style + 1));
+    out_ += mark(all[i]->style, x + 28, y, all[i]->name);
+    out_ += text(x + 40, y + 4.5, "start", shown_name(all[i]->name));
+  }
+  height_ += kLegendRow * static_cast<double>(lines) + 4;
 }
 
 void ChartDrawing::scatter() {
   const std::vector<Spot> all = spots();
-  for (const Spot& spot : all) taken_.push_back(spot.box());
-  for (const Spot& spot : all) {
-    const std::string look = "hc-line " + colour(spot.series.style);
-    if (interval(spot.point)) {
-      const double low = y_at(*spot.point.low), high = y_at(*spot.point.high);
-      out_ +=
-          path(look,
-               segment(spot.x - 4, high, spot.x + 4, high) + segment(spot.x, high, spot.x, low) +
-                   segment(spot.x - 4, low, spot.x + 4, low),
-               "1.5");
-    }
-    out_ += mark(spot.series.style, spot.x, spot.y, spot.point.hover);
-  }
-  // One name a series: its other points have the same colour and shape.
-  const ChartSeries* named = nullptr;
-  for (const Spot& spot : all) {
-    if (&spot.series != named) name_beside(spot);
-    named = &spot.series;
-  }
+  for (const Spot& spot : all) draw(spot);
+  label(all);
 }
 
 void ChartDrawing::line(const ChartSeries& series) {
@@ -261,7 +295,11 @@ void ChartDrawing::line(const ChartSeries& series) {
     lower = "L" + place(x_at(point->x), y_at(*point->low)) + lower;
   }
   if (!upper.empty()) out_ += path("hc-band " + colour(series.style), upper + lower + "z", "0");
-  if (points.size() > 1) out_ += path("hc-line " + colour(series.style), course, "2");
+  if (points.size() > 1) {
+    out_ += path((series.faint ? "hc-faint hc-line " : "hc-line ") + colour(series.style), course,
+                 series.faint ? "1" : "2");
+  }
+  if (series.faint || points.empty()) return;
   const std::size_t marks = points.size() <= kAllMarked ? points.size() : kMarkersOnLine;
   for (std::size_t k = 0; k < marks; ++k) {
     const std::size_t last = std::max<std::size_t>(marks, 2) - 1;
@@ -270,34 +308,44 @@ void ChartDrawing::line(const ChartSeries& series) {
   }
 }
 
-// Near the ends of their lines, in their order, a label apart and within the picture.
+// Near the ends of their lines, in their order, a label apart and within the picture; each behind
+// its marker, since lines that end together would not tell whose name is whose.
 void ChartDrawing::names_at_right() {
   struct Name {
-    const ChartSeries* series;
+    std::string text;
+    const ChartSeries* series;  // null: of the floor
     double x, end, height;
   };
   std::vector<Name> names;
   for (const ChartSeries& series : chart_.series) {
     const auto last = std::find_if(series.points.rbegin(), series.points.rend(),
                                    [&](const ChartPoint& point) { return drawn(point); });
-    if (last == series.points.rend()) continue;
-    names.push_back({&series, x_at(last->x), y_at(last->y), 0});
+    if (last == series.points.rend() || series.faint) continue;
+    names.push_back({shown_name(series.name), &series, x_at(last->x), y_at(last->y), 0});
   }
+  if (floor_at_right())
+    names.push_back({chart_.floor->second, nullptr, right_, y_at(chart_.floor->first), 0});
   std::ranges::stable_sort(names, {}, &Name::end);
   double free_from = kTop;
   for (Name& name : names) {
     name.height = std::max(name.end, free_from);
     free_from = name.height + kLabelHeight;
   }
-  double free_to = kBottom;
+  double free_to = bottom_;
   for (auto name = names.rbegin(); name != names.rend(); ++name) {
     name->height = std::min(name->height, free_to);
     free_to = name->height - kLabelHeight;
   }
   for (const Name& name : names) {
-    out_ += path("hc-line " + colour(name.series->style),
-                 segment(name.x + 7, name.end, right_ + 22, name.height), "1");
-    out_ += text(right_ + 26, name.height + 4.5, "start", shown_name(name.series->name));
+    const std::string course = segment(name.x + 7, name.end, right_ + 22, name.height);
+    if (name.series == nullptr) {
+      out_ += path("hc-floor", course, "1", "6 4");
+      out_ += text(right_ + 26, name.height + 4.5, "start", name.text, "class=\"hc-quiet\"");
+      continue;
+    }
+    out_ += path("hc-line " + colour(name.series->style), course, "1");
+    out_ += mark(name.series->style, right_ + 30, name.height, name.series->name);
+    out_ += text(right_ + 41, name.height + 4.5, "start", name.text);
   }
 }
 

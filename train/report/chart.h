@@ -9,8 +9,8 @@
 #include "autograd/real.h"
 
 /// Line and scatter charts as SVG text that stands alone or inside an HTML page, for print and
-/// screen, in light and in dark. Colours are Okabe and Ito's (jfly.uni-koeln.de/color), which
-/// colour-blind readers tell apart; every series has a marker shape too.
+/// screen, in light and in dark. Every series has a colour and a marker shape (see svg.h); 42 pairs
+/// differ.
 
 namespace headcount {
 
@@ -36,11 +36,13 @@ struct ChartSeries {
   std::string name;  ///< written once, beside the first point or, of a line, at its end
   Index style = 0;   ///< colour and shape; the same number looks the same in every chart
   std::vector<ChartPoint> points;
+  bool faint = false;  ///< of a line: thin, with neither marks nor its name
 };
 
 enum class ChartKind {
-  scatter,  ///< markers with error bars, names beside them; what would cover another moves aside
-  line      ///< points joined in the order given, intervals as a band, names at the right
+  scatter,  ///< markers with error bars; what would cover another moves aside. Names stand beside
+            ///< them, or numbers and a legend where names would cover something
+  line      ///< points joined in the order given, intervals as a band, marks and names at the right
 };
 
 struct Chart {

@@ -18,6 +18,20 @@ std::string unit_of_loss(const ComparisonResult& result) {
   return result.only_answers ? "nats per answer" : "nats per character";
 }
 
+std::string thin_out_bands(std::vector<ChartSeries>& all) {
+  constexpr std::size_t kMostBands = 5;
+  if (all.size() <= kMostBands) return "bands are 95\u00a0% intervals (Student t)";
+  for (ChartSeries& series : all) {
+    for (ChartPoint& point : series.points) point.low = point.high = std::nullopt;
+  }
+  return "intervals are not drawn, since the bands of so many lines would hide each other";
+}
+
+Index first_step_shown(std::span<const Index> steps) {
+  constexpr std::size_t kShort = 20;
+  return steps.size() < kShort ? 0 : steps.back() / 10;
+}
+
 Scale loss_scale(const std::vector<ChartSeries>& all) {
   double low = HUGE_VAL, high = 0;
   for (const ChartSeries& series : all) {

@@ -12,9 +12,9 @@ using namespace svg;
 
 namespace {
 
-constexpr double kAbove = 72, kRow = 52, kUnder = 58;  // above the rows, of each, below them
+constexpr double kAbove = 72, kRow = 44, kUnder = 58;  // above the rows, of each, below them
 constexpr double kDot = 3, kArrow = 5;
-constexpr double kMean = 18, kDots = 36;  // from the upper end of a row
+constexpr double kMean = 15, kDots = 31;  // from the upper end of a row
 
 bool finite(const std::optional<double>& value) { return value && std::isfinite(*value); }
 
@@ -84,7 +84,7 @@ class ForestDrawing {
     }
     out_ += path("hc-floor", segment(x_at(0), kAbove, x_at(0), bottom_), "1.5", "6 4");
     out_ += path("hc-axis", segment(left_, bottom_, kRight, bottom_), "1");
-    out_ += text(kWidth / 2, bottom_ + kUnder - 14, "middle", plot_.x.title);
+    out_ += text((left_ + kRight) / 2, bottom_ + kUnder - 14, "middle", plot_.x.title);
   }
 
   // An end of an interval: a stroke, or an arrow where it lies beyond the picture.

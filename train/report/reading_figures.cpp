@@ -53,6 +53,12 @@ std::string key(const Shades& shades, const std::string& unit, int decimals,
   return out + unit + " or more</p>\n";
 }
 
+// Whether the loss of an answer is among those of the passage: of the first character there is
+// none.
+bool has_answers(const ReadPassage& passage) {
+  return passage.question < passage.answers.size() && passage.answers[passage.question];
+}
+
 // What a model loses on a character that it could know.
 double excess(const ReadPassage& passage, const Reading& reading, std::size_t at) {
   return *reading.losses[at] - (passage.entropy.empty() ? 0 : passage.entropy[at]);
@@ -96,7 +102,7 @@ std::string loss_section(const ComparisonResult& result) {
   if (!passage.entropy.empty())
     text += " beyond what the grammar leaves open, which nobody can know";
   text += ".";
-  if (!passage.answers.empty())
+  if (has_answers(passage))
     text += " Underlined characters are answers: only what was told earlier settles them.";
   if (result.only_answers) text += " The loss counts no others.";
   std::string out = "<h2>Where the loss arises</h2>\n<p>" + xml_escaped(text) + "</p>\n";
@@ -105,7 +111,7 @@ std::string loss_section(const ComparisonResult& result) {
     const Reading& reading = *variant->reading;
     std::string caption = mean_excess(passage, reading, false) +
                           (result.only_answers ? " nats an answer" : " nats a character");
-    if (!passage.answers.empty() && !result.only_answers)
+    if (has_answers(passage) && !result.only_answers)
       caption += ", " + mean_excess(passage, reading, true) + " an answer";
     out += "<figure><figcaption><strong>" + xml_escaped(variant->spec) + "</strong> " + caption +
            "</figcaption>" + passage_text(passage, reading) + "</figure>\n";
@@ -156,12 +162,16 @@ std::string looks_section(const ComparisonResult& result) {
   for (const VariantResult* variant : all) {
     for (const auto& layer : variant->reading->looks) heads += layer.size();
   }
+  const bool asked = has_answers(passage);
   const std::string text =
-      "What each head looks at when the model is to say the boxed character of the same passage" +
-      std::string(passage.answers.empty() ? "" : ", the last answer") +
+      "What each head looks at when the model is to say the boxed character of the same passage, "
+      "the last " +
+      std::string(asked ? "answer" : "one") +
       ". Of the weights of one head, the share that each character has; their entropy is 0 where "
       "the head looks at one character, and log n where at n alike.";
-  std::string out = "<h2>What the question looks at</h2>\n<p>" + text + "</p>\n";
+  std::string out = "<h2>" +
+                    std::string(asked ? "What the question looks at" : "What each head looks at") +
+                    "</h2>\n<p>" + text + "</p>\n";
   out += key(kWeightShades, "of the weight", 2, "key w");
   for (const VariantResult* variant : all) {
     out += std::string("<details") + (heads <= kOpenLooks ? " open=\"open\"" : "") +

@@ -9,7 +9,8 @@
 #include "train/compare/results.h"
 #include "train/compare/sweep_table.h"
 #include "train/compare/verdict.h"
-#include "train/report/page_style.h"
+#include "train/report/conversion_chart.h"
+#include "train/report/page.h"
 #include "train/report/reading_figures.h"
 
 namespace headcount {
@@ -17,10 +18,8 @@ namespace headcount {
 namespace {
 
 constexpr std::string_view kDifferences = "differences.svg";  // the chart that comes first
-
-std::string element(const std::string& tag, const std::string& content) {
-  return "<" + tag + ">" + xml_escaped(content) + "</" + tag + ">\n";
-}
+constexpr std::size_t kNamedInTitle = 6;                      // attentions
+constexpr std::size_t kNumbersInText = 6;  // differences; more stand in the table only
 
 /// The variants with a finished run; the others have no numbers.
 std::vector<const VariantResult*> finished(const ComparisonResult& result) {
@@ -33,10 +32,6 @@ std::vector<const VariantResult*> finished(const ComparisonResult& result) {
 
 bool repeated(const ComparisonResult& result) {
   return std::ranges::any_of(result.variants, [](const auto& v) { return v.runs.size() >= 2; });
-}
-
-std::string plural(std::size_t count, const std::string& word) {
-  return number_text(static_cast<double>(count)) + " " + word + (count == 1 ? "" : "s");
 }
 
 std::string difference_text(const Estimate& difference) {
@@ -52,16 +47,18 @@ std::string scope_sentences(const ComparisonResult& result) {
   std::vector<std::string> seeds;
   for (const std::uint64_t seed : result.seeds) seeds.push_back(std::to_string(seed));
   std::string text = plural(result.variants.size(), "attention") + " on " + result.data;
-  const bool grows = result.question.seeds.grows();
+  const SeedRange& range = result.question.seeds;
+  const bool grown = seeds.size() > static_cast<std::size_t>(range.first);
   if (seeds.size() == 1) text += ", one seed (" + seeds[0] + ")";
   if (seeds.size() > 1) {
-    text += ", " + std::string(grows ? "up to " : "") + plural(seeds.size(), "seed") + " each (" +
+    text += ", " + std::string(grown ? "up to " : "") + plural(seeds.size(), "seed") + " each (" +
             list_text(seeds) + ")";
   }
-  text += grows ? ", more of those that " + std::to_string(result.question.seeds.first) +
-                      " did not decide."
-                : ".";
-  const std::size_t planned = grows ? runs + failures : result.variants.size() * seeds.size();
+  if (grown) text += ", more of those that " + std::to_string(range.first) + " did not decide";
+  if (range.grows() && !grown)
+    text += "; none got more of the " + std::to_string(range.last) + " that were allowed";
+  text += ".";
+  const std::size_t planned = grown ? runs + failures : result.variants.size() * seeds.size();
   if (runs == 0) {
     text += " No run finished, so there is nothing to compare.";
   } else if (runs < planned) {
@@ -95,10 +92,14 @@ std::string front_sentences(const std::vector<const VariantResult*>& variants, b
 std::string difference_sentences(const std::vector<const VariantResult*>& variants,
                                  const std::string& first) {
   std::vector<std::string> decided, open;
+  const auto with_difference =
+      std::ranges::count_if(variants, [](const auto* v) { return v->difference.has_value(); });
+  const bool numbers = static_cast<std::size_t>(with_difference) <= kNumbersInText;
   for (const VariantResult* variant : variants) {
     if (!variant->difference) continue;
     const std::optional<bool> excluded = excludes_zero(*variant->difference);
-    const std::string amount = variant->spec + " (" + difference_text(*variant->difference) + ")";
+    std::string amount = variant->spec;
+    if (numbers) amount += " (" + difference_text(*variant->difference) + ")";
     if (excluded) (*excluded ? decided : open).push_back(amount);
   }
   std::string text;
@@ -146,86 +147,78 @@ std::vector<Column<VariantResult>> table_columns(const ComparisonResult& result)
   return selected(comparison_columns(result, Reader::page), keys);
 }
 
-std::string html_table(const std::string& label, const std::string& caption,
-                       const std::vector<Column<VariantResult>>& columns,
-                       const ComparisonResult& result) {
-  std::string out = "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"" + label +
-                    "\">\n<table>\n<caption><p class=\"note\">" + caption +
-                    "</p></caption>\n<thead><tr>";
-  // The first column heads the rows, which the style has at the left already.
-  const auto cell = [&](const Column<VariantResult>& column, std::string tag,
-                        const std::string& scope, const std::string& text) {
-    const bool first = &column == &columns.front();
-    if (first) tag = "th";
-    out += "<" + tag + (tag == "th" ? " scope=\"" + scope + "\"" : "") +
-           (column.words && !first ? " class=\"words\">" : ">") + xml_escaped(text) + "</" + tag +
-           ">";
-  };
-  for (const auto& column : columns) cell(column, "th", "col", column.heading);
-  out += "</tr></thead>\n<tbody>\n";
-  for (const VariantResult& variant : result.variants) {
-    out += !variant.runs.empty() && variant.pareto ? "<tr class=\"front\">" : "<tr>";
-    for (const auto& column : columns) cell(column, "td", "row", column.text(variant));
-    out += "</tr>\n";
-  }
-  return out + "</tbody>\n</table>\n</div>\n";
-}
-
 std::string results_table(const ComparisonResult& result) {
-  std::string caption = "Loss in nats per ";
-  caption += result.only_answers ? "answer" : "character";
-  caption += result.evaluated_characters > 0 ? " over the beginning of the validation split."
-                                             : " over the whole validation split.";
+  std::string note = "Loss in nats per ";
+  note += result.only_answers ? "answer" : "character";
+  note += result.evaluated_characters > 0 ? " over the beginning of the validation split."
+                                          : " over the whole validation split.";
   if (result.baseline_loss) {
-    caption += " What has learned nothing, " + baseline_name(result) + ", has " +
-               number_text(*result.baseline_loss, 4) + ".";
+    note += " What has learned nothing, " + baseline_name(result) + ", has " +
+            number_text(*result.baseline_loss, 4) + ".";
   }
   if (repeated(result)) {
-    caption +=
+    note +=
         " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "
         "between runs of the same seed";
-    caption +=
-        result.question.seeds.grows()
-            ? ", and their intervals hold however often it was looked at (repeated confidence "
-              "intervals)."
-            : ".";
-    caption +=
+    note += result.question.seeds.grows()
+                ? ", and their intervals hold however often it was looked at (repeated confidence "
+                  "intervals)."
+                : ".";
+    note +=
         " Intervals are not corrected for several comparisons: of twenty attentions that are "
         "equal, about one interval excludes zero by chance.";
   }
-  return html_table("Results", caption, table_columns(result), result);
+  std::vector<bool> front;
+  for (const VariantResult& variant : result.variants)
+    front.push_back(!variant.runs.empty() && variant.pareto);
+  return html_table(cells_of(table_columns(result), result.variants), "Results", note, front);
 }
 
 std::string sweep_section(const ComparisonResult& result) {
   const std::vector<Column<VariantResult>> columns = sweep_columns(result, Reader::page);
   if (columns.empty()) return "";
   return "<h2>What the sweep tried</h2>\n" +
-         html_table("Sweep", "Mean loss over the first seeds; * is the least.", columns, result);
+         html_table(cells_of(columns, result.variants), "Sweep",
+                    "Mean loss over the first seeds; * is the least.", {});
 }
 
-std::string figure(const ReportChart& chart, const std::string& opening = "<figure>") {
-  return opening + "\n" + chart.svg + element("figcaption", chart.caption) + "</figure>\n";
+// The charts that the page begins with: the differences that the verdict is read from, and what the
+// question is about: against the cache, or after conversions.
+std::vector<std::string_view> leading_charts(const ComparisonResult& result) {
+  const bool answers = result.question.metric == Metric::answers;
+  if (has_conversions(result)) return {kDifferences, "conversions.svg"};
+  return {kDifferences, answers ? "answers_against_cache.svg" : "loss_against_cache.svg"};
 }
 
-// What the page begins with: the answer, and the differences that it is read from.
-std::string answer(const ComparisonResult& result, const std::vector<ReportChart>& charts) {
-  std::string text = verdict_text(result, Reader::page);
-  std::string out =
-      "<p class=\"verdict\"><strong>Verdict:</strong> " + xml_escaped(text) + "</p>\n";
+std::string figures(const std::vector<ReportChart>& charts, const auto& wanted) {
+  std::string out;
   for (const ReportChart& chart : charts) {
-    if (chart.file == kDifferences) out += figure(chart, "<figure class=\"lead\">");
+    if (wanted(chart)) out += figure(chart.svg, chart.caption);
   }
-  for (const std::string& note : verdict_notes(result))
-    out += "<p class=\"note\">" + xml_escaped(note) + "</p>\n";
   return out;
 }
 
-std::string figures(const std::vector<ReportChart>& charts) {
-  std::string out;
-  for (const ReportChart& chart : charts) {
-    if (chart.file != kDifferences) out += figure(chart);
-  }
-  return out.empty() ? "" : "<h2>Charts</h2>\n<div class=\"charts\">\n" + out + "</div>\n";
+// What the page begins with: the answer, and what it is read from. Columns share it out on a wide
+// screen.
+std::string answer(const ComparisonResult& result, const std::vector<ReportChart>& charts) {
+  const std::vector<std::string_view> leading = leading_charts(result);
+  const auto drawn = [&](std::string_view file) {
+    return figures(charts, [&](const ReportChart& chart) { return chart.file == file; });
+  };
+  std::string notes;
+  for (const std::string& note : verdict_notes(result))
+    notes += "<p class=\"note\">" + xml_escaped(note) + "</p>\n";
+  return "<div class=\"columns\">\n<p class=\"verdict\"><strong>Verdict:</strong> " +
+         xml_escaped(verdict_text(result, Reader::page)) + "</p>\n" + drawn(leading[0]) + notes +
+         element("p", summary(result)) + drawn(leading[1]) + "</div>\n";
+}
+
+std::string other_charts(const ComparisonResult& result, const std::vector<ReportChart>& charts) {
+  const std::vector<std::string_view> leading = leading_charts(result);
+  const std::string out = figures(charts, [&](const ReportChart& chart) {
+    return std::ranges::find(leading, chart.file) == leading.end();
+  });
+  return out.empty() ? "" : "<h2>Charts</h2>\n<div class=\"columns\">\n" + out + "</div>\n";
 }
 
 std::string failures(const ComparisonResult& result) {
@@ -271,20 +264,14 @@ std::string origin(const ComparisonResult& result) {
 std::string comparison_report(const ComparisonResult& result) {
   std::vector<std::string> specs;
   for (const VariantResult& variant : result.variants) specs.push_back(variant.spec);
-  const std::string title = "Attention compared: " + list_text(specs);
-  // The policy makes a browser refuse every load, should a later change ask for one.
-  std::string out =
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n";
-  out += element("title", title) + std::string(kPageStyle) + "</head>\n<body>\n<main>\n";
+  const std::string title = specs.size() <= kNamedInTitle
+                                ? "Attention compared: " + list_text(specs)
+                                : plural(specs.size(), "attention") + " compared";
   const std::vector<ReportChart> charts = comparison_charts(result);
-  out += element("h1", title) + answer(result, charts) + element("p", summary(result));
-  out += "<h2>Results</h2>\n" + results_table(result) + sweep_section(result) + figures(charts) +
-         reading_figures(result) + failures(result);
-  out += notes_section(result) + origin(result);
-  return out + "</main>\n</body>\n</html>\n";
+  return page(title, element("h1", title) + answer(result, charts) + "<h2>Results</h2>\n" +
+                         results_table(result) + sweep_section(result) +
+                         other_charts(result, charts) + reading_figures(result) + failures(result) +
+                         notes_section(result) + origin(result));
 }
 
 }  // namespace headcount

@@ -30,10 +30,9 @@ inline constexpr std::array<std::string_view, 8> kChartFiles = {
 /// the corpus marks answers). Attentions without a finished run are left out.
 std::vector<ReportChart> comparison_charts(const ComparisonResult& result);
 
-/// The page report.html: the verdict with the differences, summary, table, charts, how each
-/// attention reads a passage, failures, and how to repeat the comparison. It needs nothing beside
-/// it and loads nothing: styles and charts are inline, scripts there are none. Well-formed as XML
-/// too, but for its doctype. Deterministic.
+/// The page report.html: the verdict with the differences, summary and the chart of its question,
+/// table, other charts, how each attention reads a passage, failures, and how to repeat the
+/// comparison. Self-contained: see page.h. Deterministic.
 std::string comparison_report(const ComparisonResult& result);
 
 }  // namespace headcount

@@ -176,16 +176,13 @@ std::vector<ChartPoint> mean_curve(const VariantResult& variant, Index first) {
   return curve;
 }
 
-// The first tenth of the training, where the loss of every attention falls alike from that of
-// guessing, would leave no height for what comes after. None of a short curve is left out.
-Index first_step_shown(const ComparisonResult& result) {
-  Index last = 0;
+Index first_step_of(const ComparisonResult& result) {
+  Index first = 0;
   for (const VariantResult& variant : result.variants) {
-    for (const RunResult& run : variant.runs) {
-      if (run.curve_steps.size() >= 20) last = std::max(last, run.curve_steps.back());
-    }
+    for (const RunResult& run : variant.runs)
+      first = std::max(first, first_step_shown(run.curve_steps));
   }
-  return last / 10;
+  return first;
 }
 
 void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>& charts) {
@@ -193,7 +190,7 @@ void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>&
   chart.title = "Training loss";
   chart.kind = ChartKind::line;
   bool bands = false;
-  const Index first = first_step_shown(result);
+  const Index first = first_step_of(result);
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     const VariantResult& variant = result.variants[i];
     std::vector<ChartPoint> curve = mean_curve(variant, first);
@@ -205,7 +202,7 @@ void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>&
   chart.x.title = "step";
   chart.y = {"loss, " + unit_of_loss(result), loss_scale(chart.series), nullptr, std::nullopt,
              std::nullopt};
-  std::string caption = bands ? "Mean over seeds; bands are 95\u00a0% intervals (Student t)."
+  std::string caption = bands ? "Mean over seeds; " + thin_out_bands(chart.series) + "."
                               : "One seed each, so there are no bands.";
   if (first > 0) {
     caption += " Steps before " + number_text(static_cast<double>(first)) + " are left out.";
@@ -317,8 +314,8 @@ void add_answers_against_distance(const ComparisonResult& result,
   }
   const std::string caption =
       "How many of the answers are right, by how far back the character stands that tells them."
-      " A point stands for distances up to the next one. Means over seeds; bands "
-      "are 95\u00a0% intervals (Student t).";
+      " A point stands for distances up to the next one. Means over seeds; " +
+      thin_out_bands(chart.series) + ".";
   chart.description = caption;
   charts.push_back({"answers_against_distance.svg", caption, svg_text(chart)});
 }

@@ -13,7 +13,9 @@ namespace {
 
 constexpr std::size_t kLongest = 18;  // letters of a name; the rest is cut
 
-constexpr Index kColours = 7;
+// Of the rules below. Each stands out from the paper (contrast 3 and more), and any two are told
+// apart by readers who see no red, no green or no blue.
+constexpr Index kColours = 14;
 constexpr std::array<const char*, 6> kShapes = {
     "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0 -11 0z",               // circle
     "M-5 -5H5V5H-5z",                                                // square
@@ -28,17 +30,19 @@ constexpr std::string_view kStyle = R"(<style>
 .hc-paper{fill:#fff}.hc-text{fill:#222}.hc-quiet{fill:#555}
 .hc-axis{stroke:#222;fill:none}.hc-grid{stroke:#e2e2e2;fill:none}
 .hc-steps,.hc-frame{stroke:#8a8a8a;fill:none}.hc-floor{stroke:#555;fill:none}
-.hc-0{color:#000}.hc-1{color:#0072b2}.hc-2{color:#d55e00}.hc-3{color:#009e73}
-.hc-4{color:#b8578c}.hc-5{color:#c98500}.hc-6{color:#3a9bd5}
-.hc-line{stroke:currentColor;fill:none}.hc-band{fill:currentColor;fill-opacity:.16}
+.hc-0{color:#000}.hc-1{color:#0072b2}.hc-2{color:#cc5200}.hc-3{color:#009e73}.hc-4{color:#d070b0}
+.hc-5{color:#b88f00}.hc-6{color:#2f9bdb}.hc-7{color:#771133}.hc-8{color:#333388}.hc-9{color:#4400ee}
+.hc-10{color:#775566}.hc-11{color:#aa2200}.hc-12{color:#9955ff}.hc-13{color:#7700bb}
+.hc-line{stroke:currentColor;fill:none}.hc-faint{stroke-opacity:.5}.hc-band{fill:currentColor;fill-opacity:.16}
 .hc-mark{fill:currentColor;stroke:#fff}.hc-area{fill:currentColor}.hc-edge{stroke:#fff;fill:none}
 .hc-dot{fill:currentColor;fill-opacity:.75}
 .hc-within{fill:#0072b2;fill-opacity:.12}
-@media (prefers-color-scheme:dark){
+@media screen and (prefers-color-scheme:dark){
 .hc-paper{fill:#16181c}.hc-text{fill:#eee}.hc-quiet{fill:#b4b4b4}
 .hc-axis{stroke:#eee}.hc-grid{stroke:#33363c}.hc-steps,.hc-frame{stroke:#868a92}.hc-floor{stroke:#b4b4b4}
-.hc-0{color:#fff}.hc-1{color:#4ba3e3}.hc-2{color:#ff8a47}.hc-3{color:#2fcf9f}
-.hc-4{color:#e6a3c8}.hc-5{color:#f2b632}.hc-6{color:#9ad8ff}
+.hc-0{color:#fff}.hc-1{color:#4ba3e3}.hc-2{color:#ff7a33}.hc-3{color:#2fd6a8}.hc-4{color:#d678ae}
+.hc-5{color:#ffd24d}.hc-6{color:#b0e4ff}.hc-7{color:#bb3311}.hc-8{color:#5544ff}.hc-9{color:#994499}
+.hc-10{color:#dd4466}.hc-11{color:#00ffaa}.hc-12{color:#aabbff}.hc-13{color:#8877ff}
 .hc-band{fill-opacity:.24}.hc-within{fill:#4ba3e3;fill-opacity:.2}.hc-mark,.hc-edge{stroke:#16181c}
 }
 </style>

@@ -4,8 +4,9 @@
 
 #include "autograd/real.h"
 
-/// Pieces of the pictures of a report, as SVG text. Colours are Okabe and Ito's
-/// (jfly.uni-koeln.de/color), which colour-blind readers tell apart, in light and in dark.
+/// Pieces of the pictures of a report, as SVG text. Fourteen colours begin with those of Okabe and
+/// Ito (jfly.uni-koeln.de/color), darker where paper is light; colour-blind readers tell all apart,
+/// in light and in dark.
 
 namespace headcount::svg {
 
@@ -13,6 +14,7 @@ namespace headcount::svg {
 /// at two thirds.
 inline constexpr double kWidth = 520;
 inline constexpr double kLetter = 7.8;  ///< width of one, at 13 units, in the widest usual font
+inline constexpr double kMarker = 6.5;  ///< radius of a marker
 
 /// With one decimal.
 std::string number(double value);

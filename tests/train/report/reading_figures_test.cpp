@@ -53,6 +53,16 @@ TEST(ReadingFigures, ShadeTheWholeLossWhereThereIsNoGrammar) {
   EXPECT_FALSE(has(text, "grammar"));
   EXPECT_FALSE(has(text, "decide"));
   EXPECT_TRUE(has(text, "+1.383 nats a character<"));
+  EXPECT_TRUE(has(text, "<h2>What each head looks at</h2>"));
+  EXPECT_FALSE(has(text, "question"));
+}
+
+TEST(ReadingFigures, SayNothingOfAnswersInAPassageWithoutAny) {
+  ComparisonResult result = read_comparison();
+  result.passage.answers.assign(result.passage.characters.size(), false);
+  const std::string text = figures(result);
+  EXPECT_FALSE(has(text, "answer")) << text;
+  EXPECT_FALSE(has(text, "question"));
 }
 
 TEST(ReadingFigures, LeaveWhatTheLossDoesNotCountWithoutShade) {

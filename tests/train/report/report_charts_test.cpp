@@ -1,10 +1,14 @@
 // The charts of a comparison: what they draw of given results, to scale, with any numbers.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <limits>
+#include <regex>
+#include <set>
 
 #include "train/report/cache_drawing.h"
 #include "train/report/report_samples.h"
+#include "train/report/svg.h"
 
 namespace headcount {
 namespace {
@@ -69,7 +73,7 @@ TEST(ReportCharts, CachesAreDrawnToScale) {
   EXPECT_EQ(svg.find(in_window) != std::string::npos, true);
   EXPECT_NEAR(attribute(svg.substr(svg.find(in_window) + 10), "height", in_window), 2, 0.1);
   // 2 x 2 blocks of 4 x 64 floats, half of them of 32 tokens only.
-  EXPECT_TRUE(has(svg, ">320 KiB</text>")) << svg;
+  EXPECT_TRUE(has(svg, ">320 KiB</tspan>")) << svg;
   EXPECT_EQ(cache_numbers(result.variants[0].cache, 128), 2 * 256 * (128 + 32));
 }
 
@@ -104,7 +108,7 @@ TEST(ReportCharts, PointsShowTheirValuesOnPointing) {
 
 TEST(ReportCharts, EveryChartHasItsOwnDarkColoursAndAText) {
   for (const ReportChart& chart : comparison_charts(comparison())) {
-    EXPECT_TRUE(has(chart.svg, "@media (prefers-color-scheme:dark)")) << chart.file;
+    EXPECT_TRUE(has(chart.svg, "@media screen and (prefers-color-scheme:dark)")) << chart.file;
     EXPECT_FALSE(has(chart.svg, "var(")) << chart.file;  // rsvg-convert knows none
     EXPECT_TRUE(has(chart.svg, "role=\"img\"")) << chart.file;
     EXPECT_TRUE(has(chart.svg, "<desc>" + chart.caption + "</desc>")) << chart.file;
@@ -159,6 +163,100 @@ std::vector<std::string> mark_places(const std::string& svg) {
   return places;
 }
 
+struct LabelBox {
+  double left, right, top, bottom;
+  std::string text;
+  bool meets(const LabelBox& other) const {
+    return left < other.right && other.left < right && top < other.bottom && other.top < bottom;
+  }
+};
+
+// Where the labels beside the marks of a chart stand, as wide as in the widest usual font.
+std::vector<LabelBox> label_boxes(const std::string& svg) {
+  static const std::regex label(
+      R"re(<text x="([\d.]+)" y="([\d.]+)" text-anchor="(\w+)" class="hc-text hc-label">([^<]*)<)re");
+  std::vector<LabelBox> boxes;
+  for (std::sregex_iterator at(svg.begin(), svg.end(), label), end; at != end; ++at) {
+    const double width = svg::width_of(at->str(4)), x = std::stod(at->str(1));
+    const double left = at->str(3) == "start" ? x : at->str(3) == "end" ? x - width : x - width / 2;
+    const double base = std::stod(at->str(2));
+    boxes.push_back({left, left + width, base - 11, base + 3, at->str(4)});
+  }
+  return boxes;
+}
+
+std::vector<LabelBox> mark_boxes(const std::string& svg) {
+  std::vector<LabelBox> boxes;
+  for (const std::string& place : mark_places(svg)) {
+    std::size_t used = 0;
+    const double x = std::stod(place, &used), y = std::stod(place.substr(used));
+    boxes.push_back({x - 6, x + 6, y - 6, y + 6, "the mark at " + place});
+  }
+  return boxes;
+}
+
+// As close to each other as attentions of one size are.
+ComparisonResult crowd(std::size_t attentions) {
+  ComparisonResult result = comparison();
+  result.variants.clear();
+  for (std::size_t i = 0; i < attentions; ++i) {
+    VariantResult v = variant("attention-" + std::to_string(i + 1), Index{64} << i % 4,
+                              0.240 + 0.001 * static_cast<double>(i % 5));
+    v.pareto = i < 4;
+    result.variants.push_back(std::move(v));
+  }
+  return result;
+}
+
+TEST(ReportCharts, LabelsOfManyAttentionsCoverNeitherEachOtherNorAnyMark) {
+  for (const std::size_t attentions : {3, 7, 13}) {
+    const std::string svg = loss_chart(crowd(attentions));
+    std::vector<LabelBox> boxes = label_boxes(svg);
+    ASSERT_EQ(boxes.size(), attentions) << svg;
+    std::ranges::move(mark_boxes(svg), std::back_inserter(boxes));
+    for (std::size_t i = 0; i < attentions; ++i) {
+      for (std::size_t j = i + 1; j < boxes.size(); ++j)
+        EXPECT_FALSE(boxes[i].meets(boxes[j])) << boxes[i].text << " and " << boxes[j].text;
+    }
+  }
+}
+
+TEST(ReportCharts, NumbersAndALegendTakeThePlaceOfNamesWithoutRoom) {
+  const std::string few = loss_chart(crowd(3)), many = loss_chart(crowd(13));
+  EXPECT_EQ(label_boxes(few).front().text, "attention-1");
+  EXPECT_EQ(label_boxes(many).front().text, "1");
+  for (int i = 1; i <= 13; ++i)
+    EXPECT_EQ(count(many, ">attention-" + std::to_string(i) + "</text>"), 1u) << i;
+  expect_sound(crowd(13));
+}
+
+TEST(ReportCharts, ManyLinesHaveNoBandsWhichWouldHideThem) {
+  const auto training = [](std::size_t attentions) {
+    const std::vector<ReportChart> charts = comparison_charts(crowd(attentions));
+    return *chart(charts, "training_loss.svg");
+  };
+  EXPECT_EQ(count(training(5).svg, "class=\"hc-band"), 5u);
+  EXPECT_TRUE(has(plain(training(5).caption), "bands are 95 % intervals"));
+  EXPECT_EQ(count(training(6).svg, "class=\"hc-band"), 0u);
+  EXPECT_TRUE(has(training(6).caption, "intervals are not drawn"));
+}
+
+TEST(ReportCharts, EveryNameInTheCacheDrawingHasAColourOfItsOwn) {
+  ComparisonResult result = comparison();
+  std::vector<std::string> names = {"k",        "v",        "state",   "k_a",      "k_b",
+                                    "v_a",      "v_b",      "latent",  "rope_key", "kv",
+                                    "q_inputs", "k_inputs", "v_inputs"};
+  result.variants[0].cache.clear();
+  for (const std::string& name : names) result.variants[0].cache.push_back({{name, 1, 8}});
+  const std::string svg = chart(comparison_charts(result), "cache.svg")->svg;
+  std::set<std::string> colours;
+  for (const std::string& name : names) {
+    const std::size_t entry = svg.rfind("<rect class=\"", svg.find("<title>" + name + "</title>"));
+    colours.insert(svg.substr(entry + 13, svg.find('"', entry + 13) - entry - 13));
+  }
+  EXPECT_EQ(colours.size(), names.size());
+}
+
 TEST(ReportCharts, ALineOfAFewPointsMarksThemAll) {
   ComparisonResult result = comparison();
   result.variants.resize(1);
@@ -166,7 +264,8 @@ TEST(ReportCharts, ALineOfAFewPointsMarksThemAll) {
   for (Index context = 128; context <= 32768; context *= 2)
     result.variants[0].decode.push_back({context, 1e6 / static_cast<double>(context)});
   const std::vector<ReportChart> charts = comparison_charts(result);
-  EXPECT_EQ(mark_places(chart(charts, "decode_speed.svg")->svg).size(), 9u);
+  // One more stands before the name.
+  EXPECT_EQ(mark_places(chart(charts, "decode_speed.svg")->svg).size(), 9u + 1);
 }
 
 TEST(ReportCharts, SeedsInTwoClustersAreAllMarkedAndTheirAttentionIsNamedOnce) {
@@ -183,7 +282,8 @@ TEST(ReportCharts, EqualVariantsDoNotCoverEachOther) {
   ComparisonResult result = comparison();
   result.variants.assign(4, variant("mqa", 1024, 0.249));
   std::vector<std::string> places = mark_places(loss_chart(result));
-  ASSERT_EQ(places.size(), 4u);
+  ASSERT_EQ(places.size(), 4u + 4);
+  places.resize(4);  // those of the legend follow
   std::ranges::sort(places);
   EXPECT_EQ(std::ranges::adjacent_find(places), places.end());
 }

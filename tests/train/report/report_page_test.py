@@ -1,8 +1,10 @@
 """Opens reports in headless Chromium and checks that they ask for nothing but themselves, that the
 console stays empty, that nothing but what scrolls by itself sticks out of a phone's screen or a
-window, that the table needs no scrolling in a window, that the page begins with the verdict and a
-picture whose marks say their numbers, and that the passages which the attentions read are there,
-shaded in steps that anyone can tell apart, with letters that can be read.
+window, that the table needs no scrolling in a window, that the page begins with a picture, that of a
+comparison below its verdict, whose marks say their numbers, with more beside it in a window, that no
+text of a picture covers another one or a mark, that the passages which the attentions of a comparison
+read are there, shaded in steps that anyone can tell apart, with letters that can be read, and that a
+copy on paper cuts nothing.
 
 Usage: python3 report_page_test.py report.html...
 Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where Chromium or its
@@ -32,10 +34,10 @@ return [...document.body.querySelectorAll('*')]
 
 # What the page shows first, and how its pictures look to the eye.
 BEGINNING = """
-const [heading, verdict, figure] = document.querySelectorAll('main > *');
-const svg = figure.querySelector('svg'), faults = [];
-if (!/^Verdict: \\S/.test(verdict.textContent)) faults.push('no verdict below the heading');
-if (!svg) faults.push('no picture below the verdict');
+const shown = [...document.querySelectorAll('main > h1 + .columns > *')], faults = [];
+const verdict = document.querySelector('.verdict') ? shown.shift() : null;
+if (verdict && !/^Verdict: \\S/.test(verdict.textContent)) faults.push('no verdict comes first');
+if (!shown[0].querySelector('svg')) faults.push('no picture comes first, below a verdict');
 for (const mark of document.querySelectorAll('svg circle, svg .hc-mark, svg .hc-area')) {
   const title = mark.querySelector('title');
   if (!title || !title.textContent) faults.push('a mark says nothing: ' + mark.outerHTML);
@@ -88,6 +90,47 @@ for (const shade of document.querySelectorAll('.text i'))
   if (!shade.title && shade.className !== 'd') faults.push('says nothing: ' + shade.outerHTML);
 return faults;
 """
+
+# Texts of the pictures that cover each other, or a mark that is not theirs.
+COVERED = """
+const faults = [], inner = (e, by) => {
+  const b = e.getBoundingClientRect();
+  return {left: b.left + by, right: b.right - by, top: b.top + by, bottom: b.bottom - by};
+};
+const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+for (const svg of document.querySelectorAll('svg')) {
+  const texts = [...svg.querySelectorAll('text')].filter(t => t.textContent)
+    .map(t => [t.textContent, inner(t, 2)]);
+  const marks = [...svg.querySelectorAll('.hc-mark')].map(m => ['a mark', inner(m, 2)]);
+  texts.forEach(([text, box], i) => {
+    for (const [other, covered] of [...texts.slice(i + 1), ...marks])
+      if (meet(box, covered)) faults.push(`'${text}' covers '${other}'`);
+  });
+}
+return faults;
+"""
+
+# What stands in the right half of a window, at its top.
+BESIDE = """
+const [first, ...more] = document.querySelectorAll('main > h1 + .columns > *');
+return more.some(e => e.getBoundingClientRect().left >= first.getBoundingClientRect().right)
+  ? [] : ['nothing stands in the right half of the window'];
+"""
+
+# On paper nothing scrolls: what would be cut off, and what could be split over pages.
+PAPER = """
+const faults = [], table = document.querySelector('.scroll');
+if (table.scrollWidth > table.clientWidth || table.scrollWidth > document.documentElement.clientWidth)
+  faults.push(`the table is cut: ${table.scrollWidth} units of ${table.clientWidth}`);
+if (getComputedStyle(table).overflowX !== 'visible') faults.push('the table scrolls');
+for (const e of document.querySelectorAll('figure, .scroll')) {
+  if (getComputedStyle(e).breakInside !== 'avoid') faults.push('may be split: ' + e.outerHTML.slice(0, 80));
+  if (e.getBoundingClientRect().height > arguments[0] && !e.closest('.readings, .looks'))
+    faults.push('is higher than a page: ' + e.textContent.trim().slice(0, 40));
+}
+return faults;
+"""
+PAGE = (702, 1030)  # of A4 with margins of 12 mm, CSS pixels
 TABLE = "const e = document.querySelector('.scroll'); return e.scrollWidth - e.clientWidth;"
 
 
@@ -140,8 +183,8 @@ class Browser:
     def log(self, kind):
         return self.ask("POST", "/se/log", {"type": kind})
 
-    def run(self, script):
-        return self.ask("POST", "/execute/sync", {"script": script, "args": []})
+    def run(self, script, *arguments):
+        return self.ask("POST", "/execute/sync", {"script": script, "args": arguments})
 
 
 def requests(entries):
@@ -168,14 +211,30 @@ def layout_faults(browser, page, scheme, width):
     hidden = browser.run(TABLE)
     if width >= WINDOW and hidden > 0:
         yield f"{scheme}, {width} units wide: the table is {hidden} units wider than its place"
-    for fault in browser.run(BEGINNING) + browser.run(READINGS):
+    found = browser.run(BEGINNING) + browser.run(COVERED)
+    if browser.run("return document.querySelector('.verdict') !== null"):
+        found += browser.run(READINGS)
+    if width >= WINDOW:
+        found += browser.run(BESIDE)
+    for fault in found:
         yield f"{scheme}, {width} units wide: {fault}"
     for element in browser.run(STICKING_OUT):
         yield f"{scheme}, {width} units wide: sticks out: {element}"
 
 
+def paper_faults(browser, page):
+    width, height = PAGE
+    browser.devtools("Emulation.setEmulatedMedia", media="print")
+    browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height,
+                     deviceScaleFactor=1, mobile=True)
+    browser.ask("POST", "/url", {"url": page})
+    for fault in browser.run(PAPER, height):
+        yield f"on paper: {fault}"
+    browser.devtools("Emulation.setEmulatedMedia", media="")
+
+
 def faults(browser, page):
-    found = []
+    found = list(paper_faults(browser, page))
     for scheme in ("light", "dark"):
         for width in WIDTHS:
             found += layout_faults(browser, page, scheme, width)

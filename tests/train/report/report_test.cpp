@@ -45,9 +45,10 @@ TEST(Report, BeginsWithTheVerdictAndTheDifferences) {
   const std::string page = plain(comparison_report(comparison()));
   const std::string begin = page.substr(page.find("</h1>"), 600);
   EXPECT_TRUE(has(begin,
-                  "</h1>\n<p class=\"verdict\"><strong>Verdict:</strong> nothing is shown to be "
+                  "</h1>\n<div class=\"columns\">\n<p class=\"verdict\"><strong>Verdict:</strong> "
+                  "nothing is shown to be "
                   "enough (tolerance 0.0040); mqa is not enough: +0.0080 ± 0.0031; mla48+16 is "
-                  "open: +0.0090 ± 0.0210</p>\n<figure class=\"lead\">\n<svg"))
+                  "open: +0.0090 ± 0.0210</p>\n<figure>\n<svg"))
       << begin;
   EXPECT_TRUE(has(begin, "<title>Loss against that of mha</title>")) << begin;
 }
@@ -60,6 +61,44 @@ TEST(Report, SaysHowManySeedsWereAdded) {
                   "up to 3 seeds each (1, 2 and 3), more of those that 2 did not decide. On the"))
       << summary(result);
   EXPECT_TRUE(has(comparison_report(result), "repeated confidence intervals"));
+}
+
+TEST(Report, OnPaperShowsTheWholeTableAndSplitsNoFigure) {
+  const std::string page = comparison_report(comparison());
+  const std::string paper = page.substr(page.find("@media print{"));
+  EXPECT_TRUE(has(paper, ".scroll{overflow:visible"));
+  EXPECT_TRUE(has(paper, "figure,pre,tr,.scroll,.key{break-inside:avoid}"));
+}
+
+TEST(Report, SaysThatNoSeedsWereAddedWhereNoneWere) {
+  ComparisonResult result = comparison();
+  result.question.seeds = {3, 20};
+  EXPECT_TRUE(has(summary(result),
+                  "3 attentions on tales, 3 seeds each (1, 2 and 3); none got more of the 20 that "
+                  "were allowed. On the"))
+      << summary(result);
+}
+
+TEST(Report, ChartsOfTheQuestionStandBesideTheVerdict) {
+  const auto begin = [](const ComparisonResult& result) {
+    const std::string page = comparison_report(result);
+    return page.substr(0, page.find("<h2>Results"));
+  };
+  ComparisonResult result = comparison();
+  EXPECT_TRUE(has(begin(result), "<title>Validation loss against KV cache</title>"));
+  result.question.metric = Metric::answers;
+  for (VariantResult& v : result.variants) v.answer_accuracy = Estimate{0.8, 0.02};
+  EXPECT_TRUE(has(begin(result), "<title>Right answers against KV cache</title>"));
+  EXPECT_FALSE(has(begin(result), "<title>Validation loss against KV cache</title>"));
+  for (const ReportChart& chart : comparison_charts(result))
+    EXPECT_EQ(count(comparison_report(result), chart.svg), 1u) << chart.file;
+}
+
+TEST(Report, OfManyAttentionsTheTitleSaysHowManyAndTheSummaryLeavesNumbersToTheTable) {
+  ComparisonResult result = comparison();
+  result.variants.resize(9, result.variants[1]);
+  EXPECT_TRUE(has(comparison_report(result), "<h1>9 attentions compared</h1>"));
+  EXPECT_TRUE(has(summary(result), "excludes zero, for mqa, mqa")) << summary(result);
 }
 
 TEST(Report, SummarySaysWhenAllAreOnTheFrontOrOneAlone) {

@@ -1,0 +1,150 @@
+#include "train/report/label_places.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "train/report/svg.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr double kAside = 5;          // between marker and label
+constexpr double kStep = 4;           // between places that are tried
+constexpr double kClear = 4;          // from other markers and labels
+constexpr double kNear = 20;          // nearer to another marker, a label may be taken for its
+constexpr double kPerNearArea = 0.4;  // what that costs
+constexpr double kPerArea = 10;       // what covering costs, a unit of distance costs 1
+constexpr double kPerCrossing = 100;  // of a leading line, a box
+constexpr double kAboveOrBelow = 6;   // beside the marker is better, the more the longer its bar
+
+struct Marks {
+  Box marker, bar;
+};
+
+Marks marks_of(const Labelled& m) {
+  constexpr double kHalfBar = 4.5;
+  const double r = svg::kMarker;
+  return {{m.x - r, m.y - r, m.x + r, m.y + r}, {m.x - kHalfBar, m.top, m.x + kHalfBar, m.bottom}};
+}
+
+Box widened(const Box& box, double x, double y) {
+  return {box.left - x, box.top - y, box.right + x, box.bottom + y};
+}
+
+double area(const Box& box) { return (box.right - box.left) * (box.bottom - box.top); }
+
+// Whether the line from one point to another runs through a rectangle: sampled, every unit or so.
+bool crosses(const LabelPlace& line, const Box& box) {
+  const double length = std::hypot(line.to_x - line.from_x, line.to_y - line.from_y);
+  const int samples = static_cast<int>(length) + 1;
+  for (int k = 0; k <= samples; ++k) {
+    const double share = static_cast<double>(k) / samples;
+    const double x = line.from_x + share * (line.to_x - line.from_x);
+    const double y = line.from_y + share * (line.to_y - line.from_y);
+    if (x > box.left && x < box.right && y > box.top && y < box.bottom) return true;
+  }
+  return false;
+}
+
+LabelPlace beside(const Labelled& marker, double outwards, double up) {
+  const double edge = marker.x + outwards * svg::kMarker, start = edge + outwards * kAside;
+  const double end = start + outwards * marker.width, y = marker.y - up;
+  LabelPlace place{
+      {std::min(start, end), y - kLabelHeight / 2, std::max(start, end), y + kLabelHeight / 2}};
+  place.side = outwards;
+  place.leads = std::abs(up) > kLabelHeight;
+  place.from_x = edge + outwards;
+  place.from_y = marker.y;
+  place.to_x = start - outwards;
+  place.to_y = y;
+  return place;
+}
+
+LabelPlace above_or_below(const Labelled& marker, double downwards, double away) {
+  const double end = downwards > 0 ? marker.bottom : marker.top,
+               near = end + downwards * (2 + away);
+  const double far = near + downwards * kLabelHeight;
+  LabelPlace place{{marker.x - marker.width / 2, std::min(near, far), marker.x + marker.width / 2,
+                    std::max(near, far)}};
+  place.leads = away > 0;
+  place.from_x = place.to_x = marker.x;
+  place.from_y = end + downwards;
+  place.to_y = near;
+  return place;
+}
+
+struct Candidate {
+  LabelPlace place;
+  double cost;  // of its distance
+};
+
+std::vector<Candidate> candidates(const Labelled& marker, double reach) {
+  std::vector<Candidate> all;
+  for (double off = 0; off <= reach; off += kStep) {
+    for (const double up : {off, -off}) {
+      all.push_back({beside(marker, 1, up), off});
+      all.push_back({beside(marker, -1, up), off + 1});
+    }
+    const double up = marker.y - marker.top, down = marker.bottom - marker.y;
+    all.push_back({above_or_below(marker, -1, off), off + kAboveOrBelow + up / 2});
+    all.push_back({above_or_below(marker, 1, off), off + kAboveOrBelow + down / 2});
+  }
+  return all;
+}
+
+// What a place covers, in units of distance.
+double covering_cost(const LabelPlace& place, const std::vector<Box>& taken, const Box& inside) {
+  double cost = kPerArea * (area(place.box) - overlap(place.box, inside));
+  for (const Box& box : taken) {
+    cost += kPerArea * overlap(place.box, box);
+    if (place.leads && crosses(place, box)) cost += kPerCrossing;
+  }
+  return cost;
+}
+
+}  // namespace
+
+double overlap(const Box& a, const Box& b) {
+  const double width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const double height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  return width > 0 && height > 0 ? width * height : 0;
+}
+
+LabelPlaces place_labels(std::span<const Labelled> markers, std::vector<Box> taken,
+                         const Box& inside, double reach) {
+  LabelPlaces places;
+  for (const Labelled& marker : markers) {
+    std::vector<Box> avoided = taken, shunned;
+    for (const Labelled& other : markers) {
+      const bool own = &other == &marker;
+      const double clear = own ? 0 : kClear;
+      const Marks marks = marks_of(other);
+      avoided.push_back(widened(marks.marker, clear, clear));
+      avoided.push_back(widened(marks.bar, clear, clear));
+      if (!own) shunned.push_back(widened(marks.marker, kNear, kNear));
+    }
+    double least = HUGE_VAL, covered = 0;
+    LabelPlace best{};
+    for (const Candidate& candidate : candidates(marker, reach)) {
+      if (candidate.cost >= least) continue;
+      const double covering = covering_cost(candidate.place, avoided, inside);
+      double cost = candidate.cost + covering;
+      for (const Box& box : shunned) cost += kPerNearArea * overlap(candidate.place.box, box);
+      if (cost >= least) continue;
+      least = cost;
+      covered = covering;
+      best = candidate.place;
+    }
+    places.clean = places.clean && covered < 1e-6;
+    places.labels.push_back(best);
+    taken.push_back(widened(best.box, kClear, 0));
+    if (best.leads) {  // later labels keep off the line too
+      taken.push_back({std::min(best.from_x, best.to_x) - 1, std::min(best.from_y, best.to_y),
+                       std::max(best.from_x, best.to_x) + 1, std::max(best.from_y, best.to_y)});
+    }
+  }
+  return places;
+}
+
+}  // namespace headcount
