@@ -13,6 +13,7 @@ namespace headcount {
 int train_command(const std::vector<std::string>& arguments, Ranks& ranks);
 int compare_command(const std::vector<std::string>& arguments, Ranks& ranks);
 int eval_command(const std::vector<std::string>& arguments, Ranks& ranks);
+int report_command(const std::vector<std::string>& arguments);
 int sample_command(const std::vector<std::string>& arguments);
 int attend_command(const std::vector<std::string>& arguments);
 int convert_command(const std::vector<std::string>& arguments);

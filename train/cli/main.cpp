@@ -34,6 +34,8 @@ using Arguments = std::vector<std::string>;
 constexpr Command kCommands[] = {
     {"train", "train a model and report its loss and its KV-cache cost", train_command},
     {"compare", "train several attentions and set their loss against their cache", compare_command},
+    {"report", "draw the curves of training runs that are there, beside each other",
+     [](const Arguments& arguments, Ranks&) { return report_command(arguments); }, false},
     {"sample", "continue a text from a KV cache",
      [](const Arguments& arguments, Ranks&) { return sample_command(arguments); }, false},
     {"eval", "loss of a trained model over a text", eval_command},

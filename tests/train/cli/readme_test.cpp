@@ -152,7 +152,7 @@ TEST(Readme, ItsLinksAndPathsLeadToFiles) {
 TEST(Help, ItsExamplesHaveFlagsThatThereAre) {
   const TrainFolder folder;
   for (const std::string command :
-       {"train", "compare", "sample", "eval", "attend", "convert", "cost"}) {
+       {"train", "compare", "report", "sample", "eval", "attend", "convert", "cost"}) {
     std::istringstream help(folder.headcount(command + " --help").out);
     std::size_t found = 0;
     for (std::string line; std::getline(help, line);) {

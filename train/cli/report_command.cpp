@@ -1,0 +1,107 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "data/text.h"
+#include "models/checkpoint/durable.h"
+#include "train/cli/command_line.h"
+#include "train/cli/commands.h"
+#include "train/cli/training_flags.h"
+#include "train/report/run_report.h"
+#include "train/run_place.h"
+
+namespace headcount {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const CommandHelp kReportHelp = {
+    "report",
+    "The curves and settings of training runs beside each other: report.html, curves.json and "
+    "curves.csv.",
+    "  headcount report --from runs/mha\n"
+    "  headcount report --from runs/mha runs/mla --out runs/two --json\n"
+    "  headcount report --from runs/compare-lookup/runs/*/seed-1\n"};
+
+const std::vector<Flag> kReportFlags = {
+    {"from", "run folders, one or more words; runs may be going on", true},
+    {"out", "folder of the report; default runs/report", true},
+    {"json", "print curves.json instead of the table", false}};
+
+constexpr std::array kFiles = {"report.html", "curves.json", "curves.csv"};
+
+// Takes the words that follow the first one after --from out of `arguments`, up to the next flag.
+std::vector<std::string> take_more_runs(std::vector<std::string>& arguments) {
+  std::vector<std::string> more;
+  const auto from = std::ranges::find_if(arguments, [](const std::string& word) {
+    return word == "--from" || word.starts_with("--from=");
+  });
+  if (from == arguments.end()) return more;
+  const auto first = std::min(from + (*from == "--from" ? 2 : 1), arguments.end());
+  const auto end = std::find_if(first, arguments.end(),
+                                [](const std::string& word) { return word.starts_with("--"); });
+  more.assign(first, end);
+  arguments.erase(first, end);
+  return more;
+}
+
+// Whether this command wrote what is in a folder.
+bool has_report(const fs::path& folder) {
+  try {
+    const nlohmann::json curves = parse_json(read_file(folder / "curves.json"));
+    return curves.is_object() && curves.contains("runs");
+  } catch (const DataError&) {
+    return false;
+  }
+}
+
+// Throws UsageError if the report would take the place of files that no report wrote.
+void check_place_of_report(const fs::path& folder) {
+  check_out_folder(folder);
+  if (has_report(folder)) return;
+  for (const char* file : kFiles) {
+    if (is_there(folder / file))
+      throw UsageError("--out " + folder.string() + " has a " + file +
+                       " that headcount report did not write; name another folder");
+  }
+}
+
+void write_report(const std::vector<RunCurves>& runs, const fs::path& folder) {
+  std::error_code error;
+  fs::create_directories(folder, error);
+  if (error) throw WriteError(folder, error.value());
+  write_file_durably(folder / "curves.json", curves_json(runs).dump(2) + "\n");
+  write_file_durably(folder / "curves.csv", curves_csv(runs));
+  write_file_durably(folder / "report.html", run_report(runs));
+}
+
+}  // namespace
+
+int report_command(const std::vector<std::string>& arguments) {
+  std::vector<std::string> others = arguments;
+  std::vector<std::string> folders = take_more_runs(others);
+  const CommandLine line = parse_command_line(others, kReportHelp, Settings(), kReportFlags);
+  if (line.has("help")) return 0;
+  check_paths(line);
+  if (!line.has("from"))
+    throw UsageError("--from is missing; name one or more run folders that headcount train made");
+  folders.insert(folders.begin(), line.get("from"));
+  if (std::ranges::find(folders, "") != folders.end())
+    throw UsageError("--from has an empty word; name run folders");
+  const fs::path out = line.get("out", "runs/report");
+  check_place_of_report(out);
+  const std::vector<RunCurves> runs = read_runs(folders);
+  write_report(runs, out);
+  if (line.has("json")) {
+    std::cout << curves_json(runs).dump(2) << '\n';
+  } else {
+    std::cout << text_table(run_columns(runs, Reader::terminal), runs) << "report "
+              << (out / "report.html").string() << '\n';
+  }
+  return 0;
+}
+
+}  // namespace headcount

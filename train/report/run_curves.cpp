@@ -1,0 +1,193 @@
+#include "train/report/run_curves.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+#include "data/text.h"
+#include "models/checkpoint/checkpoint.h"
+#include "models/cost.h"
+#include "train/loaded_run.h"
+#include "train/table.h"
+
+namespace headcount {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+CurveRow row_of(std::string_view line) {
+  CurveRow row = parse_json(line);
+  if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer())
+    throw DataError("it must be an object with a whole number as 'step'");
+  if (row.contains("loss")) {
+    row["train_loss"] = row["loss"];
+    row.erase("loss");
+  }
+  return row;
+}
+
+std::vector<CurveRow> read_metrics(const fs::path& file) {
+  const std::string text = read_file(file);
+  std::vector<CurveRow> rows;
+  for (std::size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
+    try {
+      rows.push_back(row_of(std::string_view(text).substr(from, end - from)));
+    } catch (const DataError& error) {
+      throw DataError(file.string() + ", line " + std::to_string(rows.size() + 1) +
+                      ", is damaged: " + error.what());
+    }
+  }
+  if (rows.empty()) throw DataError(file.string() + " has no whole line: the run took no step yet");
+  return rows;
+}
+
+std::optional<Index> parameters_in(const fs::path& folder) {
+  if (!find_checkpoint(folder)) return std::nullopt;
+  return load_run(folder.string()).model->parameters().element_count();
+}
+
+RunCurves read_run(const std::string& folder) {
+  const fs::path path = folder;
+  for (const char* file : {"config.json", "metrics.jsonl"}) {
+    if (is_there(path / file)) continue;
+    throw DataError("'" + folder + "' is no run folder: it has no " + file +
+                    (is_there(path / "results.json")
+                         ? "; name the runs of that comparison, " + folder + "/runs/*/*"
+                         : "; name a folder that headcount train made"));
+  }
+  return {.name = folder,
+          .folder = path,
+          .options = read_run_options(folder),
+          .record = read_run_record(path),
+          .parameters = parameters_in(path),
+          .rows = read_metrics(path / "metrics.jsonl")};
+}
+
+// Throws SettingError if two folders are one.
+void require_different(const std::vector<std::string>& folders) {
+  std::set<fs::path> seen;
+  for (const std::string& folder : folders) {
+    std::error_code error;
+    if (!seen.insert(fs::weakly_canonical(folder, error)).second)
+      throw SettingError("`from` names the run in " + folder + " twice; name it once");
+  }
+}
+
+// What tells the paths apart: without the folders that all begin with, and those that all end with.
+void name_by_difference(std::vector<RunCurves>& runs) {
+  std::vector<std::vector<std::string>> parts;
+  for (const RunCurves& run : runs) {
+    std::vector<std::string>& all = parts.emplace_back();
+    for (const fs::path& part : fs::absolute(run.folder).lexically_normal())
+      if (!part.empty()) all.push_back(part.string());
+  }
+  const auto alike = [&](auto part_of) {
+    return std::ranges::all_of(parts,
+                               [&](const auto& p) { return part_of(p) == part_of(parts[0]); });
+  };
+  std::size_t shortest = parts[0].size(), front = 0, back = 0;
+  for (const auto& p : parts) shortest = std::min(shortest, p.size());
+  while (front + 1 < shortest && alike([&](const auto& p) { return p[front]; })) ++front;
+  while (front + back + 1 < shortest &&
+         alike([&](const auto& p) { return p[p.size() - 1 - back]; }))
+    ++back;
+  if (runs.size() == 1) back = 0;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    runs[i].name.clear();
+    for (std::size_t k = front; k < parts[i].size() - back; ++k)
+      runs[i].name += (runs[i].name.empty() ? "" : "/") + parts[i][k];
+  }
+}
+
+struct RunRow {
+  const RunCurves* run;
+  const CurveRow* row;
+};
+
+// Those that any row has: the well-known first.
+std::vector<std::string> value_names(const std::vector<RunCurves>& runs) {
+  std::set<std::string> all;
+  for (const RunCurves& run : runs) {
+    for (const CurveRow& row : run.rows) {
+      for (const auto& [name, value] : row.items()) all.insert(name);
+    }
+  }
+  std::vector<std::string> names;
+  for (const char* known : {"step", "train_loss", "val_loss", "val_accuracy", "val_answer_accuracy",
+                            "lr", "grad_norm"}) {
+    if (all.erase(known) > 0) names.emplace_back(known);
+  }
+  names.insert(names.end(), all.begin(), all.end());
+  return names;
+}
+
+}  // namespace
+
+Index RunCurves::steps_done() const { return rows.back()["step"].get<Index>(); }
+
+std::optional<double> RunCurves::last(std::string_view key) const {
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    const auto found = row->find(key);
+    if (found != row->end() && found->is_number()) return found->get<double>();
+  }
+  return std::nullopt;
+}
+
+std::vector<RunCurves> read_runs(const std::vector<std::string>& folders) {
+  require_different(folders);
+  std::vector<RunCurves> runs;
+  for (const std::string& folder : folders) runs.push_back(read_run(folder));
+  name_by_difference(runs);
+  return runs;
+}
+
+Json curves_json(const std::vector<RunCurves>& runs) {
+  const std::vector<std::string> names = value_names(runs);
+  Json all = Json::array();
+  for (const RunCurves& run : runs) {
+    Json object = {
+        {"run", run.name},
+        {"folder", run.folder.string()},
+        {"attention", run.options.model.attention_text()},
+        {"params", run.parameters ? Json(*run.parameters) : Json()},
+        {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(run.options.model))},
+        {"context", run.options.model.context},
+        {"steps_done", run.steps_done()}};
+    for (const char* key : {"train_loss", "val_loss", "val_answer_accuracy"}) {
+      const std::optional<double> value = run.last(key);
+      object[key] = value ? Json(*value) : Json();
+    }
+    object["data_sha256"] = run.record.data_sha256;
+    object["settings"] = to_json(run.options);
+    Json& curve = object["curve"] = Json::array();
+    for (const CurveRow& row : run.rows) {
+      Json& point = curve.emplace_back(Json::object());
+      for (const std::string& name : names)
+        if (row.contains(name)) point[name] = row[name];
+    }
+    all.push_back(std::move(object));
+  }
+  return {{"runs", std::move(all)}};
+}
+
+std::string curves_csv(const std::vector<RunCurves>& runs) {
+  std::vector<Column<RunRow>> columns;
+  columns.push_back({"", "run", nullptr, [](const RunRow& r) { return Json(r.run->name); }});
+  for (const std::string& name : value_names(runs)) {
+    columns.push_back({"", name, nullptr, [name](const RunRow& r) {
+                         return r.row->contains(name) ? Json((*r.row)[name]) : Json();
+                       }});
+  }
+  std::vector<RunRow> rows;
+  for (const RunCurves& run : runs) {
+    for (const CurveRow& row : run.rows) rows.push_back({&run, &row});
+  }
+  std::string text;
+  for (const std::string& line : csv_lines(columns, rows)) text += line + "\r\n";
+  return text;
+}
+
+}  // namespace headcount

@@ -1,0 +1,258 @@
+#include "train/report/run_report.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "models/cost.h"
+#include "train/formatted.h"
+#include "train/report/chart_parts.h"
+#include "train/report/page.h"
+
+namespace headcount {
+
+namespace {
+
+using Run = const RunCurves&;
+
+constexpr std::size_t kCurvePoints = 200;  // of a training curve: the mean over equal stretches
+constexpr std::size_t kRunsInTitle = 4;
+
+std::string count_text(double number, Reader reader) {
+  return reader == Reader::page ? number_text(number) : formatted("%.0f", number);
+}
+
+std::string value_text(const std::optional<double>& value, int decimals, Reader reader) {
+  if (!value) return reader == Reader::page ? "–" : "-";
+  return reader == Reader::page ? number_text(*value, decimals)
+                                : formatted("%.*f", decimals, *value);
+}
+
+// The points of one value against the step; `stretch` steps are one point, their mean.
+std::vector<ChartPoint> points_of(Run run, const std::string& key, const std::string& what,
+                                  std::size_t stretch, int decimals, double unit = 1) {
+  std::vector<ChartPoint> points;
+  double sum = 0;
+  std::size_t count = 0;
+  for (const CurveRow& row : run.rows) {
+    const auto value = row.find(key);
+    if (value == row.end() || !value->is_number()) continue;
+    sum += unit * value->get<double>();
+    if (++count < stretch && &row != &run.rows.back()) continue;
+    const auto step = row["step"].get<double>();
+    const double mean = sum / static_cast<double>(count);
+    points.push_back({step, mean, std::nullopt, std::nullopt,
+                      run.name + ", step " + number_text(step) + ": " + what + " " +
+                          number_text(mean, decimals)});
+    sum = 0;
+    count = 0;
+  }
+  return points;
+}
+
+std::vector<ChartPoint> training_points(Run run) {
+  const std::size_t stretch = (run.rows.size() + kCurvePoints - 1) / kCurvePoints;
+  return points_of(run, "train_loss", "training loss", stretch, 4);
+}
+
+// The first step that a chart of all runs shows.
+Index first_step(const std::vector<RunCurves>& runs) {
+  Index first = 0;
+  for (Run run : runs) {
+    std::vector<Index> steps;
+    for (const ChartPoint& point : training_points(run))
+      steps.push_back(static_cast<Index>(point.x));
+    first = std::max(first, first_step_shown(steps));
+  }
+  return first;
+}
+
+std::string loss_caption(const std::vector<RunCurves>& runs) {
+  std::string text =
+      "Thick lines with marks are losses over the validation text, thin ones of the batches of "
+      "training";
+  const bool means = std::ranges::any_of(runs, [](Run r) { return r.rows.size() > kCurvePoints; });
+  text += means ? ", means over stretches of steps." : ".";
+  if (const Index first = first_step(runs); first > 0)
+    text += " Steps before " + number_text(static_cast<double>(first)) + " are left out.";
+  return text;
+}
+
+std::string answers_figure(const std::vector<RunCurves>& runs) {
+  Chart chart;
+  chart.title = "Right answers";
+  chart.kind = ChartKind::line;
+  chart.x.title = "step";
+  chart.y = {"answers right, %", Scale::linear, nullptr, 0, 100};
+  bool any = false;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::vector<ChartPoint> points =
+        points_of(runs[i], "val_answer_accuracy", "right answers, %", 1, 1, 100);
+    any = any || points.size() > 1;
+    if (!points.empty()) chart.series.push_back({runs[i].name, Index(i), std::move(points)});
+  }
+  if (!any) return "";
+  chart.description = "Share of the answers of the validation text that the model predicts right.";
+  return figure(svg_text(chart), chart.description);
+}
+
+std::vector<std::string> names_of(const std::vector<RunCurves>& runs) {
+  std::vector<std::string> names;
+  for (Run run : runs) names.push_back(run.name);
+  return names;
+}
+
+// What to know before two losses are compared.
+std::string summary(const std::vector<RunCurves>& runs) {
+  std::vector<std::string> unfinished;
+  for (Run run : runs) {
+    if (run.steps_done() < run.options.steps)
+      unfinished.push_back(run.name + " (" + number_text(static_cast<double>(run.steps_done())) +
+                           " of " + number_text(static_cast<double>(run.options.steps)) + ")");
+  }
+  const auto best = std::ranges::min_element(
+      runs, {}, [](Run run) { return run.last("val_loss").value_or(HUGE_VAL); });
+  std::string text;
+  if (const auto loss = best->last("val_loss")) {
+    text += (runs.size() > 1 ? best->name + " has the least validation loss, "
+                             : std::string("The validation loss is ")) +
+            number_text(*loss, 4) + ".";
+  } else {
+    text += "No validation loss was measured yet.";
+  }
+  if (!unfinished.empty()) text += " Not all steps are done of " + list_text(unfinished) + ".";
+  const bool one_text = std::ranges::all_of(
+      runs, [&](Run run) { return run.record.data_sha256 == runs[0].record.data_sha256; });
+  if (!one_text) text += " The runs are on different texts, whose losses do not compare.";
+  return text;
+}
+
+std::string setting_value(const nlohmann::ordered_json& settings, const std::string& name) {
+  const auto found = settings.find(name);
+  if (found == settings.end()) return "–";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+// Those of all runs beside each other: those that differ in a table, the others folded up.
+std::string settings_section(const std::vector<RunCurves>& runs) {
+  std::vector<nlohmann::ordered_json> all;
+  std::vector<std::string> names;
+  for (Run run : runs) {
+    all.push_back(to_json(run.options));
+    for (const auto& [name, value] : all.back().items())
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  std::vector<TextColumn> differing = {{{"setting"}, true}},
+                          alike = {{{"setting"}, true}, {{"value"}, true}};
+  for (Run run : runs) differing.push_back({{run.name}, true});
+  for (const std::string& name : names) {
+    std::vector<std::string> values;
+    for (const auto& settings : all) values.push_back(setting_value(settings, name));
+    if (std::ranges::adjacent_find(values, std::not_equal_to()) == values.end()) {
+      alike[0].cells.push_back(name);
+      alike[1].cells.push_back(values[0]);
+      continue;
+    }
+    differing[0].cells.push_back(name);
+    for (std::size_t i = 0; i < values.size(); ++i) differing[i + 1].cells.push_back(values[i]);
+  }
+  const std::string shared = html_table(alike, "Settings that all runs share", "");
+  if (runs.size() == 1) return "<h2>Settings</h2>\n" + shared;
+  const bool differ = differing[0].cells.size() > 1;
+  return "<h2>Settings that differ</h2>\n" +
+         (differ ? html_table(differing, "Settings that differ", "")
+                 : element("p", "All runs have the same settings.")) +
+         "<details>\n" + element("summary", "Settings that all runs share") + shared +
+         "</details>\n";
+}
+
+std::string origin(const std::vector<RunCurves>& runs) {
+  std::string out = "<h2>How to repeat it</h2>\n<dl>\n";
+  for (Run run : runs) {
+    out += element("dt", run.name);
+    for (const RunStart& start : run.record.starts) {
+      const std::string from =
+          start.from_step > 0 ? " from step " + number_text(static_cast<double>(start.from_step))
+                              : "";
+      out += "<dd>" + element("pre", start.command) + xml_escaped(start.version) +
+             (start.machine.empty() ? "" : ", on " + xml_escaped(start.machine)) + from + "</dd>\n";
+    }
+  }
+  return out + "</dl>\n";
+}
+
+}  // namespace
+
+std::vector<Column<RunCurves>> run_columns(const std::vector<RunCurves>& runs, Reader reader) {
+  const bool page = reader == Reader::page;
+  std::vector<Column<RunCurves>> columns;
+  const auto add = [&](std::string heading, auto text, bool words = false) {
+    columns.push_back({std::move(heading), "", std::move(text), nullptr, words});
+  };
+  add(
+      "run", [](Run r) { return r.name; }, true);
+  add(
+      "attention", [](Run r) { return r.options.model.attention_text(); }, true);
+  add(page ? "parameters" : "params", [=](Run r) {
+    return value_text(
+        r.parameters ? std::optional(static_cast<double>(*r.parameters)) : std::nullopt, 0, reader);
+  });
+  add(page ? "KV cache, bytes a token" : "KV B/token", [=](Run r) {
+    const double bytes = kv_cache_bytes_per_token(r.options.model);
+    return value_text(bytes, bytes == std::floor(bytes) ? 0 : 1, reader);
+  });
+  add("context",
+      [=](Run r) { return count_text(static_cast<double>(r.options.model.context), reader); });
+  add("seed", [](Run r) { return std::to_string(r.options.seed); });
+  add(page ? "steps done" : "steps",
+      [=](Run r) { return count_text(static_cast<double>(r.steps_done()), reader); });
+  add(page ? "training loss" : "train loss",
+      [=](Run r) { return value_text(r.last("train_loss"), 4, reader); });
+  add(page ? "validation loss" : "val loss",
+      [=](Run r) { return value_text(r.last("val_loss"), 4, reader); });
+  if (std::ranges::any_of(runs, [](Run r) { return r.last("val_answer_accuracy").has_value(); })) {
+    add("answers right, %", [=](Run r) {
+      std::optional<double> share = r.last("val_answer_accuracy");
+      if (share) *share *= 100;
+      return value_text(share, 1, reader);
+    });
+  }
+  return columns;
+}
+
+std::string losses_svg(const std::vector<RunCurves>& runs) {
+  Chart chart;
+  chart.title = runs.size() > 1 ? "Losses" : "Losses of " + runs[0].name;
+  chart.description = loss_caption(runs);
+  chart.kind = ChartKind::line;
+  chart.x.title = "step";
+  const Index first = first_step(runs);
+  const auto add = [&](std::size_t i, std::vector<ChartPoint> points, bool faint) {
+    std::erase_if(points, [&](const ChartPoint& p) { return p.x < static_cast<double>(first); });
+    if (!points.empty()) chart.series.push_back({runs[i].name, Index(i), std::move(points), faint});
+  };
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    std::vector<ChartPoint> validation = points_of(runs[i], "val_loss", "validation loss", 1, 4);
+    const bool validated = !validation.empty();
+    add(i, training_points(runs[i]), validated);
+    add(i, std::move(validation), false);
+  }
+  chart.y = {"loss, nats", loss_scale(chart.series), nullptr, std::nullopt, std::nullopt};
+  return svg_text(chart);
+}
+
+std::string run_report(const std::vector<RunCurves>& runs) {
+  const std::string names =
+      runs.size() <= kRunsInTitle ? list_text(names_of(runs)) : plural(runs.size(), "run");
+  const std::string title = (runs.size() == 1 ? "Training run: " : "Training runs: ") + names;
+  const std::string note =
+      "Losses in nats: of the last batch of training, and of the newest evaluation over the "
+      "validation text. The cache is that of float32 at the context.";
+  const std::string charts = figure(losses_svg(runs), loss_caption(runs)) + answers_figure(runs);
+  return page(title,
+              element("h1", title) + "<div class=\"columns\">\n" + charts +
+                  element("p", summary(runs)) + "</div>\n<h2>Results</h2>\n" +
+                  html_table(cells_of(run_columns(runs, Reader::page), runs), "Results", note) +
+                  settings_section(runs) + origin(runs));
+}
+
+}  // namespace headcount
