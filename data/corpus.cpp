@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <limits>
-#include <numeric>
-#include <span>
+#include <string_view>
 #include <utility>
 
 #include "autograd/error.h"
@@ -56,7 +55,8 @@ struct Stories {
   std::string text;
   std::vector<std::int32_t> answers;  // [characters]
   std::vector<std::size_t> ends;      // in characters, ascending; the last is answers.size()
-  std::vector<double> nats, guessed;
+  std::vector<double> nats;
+  std::vector<Baselines> baselines;
 };
 
 /// At least `options.characters` characters and two stories. Story i has its own random stream, so
@@ -74,7 +74,7 @@ Stories write_stories(const std::string& name, const CorpusOptions& options,
     all.answers.insert(all.answers.end(), story.answers.begin(), story.answers.end());
     all.ends.push_back(all.answers.size());
     all.nats.push_back(story.nats);
-    all.guessed.push_back(story.guessed);
+    all.baselines.push_back(story.baselines);
     ++key.step;
   }
   return all;
@@ -119,15 +119,22 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool
                                    all.answers.begin() + static_cast<std::ptrdiff_t>(*last));
   corpus.train_starts = starts(all, 0, stories);
   corpus.validation_starts = starts(all, stories, end_story);
-  const auto of_validation = [&](const std::vector<double>& values) {
-    const auto evaluated = std::span(values).subspan(stories, end_story - stories);
-    return std::accumulate(evaluated.begin(), evaluated.end(), 0.0);
-  };
+  Baselines baselines;
+  double nats = 0;
+  for (std::size_t story = stories; story < end_story; ++story) {
+    baselines += all.baselines[story];
+    nats += all.nats[story];
+  }
   const auto answers =
       std::ssize(corpus.validation_answers) - std::ranges::count(corpus.validation_answers, 0);
-  if (answers > 0) corpus.answer_chance = of_validation(all.guessed) / static_cast<double>(answers);
+  if (answers > 0) corpus.baselines = baselines / static_cast<double>(answers);
   corpus.entropy_per_character =
-      only_answers ? 0 : of_validation(all.nats) / static_cast<double>(corpus.validation.size());
+      only_answers ? 0 : nats / static_cast<double>(corpus.validation.size());
+  std::size_t begin = 0;
+  for (const std::size_t end : all.ends) {
+    corpus.longest_story = std::max(corpus.longest_story, static_cast<Index>(end - begin));
+    begin = end;
+  }
   return corpus;
 }
 

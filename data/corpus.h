@@ -34,13 +34,18 @@ struct Corpus {
   std::vector<Index> tuning_starts;
   /// The loss counts answers alone; the other characters are random.
   bool only_answers = false;
-  /// Chance level: the share of the answers of the validation part that the best guess without the
-  /// story, by the grammar alone, gets right. With the story all can be right.
-  std::optional<double> answer_chance;
+  /// Shares of the answers of the validation part; where it has any. Who looks them up gets all
+  /// right, if stories fit.
+  std::optional<Baselines> baselines;
+  Index longest_story = 0;  ///< characters, of both parts
   /// Nats: the exact -log p of the validation text under its grammar, per character; 0 with
   /// only_answers. It is the floor of the validation loss: a model gets below it only by luck, and
-  /// one whose context is shorter than a story stays above it.
+  /// near it only if stories fit.
   std::optional<double> entropy_per_character;
+
+  /// Whether each story fits into a context of so many tokens. Where one does not, its parts are
+  /// read alone, and what an earlier part told is out of sight.
+  bool stories_fit(Index context) const { return longest_story <= context; }
 
   TextMarks train_marks() const { return {train_answers, train_starts, only_answers}; }
   TextMarks tuning_marks() const { return {tuning_answers, tuning_starts, only_answers}; }

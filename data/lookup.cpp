@@ -1,6 +1,7 @@
 #include "data/lookup.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +30,8 @@ struct Piece {
         std::u32string(1, kBraille + static_cast<char32_t>(square + kSquares * value)));
   }
 };
+
+char digit(Index value) { return static_cast<char>('0' + value); }
 
 struct Question {
   char letter;
@@ -68,13 +71,22 @@ Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
     pieces.push_back({square, static_cast<Index>(writer.choose(kLookupValues))});
     writer.write(pieces.back().character());
   }
-  const std::vector<Question> all = questions(pieces, options.kinds);
-  if (all.empty()) writer.write(std::string(2 * kLookupQuestions, '.'));
-  for (Index i = 0; i < kLookupQuestions && !all.empty(); ++i) {
-    const Question& question = all[writer.choose(all.size())];
+  std::vector<Question> left = questions(pieces, options.kinds);
+  std::map<char, Index> on_board, answered;
+  for (const Piece& piece : pieces) ++on_board[digit(piece.value)];
+  for (Index i = 0; i < kLookupQuestions && !left.empty(); ++i) {
+    const Question question = writer.draw(left);
+    const char answer = digit(question.answer);
+    constexpr double kGuess = 1.0 / kLookupValues;
     writer.write({&question.letter, 1});
-    writer.write_answer(std::to_string(question.answer), 1.0 / kLookupValues, question.piece);
+    writer.write_answer({&answer, 1},
+                        {.guesser = kGuess,
+                         .copier = commonest_is(answer, answered, kGuess),
+                         .commonest = commonest_is(answer, on_board, kGuess)},
+                        question.piece);
+    ++answered[answer];
   }
+  writer.write(std::string(static_cast<std::size_t>(kLookupLine - 1 - writer.position()), '.'));
   writer.write("\n");
   return std::move(writer).finish();
 }

@@ -14,6 +14,31 @@ Chooser random_chooser(const RandomKey& key) {
   };
 }
 
+double Baselines::best() const { return std::max({guesser, copier, commonest}); }
+
+Baselines& Baselines::operator+=(const Baselines& other) {
+  guesser += other.guesser;
+  copier += other.copier;
+  commonest += other.commonest;
+  return *this;
+}
+
+Baselines Baselines::operator/(double count) const {
+  return {guesser / count, copier / count, commonest / count};
+}
+
+double commonest_is(char right, const std::map<char, Index>& counts, double guess) {
+  Index most = 0, as_often = 0;
+  for (const auto& [character, count] : counts) {
+    if (count > most) as_often = 0;
+    most = std::max(most, count);
+    as_often += count == most;
+  }
+  if (most == 0) return guess;
+  const auto found = counts.find(right);
+  return found != counts.end() && found->second == most ? 1 / static_cast<double>(as_often) : 0;
+}
+
 StoryWriter::StoryWriter(Chooser chooser) : chooser_(std::move(chooser)) {}
 
 std::size_t StoryWriter::choose(std::size_t count) {
@@ -30,10 +55,10 @@ void StoryWriter::write(std::string_view text) {
   story_.answers.resize(story_.answers.size() + characters, 0);
 }
 
-void StoryWriter::write_answer(std::string_view character, double guess, Index told) {
+void StoryWriter::write_answer(std::string_view character, const Baselines& right, Index told) {
   story_.answers.push_back(static_cast<std::int32_t>(position() - told));
   story_.text += character;
-  story_.guessed += guess;
+  story_.baselines += right;
 }
 
 Story StoryWriter::finish() && { return std::move(story_); }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,22 +22,41 @@ using Chooser = std::function<std::uint64_t(std::uint64_t count)>;
 /// The chooser that draws its numbers at `key`, counters 0, 1, 2, ...
 Chooser random_chooser(const RandomKey& key);
 
+/// What strategies get right that never look up what is asked for: a number of answers, or a share
+/// of them. Only what is right beyond the best of them was looked up.
+struct Baselines {
+  /// Knows the grammar and what the answer begins with, and nothing else of the story.
+  double guesser = 0;
+  /// Never reads the story: repeats what most of its answers so far have been, and guesses before
+  /// the first.
+  double copier = 0;
+  /// Reads the story, but not what is asked for: names what it has told most often.
+  double commonest = 0;
+
+  double best() const;
+  Baselines& operator+=(const Baselines& other);
+  Baselines operator/(double count) const;
+};
+
+/// The probability that `right` is named by who names what `counts` has most often, and any of
+/// those that it has as often; `guess` where it has none.
+double commonest_is(char right, const std::map<char, Index>& counts, double guess);
+
 /// One text drawn from a grammar. The built-in grammars are *injective* (two different sequences of
 /// choices never write the same text) and *prefix-free* (no text begins another), so `nats` is the
 /// exact information of the text, -log p(text), and that of several texts in a row is their sum.
 /// No model can have a lower expected loss on them.
 ///
 /// *Answers* are the characters that only what was told earlier in the story settles. The rest of a
-/// name whose first letter is known is no answer, nor is what the grammar prescribes.
+/// name whose first letter is known is no answer, nor is what the grammar prescribes. No question
+/// is asked twice, so no answer repeats an earlier one.
 struct Story {
   std::string text;  ///< UTF-8
   double nats = 0;   ///< -log p(text)
   /// [characters]: at an answer, how many characters back the one stands that tells it; 0
   /// elsewhere.
   std::vector<std::int32_t> answers;
-  /// How many of those are right on average if each is guessed as well as it can be by who knows
-  /// the grammar and what the answer begins with, and nothing else of the story.
-  double guessed = 0;
+  Baselines baselines;  ///< how many of those are right on average
 };
 
 /// Its chooser picked nothing.
@@ -69,9 +89,9 @@ class StoryWriter {
 
   Index position() const { return std::ssize(story_.answers); }  ///< characters written
   void write(std::string_view text);
-  /// Writes an answer, which the character at position `told` tells; the best guess at it is right
-  /// with probability `guess`.
-  void write_answer(std::string_view character, double guess, Index told);
+  /// Writes an answer, which the character at position `told` tells; strategies that do not look it
+  /// up are right with these probabilities.
+  void write_answer(std::string_view character, const Baselines& right, Index told);
 
   Story finish() &&;
 

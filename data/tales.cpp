@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <utility>
 
@@ -55,7 +56,10 @@ class Tale {
 
  private:
   void write(std::initializer_list<std::string_view> parts) {
-    for (const auto part : parts) writer_.write(part);
+    for (const auto part : parts) {
+      writer_.write(part);
+      ++told_[part];
+    }
   }
 
   std::size_t place_of(const Thing& thing) const {
@@ -197,21 +201,31 @@ class Tale {
   void write_answer(Name answer, Index told, const std::vector<Name>& names) {
     const std::string text = std::string(answer) + ".";
     for (std::size_t i = 0; i < text.size(); ++i) {
-      std::map<char, double> next;
-      double alike = 0;
+      // How often each letter comes next: in the names that begin so, and in those of them that
+      // earlier answers gave, and that the story told.
+      std::map<char, Index> next, answered, told_so_far;
+      Index alike = 0;
       for (const Name name : names) {
         if (!name.starts_with(answer.substr(0, i))) continue;
-        ++next[i < name.size() ? name[i] : '.'];
+        const char letter = i < name.size() ? name[i] : '.';
+        ++next[letter];
         ++alike;
+        answered[letter] += answered_[name];
+        told_so_far[letter] += told_[name];
       }
       if (next.size() < 2) {
         writer_.write(text.substr(i, 1));
         continue;
       }
-      double most = 0;
-      for (const auto& [letter, count] : next) most = std::max(most, count);
-      writer_.write_answer(text.substr(i, 1), most / alike, told + static_cast<Index>(i));
+      const double guess = static_cast<double>(std::ranges::max(next | std::views::values)) /
+                           static_cast<double>(alike);
+      writer_.write_answer(text.substr(i, 1),
+                           {.guesser = guess,
+                            .copier = commonest_is(text[i], answered, guess),
+                            .commonest = commonest_is(text[i], told_so_far, guess)},
+                           told + static_cast<Index>(i));
     }
+    ++answered_[answer];
   }
 
   void ask_questions() {
@@ -255,6 +269,7 @@ class Tale {
   std::vector<Person> people_;
   std::vector<Thing> things_;
   std::vector<Name> places_;
+  std::map<Name, Index> told_, answered_;  // how often, by the story and by answers
 };
 
 }  // namespace

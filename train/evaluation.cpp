@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <memory>
+#include <nlohmann/json.hpp>
 
 #include "autograd/parallel.h"
 #include "models/decoder.h"
@@ -11,11 +12,31 @@
 
 namespace headcount {
 
-std::string answers_line(const Evaluation& evaluation, std::optional<double> chance) {
+std::string baselines_text(const Baselines& baselines) {
+  return formatted("guesser %.1f %%, copier %.1f %%, commonest value %.1f %%",
+                   100 * baselines.guesser, 100 * baselines.copier, 100 * baselines.commonest);
+}
+
+nlohmann::ordered_json to_json(const Baselines& baselines) {
+  return {{"guesser", baselines.guesser},
+          {"copier", baselines.copier},
+          {"commonest", baselines.commonest}};
+}
+
+std::string answers_line(const Evaluation& evaluation, const std::optional<Baselines>& baselines,
+                         bool stories_fit) {
   if (!evaluation.answer_accuracy) return "";
   std::string line = formatted("answers right %.1f %%", 100 * *evaluation.answer_accuracy);
-  if (chance) line += formatted(" (chance %.1f %%, ceiling 100 %%)", 100 * *chance);
+  if (baselines)
+    line += " (" + baselines_text(*baselines) + (stories_fit ? ", ceiling 100 %)" : ")");
   return line + "\n";
+}
+
+std::string cut_stories_note(Index longest, Index context) {
+  if (longest <= context) return "";
+  return "Stories of up to " + std::to_string(longest) +
+         " characters do not fit into the context of " + std::to_string(context) +
+         " and are read in parts: how much of them can be known is open.";
 }
 
 namespace {

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "data/batches.h"
+#include "data/story.h"
 #include "models/language_model.h"
 #include "train/ranks.h"
 
@@ -32,9 +34,19 @@ struct Evaluation {
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, those with any
 };
 
-/// "answers right 97.1 % (chance 25.0 %, ceiling 100 %)" and a newline; empty where the
-/// corpus marks none. `chance` is Corpus::answer_chance.
-std::string answers_line(const Evaluation& evaluation, std::optional<double> chance);
+/// "guesser 25.0 %, copier 30.6 %, commonest value 49.8 %".
+std::string baselines_text(const Baselines& baselines);
+/// The same for programs: an object of shares.
+nlohmann::ordered_json to_json(const Baselines& baselines);
+
+/// "answers right 97.1 % (guesser 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling 100 %)"
+/// and a newline; empty where the corpus marks none, without a ceiling unless stories fit.
+std::string answers_line(const Evaluation& evaluation, const std::optional<Baselines>& baselines,
+                         bool stories_fit);
+
+/// A sentence where stories of up to `longest` characters do not fit into a context of so many
+/// tokens; empty where they do.
+std::string cut_stories_note(Index longest, Index context);
 
 /// An evaluation was asked to stop before its end.
 class EvaluationStopped : public Error {

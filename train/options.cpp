@@ -139,13 +139,24 @@ void add_forms(Settings& settings, std::string& form) {
 const nlohmann::json& data_defaults(std::string_view data) {
   // A head of width 2 tells one kind of row from another and no more. Positions mean nothing to a
   // lookup, and unscaled scores leave the mean of all tokens sooner.
-  static const nlohmann::json lookup = {
-      {"layers", 1},           {"dim", 64},        {"heads", 4},   {"head-dim", 2},
-      {"ffn-dim", 64},         {"context", 64},    {"batch", 8},   {"steps", 3000},
-      {"positions", "none"},   {"lr", 2e-3},       {"warmup", 20}, {"beta2", 0.95},
-      {"score-scale", "none"}, {"eval-every", 500}};
-  static const nlohmann::json tales = {{"layers", 2},  {"dim", 64},     {"lr", 3e-3},
-                                       {"warmup", 20}, {"beta2", 0.95}, {"score-scale", "none"}};
+  static const nlohmann::json lookup = {{"layers", 1},
+                                        {"dim", 64},
+                                        {"heads", 4},
+                                        {"head-dim", 2},
+                                        {"ffn-dim", 64},
+                                        {"context", kLookupLine},
+                                        {"batch", 32},
+                                        {"steps", 3000},
+                                        {"positions", "none"},
+                                        {"lr", 2e-3},
+                                        {"warmup", 20},
+                                        {"beta2", 0.95},
+                                        {"score-scale", "none"},
+                                        {"eval-every", 500}};
+  // The longest tale has 279 characters unless other settings make them longer.
+  static const nlohmann::json tales = {{"layers", 2},          {"dim", 64},    {"context", 288},
+                                       {"lr", 3e-3},           {"warmup", 20}, {"beta2", 0.95},
+                                       {"score-scale", "none"}};
   static const nlohmann::json none = nlohmann::json::object();
   return data == "lookup" ? lookup : data == "tales" ? tales : none;
 }

@@ -189,12 +189,31 @@ TEST(CorpusEntropy, IsZeroWhereTheLossCountsAnswersAlone) {
   EXPECT_FALSE(load_corpus("tales", {.characters = 10'000}).only_answers);
 }
 
-TEST(CorpusChance, IsTheShareThatTheBestGuessesGetRight) {
-  EXPECT_NEAR(*load_corpus("lookup", {.characters = 10'000}).answer_chance, 0.25, 1e-12);
-  // Of first letters 1 in 12 or 2 in 12, of second letters 1 in 2.
-  const double tales = *load_corpus("tales", {.characters = 100'000}).answer_chance;
-  EXPECT_GT(tales, 0.15);
-  EXPECT_LT(tales, 0.25);
+TEST(CorpusBaselines, AreTheSharesThatAreRightWithoutALookup) {
+  const Baselines lookup = *load_corpus("lookup", {.characters = 100'000}).baselines;
+  EXPECT_NEAR(lookup.guesser, 0.25, 1e-12);
+  EXPECT_NEAR(lookup.copier, 0.3, 0.02);     // two questions may be about one piece
+  EXPECT_NEAR(lookup.commonest, 0.5, 0.02);  // of five pieces with four values
+  EXPECT_EQ(lookup.best(), lookup.commonest);
+  // Of first letters 1 in 12 or 2 in 12, of second letters 1 in 2; of places a story has three.
+  const Baselines tales = *load_corpus("tales", {.characters = 100'000}).baselines;
+  EXPECT_GT(tales.guesser, 0.15);
+  EXPECT_LT(tales.guesser, 0.25);
+  EXPECT_GT(tales.commonest, 0.5);
+  EXPECT_LT(tales.commonest, 0.8);
+}
+
+TEST(Corpus, KnowsWhichContextItsLongestStoryFits) {
+  const Corpus corpus = load_corpus("tales", {.characters = 10'000});
+  auto starts = corpus.train_starts;
+  starts.push_back(std::ssize(corpus.train));
+  Index longest = 0;
+  for (std::size_t i = 1; i < starts.size(); ++i)
+    longest = std::max(longest, starts[i] - starts[i - 1]);
+  EXPECT_GE(corpus.longest_story, longest);
+  EXPECT_TRUE(corpus.stories_fit(corpus.longest_story));
+  EXPECT_FALSE(corpus.stories_fit(corpus.longest_story - 1));
+  EXPECT_TRUE(load_corpus("lookup", {.characters = 10'000}).stories_fit(kLookupLine));
 }
 
 TEST_P(BuiltInCorpus, KnowsWhereStoriesBegin) {
@@ -246,7 +265,7 @@ TEST(CorpusDefaults, AreTheSameTextEverywhere) {
   EXPECT_EQ(load_corpus("tales").sha256,
             "646380304c9f5638b56f9d60e2135064f87798261dd688b540bc7197867224bc");
   EXPECT_EQ(load_corpus("lookup").sha256,
-            "b179a5ecaeb4c79871a05f13bdb6fdaa83d361d242c413558fe74851a54fcf4a");
+            "162f727440bfdcac1dc5e77a90889252b238a7d735b7a468ef79d3975e1c3d08");
 }
 
 }  // namespace

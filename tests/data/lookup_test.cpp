@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -48,31 +49,88 @@ std::optional<int> answer(const std::vector<Piece>& all, char32_t letter) {
 
 const std::u32string kLetters = U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
 
+/// How many questions there are.
+Index questions(const std::vector<Piece>& all, Index kinds) {
+  return std::ranges::count_if(kLetters.substr(0, static_cast<std::size_t>(5 * kinds)),
+                               [&](char32_t letter) { return answer(all, letter).has_value(); });
+}
+
 TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
   EXPECT_TRUE(rc::check([] {
     const auto kinds = *rc::gen::inRange<Index>(1, 7);
     const auto seed = *rc::gen::arbitrary<std::uint64_t>();
     const Story story = write_lookup({kinds}, random_chooser({seed, 1, 2}));
     const std::u32string line = decode_utf8(story.text, "lookup");
-    RC_ASSERT(std::ssize(line) == 64);
+    RC_ASSERT(std::ssize(line) == 16);
     RC_ASSERT(line.back() == U'\n');
     RC_ASSERT(story.answers.size() == line.size());
-    if (line[5] == U'.') RC_DISCARD("no piece stands alone");
     const std::vector<Piece> all = pieces(line);
-    for (std::size_t i = 5; i + 1 < line.size(); i += 2) {
+    const std::size_t end = std::min(line.find(U'.'), line.size() - 1);
+    const auto asked = static_cast<Index>(end - 5) / 2;
+    RC_ASSERT(asked == std::min<Index>(5, questions(all, kinds)));
+    RC_ASSERT(line.substr(end) == std::u32string(15 - end, U'.') + U"\n");
+    std::set<char32_t> letters;
+    for (std::size_t i = 5; i < end; i += 2) {
+      letters.insert(line[i]);
       RC_ASSERT(kLetters.find(line[i]) < static_cast<std::size_t>(5 * kinds));
       RC_ASSERT(answer(all, line[i]) == static_cast<int>(line[i + 1] - U'0'));
     }
+    RC_ASSERT(std::ssize(letters) == asked);  // none twice
     for (std::size_t i = 0; i < line.size(); ++i)
-      RC_ASSERT((story.answers[i] > 0) == (i > 5 && i % 2 == 0));
-    for (std::size_t i = 6; i < line.size(); i += 2) {
+      RC_ASSERT((story.answers[i] > 0) == (i > 5 && i < end && i % 2 == 0));
+    for (std::size_t i = 6; i < end; i += 2) {
       const std::size_t piece = i - static_cast<std::size_t>(story.answers[i]);
       RC_ASSERT(piece < all.size());
       const auto number = static_cast<int>(kLetters.find(line[i - 1]));
       RC_ASSERT(stands_in(all[piece], number / 5, number % 5));
     }
-    RC_ASSERT(std::abs(story.guessed - 29 / 4.0) < 1e-9);
   }));
+}
+
+// The share of those that `counts` has most often that `value` is.
+double commonest(const std::map<int, int>& counts, int value) {
+  int most = 0;
+  for (const auto& [other, count] : counts) most = std::max(most, count);
+  const auto alike = std::ranges::count(counts, most, [](const auto& c) { return c.second; });
+  return counts.contains(value) && counts.at(value) == most ? 1.0 / static_cast<double>(alike) : 0;
+}
+
+TEST(Lookup, BaselinesAreThoseOfTheValuesThatTheLineShows) {
+  EXPECT_TRUE(rc::check([] {
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Story story = write_lookup({3}, random_chooser({seed, 1, 2}));
+    const std::u32string line = decode_utf8(story.text, "lookup");
+    std::map<int, int> board, answers;
+    for (const Piece& piece : pieces(line)) ++board[piece.value];
+    Baselines right;
+    for (std::size_t i = 6; i < line.size(); i += 2) {
+      if (story.answers[i] == 0) continue;
+      const int value = static_cast<int>(line[i] - U'0');
+      right += {.guesser = 0.25,
+                .copier = answers.empty() ? 0.25 : commonest(answers, value),
+                .commonest = commonest(board, value)};
+      ++answers[value];
+    }
+    RC_ASSERT(std::abs(story.baselines.guesser - right.guesser) < 1e-9);
+    RC_ASSERT(std::abs(story.baselines.copier - right.copier) < 1e-9);
+    RC_ASSERT(std::abs(story.baselines.commonest - right.commonest) < 1e-9);
+  }));
+}
+
+// Who never reads the board, guesses at first and repeats what the same question was answered with.
+TEST(Lookup, LeavesNothingToACopier) {
+  double right = 0, marked = 0;
+  for (std::uint32_t i = 0; i < 1000; ++i) {
+    const Story story = write_lookup({}, random_chooser({1, 2, i}));
+    const std::u32string line = decode_utf8(story.text, "lookup");
+    for (std::size_t at = 0; at < line.size(); ++at) {
+      if (story.answers[at] == 0) continue;
+      const bool asked_before = line.substr(0, at - 1).find(line[at - 1]) != std::u32string::npos;
+      right += asked_before ? 1 : 0.25;
+      ++marked;
+    }
+  }
+  EXPECT_DOUBLE_EQ(right / marked, 0.25);
 }
 
 // Each choice can be read from the text, and costs what it costs among equally likely ones.
@@ -85,11 +143,9 @@ TEST(Lookup, NatsAreThoseOfTheChoicesThatTheTextShows) {
     std::set<std::pair<int, int>> squares;
     for (const Piece& piece : all) squares.insert({piece.x, piece.y});
     RC_ASSERT(squares.size() == 5u);
-    double questions = 0;
-    for (Index i = 0; i < 5 * kinds; ++i)
-      questions += answer(all, kLetters[static_cast<std::size_t>(i)]).has_value();
     double nats = std::log(25.0 * 24 * 23 * 22 * 21) + 5 * std::log(4.0);
-    if (questions > 0) nats += 29 * std::log(questions);
+    Index left = questions(all, kinds);
+    for (int i = 0; i < 5 && left > 0; ++i, --left) nats += std::log(static_cast<double>(left));
     RC_ASSERT(std::abs(story.nats - nats) < 1e-9);
   }));
 }
@@ -105,8 +161,8 @@ TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
   std::map<int, int> columns;
   for (const Piece& piece : pieces(line)) ++columns[piece.x];
   ASSERT_EQ(columns, (std::map<int, int>{{0, 3}, {1, 2}}));
-  EXPECT_EQ(line.substr(5), std::u32string(58, U'.') + U"\n");
-  EXPECT_EQ(story.answers, std::vector<std::int32_t>(64, 0));
+  EXPECT_EQ(line.substr(5), std::u32string(10, U'.') + U"\n");
+  EXPECT_EQ(story.answers, std::vector<std::int32_t>(16, 0));
 }
 
 TEST(Lookup, AnyTwoKindsOfRowsCrossInOneSquare) {

@@ -18,6 +18,15 @@ double sum(const std::vector<double>& numbers) {
   return std::accumulate(numbers.begin(), numbers.end(), 0.0);
 }
 
+TEST(CommonestIs, SharesItsGuessAmongThoseThatAreAsCommon) {
+  EXPECT_EQ(commonest_is('a', {}, 0.2), 0.2);
+  EXPECT_EQ(commonest_is('a', {{'a', 0}, {'b', 0}}, 0.2), 0.2);
+  EXPECT_EQ(commonest_is('a', {{'a', 2}, {'b', 1}}, 0.2), 1);
+  EXPECT_EQ(commonest_is('b', {{'a', 2}, {'b', 1}}, 0.2), 0);
+  EXPECT_EQ(commonest_is('c', {{'a', 2}, {'b', 2}}, 0.2), 0);
+  EXPECT_EQ(commonest_is('b', {{'a', 2}, {'b', 2}, {'c', 1}}, 0.2), 0.5);
+}
+
 TEST(NatsOfCharacters, AreThoseOfAllStoriesThatBeginAlike) {
   const TalesNames names = {
       .people = {"Ann", "Ben"}, .things = {"cap", "cup"}, .places = {"mill", "meadow", "barn"}};

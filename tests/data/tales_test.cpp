@@ -209,7 +209,62 @@ TEST(Tales, MarkTheLettersThatTellNamesApart) {
       guessed += place ? 2 / 12.0 + (shared ? 0.5 : 0) : 1 / 12.0;
     }
     EXPECT_EQ(marked(story), deciding) << story.text;
-    EXPECT_NEAR(story.guessed, guessed, 1e-12) << story.text;
+    EXPECT_NEAR(story.baselines.guesser, guessed, 1e-12) << story.text;
+  }
+}
+
+// Of answers that are one letter, for no two names begin alike.
+TEST(Tales, BaselinesAreThoseOfTheNamesThatTheStoryAndItsAnswersHave) {
+  const TalesNames names = {.people = {"Ann", "Ben", "Ida"},
+                            .things = {"cup", "map"},
+                            .places = {"barn", "mill", "tower"}};
+  const auto share = [](const std::vector<std::string_view>& all, const std::string& answer,
+                        const auto& count) {
+    std::map<Index, std::set<std::string_view>> by_count;
+    for (const std::string_view name : all) by_count[count(name)].insert(name);
+    const auto& [most, alike] = *by_count.rbegin();
+    if (most == 0) return 1.0 / static_cast<double>(all.size());
+    return alike.contains(answer) ? 1.0 / static_cast<double>(alike.size()) : 0.0;
+  };
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const Story story = tell_tale({.people = 3, .things = 2, .distance = 3, .questions = 4},
+                                  random_chooser({1, 2, i}), names);
+    const std::string told = story.text.substr(0, story.text.rfind('\n', story.text.find('?')) + 1);
+    Baselines right;
+    std::vector<std::string> answered;
+    for (const std::string& answer : answers_of(story)) {
+      const auto& all =
+          std::islower(static_cast<unsigned char>(answer[0])) ? names.places : names.people;
+      right +=
+          {.guesser = 1 / 3.0,
+           .copier =
+               share(all, answer,
+                     [&](std::string_view name) { return std::ranges::count(answered, name); }),
+           .commonest = share(all, answer, [&](std::string_view name) {
+             Index count = 0;
+             for (auto at = told.find(name); at != std::string::npos; at = told.find(name, at + 1))
+               ++count;
+             return count;
+           })};
+      answered.push_back(answer);
+    }
+    EXPECT_NEAR(story.baselines.guesser, right.guesser, 1e-12) << story.text;
+    EXPECT_NEAR(story.baselines.copier, right.copier, 1e-12) << story.text;
+    EXPECT_NEAR(story.baselines.commonest, right.commonest, 1e-12) << story.text;
+  }
+}
+
+TEST(Tales, AskNothingTwice) {
+  for (std::uint32_t i = 0; i < 200; ++i) {
+    const Story story = tell_tale({.questions = 5}, random_chooser({1, 2, i}));
+    std::set<std::string> asked;
+    std::istringstream lines(story.text);
+    for (std::string line; std::getline(lines, line);) {
+      if (const auto mark = line.find('?'); mark != std::string::npos) {
+        EXPECT_TRUE(asked.insert(line.substr(0, mark)).second) << story.text;
+      }
+    }
+    EXPECT_EQ(asked.size(), 5u);
   }
 }
 

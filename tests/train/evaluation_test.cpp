@@ -45,6 +45,18 @@ TEST_F(EvaluationOfAText, IsTheMeanOverEachTargetOnce) {
   EXPECT_FALSE(evaluation.answer_accuracy.has_value());
 }
 
+TEST(AnswersLine, SetsThemAgainstWhatIsRightWithoutALookup) {
+  Evaluation evaluation;
+  const Baselines baselines = {.guesser = 0.25, .copier = 0.3064, .commonest = 0.4984};
+  EXPECT_EQ(answers_line(evaluation, baselines, true), "");
+  evaluation.answer_accuracy = 0.971;
+  EXPECT_EQ(answers_line(evaluation, baselines, true),
+            "answers right 97.1 % (guesser 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling "
+            "100 %)\n");
+  EXPECT_EQ(answers_line(evaluation, baselines, false),
+            "answers right 97.1 % (guesser 25.0 %, copier 30.6 %, commonest value 49.8 %)\n");
+}
+
 TEST_F(EvaluationOfAText, AsksBeforeEachBatchWhetherToStop) {
   static std::atomic<int> asked;
   asked = 0;

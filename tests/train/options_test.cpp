@@ -207,7 +207,7 @@ TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
   EXPECT_EQ(error_of({{"people", 2}, {"things", 1}, {"questions", 4}}),
             "`questions` must not exceed `people` plus `things`, 3");
   EXPECT_EQ(error_of({{"data", "lookup"}, {"context", 100}}),
-            "`context` must be a multiple of 64, the length of a line of lookup, is 100");
+            "`context` must be a multiple of 16, the length of a line of lookup, is 100");
   EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}), "`min-lr` is greater than `lr`");
 }
 

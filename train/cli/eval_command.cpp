@@ -142,7 +142,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                                    {"cache_dtype", settings.find("cache-dtype")->value()},
                                    {"window", windows(run.model->config())}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
-    if (text.answer_chance) json["answer_chance"] = *text.answer_chance;
+    if (text.baselines) json["answer_baselines"] = to_json(*text.baselines);
     if (exact.attention_entropy) json["attention_entropy"] = *exact.attention_entropy;
     if (rounded) json["loss_change"] = result.loss - exact.loss;
     std::cout << json.dump(2) << '\n';
@@ -152,7 +152,10 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%", result.loss, unit, bits,
               100 * result.accuracy);
-  std::printf("\n%s", answers_line(result, text.answer_chance).c_str());
+  const Index context = run.model->config().context;
+  std::printf("\n%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
+  if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
+    std::printf("note: %s\n", note.c_str());
   if (exact.attention_entropy)
     std::printf("entropy of attention %.3f nats\n", *exact.attention_entropy);
   if (rounded)

@@ -56,7 +56,8 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
           std::move(corpus.validation_answers),
           std::move(corpus.validation_starts),
           corpus.only_answers,
-          corpus.answer_chance};
+          corpus.baselines,
+          corpus.longest_story};
 }
 
 }  // namespace headcount

@@ -17,7 +17,8 @@ struct EvalText {
   std::vector<std::int32_t> answers = {};
   std::vector<Index> starts = {};
   bool only_answers = false;
-  std::optional<double> answer_chance = {};
+  std::optional<Baselines> baselines = {};
+  Index longest_story = 0;
 
   TextMarks marks() const { return {answers, starts, only_answers}; }
 };

@@ -79,8 +79,10 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
                                    {"run", folder.string()}};
   if (outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;
-  if (corpus.answer_chance) result["answer_chance"] = *corpus.answer_chance;
-  if (corpus.entropy_per_character) result["entropy_per_character"] = *corpus.entropy_per_character;
+  const bool stories_fit = corpus.stories_fit(options.model.context);
+  const bool has_floor = stories_fit && corpus.entropy_per_character;
+  if (corpus.baselines) result["answer_baselines"] = to_json(*corpus.baselines);
+  if (has_floor) result["entropy_per_character"] = *corpus.entropy_per_character;
   if (profile != nullptr) result["profile"] = to_json(*profile);
   if (json) {
     std::cout << result.dump(2) << '\n';
@@ -93,11 +95,13 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
               outcome.validation.loss, unit, outcome.validation.characters, unit,
               100 * outcome.validation.accuracy);
-  if (corpus.entropy_per_character)
+  if (has_floor)
     std::printf("best possible loss on this text %.4f\n", *corpus.entropy_per_character);
-  std::cout << answers_line(outcome.validation, corpus.answer_chance);
-  if (const std::string note = hugging_face_note(options.model); !note.empty())
-    std::printf("note: %s\n", note.c_str());
+  std::cout << answers_line(outcome.validation, corpus.baselines, stories_fit);
+  for (const std::string& note : {cut_stories_note(corpus.longest_story, options.model.context),
+                                  hugging_face_note(options.model)}) {
+    if (!note.empty()) std::printf("note: %s\n", note.c_str());
+  }
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
               outcome.last.step, outcome.median_milliseconds(), outcome.tokens_per_second(options),
               step_threads, folder.c_str());

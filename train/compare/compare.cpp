@@ -241,11 +241,14 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   result.data_sha256 = corpus.sha256;
   result.match = options.match.text();
   result.context = options.common.model.context;
-  result.entropy_per_character = corpus.entropy_per_character;
+  if (corpus.stories_fit(result.context))
+    result.entropy_per_character = corpus.entropy_per_character;
+  result.longest_story = corpus.longest_story;
   if (options.common.corpus.validation_characters > 0)
     result.evaluated_characters = std::ssize(corpus.validation);
   result.only_answers = corpus.only_answers;
-  result.answer_chance = corpus.answer_chance;
+  result.baselines = corpus.baselines;
+  if (result.baselines) result.answer_chance = result.baselines->best();
   if (options.sweep) {
     result.sweep = options.sweep->text();
     cut_tuning_slice(corpus, result.context);

@@ -160,13 +160,17 @@ struct ComparisonResult {
   /// where there are none, over all that each has.
   std::vector<std::uint64_t> common_seeds;
   Question question;
-  std::string match;                            ///< "none", "params" or "kv=1024"
-  std::string sweep;                            ///< "lr=0.0003,0.001", or empty
-  Index context = 0;                            ///< tokens, of the trained models
-  std::optional<double> entropy_per_character;  ///< floor of the loss, where the corpus has one
-  Index evaluated_characters = 0;  ///< of the validation part, where settings limit it; 0: all
+  std::string match;  ///< "none", "params" or "kv=1024"
+  std::string sweep;  ///< "lr=0.0003,0.001", or empty
+  Index context = 0;  ///< tokens, of the trained models
+  /// Floor of the loss, where the corpus has one and its stories fit into the context.
+  std::optional<double> entropy_per_character;
+  Index longest_story = 0;         ///< characters; see Corpus
+  Index evaluated_characters = 0;  ///< of the validation part, where limited; 0: all
   bool only_answers = false;       ///< the loss is of the corpus's answers, not of all characters
-  std::optional<double> answer_chance;  ///< see Corpus
+  std::optional<Baselines> baselines;  ///< see Corpus
+  /// The share of answers that the best of `baselines` gets right.
+  std::optional<double> answer_chance;
   std::optional<double> baseline_loss;  ///< of what has learned nothing: see premises.h
   Index steps = 0, asked_warmup = 0;    ///< of the reference, as TrainOptions has them
   std::string undecided;                ///< why every verdict is open; empty elsewhere

@@ -14,7 +14,7 @@
 namespace headcount {
 
 double baseline_loss(const Corpus& corpus) {
-  if (corpus.only_answers) return -std::log(corpus.answer_chance.value());
+  if (corpus.only_answers) return -std::log(corpus.baselines.value().guesser);
   return character_pair_loss(corpus.train, corpus.validation, corpus.vocabulary.size());
 }
 
@@ -60,8 +60,8 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
       mean_of(runs, [](const RunResult& run) { return run.answer_accuracy.value_or(0); });
   if (right - chance > std::max(limit / 100, luck(chance, runs.front()))) return "";
   return who + formatted(
-                   "%.1f %% of the answers right, guessing has %.1f %%, and the tolerance is "
-                   "%.1f points; train for longer",
+                   "%.1f %% of the answers right, %.1f %% are right without a lookup, and the "
+                   "tolerance is %.1f points; train for longer",
                    100 * right, 100 * chance, limit);
 }
 

@@ -145,6 +145,8 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
 
 std::vector<std::string> notes(const ComparisonResult& result) {
   std::vector<std::string> sentences;
+  if (const std::string cut = cut_stories_note(result.longest_story, result.context); !cut.empty())
+    sentences.push_back(cut);
   if (result.evaluated_characters > 0) {
     sentences.push_back("Evaluated on the first " + std::to_string(result.evaluated_characters) +
                         " characters of the validation part: eval-characters limits it.");
@@ -183,9 +185,10 @@ std::string comparison_table(const ComparisonResult& result) {
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";
   }
-  if (result.answer_chance) {
-    text += formatted("answers: chance %.1f %%, ceiling 100 %%; learned: %.1f %% or more\n",
-                      100 * *result.answer_chance, 100 * learned_from(*result.answer_chance));
+  if (result.baselines) {
+    text += "answers: " + baselines_text(*result.baselines) +
+            (result.longest_story <= result.context ? ", ceiling 100 %" : "") +
+            formatted("; learned: %.1f %% or more\n", 100 * learned_from(*result.answer_chance));
   }
   if (result.baseline_loss) {
     text += formatted("loss of %s: %.4f\n", baseline_name(result).c_str(), *result.baseline_loss);
@@ -267,7 +270,7 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
           {"data_sha256", result.data_sha256},
           {"entropy_per_character",
            result.entropy_per_character ? Json(*result.entropy_per_character) : Json()},
-          {"answer_chance", result.answer_chance ? Json(*result.answer_chance) : Json()},
+          {"answer_baselines", result.baselines ? to_json(*result.baselines) : Json()},
           {"baseline_loss", result.baseline_loss ? Json(*result.baseline_loss) : Json()},
           {"seeds", result.seeds},
           {"common_seeds", result.common_seeds},

@@ -239,6 +239,14 @@ void add_decode_speed(const ComparisonResult& result, std::vector<ReportChart>& 
   charts.push_back({"decode_speed.svg", caption, svg_text(chart)});
 }
 
+// Answers that are right without a lookup.
+void add_baselines(const ComparisonResult& result, Chart& chart, std::string& caption) {
+  if (!result.baselines) return;
+  const double best = 100 * result.baselines->best();
+  chart.floor = {best, "without a lookup " + number_text(best, 1)};
+  caption += " Right without a lookup: " + baselines_text(*result.baselines) + ".";
+}
+
 void add_answers_against_cache(const ComparisonResult& result, std::vector<ReportChart>& charts) {
   Chart chart;
   chart.title = "Right answers against KV cache";
@@ -264,11 +272,12 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
     series.push_back({variant.spec, style, std::move(points)});
   });
   if (chart.series.empty()) return;
-  const std::string caption =
+  std::string caption =
       "Share of the answers that the model predicts right: characters that only what was told "
       "earlier "
       "settles. Higher and further left is better." +
       points_text(result);
+  add_baselines(result, chart, caption);
   chart.description = caption;
   charts.push_back({"answers_against_cache.svg", caption, svg_text(chart)});
 }
@@ -308,14 +317,11 @@ void add_answers_against_distance(const ComparisonResult& result,
       chart.series.push_back({result.variants[i].spec, Index(i), std::move(points)});
   }
   if (chart.series.empty()) return;
-  if (result.answer_chance) {
-    const double chance = 100 * *result.answer_chance;
-    chart.floor = {chance, "chance " + number_text(chance, 1)};
-  }
-  const std::string caption =
+  std::string caption =
       "How many of the answers are right, by how far back the character stands that tells them."
       " A point stands for distances up to the next one. Means over seeds; " +
       thin_out_bands(chart.series) + ".";
+  add_baselines(result, chart, caption);
   chart.description = caption;
   charts.push_back({"answers_against_distance.svg", caption, svg_text(chart)});
 }

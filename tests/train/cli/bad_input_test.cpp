@@ -167,7 +167,7 @@ TEST_F(BadInput, FlagsOfOtherData) {
 
 TEST_F(BadInput, FlagsThatContradictEachOther) {
   expect_refusals(kUsage, {{"--lr 0.1 --min-lr 1", {"--min-lr", "--lr"}},
-                           {"--data lookup --context 100", {"--context", "64", "lookup"}},
+                           {"--data lookup --context 100", {"--context", "16", "lookup"}},
                            {"--data tales --people 1 --things 1 --questions 3",
                             {"--questions", "--people", "--things"}}});
 }

@@ -340,6 +340,31 @@ TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGive
   EXPECT_EQ(configured["head-dim"], 2);
 }
 
+TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
+  const auto trained = [&](const std::string& flags) {
+    const ProgramResult result = folder_.headcount(
+        "train --data tales --layers 1 --dim 2 --heads 1 --ffn-dim 1 --batch 1 --steps 1 --quiet "
+        "--people 1 --things 1 --places 1 --distance 0 --questions 1 " +
+        flags);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const std::string note =
+      "note: Stories of up to 87 characters do not fit into the context of 64 ";
+  const std::string cut = trained("--context 64 --out cut"),
+                    whole = trained("--context 87 --out whole");
+  EXPECT_NE(cut.find(note), std::string::npos) << cut;
+  EXPECT_EQ(cut.find("best possible"), std::string::npos);
+  EXPECT_EQ(cut.find("ceiling"), std::string::npos);
+  EXPECT_EQ(whole.find("Stories of"), std::string::npos) << whole;
+  EXPECT_NE(whole.find("best possible loss"), std::string::npos);
+  EXPECT_NE(whole.find("ceiling 100 %"), std::string::npos);
+  EXPECT_EQ(json::parse(trained("--context 64 --json --out j")).count("entropy_per_character"), 0u);
+  const ProgramResult eval = folder_.headcount("eval --from cut");
+  EXPECT_NE(eval.out.find(note), std::string::npos) << eval.out << eval.err;
+  EXPECT_EQ(eval.out.find("ceiling"), std::string::npos);
+}
+
 TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   // The validation part is 100,000 characters, so the model is as small as it gets.
   const ProgramResult result = folder_.headcount(
@@ -349,7 +374,7 @@ TEST_F(TrainCommand, ReportsAnswersOfTheBuiltInText) {
   const json object = json::parse(result.out);
   EXPECT_GE(object.at("val_answer_accuracy").get<double>(), 0);
   EXPECT_LT(object.at("val_answer_accuracy").get<double>(), 0.5);
-  EXPECT_DOUBLE_EQ(object.at("answer_chance").get<double>(), 0.25);
+  EXPECT_DOUBLE_EQ(object.at("answer_baselines").at("guesser").get<double>(), 0.25);
   EXPECT_EQ(object.at("entropy_per_character").get<double>(), 0);
   EXPECT_GT(object.at("val_loss").get<double>(), object.at("entropy_per_character").get<double>());
 }

@@ -26,6 +26,7 @@ ComparisonResult learned_result() {
   ComparisonResult r;
   r.config = nlohmann::ordered_json::object();
   r.seeds = {1, 2, 3};
+  r.baselines = Baselines{.guesser = 0.1, .copier = 0.2, .commonest = 0.25};
   r.answer_chance = 0.25;
   r.variants = {learned_variant("mha", {0.99, 1, 0.98}), learned_variant("gqa2", {0.97, 0.4, 0.96}),
                 learned_variant("mqa", {0.5, 0.55, 0.6})};
@@ -60,8 +61,10 @@ TEST(Learned, IsAColumn) {
   ComparisonResult r = learned_result();
   summarize(r);
   const std::string table = comparison_table(r);
-  for (const char* const text : {"learned", "3 of 3", "2 of 3", "0 of 3",
-                                 "answers: chance 25.0 %, ceiling 100 %; learned: 92.5 % or more"})
+  for (const char* const text :
+       {"learned", "3 of 3", "2 of 3", "0 of 3",
+        "answers: guesser 10.0 %, copier 20.0 %, commonest value 25.0 %, ceiling 100 %; "
+        "learned: 92.5 % or more"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
   const auto json = comparison_json(r);
   EXPECT_EQ(json["variants"][1]["learned"], 2);
@@ -70,6 +73,7 @@ TEST(Learned, IsAColumn) {
 
 TEST(Learned, IsNotAskedOfATextWithoutAnswers) {
   ComparisonResult r = learned_result();
+  r.baselines.reset();
   r.answer_chance.reset();
   for (VariantResult& v : r.variants)
     for (RunResult& run : v.runs) run.answer_accuracy.reset();

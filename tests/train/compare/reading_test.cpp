@@ -39,7 +39,7 @@ class Readings : public testing::Test {
     return fs::directory_iterator(runs)->path() / "seed-1";
   }
 
-  static constexpr const char* kLookup = "--data lookup --context 64 --out lookup";
+  static constexpr const char* kLookup = "--data lookup --context 16 --out lookup";
   static constexpr const char* kText = "--data text.txt --context 16 --out text";
   static std::unique_ptr<TrainFolder> folder_;
 };
@@ -92,13 +92,13 @@ TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
 
 TEST_F(Readings, LookAtWhatStandsBeforeTheLastCharacterThatDecides) {
   const Text text(run_of("lookup"), 1);
-  EXPECT_EQ(text.shown.question, 62u) << "the digit before the end of the line";
+  EXPECT_EQ(text.shown.question, 14u) << "the digit before the end of the line";
   const Reading reading = text.read();
   ASSERT_EQ(reading.looks.size(), 2u);
   EXPECT_TRUE(reading.looks[0].empty()) << "a state has no scores";
   ASSERT_EQ(reading.looks[1].size(), 4u);
   for (const HeadLook& look : reading.looks[1]) {
-    ASSERT_EQ(look.weights.size(), 62u);
+    ASSERT_EQ(look.weights.size(), 14u);
     EXPECT_NEAR(std::accumulate(look.weights.begin(), look.weights.end(), 0.0), 1, 1e-4);
     EXPECT_GT(look.entropy, 0);
   }
@@ -137,7 +137,7 @@ TEST_F(Readings, RefuseAPassageThatThereIsNot) {
                  {"--sample is 9, but the validation part of text.txt has 4 stretches of 17 "
                   "characters; give 1 to 4"},
                  "--sample 9");
-  expect_refusal(compare("--data lookup --context 64 --sample 100000 --out new"), 2,
+  expect_refusal(compare("--data lookup --context 16 --sample 100000 --out new"), 2,
                  {"the validation part of lookup has ", " stories; give 1 to "}, "lookup");
   EXPECT_FALSE(folder_->has("new/runs"));
 }

@@ -130,7 +130,7 @@ TEST(ReportCharts, FloorIsDrawnWhereItLeavesRoomAndNamedWhereNot) {
 TEST(ReportCharts, ShowAnswersAgainstHowFarBackTheyWereTold) {
   ComparisonResult result = comparison();
   EXPECT_EQ(chart(comparison_charts(result), "answers_against_distance.svg"), nullptr);
-  result.answer_chance = 0.25;
+  result.baselines = Baselines{.guesser = 0.25, .copier = 0.306, .commonest = 0.5};
   VariantResult& mqa = result.variants[1];
   mqa.answer_accuracy = Estimate{0.7, 0.1};
   for (RunResult& run : mqa.runs) run.answers_by_distance = {{2, 10, 9}, {16, 40, 20}};
@@ -143,7 +143,8 @@ TEST(ReportCharts, ShowAnswersAgainstHowFarBackTheyWereTold) {
   // 65, 50 and 50 %
   EXPECT_TRUE(has(svg, "<title>mqa, 16 to 31 characters back: 55.0 ± 21.5 % right</title>")) << svg;
   EXPECT_TRUE(has(svg, "class=\"hc-band")) << svg;
-  EXPECT_TRUE(has(svg, ">chance 25.0")) << svg;
+  EXPECT_TRUE(has(svg, ">without a lookup 50.0")) << svg;
+  EXPECT_TRUE(has(distances->caption, "guesser 25.0 %, copier 30.6 %, commonest value 50.0 %"));
   EXPECT_FALSE(has(svg, "mha"));
   // Of two clusters the seeds' spread says nothing.
   mqa.answer_accuracy->half_width.reset();
