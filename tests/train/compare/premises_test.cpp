@@ -69,12 +69,18 @@ TEST(Premises, LeaveVerdictsOpenBesideALossNoBetterThanCharacterPairs) {
 
 TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
   EXPECT_EQ(why(comparison_of(0.1, 0.9)), "");
-  EXPECT_EQ(why(comparison_of(0.1, 0.24)),
-            "mha, the reference, has 24.0 % of the answers right, guessing has 25.0 %, and the "
-            "tolerance is 1.0 points; train for longer");
+  EXPECT_EQ(
+      why(comparison_of(0.1, 0.24)),
+      "mha, the reference, has 24.0 % of the answers right, 25.0 % are right without a lookup, "
+      "and the tolerance is 5.0 points; train for longer");
   // Two standard errors of 400 guesses are 4.3 points.
-  EXPECT_NE(why(comparison_of(0.1, 0.29)), "");
-  EXPECT_EQ(why(comparison_of(0.1, 0.30)), "");
+  const auto at_one_point = [](double right) {
+    ComparisonResult result = comparison_of(0.1, right);
+    result.question.tolerance = 1;
+    return why(result);
+  };
+  EXPECT_NE(at_one_point(0.29), "");
+  EXPECT_EQ(at_one_point(0.30), "");
   ComparisonResult sure = comparison_of(1.5, 0.5);
   sure.baseline_loss = 1.3863;
   EXPECT_EQ(why(sure),
