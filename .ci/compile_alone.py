@@ -1,6 +1,6 @@
 """Compiles each source file of a compile_commands.json by itself, without writing an object: a unity
 build or a precompiled header lends includes that a plain `cmake -S . -B b` misses. A file that several
-targets compile is tried once. Two minutes on two cores."""
+targets compile is tried once. Four minutes on two cores."""
 import concurrent.futures
 import json
 import os

@@ -1,6 +1,8 @@
-# Installs headcount into a new prefix, takes the library program and its output from README.md,
-# builds the program against the installed copy with find_package(headcount), and compares what it
-# prints. Run as: cmake -D BUILD=... -D SOURCE=... -D WORK=... -P install_test.cmake
+# Headcount as a library, for those who use it. Installs it into a new prefix, takes the library program
+# and its output from README.md, builds the program against the installed copy with
+# find_package(headcount), and compares what it prints. All installed headers compile there, on CI each
+# by itself. As a part of another project headcount leaves that one its choices.
+# Run as: cmake -D BUILD=... -D SOURCE=... -D WORK=... -P install_test.cmake
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK}/program)
 
@@ -24,13 +26,47 @@ project(program LANGUAGES CXX)
 find_package(headcount REQUIRED)
 add_executable(program main.cpp)
 target_link_libraries(program PRIVATE headcount::headcount)
+file(GLOB sources ${CMAKE_CURRENT_SOURCE_DIR}/headers/*.cpp)
+add_library(headers OBJECT ${sources})
+target_link_libraries(headers PRIVATE headcount::headcount)
 ]])
 
 run_checked(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+file(GLOB_RECURSE headers RELATIVE ${WORK}/prefix/include/headcount ${WORK}/prefix/include/headcount/*.h)
+if(NOT headers)
+  message(FATAL_ERROR "no header was installed")
+endif()
+foreach(header ${headers})
+  set(name all)
+  if(DEFINED ENV{CI})  # by itself each takes a second or two
+    string(REPLACE "/" "_" name ${header})
+  endif()
+  file(APPEND ${WORK}/program/headers/${name}.cpp "#include <${header}>\n")
+endforeach()
 run_checked(${CMAKE_COMMAND} -S ${WORK}/program -B ${WORK}/build -D CMAKE_PREFIX_PATH=${WORK}/prefix
   -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
-run_checked(${CMAKE_COMMAND} --build ${WORK}/build)
+run_checked(${CMAKE_COMMAND} --build ${WORK}/build --parallel 2)
 execute_process(COMMAND ${EMULATOR} ${WORK}/build/program OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 if(NOT printed STREQUAL expected)
   message(FATAL_ERROR "README.md shows\n${expected}\nthe program prints\n${printed}")
 endif()
+
+execute_process(COMMAND ${EMULATOR} ${WORK}/prefix/bin/headcount --version COMMAND_ERROR_IS_FATAL ANY
+  OUTPUT_QUIET)
+
+file(WRITE ${WORK}/parent/CMakeLists.txt [[
+cmake_minimum_required(VERSION 3.25)
+project(parent LANGUAGES CXX)
+add_subdirectory(${HEADCOUNT} headcount)
+foreach(library headcount::headcount headcount::headcount_d)
+  get_target_property(type ${library} TYPE)
+  if(NOT type STREQUAL "SHARED_LIBRARY")
+    message(FATAL_ERROR "with BUILD_SHARED_LIBS ${library} is a ${type}")
+  endif()
+endforeach()
+if(CMAKE_BUILD_TYPE)
+  message(FATAL_ERROR "headcount has set the build type to ${CMAKE_BUILD_TYPE}")
+endif()
+]])
+run_checked(${CMAKE_COMMAND} -S ${WORK}/parent -B ${WORK}/parent_build -D HEADCOUNT=${SOURCE}
+  -D BUILD_SHARED_LIBS=ON -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})

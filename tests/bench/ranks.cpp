@@ -37,7 +37,7 @@ class SlowRanks : public Ranks {
   SlowRanks(Ranks& ranks, const Network& network) : ranks_(ranks), network_(network) {}
   int rank() const override { return ranks_.rank(); }
   int size() const override { return ranks_.size(); }
-  void broadcast(std::span<std::byte> bytes) override { ranks_.broadcast(bytes); }
+  void broadcast(std::span<std::byte> items) override { ranks_.broadcast(items); }
   void gather(std::span<std::byte> items, std::size_t item_bytes) override {
     ranks_.gather(items, item_bytes);
   }
