@@ -20,6 +20,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
+bool locks_are_used = true;
+
 // Who holds a lock, as text in the lock file: "process 7 on host since 2026-01-31 12:00:00 UTC".
 std::string this_process() {
   std::array<char, 256> host{}, time{};
@@ -64,7 +66,8 @@ int lock(const fs::path& folder, FolderLock::Holders holders) {
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
     if (file < 0) throw WriteError(path, errno);
     const int kind = holders == FolderLock::Holders::one ? LOCK_EX : LOCK_SH;
-    if (flock(file, kind | LOCK_NB) == 0) {
+    if (!locks_are_used) return file;
+    if (system_calls().flock(file, kind | LOCK_NB) == 0) {
       if (is_named(file, path)) return file;
       close(file);
       continue;
@@ -79,12 +82,14 @@ int lock(const fs::path& folder, FolderLock::Holders holders) {
     }
     fail(file,
          Error("cannot lock " + folder.string() + ": " + std::generic_category().message(errno) +
-               "; this file system does not keep two processes apart, name a folder on "
-               "another one"));
+               "; this file system does not keep two processes apart: name a folder on another "
+               "one or, if no other process writes this one, set `lock` off"));
   }
 }
 
 }  // namespace
+
+void use_folder_locks(bool on) { locks_are_used = on; }
 
 FolderLock::FolderLock(fs::path folder, Holders holders)
     : folder_(std::move(folder)), file_(lock(folder_, holders)) {
@@ -101,7 +106,8 @@ FolderLock::~FolderLock() {
   // Removed while it is locked for one: whoever has opened it by now finds that it has no name any
   // more. The last of many does so.
   const fs::path path = folder_ / kLockFile;
-  if (flock(file_, LOCK_EX | LOCK_NB) == 0 && is_named(file_, path)) unlink(path.c_str());
+  const bool last = !locks_are_used || system_calls().flock(file_, LOCK_EX | LOCK_NB) == 0;
+  if (last && is_named(file_, path)) unlink(path.c_str());
   close(file_);
 }
 

@@ -15,6 +15,10 @@ class LockedError : public Error {
   using Error::Error;
 };
 
+/// Whether folders are locked from now on, as they are at first. Off, for file systems that cannot:
+/// whoever starts two processes in one folder must keep them apart. Before there are other threads.
+void use_folder_locks(bool on);
+
 /// While it lives, no other process that asks for a lock gets one on the same folder. The kernel
 /// keeps it and releases it when the process ends, however that ends; on a network file system that
 /// has locks it holds between machines. Readers need none.
@@ -25,7 +29,7 @@ class FolderLock {
   enum class Holders { one, many };
 
   /// Locks a folder, which it makes if it is not there. Throws LockedError; WriteError; Error where
-  /// the file system has no locks.
+  /// the file system has no locks and they were not switched off.
   explicit FolderLock(std::filesystem::path folder, Holders holders = Holders::one);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;

@@ -5,6 +5,7 @@
 
 #include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
+#include "train/loaded_run.h"
 #include "train/run_place.h"
 #include "train/run_record.h"
 
@@ -18,6 +19,10 @@ void make_folder(const fs::path& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (error) throw WriteError(path, error.value());
+}
+
+void write_options(const fs::path& path, const TrainOptions& options) {
+  write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
 }
 
 // How long metrics.jsonl is that a run whose newest checkpoint has `state` goes on with: as long as
@@ -52,12 +57,13 @@ RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
                             bool force) {
   FolderLock lock = lock_for_new_run(path, force);
   // config.json last: where it is, the run can be resumed.
-  record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0, command);
-  write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
+  record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0,
+               options.steps, command);
+  write_options(path, options);
   return {std::move(lock), {}};
 }
 
-RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state,
+RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index steps,
                             const std::string& data_sha256, const std::string& command) {
   const fs::path path = lock.folder();
   RunRecord record = read_run_record(path);
@@ -65,7 +71,12 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state,
     throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
                     record.data_sha256 + ", the text now has " + data_sha256);
   }
-  record_start(path, std::move(record), state.step, command);
+  TrainOptions options = read_run_options(path);
+  if (options.steps != steps) {
+    options.steps = steps;
+    write_options(path, options);
+  }
+  record_start(path, std::move(record), state.step, steps, command);
   return {std::move(lock), state};
 }
 

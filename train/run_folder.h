@@ -36,8 +36,9 @@ class RunFolder {
                           const std::string& data_sha256, const std::string& command, bool force);
 
   /// Goes on with a run, locked before it was read, whose newest checkpoint, loaded already, has
-  /// `state`. Throws DataError if it was trained on another text than `data_sha256`, WriteError.
-  static RunFolder resume(FolderLock lock, const TrainingState& state,
+  /// `state`. `steps` are those of the run, or more: then config.json has them from now on. Throws
+  /// DataError if it was trained on another text than `data_sha256`, WriteError.
+  static RunFolder resume(FolderLock lock, const TrainingState& state, Index steps,
                           const std::string& data_sha256, const std::string& command);
 
   const std::filesystem::path& path() const { return lock_.folder(); }

@@ -30,6 +30,7 @@ RunStart start_of(const json& object) {
   RunStart start{whole_number(object, "from_step"), text_of(object, "command"),
                  text_of(object, "version"), ""};
   if (object.contains("machine")) start.machine = text_of(object, "machine");
+  if (object.contains("steps")) start.steps = whole_number(object, "steps");
   return start;
 }
 
@@ -67,16 +68,17 @@ RunRecord read_run_record(const fs::path& folder) {
   }
 }
 
-void record_start(const fs::path& folder, RunRecord record, Index from_step,
+void record_start(const fs::path& folder, RunRecord record, Index from_step, Index steps,
                   const std::string& command) {
   if (record.starts.empty()) record.working_directory = working_directory();
-  record.starts.push_back({from_step, command, version_text(), machine_text()});
+  record.starts.push_back({from_step, command, version_text(), machine_text(), steps});
   nlohmann::ordered_json starts = nlohmann::ordered_json::array();
   for (const RunStart& start : record.starts) {
     starts.push_back({{"from_step", start.from_step},
                       {"command", start.command},
                       {"version", start.version},
                       {"machine", start.machine}});
+    if (start.steps > 0) starts.back()["steps"] = start.steps;
   }
   nlohmann::ordered_json object = {{"data_sha256", record.data_sha256}, {"seed", record.seed}};
   if (!record.working_directory.empty()) object["working_directory"] = record.working_directory;

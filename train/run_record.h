@@ -16,6 +16,7 @@ struct RunStart {
   std::string command;  ///< the whole command line
   std::string version;  ///< version_text() of the program
   std::string machine;  ///< machine_text(); empty where an older version did not record it
+  Index steps = 0;      ///< of the run, as of this start; 0 where that was not recorded
 };
 
 /// The name of the file.
@@ -32,9 +33,9 @@ struct RunRecord {
 /// Of the run in `folder`. Throws DataError, naming the file.
 RunRecord read_run_record(const std::filesystem::path& folder);
 
-/// Writes run.json with one more start, of this program; the first one says where it is. Throws
-/// WriteError.
+/// Writes run.json with one more start, of this program, of a run of so many steps; the first one
+/// says where it is. Throws WriteError.
 void record_start(const std::filesystem::path& folder, RunRecord record, Index from_step,
-                  const std::string& command);
+                  Index steps, const std::string& command);
 
 }  // namespace headcount

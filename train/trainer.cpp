@@ -9,9 +9,29 @@
 
 namespace headcount {
 
-DivergedError::DivergedError(const std::string& what, double value, Index step)
-    : Error("the " + what + " became " + (std::isnan(value) ? "NaN" : "infinite") + " at step " +
-            std::to_string(step) + "; lower `lr`, lengthen `warmup` or set `grad-clip`") {}
+namespace {
+
+std::string remedy(const TrainOptions& options, Index updates) {
+  const std::string epsilon =
+      options.model.norm_epsilon > 0
+          ? ""
+          : "give `norm-epsilon` more than 0, without which the norm of zeros is NaN";
+  if (updates > 0 && options.learning_rate > 0) {
+    return (epsilon.empty() ? "" : epsilon + ", or ") +
+           "lower `lr`, lengthen `warmup` or set `grad-clip`";
+  }
+  if (!epsilon.empty()) return epsilon;
+  return "the weights are those that the run began with, so `lr` is not the cause: look at " +
+         std::string(options.init.empty() ? "" : "the weights of `init` and at ") +
+         "`score-scale` and other settings of the model";
+}
+
+}  // namespace
+
+DivergedError::DivergedError(const std::string& what, double value, Index step,
+                             const TrainOptions& options, Index updates)
+    : Error("the " + what + (std::isnan(value) ? " became NaN" : " became infinite") + " at step " +
+            std::to_string(step) + "; " + remedy(options, updates)) {}
 
 Index shard_count(Index sequences, Index context, Index dim) {
   constexpr Index kMostShards = 8, kFewestTokens = 128;
@@ -69,7 +89,7 @@ StepResult Trainer::step() {
   }
   for (const auto& [what, value] :
        {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.gradient_norm}}) {
-    if (!std::isfinite(value)) throw DivergedError(what, value, result.step);
+    if (!std::isfinite(value)) throw DivergedError(what, value, result.step, options_, steps_done_);
   }
   const StepPart part(profile_, &TrainingProfile::update_seconds);
   options_.optimizer.update(parameters, result.learning_rate,

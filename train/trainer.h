@@ -15,10 +15,13 @@
 
 namespace headcount {
 
-/// A number of the training became NaN or infinite; the message names it, the step and remedies.
+/// A number of the training became NaN or infinite; the message names it, the step and remedies:
+/// another learning rate only where an update came before it.
 class DivergedError : public Error {
  public:
-  DivergedError(const std::string& what, double value, Index step);
+  /// `updates` of the weights have been made.
+  DivergedError(const std::string& what, double value, Index step, const TrainOptions& options,
+                Index updates);
 };
 
 /// What one step did.

@@ -259,7 +259,7 @@ void Training::complete(const StepResult& result) {
     loss = outcome_.validation.loss;
     // The loss of the next step shows weights that a step has spoiled. After the last step there is
     // no next one, only this loss.
-    if (!std::isfinite(*loss)) throw DivergedError("validation loss", *loss, step);
+    if (!std::isfinite(*loss)) throw DivergedError("validation loss", *loss, step, options_, step);
   }
   if (folder_ != nullptr)
     folder_->log(result, loss ? std::optional(outcome_.validation) : std::nullopt);

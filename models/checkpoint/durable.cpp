@@ -1,6 +1,7 @@
 #include "models/checkpoint/durable.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,7 +119,8 @@ void publish(const fs::path& path, const Make& make) {
 }  // namespace
 
 WriteError::WriteError(const fs::path& path, int error_number)
-    : Error("cannot write " + path.string() + ": " + std::generic_category().message(error_number)),
+    : Error("cannot write " + path.string() + ": " + std::generic_category().message(error_number) +
+            (error_number == EFBIG ? "; raise the limit that ulimit -f shows" : "")),
       path_(path),
       error_number_(error_number) {}
 
@@ -130,6 +132,7 @@ SystemCalls& system_calls() {
       .close = ::close,
       .rename = [](const char* from, const char* to) { return std::rename(from, to); },
       .mkdir = ::mkdir,
+      .flock = ::flock,
   };
   return calls;
 }

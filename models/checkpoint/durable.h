@@ -41,6 +41,7 @@ struct SystemCalls {
   std::function<int(int file)> close;
   std::function<int(const char* from, const char* to)> rename;
   std::function<int(const char* path, mode_t mode)> mkdir;
+  std::function<int(int file, int operation)> flock;  ///< of train/folder_lock.h
 };
 
 /// The table in use. Only tests change it, and only while no other thread writes files.

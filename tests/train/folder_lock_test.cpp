@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <functional>
 
+#include "models/checkpoint/durable.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -69,6 +72,58 @@ TEST(FolderLock, SaysWhatKeepsItFromLocking) {
   EXPECT_THROW(const FolderLock lock(parent.path() / "file/run"), Error);
   fs::create_directory_symlink("nowhere", parent.path() / kLockFile);
   EXPECT_THROW(const FolderLock lock(parent.path()), Error);
+}
+
+// As on a file system without them, while it lives.
+class NoLocks {
+ public:
+  explicit NoLocks(int error) : before_(system_calls().flock) {
+    system_calls().flock = [error](int, int) {
+      errno = error;
+      return -1;
+    };
+  }
+  ~NoLocks() {
+    system_calls().flock = before_;
+    use_folder_locks(true);
+  }
+
+ private:
+  std::function<int(int, int)> before_;
+};
+
+TEST(FolderLock, OfAFileSystemWithoutLocksNamesTheSettingThatGoesOnWithout) {
+  for (const int error : {ENOLCK, EOPNOTSUPP, ENOSYS}) {
+    const TemporaryFolder parent;
+    const NoLocks none(error);
+    try {
+      const FolderLock lock(parent.path() / "run");
+      FAIL() << "it is not locked";
+    } catch (const LockedError&) {
+      FAIL() << "nobody has it";
+    } catch (const Error& refused) {
+      const std::string message = refused.what();
+      EXPECT_NE(message.find("cannot lock "), std::string::npos) << message;
+      EXPECT_NE(message.find("set `lock` off"), std::string::npos) << message;
+    }
+    use_folder_locks(false);
+    {
+      const FolderLock lock(parent.path() / "run");
+      EXPECT_TRUE(fs::exists(parent.path() / "run" / kLockFile));  // it says who is there
+    }
+    EXPECT_FALSE(fs::exists(parent.path() / "run" / kLockFile));
+  }
+}
+
+TEST(TwoProcesses, AreNotKeptApartWithoutLocks) {
+  const TrainFolder folder;
+  const FolderLock run(folder / "run"), compared(folder / "c");
+  for (const std::string& line :
+       {TrainFolder::train_line("--quiet --out run"), kComparison + "--steps 3 --out c"}) {
+    expect_refusal(folder.headcount(line), 1, {"in use by "}, line);
+    const ProgramResult without = folder.headcount(line + " --lock off");
+    EXPECT_EQ(without.exit_code, 0) << without.err;
+  }
 }
 
 TEST(TwoProcesses, CannotTrainInOneFolder) {

@@ -371,6 +371,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   read_shard(line, options, ranks);
 
   use_threads(run.threads);
+  use_folder_locks(run.lock);
   Corpus corpus = load_training_corpus(common);
   if (trained && !names_text(line, settings)) require_own_text(corpus, line.get("init-from"));
   if (line.setting("metric") == nullptr) options.question.metric = usual_metric(corpus);

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <iostream>
 #include <iterator>
@@ -111,6 +112,9 @@ void open_standard_streams() {
   }
 }
 
+// A write beyond the limit of `ulimit -f` then fails, and is told of as others are.
+void survive_file_limits() { std::signal(SIGXFSZ, SIG_IGN); }
+
 // How the command ended: its exit code, and what was wrong if something was.
 struct End {
   int code = 0;
@@ -132,6 +136,7 @@ End end_of(const Work& work) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
+  survive_file_limits();
   std::unique_ptr<Ranks> ranks = std::make_unique<Ranks>();
   const End end = end_of([&] {
     ranks = started_ranks();

@@ -5,6 +5,7 @@
 
 #include "autograd/parallel.h"
 #include "autograd/products.h"
+#include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
@@ -14,6 +15,7 @@
 #include "train/cli/run_estimate.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
+#include "train/folder_lock.h"
 #include "train/interrupt.h"
 #include "train/loaded_run.h"
 #include "train/provenance.h"
@@ -36,7 +38,11 @@ const std::vector<Flag> kTrainFlags = {
     {"preset", "start from a named set of settings: " + preset_names(), true},
     {"config", "start from the settings of a config.json", true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
-    {"resume", "go on with the run in this folder where its newest checkpoint left it", true},
+    {"resume",
+     "go on with the run in this folder where its newest checkpoint left it; with more --steps "
+     "than it had, it becomes longer: from there on its learning rates are those of a run of so "
+     "many steps, so its weights are not",
+     true},
     {"force", "replace the run that is in the run folder", false},
     {"quiet", "no progress", false},
     {"profile", "measure where the time of a step goes, op by op", false},
@@ -108,8 +114,20 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   if (profile != nullptr) std::cout << "\n" << table(*profile);
 }
 
-// The settings of the run that --resume names; other flags may repeat them, not change them.
-void read_resumed_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
+// Throws UsageError where a run may not become longer: a comparison holds it against others.
+void check_longer(const std::string& run, const TrainOptions& options) {
+  for (const char* file : {kResult, kUnfinished}) {
+    if (!is_there(std::filesystem::path(run) / file)) continue;
+    throw UsageError("--steps " + std::to_string(options.steps) + ": the run in " + run +
+                     " is one of a comparison, which would no longer be of runs of one length; "
+                     "begin a new run with its weights by headcount train --init " +
+                     shell_word(run) + " --steps " + std::to_string(options.steps));
+  }
+}
+
+// The settings of the run that --resume names; other flags may repeat them, not change them, but
+// for more steps. Returns the steps that the run had.
+Index read_resumed_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
   const std::string run = line.get("resume");
   for (const char* flag : {"out", "force", "preset", "config"}) {
     if (line.has(flag))
@@ -117,16 +135,31 @@ void read_resumed_settings(const CommandLine& line, TrainOptions& options, Setti
                        " does not go with --resume, which names the run");
   }
   options = read_run_options(run);
+  const Index steps = options.steps;
   const nlohmann::ordered_json before = to_json(options);
   read_flags(line, settings);
   options.resolve();
   const nlohmann::ordered_json now = to_json(options);
   for (const auto& [name, value] : now.items()) {
     if (before.contains(name) && before[name] == value) continue;
+    if (name == "steps" && options.steps > steps) {
+      check_longer(run, options);
+      continue;
+    }
     throw UsageError("--" + name + " is " + value.dump() + ", but the run in " + run + " has " +
                      (before.contains(name) ? before[name].dump() : "none") +
                      "; leave the flag out, or start a new run");
   }
+  return steps;
+}
+
+// What becomes of a run that had fewer steps and goes on from one of them; empty otherwise.
+std::string longer_note(const TrainOptions& options, Index steps_before, Index step) {
+  if (options.steps == steps_before) return "";
+  const std::string all = std::to_string(options.steps);
+  return "the run goes on from step " + std::to_string(step) + " to " + all + " instead of " +
+         std::to_string(steps_before) + ", from here on with the learning rates of a run of " +
+         all + " steps: it will not have the weights of one that had " + all + " from the start";
 }
 
 // The settings of a new run. With --init its model is the one in that folder, or the newest of a
@@ -157,7 +190,8 @@ std::optional<RunFolder> run_folder(const CommandLine& line, const TrainOptions&
                                     std::optional<FolderLock> lock, const TrainingState& state,
                                     const Ranks& ranks) {
   if (ranks.rank() > 0) return std::nullopt;
-  if (lock) return RunFolder::resume(std::move(*lock), state, corpus.sha256, command);
+  if (lock)
+    return RunFolder::resume(std::move(*lock), state, options.steps, corpus.sha256, command);
   return RunFolder::create(
       line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options), options,
       corpus.sha256, command, line.has("force"));
@@ -196,6 +230,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line = parse_command_line(arguments, kTrainHelp, settings, kTrainFlags);
   if (line.has("help")) return 0;
   check_paths(line);
+  Index steps_before = 0;
   if (line.has("resume")) {
     read_resumed_settings(line, options, settings);
   } else {
@@ -208,12 +243,14 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     return 0;
   }
   use_threads(run.threads);
+  use_folder_locks(run.lock);
   const std::future<void> kernels = std::async(prepare_gemm);  // while the text is read
   std::optional<FolderLock> lock;
   if (line.has("resume")) {
     if (ranks.rank() == 0) lock.emplace(line.get("resume"));
     wait_for_all(ranks);
-    read_resumed_settings(line, options, settings);  // as they are now that nobody changes them
+    // As they are now that nobody changes them.
+    steps_before = read_resumed_settings(line, options, settings);
     options = found_from_here(options, line.get("resume"));
   }
   Corpus corpus = load_training_corpus(options);
@@ -230,7 +267,10 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
       run_folder(line, options, command, corpus, std::move(lock), state, ranks);
   const bool speaks = ranks.rank() == 0;
   const ProgressMode shown = line.has("quiet") || !speaks ? ProgressMode::never : run.progress;
-  if (speaks) tell({folder->lost_metrics(), idle_ranks_note(options, ranks.size())});
+  if (speaks) {
+    tell({folder->lost_metrics(), idle_ranks_note(options, ranks.size())});
+    if (line.has("resume")) tell({longer_note(options, steps_before, state.step)});
+  }
   if (shown != ProgressMode::never) tell({warmup_note(options)});
   std::optional<TrainingProfile> profile;
   if (line.has("profile")) profile.emplace();

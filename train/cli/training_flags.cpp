@@ -17,6 +17,11 @@ void RunOptions::add_to(Settings& settings) {
                   {{"auto", ProgressMode::automatic},
                    {"always", ProgressMode::always},
                    {"never", ProgressMode::never}});
+  settings.on_off(
+      "lock",
+      "off: go on where the file system cannot lock folders; no other process may write "
+      "the same one",
+      lock);
 }
 
 void check_paths(const CommandLine& line) {

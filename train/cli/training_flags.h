@@ -12,6 +12,7 @@ namespace headcount {
 struct RunOptions {
   Index threads = 0;
   ProgressMode progress = ProgressMode::automatic;
+  bool lock = true;
 
   void add_to(Settings& settings);
 };

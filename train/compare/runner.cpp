@@ -112,8 +112,8 @@ std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
   FolderLock lock(run.folder);
   try {
     auto [model, state] = resumed_model(run.options, run.folder, corpus.vocabulary);
-    return Begun{std::move(model),
-                 RunFolder::resume(std::move(lock), state, corpus.sha256, run.command)};
+    return Begun{std::move(model), RunFolder::resume(std::move(lock), state, run.options.steps,
+                                                     corpus.sha256, run.command)};
   } catch (const DataError&) {
     return std::nullopt;
   }

@@ -243,6 +243,18 @@ TEST_F(BadInput, DivergingRunStopsAndNamesTheStep) {
   EXPECT_FALSE(folder_.has("run/checkpoints/step-50"));
 }
 
+TEST_F(BadInput, RunThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) {
+  for (const auto& [flags, cause] :
+       {std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0", "--norm-epsilon"),
+        std::pair("--dropout 0.9 --dim 2 --heads 1 --norm-epsilon 0 --lr 0", "--norm-epsilon"),
+        std::pair("--score-scale 1e39", "--score-scale")}) {
+    const ProgramResult result = folder_.train(std::string(flags) + " --quiet --force --out run");
+    expect_refusal(result, kDiverged, {"the loss became NaN at step 1; ", cause}, flags);
+    for (const char* advice : {"lower", "--warmup", "--grad-clip"})
+      EXPECT_EQ(result.err.find(advice), std::string::npos) << result.err;
+  }
+}
+
 // The last update may be the one that spoils the weights.
 TEST_F(BadInput, RunThatDivergesInItsLastStepIsNoSuccess) {
   const int step = diverged_at(folder_.train(kExploding + "--steps 50 --out first").err);

@@ -1,0 +1,100 @@
+// A run that is to go on longer than it was begun for.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "models/checkpoint/checkpoint.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+class LongerRun : public testing::Test {
+ protected:
+  static std::string begun(int steps, const std::string& out) {
+    return TrainFolder::train_line("--dropout 0.1 --warmup 5 --eval-every 10 --quiet --steps " +
+                                   std::to_string(steps) + " --out " + out);
+  }
+  void copy(const std::string& from, const std::string& to) const {
+    fs::copy(folder_ / from, folder_ / to, fs::copy_options::recursive);
+  }
+  std::vector<json> metrics(const std::string& run) const {
+    std::istringstream lines(folder_.contents(run + "/metrics.jsonl"));
+    std::vector<json> all;
+    for (std::string line; std::getline(lines, line);) all.push_back(json::parse(line));
+    return all;
+  }
+
+  TrainFolder folder_;
+};
+
+TEST_F(LongerRun, HasTheLearningRatesOfItsNewLengthFromThereOnAndSaysSo) {
+  ASSERT_EQ(folder_.headcount(begun(12, "run")).exit_code, 0);
+  ASSERT_EQ(folder_.headcount(begun(30, "long")).exit_code, 0);
+  const auto before = metrics("run"), whole = metrics("long");
+  const ProgramResult longer = folder_.headcount("train --quiet --resume run --steps 30");
+  ASSERT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_EQ(longer.err,
+            "headcount: the run goes on from step 12 to 30 instead of 12, from here on with the "
+            "learning rates of a run of 30 steps: it will not have the weights of one that had 30 "
+            "from the start\n");
+  const auto after = metrics("run");
+  ASSERT_EQ(after.size(), 30u);
+  for (std::size_t i = 0; i < 30; ++i) {
+    EXPECT_EQ(after[i]["step"], i + 1);
+    if (i < 12) {
+      EXPECT_EQ(after[i], before[i]);
+    } else {
+      EXPECT_EQ(after[i]["lr"], whole[i]["lr"]);
+    }
+  }
+  EXPECT_NE(after.back()["val_loss"], whole.back()["val_loss"]);
+  EXPECT_EQ(json::parse(folder_.contents("run/config.json"))["steps"], 30);
+  const json starts = json::parse(folder_.contents("run/run.json"))["starts"];
+  ASSERT_EQ(starts.size(), 2u);
+  EXPECT_EQ(starts[0]["steps"], 12);
+  EXPECT_EQ(starts[1]["from_step"], 12);
+  EXPECT_EQ(starts[1]["steps"], 30);
+}
+
+TEST_F(LongerRun, GoesOnToTheSameBitsWhereItIsStoppedAgain) {
+  ASSERT_EQ(folder_.headcount(begun(12, "whole")).exit_code, 0);
+  copy("whole", "stopped");
+  ASSERT_EQ(folder_.headcount("train --quiet --resume whole --steps 4000").exit_code, 0);
+  const pid_t child = folder_.start("train --quiet --resume stopped --steps 4000");
+  folder_.wait_for("stopped/checkpoints/step-250/SHA256SUMS");
+  kill(child, SIGTERM);
+  EXPECT_EQ(exit_code_of(child), 143);
+  EXPECT_LT(*step_of(*find_checkpoint(folder_ / "stopped")), 4000);
+  const ProgramResult last = folder_.headcount("train --quiet --resume stopped --threads 3");
+  ASSERT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_EQ(last.err, "");  // it is of that length now
+  for (const std::string file : {"checkpoints/step-4000/model.safetensors",
+                                 "checkpoints/step-4000/optimizer.safetensors", "metrics.jsonl"})
+    EXPECT_EQ(folder_.contents("stopped/" + file), folder_.contents("whole/" + file)) << file;
+}
+
+TEST_F(LongerRun, IsNoShorterAndNotOneOfAComparison) {
+  ASSERT_EQ(folder_.headcount(begun(12, "run")).exit_code, 0);
+  expect_refusal(folder_.headcount("train --resume run --steps 11"), kUsage,
+                 {"--steps is 11, but the run in run has 12"}, "shorter");
+  ASSERT_EQ(folder_
+                .headcount("compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 "
+                           "--batch 2 --steps 3 --attention mha --seeds 2 --quiet --out c")
+                .exit_code,
+            0);
+  const std::string run = "c/runs/mha/seed-1", config = folder_.contents(run + "/config.json");
+  expect_refusal(folder_.headcount("train --resume " + run + " --steps 6"), kUsage,
+                 {"one of a comparison", "headcount train --init " + run + " --steps 6"}, "of c");
+  EXPECT_EQ(folder_.contents(run + "/config.json"), config);
+  const ProgramResult instead =
+      folder_.headcount("train --quiet --data text.txt --init " + run + " --steps 6 --out new");
+  EXPECT_EQ(instead.exit_code, 0) << instead.err;
+}
+
+}  // namespace
+}  // namespace headcount
