@@ -1,6 +1,7 @@
 #include "autograd/row_cache.h"
 
 #include <Eigen/Core>
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -23,10 +24,18 @@ Index number_bytes(CacheType type) {
       return sizeof(Real);
     case CacheType::f16:
       return sizeof(Eigen::half);
+    case CacheType::bf16:
+      return sizeof(Eigen::bfloat16);
     case CacheType::int8:
       return sizeof(std::int8_t);
   }
   return 0;
+}
+
+// Stores `row` at `to`, rounded to nearest even.
+template <class Number>
+void write_rounded(const ConstNumbers<Real>& row, std::byte* to) {
+  Numbers<Number>(reinterpret_cast<Number*>(to), row.size()) = row.template cast<Number>();
 }
 
 // Writes `count` halves at `from` to `to`.
@@ -41,6 +50,14 @@ void read_halves(const std::byte* from, Index count, Real* to) {
   }
 #endif
   for (; i < count; ++i) to[i] = static_cast<Real>(halves[i]);
+}
+
+// Writes `count` bfloat16 numbers at `from` to `to`. The compiler vectorises shifts; Eigen's cast
+// goes number by number.
+void read_upper_halves(const std::byte* from, Index count, Real* to) {
+  const auto* const upper = reinterpret_cast<const std::uint16_t*>(from);
+  for (Index i = 0; i < count; ++i)
+    to[i] = static_cast<Real>(std::bit_cast<float>(std::uint32_t{upper[i]} << 16));
 }
 
 }  // namespace
@@ -74,8 +91,10 @@ void RowCache::write(Index sequence, Index position, const Real* numbers) {
         Numbers<Real>(reinterpret_cast<Real*>(row(index)), width_) = from;
         break;
       case CacheType::f16:
-        Numbers<Eigen::half>(reinterpret_cast<Eigen::half*>(row(index)), width_) =
-            from.template cast<Eigen::half>();
+        write_rounded<Eigen::half>(from, row(index));
+        break;
+      case CacheType::bf16:
+        write_rounded<Eigen::bfloat16>(from, row(index));
         break;
       case CacheType::int8: {
         const Real greatest = from.abs().maxCoeff();
@@ -95,15 +114,16 @@ ConstMatrix RowCache::read(Index sequence, Index head, Index slot, Index count, 
   const Index start = row_index(sequence, head, slot);
   if (type_ == CacheType::real)
     return {reinterpret_cast<const Real*>(row(start)) + first, count, width, width_};
-  if (type_ == CacheType::f16 && width == width_) {  // rows without gaps
-    read_halves(row(start), count * width, scratch);
+  const auto read_rounded = type_ == CacheType::bf16 ? read_upper_halves : read_halves;
+  if (type_ != CacheType::int8 && width == width_) {  // rows without gaps
+    read_rounded(row(start), count * width, scratch);
     return {scratch, count, width};
   }
   const Index offset = first * number_bytes(type_);
   for (Index i = 0; i < count; ++i) {
     Real* const to = scratch + i * width;
-    if (type_ == CacheType::f16) {
-      read_halves(row(start + i) + offset, width, to);
+    if (type_ != CacheType::int8) {
+      read_rounded(row(start + i) + offset, width, to);
     } else {
       const auto* const quantized = reinterpret_cast<const std::int8_t*>(row(start + i) + offset);
       const auto step = static_cast<Real>(*scale(start + i));

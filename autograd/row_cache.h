@@ -12,6 +12,7 @@ namespace headcount {
 enum class CacheType {
   real,  ///< as computed: float32 in the float library
   f16,   ///< IEEE half
+  bf16,  ///< bfloat16: the upper half of a float32, rounded to nearest even
   int8,  ///< x = scale q with q in -127 .. 127; one float32 scale per row
 };
 

@@ -85,7 +85,11 @@ KeptNumbers kept_numbers(const ModelConfig& config, Index context) {
 Count kv_cache_bytes(const ModelConfig& config, Index context, const CacheNumbers& numbers) {
   const KeptNumbers kept = kept_numbers(config, context);
   return kept.elements * numbers.bytes_per_element + kept.rows * numbers.bytes_per_row +
-         kept.states * Index{sizeof(float)};
+         kept.states * kStateBytes;
+}
+
+CacheNumbers cache_numbers(CacheType type) {
+  return {cache_bytes(type, 1, 0), cache_bytes(type, 0, 1)};
 }
 
 double kv_cache_bytes_per_token(const ModelConfig& config, const CacheNumbers& numbers) {

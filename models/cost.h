@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "models/config.h"
+#include "autograd/row_cache.h"
 
 namespace headcount {
 
@@ -21,12 +22,16 @@ struct Costs {
   Count cache_elements;            ///< at the context
 };
 
-/// What a cached number takes, and what each row of numbers takes besides, for its scale.
+/// What a cached number of a token takes, and what each row of numbers takes besides, for its
+/// scale.
 struct CacheNumbers {
   Index bytes_per_element = sizeof(float), bytes_per_row = 0;
   bool operator==(const CacheNumbers&) const = default;
 };
 
+CacheNumbers cache_numbers(CacheType type);
+/// What a number of a state takes in a cache of any type: states are never rounded.
+inline constexpr Index kStateBytes = sizeof(float);
 /// What decoding keeps of one sequence of `context` tokens, over all layers. `config` is resolved.
 /// Throws ShapeError where that would overflow 64 bits.
 KeptNumbers kept_numbers(const ModelConfig& config, Index context);

@@ -118,7 +118,10 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
 
 void add_cache_type(Settings& settings, CacheType& type) {
   settings.choice("cache-dtype", "type of the cached numbers", type,
-                  {{"f32", CacheType::real}, {"f16", CacheType::f16}, {"int8", CacheType::int8}});
+                  {{"f32", CacheType::real},
+                   {"bf16", CacheType::bf16},
+                   {"f16", CacheType::f16},
+                   {"int8", CacheType::int8}});
 }
 
 void add_forms(Settings& settings, std::string& form) {

@@ -56,7 +56,8 @@ constexpr std::pair<Index, Index> kCapacityAndTokens[] = {{5, 5}, {1200, 1100}, 
 
 TEST(MixedRows, AreReadAsTheSumsThatTheyAre) {
   for (const auto& [capacity, tokens] : kCapacityAndTokens) {
-    for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+    for (const CacheType type :
+         {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
       const Factors factors("k", capacity, type, tokens);
       Tape tape;
       const Var read = read_rows(tape, factors.mixed());
@@ -68,7 +69,8 @@ TEST(MixedRows, AreReadAsTheSumsThatTheyAre) {
 
 TEST(MixedRows, GiveTheNewestTokenWhatTheirSumsWould) {
   for (const auto& [capacity, tokens] : kCapacityAndTokens) {
-    for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+    for (const CacheType type :
+         {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
       const Factors k("k", capacity, type, tokens), v("v", capacity, type, tokens);
       const RowCache shared = filled("shared", 2, kWidth, capacity, type, tokens);
       const AttentionOptions options{.scale = Real{0.3}};

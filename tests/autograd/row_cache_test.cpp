@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <utility>
@@ -59,6 +61,57 @@ TEST(RowCache, RoundsHalvesToTheNearest) {
   });
 }
 
+// Eight significant bits: half a unit of the last is 2^-9 of the next power of two.
+TEST(RowCache, RoundsBfloat16ToTheNearest) {
+  double worst = 0;
+  for_numbers(CacheType::bf16, [&](double written, double read, double) {
+    EXPECT_NEAR(read, written, std::abs(written) / 256);
+    worst = std::max(worst, std::abs(read - written) / std::abs(written));
+  });
+  EXPECT_GT(worst, 0.8 / 256) << "finer than eight bits: not bfloat16";
+}
+
+// Numbers half way between two that bfloat16 has, and one on either side of the half.
+TEST(RowCache, RoundsBfloat16AtTheHalfToTheEvenNumber) {
+  constexpr Index kWidth = 33;  // more than a vector of the processor, and not a multiple of it
+  constexpr double kUnit = 0x1p-7;
+  for (const Index odd : {0, 1}) {
+    const double below = 1 + static_cast<double>(odd) * kUnit, above = below + kUnit;
+    for (const double from_half : {-0x1p-20, 0.0, 0x1p-20}) {
+      const std::vector<Real> row(kWidth, static_cast<Real>((below + above) / 2 + from_half));
+      RowCache cache(1, 1, kWidth, 1, CacheType::bf16);
+      cache.write(0, 0, row.data());
+      std::vector<Real> scratch(kWidth);
+      const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kWidth, scratch.data());
+      const bool up = from_half > 0 || (from_half == 0 && odd == 1);
+      for (Index i = 0; i < kWidth; ++i)
+        EXPECT_EQ(static_cast<double>(read.data[i]), up ? above : below) << odd << from_half;
+    }
+  }
+}
+
+// All of them but those that are no numbers, as whole rows and as columns of rows.
+TEST(RowCache, ReadsEveryBfloat16AsItIs) {
+  constexpr Index kLong = 31, kRows = (0x7f81 + kLong - 1) / kLong, kCount = kLong * kRows;
+  std::vector<Real> numbers;
+  for (Index i = 0; i < kCount; ++i) {
+    const auto upper = static_cast<std::uint32_t>(std::min<Index>(i, 0x7f80));  // infinity is last
+    const std::uint32_t sign = i % 3 == 0 ? 0x8000 : 0;
+    numbers.push_back(static_cast<Real>(std::bit_cast<float>((upper | sign) << 16)));
+  }
+  RowCache cache(1, 1, kLong, kRows, CacheType::bf16);
+  for (Index row = 0; row < kRows; ++row) cache.write(0, row, numbers.data() + row * kLong);
+  std::vector<Real> scratch(static_cast<std::size_t>(kCount));
+  for (const auto& [first, width] : {std::pair<Index, Index>{0, kLong}, {3, 17}, {5, 8}}) {
+    const ConstMatrix read = cache.read(0, 0, 0, kRows, first, width, scratch.data());
+    for (Index row = 0; row < kRows; ++row) {
+      const Real* const written = numbers.data() + row * kLong + first;
+      ASSERT_TRUE(std::equal(written, written + width, read.data + row * read.stride))
+          << "row " << row << ", columns from " << first;
+    }
+  }
+}
+
 // Whole rows, and columns of rows, in runs that do and do not fill a vector of the processor.
 TEST(RowCache, ReadsEveryHalfAsItIs) {
   constexpr Index kCount = 31 * 1024, kLong = 31, kRows = kCount / kLong;  // halves of one sign
@@ -104,7 +157,7 @@ TEST(RowCache, ReadsBytesOfNumbersTooSmallForAStepAsZeros) {
 }
 
 TEST(RowCache, ReadsRowsOfZerosAsZeros) {
-  for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
     RowCache cache(1, 1, kRowWidth, 1, type);
     const std::vector<Real> zeros(kRowWidth, 0);
     std::vector<Real> scratch(kRowWidth, 1);

@@ -155,7 +155,7 @@ TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
 }
 
 TEST(LayerCache, KeepsOneStateOfEachSequenceUnrounded) {
-  for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
     const Index rows = cache_bytes(type, 3 * 8 * 2 * 3, 3 * 8 * 2);
     EXPECT_EQ(state_cache(type).bytes(), rows + 3 * 2 * 5 * static_cast<Index>(sizeof(Real)));
   }

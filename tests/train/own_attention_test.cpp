@@ -46,7 +46,7 @@ TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {
   const std::string cached =
       json_of("sample --from run --tokens 12 --temperature 0")["text"].get<std::string>();
   EXPECT_EQ(json_of("sample --from run --tokens 12 --temperature 0 --cache off")["text"], cached);
-  for (const std::string type : {"f32", "f16", "int8"}) {
+  for (const std::string type : {"f32", "bf16", "f16", "int8"}) {
     const nlohmann::json exact = json_of("eval --from run");
     const nlohmann::json result = json_of("eval --from run --cache-dtype " + type);
     EXPECT_NEAR(result["loss"], exact["loss"], 0.01) << type;

@@ -74,7 +74,7 @@ TEST_F(Pattern, WritesTheSameTextWithCacheAndWithout) {
                   .find("--- 1"),
               0u);
     const json exact = object("eval --from run");
-    for (const char* type : {"f16", "int8"}) {
+    for (const char* type : {"bf16", "f16", "int8"}) {
       EXPECT_NEAR(object(std::string("eval --from run --cache-dtype ") + type).at("loss"),
                   exact.at("loss"), 0.01)
           << attention;

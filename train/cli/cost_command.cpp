@@ -133,10 +133,19 @@ std::string long_table(const std::vector<CostRow>& rows) {
   return laid_out(table);
 }
 
-void print_table(const std::vector<CostRow>& rows, const ModelConfig& config, Index bytes,
-                 const Origin& origin) {
+// "2 bytes a number (bf16), states 4 (f32)".
+std::string stored(CacheType type, const std::string& type_name) {
+  const CacheNumbers numbers = cache_numbers(type);
+  const Index bytes = numbers.bytes_per_element, row = numbers.bytes_per_row;
+  return std::to_string(bytes) + (bytes == 1 ? " byte" : " bytes") + " a number" +
+         (row > 0 ? " and " + std::to_string(row) + " a row" : "") + " (" + type_name +
+         "), states " + std::to_string(kStateBytes) + " (f32)";
+}
+
+void print_table(const std::vector<CostRow>& rows, const ModelConfig& config,
+                 const std::string& numbers, const Origin& origin) {
   std::cout << config.layers << " layers, width " << config.dim << ", context " << config.context
-            << ", " << bytes << " bytes a number; MACs are multiply-accumulates;"
+            << "; cached rows of tokens take " << numbers << "; MACs are multiply-accumulates;"
             << " all but the last column are of one layer\n\n"
             << text_table(
                    selected(columns(origin),
@@ -160,6 +169,7 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
   const nlohmann::ordered_json result = {{"context", context},
                                          {"dtype_bytes", bytes},
                                          {"layers", layers},
+                                         {"state_dtype_bytes", kStateBytes},
                                          {"rows", json_rows(figures(), rows)}};
   std::cout << result.dump(2) << '\n';
 }
@@ -186,12 +196,10 @@ void read_run(const std::string& run, Settings& settings) {
 
 int cost_command(const std::vector<std::string>& arguments) {
   ModelConfig config;
-  CacheNumbers numbers;
+  CacheType type = CacheType::real;
   Settings settings = config.settings();
   settings.group("Cache");
-  settings.choice<CacheNumbers>(
-      "cache-dtype", "type of the cached numbers", numbers,
-      {{"f32", {4, 0}}, {"bf16", {2, 0}}, {"f16", {2, 0}}, {"int8", {1, sizeof(float)}}});
+  add_cache_type(settings, type);
   CommandHelp help = kCostHelp;
   help.examples += "\nModels for --preset:\n";
   for (const KnownModel& model : known_models())
@@ -223,8 +231,10 @@ int cost_command(const std::vector<std::string>& arguments) {
     print_json(rows, config.layers, config.context, numbers.bytes_per_element);
   } else if (line.has("csv")) {
     for (const std::string& row : csv_lines(figures(), rows)) std::cout << row << '\n';
+  const CacheNumbers numbers = cache_numbers(type);
   } else {
-    print_table(rows, config, numbers.bytes_per_element, origin);
+    print_table(rows, config, stored(type, setting_text(settings.find("cache-dtype")->value())),
+                origin);
   }
   return 0;
 }

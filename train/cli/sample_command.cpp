@@ -85,10 +85,10 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
   for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
   const auto tokens = static_cast<Index>(result.texts.front().size());
   const double seconds = result.decode_seconds;
-  const CacheType type = options.decode.cache_type;
-  const CacheNumbers numbers = {cache_bytes(type, 1, 0), cache_bytes(type, 0, 1)};
   const double bytes_per_token =
-      options.cache ? kv_cache_bytes_per_token(run.model->config(), numbers) : 0;
+      options.cache
+          ? kv_cache_bytes_per_token(run.model->config(), cache_numbers(options.decode.cache_type))
+          : 0;
   nlohmann::ordered_json json = {
       {"text", texts.front()},
       {"tokens", tokens},

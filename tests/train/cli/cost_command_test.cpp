@@ -80,10 +80,12 @@ TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
     const json object = table(flags);
     std::set<std::string> keys;
     for (const auto& [key, value] : object.items()) keys.insert(key);
-    EXPECT_EQ(keys, (std::set<std::string>{"context", "dtype_bytes", "layers", "rows"}));
+    EXPECT_EQ(keys, (std::set<std::string>{"context", "dtype_bytes", "layers", "rows",
+                                           "state_dtype_bytes"}));
     EXPECT_EQ(object.at("context"), context);
     EXPECT_EQ(object.at("dtype_bytes"), 4);
     EXPECT_EQ(object.at("layers"), 4);
+    EXPECT_EQ(object.at("state_dtype_bytes"), 4);
     row(object, "mha");
     for (const json& row : object.at("rows")) {
       for (const std::string& key : kRowKeys) {
@@ -135,6 +137,23 @@ TEST_F(CostCommand, CountsLayersAndBytesOfTheCache) {
 }
 
 TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
+// Delta keeps states alone, which no type of cache rounds.
+TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
+  const json states = row(table(kWidth256 + "--layers 7"), "delta").at("cache_bytes");
+  for (const auto& [dtype, said] :
+       {std::pair{"f32", "4 bytes a number (f32), states 4 (f32)"},
+        {"bf16", "2 bytes a number (bf16), states 4 (f32)"},
+        {"f16", "2 bytes a number (f16), states 4 (f32)"},
+        {"int8", "1 byte a number and 4 a row (int8), states 4 (f32)"}}) {
+    const std::string flags = kWidth256 + "--layers 7 --cache-dtype " + dtype;
+    EXPECT_NE(output(flags).find(std::string("cached rows of tokens take ") + said + ";"),
+              std::string::npos)
+        << output(flags);
+    EXPECT_EQ(row(table(flags), "delta").at("cache_bytes"), states) << dtype;
+    EXPECT_EQ(table(flags).at("state_dtype_bytes"), 4) << dtype;
+  }
+}
+
   const json object = table(kWidth8192);
   const Names lines = split_text(output(kWidth8192 + "--csv"), '\n');
   ASSERT_EQ(lines.size(), 1 + kAttentions.size());

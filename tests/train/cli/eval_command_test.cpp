@@ -137,7 +137,7 @@ TEST_F(EvalCommand, ReportsWhatTheCacheTypeChanges) {
     EXPECT_DOUBLE_EQ(change, result.at("loss").get<double>() - exact) << type;
     return std::abs(change);
   };
-  for (const char* const type : {"f16", "int8"}) {
+  for (const char* const type : {"bf16", "f16", "int8"}) {
     EXPECT_GT(change_of(type), 0) << type;
     EXPECT_LT(change_of(type), 0.01) << type;
   }
@@ -186,7 +186,8 @@ TEST_F(EvalCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--from run --window 0", {"--window", "between 1 and", "0"});
   expect_refusal(kUsage, "--from run --window -4", {"--window", "-4"});
   expect_refusal(kUsage, "--from run --window wide", {"--window", "'wide'"});
-  expect_refusal(kUsage, "--from run --cache-dtype int4", {"--cache-dtype", "f32, f16, int8"});
+  expect_refusal(kUsage, "--from run --cache-dtype int4",
+                 {"--cache-dtype", "f32, bf16, f16, int8"});
   expect_refusal(kUsage, "--from run --tokens 3", {"--tokens"});
   expect_refusal(kData, "--from missing", {"'missing'", "run folder"});
 }

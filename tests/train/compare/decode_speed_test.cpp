@@ -40,7 +40,8 @@ TEST(DecodeTimer, TimesTheCacheThatSamplingHas) {
 TEST(DecodeTimer, TimesSeveralSequencesAndCachesOfEveryType) {
   constexpr Index kContext = 24;
   for (const char* const kind : {"gqa", "mla", "delta"}) {
-    for (const CacheType type : {CacheType::real, CacheType::f16, CacheType::int8}) {
+    for (const CacheType type :
+         {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
       ModelConfig config = config_of(kind, 0);
       DecodeTimer timer(config, kVocabulary, kContext, {3, type});
       config.context = kContext;
