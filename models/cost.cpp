@@ -104,7 +104,7 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
     ModelConfig own = config;
     own.pattern.clear();
     own.attention.kind = kind->name;
-    if (!config.pattern.empty() && !kind->attends) own.attention.gate = false;  // as in the pattern
+    if (take_turns && !kind->attends) own.attention.gate = false;  // as in the pattern
     try {
       own.resolve();
     } catch (const ShapeError& error) {
@@ -113,7 +113,7 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
     }
     add_rows(rows, own, context, numbers);
   }
-  if (config.pattern.size() > 1) {
+  if (take_turns) {
     ModelConfig own = config;
     own.resolve();
     add_rows(rows, own, context, numbers);
@@ -121,6 +121,7 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
   if (rows.empty()) throw ShapeError(left_out.front());
   return rows;
 }
+  const bool take_turns = config.pattern.size() > 1;  // one part is for all layers
 
 const std::vector<KnownModel>& known_models() {
   static const std::vector<KnownModel> all = {

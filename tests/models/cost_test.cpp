@@ -10,6 +10,7 @@
 
 #include "models/cost_rows.h"
 
+#include "models/language_model.h"
 namespace headcount {
 namespace {
 
@@ -103,6 +104,31 @@ TEST(CostTable, GatesTheKindsThatThePatternGates) {
   EXPECT_EQ(gated_rows.at("delta").costs.parameters, plain_rows.at("delta").costs.parameters);
   EXPECT_EQ(gated_rows.at("gqa").costs.parameters,
             plain_rows.at("gqa").costs.parameters + 4 * 128 * 128);
+}
+
+// A run's settings as its config.json has them give the parameters of its model.
+TEST(CostTable, HasTheParametersOfARunWhateverItSwitchesOn) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    ModelConfig plain = with({{"attention", kind->name}, {"layers", 2}, {"dim", 32}});
+    const Settings settings = plain.settings();
+    for (const Setting& setting : settings.all()) {
+      const nlohmann::json before = setting.value();
+      if (!setting.is_for(kind->name) || (before != "on" && before != "off")) continue;
+      for (const std::string value : {"on", "off"}) {
+        ModelConfig config = plain;
+        config.settings().find(setting.name)->parse(value);
+        const LanguageModel model(config, 3);
+        Index parameters = 0;
+        for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+          if (model.parameters().name({i}).find(".self_attn.") != std::string::npos)
+            parameters += model.parameters().shape({i}).size();
+        }
+        const CostRows rows = all_rows(with(to_json(model.config())), 8);
+        EXPECT_EQ(rows.at(std::string(kind->name)).costs.parameters, parameters)
+            << kind->name << ", " << setting.name << " " << value;
+      }
+    }
+  }
 }
 
 TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {

@@ -205,6 +205,13 @@ TEST_F(CostCommand, TakesTheSizesOfARun) {
 }
 
 TEST_F(CostCommand, TakesTheSizesOfAWellKnownModel) {
+// As the run's own layers have it: q, k, v, z of 2 heads of 8, a gate and an output projection.
+TEST_F(CostCommand, CountsTheGateOfARunOfDelta) {
+  ASSERT_EQ(folder_.train("--steps 1 --quiet --out run --attention delta --gate on").exit_code, 0);
+  EXPECT_EQ(row(table("--from run"), "delta").at("params_per_layer"),
+            16 * 4 * 16 + 16 * 4 + 4 * 3 * 16 + 2 + 2 + 8 + 16 * 16 + 16 * 16);
+}
+
   const std::map<std::string, std::int64_t> bytes_per_token = {
       {"gpt-2", 36'864},           {"llama-2-7b", 512 * 1024}, {"llama-3-8b", 128 * 1024},
       {"llama-3-70b", 320 * 1024}, {"mistral-7b", 128 * 1024}, {"qwen3-8b", 144 * 1024},
