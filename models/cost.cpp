@@ -36,15 +36,25 @@ Costs& operator+=(Costs& sum, const Costs& more) {
 
 // One row for each form; a layer that has fewer of them is in its last one.
 void add_rows(std::vector<CostRow>& rows, const ModelConfig& config, Index context,
-              const CacheNumbers& numbers) {
+              const CacheNumbers& numbers, const std::optional<StandIn>& stand_in = std::nullopt) {
   std::vector<std::vector<AttentionCosts>> cycle;
-  std::size_t forms = 0;
+  std::size_t forms = 0, computed = 0;
   for (const AttentionConfig& attention : config.cycle) {
-    cycle.push_back(attention_costs(attention));
+    const bool stands_in = stand_in && attention.kind == stand_in->kind;
+    cycle.push_back(stands_in ? attention_costs(attention, stand_in->describe(attention))
+                              : attention_costs(attention));
     forms = std::max(forms, cycle.back().size());
+    computed = std::max(computed, static_cast<std::size_t>(std::ranges::count(
+                                      cycle.back(), true, &AttentionCosts::computed)));
   }
   for (std::size_t form = 0; form < forms; ++form) {
-    CostRow row{config.attention_text(), form == 0, config.layers, {}, 0, {}};
+    CostRow row{attention_text(config, stand_in),
+                form == 0,
+                form + 1 == computed,
+                config.layers,
+                {},
+                0,
+                {}};
     std::string suffix;
     for (std::size_t place = 0; place < cycle.size(); ++place) {
       const AttentionConfig& attention = config.cycle[place];
@@ -68,6 +78,16 @@ void add_rows(std::vector<CostRow>& rows, const ModelConfig& config, Index conte
 std::span<const Index> long_contexts() {
   static constexpr std::array<Index, 3> kContexts = {1 << 12, 1 << 17, 1 << 20};
   return kContexts;
+}
+
+std::string attention_text(const ModelConfig& config, const std::optional<StandIn>& stand_in) {
+  if (!stand_in || config.pattern.size() < 2) return config.attention_text();
+  std::vector<LayerSpec> pattern = config.pattern;
+  for (LayerSpec& part : pattern) {
+    if (!part.shares() && part.kind->name == stand_in->kind)
+      part.text = std::string(stand_in->name) + part.text.substr(stand_in->kind.size());
+  }
+  return text_of(pattern);
 }
 
 KeptNumbers kept_numbers(const ModelConfig& config, Index context) {
@@ -98,8 +118,10 @@ double kv_cache_bytes_per_token(const ModelConfig& config, const CacheNumbers& n
 }
 
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out) {
+                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+                                const std::optional<StandIn>& stand_in) {
   std::vector<CostRow> rows;
+  const bool take_turns = config.pattern.size() > 1;  // one part is for all layers
   for (const AttentionKind* kind : attention_kinds()) {
     ModelConfig own = config;
     own.pattern.clear();
@@ -116,12 +138,45 @@ std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
   if (take_turns) {
     ModelConfig own = config;
     own.resolve();
-    add_rows(rows, own, context, numbers);
+    add_rows(rows, own, context, numbers, stand_in);
   }
   if (rows.empty()) throw ShapeError(left_out.front());
   return rows;
 }
-  const bool take_turns = config.pattern.size() > 1;  // one part is for all layers
+
+namespace {
+
+// Kimi delta attention (arXiv 2510.26692) with the sizes of a delta layer, which keeps the same: a
+// matrix and a convolution each for q, k and v, a decay for each channel of the keys, and an output
+// gate; the matrices of decay and gate have the rank of a head's value. Its released code has no
+// bias in the gate.
+AttentionDescription describe_kimi_delta(const AttentionConfig& c) {
+  AttentionDescription description = describe(c);
+  AttentionForm& form = description.forms.front();
+  const auto convolution =
+      std::ranges::find(form.projections, Projection::Form::convolution, &Projection::form);
+  const Index taps = convolution->in, heads = form.output_heads, k = form.key_width,
+              v = form.value_width, values = heads * v, keys = (convolution->out - values) / 2;
+  const Initializer start = Initializer::ones();  // it is only counted
+  form.projections = {{"q_proj", c.dim, keys},
+                      {"k_proj", c.dim, keys},
+                      {"v_proj", c.dim, values},
+                      Projection::convolution("q_conv1d", keys, taps),
+                      Projection::convolution("k_conv1d", keys, taps),
+                      Projection::convolution("v_conv1d", values, taps),
+                      {"f_a_proj", c.dim, v},
+                      {"f_b_proj", v, heads * k},
+                      Projection::vector("dt_bias", heads * k, start),
+                      Projection::vector("A_log", heads, start),
+                      {"b_proj", c.dim, heads},
+                      {"g_a_proj", c.dim, v},
+                      {"g_b_proj", v, values},
+                      Projection::norm("o_norm", v),
+                      {"o_proj", values, c.dim}};
+  return description;
+}
+
+}  // namespace
 
 const std::vector<KnownModel>& known_models() {
   static const std::vector<KnownModel> all = {
@@ -193,8 +248,9 @@ const std::vector<KnownModel>& known_models() {
         {"key-heads", 16},
         {"v-dim", 128}}},
       {"kimi-linear-48b",
-       "Kimi Team (2025); config.json of moonshotai/Kimi-Linear-48B-A3B-Instruct; its states fade "
-       "channel by channel, those of delta as a whole, and the matrices of its gates are low-rank",
+       "Kimi Team (2025), arXiv 2510.26692; config.json of "
+       "moonshotai/Kimi-Linear-48B-A3B-Instruct; kda is delta with a decay for each channel and "
+       "low-rank gates",
        {{"attention",
          "3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/2*delta/mla"},
         {"layers", 27},
@@ -205,7 +261,8 @@ const std::vector<KnownModel>& known_models() {
         {"q-rank", 0},
         {"nope-dim", 128},
         {"rope-dim", 64},
-        {"v-dim", 128}}},
+        {"v-dim", 128}},
+       StandIn{"delta", "kda", describe_kimi_delta}},
       {"step-3",
        "StepFun (2025), arXiv 2507.19427; model card of stepfun-ai/step3",
        {{"attention", "mfa"},

@@ -1,12 +1,13 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "models/config.h"
 #include "autograd/row_cache.h"
+#include "models/config.h"
 
 namespace headcount {
 
@@ -28,10 +29,10 @@ struct CacheNumbers {
   Index bytes_per_element = sizeof(float), bytes_per_row = 0;
   bool operator==(const CacheNumbers&) const = default;
 };
-
 CacheNumbers cache_numbers(CacheType type);
 /// What a number of a state takes in a cache of any type: states are never rounded.
 inline constexpr Index kStateBytes = sizeof(float);
+
 /// What decoding keeps of one sequence of `context` tokens, over all layers. `config` is resolved.
 /// Throws ShapeError where that would overflow 64 bits.
 KeptNumbers kept_numbers(const ModelConfig& config, Index context);
@@ -44,6 +45,7 @@ double kv_cache_bytes_per_token(const ModelConfig& config, const CacheNumbers& n
 struct CostRow {
   std::string attention;  ///< as the setting says it, or with the form: "mla-absorbed"
   bool trained;           ///< in the form that it is trained in
+  bool decodes;           ///< in the form that decoding chooses
   Index layers;
   Costs costs;
   Count cache_bytes;  ///< at the context, of one sequence
@@ -54,18 +56,33 @@ struct CostRow {
 /// Contexts at which a cache is worth a look besides the model's own: 4 k, 128 k and 1 M tokens.
 std::span<const Index> long_contexts();
 
+/// A layer of a published model that is no kind here: a kind that keeps the same stands for it in a
+/// pattern, and it is named and counted as what it is.
+struct StandIn {
+  std::string_view kind;  ///< "delta"
+  std::string_view name;  ///< "kda"
+  /// Of a resolved configuration of `kind`.
+  AttentionDescription (*describe)(const AttentionConfig& config);
+};
+
+/// As the setting says it, with the name of what `stand_in` stands for: "3*kda/mla".
+std::string attention_text(const ModelConfig& config, const std::optional<StandIn>& stand_in);
+
 /// One row per form of each kind of attention, with the sizes of `config`, which is not resolved;
 /// and of the pattern that it has, if layers take turns. A kind that the sizes do not fit is left
-/// out, and the reason added to `left_out`. Throws ShapeError where a figure would overflow 64
-/// bits, for a pattern that the sizes do not fit, and if no kind fits.
+/// out, and the reason added to `left_out`. `stand_in`, if given, is for the pattern. Throws
+/// ShapeError where a figure would overflow 64 bits, for a pattern that the sizes do not fit, and
+/// if no kind fits.
 std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out);
+                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+                                const std::optional<StandIn>& stand_in = std::nullopt);
 
 /// The attention of a well-known model.
 struct KnownModel {
   std::string name;    ///< "llama-3-8b"
   std::string source;  ///< where the sizes are published
   nlohmann::json settings;
+  std::optional<StandIn> stand_in = {};  ///< of its pattern
 };
 const std::vector<KnownModel>& known_models();
 /// Throws SettingError that lists the known names.

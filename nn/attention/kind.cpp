@@ -65,13 +65,19 @@ void resolve_kv_heads(const AttentionConfig& config, Index& kv_heads) {
 
 namespace {
 
+template <class Body>
+void for_forms(AttentionDescription& description, const Body& body) {
+  for (AttentionForm& form : description.forms) body(form);
+  for (AttentionForm& form : description.counted_forms) body(form);
+}
+
 // Leaves what a layer has that reads what another one kept.
 void drop_what_keeps(AttentionDescription& description, const std::string& kind) {
   description.keeps.clear();
-  for (AttentionForm& form : description.forms) {
+  for_forms(description, [&](AttentionForm& form) {
     const auto dropped = std::erase_if(form.projections, [](const auto& p) { return p.keeps; });
     require_setting(dropped > 0, "a layer of " + kind + " cannot share what another layer kept");
-  }
+  });
 }
 
 }  // namespace
@@ -79,43 +85,59 @@ void drop_what_keeps(AttentionDescription& description, const std::string& kind)
 AttentionDescription describe(const AttentionConfig& config) {
   AttentionDescription description = attention_kind(config.kind).describe(config);
   if (config.shares) drop_what_keeps(description, config.kind);
-  for (AttentionForm& form : description.forms) {
+  for_forms(description, [&](AttentionForm& form) {
     const Index width = form.heads_of_output(config.heads) * form.head_output();
     if (config.gate) form.projections.push_back({"gate_proj", config.dim, width});
     if (config.output_projection) form.projections.push_back({form.output, width, config.dim});
-  }
+  });
   return description;
 }
 
-std::vector<AttentionCosts> attention_costs(const AttentionConfig& config) {
-  const AttentionDescription description = describe(config);
-  std::vector<AttentionCosts> all;
-  for (const AttentionForm& form : description.forms) {
-    AttentionCosts costs;
-    costs.linear_macs_per_token = form.macs_per_token + form.macs_per_kept;
-    costs.expansion_macs_per_key = form.macs_per_kept;
-    costs.name = config.kind + (all.empty() ? "" : "-" + form.name);
-    for (const Projection& p : form.projections) {
-      const Count macs = Count(p.in) * p.out;
-      costs.linear_macs_per_token += macs;
-      const bool biased = config.bias && p.form == Projection::Form::matrix;
-      costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
-      if (p.of_kept) costs.expansion_macs_per_key += macs;
-    }
-    costs.state = form.state;
-    if (!form.state)
-      costs.macs_per_pair = Count(config.heads) * (Count(form.key_width) + form.value_width);
-    for (const Kept& kept : description.keeps) {
-      const Count elements = Count(kept.heads) * kept.width;
-      if (kept.per_sequence) {
-        costs.state_elements += elements;
-        continue;
-      }
-      costs.cache_elements_per_token += elements;
-      costs.cache_rows_per_token += kept.heads;
-    }
-    all.push_back(costs);
+namespace {
+
+AttentionCosts costs_of_form(const AttentionConfig& config, const AttentionForm& form,
+                             std::span<const Kept> keeps) {
+  AttentionCosts costs;
+  costs.linear_macs_per_token = form.macs_per_token + form.macs_per_kept;
+  costs.expansion_macs_per_key = form.macs_per_kept;
+  for (const Projection& p : form.projections) {
+    const Count macs = Count(p.in) * p.out;
+    costs.linear_macs_per_token += macs;
+    const bool biased = config.bias && p.form == Projection::Form::matrix;
+    costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
+    if (p.of_kept) costs.expansion_macs_per_key += macs;
   }
+  costs.state = form.state;
+  if (!form.state)
+    costs.macs_per_pair = Count(config.heads) * (Count(form.key_width) + form.value_width);
+  for (const Kept& kept : keeps) {
+    const Count elements = Count(kept.heads) * kept.width;
+    if (kept.per_sequence) {
+      costs.state_elements += elements;
+      continue;
+    }
+    costs.cache_elements_per_token += elements;
+    costs.cache_rows_per_token += kept.heads;
+  }
+  return costs;
+}
+
+}  // namespace
+
+std::vector<AttentionCosts> attention_costs(const AttentionConfig& config) {
+  return attention_costs(config, describe(config));
+}
+
+std::vector<AttentionCosts> attention_costs(const AttentionConfig& config,
+                                            const AttentionDescription& description) {
+  std::vector<AttentionCosts> all;
+  const auto add = [&](const AttentionForm& form, bool computed) {
+    AttentionCosts& costs = all.emplace_back(costs_of_form(config, form, description.keeps));
+    costs.name = config.kind + (all.size() == 1 ? "" : "-" + form.name);
+    costs.computed = computed;
+  };
+  for (const AttentionForm& form : description.forms) add(form, true);
+  for (const AttentionForm& form : description.counted_forms) add(form, false);
   return all;
 }
 

@@ -83,8 +83,11 @@ struct AttentionForm {
 
 /// What follows from a configuration, without building the layer.
 struct AttentionDescription {
-  std::vector<Kept> keeps;           ///< of each token, or of each sequence
-  std::vector<AttentionForm> forms;  ///< as it is trained first, then others it can decode in
+  std::vector<Kept> keeps;  ///< of each token, or of each sequence
+  /// As it is trained first, then others it can decode in, last the one that decoding chooses.
+  std::vector<AttentionForm> forms;
+  /// Forms that nothing here computes: they are only counted.
+  std::vector<AttentionForm> counted_forms = {};
 };
 
 /// What a kind of attention declares, in its one file. Flags, help, specs, config.json, caches,
@@ -154,6 +157,7 @@ AttentionDescription describe(const AttentionConfig& config);
 /// parameters and the products of real layers.
 struct AttentionCosts {
   std::string name;             ///< the kind's, for a second form with its name: "mla-absorbed"
+  bool computed = true;         ///< false: of one of the `counted_forms`
   Count parameters;             ///< biases and norms included
   Count linear_macs_per_token;  ///< multiply-accumulates of projections, and of a token's factors
   Count macs_per_pair;          ///< of q.k and p v, for one query and one key, all heads
@@ -169,8 +173,11 @@ struct AttentionCosts {
   Count decode_macs(Count held) const;
 };
 
-/// One for each form. `config` is resolved.
+/// One for each form, those that are only counted last. `config` is resolved.
 std::vector<AttentionCosts> attention_costs(const AttentionConfig& config);
+/// Those of a layer with the heads and biases of `config` and this description.
+std::vector<AttentionCosts> attention_costs(const AttentionConfig& config,
+                                            const AttentionDescription& description);
 
 /// What one layer keeps of one sequence.
 struct KeptNumbers {

@@ -132,41 +132,49 @@ class LatentAttention : public Attention {
   Linear kv_b_;
 };
 
-// As trained, k and v are expanded by kv_b_proj. Absorbed, kv_b_proj is multiplied into the query
-// projection and the output projection: queries and sums are as wide as a latent, which itself is
-// key and value of its heads. A bias of kv_b_proj becomes one of o_proj, and the weights of the
-// latents' norms can be multiplied in too and do not count. (`forward` leaves them where they are,
-// so as to keep what DeepSeek's code keeps.) Where the heads' outputs are gated, or are the output,
-// what expands values stays a matrix of its own.
+// Three forms. As trained, k and v are expanded by kv_b_proj. Absorbed, kv_b_proj is applied to
+// queries and to sums of latents instead, in every step: queries and sums are as wide as a latent,
+// which itself is key and value of its heads. DeepSeek's inference code does that, and decoding
+// here. Merged, which is only counted, kv_b_proj has been multiplied into the query projection and
+// the output projection once and for all: larger matrices instead of it. A bias of kv_b_proj
+// becomes one of o_proj then, and the weights of the latents' norms can be multiplied in too and do
+// not count. Where the heads' outputs are gated, or are the output, what expands values stays a
+// matrix of its own.
 AttentionDescription describe_mla(const AttentionConfig& c) {
   const MlaSettings& s = mla(c);
-  const Index q_width = s.nope_dim + s.rope_dim;
+  const Index q_width = s.nope_dim + s.rope_dim, latent = s.latent_width();
   AttentionDescription description;
   // The normed latent and the rotated key: no factor 2, k and v come from the same latent.
-  description.keeps = {{"latent", s.latents, s.latent_width()}};
+  description.keeps = {{"latent", s.latents, latent}};
   if (s.rope_dim > 0) description.keeps.push_back({"rope_key", 1, s.rope_dim});
 
-  AttentionForm trained = {std::string(kExpanded), {}, q_width, s.v_dim};
-  AttentionForm merged = {
-      std::string(kAbsorbed), {}, s.latent_width() + s.rope_dim, s.latent_width()};
   const Projection kv_a = Projection::keeping("kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim);
-  trained.projections = {kv_a,
-                         {"kv_b_proj", s.latent_width(), c.heads * (s.nope_dim + s.v_dim), true}};
-  merged.projections = {kv_a};
-  const auto add_queries = [&](AttentionForm& form, bool norm) {
-    const auto all = QueryProjection::declare(c.dim, s.q_rank, c.heads * form.key_width, norm);
+  const auto add_queries = [&](AttentionForm& form, Index width, bool norm) {
+    const auto all = QueryProjection::declare(c.dim, s.q_rank, c.heads * width, norm);
     form.projections.insert(form.projections.end(), all.begin(), all.end());
   };
-  add_queries(trained, s.latent_norm);
-  add_queries(merged, false);
+  const auto with_kv_b = [&](AttentionForm form, bool of_kept) {
+    form.projections = {kv_a, {"kv_b_proj", latent, c.heads * (s.nope_dim + s.v_dim), of_kept}};
+    add_queries(form, q_width, s.latent_norm);
+    if (s.latent_norm)  // of the kept latent
+      form.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank, true));
+    return form;
+  };
+  description.forms.push_back(with_kv_b({std::string(kExpanded), {}, q_width, s.v_dim}, true));
+  if (!can_absorb(c)) return description;
+  description.forms.push_back(with_kv_b({.name = std::string(kAbsorbed),
+                                         .projections = {},
+                                         .key_width = latent + s.rope_dim,
+                                         .value_width = latent,
+                                         .output_width = s.v_dim},
+                                        false));
+  AttentionForm merged = {"merged", {kv_a}, latent + s.rope_dim, latent};
+  add_queries(merged, latent + s.rope_dim, false);
   if (c.gate || !c.output_projection) {
-    merged.projections.push_back({"v_b_proj", s.latent_width(), c.heads * s.v_dim});
+    merged.projections.push_back({"v_b_proj", latent, c.heads * s.v_dim});
     merged.output_width = s.v_dim;
   }
-  if (s.latent_norm)  // of the kept latent
-    trained.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank, true));
-  description.forms.push_back(std::move(trained));
-  if (can_absorb(c)) description.forms.push_back(std::move(merged));
+  description.counted_forms.push_back(std::move(merged));
   return description;
 }
 

@@ -6,11 +6,12 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "models/cost_rows.h"
-
 #include "models/language_model.h"
+
 namespace headcount {
 namespace {
 
@@ -42,7 +43,8 @@ TEST(CostTable, IsTheArticlesForWidth256) {
   }
 }
 
-// Norms of latents, on by default, are absorbed too and add nothing.
+// Its "MLA absorbed" has kv_b_proj merged into other matrices. Norms of latents, on by default, are
+// merged too and add nothing.
 TEST(CostTable, IsTheBlogsForWidth8192) {
   const ModelConfig config = with({{"layers", 1},
                                    {"dim", 8192},
@@ -60,7 +62,7 @@ TEST(CostTable, IsTheBlogsForWidth8192) {
        {Published{"mha", 256 * kMega, 2 * kGiga, 256 * kTera, 2 * kGiga},
         {"mqa", 130 * kMega, 32 * kMega, 256 * kTera, 2 * kGiga},
         {"gqa", 144 * kMega, 256 * kMega, 256 * kTera, 2 * kGiga},
-        {"mla-absorbed", 516 * kMega, 64 * kMega, 1024 * kTera, 8 * kGiga}}) {
+        {"mla-merged", 516 * kMega, 64 * kMega, 1024 * kTera, 8 * kGiga}}) {
     const CostRow& row = rows.at(attention);
     EXPECT_EQ(row.costs.parameters, parameters) << attention;
     EXPECT_EQ(row.costs.cache_elements, cache) << attention;
@@ -69,11 +71,11 @@ TEST(CostTable, IsTheBlogsForWidth8192) {
   }
 }
 
-TEST(CostTable, HasEveryAttentionInTheRegistrysOrderAndMlaAndTpaTwice) {
+TEST(CostTable, HasEveryAttentionInTheRegistrysOrderInEachForm) {
   std::vector<std::string> left_out, expected, names;
   for (const AttentionKind* kind : attention_kinds()) {
     expected.emplace_back(kind->name);
-    if (kind->name == "mla") expected.emplace_back("mla-absorbed");
+    if (kind->name == "mla") expected.insert(expected.end(), {"mla-absorbed", "mla-merged"});
     if (kind->name == "tpa") expected.emplace_back("tpa-factored");
   }
   for (const CostRow& row : cost_table(ModelConfig(), 1, {}, left_out))
@@ -93,7 +95,7 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
     EXPECT_NE(row.attention, "gqa");
     EXPECT_NE(row.attention, "gta");
   }
-  EXPECT_EQ(rows.size(), attention_kinds().size());  // two kinds less, MLA and TPA twice
+  EXPECT_EQ(rows.size(), attention_kinds().size() + 1);  // two kinds less; MLA thrice, TPA twice
 }
 
 TEST(CostTable, GatesTheKindsThatThePatternGates) {
@@ -129,6 +131,21 @@ TEST(CostTable, HasTheParametersOfARunWhateverItSwitchesOn) {
       }
     }
   }
+}
+
+// Expanded, k and v of all cached tokens are computed for one more; absorbed, and merged, nothing
+// is. Decoding chooses the second.
+TEST(CostTable, TellsTheFormsOfMlaApart) {
+  const CostRows rows = all_rows(with({{"layers", 1}}), 8);
+  for (const auto& [name, decodes, expands] : {std::tuple{"mla", false, true},
+                                               {"mla-absorbed", true, false},
+                                               {"mla-merged", false, false}}) {
+    EXPECT_EQ(rows.at(name).decodes, decodes) << name;
+    EXPECT_EQ(rows.at(name).costs.decode_expansion_macs != Count(0), expands) << name;
+  }
+  EXPECT_EQ(rows.at("mla-absorbed").costs.parameters, rows.at("mla").costs.parameters);
+  EXPECT_TRUE(rows.at("mha").decodes);
+  EXPECT_TRUE(rows.at("tpa-factored").decodes);
 }
 
 TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {

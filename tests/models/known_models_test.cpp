@@ -76,6 +76,51 @@ TEST(KnownModels, HaveKimiLinearsStatesAndLatents) {
     EXPECT_EQ(config.layer_attention(mla - 1).kind, "mla") << mla;
 }
 
+// A layer of KDA: q, k, v and o 2304 x 4096; low-rank matrices, of rank 128, for the decay of each
+// channel and for the gate; beta 2304 x 32; three convolutions of 4 taps; dt_bias, A_log and a
+// norm.
+TEST(KnownModels, CountKimiLinearsLayersAsItsSourceHasThem) {
+  constexpr std::int64_t kDim = 2304, kHeads = 32, kWidth = kHeads * 128, kRank = 128;
+  constexpr std::int64_t kKda = 4 * kDim * kWidth + 2 * (kDim * kRank + kRank * kWidth) +
+                                kDim * kHeads + 3 * kWidth * 4 + kWidth + kHeads + 128;
+  static_assert(kKda == 39'514'272);
+  constexpr std::int64_t kMla = kDim * kHeads * (128 + 64) + kDim * (512 + 64) + 512 +
+                                512 * kHeads * (128 + 128) + kWidth * kDim;
+  static_assert((20 * kKda + 7 * kMla) / 27 == 36'818'133);
+  const KnownModel& kimi = known_model("kimi-linear-48b");
+  std::vector<std::string> left_out;
+  for (const CostRow& row :
+       cost_table(with(kimi.settings), 131'072, {2, 0}, left_out, kimi.stand_in)) {
+    if (row.attention.find("kda") == std::string::npos || !row.trained) continue;
+    EXPECT_EQ(row.attention,
+              "3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/"
+              "2*kda/mla");
+    EXPECT_EQ(row.costs.parameters, 20 * kKda + 7 * kMla);
+    // Norms, dt_bias and A_log multiply nothing.
+    EXPECT_EQ(row.costs.linear_macs_per_token,
+              20 * (kKda - kWidth - kHeads - 128) + 7 * (kMla - 512));
+    return;
+  }
+  ADD_FAILURE() << "the table has no row with kda";
+}
+
+// As its inference code computes it, with wkv_b applied to queries and sums in every step, and as
+// an article's table has it, with that merged into other matrices.
+TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
+  const CostRows rows = all_rows(with(known_model("deepseek-v3").settings), 131'072, 2);
+  const CostRow &run = rows.at("mla-absorbed"), &merged = rows.at("mla-merged");
+  constexpr std::int64_t kNorms = 1536 + 512;
+  EXPECT_EQ(run.costs.parameters, std::int64_t{61} * 187'107'328);
+  EXPECT_EQ(run.costs.linear_macs_per_token, std::int64_t{61} * (187'107'328 - kNorms));
+  EXPECT_TRUE(run.decodes);
+  constexpr std::int64_t kMerged =
+      7168 * 1536 + 1536 * 128 * (512 + 64) + 7168 * (512 + 64) + std::int64_t{128} * 512 * 7168;
+  static_assert(kMerged == 598'147'072);
+  EXPECT_EQ(merged.costs.parameters, 61 * kMerged);
+  EXPECT_EQ(merged.costs.linear_macs_per_token, 61 * kMerged);
+  EXPECT_FALSE(merged.decodes);
+}
+
 TEST(KnownModels, HaveStep3sOneWideHead) {
   const ModelConfig config = with(known_model("step-3").settings);
   const CostRow row = all_rows(config, 1, 2).at("mfa");

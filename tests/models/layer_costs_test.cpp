@@ -122,12 +122,37 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
   }));
 }
 
-// MLA as it is decoded, by hand: kv_b_proj and the norms' weights multiplied into the projections
-// of queries and output, one "head" of keys that are latents.
-class AbsorbedMla {
+// A second form is what decoding computes of its own accord for one more token.
+TEST_P(CostsOfALayer, AreTheMultiplyAccumulatesOfDecodingAToken) {
+  EXPECT_TRUE(rc::check([] {
+    AttentionConfig config = random_layer(GetParam()->name);
+    config.causal = true;
+    std::vector<AttentionCosts> forms = attention_costs(config);
+    std::erase_if(forms, [](const AttentionCosts& costs) { return !costs.computed; });
+    const AttentionCosts& costs = forms.back();
+    ParameterStore store;
+    const auto layer = make_attention(store, "a", config, {});
+    store.allocate();
+    const Index batch = *rc::gen::inRange<Index>(1, 3), held = *rc::gen::inRange<Index>(2, 100);
+    LayerCache cache = make_cache(config, {.sequences = batch, .capacity = held});
+    cache.set_length(held - 1);
+    Tape tape(std::as_const(store));
+    const Values x(static_cast<std::size_t>(batch * config.dim), Real{1});
+    const Var input = tape.constant({batch, 1, config.dim}, x);
+    Memory memory(cache);
+    const MacCounter counter;
+    layer->forward(input, memory);
+    RC_ASSERT(counter.count() ==
+              (Count(batch) * (costs.linear_macs_per_token + costs.decode_macs(held))).value());
+  }));
+}
+
+// MLA with kv_b_proj merged into other matrices, by hand: kv_b_proj and the norms' weights
+// multiplied into the projections of queries and output, one "head" of keys that are latents.
+class MergedMla {
  public:
   // No biases, no rotation, an output projection.
-  AbsorbedMla(Tape& tape, const ParameterStore& store, const AttentionConfig& c)
+  MergedMla(Tape& tape, const ParameterStore& store, const AttentionConfig& c)
       : tape_(tape), store_(store), c_(c) {
     const Var kv_b = reshape(parameter("kv_b_proj.weight"),
                              {c.heads, get(c, "nope-dim") + get(c, "v-dim"), rank()});
@@ -192,7 +217,7 @@ class AbsorbedMla {
   Var q_, o_;
 };
 
-RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
+RC_GTEST_PROP(CostsOfMergedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   AttentionConfig config = random_layer("mla");
   config.rotary = config.bias = config.gate = false;
   config.output_projection = true;
@@ -212,12 +237,12 @@ RC_GTEST_PROP(CostsOfAbsorbedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   }
   Tape tape(store);
   const Var x = tape.constant({1, length, config.dim}, values);
-  const AbsorbedMla absorbed(tape, store, config);
-  RC_ASSERT(absorbed.parameters() == costs.parameters.value());
+  const MergedMla merged(tape, store, config);
+  RC_ASSERT(merged.parameters() == costs.parameters.value());
   Memory memory;
   const Var expected = layer->forward(x, memory);
   const MacCounter counter;
-  const Var y = absorbed.forward(x);
+  const Var y = merged.forward(x);
   RC_ASSERT(counter.count() ==
             (Count(length) * (costs.linear_macs_per_token + costs.macs_per_pair * length)).value());
   double most = 0, error = 0;
@@ -244,15 +269,15 @@ TEST(CostsOfTwoLatents, AreHalfAPair) {
 }
 
 // With a gate before o_proj, what expands the values cannot be multiplied into it.
-TEST(CostsOfAGate, AreItsMatrixAndInAbsorbedMlaTheOneThatExpandsValues) {
+TEST(CostsOfAGate, AreItsMatrixAndInMergedMlaTheOneThatExpandsValues) {
   const nlohmann::json sizes = {{"layers", 1},   {"dim", 64},     {"heads", 4}, {"kv-rank", 32},
                                 {"rope-dim", 8}, {"nope-dim", 8}, {"v-dim", 8}};
   nlohmann::json gated = sizes;
   gated["gate"] = "on";
   const CostRows plain_rows = all_rows(with(sizes), 1), gated_rows = all_rows(with(gated), 1);
   const Index gate = 64 * 4 * 8, o_proj = 64 * 4 * 8, merged_o_proj = 64 * 4 * 32;
-  for (const std::string kind : {"mla", "mla-absorbed"}) {
-    const Index more = kind == "mla" ? gate : gate + 32 * 4 * 8 + o_proj - merged_o_proj;
+  for (const std::string kind : {"mla", "mla-absorbed", "mla-merged"}) {
+    const Index more = kind != "mla-merged" ? gate : gate + 32 * 4 * 8 + o_proj - merged_o_proj;
     EXPECT_EQ(gated_rows.at(kind).costs.parameters, plain_rows.at(kind).costs.parameters + more)
         << kind;
     EXPECT_EQ(gated_rows.at(kind).costs.linear_macs_per_token,

@@ -72,6 +72,7 @@ std::string shown(const std::string& attention) {
 }
 
 // Where the sizes come from, and the attention that they were chosen for; none if flags chose them.
+// Of its forms the one that decoding chooses is marked.
 struct Origin {
   std::string attention, mark;
 };
@@ -105,8 +106,8 @@ std::vector<Column<CostRow>> columns(const Origin& origin) {
   }
   all.push_back({"", "origin",
                  [origin](Row row) {
-                   const bool chosen =
-                       !origin.mark.empty() && row.attention.starts_with(origin.attention);
+                   const bool chosen = !origin.mark.empty() && row.decodes &&
+                                       row.attention.starts_with(origin.attention);
                    return chosen ? "<- " + origin.mark : "";
                  },
                  [](Row) { return Json(); }, true});
@@ -168,8 +169,8 @@ std::vector<Column<CostRow>> figures() {
 void print_json(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {
   const nlohmann::ordered_json result = {{"context", context},
                                          {"dtype_bytes", bytes},
-                                         {"layers", layers},
                                          {"state_dtype_bytes", kStateBytes},
+                                         {"layers", layers},
                                          {"rows", json_rows(figures(), rows)}};
   std::cout << result.dump(2) << '\n';
 }
@@ -210,7 +211,12 @@ int cost_command(const std::vector<std::string>& arguments) {
     throw UsageError("--preset and --from both give sizes; name one of them");
   if (line.has("csv") && line.has("json"))
     throw UsageError("--csv and --json both say how to print; name one of them");
-  if (line.has("preset")) settings.read(known_model(line.get("preset")).settings);
+  std::optional<StandIn> stand_in;
+  if (line.has("preset")) {
+    const KnownModel& model = known_model(line.get("preset"));
+    settings.read(model.settings);
+    stand_in = model.stand_in;
+  }
   if (line.has("from")) read_run(line.get("from"), settings);
   Origin origin;
   const auto keeps_sizes = [](const auto& given) {
@@ -220,18 +226,19 @@ int cost_command(const std::vector<std::string>& arguments) {
     const char* const mark = line.has("preset") ? "as published"
                              : line.has("from") ? "the run"
                                                 : "";
-    origin = {config.attention_text(), mark};
+    origin = {attention_text(config, stand_in), mark};
   }
   read_flags(line, settings);
+  if (line.setting("attention") != nullptr) stand_in.reset();
 
+  const CacheNumbers numbers = cache_numbers(type);
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows = cost_table(config, config.context, numbers, left_out);
+  const std::vector<CostRow> rows = cost_table(config, config.context, numbers, left_out, stand_in);
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   if (line.has("json")) {
     print_json(rows, config.layers, config.context, numbers.bytes_per_element);
   } else if (line.has("csv")) {
     for (const std::string& row : csv_lines(figures(), rows)) std::cout << row << '\n';
-  const CacheNumbers numbers = cache_numbers(type);
   } else {
     print_table(rows, config, stored(type, setting_text(settings.find("cache-dtype")->value())),
                 origin);

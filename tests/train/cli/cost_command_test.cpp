@@ -18,8 +18,9 @@ namespace {
 using nlohmann::json;
 using Names = std::vector<std::string>;
 
-const Names kAttentions = {"mha",          "mqa", "gqa",          "mfa",         "gta",  "mla",
-                           "mla-absorbed", "tpa", "tpa-factored", "latent-bias", "delta"};
+const Names kAttentions = {"mha", "mqa",          "gqa",          "mfa",
+                           "gta", "mla",          "mla-absorbed", "mla-merged",
+                           "tpa", "tpa-factored", "latent-bias",  "delta"};
 const Names kRowKeys = {"attention",
                         "params_per_layer",
                         "linear_macs_per_token_per_layer",
@@ -84,8 +85,8 @@ TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
                                            "state_dtype_bytes"}));
     EXPECT_EQ(object.at("context"), context);
     EXPECT_EQ(object.at("dtype_bytes"), 4);
-    EXPECT_EQ(object.at("layers"), 4);
     EXPECT_EQ(object.at("state_dtype_bytes"), 4);
+    EXPECT_EQ(object.at("layers"), 4);
     row(object, "mha");
     for (const json& row : object.at("rows")) {
       for (const std::string& key : kRowKeys) {
@@ -114,7 +115,7 @@ TEST_F(CostCommand, PrintsTheBlogsTable) {
        {std::tuple{"mha", 256 * kMega, 2 * kGiga, 256 * kTera, 2 * kGiga},
         {"mqa", 130 * kMega, 32 * kMega, 256 * kTera, 2 * kGiga},
         {"gqa", 144 * kMega, 256 * kMega, 256 * kTera, 2 * kGiga},
-        {"mla-absorbed", 516 * kMega, 64 * kMega, 1024 * kTera, 8 * kGiga}}) {
+        {"mla-merged", 516 * kMega, 64 * kMega, 1024 * kTera, 8 * kGiga}}) {
     const json found = row(object, attention);
     EXPECT_EQ(found.at("params_per_layer"), parameters) << attention;
     EXPECT_EQ(found.at("cache_elements_per_layer"), cache) << attention;
@@ -136,7 +137,6 @@ TEST_F(CostCommand, CountsLayersAndBytesOfTheCache) {
     EXPECT_EQ(table("--cache-dtype " + dtype).at("dtype_bytes"), bytes) << dtype;
 }
 
-TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
 // Delta keeps states alone, which no type of cache rounds.
 TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
   const json states = row(table(kWidth256 + "--layers 7"), "delta").at("cache_bytes");
@@ -154,6 +154,7 @@ TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
   }
 }
 
+TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
   const json object = table(kWidth8192);
   const Names lines = split_text(output(kWidth8192 + "--csv"), '\n');
   ASSERT_EQ(lines.size(), 1 + kAttentions.size());
@@ -204,7 +205,6 @@ TEST_F(CostCommand, TakesTheSizesOfARun) {
   EXPECT_EQ(row(table("--kv-rank 8 --from run"), "mla").at(kRowKeys[5]), 8 + 4);
 }
 
-TEST_F(CostCommand, TakesTheSizesOfAWellKnownModel) {
 // As the run's own layers have it: q, k, v, z of 2 heads of 8, a gate and an output projection.
 TEST_F(CostCommand, CountsTheGateOfARunOfDelta) {
   ASSERT_EQ(folder_.train("--steps 1 --quiet --out run --attention delta --gate on").exit_code, 0);
@@ -212,6 +212,7 @@ TEST_F(CostCommand, CountsTheGateOfARunOfDelta) {
             16 * 4 * 16 + 16 * 4 + 4 * 3 * 16 + 2 + 2 + 8 + 16 * 16 + 16 * 16);
 }
 
+TEST_F(CostCommand, TakesTheSizesOfAWellKnownModel) {
   const std::map<std::string, std::int64_t> bytes_per_token = {
       {"gpt-2", 36'864},           {"llama-2-7b", 512 * 1024}, {"llama-3-8b", 128 * 1024},
       {"llama-3-70b", 320 * 1024}, {"mistral-7b", 128 * 1024}, {"qwen3-8b", 144 * 1024},
@@ -230,10 +231,9 @@ TEST_F(CostCommand, MarksTheAttentionThatAModelWasPublishedWith) {
   for (const auto& [flags, marked] :
        {std::pair{"--preset llama-3-8b", Names{"gqa"}},
         {"--preset gpt-2", Names{"mha"}},
-        {"--preset deepseek-v3", Names{"mla", "mla-absorbed"}},
+        {"--preset deepseek-v3", Names{"mla-absorbed"}},
         {"--preset step-3", Names{"mfa"}},
-        {"--preset kimi-linear-48b",
-         Names{"3*delta/mla/.../2*delta/mla", "3*delta/mla/...mla-absorbed"}},
+        {"--preset kimi-linear-48b", Names{"3*kda/mla/3*...mla-absorbed"}},
         {"--preset gemma-3-27b", Names{"5*gqa@1024/gqa"}}}) {
     Names found;
     for (const std::string& line : split_text(output(flags), '\n')) {
@@ -278,6 +278,23 @@ TEST_F(CostCommand, GivesTheMeanOfLayersThatAreNotAlike) {
                 .back()
                 .at("cache_elements_per_token_per_layer"),
             3 * 2 * 8 / 5.0);
+}
+
+// The preset's own layers are counted as they are, not as the delta that stands in for them.
+TEST_F(CostCommand, CountsDeltaWhereItIsAskedForByName) {
+  const std::string preset = "--preset kimi-linear-48b";
+  const auto pattern_of = [&](const std::string& flags) {
+    const json rows = table(flags).at("rows");
+    return *std::ranges::find_if(rows, [](const json& row) {
+      return row.at("attention").get<std::string>().ends_with("delta/mla") ||
+             row.at("attention").get<std::string>().ends_with("kda/mla");
+    });
+  };
+  const json own = pattern_of(preset), asked = pattern_of(preset + " --attention delta/mla");
+  EXPECT_EQ(own.at("attention").get<std::string>().find("3*kda/mla/"), 0u);
+  EXPECT_NEAR(own.at("params_per_layer"), 36.8e6, 0.05e6);
+  EXPECT_EQ(asked.at("attention"), "delta/mla");
+  EXPECT_GT(asked.at("params_per_layer"), 38e6);
 }
 
 TEST_F(CostCommand, RefusesAPatternThatDoesNotFit) {
