@@ -335,12 +335,15 @@ TEST(VerdictNotes, SayWhatVerdictsSuppose) {
 
 TEST(UsualQuestion, IsAboutAnswersWhereTheLossCountsNothingElse) {
   Corpus corpus;
+  Question question;
   EXPECT_EQ(usual_metric(corpus), Metric::loss);
-  EXPECT_EQ(usual_seeds({.metric = Metric::loss}).text(), "3");
+  EXPECT_EQ(usual_seeds(question).text(), "3");
   corpus.only_answers = true;
   EXPECT_EQ(usual_metric(corpus), Metric::answers);
-  EXPECT_EQ(usual_seeds({.metric = Metric::answers}).text(), "5..10") << "fewer decide nothing";
-  EXPECT_EQ(usual_seeds({.metric = Metric::answers, .intervals = false}).text(), "5");
+  question.metric = Metric::answers;
+  EXPECT_EQ(usual_seeds(question).text(), "5..10") << "fewer decide nothing";
+  question.intervals = false;
+  EXPECT_EQ(usual_seeds(question).text(), "5");
 }
 
 TEST(Tolerance, IsAHundredthOfTheLossOfTheFirstSeedsOfTheReference) {

@@ -14,9 +14,9 @@ namespace headcount {
 namespace {
 
 using Triple = std::array<double, 3>;
-using Matrix = std::array<Triple, 3>;
+using Conversion = std::array<Triple, 3>;
 
-Triple times(const Matrix& m, const Triple& v) {
+Triple times(const Conversion& m, const Triple& v) {
   Triple result{};
   for (std::size_t i = 0; i < 3; ++i) result[i] = m[i][0] * v[0] + m[i][1] * v[1] + m[i][2] * v[2];
   return result;
@@ -44,7 +44,7 @@ double contrast(const std::string& a, const std::string& b) {
 
 // As readers see it who see all colours, or no red, no green, no blue (Machado, Oliveira and
 // Fernandes, 2009; severity 1).
-constexpr std::array<Matrix, 4> kReaders = {{
+constexpr std::array<Conversion, 4> kReaders = {{
     {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}},
     {{{0.152286, 1.052583, -0.204868},
       {0.114503, 0.786281, 0.099216},
@@ -59,10 +59,10 @@ constexpr std::array<Matrix, 4> kReaders = {{
 
 // Oklab (bottosson.github.io/posts/oklab); a difference that is just seen is about 0.02.
 Triple oklab(Triple rgb) {
-  constexpr Matrix kCones = {{{0.4122214708, 0.5363325363, 0.0514459929},
+  constexpr Conversion kCones = {{{0.4122214708, 0.5363325363, 0.0514459929},
                               {0.2119034982, 0.6806995451, 0.1073969566},
                               {0.0883024619, 0.2817188376, 0.6299787005}}};
-  constexpr Matrix kLab = {{{0.2104542553, 0.7936177850, -0.0040720468},
+  constexpr Conversion kLab = {{{0.2104542553, 0.7936177850, -0.0040720468},
                             {1.9779984951, -2.4285922050, 0.4505937099},
                             {0.0259040371, 0.7827717662, -0.8086757660}}};
   for (double& c : rgb) c = std::clamp(c, 0.0, 1.0);
@@ -71,7 +71,7 @@ Triple oklab(Triple rgb) {
   return times(kLab, cones);
 }
 
-double difference(const std::string& a, const std::string& b, const Matrix& reader) {
+double difference(const std::string& a, const std::string& b, const Conversion& reader) {
   const Triple x = oklab(times(reader, linear(a))), y = oklab(times(reader, linear(b)));
   return std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]);
 }
@@ -109,7 +109,7 @@ TEST(Colours, AreToldApartByReadersWhoDoNotSeeThemAll) {
   for (const Scheme& scheme : schemes()) {
     for (std::size_t i = 0; i < scheme.colours.size(); ++i) {
       for (std::size_t j = 0; j < i; ++j) {
-        for (const Matrix& reader : kReaders)
+        for (const Conversion& reader : kReaders)
           EXPECT_GE(difference(scheme.colours[i], scheme.colours[j], reader), 0.05)
               << scheme.colours[i] << " and " << scheme.colours[j];
       }
