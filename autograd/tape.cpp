@@ -180,6 +180,14 @@ void Tape::reset() {
   ++generation_;
 }
 
+Var Tape::reset_to(Var x) {
+  const Shape shape = x.shape();
+  const std::span<const Real> values = x.value();
+  carried_.assign(values.begin(), values.end());
+  reset();
+  return constant(shape, carried_);
+}
+
 RandomKey Tape::next_random_key() {
   ++random_.stream;
   return random_;

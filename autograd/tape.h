@@ -86,6 +86,9 @@ class Tape {
 
   /// Starts a new step: forgets all nodes, keeps the memory.
   void reset();
+  /// Forgets all nodes but x, which becomes a constant: what is computed from now on takes the
+  /// memory of what led to it.
+  Var reset_to(Var x);
 
   /// Whether dropout drops (training) or passes through (evaluation). Off at first.
   void set_training(bool training) { training_ = training; }
@@ -166,6 +169,7 @@ class Tape {
   std::function<void(ParameterId)> on_complete_;  // set before the nodes that it is told of
   std::vector<bool> used_;                        // by parameter, since the last reset
   std::vector<Node> nodes_;
+  std::vector<Real> carried_;  // by reset_to
   std::uint32_t generation_ = 0;
   Arena arena_;
   BufferPool buffers_;  // of gradients, and of what a vjp works in

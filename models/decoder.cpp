@@ -12,27 +12,34 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
           {options.sequences, model.config().context, options.cache_type, options.form})) {}
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
-  const Index count = static_cast<Index>(tokens.size()) / options_.sequences;
+  const Index sequences = options_.sequences, count = std::ssize(tokens) / sequences;
   const Index capacity = std::ranges::min_element(caches_, {}, &LayerCache::capacity)->capacity();
+  // The ring would overwrite rows that the first of several tokens still see: one at a time.
+  const Index chunk = length() + count > capacity ? 1 : kPrefillChunk;
+  const auto chunk_at = [&](Index t) {
+    const Index left = count - t;
+    return chunk == 1 ? 1 : left < 2 * chunk ? left : chunk;
+  };
+  const auto decode = [&](std::span<const std::int32_t> next) {
+    tape_->reset();
+    return model_->decode(*tape_, next, sequences, caches_).value();
+  };
   // What ends beyond the context is refused as a whole.
-  if (count == 1 || length() + count <= capacity || length() + count > model_->config().context) {
-    tape_->reset();
-    return model_->decode(*tape_, tokens, options_.sequences, caches_).value();
-  }
-  // The ring would overwrite rows that the first of these tokens still see: one at a time.
-  const auto width = static_cast<std::size_t>(model_->vocabulary());
-  logits_.resize(tokens.size() * width);
-  std::vector<std::int32_t> next(static_cast<std::size_t>(options_.sequences));
-  for (std::size_t t = 0; t < static_cast<std::size_t>(count); ++t) {
-    for (std::size_t b = 0; b < next.size(); ++b)
-      next[b] = tokens[b * static_cast<std::size_t>(count) + t];
-    tape_->reset();
-    const auto logits = model_->decode(*tape_, next, options_.sequences, caches_).value();
-    for (std::size_t b = 0; b < next.size(); ++b) {
-      std::ranges::copy(logits.subspan(b * width, width),
-                        logits_.begin() + static_cast<std::ptrdiff_t>(
-                                              (b * static_cast<std::size_t>(count) + t) * width));
+  if (length() + count > model_->config().context || chunk_at(0) == count) return decode(tokens);
+  const Index width = model_->vocabulary();
+  logits_.resize(tokens.size() * static_cast<std::size_t>(width));
+  std::vector<std::int32_t> next;
+  for (Index t = 0, n = 0; t < count; t += n) {
+    n = chunk_at(t);
+    next.clear();
+    for (Index b = 0; b < sequences; ++b) {
+      const auto first = tokens.begin() + b * count + t;
+      next.insert(next.end(), first, first + n);
     }
+    const std::span<const Real> logits = decode(next);
+    for (Index b = 0; b < sequences; ++b)
+      std::copy_n(logits.begin() + b * n * width, n * width,
+                  logits_.begin() + (b * count + t) * width);
   }
   return logits_;
 }

@@ -60,7 +60,7 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
 
 template <class MemoryOf>
 Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                       Index first, const MemoryOf& memory_of) const {
+                       Index first, const MemoryOf& memory_of, bool forgets) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
   if (first + length > config_.context) {
     throw ShapeError("a sequence of " + std::to_string(first + length) +
@@ -82,6 +82,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     memory = shares ? Memory::sharing(memory, memory_of(layer).stats()) : memory_of(layer);
     x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
+    if (forgets) x = tape.reset_to(x);
   }
   x = norm_(x);
   return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(tape));
@@ -89,16 +90,17 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
 
 Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<AttentionStats> stats) const {
-  return run(tape, tokens, sequences, 0, [&](std::size_t layer) {
+  const auto memory_of = [&](std::size_t layer) {
     return Memory({}, stats.empty() ? nullptr : &stats[layer]);
-  });
+  };
+  return run(tape, tokens, sequences, 0, memory_of, false);
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<LayerCache> caches) const {
   const Index first = caches.front().length();
-  const Var logits =
-      run(tape, tokens, sequences, first, [&](std::size_t layer) { return Memory(caches[layer]); });
+  const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer]); };
+  const Var logits = run(tape, tokens, sequences, first, memory_of, true);
   for (LayerCache& cache : caches)
     cache.set_length(first + static_cast<Index>(tokens.size()) / sequences);
   return logits;

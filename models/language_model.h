@@ -41,8 +41,8 @@ class LanguageModel {
            Index sequences) const;
 
   /// Logits of the tokens that follow those in `caches`, one cache per layer, which get them too.
-  /// On a tape made with the const `parameters()`. Throws ShapeError if they end beyond the
-  /// context.
+  /// On a tape made with the const `parameters()`, which is reset after each layer: layers take
+  /// turns in the memory of one. Throws ShapeError if the tokens end beyond the context.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
   /// Empty caches, one per layer; a layer that shares keeps nothing in its own. `options.form` is
@@ -58,9 +58,10 @@ class LanguageModel {
   };
   Block make_block(Index layer);
   // Logits of tokens at positions from `first` on; `memory_of(layer)` is what the layer follows.
+  // With `forgets`, the tape holds one layer at a time.
   template <class MemoryOf>
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
-          const MemoryOf& memory_of) const;
+          const MemoryOf& memory_of, bool forgets) const;
 
   ModelConfig config_;
   Index vocabulary_;

@@ -138,13 +138,15 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
               "dropout must be at least 0 and below 1");
 }
 
-// Rows of a cache that stores other numbers than Real, or that are mixed, are read into the tape
-// first.
-RowView view(Tape& tape, const Rows& rows, Index query_heads) {
-  if (rows.cache() != nullptr && (rows.cache()->converts() || rows.mixing() != nullptr))
-    return view(tape, Rows(read_rows(tape, rows)), query_heads);
+// Rows of a cache that stores other numbers than Real, or that are mixed, are converted in tiles:
+// all of them at once would take the memory that such a cache saves.
+RowView view(const Tape& tape, const Rows& rows, Index query_heads) {
   const Shape shape = shape_of(tape, rows);
   RowView result{.heads = shape[2], .group = query_heads / shape[2], .width = rows.width()};
+  if (rows.cache() != nullptr && (rows.cache()->converts() || rows.mixing() != nullptr)) {
+    result.converted = &rows;
+    return result;
+  }
   if (rows.cache() == nullptr) {
     const Shape whole = tape.shape(rows.x());
     result.data = tape.value(rows.x()) + rows.first();
@@ -179,6 +181,13 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
                      .logsumexp = tape.scratch(rows),
                      .row_factor = nullptr};
   for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view(tape, part, qs[2]);
+  Index tile = p.values.scratch_size();
+  for (const RowView& part : p.keys) tile = std::max(tile, part.scratch_size());
+  if (tile > 0) {
+    const Index threads_here = OnOneThread::active() ? 1 : threads();
+    p.tiles = tape.scratch(threads_here * tile);
+    p.tile_stride = threads_here == 1 ? 0 : tile;
+  }
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
   if (tape.training() && options.dropout > 0)
     p.dropout = Dropout(options.dropout, tape.next_random_key());

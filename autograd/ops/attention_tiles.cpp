@@ -41,6 +41,28 @@ void find_row_factors(const AttentionProblem& p, Index b, Index h, Index i, Inde
 
 }  // namespace
 
+Index RowView::scratch_size() const {
+  if (converted == nullptr) return 0;
+  const RowCache* const mixing = converted->mixing();
+  return kKeyTile * (mixing == nullptr ? width : 2 * width + mixing->width());
+}
+
+ConstMatrix RowView::converted_rows(Index b, Index h, Index begin, Index count,
+                                    Real* scratch) const {
+  const RowCache& cache = *converted->cache();
+  const auto read = [&](Index head, Real* to) {
+    return cache.read(b, head, begin, count, converted->first(), width, to);
+  };
+  if (converted->mixing() == nullptr) return read(h / group, scratch);
+  Real* const unmixed = scratch + kKeyTile * width;
+  const ConstMatrix weights = converted->mixing()->read(
+      b, 0, begin, count, 0, converted->mixing()->width(), unmixed + kKeyTile * width);
+  std::fill_n(scratch, count * width, Real{0});
+  for (Index r = 0, terms = cache.heads(); r < terms; ++r)
+    add_mixed(read(r, unmixed), weights, h * terms + r, scratch, width);
+  return {scratch, count, width};
+}
+
 // Output rows [i, i + rows) of head h: a running maximum m and sum l of each row over the key
 // tiles; out is rescaled whenever m grows.
 void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
@@ -69,7 +91,8 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
       p.multipliers(m, b, h, i, j);
       s *= m;
     }
-    gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()), p.values.rows(b, h, j, s.cols()), written);
+    gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()),
+         p.values.rows(b, h, j, s.cols(), p.own_tile()), written);
     written = true;
   });
   for (Index r = 0; r < rows; ++r) {

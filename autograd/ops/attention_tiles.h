@@ -6,6 +6,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
+#include "autograd/parallel.h"
 #include "autograd/products.h"
 
 /// The kernel of `attention` for many queries, in tiles. Not part of the public interface.
@@ -46,11 +47,19 @@ struct RowView {
   Index heads = 0;  // of the tensor; `group` query heads read one of them
   Index group = 1;
   Index width = 0;
+  const Rows* converted = nullptr;  // instead of `data`: of a cache, made into numbers tile by tile
 
-  ConstMatrix rows(Index b, Index h, Index begin, Index count) const {
+  /// At most kKeyTile of them. `scratch` of `scratch_size()` numbers is for those that are
+  /// converted.
+  ConstMatrix rows(Index b, Index h, Index begin, Index count, Real* scratch = nullptr) const {
+    if (converted != nullptr) return converted_rows(b, h, begin, count, scratch);
     return {data + b * batch_stride + h / group * head_stride + begin * row_stride, count, width,
             row_stride};
   }
+  Index scratch_size() const;
+
+ private:
+  ConstMatrix converted_rows(Index b, Index h, Index begin, Index count, Real* scratch) const;
 };
 
 /// Keys may have so many parts.
@@ -78,10 +87,13 @@ struct AttentionProblem {
   const std::uint8_t* key_mask;  // [B, S] or null
   Real* logsumexp;               // [B, H, T]
   Real* row_factor;              // [B, H, T]: the scale times the row's own; or null
+  Real* tiles = nullptr;         // each thread's memory for a tile of rows that are converted
+  Index tile_stride = 0;         // from one thread's to the next one's
 
   Index row(Index b, Index h, Index i) const { return (b * q.heads + h) * q.length + i; }
   Index macs_per_query() const { return key_count * (q.width + values.width); }
   bool drops() const { return dropout.threshold > 0; }
+  Real* own_tile() const { return tiles + this_thread() * tile_stride; }
 
   // Keys [first_key(i), end_key(i)) are the ones that query i may see, mask aside.
   Index end_key(Index i) const { return causal ? key_count - q.length + i + 1 : key_count; }
@@ -110,7 +122,7 @@ struct AttentionProblem {
   void raw_scores(Tile& s, Index b, Index h, Index i, Index j) const {
     for_key_parts([&](const RowView& part, Index column) {
       gemm(Matrix(s.data(), s.rows(), s.cols()), rows_of(q, b, h, i, s.rows(), column, part.width),
-           part.rows(b, h, j, s.cols()).transpose(), column > 0);
+           part.rows(b, h, j, s.cols(), own_tile()).transpose(), column > 0);
     });
   }
   // Calls body(r, c) for each key of a tile that its query may not see.

@@ -91,8 +91,14 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
     parallel_chunks(out, few_rows_chunk(rows, out, in),
                     [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
-    parallel_chunks(rows, gemm_chunk(rows, out, in),
-                    [&](Index first, Index last) { block(first, last, 0, out); });
+    // A rest of less than a quarter goes with the chunk before it: products of few rows round in
+    // another way, and a row shall not depend on how many there are.
+    const Index chunk = gemm_chunk(rows, out, in);
+    const Index chunks = std::max<Index>(1, (rows + chunk - chunk / 4) / chunk);
+    parallel_chunks(chunks, 1, [&](Index begin, Index end) {
+      for (Index i = begin; i < end; ++i)
+        block(i * chunk, i + 1 == chunks ? rows : (i + 1) * chunk, 0, out);
+    });
   }
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (bias) {

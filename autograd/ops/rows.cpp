@@ -50,11 +50,8 @@ void write_mixed(Tape& tape, const Rows& rows, Index b, Index count, Real* out) 
   std::fill_n(out, count * heads * width, Real{0});
   for (Index r = 0; r < terms; ++r) {
     const ConstMatrix from = cache.read(b, r, 0, count, rows.first(), width, row_scratch);
-    for (Index i = 0; i < count * heads; ++i) {
-      const Index t = i / heads, h = i % heads;
-      array(out + i * width, width) += weights.data[t * weights.stride + h * terms + r] *
-                                       array(from.data + t * from.stride, width);
-    }
+    for (Index h = 0; h < heads; ++h)
+      add_mixed(from, weights, h * terms + r, out + h * width, heads * width);
   }
 }
 

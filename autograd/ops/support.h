@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "autograd/error.h"
+#include "autograd/products.h"
 #include "autograd/tape.h"
 
 /// What the ops share. Not part of the public interface.
@@ -27,6 +28,15 @@ void put(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& 
   } else {
     out = values.derived();
   }
+}
+
+/// Adds each row t of `from`, times the weight [t, column], to row t of `to`, whose rows are
+/// `stride` apart.
+inline void add_mixed(const ConstMatrix& from, const ConstMatrix& weights, Index column, Real* to,
+                      Index stride) {
+  for (Index t = 0; t < from.rows; ++t)
+    array(to + t * stride, from.cols) +=
+        weights.data[t * weights.stride + column] * array(from.data + t * from.stride, from.cols);
 }
 
 /// Numbers that are worked on at once. Their count is known to the compiler: for short rows,

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <set>
 
@@ -40,6 +41,30 @@ TEST(Tape, RefusesAVarOfAStepThatIsOver) {
               "a Var was used after its tape was reset (step 0, now 1)");
   }
   EXPECT_EQ(fresh.value().size(), 3u);
+}
+
+TEST(Tape, ResetToAValueKeepsThatAloneAsAConstant) {
+  Tape tape;
+  const Var x = leaf(tape, {3});
+  const Var y = scale(x, 2);
+  const std::vector<Real> values(y.value().begin(), y.value().end());
+  const Var kept = tape.reset_to(y);
+  EXPECT_EQ(kept.shape(), Shape{3});
+  EXPECT_TRUE(std::ranges::equal(kept.value(), values));
+  EXPECT_FALSE(tape.needs_gradient(kept));
+  EXPECT_THROW(x.value(), StaleVarError);
+  EXPECT_THROW(y.value(), StaleVarError);
+}
+
+TEST(Tape, ResetToEachOfManyValuesTakesTheMemoryOfOne) {
+  constexpr Index kCount = 1 << 16;
+  Tape tape;
+  Var x = tape.constant({kCount}, std::vector<Real>(kCount, 1));
+  x = tape.reset_to(scale(x, 2));
+  const std::size_t capacity = tape.memory_capacity();
+  for (int i = 0; i < 20; ++i) x = tape.reset_to(scale(x, 1));
+  EXPECT_EQ(tape.memory_capacity(), capacity);
+  EXPECT_EQ(x.value()[kCount - 1], 2);
 }
 
 TEST(Tape, RefusesAVarOfAnotherTapeOrOfNone) {

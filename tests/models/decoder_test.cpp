@@ -253,6 +253,62 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
   }
 }
 
+// Three chunks of each of two texts, of which the last is the longest and of an odd length.
+TEST_P(Decoding, OfManyTokensHasTheBitsOfAllAtOnce) {
+  constexpr Index kLength = 3 * kPrefillChunk + 69, kSequences = 2;
+  ModelConfig config = decoder_config(GetParam());
+  config.context = kLength;
+  const auto model = make_model(config);
+  const std::vector<std::int32_t> tokens = some_tokens(kSequences * kLength);
+  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
+    Decoder decoder(*model, {kSequences, type, {}});
+    if (std::ranges::any_of(decoder.caches(),
+                            [](const LayerCache& cache) { return cache.capacity() < kLength; }))
+      return;  // tokens that overwrite others in a window go one at a time
+    const std::span<const Real> fed = decoder.feed(tokens);
+    Tape tape(std::as_const(*model).parameters());
+    std::vector<LayerCache> caches = model->make_caches({kSequences, kLength, type, {}});
+    const auto at_once = model->decode(tape, tokens, kSequences, caches).value();
+    EXPECT_TRUE(std::ranges::equal(fed, at_once)) << static_cast<int>(type);
+  }
+}
+
+// Numbers that a layer of MLA expands of all tokens, where it has many queries; others read what
+// they keep in tiles.
+Index expanded_numbers(const ModelConfig& config) {
+  Index numbers = 0;
+  for (const AttentionConfig& attention : config.cycle) {
+    if (attention.kind == "mla") {
+      const Index expanded =
+          attention.heads * (get(attention, "nope-dim") + get(attention, "v-dim"));
+      numbers = std::max(numbers, 2 * get(attention, "kv-rank") + expanded);
+    }
+  }
+  return numbers;
+}
+
+TEST_P(Decoding, OfManyTokensTakesTheMemoryOfAChunk) {
+  constexpr Index kShort = 2 * kPrefillChunk, kLong = 4 * kPrefillChunk;
+  ModelConfig config = decoder_config(GetParam());
+  config.context = kLong;
+  const auto model = make_model(config);
+  const Index expanded = (kLong - kShort) * expanded_numbers(model->config());
+  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
+    std::vector<std::size_t> bytes;
+    for (const Index length : {kShort, kLong}) {
+      Decoder decoder(*model, {1, type, {}});
+      decoder.feed(some_tokens(length));
+      bytes.push_back(decoder.working_bytes());
+    }
+    if (expanded == 0) {
+      EXPECT_EQ(bytes[1], bytes[0]) << static_cast<int>(type);
+    } else {  // an arena grows by half of what it holds
+      const std::size_t needed = bytes[0] + static_cast<std::size_t>(expanded) * sizeof(Real);
+      EXPECT_LE(bytes[1], needed * 3 / 2) << static_cast<int>(type);
+    }
+  }
+}
+
 TEST_P(Decoding, AllocatesNothingPerToken) {
   const auto model = make_model(decoder_config(GetParam()));
   Decoder decoder(*model, {});
