@@ -284,7 +284,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
         options, *model, corpus, folder ? &*folder : nullptr,
         [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
           progress.update(result, validation, training_seconds);
-          if (const auto line = estimate.measured(result, training_seconds)) progress.tell(*line);
+          if (const auto takes = estimate.measured(result, training_seconds)) progress.tell(*takes);
         },
         profile_or_null, ranks);
   }();

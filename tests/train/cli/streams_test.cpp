@@ -35,8 +35,8 @@ TEST(BrokenPipe, StopsTrainingAfterAStepThatIsSaved) {
   ASSERT_EQ(folder.train(flags + "whole --quiet").exit_code, 0);
   const ProgramResult result =
       folder.shell("{ \"$headcount\" " + TrainFolder::train_line(flags + "run") +
-                   "; echo $? >code; } 2>&1 | head -n 1");
-  EXPECT_TRUE(result.out.starts_with("step 1/1000 ")) << result.out;
+                   "; echo $? >code; } 2>&1 | head -n 2");
+  EXPECT_NE(result.out.find("\nstep 1/1000 "), std::string::npos) << result.out;
   EXPECT_EQ(folder.contents("code"), "141\n");
   const auto newest = find_checkpoint(folder / "run");
   ASSERT_TRUE(newest);
@@ -104,7 +104,7 @@ TEST(Terminal, ThatCanDoNothingGetsPlainLines) {
       "--attention mha --seeds 2 --threads 1 --out ";
   const std::string trained =
       on_terminal(folder, TrainFolder::train_line("--warmup 0 --out run"), "dumb");
-  EXPECT_TRUE(trained.starts_with("step 1/3 ")) << trained;
+  EXPECT_NE(trained.find("\nstep 1/3 "), std::string::npos) << trained;
   const std::string compared = on_terminal(folder, compare + "c", "dumb");
   for (const std::string& text : {trained, compared})
     EXPECT_EQ(text.find('\033'), std::string::npos) << text;
