@@ -51,8 +51,8 @@ std::optional<std::string> RunEstimate::measured(const StepResult& result,
   const double all =
       static_cast<double>(rest) * step + static_cast<double>(evaluations) * evaluation;
   return formatted(
-      "about %s to go: %td steps of %.1f ms, %td evaluation%s of %.1f s; measured "
-      "memory: a step %s, the process %s so far",
+      "about %s to go: %td steps of %.1f ms, %td evaluation%s of %.1f s\n"
+      "measured memory: a step %s, the process %s so far",
       duration_text(all).c_str(), rest, 1e3 * step, evaluations, evaluations == 1 ? "" : "s",
       evaluation, memory_text(result.bytes).c_str(), memory_text(peak_memory()).c_str());
 }

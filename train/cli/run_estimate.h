@@ -24,8 +24,8 @@ class RunEstimate {
 
   /// Parameters of the whole model and what they take, length of the text.
   std::string sizes() const;
-  /// After a step, with the seconds of all that were trained here: a line once, when enough of them
-  /// were measured and some remain.
+  /// After a step, with the seconds of all that were trained here: two lines once, when enough of
+  /// them were measured and some remain.
   std::optional<std::string> measured(const StepResult& result, double training_seconds);
 
  private:

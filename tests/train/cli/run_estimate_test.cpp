@@ -41,7 +41,7 @@ TEST_F(RunEstimateTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
   // 997 steps of 0.4 s, evaluations of 120 characters: six steps' tokens, forward only.
   const std::string line = after(estimate, 3, 5.8);
   EXPECT_TRUE(
-      line.starts_with("about 6m42s to go: 997 steps of 400.0 ms, 4 evaluations of 0.8 s; "
+      line.starts_with("about 6m42s to go: 997 steps of 400.0 ms, 4 evaluations of 0.8 s\n"
                        "measured memory: a step 1.5 MiB, the process "))
       << line;
   EXPECT_EQ(after(estimate, 4, 6.2), "");

@@ -239,7 +239,7 @@ TEST_F(SampleCommand, RefusesChoicesThatDoNotExist) {
   expect_refusal(kUsage, "--from run --cache maybe", {"--cache", "on, off", "'maybe'"});
   expect_refusal(kUsage, "--from run --cache-dtype f64", {"--cache-dtype", "f32, bf16, f16, int8"});
   expect_refusal(kUsage, "--from run --at-context wait", {"--at-context", "slide, stop"});
-  expect_refusal(kUsage, "--from run --colour red", {"'colour'"});
+  expect_refusal(kUsage, "--from run --colour red", {"--colour"});
   expect_refusal(kUsage, "--from run stray", {"'stray'"});
 }
 

