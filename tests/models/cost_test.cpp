@@ -111,7 +111,8 @@ TEST(CostTable, GatesTheKindsThatThePatternGates) {
 // A run's settings as its config.json has them give the parameters of its model.
 TEST(CostTable, HasTheParametersOfARunWhateverItSwitchesOn) {
   for (const AttentionKind* kind : attention_kinds()) {
-    ModelConfig plain = with({{"attention", kind->name}, {"layers", 2}, {"dim", 32}});
+    const ModelConfig plain =
+        with({{"attention", kind->name}, {"layers", 2}, {"dim", 32}, {"head-dim", 8}});
     const Settings settings = plain.settings();
     for (const Setting& setting : settings.all()) {
       const nlohmann::json before = setting.value();

@@ -122,28 +122,32 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
   }));
 }
 
-// A second form is what decoding computes of its own accord for one more token.
-TEST_P(CostsOfALayer, AreTheMultiplyAccumulatesOfDecodingAToken) {
+// As decoding and DeepSeek's inference code compute it, with kv_b_proj applied in every step.
+TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
   EXPECT_TRUE(rc::check([] {
-    AttentionConfig config = random_layer(GetParam()->name);
+    AttentionConfig config = random_layer("mla");
     config.causal = true;
-    std::vector<AttentionCosts> forms = attention_costs(config);
-    std::erase_if(forms, [](const AttentionCosts& costs) { return !costs.computed; });
-    const AttentionCosts& costs = forms.back();
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
     store.allocate();
-    const Index batch = *rc::gen::inRange<Index>(1, 3), held = *rc::gen::inRange<Index>(2, 100);
-    LayerCache cache = make_cache(config, {.sequences = batch, .capacity = held});
-    cache.set_length(held - 1);
+    const AttentionCosts costs = attention_costs(config).at(1);
+    RC_ASSERT(costs.name == "mla-absorbed");
+    RC_ASSERT(costs.computed);
+    RC_ASSERT(costs.parameters.value() == store.element_count());
+    RC_ASSERT(costs.expansion_macs_per_key == Count(0));
+    // One tile of queries and keys: none of its pairs are skipped.
+    const Index batch = *rc::gen::inRange<Index>(1, 3), length = *rc::gen::inRange<Index>(2, 65);
+    LayerCache cache =
+        make_cache(config, {.sequences = batch, .capacity = length, .form = "absorbed"});
     Tape tape(std::as_const(store));
-    const Values x(static_cast<std::size_t>(batch * config.dim), Real{1});
-    const Var input = tape.constant({batch, 1, config.dim}, x);
+    const Values x(static_cast<std::size_t>(batch * length * config.dim), Real{1});
+    const Var input = tape.constant({batch, length, config.dim}, x);
     Memory memory(cache);
     const MacCounter counter;
     layer->forward(input, memory);
-    RC_ASSERT(counter.count() ==
-              (Count(batch) * (costs.linear_macs_per_token + costs.decode_macs(held))).value());
+    const Count macs =
+        Count(batch) * (costs.linear_macs_per_token * length + costs.prefill_macs(length, length));
+    RC_ASSERT(counter.count() == macs.value());
   }));
 }
 
