@@ -86,7 +86,7 @@ TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
 }
 
 TEST_F(TrainCommand, SaysWhatTheRunTakesBeforeAndAfterItsFirstSteps) {
-  const std::string err = train("--out run --steps 9 --eval-every 4").err;
+  const std::string err = train("--out run --steps 9 --warmup 0 --eval-every 4").err;
   const json object = json::parse(train("--out other --quiet --json").out);
   const std::string sizes = "mha: " + object.at("params").dump() + " parameters, 0.1 MiB with ";
   EXPECT_TRUE(err.starts_with(sizes)) << err;
