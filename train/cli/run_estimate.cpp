@@ -28,10 +28,11 @@ std::string RunEstimate::sizes() const {
   constexpr std::size_t kBuffers = 4;  // values, gradients, two moments
   const Index parameters = model_.parameters().element_count();
   return formatted(
-      "%s: %td parameters, %s with gradients and moments; text of %td characters",
+      "%s: %td parameters, %s with gradients and moments; text: %td characters to "
+      "train on, %td to evaluate on",
       options_.model.attention_text().c_str(), parameters,
       memory_text(kBuffers * sizeof(Real) * static_cast<std::size_t>(parameters)).c_str(),
-      std::ssize(corpus_.train) + std::ssize(corpus_.validation));
+      std::ssize(corpus_.train), std::ssize(corpus_.validation));
 }
 
 std::optional<std::string> RunEstimate::measured(const StepResult& result,

@@ -30,8 +30,8 @@ TEST_F(RunEstimateTest, BeginsWithTheSizesOfModelAndText) {
   const RunEstimate estimate(options_, model_, corpus_, 0);
   const std::string parameters = std::to_string(model_.parameters().element_count());
   EXPECT_EQ(estimate.sizes(), "mha: " + parameters +
-                                  " parameters, 0.1 MiB with gradients and moments; text of 1020 "
-                                  "characters");
+                                  " parameters, 0.1 MiB with gradients and moments; text: 900 "
+                                  "characters to train on, 120 to evaluate on");
 }
 
 TEST_F(RunEstimateTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
