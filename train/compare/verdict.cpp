@@ -12,6 +12,10 @@ namespace headcount {
 
 namespace {
 
+// With more attentions than this the text gives the cost of the cheapest one that is enough, and
+// names the others: the table has their costs.
+constexpr std::size_t kMostCostsInText = 7;
+
 // A loss that is nearly nothing has no hundredth that means anything: a thousandth of a nat is a
 // tenth of a percent of perplexity.
 constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kPercent = 100;
@@ -239,19 +243,29 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   std::ranges::stable_sort(enough, {}, &VariantResult::cache_bytes_per_token);
   std::vector<std::string> parts;
-  for (const VariantResult* variant : enough) {
-    const bool cheapest = variant == enough.front();
-    const double bytes = variant->cache_bytes_per_token;
-    parts.push_back(
-        cheapest ? variant->label() + " is enough: " + formatted("%.0f B a token, ", bytes) +
-                       share_text(bytes, than) + ", at " + numbers.cost(*variant) + numbers.limit()
-                 : named(*variant, "too", numbers));
+  const bool none = enough.empty();
+  if (none) {
+    parts.push_back("nothing is shown to be enough" + numbers.limit(true));
+  } else {
+    const VariantResult& cheapest = *enough.front();
+    const double bytes = cheapest.cache_bytes_per_token;
+    parts.push_back(cheapest.label() + " is enough: " + formatted("%.0f B a token, ", bytes) +
+                    share_text(bytes, than) + ", at " + numbers.cost(cheapest) + numbers.limit());
+    enough.erase(enough.begin());
   }
-  if (enough.empty()) parts.push_back("nothing is shown to be enough" + numbers.limit(true));
-  for (const VariantResult* variant : judged(result, Verdict::not_enough))
-    parts.push_back(named(*variant, enough.empty() ? "not enough" : "not", numbers));
-  for (const VariantResult* variant : judged(result, Verdict::open))
-    parts.push_back(named(*variant, "open", numbers));
+  const bool named_alone = result.variants.size() > kMostCostsInText;
+  const auto add = [&](const std::vector<const VariantResult*>& variants, const char* how,
+                       const char* together) {
+    std::vector<std::string> names;
+    for (const VariantResult* variant : variants) {
+      names.push_back(variant->label());
+      if (!named_alone) parts.push_back(named(*variant, how, numbers));
+    }
+    if (named_alone && !names.empty()) parts.push_back(together + (": " + list_text(names)));
+  };
+  add(enough, "too", "enough too");
+  add(judged(result, Verdict::not_enough), none ? "not enough" : "not", "not enough");
+  add(judged(result, Verdict::open), "open", "open");
   std::string text;
   for (const std::string& part : parts) text += (text.empty() ? "" : "; ") + part;
   return text;

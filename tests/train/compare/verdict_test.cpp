@@ -317,6 +317,18 @@ TEST(VerdictText, CountsSeedsWhoseAnswersLieBelowTheTolerance) {
       << comparison_table(r);
 }
 
+TEST(VerdictText, OfManyAttentionsGivesOnlyTheCostOfTheCheapest) {
+  ComparisonResult r = answered_comparison();
+  for (const char* spec : {"gqa4", "gqa8", "mfa"})
+    r.variants.push_back(answering(spec, 768, {0.985, 0.975, 0.985, 0.975, 0.98}));
+  r.variants.push_back(answering("tpa", 100, {0.3, 0.3, 0.3, 0.3, 0.3}));
+  summarize(r);
+  EXPECT_EQ(verdict_text(r),
+            "mqa is enough: 256 B a token, a quarter of mha's, at +0.1 points fewer right (5 of 5 "
+            "seeds below 5.0); enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; open: "
+            "gqa2");
+}
+
 TEST(VerdictNotes, SayWhatVerdictsSuppose) {
   ComparisonResult losses = decided_comparison(), answers = answered_comparison();
   summarize(losses);
