@@ -7,8 +7,10 @@ packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-de
   python3)
 # Ubuntu has no browser in packages: there the test of the report's page is skipped.
 if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then packages+=(chromium chromium-driver); fi
-# For the benchmarks and the thread sanitizer of .ci/run.
-if [ -n "${CI:-}" ]; then packages+=(libbenchmark-dev clang libclang-rt-dev libomp-dev); fi
+# For the benchmarks, the thread sanitizer and the check of the format of .ci/run.
+if [ -n "${CI:-}" ]; then
+  packages+=(libbenchmark-dev clang clang-format libclang-rt-dev libomp-dev)
+fi
 source train/install_packages.sh "${packages[@]}"
 
 options=()

@@ -56,8 +56,8 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const Settings& settings,
                                const std::vector<Flag>& flags);
 
-/// Reads the flags that are settings, over what was read before. Throws SettingError, and UsageError
-/// for one that the text of --attention sets to something else, as gqa2 does --kv-heads.
+/// Reads the flags that are settings, over what was read before. Throws SettingError, and
+/// UsageError for one that the text of --attention sets to something else, as gqa2 does --kv-heads.
 void read_flags(const CommandLine& line, const Settings& settings);
 
 }  // namespace headcount

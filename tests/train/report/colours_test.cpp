@@ -60,11 +60,11 @@ constexpr std::array<Conversion, 4> kReaders = {{
 // Oklab (bottosson.github.io/posts/oklab); a difference that is just seen is about 0.02.
 Triple oklab(Triple rgb) {
   constexpr Conversion kCones = {{{0.4122214708, 0.5363325363, 0.0514459929},
-                              {0.2119034982, 0.6806995451, 0.1073969566},
-                              {0.0883024619, 0.2817188376, 0.6299787005}}};
+                                  {0.2119034982, 0.6806995451, 0.1073969566},
+                                  {0.0883024619, 0.2817188376, 0.6299787005}}};
   constexpr Conversion kLab = {{{0.2104542553, 0.7936177850, -0.0040720468},
-                            {1.9779984951, -2.4285922050, 0.4505937099},
-                            {0.0259040371, 0.7827717662, -0.8086757660}}};
+                                {1.9779984951, -2.4285922050, 0.4505937099},
+                                {0.0259040371, 0.7827717662, -0.8086757660}}};
   for (double& c : rgb) c = std::clamp(c, 0.0, 1.0);
   Triple cones = times(kCones, rgb);
   for (double& c : cones) c = std::cbrt(c);
