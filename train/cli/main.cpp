@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <memory>
@@ -33,26 +34,30 @@ struct Command {
 using Arguments = std::vector<std::string>;
 
 constexpr Command kCommands[] = {
-    {"train", "train a model and report its loss and its KV-cache cost", train_command},
-    {"compare", "train several attentions and set their loss against their cache", compare_command},
-    {"report", "draw the curves of training runs that are there, beside each other",
+    {"train", "trains a model and reports its loss and its KV-cache cost", train_command},
+    {"compare", "trains several attentions and says which is enough, and at what cache",
+     compare_command},
+    {"report", "draws the curves of finished or unfinished runs side by side",
      [](const Arguments& arguments, Ranks&) { return report_command(arguments); }, false},
-    {"sample", "continue a text from a KV cache",
+    {"sample", "continues a text from a KV cache",
      [](const Arguments& arguments, Ranks&) { return sample_command(arguments); }, false},
-    {"eval", "loss of a trained model over a text", eval_command},
-    {"attend", "what each head of a trained model looks at in a text",
+    {"eval", "computes the loss of a trained model over a text", eval_command},
+    {"attend", "draws what each head of a trained model looks at in a text",
      [](const Arguments& arguments, Ranks&) { return attend_command(arguments); }, false},
-    {"convert", "give a trained model another attention",
+    {"convert", "gives a trained model another attention",
      [](const Arguments& arguments, Ranks&) { return convert_command(arguments); }, false},
-    {"cost", "count what each attention costs, from sizes alone",
+    {"cost", "counts parameters, operations and cache of each attention, from sizes alone",
      [](const Arguments& arguments, Ranks&) { return cost_command(arguments); }, false},
 };
 
 void print_help(std::ostream& out) {
   out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
-         "  headcount COMMAND [flags]\n\n";
+         "Begin with\n"
+         "  headcount compare                  five attentions, and which is enough: a minute\n"
+         "  headcount train --attention gqa2   one model, with two KV heads\n\n"
+         "Commands\n";
   for (const Command& command : kCommands)
-    out << "  " << command.name << "  " << command.summary << '\n';
+    out << "  " << std::left << std::setw(9) << command.name << command.summary << '\n';
   out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command.\n"
          "headcount --version says what it is built with.\n";
 }

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,18 @@ TEST(Help, HasShortFormsForThoseWhoTryThem) {
     const ProgramResult result = folder.headcount(line);
     EXPECT_EQ(result.exit_code, 0) << line << result.err;
     EXPECT_EQ(result.out, text) << line;
+  }
+}
+
+TEST(Help, OfAllCommandsSaysWhatToTypeFirstAndAlignsThem) {
+  const std::string help = TrainFolder().headcount("--help").out;
+  EXPECT_NE(help.find("Begin with\n  headcount compare "), std::string::npos) << help;
+  std::istringstream lines(help.substr(help.find("Commands\n")));
+  std::string line;
+  std::getline(lines, line);
+  for (std::size_t commands = 0; std::getline(lines, line) && !line.empty(); ++commands) {
+    EXPECT_EQ(line.find_first_not_of(' ', line.find(' ', 2)), 11u) << line;
+    EXPECT_LT(line.size(), 100u) << line;
   }
 }
 
