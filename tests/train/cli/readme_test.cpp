@@ -140,7 +140,8 @@ TEST(Readme, ItsCommandsInRunningTextHaveFlagsThatThereAre) {
 
 // [text](path#heading), seen from the page, and `folder/file.ext`, seen from the project.
 TEST(Readme, ItsLinksAndPathsLeadToFiles) {
-  const std::regex path(R"(\]\((?!https?:)([^)#:]+)[^)]*\)|`([\w/.-]+/[\w.-]+\.(cpp|h|md|mjs|py|sh|svg))`)");
+  const std::regex path(
+      R"(\]\((?!https?:)([^)#:]+)[^)]*\)|`([\w/.-]+/[\w.-]+\.(cpp|h|md|mjs|py|sh|svg))`)");
   std::size_t found = 0;
   for (const Page& page : pages()) {
     for (std::sregex_iterator at(page.text.begin(), page.text.end(), path), end; at != end; ++at) {
