@@ -466,10 +466,10 @@ TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
     EXPECT_LT(swept[1]["loss"], swept[0]["loss"]);
     EXPECT_EQ(swept[1]["chosen"], true);
   }
-  for (const std::string text : {"lr 0", "lr 1e-2", "last tenth of the training text",
-                                 "mqa has the largest lr that was tried, 1e-2"}) {
-    EXPECT_NE(result.out.find(text), std::string::npos) << text << "\n" << result.out;
-    EXPECT_NE(folder.contents("c/report.html").find(text), std::string::npos) << text;
+  for (const std::string shown : {"lr 0", "lr 1e-2", "last tenth of the training text",
+                                  "mqa has the largest lr that was tried, 1e-2"}) {
+    EXPECT_NE(result.out.find(shown), std::string::npos) << shown << "\n" << result.out;
+    EXPECT_NE(folder.contents("c/report.html").find(shown), std::string::npos) << shown;
   }
   const json run = json::parse(folder.contents("c/runs/mha/lr=1e-2/seed-1/result.json"));
   EXPECT_GT(run["tuning_characters"], 0);
