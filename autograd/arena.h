@@ -22,9 +22,9 @@ using AlignedMemory = std::unique_ptr<std::byte[], AlignedDelete>;
 /// Uninitialised memory aligned to kAlignment. Throws std::bad_alloc.
 AlignedMemory allocate_aligned(std::size_t bytes);
 
-/// Bump allocator for what lives as long as one step: values, saved statistics, vjp closures.
-/// `reset` forgets everything and keeps the memory, so that from the second equal step on nothing
-/// is taken from the heap, and no page is new to the system: giving one costs it more than using
+/// Bump allocator for data that lives as long as one training step: values, saved statistics, vjp
+/// closures. `reset` forgets everything and keeps the memory. From the second step of equal sizes
+/// on, nothing is taken from the heap and no page is mapped anew, which would cost more than using
 /// it.
 class Arena {
  public:
@@ -56,8 +56,8 @@ class Arena {
   std::size_t heap_allocations_ = 0;
 };
 
-/// Buffers that are taken and given back in any order: the gradients of a backward pass, each of
-/// which dies as soon as its node's vjp has run. A buffer given back is used again.
+/// Pool of buffers that are taken and given back in any order, for the gradients of a backward
+/// pass: each dies as soon as its node's vjp has run. A buffer given back is used again.
 class BufferPool {
  public:
   Real* take(Index count);

@@ -19,9 +19,9 @@ struct CheckedInput {
   bool differentiable = true;  ///< false: a constant, neither perturbed nor compared
 };
 
-/// What is checked: from inputs on a tape to one value of any shape. It is called many times on
-/// freshly reset tapes and must compute the same function each time; one that draws random numbers
-/// therefore begins with `tape.set_random`.
+/// Function under check: maps inputs on a tape to one output of any shape. It is called many times
+/// on freshly reset tapes and must compute the same function each time; if it draws random numbers,
+/// it therefore begins with `tape.set_random`.
 using CheckedFunction = std::function<Var(Tape& tape, std::span<const Var> inputs)>;
 
 struct GradientCheckOptions {
@@ -52,15 +52,15 @@ struct GradientReport {
 
 /// Compares `backward` with fourth-order central differences,
 ///   f'(x) d = (8 (f(x + h d) - f(x - h d)) - (f(x + 2 h d) - f(x - 2 h d))) / (12 h),
-/// where f is the function's value weighted by a random cotangent. The cotangent is never all ones:
-/// a sum hides errors, as that of a softmax, which is 1 whatever its input. For an element, d is
-/// the unit vector times max(1, |x|). Abramowitz and Stegun, "Handbook of mathematical functions"
-/// (1964), formula 25.3.
+/// where f is the function's value weighted by a random cotangent. The cotangent is never all ones,
+/// because a plain sum hides errors: the outputs of a softmax sum to 1 whatever its input. For an
+/// element, d is the unit vector times max(1, |x|). Abramowitz and Stegun, "Handbook of
+/// mathematical functions" (1964), formula 25.3.
 GradientReport check_gradients(const CheckedFunction& function, std::vector<CheckedInput> inputs,
                                const GradientCheckOptions& options = {});
 
-/// The same for every parameter of `store`, as for the loss of a whole model. Leaves the values as
-/// they were, and the gradients cleared.
+/// Gradient check, as above, of every parameter of `store`, for example under the loss of a whole
+/// model. Leaves the parameters' values as they were and their gradients cleared.
 GradientReport check_parameter_gradients(const std::function<Var(Tape& tape)>& function,
                                          ParameterStore& store,
                                          const GradientCheckOptions& options = {});

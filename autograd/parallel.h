@@ -14,7 +14,8 @@ void set_threads(int threads);
 int threads();
 int this_thread();  ///< which of the threads of a parallel loop runs this code, from 0
 
-/// While it lives, parallel loops that this thread meets run in order on this thread alone.
+/// Scope guard: while it lives, parallel loops that this thread starts run in order, on this thread
+/// alone.
 class OnOneThread {
  public:
   OnOneThread() : before_(active_) { active_ = true; }
@@ -28,7 +29,7 @@ class OnOneThread {
   bool before_;
 };
 
-/// Elements below which an elementwise loop is not worth a second thread.
+/// Number of elements below which an elementwise loop is not worth a second thread.
 inline constexpr Index kElementChunk = 4096;
 
 /// Runs `body(begin, end)` over [0, count) in chunks of `chunk`, in parallel. The borders depend on
@@ -49,11 +50,12 @@ void parallel_chunks(Index count, Index chunk, const Body& body) {
   for (Index i = 0; i < chunks; ++i) body(i * chunk, std::min(count, (i + 1) * chunk));
 }
 
-/// Runs `body(task, thread)` for each task of [0, count), up to `max_threads` of them side by
-/// side, each as a whole on one thread, also where there is one thread only; `thread` counts from
-/// 0. If there is one task in all, it is not bound to one thread: its own loops are parallel. `all`
-/// counts the tasks that other ranks run, too: a task computes the same wherever it runs. Of what
-/// the tasks throw, one exception is thrown here once all have ended.
+/// Runs `body(task, thread)` for each task of [0, count), at most `max_threads` tasks at a time;
+/// `thread` counts from 0. Each task runs on one thread (see OnOneThread), even if there is only
+/// one thread. The exception is a task that is the only one: its own loops are parallel. `all` is
+/// the number of tasks over all ranks, by default `count`, so that a task computes the same bits
+/// wherever it runs. If tasks throw, one of the exceptions is thrown again once all tasks have
+/// ended.
 template <class Body>
 void parallel_tasks(Index count, int max_threads, const Body& body, std::optional<Index> all = {}) {
   if (count == 1 && all.value_or(1) == 1) return body(Index{0}, 0);

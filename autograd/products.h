@@ -32,14 +32,14 @@ struct Matrix {
   Matrix(Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
 };
 
-/// The library that multiplies; each call runs on the calling thread alone. What a program sets in
-/// its own Eigen has no effect here, nor the reverse.
+/// Library that computes matrix products; each call runs on the calling thread alone. Eigen
+/// settings of a program that uses this library have no effect here, nor the reverse.
 enum class GemmLibrary { eigen, onednn };
 std::string name(GemmLibrary library);  ///< with its version, as far as it tells: "oneDNN 2.6.3"
-/// The one in use: `onednn` in float where it was found when this was built, else `eigen`, until
-/// another is chosen. Products too small for oneDNN are computed by Eigen either way.
+/// Library in use. Unless another is chosen, it is `onednn` in a float build that found oneDNN,
+/// else `eigen`. Products too small for oneDNN are computed by Eigen either way.
 GemmLibrary gemm_library();
-/// For benchmarks and tests. Throws Error for `onednn` where it was not built in.
+/// Chooses the library, for benchmarks and tests. Throws Error for `onednn` if it was not built in.
 void use_gemm_library(GemmLibrary library);
 /// Has oneDNN generate its kernels now, more than 10 ms of work that the first product would wait
 /// for. Any thread may call it; with Eigen there is nothing to prepare.
@@ -49,24 +49,24 @@ void prepare_gemm();
 /// Every matrix product of training and decoding is computed here.
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false);
 
-/// The same on all threads, in chunks of rows of c whose borders depend on the sizes alone. A long
-/// k is cut instead, if `scratch` has room for the parts: `gemm_scratch` numbers.
+/// Computes `gemm` on all threads, in chunks of rows of c whose borders depend on the sizes alone.
+/// A long k is split instead, if `scratch` has room for the partial sums: `gemm_scratch` numbers.
 void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate = false,
                    Real* scratch = nullptr);
 
-/// Numbers that `parallel_gemm` wants as scratch: 0 where k is not long enough to be cut, or one
-/// thread runs all chunks (`OnOneThread`).
+/// Numbers of scratch that `parallel_gemm` needs to split k: 0 if k is too short to be split, or if
+/// one thread runs all chunks (`OnOneThread`).
 Index gemm_scratch(Index rows, Index cols, Index k);
 
-/// Rows of c per chunk of a parallel product [rows, k] x [k, cols], a stored as it is or
-/// transposed; all rows `OnOneThread`.
+/// Rows of c per chunk of a parallel product [rows, k] x [k, cols], with a stored as it is or
+/// transposed; all rows under `OnOneThread`.
 Index gemm_chunk(Index rows, Index cols, Index k, bool a_transposed = false);
 
-/// For an op that multiplies without a matrix product: adds to what a MacCounter counts.
+/// Adds `macs` to the count of the MacCounter, for an op that multiplies without a matrix product.
 void count_macs(std::int64_t macs);
 
-/// Counts multiply-accumulates of all products while it lives, for the tests of the cost model. One
-/// at a time: another one begins at 0 again.
+/// Counts multiply-accumulates of all products while it lives, for the tests of the cost model. Use
+/// one at a time: a new one starts the count at 0 again.
 class MacCounter {
  public:
   MacCounter();

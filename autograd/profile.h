@@ -12,16 +12,16 @@
 
 namespace headcount {
 
-/// What all ops of one kind took together.
+/// Total cost of all ops of one kind.
 struct OpCost {
   Index calls = 0;
   double forward_seconds = 0, backward_seconds = 0;
   double macs = 0;   ///< multiply-accumulates in matrix products, forward and backward
-  double bytes = 0;  ///< of the tensors that it reads and writes, each counted once per pass
+  double bytes = 0;  ///< size of the tensors read and written, each counted once per pass
 };
 
-/// Times every op of the tape that it is given to (`Tape::profile`), forward and backward. One at a
-/// time, because products count their work in one place.
+/// Times every op of the tape that it is given to (`Tape::profile`), forward and backward. Use one
+/// at a time, because multiply-accumulates are counted in one global place (MacCounter).
 class Profile {
  public:
   const OpCost& cost(Op op) const { return costs_[static_cast<std::size_t>(op)]; }

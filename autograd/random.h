@@ -19,7 +19,7 @@ struct RandomKey {
 /// Four independent, uniformly distributed 32-bit words for counter `index`.
 std::array<std::uint32_t, 4> random_words(const RandomKey& key, std::uint64_t index);
 
-/// The same for counters `first`, `first` + 1, ...: faster together than one by one.
+/// Random words for counters `first`, `first` + 1, ..., as above; faster than one call each.
 void random_words(const RandomKey& key, std::uint64_t first,
                   std::span<std::array<std::uint32_t, 4>> words);
 
@@ -32,7 +32,7 @@ std::uint64_t random_below(const RandomKey& key, std::uint64_t index, std::uint6
 /// Standard normal (Box and Muller) for counter `index`.
 double random_normal(const RandomKey& key, std::uint64_t index);
 
-/// The same for counters `first`, `first` + 1, ...: faster together than one by one.
+/// Normal numbers for counters `first`, `first` + 1, ..., as above; faster than one call each.
 void random_normals(const RandomKey& key, std::uint64_t first, std::span<double> numbers);
 
 /// A stream number made from a name (FNV-1a), so that a parameter's initial values depend on its

@@ -12,7 +12,7 @@ using Real = double;
 using Real = float;
 #endif
 
-/// Sizes and positions. Signed, so that differences are what they look like.
+/// Sizes and positions. Signed, so that the difference of two indices can be negative.
 using Index = std::ptrdiff_t;
 
 }  // namespace headcount

@@ -8,7 +8,7 @@
 
 namespace headcount {
 
-/// How numbers that outlive a tape are stored.
+/// Number type of a KV cache.
 enum class CacheType {
   real,  ///< as computed: float32 in the float library
   f16,   ///< IEEE half
@@ -16,11 +16,11 @@ enum class CacheType {
   int8,  ///< x = scale q with q in -127 .. 127; one float32 scale per row
 };
 
-/// Bytes that `elements` numbers in `rows` rows take.
+/// Bytes that `elements` numbers in `rows` rows take, scales of rows included.
 Index cache_bytes(CacheType type, Index elements, Index rows);
 
-/// Rows of numbers that are kept from one tape to the next: for each sequence and head a ring of
-/// `capacity` rows of `width` numbers, one per token; token t lies in slot t % capacity.
+/// Storage of a KV cache, which outlives a tape: for each sequence and head a ring buffer of
+/// `capacity` rows of `width` numbers, one row per token; token t lies in slot t % capacity.
 class RowCache {
  public:
   /// Throws std::bad_alloc.
@@ -30,18 +30,19 @@ class RowCache {
   Index heads() const { return heads_; }
   Index width() const { return width_; }
   Index capacity() const { return capacity_; }
-  Index held(Index tokens) const { return std::min(tokens, capacity_); }  ///< of so many written
-  bool converts() const { return type_ != CacheType::real; }  ///< whether `read` needs scratch
+  /// Rows in use per sequence and head after `tokens` tokens were written.
+  Index held(Index tokens) const { return std::min(tokens, capacity_); }
+  bool converts() const { return type_ != CacheType::real; }  ///< `read` needs scratch
 
   /// Stores `row` [heads, width] of token `position`.
   void write(Index sequence, Index position, const Real* row);
-  /// Columns [first, first + width) of slots [slot, slot + count) as numbers: in place where they
-  /// are stored as Real, else converted into `scratch` [count, width].
+  /// Columns [first, first + width) of slots [slot, slot + count) as Real: in place if they are
+  /// stored as Real, else converted into `scratch` [count, width].
   ConstMatrix read(Index sequence, Index head, Index slot, Index count, Index first, Index width,
                    Real* scratch) const;
-  /// All numbers [sequences, heads, capacity, width], where they are stored as Real.
+  /// All numbers [sequences, heads, capacity, width]; only for CacheType::real.
   std::span<Real> numbers();
-  /// Makes every sequence here a copy of sequence 0 of `other`, which has the same sizes.
+  /// Copies sequence 0 of `other`, which has the same sizes, into every sequence here.
   void copy_first(const RowCache& other);
 
   Index bytes() const { return bytes_; }  ///< allocated

@@ -26,10 +26,9 @@ class Shape {
   }
   Index last() const { return rank_ == 0 ? 1 : (*this)[-1]; }
   Index size() const;  ///< number of elements
-  Index rows()
-      const;  ///< number of elements over `last()`: the product of all extents but the last
+  Index rows() const;  ///< product of all extents but the last
 
-  Shape with_last(Index extent) const;  ///< the same shape with another last extent
+  Shape with_last(Index extent) const;  ///< this shape with another last extent
   void append(Index extent);
   std::vector<std::int64_t> extents() const { return {extents_.begin(), extents_.begin() + rank_}; }
   bool operator==(const Shape& other) const = default;

@@ -93,7 +93,8 @@ class NewestToken {
   }
 
  private:
-  // Of the scores of one query head: with these of all chunks, a row can be scaled.
+  // Range and sum of squares of one query head's scores in a chunk. Together, those of all chunks
+  // give the scale of the row.
   struct Extent {
     Real least, greatest, squares;
   };

@@ -47,10 +47,10 @@ struct RowView {
   Index heads = 0;  // of the tensor; `group` query heads read one of them
   Index group = 1;
   Index width = 0;
-  const Rows* converted = nullptr;  // instead of `data`: of a cache, made into numbers tile by tile
+  const Rows* converted = nullptr;  // instead of `data`: cached rows to convert tile by tile
 
-  /// At most kKeyTile of them. `scratch` of `scratch_size()` numbers is for those that are
-  /// converted.
+  /// Rows [begin, begin + count) that query head h of sequence b reads, at most kKeyTile of them.
+  /// `scratch` has room for `scratch_size()` numbers; rows that are converted go there.
   ConstMatrix rows(Index b, Index h, Index begin, Index count, Real* scratch = nullptr) const {
     if (converted != nullptr) return converted_rows(b, h, begin, count, scratch);
     return {data + b * batch_stride + h / group * head_stride + begin * row_stride, count, width,
@@ -62,7 +62,7 @@ struct RowView {
   ConstMatrix converted_rows(Index b, Index h, Index begin, Index count, Real* scratch) const;
 };
 
-/// Keys may have so many parts.
+/// Greatest number of parts that the columns of keys may be split into.
 inline constexpr std::size_t kMaxKeyParts = 4;
 
 struct KeyParts {
@@ -87,8 +87,8 @@ struct AttentionProblem {
   const std::uint8_t* key_mask;  // [B, S] or null
   Real* logsumexp;               // [B, H, T]
   Real* row_factor;              // [B, H, T]: the scale times the row's own; or null
-  Real* tiles = nullptr;         // each thread's memory for a tile of rows that are converted
-  Index tile_stride = 0;         // from one thread's to the next one's
+  Real* tiles = nullptr;         // scratch for one tile of converted rows per thread
+  Index tile_stride = 0;         // numbers of scratch per thread
 
   Index row(Index b, Index h, Index i) const { return (b * q.heads + h) * q.length + i; }
   Index macs_per_query() const { return key_count * (q.width + values.width); }
@@ -161,8 +161,8 @@ struct AttentionProblem {
   }
 };
 
-/// Where the gradient of rows that query heads read goes. Where several heads read one row, each
-/// has a copy of its own.
+/// Destination of the gradient of queries, keys or values. If several query heads read one row,
+/// each head writes to a copy of its own.
 struct RowGradient {
   Real* data = nullptr;  // null: not wanted
   Index length = 0, heads = 0, row_width = 0, first = 0, width = 0;
@@ -173,7 +173,7 @@ struct RowGradient {
     return {data + ((b * length + begin) * heads + h) * row_width + first, count, width,
             heads * row_width};
   }
-  // Rows [begin, end), unless they are added to.
+  // Sets rows [begin, end) to zero, unless this contribution adds to earlier ones.
   void clear(Index b, Index h, Index begin, Index end) const {
     if (!assigns) return;
     for (Index row = begin; row < end; ++row) std::fill_n(rows(b, h, row, 1).data, width, Real{0});
@@ -184,12 +184,14 @@ struct RowGradient {
 void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
                   Index rows);
 
-/// entropy[r] of the weights of rows [i, i + rows) of head h; NaN where no key is seen. If
-/// `weights` [rows, S] is not null, it gets those that are not zero.
+/// Writes entropy[r], nats, of the attention weights of query rows [i, i + rows) of head h; NaN for
+/// a query that sees no key. If `weights` [rows, S] is not null, weights that are not zero are
+/// written there.
 void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights);
 
-/// Writes the gradients of head h of sequence b where they are wanted; `dk` by parts of the keys.
+/// Writes the gradients of head h of sequence b to those of `dq`, `dk` and `dv` that are not empty;
+/// `dk` has one entry per part of the keys.
 void backward_head(const AttentionProblem& p, const Heads<const Real>& out, const Real* dy, Index b,
                    Index h, const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
                    const RowGradient& dv);

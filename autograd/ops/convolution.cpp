@@ -15,7 +15,7 @@ struct Inputs {
   const Real *x, *past;
   Index length, channels, before;
 
-  // Of token t >= -before of sequence b; null: zeros.
+  // Row of token t >= -before of sequence b; null stands for zeros.
   const Real* at(Index b, Index t) const {
     if (t >= 0) return x + (b * length + t) * channels;
     return past == nullptr ? nullptr : past + (b * before + before + t) * channels;

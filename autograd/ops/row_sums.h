@@ -32,7 +32,7 @@ class RowSums {
       for (Index row = begin; row < end; ++row) body(row, vectors);
     });
   }
-  /// Puts the sum that is vector `which` into `sink`, unless that is empty.
+  /// Writes or adds the sum of vector `which` to `sink`, unless the sink is empty.
   void put_sum(Index which, GradientSink sink) const {
     if (!sink) return;
     for (Index chunk = 0; chunk < chunks_; ++chunk) {

@@ -10,7 +10,7 @@
 #include "autograd/products.h"
 #include "autograd/tape.h"
 
-/// What the ops share. Not part of the public interface.
+/// Helpers that the ops share. Not part of the public interface.
 namespace headcount {
 
 using ArrayMap = Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, 1>>;
@@ -39,8 +39,8 @@ inline void add_mixed(const ConstMatrix& from, const ConstMatrix& weights, Index
         weights.data[t * weights.stride + column] * array(from.data + t * from.stride, from.cols);
 }
 
-/// Numbers that are worked on at once. Their count is known to the compiler: for short rows,
-/// Eigen's loops over a length known only at run time cost more than the work itself.
+/// Vector of numbers that one SIMD loop body processes. Its length is known to the compiler: for
+/// short rows, Eigen's loops over a length known only at run time cost more than the work itself.
 template <int kCount>
 using Lanes = Eigen::Array<Real, kCount, 1>;
 constexpr int kLanes = 16;
@@ -74,7 +74,7 @@ void put_lanes(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Val
   }
 }
 
-/// A sum of numbers that come in lanes.
+/// Running sum of numbers that are added lane by lane.
 class LaneSum {
  public:
   template <class Numbers>
@@ -106,8 +106,8 @@ inline std::string text_of(const std::optional<Shape>& shape) {
 inline std::string text_of(Real number) { return std::to_string(number); }
 inline std::string text_of(std::integral auto number) { return std::to_string(number); }
 
-/// Throws ShapeError that names the op unless `condition` holds. The message is made only to be
-/// thrown.
+/// Throws ShapeError that names the op unless `condition` holds. The message is built only in that
+/// case.
 template <class... Parts>
 void require(bool condition, Op op, const Parts&... message) {
   if (!condition) throw ShapeError((text_of(name(op)) + ": " + ... + text_of(message)));
