@@ -10,22 +10,23 @@
 
 namespace headcount {
 
-/// What is known of a text beside its tokens. All of it may be empty.
+/// Marks of a text beside its tokens. Each of them may be empty.
 struct TextMarks {
-  /// [tokens]: at an answer (see Story), how many tokens back the one stands that tells it; 0
+  /// [tokens]: at an answer (see Story), the distance in tokens back to the one that tells it; 0
   /// elsewhere.
   std::span<const std::int32_t> answers = {};
-  /// Where windows begin: ascending, 0 the first. Empty: windows begin anywhere. Training windows
-  /// begin here only; evaluation windows, which cover all of a text, also every `context` tokens.
+  /// Positions where windows may begin, ascending from 0. Empty: windows begin anywhere. Training
+  /// windows begin at these positions only; evaluation windows, which cover the whole text, also
+  /// begin every `context` tokens.
   std::span<const Index> starts = {};
   bool only_answers = false;  ///< the loss counts answers alone: other targets are kNoTarget
 };
 
-/// How many of `targets` the loss counts.
+/// Number of `targets` that the loss counts: those that are not kNoTarget.
 Index counted(std::span<const std::int32_t> targets);
 
-/// Token sequences of one length and what follows each token. Functions that fill a batch reuse its
-/// memory: after the first call at a given size they allocate nothing.
+/// Token sequences of equal length, with the token that follows each token. Functions that fill a
+/// batch reuse its memory: after the first call at a given size they allocate nothing.
 struct Batch {
   std::vector<std::int32_t> inputs;   ///< [sequences, length], row-major
   std::vector<std::int32_t> targets;  ///< [sequences, length]: the token after each input, or
@@ -35,22 +36,22 @@ struct Batch {
 };
 
 /// Fills `out` with `batch` windows of `context` tokens and their targets, each at a start drawn
-/// uniformly from 0 .. tokens - context - 1, or from those of `marks.starts`. Window i of `key`
-/// (its stream the batches', its step the training step) is a pure function of key and i. Throws
-/// DataError for a text shorter than context + 1 tokens, ShapeError for batch or context below 1.
+/// uniformly from 0 .. tokens - context - 1, or from `marks.starts` if given. Window i is a pure
+/// function of i and `key` (stream: that of batches; step: the training step). Throws DataError for
+/// a text shorter than context + 1 tokens, ShapeError for batch or context below 1.
 void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, Index batch,
                     Index context, Batch& out, const TextMarks& marks = {});
 
-/// Where the windows begin that cover `tokens` tokens in order so that each target (each token but
-/// the first) is counted in one of them: every `context` tokens, and anew at each of `starts`.
-/// Throws as sample_windows.
+/// Start positions of the windows that cover `tokens` tokens in order. Each target (each token but
+/// the first) is counted in exactly one window. A window starts every `context` tokens, counted
+/// anew from each of `starts`. Throws as sample_windows.
 std::vector<Index> evaluation_windows(Index tokens, Index context,
                                       std::span<const Index> starts = {});
 
-/// Fills `out` with up to `max_windows` of these `windows` from number `first_window` on. What
-/// belongs to the next window is no target of this one. Windows are `context` long; one that meets
-/// the end of the text before is shorter and comes as a batch of its own, so advance by
-/// out.sequences:
+/// Fills `out` with up to `max_windows` of the start positions `windows`, beginning with number
+/// `first_window`. Targets of the next window are not counted in this one. Windows are `context`
+/// tokens long; a window that reaches the end of the text earlier is shorter and fills a batch
+/// alone, so advance by out.sequences:
 ///
 ///     for (Index w = 0; w < windows.size(); w += batch.sequences)
 ///       evaluation_window_batch(tokens, windows, w, 8, context, batch);

@@ -7,12 +7,12 @@
 
 namespace headcount {
 
-/// What a model gets that knows nothing but how often one character follows another: nats per
-/// character of `validation`, all but its first, by the pairs of `train`. With n for counts there
-/// and t(a) different characters after a,
+/// Loss of a smoothed bigram model, which knows only how often one character follows another in
+/// `train`: nats per character of `validation`, its first one left out. With counts n in `train`
+/// and t(a) the number of different characters after a,
 ///   p(b | a) = (n(ab) + t(a) p(b)) / (n(a) + t(a)),  p(b) = (n(b) + 1) / (n + vocabulary),
 /// the smoothing of Witten and Bell (1991, IEEE Trans. Inf. Theory 37, 1085). Tokens are below
-/// `vocabulary`; both texts have two or more.
+/// `vocabulary`; both texts have two tokens or more.
 double character_pair_loss(std::span<const std::int32_t> train,
                            std::span<const std::int32_t> validation, Index vocabulary);
 

@@ -11,7 +11,7 @@
 
 namespace headcount {
 
-/// A text as tokens of the vocabulary of its own characters.
+/// A text as tokens, with the vocabulary of its characters.
 struct EncodedText {
   std::vector<std::int32_t> tokens;  ///< [characters]
   Vocabulary vocabulary;
@@ -21,12 +21,12 @@ struct EncodedText {
 /// Encodes UTF-8 `bytes`. Throws DataError as decode_utf8, with `source` for the name.
 EncodedText encode_text(std::string_view bytes, const std::string& source);
 
-/// Encodes a UTF-8 file, of which little is in memory at a time besides its tokens: four bytes a
-/// character. Throws as read_text.
+/// Encodes a UTF-8 file piece by piece: memory holds its tokens, four bytes a character, and little
+/// else. Throws as read_text.
 EncodedText encode_file(const std::filesystem::path& path);
 
-/// Gives tokens of `from` the numbers that their characters have in `to`. Throws DataError that
-/// names the characters of `from` which `to` lacks.
+/// Replaces tokens of the vocabulary `from` by those that the same characters have in `to`. Throws
+/// DataError that names the characters of `from` which `to` lacks.
 void recode(std::span<std::int32_t> tokens, const Vocabulary& from, const Vocabulary& to);
 
 }  // namespace headcount

@@ -10,18 +10,19 @@
 
 namespace headcount {
 
-/// The characters (Unicode code points) that a model knows. A character's token is its position,
-/// 0 .. size() - 1; of a text's characters that is their ascending order, as in nanoGPT's
+/// The characters (Unicode code points) that a model knows. A character's token is its index in
+/// `symbols()`. A vocabulary made from a text is in ascending order, as in nanoGPT's
 /// character-level data sets.
 class Vocabulary {
  public:
-  /// No symbols: knows no text.
+  /// An empty vocabulary.
   Vocabulary() = default;
 
-  /// In this order. Throws DataError for one that comes twice or is no Unicode character.
+  /// A vocabulary of `symbols` in this order. Throws DataError for a symbol that comes twice or is
+  /// no Unicode character.
   explicit Vocabulary(std::u32string symbols);
 
-  /// The distinct characters of `text`.
+  /// A vocabulary of the distinct characters of `text`, in ascending order.
   static Vocabulary from_text(std::u32string_view text);
 
   Index size() const { return static_cast<Index>(symbols_.size()); }
@@ -29,8 +30,8 @@ class Vocabulary {
 
   /// One token per character. Throws DataError that names the unknown characters, each once.
   std::vector<std::int32_t> encode(std::u32string_view text) const;
-  /// What a model continues when nobody gives it a text: a line break, or the first symbol where
-  /// there is none.
+  /// Default prompt for sampling, one token: a line break, or the first symbol if the vocabulary
+  /// has no line break.
   std::vector<std::int32_t> default_prompt() const;
 
   /// UTF-8 text of `tokens`. Throws DataError for a token outside 0 .. size() - 1.

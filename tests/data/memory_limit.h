@@ -34,13 +34,13 @@ namespace headcount {
   _exit(1);
 }
 
-/// The same for what must need more memory, and say so.
+/// `run_with_memory` for an action that must run out of memory and say so.
 [[noreturn]] inline void expect_out_of_memory(std::size_t more,
                                               const std::function<void()>& action) {
   run_with_memory(more, false, action);
 }
 
-/// The same for what must not.
+/// `run_with_memory` for an action that must not run out of memory.
 [[noreturn]] inline void expect_enough_memory(std::size_t more,
                                               const std::function<void()>& action) {
   run_with_memory(more, true, action);

@@ -213,7 +213,7 @@ TEST(Tales, MarkTheLettersThatTellNamesApart) {
   }
 }
 
-// Of answers that are one letter, for no two names begin alike.
+// Names have different first letters, so that an answer is one letter.
 TEST(Tales, BaselinesAreThoseOfTheNamesThatTheStoryAndItsAnswersHave) {
   const TalesNames names = {.people = {"Ann", "Ben", "Ida"},
                             .things = {"cup", "map"},
