@@ -8,19 +8,20 @@
 
 namespace headcount {
 
-/// What one head looks at in a text of `length` tokens.
+/// Attention weights of one head over a text of `length` tokens.
 struct HeadMap {
   Index length = 0;
-  std::vector<Real> weights;  ///< [length, length]: row t has what token t gives to each token
+  std::vector<Real> weights;  ///< [length, length]: row t has token t's weight of each token
 
   std::span<const Real> row(Index token) const;
-  /// Of a row, nats: 0 where it looks at one token, log n where at n tokens alike.
+  /// Entropy of the weights of `token`, nats: 0 if it attends to one token only, log n if to n
+  /// tokens equally.
   double entropy(Index token) const;
 };
 
-/// The maps of all heads, layer by layer: none of a layer without scores, whose tokens go into a
-/// state. Computed from the scores of a forward pass over `tokens`, which are no longer than the
-/// context.
+/// Attention maps of all heads, layer by layer; a layer without scores, whose tokens go into a
+/// state, has none. Computed from the scores of a forward pass over `tokens`, at most a context of
+/// them.
 std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
                                                  std::span<const std::int32_t> tokens);
 

@@ -17,8 +17,8 @@
 
 namespace headcount {
 
-/// The disk did not take what it was given. `what()` reads
-/// "cannot write runs/a/config.json: No space left on device".
+/// A file or folder could not be written, for example on a full disk. `what()` reads "cannot write
+/// runs/a/config.json: No space left on device".
 class WriteError : public Error {
  public:
   /// `error_number` is an errno.
@@ -41,20 +41,21 @@ struct SystemCalls {
   std::function<int(int file)> close;
   std::function<int(const char* from, const char* to)> rename;
   std::function<int(const char* path, mode_t mode)> mkdir;
-  std::function<int(int file, int operation)> flock;  ///< of train/folder_lock.h
+  std::function<int(int file, int operation)> flock;  ///< used by train/folder_lock.h
 };
 
-/// The table in use. Only tests change it, and only while no other thread writes files.
+/// The system calls in use. Only tests change them, and only while no other thread writes files.
 SystemCalls& system_calls();
 
-/// A new file, written front to back; on the disk once `close` has returned.
-/// A file whose object dies before `close` stays behind incomplete: make it inside
-/// `publish_folder`, which removes it then.
+/// A file that is written front to back and is on the disk once `close` has returned. If the object
+/// dies before `close`, an incomplete file stays behind: create it inside `publish_folder`, which
+/// removes it then.
 class DurableFile {
  public:
   /// Creates the file, or empties it. Throws WriteError.
   explicit DurableFile(std::filesystem::path path);
-  /// Goes on with a file after its first `bytes`, creating it if need be. Throws WriteError.
+  /// Opens a file to append after its first `bytes` bytes and cuts off the rest; creates it if it
+  /// is absent. Throws WriteError.
   DurableFile(std::filesystem::path path, std::uint64_t bytes);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
@@ -64,7 +65,7 @@ class DurableFile {
   void write(std::span<const std::byte> bytes);
   void write(std::string_view text);
 
-  /// Flushes what was written so far to the disk. Throws WriteError.
+  /// Flushes to the disk what was written so far. Throws WriteError.
   void flush();
   /// Flushes to the disk and closes. Throws WriteError. Call it once.
   void close();

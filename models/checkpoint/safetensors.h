@@ -20,7 +20,7 @@
 
 namespace headcount {
 
-/// Every number type that the format knows. fN_eA_mB have N bits; f4 and f6 are packed.
+/// Number types of the format, all of them. fN_eA_mB has N bits; f4 and f6 are packed.
 // clang-format off
 enum class Dtype {
   boolean, f4, f6_e2m3, f6_e3m2, u8, i8, f8_e5m2, f8_e4m3, f8_e8m0, f8_e4m3fnuz, f8_e5m2fnuz,
@@ -36,21 +36,20 @@ std::string_view dtype_name(Dtype dtype);
 struct TensorView {
   std::string name;
   Dtype dtype;
-  std::vector<std::int64_t> shape;   ///< empty for a scalar; a 0 makes an empty tensor
+  std::vector<std::int64_t> shape;   ///< empty for a scalar; an extent of 0 makes an empty tensor
   std::span<const std::byte> bytes;  ///< exactly the shape's numbers
   std::string source;                ///< the file, for messages
 
   /// The product of the shape.
   std::size_t element_count() const;
 
-  /// The numbers, exactly: of f16, bf16, f32, f64 and of integers up to 32 bits.
-  /// Throws DataError for other types.
+  /// The numbers without rounding; for f16, bf16, f32, f64 and integers up to 32 bits. Throws
+  /// DataError for other types.
   std::vector<double> to_doubles() const;
 };
 
-/// Copies f16, bf16, f32 or f64 numbers to `target`, of any shape with as many numbers; only f64 to
-/// float rounds, and equal types keep every bit, NaN payloads too.
-/// Throws DataError for another size or type.
+/// Copies f16, bf16, f32 or f64 numbers to `target`, which has as many numbers. Only f64 to float
+/// rounds; equal types keep every bit, NaN payloads too. Throws DataError for another size or type.
 void read_into(const TensorView& tensor, std::span<float> target);
 void read_into(const TensorView& tensor, std::span<double> target);
 
@@ -68,11 +67,11 @@ class Safetensors {
   /// Throws DataError.
   static Safetensors parse(std::span<const std::byte> bytes, std::string source);
 
-  /// The tensors of several files as those of one named `source`, in the order of the files.
-  /// Throws DataError for a name that two of them have.
+  /// Joins the tensors of several files, in the order of the files; `source` names the result in
+  /// messages. Throws DataError for a tensor name that two files have.
   static Safetensors join(std::span<const Safetensors> files, std::string source);
 
-  /// Throws DataError, naming file and tensor, where there is none of that name.
+  /// The tensor of that name. Throws DataError, naming file and tensor, if the file has none.
   const TensorView& at(std::string_view name) const;
   bool contains(std::string_view name) const { return index_.contains(name); }
 

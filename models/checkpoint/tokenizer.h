@@ -10,16 +10,17 @@
 
 namespace headcount {
 
-/// tokenizer.json: every character is a token of its own, in the form that most programs read: BPE
-/// without merges, the space written as U+2581 (unless the vocabulary has that character itself).
+/// tokenizer.json of a character-level tokenizer, in the form that most programs read: BPE without
+/// merges, a space written as U+2581 (unless the vocabulary has that character itself).
 nlohmann::ordered_json hugging_face_tokenizer(const Vocabulary& vocabulary);
 
-/// tokenizer_config.json of a model with such a context: no token is put before or after a text.
+/// tokenizer_config.json of a model with a context of `context` tokens. No special token is put
+/// before or after a text.
 nlohmann::ordered_json hugging_face_tokenizer_config(Index context);
 
-/// The vocabulary of such a tokenizer.json, made here or elsewhere. Throws DataError that names the
-/// key, for a tokenizer that does not make one token of each character and the same text of these
-/// tokens, and unless tokens are numbered 0, 1, 2, ...
+/// Reads the vocabulary from a tokenizer.json, written by this program or another. Throws DataError
+/// that names the key unless the tokenizer makes one token of each character, makes the same text
+/// of these tokens again, and numbers tokens 0, 1, 2, ...
 Vocabulary read_hugging_face_tokenizer(const nlohmann::json& json);
 
 }  // namespace headcount

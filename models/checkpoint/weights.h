@@ -13,7 +13,8 @@
 
 namespace headcount {
 
-/// True if the folder has weights, in either form. Throws DataError where that cannot be seen.
+/// True if the folder has weights, in either form. Throws DataError if the folder cannot be looked
+/// into.
 bool has_weights(const std::filesystem::path& folder);
 
 /// The names of the files in the folder that hold its weights, the index included. Throws
@@ -24,8 +25,8 @@ std::vector<std::string> weight_files(const std::filesystem::path& folder);
 /// puts it into another file than the one that has it.
 Safetensors open_weights(const std::filesystem::path& folder);
 
-/// Allocates `parameters` and copies the weights of `file` into them. Tables of rotary frequencies
-/// (inv_freq), which follow from the configuration, are passed over, and so is a head equal to the
+/// Allocates `parameters` and copies the weights of `file` into them. Skips tables of RoPE
+/// frequencies (inv_freq), which follow from the configuration, and an output head equal to the
 /// embedding that it is tied to. Throws DataError for a weight that is missing, left over, or of
 /// another shape; nothing is allocated then.
 void read_weights(const Safetensors& file, ParameterStore& parameters);

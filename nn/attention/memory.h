@@ -13,25 +13,24 @@
 
 namespace headcount {
 
-/// What one layer keeps under one name: `heads` rows of `width` numbers, of each token or, where a
-/// state takes in all tokens, of each sequence.
+/// Part of a layer's cache under one name: `heads` rows of `width` numbers, for each token or, if
+/// it is a state that takes in all tokens, for each sequence.
 struct Kept {
   std::string name;
   Index heads, width;
   bool per_sequence = false;
 };
 
-/// What a cache is made for.
+/// Sizes and form of a cache.
 struct CacheOptions {
   Index sequences = 1;
-  Index capacity = 0;                ///< tokens; a layer with a window holds no more than that
-  CacheType type = CacheType::real;  ///< of what is kept of tokens; states are always Real
-  std::string form = {};  ///< how the layer is to decode: see AttentionForm; empty: it chooses
+  Index capacity = 0;                ///< tokens; a layer with a window holds at most the window
+  CacheType type = CacheType::real;  ///< of rows per token; states are always Real
+  std::string form = {};  ///< how the layer decodes: see AttentionForm; empty: it chooses
 };
 
-/// What one layer keeps of the tokens so far: one RowCache for each `Kept`, for a state with one
-/// row per head. A state is rewritten by every token, so that roundings would add up: it stays
-/// Real.
+/// KV cache of one layer: one RowCache for each `Kept`; that of a state has one row per head. A
+/// state is rewritten by every token, so that roundings would add up: it stays Real.
 class LayerCache {
  public:
   LayerCache(std::vector<Kept> keeps, const CacheOptions& options);
@@ -50,7 +49,7 @@ class LayerCache {
   const RowCache& rows(std::string_view name) const;
   const std::vector<Kept>& keeps() const { return keeps_; }
 
-  /// Makes every sequence here a copy of sequence 0 of `other`, which was made alike.
+  /// Copies sequence 0 of `other`, which was made with equal sizes, into every sequence here.
   void copy_first(const LayerCache& other);
 
  private:
@@ -62,39 +61,40 @@ class LayerCache {
   std::string form_;
 };
 
-/// What a layer's tokens leave behind, and where the layer reads what earlier ones left. A layer
-/// computes the same whichever of the two it is given:
-///  - in training, and where whole texts are evaluated: these tokens are all there is, and rows are
-///    the tape's own values, with their gradients;
-///  - in decoding: rows join those of earlier tokens in a cache, and all that it holds comes back,
-///    in the form it is stored in, without a copy. There are no gradients then.
+/// Interface through which a layer keeps rows of its tokens and reads those of earlier tokens. A
+/// layer computes the same function whichever of the two kinds it is given:
+///
+///     - for whole texts, in training and evaluation: there are no earlier tokens, and rows are
+///       values on the tape, with their gradients;
+///     - for decoding: rows join those of earlier tokens in a cache. The cached rows come back in
+///       the type they are stored in, without a copy and without gradients.
 class Memory {
  public:
-  /// Of whole texts. `key_mask` [B, T] has 1 where a token may be attended to; empty: everywhere.
-  /// Attention adds to `stats` if given.
+  /// Memory for whole texts. `key_mask` [B, T] has 1 where a token may be attended to; empty:
+  /// everywhere. Attention adds to `stats` if given.
   explicit Memory(std::span<const std::uint8_t> key_mask = {}, AttentionStats* stats = nullptr)
       : key_mask_(key_mask), stats_(stats) {}
-  /// Of new tokens after those in `cache`, to which `keep` adds their rows; the caller then sets
-  /// the cache's length.
+  /// Memory for new tokens after those in `cache`, to which `keep` adds their rows; the caller then
+  /// sets the cache's length.
   explicit Memory(LayerCache& cache) : cache_(&cache) {}
-  /// Of a layer that `shares`, with stats of its own: it reads what the layer of `earlier` has just
-  /// kept.
+  /// Memory for a layer that `shares`, with `stats` of its own: it reads the rows that the layer of
+  /// `earlier` has just kept.
   static Memory sharing(const Memory& earlier, AttentionStats* stats = nullptr);
 
-  /// These tokens' rows x [B, T, heads, width] join those of earlier tokens: all of them, for
-  /// `attention` or `read_rows`. Throws ShapeError where the layer declares other rows under that
-  /// name, and where x needs a gradient that a cache would lose.
+  /// Keeps these tokens' rows x [B, T, heads, width] and returns them with those of earlier tokens,
+  /// for `attention` or `read_rows`. Throws ShapeError if the layer declares other rows under that
+  /// name, or if x needs a gradient that a cache would lose.
   Rows keep(std::string_view name, Var x);
-  /// The same with the rows that `make` returns. A layer that shares has no projections to make
-  /// them: it gets the rows that the earlier layer kept under that name, and `make` is not called.
+  /// Keeps the rows that `make` returns. For a layer that shares, `make` is not called, since such
+  /// a layer has no projections: it gets the rows that the earlier layer kept under that name.
   template <std::invocable Make>
   Rows keep(std::string_view name, const Make& make) {
     return shares_ ? shared(name) : keep(name, make());
   }
 
-  /// What the layer declares to keep of each sequence under that name [B, heads, width], as the
-  /// tokens before these left it, zeros before the first; what computes these tokens writes there
-  /// what they leave. Empty where these tokens are all there is.
+  /// State of each sequence under that name [B, heads, width] as the tokens before these left it,
+  /// zeros before the first token. Whoever computes these tokens overwrites it with the state after
+  /// them. Empty if this memory is for whole texts.
   std::span<Real> state(std::string_view name);
 
   Index first_position() const { return cache_ == nullptr ? 0 : cache_->length(); }
