@@ -14,7 +14,7 @@
 namespace headcount {
 
 /// Progress of a whole comparison on standard error: on a terminal one line that is rewritten, with
-/// the loss of each run under way; otherwise one plain line per finished run. For many threads.
+/// the loss of each run under way; otherwise one plain line per finished run. Thread-safe.
 class Board : public RunWatcher {
  public:
   explicit Board(ProgressMode mode);

@@ -6,8 +6,8 @@
 #include "train/ranks.h"
 
 /// The subcommands: each takes the arguments after its name, writes results to standard output and
-/// progress to standard error, and returns the exit code or throws. The first three share their
-/// work with the other ranks, of which rank 0 alone writes files and results.
+/// progress to standard error, and returns the exit code or throws. `train`, `compare` and `eval`
+/// share their work among all ranks; only rank 0 writes files and results.
 namespace headcount {
 
 int train_command(const std::vector<std::string>& arguments, Ranks& ranks);

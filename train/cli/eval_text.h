@@ -23,9 +23,10 @@ struct EvalText {
   TextMarks marks() const { return {answers, starts, only_answers}; }
 };
 
-/// What --data names, or the validation part of the run's own text; the first `characters` of it,
-/// 0: all, by default all of --data and what the run was evaluated on. Throws DataError, and
-/// UsageError for a checkpoint without its run where no --data is given.
+/// Loads the text that --data names or, without --data, the validation part of the run's own text.
+/// `characters` limits it to its first characters; 0 means all. By default, all of --data is taken,
+/// or what the run was evaluated on. Throws DataError, and UsageError for a checkpoint without its
+/// run if no --data is given.
 EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
                         std::optional<Index> characters = std::nullopt);
 

@@ -7,11 +7,11 @@
 
 namespace headcount {
 
-/// The ranks that this process is one of. Throws Error where something started several processes
-/// and this program was built without MPI.
+/// The ranks among which this process is one. Throws Error if several processes were started
+/// together and this program was built without MPI.
 std::unique_ptr<Ranks> started_ranks();
 
-/// "Open MPI v4.1.4": what `started_ranks` works with; "no MPI".
+/// Name and version of the MPI library in use, "Open MPI v4.1.4", or "no MPI".
 std::string mpi_text();
 
 }  // namespace headcount

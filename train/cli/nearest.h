@@ -6,9 +6,9 @@
 
 namespace headcount {
 
-/// The one of `known` that somebody who typed `word` may have meant: with the fewest letters
-/// inserted, removed, replaced or swapped with their neighbour, at most one in three. Empty where
-/// none is as near.
+/// The word of `known` with the least edit distance from `word`, counting letters inserted,
+/// removed, replaced or swapped with their neighbour. Empty if none differs in at most one letter
+/// of three.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 
 /// "; did you mean --attention?", the end of an error about `word`; empty where nothing is near.

@@ -9,19 +9,20 @@
 
 namespace headcount {
 
-/// How progress is shown: as one rewritten line or as plain lines, whichever suits standard error;
-/// rewritten in any case; not at all.
+/// How progress is shown. automatic: one rewritten line on a terminal, plain lines elsewhere;
+/// always: one rewritten line in any case; never: nothing.
 enum class ProgressMode { automatic, always, never };
 
-/// Whether `mode` rewrites a line: where standard error is a terminal that can, or in any case.
+/// Returns true if `mode` rewrites one line: `always`, and `automatic` if standard error is a
+/// terminal that can.
 bool rewrites(ProgressMode mode);
 
-/// How often a rewritten line changes at most.
+/// Shortest time between two changes of a rewritten line.
 inline constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
 
-/// Puts `fields`, the most important first, on the terminal behind standard error in place of the
-/// line before, with `separator` between them: as many as its width has room for, none of them cut
-/// but the first.
+/// Rewrites the progress line of the terminal on standard error with `fields`, the most important
+/// first, and `separator` between them. Fields that do not fit the terminal's width are left out;
+/// only the first is ever cut.
 void rewrite_line(const std::vector<std::string>& fields, const std::string& separator);
 
 /// "2.5134": a loss as progress shows it.
@@ -34,17 +35,18 @@ std::string duration_text(double seconds);
 /// plain line per interval.
 class Progress {
  public:
-  /// Of a run that has done `steps_before` of its `steps` already: the speed is of the others.
+  /// Progress of a run that has done `steps_before` of its `steps` already. Its speed is measured
+  /// over the remaining steps.
   Progress(ProgressMode mode, Index steps, Index tokens_per_step, Index steps_before = 0);
-  /// Leaves the rewritten line, if there is one, so that what follows starts a new one.
+  /// Ends the rewritten line, if there is one, so that later output starts on a new line.
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// A line of its own, where progress is shown.
+  /// Writes `line` on a line of its own, if progress is shown.
   void tell(const std::string& line);
 
-  /// After each step; `validation_loss` where the step ended with an evaluation.
+  /// Call after each step, with `validation_loss` if the step ended with an evaluation.
   void update(const StepResult& result, std::optional<double> validation_loss,
               double training_seconds);
 

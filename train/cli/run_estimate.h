@@ -13,19 +13,19 @@ namespace headcount {
 /// "12.3 MiB".
 std::string memory_text(std::size_t bytes);
 
-/// What a training run takes: its sizes before it starts, time and memory as its first steps were
-/// measured. All of it must outlive this.
+/// Estimate of what a training run takes: its sizes before it starts; time and memory once its
+/// first steps were measured. The constructor's arguments must outlive it.
 class RunEstimate {
  public:
-  /// Of a run that has done `steps_before` of its steps already.
+  /// Estimate for a run that has done `steps_before` of its steps already.
   RunEstimate(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
               Index steps_before)
       : options_(options), model_(model), corpus_(corpus), steps_before_(steps_before) {}
 
-  /// Parameters of the whole model and what they take, length of the text.
+  /// Number of parameters of the whole model, their memory, and the length of the text.
   std::string sizes() const;
-  /// After a step, with the seconds of all that were trained here: two lines once, when enough of
-  /// them were measured and some remain.
+  /// Call after each step, with the seconds of all steps trained by this process. Returns two lines
+  /// once, when enough steps were measured and some remain.
   std::optional<std::string> measured(const StepResult& result, double training_seconds);
 
  private:

@@ -8,9 +8,9 @@
 
 namespace headcount {
 
-/// All that is known of each attention of a comparison, in one place for all its tables; which
-/// columns a table has, and in what order, it `selected`s. Estimates are two columns, of which the
-/// first has text for both. What no attention of this comparison has is left out.
+/// All columns that tables of a comparison may have, one row per attention. A table picks columns
+/// and their order by `selected`. An estimate takes two columns, mean and interval; the first has
+/// the text of both. Columns that are empty for every attention are left out.
 std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result,
                                                       Reader reader);
 

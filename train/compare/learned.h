@@ -4,12 +4,12 @@
 
 namespace headcount {
 
-/// The share of right answers from which a run has learned its corpus: nine tenths of the way from
-/// `chance` to all of them.
+/// Share of right answers from which on a run counts as having learned its corpus: chance + 0.9 (1
+/// - chance).
 double learned_from(double chance);
 
-/// How many of the variant's runs have learned the corpus; none without `chance`, where it marks no
-/// answers.
+/// Number of the attention's runs that learned the corpus. None without `chance`, that is, if the
+/// corpus marks no answers.
 std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance);
 
 }  // namespace headcount

@@ -7,18 +7,18 @@
 
 namespace headcount {
 
-/// Passage `number` of the validation text, as long as a model with this context reads at once and
-/// a page shows. Throws SettingError, naming `sample`, if there is none of that number.
+/// Passage `number` of the validation text, at most as long as the model's context and a page's
+/// width allow. Throws SettingError, naming `sample`, if no passage has that number.
 Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Index number,
                         Index context);
 
-/// What the report shows of a passage.
+/// The parts of a passage that the report shows.
 ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number);
 
-/// Reads the passage with the weights that the run in `folder` has left: loss by loss, and what
-/// each head looks at before the character that `shown` asks for. With `only_answers` losses are of
-/// answers alone. Throws DataError where the weights are not there, or are those
-/// of another text.
+/// Reads the passage with the weights of the run in `folder`: the loss of each character, and each
+/// head's attention before the character that `shown` asks for. If the corpus counts answers only,
+/// other characters have no loss. Throws DataError if the weights are absent or belong to another
+/// text.
 Reading read_passage(const std::filesystem::path& folder, const Passage& passage,
                      const ReadPassage& shown, const Corpus& corpus);
 

@@ -6,26 +6,27 @@
 
 #include "train/compare/comparison.h"
 
-/// Numbers and foreign text as the results of a comparison are written.
+/// Formatting of numbers and of text from elsewhere in the results of a comparison.
 
 namespace headcount {
 
-/// Who reads numbers: a terminal gets ASCII and short headings, a page the rest.
+/// Medium that results are written for: a terminal gets ASCII and short headings, a page
+/// typographic signs and longer ones.
 enum class Reader { terminal, page };
 
 /// `text` for HTML or XML, inside elements and quoted attributes: & < > " ' as entities, bytes that
 /// are not UTF-8 and control characters as U+FFFD.
 std::string xml_escaped(std::string_view text);
 
-/// `value` with this many decimals, its thousands apart and a proper minus sign: "1,234.5". A dash
-/// for what is not finite.
+/// `value` with so many decimals, a comma between thousands and a proper minus sign: "1,234.5". A
+/// dash if it is not finite.
 std::string number_text(double value, int decimals = 0);
 
-/// The same with its sign, "+0.0012" or "−0.0012"; zero has none.
+/// `value` as number_text, with its sign: "+0.0012" or "−0.0012"; zero has none.
 std::string signed_text(double value, int decimals);
 
-/// " ± 0.0012", with spaces that do not break lines; nothing without an interval. What rounds to
-/// zero and is not is "<0.0001".
+/// Half width of the interval, " ± 0.0012", with no-break spaces; empty without an interval. A
+/// nonzero half width that rounds to zero is written "<0.0001".
 std::string half_width_text(const Estimate& estimate, int decimals, double unit = 1);
 
 /// "0.2449 ± 0.0012", both times `unit`.

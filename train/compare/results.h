@@ -7,27 +7,27 @@
 
 namespace headcount {
 
-/// Fills in what follows from the runs of each variant: estimates, differences from the reference,
-/// verdicts, speeds, the Pareto front.
+/// Computes from the runs of each attention: estimates, differences from the reference, verdicts,
+/// speeds, the Pareto front.
 void summarize(ComparisonResult& result);
 
-/// Runs that an earlier comparison left and that something else trained than this version of the
-/// program on this machine, shared as it is now.
+/// Runs of an earlier comparison that another version, another machine or another way of sharing
+/// the machine trained.
 struct ForeignRuns {
   std::string version, machine;
   std::vector<std::string> runs;  ///< "mha, seed 1"
 };
 std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result);
 
-/// Sentences about runs: those that failed, those of others, those that do not show how they read.
+/// Notes, one sentence each: runs that failed, foreign runs, runs without a reading.
 std::vector<std::string> notes(const ComparisonResult& result);
 
-/// One row per variant, for people, then failures and notes.
+/// Table for people with one row per attention, followed by failures and notes.
 std::string comparison_table(const ComparisonResult& result);
-/// The same with a header of column names (RFC 4180).
+/// CSV (RFC 4180) with one row per attention and a header of column names.
 std::string comparison_csv(const ComparisonResult& result);
-/// results.json: all results but loss curves and what the report shows of a passage. Intervals are
-/// half widths, null where there is none; the reference differs from itself by null.
+/// results.json: all results except loss curves and readings of the passage. Intervals are half
+/// widths, null if there is none; the difference of the reference is null.
 nlohmann::ordered_json comparison_json(const ComparisonResult& result);
 
 }  // namespace headcount

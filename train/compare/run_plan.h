@@ -14,35 +14,35 @@
 
 namespace headcount {
 
-/// All runs that a comparison may take, and which of them it needs. What is needed follows from how
-/// runs ended and not from when: results do not depend on how many go side by side.
+/// All runs that a comparison may train, and which of them it needs. Need follows from how runs
+/// ended and not from when, so results do not depend on how many runs go side by side.
 class RunPlan {
  public:
-  /// Runs go to runs/ in `folder`; `reference` is the place of a variant. `why_open`, if given,
-  /// says of the runs of the reference why no verdict can be reached, empty where one can.
-  /// `variants` must outlive the plan.
+  /// Runs go to runs/ in `folder`; `reference` is an index into `variants`. `why_open`, if given,
+  /// takes the runs of the reference and returns why no verdict can be reached, empty if verdicts
+  /// can (see premises.h). `variants` must outlive the plan.
   RunPlan(const std::vector<PlannedVariant>& variants, const Question& question,
           std::size_t reference, const std::filesystem::path& folder, const std::string& command,
           std::function<std::string(std::span<const RunResult>)> why_open = {});
 
   const std::vector<PlannedRun>& runs() const { return runs_; }
 
-  /// Of each run, as far as those that have ended tell. The first seeds of all are needed; then,
-  /// where several candidates were tried, those of the best only: one more of each attention whose
-  /// verdict is open, and of the reference, while more can decide it. An attention is given up when
-  /// as many of its runs failed as there are first seeds.
+  /// Need of each run, as far as ended runs tell. The first seeds of all candidates are needed;
+  /// after that, only runs of the best candidate of each attention. While a verdict is open and
+  /// more seeds can decide it, one more seed of that attention and of the reference is needed. An
+  /// attention is given up when as many of its runs failed as there are first seeds.
   std::vector<Need> needs(std::span<const RunOutcome> outcomes) const;
 
-  /// What a variant is judged by.
+  /// Candidate by which an attention is judged, with its runs.
   struct Chosen {
     const Candidate* candidate;
-    const PlannedRun* first;           ///< that of seed 1; those of the next seeds follow it
-    std::vector<RunOutcome> outcomes;  ///< of seeds 1, 2, ..., those that were needed
+    const PlannedRun* first;           ///< run of seed 1; those of seeds 2, 3, ... follow it
+    std::vector<RunOutcome> outcomes;  ///< of seeds 1, 2, ... as far as needed
   };
-  /// All that is needed has ended.
+  /// The candidate that is chosen. Call it when all needed runs have ended.
   Chosen chosen(std::size_t variant, std::span<const RunOutcome> outcomes) const;
-  /// What each candidate of a variant is chosen by: its tuning loss, mean over the first seeds;
-  /// none where one of them failed. All that is needed has ended.
+  /// Tuning loss of each candidate of an attention, by which one is chosen: mean over the first
+  /// seeds, none if one of them failed. Call it when all needed runs have ended.
   std::vector<std::optional<double>> tuning_losses(std::size_t variant,
                                                    std::span<const RunOutcome> outcomes) const;
 
@@ -51,7 +51,7 @@ class RunPlan {
   std::span<const RunOutcome> of(std::span<const RunOutcome> outcomes, std::size_t first) const {
     return outcomes.subspan(first, seeds_);
   }
-  /// Where the runs of the best candidate begin, if that is known.
+  /// Index of the first run of the best candidate; none while that is unknown.
   std::optional<std::size_t> best(std::size_t variant, std::span<const RunOutcome> outcomes) const;
   void need_more(std::size_t variant, std::span<const RunOutcome> outcomes,
                  std::vector<Need>& needs) const;

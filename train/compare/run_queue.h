@@ -11,24 +11,24 @@
 
 namespace headcount {
 
-/// Where the jobs of a comparison get their runs, each job on a thread of its own.
+/// Queue from which the jobs of a comparison take runs; each job has a thread of its own.
 class RunQueue {
  public:
   virtual ~RunQueue() = default;
-  /// The run to train next; none when all that is needed has ended, or after a signal.
+  /// Returns the run to train next; none when all needed runs have ended, or after a signal.
   virtual std::optional<std::size_t> next() = 0;
-  /// After a step of a run. False: it has turned out not to be needed.
+  /// Call after each step of a run. Returns false if the run has turned out not to be needed.
   virtual bool step(std::size_t run, const StepResult& result) = 0;
-  /// A run has ended.
+  /// Call when a run has ended.
   virtual void end(std::size_t run, RunOutcome outcome) = 0;
 };
 
-/// The queue itself: which runs are to be trained, under way and ended.
+/// The queue of this process, on rank 0: runs to be trained, under way and ended.
 class OwnQueue : public RunQueue {
  public:
-  /// `outcomes` of runs that have ended before; `elsewhere`, if not empty, says which runs are not
-  /// to be trained here. The runs that are needed come with the longest first where `work` says how
-  /// long they take, otherwise seed by seed.
+  /// `outcomes` has those of runs that ended before; `elsewhere`, if not empty, marks runs that are
+  /// not to be trained here. Needed runs come longest first if `work` says how long they take,
+  /// otherwise seed by seed.
   OwnQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
            std::vector<RunOutcome> outcomes, std::vector<bool> elsewhere, std::vector<double> work,
            RunWatcher& watcher);
@@ -37,7 +37,7 @@ class OwnQueue : public RunQueue {
   bool step(std::size_t run, const StepResult& result) override;
   void end(std::size_t run, RunOutcome outcome) override;
 
-  /// Answers the questions of the other ranks' queues until all of them have left.
+  /// Answers the questions of the other ranks' DistantQueues until all of them have left.
   void serve(Ranks& ranks);
 
   std::vector<RunOutcome> outcomes() && { return std::move(outcomes_); }
@@ -64,7 +64,7 @@ class OwnQueue : public RunQueue {
   std::condition_variable changed_;
 };
 
-/// The queue of rank 0, as another rank sees it.
+/// The queue of rank 0 as used by another rank: each call asks rank 0.
 class DistantQueue : public RunQueue {
  public:
   DistantQueue(Ranks& ranks, std::size_t runs) : ranks_(ranks), told_(runs) {}
