@@ -6,30 +6,30 @@
 
 namespace headcount {
 
-/// The name of the file that a locked folder has in it.
+/// Name of the lock file in a locked folder.
 inline constexpr const char* kLockFile = ".headcount-lock";
 
-/// Another process writes the folder; the message says which one, where and since when.
+/// Another process holds the folder's lock; the message says which one, on which machine and since
+/// when.
 class LockedError : public Error {
  public:
   using Error::Error;
 };
 
-/// Whether folders are locked from now on, as they are at first. Off, for file systems that cannot:
-/// whoever starts two processes in one folder must keep them apart. Before there are other threads.
+/// Switches locking of folders on (the default) or off, for file systems without locks. With locks
+/// off, nothing keeps two processes in one folder apart. Call it before other threads start.
 void use_folder_locks(bool on);
 
-/// While it lives, no other process that asks for a lock gets one on the same folder. The kernel
-/// keeps it and releases it when the process ends, however that ends; on a network file system that
-/// has locks it holds between machines. Readers need none.
-/// Source: flock(2).
+/// Exclusive lock on a folder: while it lives, no other process gets a lock on the same folder. The
+/// kernel releases it when the process ends, however it ends. On a network file system with locks
+/// it holds between machines. Readers need no lock. Source: flock(2).
 class FolderLock {
  public:
-  /// Who may hold locks on a folder at a time: one process, or all that ask for this.
+  /// Who may hold locks on a folder at a time: one process, or all processes that ask for `many`.
   enum class Holders { one, many };
 
-  /// Locks a folder, which it makes if it is not there. Throws LockedError; WriteError; Error where
-  /// the file system has no locks and they were not switched off.
+  /// Locks a folder and creates it if it is absent. Throws LockedError; WriteError; Error if the
+  /// file system has no locks and they were not switched off.
   explicit FolderLock(std::filesystem::path folder, Holders holders = Holders::one);
   ~FolderLock();
   FolderLock(FolderLock&& other) noexcept;

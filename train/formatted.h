@@ -4,7 +4,8 @@
 
 namespace headcount {
 
-/// What std::printf would print, of any length. The compiler checks the values against the format.
+/// The text that std::printf would print, of any length. The compiler checks the values against the
+/// format.
 [[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
 }  // namespace headcount

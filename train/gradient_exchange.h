@@ -10,30 +10,33 @@
 
 namespace headcount {
 
-/// Adds up the gradients of shards that several ranks compute, in the order of shards and thus to
-/// the bits of one process, while backward goes on: a thread passes on what is complete.
+/// All-reduce of gradients that overlaps with backward: sums the gradients of all ranks' shards in
+/// the order of shards, and thus to the bits of one process. A thread passes on chunks as they are
+/// complete.
 ///
-/// Gradients go in chunks, those of the last layers first. A chunk goes from rank to rank; each
-/// adds its shards to the sum of those before, and the last one sends the sum of all back the same
-/// way. All ranks work on a chunk of their own at a time: M chunks take M + 2 (N - 1) passes of N
-/// ranks, each of at most two chunks in and two out.
+/// Gradients are sent in chunks, those of the last layers first. A chunk goes from rank to rank;
+/// each rank adds its shards to the sum of the ranks before, and the last rank sends the total back
+/// the same way. Ranks work on different chunks at a time, as in a pipeline: with N ranks, M chunks
+/// take M + 2 (N - 1) passes, each of at most two chunks in and two out.
 class GradientExchange {
  public:
-  /// Elements of a chunk.
+  /// Number of elements in a chunk.
   static constexpr Index kChunk = 1 << 15;
 
-  /// Of a store whose own gradients are those of this rank's first shard, where it has one, and
-  /// `more` those of its other shards. All must outlive it.
+  /// `parameters` holds the gradients of this rank's first shard, if it has one, and `more` those
+  /// of its other shards. All arguments must outlive the exchange.
   GradientExchange(Ranks& ranks, ParameterStore& parameters, Index shards,
                    std::span<Gradients> more);
   ~GradientExchange() { finish(); }
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
-  /// A shard of this rank has all of its gradient of one parameter. From any thread.
+  /// Tells that one of this rank's shards has computed its whole gradient of `parameter`. Any
+  /// thread may call it.
   void complete(ParameterId parameter);
 
-  /// All shards of this rank have all gradients. Returns when the store's are the sums.
+  /// Call when all shards of this rank have all gradients. Returns when the gradients in
+  /// `parameters` are the sums over all ranks.
   void finish();
 
  private:

@@ -6,7 +6,7 @@
 
 namespace headcount {
 
-/// Training was asked to stop and has saved what it had.
+/// Training was stopped by a signal and has saved a checkpoint.
 class InterruptedError : public Error {
  public:
   InterruptedError(int signal, const std::string& what) : Error(what), signal_(signal) {}
@@ -16,17 +16,17 @@ class InterruptedError : public Error {
   int signal_;
 };
 
-/// From now on SIGINT, SIGTERM, SIGHUP (the terminal has gone; not under nohup) and SIGPIPE (who
-/// read an output has gone) ask training to stop after the step under way; another one of the
-/// first three, a second later or more, ends the process at once.
+/// Installs signal handlers. SIGINT, SIGTERM, SIGHUP (the terminal is gone; not under nohup) and
+/// SIGPIPE (the reader of an output is gone) ask training to stop after the current step. Another
+/// SIGINT, SIGTERM or SIGHUP a second later or more ends the process at once.
 void catch_interrupts();
 
-/// Asks as if that signal had been caught: another process of the same work has caught it.
+/// Acts as if `signal` had been caught, because another rank has caught it.
 void interrupt(int signal);
 
-/// The signal that asked, or 0.
+/// The signal that asked training to stop, or 0.
 int interrupt_signal();
-/// Whether one has.
+/// Returns true if a signal has asked training to stop.
 bool interrupted();
 
 }  // namespace headcount

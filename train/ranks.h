@@ -13,20 +13,21 @@
 
 namespace headcount {
 
-/// Things [first, last) of some in a row.
+/// Half-open index range [first, last).
 struct Part {
   Index first = 0, last = 0;
   Index size() const { return last - first; }
 };
 
-/// Which of `count` things rank `rank` of `size` takes. The parts are in the order of ranks and
-/// differ by one at most; rank 0 has one of the largest.
+/// The part of `count` items that rank `rank` of `size` takes. Parts are in the order of ranks and
+/// their sizes differ by one at most; rank 0 has one of the largest.
 Part part_of(Index count, int rank, int size);
 
-/// The processes that were started together, by mpirun or Slurm, and share their work: ranks 0 to
-/// size - 1, on one machine or on many. This class is a process that was started alone; MpiRanks
-/// (train/cli/mpi_ranks.cpp) is one among others. All that is done here is done by every rank, in
-/// the same order and by one thread at a time, but for questions. A rank that loses another ends.
+/// The processes (ranks 0 to size - 1) that mpirun or Slurm started together, on one machine or on
+/// many, and that share their work. This base class stands for a process that was started alone;
+/// MpiRanks (train/cli/mpi_ranks.cpp) for one among several. Calls are collective: all ranks make
+/// them in the same order, each from one thread at a time; only `ask`, `answer` and `abort` are
+/// free. If one rank dies, the others exit with an error.
 class Ranks {
  public:
   Ranks() = default;
@@ -37,38 +38,41 @@ class Ranks {
   virtual int rank() const { return 0; }
   virtual int size() const { return 1; }
 
-  /// `bytes` become what they are at rank 0.
+  /// Copies the bytes of rank 0 to all ranks.
   virtual void broadcast(std::span<std::byte>) {}
-  /// Each rank has filled its `part_of` some items of `item_bytes` each; then each gets all.
+  /// All-gather: each rank has filled its `part_of` the items, of `item_bytes` each; afterwards
+  /// every rank has all items.
   virtual void gather(std::span<std::byte>, std::size_t /*item_bytes*/) {}
 
-  /// One step of a pipeline through the ranks in their order: what goes to the neighbours and what
-  /// they send at the same step; nothing where empty. Returns when it is there. Sizes must agree.
+  /// One step of a pipeline through the ranks in their order: sends to both neighbours and receives
+  /// what they send in the same step; an empty span means nothing. Returns when everything has
+  /// arrived. Sizes at sender and receiver must agree.
   struct Pass {
     std::span<const Real> to_next, to_previous;
     std::span<Real> from_next, from_previous;
   };
   virtual void pass(const Pass&) {}
 
-  /// A question to rank 0, asked by another rank, and its answer; any thread may ask. While ranks
-  /// ask, rank 0 answers and does nothing else of this.
+  /// Sends a question to rank 0 from another rank and returns the answer; any thread may ask.
+  /// Meanwhile rank 0 calls `answer` and no other function of this class.
   virtual std::string ask(const std::string&) { return {}; }
-  /// At rank 0: `reply` to a question if there is one. Whether there was.
+  /// For rank 0: answers a waiting question by `reply`. Returns true if a question had arrived.
   virtual bool answer(const std::function<std::string(const std::string&)>& /*reply*/) {
     return false;
   }
 
-  /// Whether all ranks come to their end within seconds. With success to report a rank waits for
-  /// all: then no call may follow, and after false none but `abort`.
+  /// Ends the shared work; returns true if all ranks reach their end within seconds. With
+  /// `success`, a rank waits for all others. After true no call may follow, after false only
+  /// `abort`.
   virtual bool end(bool /*success*/) { return true; }
   /// Ends all ranks at once, wherever they are, with an exit code.
   [[noreturn]] virtual void abort(int code);
 };
 
-/// This process as if it were started alone.
+/// The one rank of a process that was started alone.
 Ranks& alone();
 
-/// `broadcast` and `gather` of numbers and the like.
+/// `broadcast` and `gather` for trivially copyable items.
 template <class T>
 void broadcast(Ranks& ranks, std::span<T> items) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -80,15 +84,14 @@ void gather(Ranks& ranks, std::span<T> items) {
   ranks.gather(std::as_writable_bytes(items), sizeof(T));
 }
 
-/// Returns when all ranks have come here.
+/// Barrier: returns when all ranks have called it.
 void wait_for_all(Ranks& ranks);
 
-/// The first of the ranks at which `flag` is not 0, and the flag there; nothing where it is 0 at
-/// all.
+/// The first rank whose `flag` is not 0, and its flag; none if all flags are 0.
 std::optional<std::pair<int, int>> first_flag(Ranks& ranks, int flag);
 
-/// Throws Error at all ranks where `text` is another one at some rank than at rank 0; `what` says
-/// what it is, and `remedy` what to do, for the message.
+/// Throws Error at all ranks if `text` differs between any rank and rank 0. For the message, `what`
+/// says what the text is, and `remedy` what to do.
 void require_same(
     Ranks& ranks, const std::string& text, const std::string& what,
     const std::string& remedy = "start the same program on the same files everywhere");

@@ -7,16 +7,17 @@
 #include "train/compare/result_text.h"
 #include "train/table.h"
 
-/// What a sweep tried, and what each attention took.
+/// Columns and notes about a sweep: the values tried, and the value chosen for each attention.
 
 namespace headcount {
 
-/// A column for each value of the sweep: the loss that it was judged by, and a mark at the least.
-/// None where nothing was swept.
+/// One column per value of the sweep: the tuning loss that values are chosen by, the lowest marked.
+/// Empty without a sweep.
 std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result, Reader reader);
 
-/// What the losses of the sweep are of, and a warning for each attention that took the least or the
-/// greatest value tried: one beyond it may be better. None where nothing was swept.
+/// Sentences about the sweep: what its losses are of, and a warning for each attention whose chosen
+/// value is the least or the greatest tried, since a value beyond may be better. Empty without a
+/// sweep.
 std::vector<std::string> sweep_notes(const ComparisonResult& result);
 
 }  // namespace headcount

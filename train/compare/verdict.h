@@ -12,7 +12,7 @@
 #include "train/repeated_intervals.h"
 #include "train/sign_test.h"
 
-/// Which attentions are enough, and what it takes to say so.
+/// Verdicts: which attentions are enough, and the statistics that decide it.
 
 namespace headcount {
 
@@ -21,39 +21,41 @@ namespace headcount {
 void require_answerable(const Question& question, const std::vector<AttentionSpec>& specs,
                         const Corpus& corpus);
 
-/// What a text is asked about unless somebody says otherwise: its answers, where its loss counts
-/// nothing else, or else the loss.
+/// Default metric for a text: answers if its loss counts nothing else, otherwise the loss.
 Metric usual_metric(const Corpus& corpus);
-/// As many seeds as it takes to decide in clear cases; one number of them without intervals.
+/// Default numbers of seeds: enough to decide clear cases. Without intervals, a fixed number.
 SeedRange usual_seeds(const Question& question);
 
-/// How much worse `run` is than that of the reference on the same seed, by the metric. Not for runs
-/// without it.
+/// Cost of `run`: how much worse it is than the reference's run on the same seed, by `metric`,
+/// which both must have measured.
 double cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 
-/// The tolerance that was given, or its default, which the reference's runs of the first seeds
-/// settle: later ones do not move it. None without such a run.
+/// The tolerance that was given, or its default. The default is computed from the reference's runs
+/// of the first seeds, so that later runs do not move it; none without such a run.
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference);
 
 /// "enough", "not enough", "open".
 std::string verdict_word(Verdict verdict);
 
-/// Open without an interval or a tolerance.
+/// Verdict by the interval of `cost`: enough if it lies below the tolerance, not enough if above;
+/// open otherwise, and without an interval or a tolerance.
 Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
 
-/// How verdicts follow from the costs of the seeds so far, by looks that take one more seed, and
-/// one more, up to the last. Differences of losses are supposed to be normal: their mean has an
-/// interval. Shares of right answers are bounded, skewed, and sometimes in two clusters; no
-/// interval of the mean of so few holds then, since a failure that is rare has not been seen.
-/// What is judged there is what at least half of all seeds do.
+/// Sequential test that derives verdicts from the costs of the seeds so far. It looks after
+/// `seeds.first` seeds and again after each further one, up to `seeds.last`. Differences of losses
+/// are assumed to be normal, so the confidence interval of their mean decides. Shares of right
+/// answers are bounded, skewed, and sometimes in two clusters; no interval of the mean of so few
+/// values holds then, since a rare failure may not have been seen. For answers, a sign test decides
+/// instead, on which side of the tolerance at least half of all seeds lie.
 class Judge {
  public:
   Judge(Metric metric, const SeedRange& seeds);
 
-  /// After how many finished seeds it looks first.
+  /// Number of finished seeds before the first look.
   std::size_t first() const { return static_cast<std::size_t>(intervals_.first()); }
   const RepeatedIntervals& intervals() const { return intervals_; }
-  /// Open where there is no look after so many. Of a fixed number of seeds, however many finished.
+  /// Verdict after these costs, one per finished seed; open if there is no look after so many. With
+  /// a fixed number of seeds, it looks at however many finished.
   Verdict verdict(std::span<const double> costs, std::optional<double> tolerance) const;
 
  private:
@@ -62,32 +64,33 @@ class Judge {
   SignTest signs_;
 };
 
-/// Of seeds counted one by one: on which side of the tolerance at least half of all lie.
+/// Verdict by the sign test: on which side of the tolerance at least half of all seeds lie.
 Verdict verdict(std::span<const double> costs, double tolerance, const SignTest& signs);
 
-/// What the costs of an attention have in the middle: the mean of losses, the median of answers.
+/// Central value of an attention's costs: the mean for losses, the median for answers.
 double middle_cost(const VariantResult& variant, Metric metric);
 
-/// Where the costs of one attention stand, seed after seed.
+/// Outcome of looking at one attention's costs, seed after seed.
 struct Decision {
   Verdict verdict = Verdict::open;
-  std::size_t seeds = 0;  ///< that were looked at; with a verdict, those that it took
+  std::size_t seeds = 0;  ///< seeds looked at; with a verdict, those that it took
 };
 
-/// Looks at `costs`, of seeds 1, 2, ..., none where a run failed, as often as `judge` does, until
-/// one look decides.
+/// Looks at `costs` of seeds 1, 2, ... (none if a run failed) as often as `judge` does, until a
+/// look decides.
 Decision decide(std::span<const std::optional<double>> costs, double tolerance, const Judge& judge);
 
-/// Which of `variants` the others are judged by: see Question::reference.
+/// Index in `variants` of the reference: see Question::reference.
 std::size_t reference_place(const Question& question, std::span<const VariantResult> variants);
 const VariantResult& reference(const ComparisonResult& result);
 
 /// The attention with the least cache among those that are enough; null if none is.
 const VariantResult* cheapest_enough(const ComparisonResult& result);
 
-/// "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.004 (tolerance 0.010); mla8+4
-/// is not: +0.052 +- 0.006": the cheapest that is enough, then the others. Of answers, instead of
-/// an interval, how many seeds lie below the tolerance. Or why nothing can be decided.
+/// The verdict in words: "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.004
+/// (tolerance 0.010); mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
+/// then the others. For answers it gives, instead of an interval, how many seeds lie below the
+/// tolerance. If nothing can be decided, it says why.
 std::string verdict_text(const ComparisonResult& result, Reader reader = Reader::terminal);
 
 }  // namespace headcount
