@@ -15,7 +15,7 @@ class Angles {
  public:
   double operator[](std::size_t i) const { return static_cast<double>(i) * kStep; }
 
-  // Of values at the angles, the one at `angle`.
+  // Value at `angle`, interpolated linearly between `values` at the grid's angles.
   static double between(const std::vector<double>& values, double angle) {
     const double place = std::min(angle / kStep, static_cast<double>(kSteps));
     const auto i = std::min(static_cast<std::size_t>(place), kSteps - 1);

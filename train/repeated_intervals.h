@@ -8,9 +8,10 @@
 
 namespace headcount {
 
-/// Confidence intervals of a mean that is looked at after `first` values, after one more, ...,
-/// after `last`, by someone who may stop at any look because of what he sees. With probability 0.95
-/// all of these intervals hold at once; Student's intervals at 18 looks would do so with about 0.8.
+/// Confidence intervals of a mean for a sequential test: it looks after `first` values, after each
+/// further one, up to `last`, and may stop at any look because of what it sees. With probability
+/// 0.95 all of these intervals hold at once; Student's intervals at 18 looks would do so with about
+/// 0.8.
 ///
 /// They are the repeated confidence intervals of Jennison and Turnbull (1989, J. R. Stat. Soc. B
 /// 51, 305) with the error spending of Lan and DeMets (1983, Biometrika 70, 659): by look n, the
@@ -27,12 +28,13 @@ class RepeatedIntervals {
   Index first() const { return first_; }
   Index last() const { return first_ + static_cast<Index>(bounds_.size()) - 1; }
 
-  /// The half width after `values` values, in standard errors of their mean; first to last.
+  /// Half width of the interval after `values` values (first to last), in standard errors of their
+  /// mean.
   double bound(Index values) const { return bounds_.at(static_cast<std::size_t>(values - first_)); }
 
-  /// The mean of `values` with its interval at that look; without one where there are fewer than
-  /// `first` or more than `last`. Where there is one look only, Student's interval of however many
-  /// values it found.
+  /// The mean of `values` with its interval at that look; without an interval for fewer than
+  /// `first` or more than `last` values. If there is one look only, it is Student's interval of
+  /// however many values are given.
   Estimate estimate(std::span<const double> values) const;
 
  private:

@@ -15,26 +15,27 @@ struct RunStart {
   Index from_step = 0;
   std::string command;  ///< the whole command line
   std::string version;  ///< version_text() of the program
-  std::string machine;  ///< machine_text(); empty where an older version did not record it
-  Index steps = 0;      ///< of the run, as of this start; 0 where that was not recorded
+  std::string machine;  ///< machine_text(); empty if an older version wrote the record
+  Index steps = 0;      ///< of the run, as of this start; 0 if not recorded
 };
 
-/// The name of the file.
+/// Name of the file.
 inline constexpr const char* kRecord = "run.json";
 
 struct RunRecord {
   std::string data_sha256;  ///< of the text
   std::uint64_t seed = 0;
-  /// Of the first start: what relative paths among the settings are of; empty if it is unknown.
+  /// Working directory of the first start, to which relative paths in the settings refer; empty if
+  /// unknown.
   std::string working_directory = {};
   std::vector<RunStart> starts;
 };
 
-/// Of the run in `folder`. Throws DataError, naming the file.
+/// Reads run.json of the run in `folder`. Throws DataError, naming the file.
 RunRecord read_run_record(const std::filesystem::path& folder);
 
-/// Writes run.json with one more start, of this program, of a run of so many steps; the first one
-/// says where it is. Throws WriteError.
+/// Writes run.json: `record` and one more start, of this program at `from_step`, for a run of
+/// `steps` steps. The first start also records the working directory. Throws WriteError.
 void record_start(const std::filesystem::path& folder, RunRecord record, Index from_step,
                   Index steps, const std::string& command);
 

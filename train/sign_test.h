@@ -6,9 +6,9 @@
 
 namespace headcount {
 
-/// The sign test of whether at least half of all values lie on one side of a bound, whatever their
-/// distribution: skewed, in two clusters, or with a rare one far away. It looks after `first`
-/// values, after one more, ..., after `last`, and may end at any look.
+/// Sequential sign test of whether at least half of all values lie on one side of a bound, whatever
+/// their distribution: skewed, in two clusters, or with rare outliers. It looks after `first`
+/// values, after each further one, up to `last`, and may stop at any look.
 ///
 /// If fewer than half lie there, each value does with a chance below 1/2, so the chance that
 /// some look finds too few exceptions is below that of fair coins: 0.05 at most. By look n it is
@@ -22,8 +22,8 @@ class SignTest {
   Index first() const { return first_; }
   Index last() const { return first_ + static_cast<Index>(exceptions_.size()) - 1; }
 
-  /// Of `values` values, first to last, so many may lie elsewhere, for it to be shown; -1 where
-  /// nothing shows it.
+  /// Greatest number of `values` values (first to last) that may lie on the other side if the test
+  /// is to decide; -1 if it cannot decide yet.
   Index exceptions(Index values) const {
     return exceptions_.at(static_cast<std::size_t>(values - first_));
   }

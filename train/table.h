@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-/// Tables of what a command found, one row for each thing: as text for people, as CSV and JSON for
-/// programs. A row is an object of any type; columns say what is shown of it.
+/// Tables of a command's results: as text for people, as CSV and JSON for programs. A row is an
+/// object of any type; columns say what is shown of it.
 
 namespace headcount {
 
@@ -17,12 +17,12 @@ struct Column {
   std::string heading;  ///< for people; "\n" between its lines
   std::string key;      ///< for programs
   std::function<std::string(const Row&)> text;
-  std::function<nlohmann::ordered_json(const Row&)> value;  ///< null where there is nothing to say
-  bool words = false;     ///< not numbers: at the left of its place
-  std::size_t width = 0;  ///< of the text at least, so that tables of several calls look alike
+  std::function<nlohmann::ordered_json(const Row&)> value;  ///< null if there is none
+  bool words = false;                                       ///< left-aligned text, not numbers
+  std::size_t width = 0;  ///< least width of the text, so that tables of several calls look alike
 };
 
-/// The columns with these keys, in this order, as far as they are among `columns`.
+/// The `columns` with these keys, in the order of `keys`; keys without a column are passed over.
 template <class Row>
 std::vector<Column<Row>> selected(const std::vector<Column<Row>>& columns,
                                   const std::vector<std::string_view>& keys) {
@@ -34,9 +34,9 @@ std::vector<Column<Row>> selected(const std::vector<Column<Row>>& columns,
   return chosen;
 }
 
-/// A column of text as it is laid out.
+/// A column of a text table.
 struct TextColumn {
-  std::vector<std::string> cells;  ///< from the top; all columns have as many
+  std::vector<std::string> cells;  ///< from the top; equally many in all columns
   bool words = false;
   std::size_t width = 0;
 };
@@ -44,17 +44,17 @@ struct TextColumn {
 /// The columns side by side, two spaces apart, without spaces at the ends of lines.
 std::string laid_out(const std::vector<TextColumn>& columns);
 
-/// `lines` without an end, so many of them: empty ones come first.
+/// Splits `text` into `lines` lines without line ends; missing lines are empty and come first.
 std::vector<std::string> lines_from_below(std::string_view text, std::size_t lines);
 
 /// A number as JSON, an integer where it is whole: 64 and not 64.0.
 nlohmann::ordered_json json_number(double number);
 
-/// A value in a line of CSV (RFC 4180): nothing for null, yes or no, all digits of a number. Quotes
-/// stand around what is not one word; around no text too, which is not the same as nothing.
+/// A field of CSV (RFC 4180): empty for null, yes or no for booleans, all digits of a number. Text
+/// that is not one word is quoted; so is empty text, which differs from null.
 std::string csv_field(const nlohmann::ordered_json& value);
 
-/// Headings and one line for each row.
+/// Text table: headings and one line per row.
 template <class Row>
 std::string text_table(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
   std::ptrdiff_t breaks = 0;
@@ -72,7 +72,7 @@ std::string text_table(const std::vector<Column<Row>>& columns, const std::vecto
   return laid_out(laid);
 }
 
-/// The keys and one line for each row, without line ends.
+/// Lines of CSV: the keys, then one line per row, without line ends.
 template <class Row>
 std::vector<std::string> csv_lines(const std::vector<Column<Row>>& columns,
                                    const std::vector<Row>& rows) {
@@ -86,7 +86,8 @@ std::vector<std::string> csv_lines(const std::vector<Column<Row>>& columns,
   return lines;
 }
 
-/// An object for each row, key to value: a nlohmann::ordered_json, whose header callers include.
+/// JSON array with one object per row, key to value: a nlohmann::ordered_json, whose header callers
+/// include.
 template <class Row>
 auto json_rows(const std::vector<Column<Row>>& columns, const std::vector<Row>& rows) {
   using Json = decltype(columns.front().value(rows.front()));

@@ -8,19 +8,20 @@
 
 namespace headcount {
 
-/// Where the time of training steps went. The shards of a step run one after the other for it, so
-/// that ops are timed one at a time.
+/// Time profile of training steps. While it is taken, the shards of a step run one after the other,
+/// so that ops are timed one at a time.
 struct TrainingProfile {
   Index steps = 0;
-  Index shards = 1;           ///< of a step
+  Index shards = 1;           ///< per step
   double seconds = 0;         ///< of whole steps
-  double batch_seconds = 0;   ///< drawing windows of text
-  double norm_seconds = 0;    ///< summing the gradients of the shards, and their norm
+  double batch_seconds = 0;   ///< drawing batches of text windows
+  double norm_seconds = 0;    ///< summing the shards' gradients, and their norm
   double update_seconds = 0;  ///< the optimizer
   Profile ops;
 };
 
-/// Adds the time of its own life to one of the seconds of a profile, if there is one.
+/// Scope timer: adds the time that it lives to one of the seconds of a profile, if `profile` is not
+/// null.
 class StepPart {
  public:
   StepPart(TrainingProfile* profile, double TrainingProfile::*seconds)
@@ -40,11 +41,11 @@ class StepPart {
 };
 
 /// One row per op and per other part of a step, the longest first: {"part", "calls", "forward_ms",
-/// "backward_ms", "share", "gflops", "gigabytes_per_second"}, times per step; null where a figure
+/// "backward_ms", "share", "gflops", "gigabytes_per_second"}, times per step; null if a figure
 /// means nothing.
 nlohmann::ordered_json to_json(const TrainingProfile& profile);
 
-/// The same as a table.
+/// The profile as a text table with one row per op and per other part of a step.
 std::string table(const TrainingProfile& profile);
 
 }  // namespace headcount

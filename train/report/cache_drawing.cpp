@@ -21,7 +21,7 @@ constexpr double kLeastHeight = 2;  // of what would not be seen
 constexpr double kLeastHead = 3;    // width of a head whose border is drawn
 constexpr Index kFirstColour = 1;   // black and white are for borders
 
-// Of one cache: of many attentions lower, so that the drawing fits on a page.
+// Height of one cache; lower if there are many attentions, so that the drawing fits on a page.
 double cache_height(std::size_t attentions) {
   if (attentions > 8) return 36;
   return attentions > 4 ? 48 : 64;

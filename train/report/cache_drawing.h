@@ -7,15 +7,16 @@
 
 namespace headcount {
 
-/// The context at which a cache is drawn besides that of the training.
+/// Second context at which caches are drawn, besides that of training; tokens.
 inline constexpr Index kLongContext = 131072;
 
-/// Numbers of all layers at this context: each takes a float in the cache.
+/// Numbers in the caches of all layers at this context; each takes one float.
 Index cache_numbers(const std::vector<CacheLayer>& cache, Index context);
 
-/// Caches as areas: layers side by side, as wide as the numbers that a token leaves behind there,
-/// as high as there are tokens kept; at `context` at the left, at the long one at the right. All of
-/// one side are to one scale, and all widths of both. As svg_text of a chart.
+/// Drawing of KV caches as areas, SVG as svg_text of a chart. Layers stand side by side; a layer's
+/// width is the numbers it stores per token, its height the tokens that it keeps. At the left are
+/// caches at `context`, at the right at kLongContext. Heights have one scale per side, widths one
+/// scale for both.
 std::string cache_drawing(const std::vector<const VariantResult*>& variants, Index context,
                           const std::string& title, const std::string& description);
 

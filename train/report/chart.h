@@ -14,16 +14,16 @@
 
 namespace headcount {
 
-/// How an axis places its values, and where its ticks lie: log2 at powers of two, log10 at 1, 2 and
-/// 5 times powers of ten, linear at multiples of such a number. Logarithmic axes leave out what is
-/// not positive.
+/// Scale of an axis. Ticks lie at powers of two (log2), at 1, 2 and 5 times powers of ten (log10),
+/// or at multiples of such a number (linear). Logarithmic axes leave out values that are not
+/// positive.
 enum class Scale { linear, log2, log10 };
 
 struct ChartAxis {
   std::string title;
   Scale scale = Scale::linear;
-  std::function<std::string(double)> label;  ///< of a tick; without it, as many digits as it takes
-  std::optional<double> lowest, highest;     ///< what values of this kind cannot pass, 0 and 100 %
+  std::function<std::string(double)> label;  ///< of a tick; default: as many digits as needed
+  std::optional<double> lowest, highest;     ///< bounds of such values, for example 0 and 100 %
 };
 
 struct ChartPoint {
@@ -33,10 +33,10 @@ struct ChartPoint {
 };
 
 struct ChartSeries {
-  std::string name;  ///< written once, beside the first point or, of a line, at its end
+  std::string name;  ///< written once, beside the first point or at the end of a line
   Index style = 0;   ///< colour and shape; the same number looks the same in every chart
   std::vector<ChartPoint> points;
-  bool faint = false;  ///< of a line: thin, with neither marks nor its name
+  bool faint = false;  ///< a thin line, without markers and name
 };
 
 enum class ChartKind {
@@ -46,7 +46,7 @@ enum class ChartKind {
 };
 
 struct Chart {
-  std::string title, description;  ///< the second for screen readers
+  std::string title, description;  ///< description: for screen readers
   ChartKind kind = ChartKind::scatter;
   ChartAxis x, y;
   std::vector<ChartSeries> series;

@@ -13,21 +13,22 @@ struct Tick {
   std::string label;
 };
 
-/// Where the values of a chart lie along one of its axes, from 0 at the lower end to 1. The ends
-/// leave some room around the values that the axis is made for.
+/// Maps values to positions along one axis of a chart, from 0 at the lower end to 1 at the upper.
+/// The ends leave some room around the values that the axis is made for.
 class AxisMap {
  public:
-  /// `values` that the axis cannot place are ignored; without any other it runs from 0 to 1, or
-  /// from 1 to 2 or 10.
+  /// `values` that the axis cannot place are ignored. Without other values it runs from 0 to 1, on
+  /// logarithmic axes from 1 to 2 or 10.
   AxisMap(const ChartAxis& axis, std::span<const double> values);
 
-  /// Finite, and positive if the axis is logarithmic.
+  /// Returns true if the axis can show `value`: it is finite, and positive if the axis is
+  /// logarithmic.
   bool places(double value) const;
 
-  /// 0 to 1; what lies beyond an end is at that end. Not for NaN.
+  /// Position of `value`, 0 to 1; values beyond an end are at that end. Not for NaN.
   double fraction(double value) const;
 
-  /// About six, in rising order, all within the ends.
+  /// About six ticks in rising order, all within the ends.
   std::vector<Tick> ticks() const;
 
  private:

@@ -8,26 +8,26 @@
 #include "train/report/chart.h"
 #include "train/statistics.h"
 
-/// What several charts of a comparison have in common.
+/// Parts that several charts of a comparison share.
 namespace headcount {
 
-/// A mean with its interval, both times `unit`.
+/// Point of a mean with its interval, both times `unit`.
 ChartPoint estimate_point(double x, const Estimate& estimate, double unit = 1);
 
-/// "nats per character", or "nats per answer".
+/// Unit of the comparison's loss: "nats per character" or "nats per answer".
 std::string unit_of_loss(const ComparisonResult& result);
 
-/// Takes the intervals off the points of more lines than five: their bands would hide each other.
-/// Returns what to say of the bands that are drawn: "bands are 95 % intervals ..." or that there
-/// are none, and why.
+/// Removes the intervals of all points if there are more than five lines, whose bands would hide
+/// each other. Returns a caption about the bands: "bands are 95 % intervals ..." or that there are
+/// none, and why.
 std::string thin_out_bands(std::vector<ChartSeries>& all);
 
-/// The first step that a chart of a loss shows whose longest curve has points at `steps`, rising.
-/// The first tenth of a training, where every loss falls alike from that of guessing, would leave
-/// no height for what comes after. None of a short curve is left out.
+/// First step that a chart of losses shows; `steps` are those of its longest curve, rising. The
+/// first tenth of training, in which every loss falls alike from that of guessing, would leave no
+/// height for the rest. A short curve is shown whole.
 Index first_step_shown(std::span<const Index> steps);
 
-/// Logarithmic for losses that fall to a small part of themselves.
+/// Scale for losses: logarithmic if they fall to a small fraction of their first value.
 Scale loss_scale(const std::vector<ChartSeries>& all);
 
 }  // namespace headcount

@@ -5,11 +5,11 @@
 
 namespace headcount {
 
-/// Whether models were converted, and not only trained from random weights.
+/// Returns true if the comparison converted models, besides training from random weights.
 bool has_conversions(const ComparisonResult& result);
 
-/// A line for each attention, from its conversion over more and more training, and a level one at
-/// what training from random weights gave.
+/// Chart of the loss of converted models against training after conversion: one line per attention,
+/// and a level line at the loss of training from random weights.
 ReportChart conversion_chart(const ComparisonResult& result);
 
 }  // namespace headcount

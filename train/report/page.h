@@ -5,8 +5,8 @@
 
 #include "train/table.h"
 
-/// The frame of a report: one HTML file that needs nothing beside it and loads nothing. Styles and
-/// charts are inline, scripts there are none. Well-formed as XML too, but for its doctype.
+/// Frame of a report: one self-contained HTML file that loads nothing. Styles and charts are
+/// inline; there are no scripts. Apart from its doctype it is well-formed XML, too.
 
 namespace headcount {
 
@@ -16,12 +16,12 @@ std::string plural(std::size_t count, const std::string& word);
 /// <tag>content</tag>, with `content` escaped.
 std::string element(const std::string& tag, const std::string& content);
 
-/// A drawing, an <svg> element, with its caption, which is escaped.
+/// An <svg> element with its caption, which is escaped.
 std::string figure(const std::string& svg, const std::string& caption);
 
-/// A table that scrolls by itself where it is wider than its place. Columns have their heading as
-/// the first of their cells, and the first column heads the rows. `label` is for screen readers,
-/// `note` stands below, `bold` says which rows have a bold head. All texts are escaped.
+/// Table that scrolls by itself if it is wider than the page. The first cell of each column is its
+/// heading; the first column has the row headings. `label` is for screen readers, `note` stands
+/// below the table, `bold` marks rows with a bold heading. All texts are escaped.
 std::string html_table(const std::vector<TextColumn>& columns, const std::string& label,
                        const std::string& note, const std::vector<bool>& bold = {});
 
@@ -37,7 +37,7 @@ std::vector<TextColumn> cells_of(const std::vector<Column<Row>>& columns,
   return all;
 }
 
-/// The page with this title, which is escaped, and this HTML in its <main>.
+/// HTML page with `title`, which is escaped, and the HTML `body` in its <main>.
 std::string page(const std::string& title, const std::string& body);
 
 }  // namespace headcount

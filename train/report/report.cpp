@@ -72,7 +72,8 @@ std::string scope_sentences(const ComparisonResult& result) {
   return text;
 }
 
-// Of `variants`, which have finished runs; `all`: there are no others.
+// Sentences about the Pareto front of `variants`, which have finished runs; `all` says that every
+// attention has.
 std::string front_sentences(const std::vector<const VariantResult*>& variants, bool all) {
   std::vector<std::string> front;
   for (const VariantResult* variant : variants) {

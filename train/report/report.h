@@ -7,14 +7,14 @@
 
 #include "train/compare/comparison.h"
 
-/// What a comparison found, for people: charts, and a page that holds everything.
+/// Results of a comparison for people: charts, and a page that holds everything.
 
 namespace headcount {
 
 struct ReportChart {
   std::string file;     ///< "loss_against_cache.svg"
   std::string caption;  ///< one or two plain sentences, no markup
-  std::string svg;      ///< one <svg> element; also a file of its own
+  std::string svg;      ///< one <svg> element; valid as a file of its own
 };
 
 /// The files that comparison_charts can name.
@@ -24,7 +24,7 @@ inline constexpr std::array<std::string_view, 8> kChartFiles = {
     "training_loss.svg",         "decode_speed.svg",
     "answers_against_cache.svg", "answers_against_distance.svg"};
 
-/// The charts that the results are enough for, in the order of the page: differences from the
+/// The charts that the results suffice for, in the order of the page: differences from the
 /// reference, loss of converted models, loss against cache, the caches, training loss, decoding
 /// speed against context (two contexts or more), answers against cache and against distance (where
 /// the corpus marks answers). Attentions without a finished run are left out.

@@ -107,7 +107,7 @@ struct RunRow {
   const CurveRow* row;
 };
 
-// Those that any row has: the well-known first.
+// Names of values that any row has, well-known ones first.
 std::vector<std::string> value_names(const std::vector<RunCurves>& runs) {
   std::set<std::string> all;
   for (const RunCurves& run : runs) {

@@ -132,7 +132,7 @@ std::string setting_value(const nlohmann::ordered_json& settings, const std::str
   return found->is_string() ? found->get<std::string>() : found->dump();
 }
 
-// Those of all runs beside each other: those that differ in a table, the others folded up.
+// Section with the settings of all runs: settings that differ in a table, the others folded up.
 std::string settings_section(const std::vector<RunCurves>& runs) {
   std::vector<nlohmann::ordered_json> all;
   std::vector<std::string> names;

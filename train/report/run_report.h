@@ -7,18 +7,18 @@
 #include "train/report/run_curves.h"
 #include "train/table.h"
 
-/// Training runs that are there, beside each other, for people.
+/// Report of several training runs side by side, for people.
 
 namespace headcount {
 
-/// What each run is and what it measured last, for a terminal or a page.
+/// Columns of a table with one row per run: what it is and its newest measurements.
 std::vector<Column<RunCurves>> run_columns(const std::vector<RunCurves>& runs, Reader reader);
 
-/// The losses of all runs against the step, of training and of validation, as svg_text of a chart.
+/// Chart of training and validation losses of all runs against the step, as svg_text of a chart.
 std::string losses_svg(const std::vector<RunCurves>& runs);
 
-/// The page report.html: the losses, what each run measured last, settings, those first that
-/// differ, and how to repeat each run. Self-contained as comparison_report is. Deterministic.
+/// The page report.html: losses, newest measurements, settings (those that differ first), and how
+/// to repeat each run. Self-contained as comparison_report is. Deterministic.
 std::string run_report(const std::vector<RunCurves>& runs);
 
 }  // namespace headcount

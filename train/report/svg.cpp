@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kLongest = 18;  // letters of a name; the rest is cut
 
-// Of the rules below. Each stands out from the paper (contrast 3 and more), and any two are told
-// apart by readers who see no red, no green or no blue.
+// Number of colours in the style rules below. Each stands out from the paper (contrast 3 and more),
+// and any two are told apart by readers who see no red, no green or no blue.
 constexpr Index kColours = 14;
 constexpr std::array<const char*, 6> kShapes = {
     "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0 -11 0z",               // circle

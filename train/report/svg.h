@@ -10,17 +10,17 @@
 
 namespace headcount::svg {
 
-/// All pictures are as wide: small enough that letters stay readable on a phone, which shows them
-/// at two thirds.
+/// Width of all pictures: small enough that letters stay readable on a phone, which shows them at
+/// two thirds of their size.
 inline constexpr double kWidth = 520;
-inline constexpr double kLetter = 7.8;  ///< width of one, at 13 units, in the widest usual font
+inline constexpr double kLetter = 7.8;  ///< width of a letter of 13 units in the widest usual font
 inline constexpr double kMarker = 6.5;  ///< radius of a marker
 
-/// With one decimal.
+/// `value` with one decimal.
 std::string number(double value);
-/// "1.0 2.0"
+/// A point in a path: "1.0 2.0".
 std::string place(double x, double y);
-/// The course of a straight line.
+/// Path data of a straight line.
 std::string segment(double x1, double y1, double x2, double y2);
 std::string path(const std::string& classes, const std::string& course, const char* width,
                  const char* dashes = nullptr);
@@ -28,14 +28,14 @@ std::string path(const std::string& classes, const std::string& course, const ch
 std::string text(double x, double y, const char* anchor, const std::string& content,
                  const std::string& more = "class=\"hc-text\"");
 
-/// The class that has the colour of a style; the same number looks the same in every picture.
+/// CSS class with the colour of a style; a style looks the same in every picture.
 std::string colour(Index style);
-/// What an element says on pointing at it.
+/// <title> element, which a browser shows on pointing at its parent.
 std::string title(const std::string& hover);
-/// A marker in the colour and shape of a style, which says `hover` on pointing at it.
+/// A marker in the colour and shape of a style, with `hover` shown on pointing at it.
 std::string mark(Index style, double x, double y, const std::string& hover);
 
-/// Of text at 13 units, at most.
+/// Upper bound on the width of text `valid` at 13 units.
 double width_of(const std::string& valid);
 /// A name as pictures show it: valid UTF-8, cut where it is long.
 std::string shown_name(const std::string& name);
