@@ -200,7 +200,7 @@ nlohmann::ordered_json results(const TrainFolder& folder) {
   return without_timing(folder.contents("c/results.json"));
 }
 
-// Of the command line `kCompare` in a folder of its own.
+// Results of the command line `kCompare` run by one process, in a folder of its own.
 nlohmann::ordered_json results_of_one_process() {
   const TrainFolder folder;
   const ProgramResult result = folder.headcount(kCompare);

@@ -29,9 +29,9 @@ TEST(RepeatedIntervals, SpendAtTheFirstLookWhatTheFamilySays) {
   EXPECT_NEAR(RepeatedIntervals(5, 20).bound(5), student_t(4, 0.05 / 2), 1e-9);
 }
 
-// Of two values x and y, t is (x + y) / |x - y|, and of three normal ones the direction is uniform
-// on a sphere, so that its height there is uniform too (Archimedes): what is spent at the second
-// look is an area of the sphere, here counted point by point.
+// Student's t of two values x and y is (x + y) / |x - y|. The direction of three normal values is
+// uniform on a sphere, so that its height there is uniform too (Archimedes). The error spent at the
+// second look is thus an area of the sphere, here counted point by point.
 TEST(RepeatedIntervals, SpendAtTheSecondLookWhatIsLeftOfIt) {
   const RepeatedIntervals looks(2, 3);
   const double first = looks.bound(2), second = looks.bound(3);

@@ -56,7 +56,7 @@ inline pid_t start_process(std::string program, std::vector<std::string> argumen
   return child;
 }
 
-/// The same for the program `headcount`.
+/// Starts the program `headcount` as start_process does.
 inline pid_t start_program(std::vector<std::string> arguments, const std::filesystem::path& folder,
                            const std::string& out, const std::string& err) {
   return start_process(HEADCOUNT_PROGRAM, std::move(arguments), folder, out, err);

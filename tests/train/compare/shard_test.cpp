@@ -19,7 +19,7 @@ nlohmann::ordered_json results(const TrainFolder& folder) {
   return without_timing(folder.contents("c/results.json"));
 }
 
-// Of the whole command line, in a folder of its own.
+// Results of the command line `line` run whole by one process, in a folder of its own.
 std::string results_of_one_process(const std::string& line, int exit_code = 0) {
   const TrainFolder folder;
   EXPECT_EQ(folder.headcount(line).exit_code, exit_code);

@@ -41,7 +41,8 @@ Rates simulated(double cost, const SeedRange& range) {
 
 const std::vector<SeedRange> kRanges = {{3, 3}, {3, 4}, {3, 20}, {2, 10}, {10, 30}};
 
-// Of 10,000 the rate of an event of 5 % is above this once in a thousand times.
+// Upper bounds on rates in 10,000 trials: an event of probability 5 % (or half of it) exceeds its
+// bound once in a thousand times.
 constexpr double kFivePercent = 0.05 + 3.1 * 0.0022, kHalfOfIt = 0.025 + 3.1 * 0.0016;
 
 TEST(VerdictsOfSimulatedComparisons, AreWrongInFewerThanFivePercentHoweverManyLooks) {

@@ -81,7 +81,7 @@ struct Scheme {
   std::vector<std::string> colours;
 };
 
-// Of the rules that a picture begins with: light, then dark.
+// Colour schemes in the style rules that a picture begins with: light, then dark.
 std::array<Scheme, 2> schemes() {
   const std::string style = svg::head(100, "", "");
   static const std::regex rule(R"re(\.hc-(paper|\d+)\{(?:color|fill):(#[0-9a-f]+)\})re");

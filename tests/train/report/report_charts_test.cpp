@@ -146,7 +146,7 @@ TEST(ReportCharts, ShowAnswersAgainstHowFarBackTheyWereTold) {
   EXPECT_TRUE(has(svg, ">without a lookup 50.0")) << svg;
   EXPECT_TRUE(has(distances->caption, "guesser 25.0 %, copier 30.6 %, commonest value 50.0 %"));
   EXPECT_FALSE(has(svg, "mha"));
-  // Of two clusters the seeds' spread says nothing.
+  // The spread over seeds says nothing if they form two clusters.
   mqa.answer_accuracy->half_width.reset();
   const std::vector<ReportChart> again = comparison_charts(result);
   EXPECT_TRUE(has(chart(again, "answers_against_distance.svg")->svg, "back: 55.0 % right"));
