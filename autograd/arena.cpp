@@ -27,7 +27,7 @@ AlignedMemory allocate_aligned(std::size_t bytes) {
   AlignedMemory memory(
       static_cast<std::byte*>(std::aligned_alloc(alignment, round_up(bytes, alignment))));
   if (memory == nullptr) throw std::bad_alloc();
-  // Large pages are faster to reach. The system may refuse them: then small ones do.
+  // Huge pages are faster to reach. The system may refuse them; small pages serve then.
   if (alignment == kHugePage) madvise(memory.get(), bytes, MADV_HUGEPAGE);
   return memory;
 }
@@ -44,7 +44,8 @@ void* Arena::take(std::size_t bytes) {
 }
 
 void Arena::add_block(std::size_t bytes) {
-  // Half of what is held already, so that a first step needs few blocks and wastes little.
+  // A new block has at least half of the bytes held already, so that a first step needs few blocks
+  // and wastes little.
   const std::size_t size = std::max({bytes, round_up(capacity() / 2), kSmallestBlock});
   blocks_.push_back({allocate_aligned(size), size, 0});
   ++heap_allocations_;

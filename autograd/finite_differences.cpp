@@ -23,7 +23,7 @@ std::vector<Real> random_cotangent(std::uint64_t seed, Index count) {
   return result;
 }
 
-// One tensor under check: where its values are perturbed, and its gradient.
+// One tensor under check: its values, which are perturbed, and its gradient.
 struct Checked {
   std::size_t input;
   std::span<Real> values;

@@ -37,12 +37,12 @@ std::string holder(int file) {
   std::array<char, 512> text{};
   const ssize_t size = pread(file, text.data(), text.size(), 0);
   const std::string read(text.data(), static_cast<std::size_t>(std::max<ssize_t>(0, size)));
-  // The holder may be about to write it.
+  // The holder may not have written its text yet.
   const bool whole = !read.empty() && std::ranges::all_of(read, [](char c) { return c >= ' '; });
   return whole ? read : "another process";
 }
 
-// Whether `path` is still the name of the open file: its last holder may have removed it.
+// Returns true if `path` still names the open file. Its last holder may have removed it.
 bool is_named(int file, const fs::path& path) {
   struct stat opened {
   }, named{};
@@ -103,8 +103,8 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 
 FolderLock::~FolderLock() {
   if (file_ < 0) return;
-  // Removed while it is locked for one: whoever has opened it by now finds that it has no name any
-  // more. The last of many does so.
+  // The file is removed while one process holds the lock alone: a process that has opened it
+  // meanwhile finds that it has no name any more. Of many holders, the last one does so.
   const fs::path path = folder_ / kLockFile;
   const bool last = !locks_are_used || system_calls().flock(file_, LOCK_EX | LOCK_NB) == 0;
   if (last && is_named(file_, path)) unlink(path.c_str());

@@ -53,7 +53,8 @@ void GradientExchange::finish() {
   running_.get();
 }
 
-// Adds this rank's shards, in their order, to the sum of those before; leaves it in the store.
+// Adds this rank's shards, in their order, to the sum of the ranks before, and leaves the result in
+// the store.
 void GradientExchange::add_own(Index chunk, std::span<const Real> before) {
   const std::span<Real> sum = sums(chunk);
   if (shards_ == 0) {
@@ -73,7 +74,8 @@ void GradientExchange::run() {
   const auto exists = [&](Index chunk) { return chunk >= 0 && chunk < chunks; };
   std::vector<Real> before(static_cast<std::size_t>(rank > 0 ? kChunk : 0));
   for (Index step = 0; step < chunks + 2 * last; ++step) {
-    // Here and now: the chunk on its way to the last rank, and the one on its way back.
+    // The chunks that this rank handles in this pass: one on its way to the last rank, and one on
+    // its way back.
     const Index forward = step - rank, back = step - 2 * last + rank;
     Ranks::Pass pass;
     if (rank > 0 && exists(forward)) {

@@ -7,7 +7,7 @@
 namespace headcount {
 
 SignTest::SignTest(Index first, Index last) : first_(first) {
-  // By number of exceptions: the chance of coins that no look before has shown anything.
+  // open[k]: probability, for fair coins, of k exceptions without any earlier look having decided.
   std::vector<double> open(static_cast<std::size_t>(last) + 2);
   open[0] = 1;
   double spent = 0;

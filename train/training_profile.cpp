@@ -96,7 +96,7 @@ nlohmann::ordered_json to_json(const TrainingProfile& profile) {
 
 std::string table(const TrainingProfile& profile) {
   std::string text = text_table(columns(profile), rows(profile));
-  // Below the columns of the forward and the backward pass, which it is the sum of.
+  // The total stands below the columns of forward and backward, whose sum it is.
   text += formatted("%-16s %31.3f\n", "whole step", 1e3 * seconds_per_step(profile));
   if (profile.shards > 1) {
     text += formatted("the %td shards of a step one after the other, each on one thread\n",

@@ -6,7 +6,8 @@ namespace headcount {
 
 namespace {
 
-// Whether b can stand for each leading index of a: its shape is a's, or a's trailing dimensions.
+// Returns true if b can be broadcast over the leading dimensions of a: its shape is a's or a's
+// trailing dimensions.
 bool trails(const Shape& a, const Shape& b) {
   if (b.rank() > a.rank()) return false;
   for (int i = 1; i <= b.rank(); ++i) {

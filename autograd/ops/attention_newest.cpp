@@ -15,8 +15,8 @@ constexpr Index kKeyChunk = 512;     // keys per task
 constexpr Index kRowsOfProduct = 4;  // with fewer query heads, a product for each is faster
 constexpr Index kAligned = static_cast<Index>(kAlignment / sizeof(Real));
 
-// Keys that are read at once: few enough that their rows stay in the first-level cache while each
-// query head of a group goes over them.
+// Number of keys read at a time: few enough that their rows stay in the first-level cache while
+// each query head of a group goes over them.
 Index keys_per_piece(Index width) {
   constexpr Index kNumbers = 8192;
   return std::clamp(kNumbers / width / kAligned * kAligned, kAligned, kKeyChunk);
@@ -39,8 +39,8 @@ class NewestToken {
         capacity(values.cache()->capacity()),
         v_width(values.width()) {
     const Index held = values.cache()->held(values.tokens());
-    // All that is held, in the order of the slots; or what a narrower window sees, which may go
-    // from the last slot on to the first.
+    // Keys are all rows held, in the order of slots, or those in a narrower window, which may wrap
+    // from the last slot to the first.
     count = options.window > 0 ? std::min(held, options.window) : held;
     first_slot = count == held ? 0 : (values.tokens() - count) % capacity;
     chunks = (count + kKeyChunk - 1) / kKeyChunk;
@@ -104,8 +104,8 @@ class NewestToken {
 
   Index first_key(Index task) const { return task % chunks * kKeyChunk; }
   Index key_count(Index task) const { return std::min(kKeyChunk, count - first_key(task)); }
-  // What the thread that runs this converts into, small enough for its cache: not a place for each
-  // task, which would be written to memory at the size of an unconverted cache.
+  // Scratch of the calling thread for converted rows, small enough for the processor's cache.
+  // Scratch for each task would be written to memory at the size of an unconverted KV cache.
   Real* workspace() const { return converted + (threads_here == 1 ? 0 : this_thread() * piece); }
   // Task -> head, over all sequences; its `group` query heads lie side by side.
   Index head(Index task) const { return task / chunks; }
@@ -121,7 +121,7 @@ class NewestToken {
     }
   }
 
-  // Heads of whose rows tasks read one each; what is mixed is read whole.
+  // Number of heads of which a task reads one; 1 for rows that are mixed, which are read whole.
   static Index read_heads(const Rows& rows) {
     return rows.mixing() != nullptr ? 1 : rows.cache()->heads();
   }
@@ -187,7 +187,7 @@ class NewestToken {
     }
   }
 
-  // Where row i of a task's group has its results in chunk c.
+  // Index of the results of row i of a task's group in chunk c.
   Index place(Index h, Index c, Index i) const { return (h * chunks + c) * group + i; }
 
   Scale scale_of(Index h, Index i) const {
@@ -275,8 +275,8 @@ class NewestToken {
   Index heads, group;  // of tasks: as many as the caches' most heads
   Index rows_at_once;  // query heads of a group that go into one product
   Index piece_keys;
-  // Numbers of a thread's own: a piece of rows, if they must be converted, what mixes them, and
-  // what comes of that.
+  // Scratch per thread: a piece of rows if they must be converted, the weights that mix them, and
+  // the mixed rows.
   Index piece, weights_at, products_at;
   Index stride;  // of rows of scores: each piece starts aligned
   Real* scores;  // [B, H, stride]

@@ -135,7 +135,7 @@ class HeadBackward {
                Index head)
       : p(problem), o(out), d_o{dy, out.length, out.heads, out.width}, b(batch), h(head) {}
 
-  // Writes the gradients of this head where they are wanted.
+  // Writes the gradients of this head to those destinations that are not empty.
   void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
            const RowGradient& dv) {
     // Queries see contiguous tiles of keys, later queries later ones: tiles before `seen` have been

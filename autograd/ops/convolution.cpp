@@ -10,7 +10,7 @@ namespace headcount {
 
 namespace {
 
-// The inputs x [B, T, C] of a convolution with K taps, and the K - 1 that stand before them.
+// Inputs x [B, T, C] of a convolution with K taps, and the K - 1 inputs before them.
 struct Inputs {
   const Real *x, *past;
   Index length, channels, before;

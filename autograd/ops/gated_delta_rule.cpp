@@ -22,7 +22,7 @@ struct Problem {
   Index state_size() const { return dk * dv; }
   Index group_size() const { return heads / groups; }
   Index key_group(Index head) const { return head / group_size(); }
-  // Where token t of head h stands among q and k, among v and y, and among g and beta.
+  // Offsets of token t of head h in q and k, in v and y, and in g and beta.
   Index key_at(Index b, Index t, Index h) const {
     return ((b * length + t) * groups + key_group(h)) * dk;
   }
@@ -74,8 +74,8 @@ class Head {
     spare_state = take(p.state_size());
   }
 
-  // The outputs; `state` becomes the last one. The state before each chunk goes to `states`, unless
-  // that is null. Without a state it begins with zeros.
+  // Computes the outputs; `state` becomes the state after the last token. The state before each
+  // chunk is stored in `states`, unless that is null. Without `state`, the first state is zero.
   void forward(Real* y, Real* state, Real* states) {
     Real* const s = state == nullptr ? spare_state : state;
     if (state == nullptr) std::fill_n(s, p.state_size(), Real{0});
@@ -93,7 +93,7 @@ class Head {
     }
   }
 
-  // `first_of_group`: whether this head is the first that gives q and k a gradient.
+  // `first_of_group` is true for the first head that adds to the gradients of its q and k.
   void backward(const Real* dy, const Real* states, const Sinks& sinks, bool first_of_group) {
     Real* const ds = spare_state;
     std::fill_n(ds, p.state_size(), Real{0});
@@ -126,7 +126,7 @@ class Head {
   ConstMatrix matrix_of(const Real* state) const { return {state, p.dk, p.dv}; }
   ArrayMap row(Real* of_square, Index t) const { return array(of_square + t * kChunk, n); }
 
-  // Everything of the chunk from token `first` on that follows from the state before it.
+  // Computes everything in the chunk that begins with token `first` from the state before it.
   void enter(Index first, const Real* state) {
     t0 = first;
     n = std::min(kChunk, p.length - t0);

@@ -87,12 +87,12 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
     }
   };
   if (rows < kFewRows) {
-    // As in decoding. Reading the weight takes the time, so the threads share its rows.
+    // Few rows, as in decoding: reading the weight takes the time, so the threads share its rows.
     parallel_chunks(out, few_rows_chunk(rows, out, in),
                     [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
-    // A rest of less than a quarter goes with the chunk before it: products of few rows round in
-    // another way, and a row shall not depend on how many there are.
+    // A rest of less than a quarter of a chunk joins the chunk before it: products of few rows
+    // round differently, and the result of a row must not depend on the number of rows.
     const Index chunk = gemm_chunk(rows, out, in);
     const Index chunks = std::max<Index>(1, (rows + chunk - chunk / 4) / chunk);
     parallel_chunks(chunks, 1, [&](Index begin, Index end) {

@@ -40,7 +40,7 @@ Rows Rows::mixed_by(const Rows& weights) const {
 
 namespace {
 
-// What the caches hold of sequence b, mixed: row h of each token into `out` [count, H, width].
+// Mixes the cached rows of sequence b: row h of each token goes to `out` [count, H, width].
 void write_mixed(Tape& tape, const Rows& rows, Index b, Index count, Real* out) {
   const RowCache &cache = *rows.cache(), &mixing = *rows.mixing();
   const Index width = rows.width(), terms = cache.heads(), heads = mixing.width() / terms;

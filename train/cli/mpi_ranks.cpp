@@ -22,8 +22,8 @@ namespace headcount {
 
 namespace {
 
-// Whether something that starts the processes of MPI started this one. MPI itself is asked only
-// then: it takes time to start, and changes how signals are handled.
+// Returns true if an MPI launcher started this process. MPI is initialised only then, because it
+// takes time to start and changes how signals are handled.
 bool started_by_launcher() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"}) {
     if (std::getenv(name) != nullptr) return true;
@@ -37,8 +37,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kQuestion = 1, kAnswer = 2, kForward = 3, kBack = 4;
 
-// Calls `done` until it is true or `limit` is over. MPI's own waiting takes a whole processor, of
-// which there may be fewer than ranks; this sleeps for a part of the time that it has waited.
+// Calls `done` until it returns true or `limit` has passed. MPI's own waiting occupies a whole
+// processor, and there may be fewer processors than ranks; so this function sleeps for a part of
+// the time that it has waited.
 template <class Done>
 bool wait_until(const Done& done, Clock::time_point limit = Clock::time_point::max()) {
   constexpr Clock::duration kAwake = std::chrono::microseconds(20),

@@ -48,7 +48,7 @@ std::vector<std::string> take_more_runs(std::vector<std::string>& arguments) {
   return more;
 }
 
-// Whether this command wrote what is in a folder.
+// Returns true if this command wrote the report in the folder.
 bool has_report(const fs::path& folder) {
   try {
     const nlohmann::json curves = parse_json(read_file(folder / "curves.json"));
@@ -58,7 +58,7 @@ bool has_report(const fs::path& folder) {
   }
 }
 
-// Throws UsageError if the report would take the place of files that no report wrote.
+// Throws UsageError if the report would replace files that no report wrote.
 void check_place_of_report(const fs::path& folder) {
   check_out_folder(folder);
   if (has_report(folder)) return;

@@ -9,7 +9,7 @@ namespace headcount {
 
 namespace {
 
-// The most memory that this process has had, bytes.
+// Peak resident memory of this process, bytes.
 std::size_t peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);

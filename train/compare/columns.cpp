@@ -19,7 +19,7 @@ using Variant = const VariantResult&;
 
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-/// How a reader is told numbers.
+/// Formatting of numbers for a reader.
 struct Words {
   bool page;
 
@@ -44,7 +44,7 @@ struct Words {
   std::string yes(bool value) const { return value ? "yes" : "no"; }
 };
 
-/// Gathers columns; those of figures that only finished runs have say nothing without one.
+/// Collects columns. Figures that only finished runs have are empty for an attention without one.
 class Columns {
  public:
   explicit Columns(Words words) : words_(words) {}
@@ -61,7 +61,8 @@ class Columns {
         [text, none = words_.nothing()](Variant v) { return v.runs.empty() ? none : text(v); },
         [value](Variant v) { return v.runs.empty() ? Json() : value(v); });
   }
-  /// `name`_mean with the text of both, and `name`_ci95. `get` returns null where there is none.
+  /// Adds the columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null
+  /// if there is no estimate.
   void estimate(std::string heading, const std::string& name,
                 const std::function<const Estimate*(Variant)>& get,
                 const std::function<std::string(const Estimate&)>& text) {
@@ -73,7 +74,7 @@ class Columns {
         "", name + "_ci95", [](Variant) { return ""; },
         [get](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
   }
-  /// For programs only.
+  /// Adds a column for programs only.
   void data(std::string key, std::function<Json(Variant)> value) {
     always(
         "", std::move(key), [](Variant) { return ""; }, std::move(value));
@@ -88,7 +89,7 @@ class Columns {
 
 const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
-// What an attention is, before any run.
+// Columns that are known before any run: attention, parameters, cache.
 void add_sizes(Columns& columns, Words words, const ComparisonResult& result) {
   columns.always(
       "attention", "attention", [words](Variant v) { return words.page ? v.spec : v.label(); },
@@ -186,7 +187,7 @@ void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
 
 double cost_of_seed(const std::pair<std::uint64_t, double>& cost) { return cost.second; }
 
-// How an attention compares with the reference.
+// Columns that compare an attention with the reference.
 void add_comparison(Columns& columns, Words words, const ComparisonResult& result) {
   columns.estimate(
       "minus " + reference(result).spec, "paired_difference",

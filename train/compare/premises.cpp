@@ -31,14 +31,14 @@ double mean_of(std::span<const RunResult> runs, const Value& value) {
   return sum / static_cast<double>(runs.size());
 }
 
-// Two standard errors of the share that a guesser gets right of so many answers.
+// Two standard errors of a guesser's share of right answers, for so many answers.
 double luck(double chance, const RunResult& run) {
   double asked = 0;
   for (const AnswersAt& at : run.answers_by_distance) asked += static_cast<double>(at.asked);
   return asked > 0 ? 2 * std::sqrt(chance * (1 - chance) / asked) : 0;
 }
 
-// Why the reference is no measure for others; `runs` are one or more.
+// Reason why the reference cannot serve as a measure; `runs` has one run or more.
 std::string why_unlearned(const ComparisonResult& result, std::span<const RunResult> runs) {
   const bool answers = result.question.metric == Metric::answers;
   const double limit = tolerance(result.question, runs).value();
@@ -65,7 +65,7 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
                    100 * right, 100 * chance, limit);
 }
 
-// How many seeds it takes to tell anything of answers.
+// Least number of seeds for a verdict about answers.
 Index least_seeds() {
   Index seeds = 1;
   while (SignTest(seeds, seeds).exceptions(seeds) < 0) ++seeds;
@@ -97,7 +97,8 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
 
 namespace {
 
-// The training losses of the reference, means over its runs, point by point as far as all go.
+// Training losses of the reference: means over its runs, point by point, up to the end of the
+// shortest.
 std::vector<double> mean_curve(std::span<const RunResult> runs) {
   std::size_t points = runs.empty() ? 0 : runs.front().curve_losses.size();
   for (const RunResult& run : runs) points = std::min(points, run.curve_losses.size());
@@ -131,7 +132,7 @@ std::optional<double> fall_at_end(const ComparisonResult& result) {
 
 namespace {
 
-// What verdicts suppose.
+// Assumptions of the verdicts, as a sentence.
 std::string assumption(const Question& question) {
   if (question.metric == Metric::answers) {
     return "Verdicts count seeds (sign test): at least half of all seeds lose less than the "

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What `variant` costs more than `reference`, by seed, on those that both finished.
+// Cost of `variant` over `reference`, by seed, on the seeds that both finished.
 std::vector<std::pair<std::uint64_t, double>> paired_costs(const VariantResult& variant,
                                                            const VariantResult& reference,
                                                            Metric metric) {
@@ -51,7 +51,7 @@ std::vector<std::uint64_t> finished_by_all(std::span<const VariantResult> varian
   return seeds;
 }
 
-// Over the seeds that all have, or, where there are none, over those of the variant.
+// Values of the runs on the common seeds or, if there are none, of all runs of the variant.
 template <class Value>
 std::vector<double> over_runs(const VariantResult& variant, std::span<const std::uint64_t> common,
                               const Value& value) {
@@ -63,8 +63,8 @@ std::vector<double> over_runs(const VariantResult& variant, std::span<const std:
   return values;
 }
 
-// Whether `a` leaves no reason to take `b`. Seeds differ more than attentions do, so that only the
-// same seeds compare.
+// Returns true if `a` dominates `b` in cache and loss. Losses differ more between seeds than
+// between attentions, so only equal seeds are compared.
 bool dominates(const VariantResult& a, const VariantResult& b) {
   const std::vector<double> more = values_of(paired_costs(a, b, Metric::loss));
   const double cache = a.cache_bytes_per_token - b.cache_bytes_per_token;
@@ -73,12 +73,12 @@ bool dominates(const VariantResult& a, const VariantResult& b) {
   return loss < 0 || (loss == 0 && cache < 0);
 }
 
-// Whether its speed says nothing about this program and machine.
+// Returns true if another program or machine trained the run, so that its speed says nothing here.
 bool foreign(const RunResult& run, const ComparisonResult& result) {
   return run.version != result.version || run.machine != result.machine;
 }
 
-// How `v` compares with the reference.
+// Fills in costs, differences and verdict of `v` against the reference.
 void compare_with_reference(VariantResult& v, const ComparisonResult& result, const Judge& judge) {
   const VariantResult& than = reference(result);
   const Question& question = result.question;
@@ -203,7 +203,7 @@ std::string comparison_table(const ComparisonResult& result) {
 
 namespace {
 
-// What programs read of each attention, in CSV and in JSON; `name` is the key of its spec.
+// Columns of each attention for programs, in CSV and JSON; `name` is the key of its spec.
 std::vector<std::string_view> keys_for_programs(std::string_view name) {
   return {name,
           "adjusted",
@@ -262,7 +262,7 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
         {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}});
   }
   std::vector<std::string_view> keys = keys_for_programs("spec");
-  // What has a value for each seed or context, which CSV has no place for.
+  // Values per seed or context, for which CSV has no place.
   keys.insert(keys.end(), {"seeds", "val_losses", "costs", "answer_accuracies", "decode",
                            "failures", "trained_on_percent", "sweep"});
   const auto variants = selected(comparison_columns(result, Reader::terminal), keys);

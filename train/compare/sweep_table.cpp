@@ -16,13 +16,13 @@ std::string setting_of(const ComparisonResult& result) {
   return result.sweep.substr(0, result.sweep.find('='));
 }
 
-// The place of the value that the attention took.
+// Index of the value that was chosen for the attention.
 std::size_t chosen(const VariantResult& variant) {
   const auto found = std::ranges::find(variant.swept, true, &SweptValue::chosen);
   return static_cast<std::size_t>(found - variant.swept.begin());
 }
 
-// The values as numbers; empty where one of them is a word.
+// The values as numbers; empty if one of them is a word.
 std::vector<double> numbers(const std::vector<SweptValue>& swept) {
   std::vector<double> all(swept.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -31,8 +31,8 @@ std::vector<double> numbers(const std::vector<SweptValue>& swept) {
   return all;
 }
 
-// "largest" or "smallest" where the attention took such a value; empty elsewhere. Nothing is below
-// a zero that was tried: settings whose values have an order begin there or above.
+// "largest" or "smallest" if the chosen value is one; else empty. A zero never counts as smallest,
+// because settings with ordered values begin at zero or above.
 std::string end_taken(const VariantResult& variant) {
   const std::vector<double> values = numbers(variant.swept);
   if (values.empty()) return "";

@@ -40,7 +40,7 @@ std::string bytes_of(Index numbers) {
 
 class CacheDrawing {
  public:
-  /// `context` is that of the training.
+  /// `context` is that of training.
   CacheDrawing(const std::vector<const VariantResult*>& variants, Index context,
                const std::string& title, const std::string& description) {
     trained_ = context;
@@ -82,7 +82,7 @@ class CacheDrawing {
     return kLeft + static_cast<double>(side) * (kPanel + kBetween);
   }
 
-  // A state is drawn as wide as if it were shared out among the tokens of the training.
+  // Numbers per token as drawn. Those of a state are divided by the tokens of the training context.
   double numbers_of_token(const CacheBlock& block) const {
     const auto numbers = static_cast<double>(block.heads * block.width);
     return block.per_sequence ? numbers / static_cast<double>(trained_) : numbers;
@@ -104,7 +104,7 @@ class CacheDrawing {
     return kFirstColour + (found - names_.begin());
   }
 
-  // The name, which may be empty, and behind it the size.
+  // Draws the name, which may be empty, and the size after it.
   void heading(double x, double y, const std::string& name, const std::string& size) {
     out_ += "<text x=\"" + number(x) + "\" y=\"" + number(y) + "\" class=\"hc-text\">";
     if (!name.empty()) out_ += "<tspan font-weight=\"bold\">" + xml_escaped(name) + "</tspan>";

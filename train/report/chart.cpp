@@ -155,7 +155,7 @@ void ChartDrawing::staircase() {
   out_ += path("hc-steps", course + "H" + number(right_), "1.5");
 }
 
-// Among the names of the lines, where its own line ends.
+// Returns true if the floor's name stands among the names of the lines, at the end of its own line.
 bool ChartDrawing::floor_at_right() const {
   if (chart_.kind != ChartKind::line || !chart_.floor || !y_.places(chart_.floor->first))
     return false;
@@ -226,7 +226,7 @@ void ChartDrawing::draw(const LabelPlace& place, Index style, const std::string&
   out_ += text(x, box.bottom - 3.5, anchor, shown, "class=\"hc-text hc-label\"");
 }
 
-// Names, where each finds a place of its own; otherwise numbers, and a legend that says whose.
+// Labels markers by name if each name finds a place of its own; otherwise by number, with a legend.
 void ChartDrawing::label(const std::vector<Spot>& all) {
   // One label a series: its other points have the same colour and shape.
   std::vector<const Spot*> labelled;
@@ -257,7 +257,7 @@ void ChartDrawing::label(const std::vector<Spot>& all) {
   if (!named) legend(std::move(series));
 }
 
-// Below the chart, in columns, by number.
+// Draws the legend below the chart, in columns, by number.
 void ChartDrawing::legend(std::vector<const ChartSeries*> all) {
   std::ranges::stable_sort(all, {}, &ChartSeries::style);
   double widest = 0;
@@ -308,8 +308,9 @@ void ChartDrawing::line(const ChartSeries& series) {
   }
 }
 
-// Near the ends of their lines, in their order, a label apart and within the picture; each behind
-// its marker, since lines that end together would not tell whose name is whose.
+// Places names near the ends of their lines, in their order, a label apart and within the picture.
+// Each follows a marker of its line, because lines that end together would not tell which name is
+// whose.
 void ChartDrawing::names_at_right() {
   struct Name {
     std::string text;

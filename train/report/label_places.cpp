@@ -34,7 +34,7 @@ Box widened(const Box& box, double x, double y) {
 
 double area(const Box& box) { return (box.right - box.left) * (box.bottom - box.top); }
 
-// Whether the line from one point to another runs through a rectangle: sampled, every unit or so.
+// Returns true if the line to a label runs through `box`; the line is sampled about every unit.
 bool crosses(const LabelPlace& line, const Box& box) {
   const double length = std::hypot(line.to_x - line.from_x, line.to_y - line.from_y);
   const int samples = static_cast<int>(length) + 1;
@@ -93,7 +93,7 @@ std::vector<Candidate> candidates(const Labelled& marker, double reach) {
   return all;
 }
 
-// What a place covers, in units of distance.
+// Penalty for what a place covers, in units of distance.
 double covering_cost(const LabelPlace& place, const std::vector<Box>& taken, const Box& inside) {
   double cost = kPerArea * (area(place.box) - overlap(place.box, inside));
   for (const Box& box : taken) {

@@ -42,7 +42,7 @@ std::string joined_classes(const std::string& one, const std::string& other) {
   return one + (one.empty() || other.empty() ? "" : " ") + other;
 }
 
-// What the shades mean.
+// Legend of the shades.
 std::string key(const Shades& shades, const std::string& unit, int decimals,
                 const std::string& classes) {
   std::string out = "<p class=\"" + classes + "\">";
@@ -53,18 +53,17 @@ std::string key(const Shades& shades, const std::string& unit, int decimals,
   return out + unit + " or more</p>\n";
 }
 
-// Whether the loss of an answer is among those of the passage: of the first character there is
-// none.
+// Returns true if the character that the passage asks for is an answer.
 bool has_answers(const ReadPassage& passage) {
   return passage.question < passage.answers.size() && passage.answers[passage.question];
 }
 
-// What a model loses on a character that it could know.
+// Excess loss on a character: loss minus the entropy that no model can avoid.
 double excess(const ReadPassage& passage, const Reading& reading, std::size_t at) {
   return *reading.losses[at] - (passage.entropy.empty() ? 0 : passage.entropy[at]);
 }
 
-// The mean excess over the characters that count, or over the answers among them.
+// Mean excess loss over the characters that count, or over the answers among them.
 std::string mean_excess(const ReadPassage& passage, const Reading& reading, bool answers_only) {
   double sum = 0;
   Index count = 0;
@@ -130,7 +129,7 @@ std::string look_text(const ReadPassage& passage, const HeadLook& look) {
   return out + cell(passage.characters[passage.question], "d q", "asked for") + "</pre>";
 }
 
-// The heads of one attention, `most` of them at most.
+// Figure of the heads of one attention, at most `most` of them.
 std::string looks(const ReadPassage& passage, const Reading& reading, std::size_t most) {
   std::string out = "<div class=\"looks\">\n";
   std::size_t shown = 0, left_out = 0;

@@ -183,8 +183,8 @@ std::string sweep_section(const ComparisonResult& result) {
                     "Mean loss over the first seeds; * is the least.", {});
 }
 
-// The charts that the page begins with: the differences that the verdict is read from, and what the
-// question is about: against the cache, or after conversions.
+// Charts at the top of the page: the differences that the verdict is read from, and the question's
+// metric against the cache or after conversions.
 std::vector<std::string_view> leading_charts(const ComparisonResult& result) {
   const bool answers = result.question.metric == Metric::answers;
   if (has_conversions(result)) return {kDifferences, "conversions.svg"};
@@ -199,8 +199,7 @@ std::string figures(const std::vector<ReportChart>& charts, const auto& wanted) 
   return out;
 }
 
-// What the page begins with: the answer, and what it is read from. Columns share it out on a wide
-// screen.
+// Top of the page: the verdict and the charts that it is read from, in columns on a wide screen.
 std::string answer(const ComparisonResult& result, const std::vector<ReportChart>& charts) {
   const std::vector<std::string_view> leading = leading_charts(result);
   const auto drawn = [&](std::string_view file) {

@@ -158,7 +158,7 @@ void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportCh
   charts.push_back({"loss_against_cache.svg", caption, svg_text(chart)});
 }
 
-// The mean over the runs at every step that all of them have, from step `first` on.
+// Mean training loss over the runs at every step that all of them have, from step `first` on.
 std::vector<ChartPoint> mean_curve(const VariantResult& variant, Index first) {
   std::map<Index, std::vector<double>> at;
   for (const RunResult& run : variant.runs) {
@@ -239,7 +239,7 @@ void add_decode_speed(const ComparisonResult& result, std::vector<ReportChart>& 
   charts.push_back({"decode_speed.svg", caption, svg_text(chart)});
 }
 
-// Answers that are right without a lookup.
+// Level of the answers that are right without a lookup.
 void add_baselines(const ComparisonResult& result, Chart& chart, std::string& caption) {
   if (!result.baselines) return;
   const double best = 100 * result.baselines->best();
@@ -282,7 +282,7 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
   charts.push_back({"answers_against_cache.svg", caption, svg_text(chart)});
 }
 
-// The share of right answers at each distance, over the runs; intervals where `v` has them.
+// Share of right answers at each distance, mean over the runs; with intervals if `v` has them.
 std::vector<ChartPoint> right_by_distance(const VariantResult& v) {
   std::map<Index, std::vector<double>> shares;
   for (const RunResult& run : v.runs) {
@@ -326,7 +326,7 @@ void add_answers_against_distance(const ComparisonResult& result,
   charts.push_back({"answers_against_distance.svg", caption, svg_text(chart)});
 }
 
-// What was trained from random weights alone.
+// The result without converted models.
 ComparisonResult from_scratch(ComparisonResult result) {
   std::erase_if(result.variants, [](const VariantResult& v) { return v.trained_on.has_value(); });
   summarize(result);

@@ -66,7 +66,7 @@ RunCurves read_run(const std::string& folder) {
           .rows = read_metrics(path / "metrics.jsonl")};
 }
 
-// Throws SettingError if two folders are one.
+// Throws SettingError if two paths name one folder.
 void require_different(const std::vector<std::string>& folders) {
   std::set<fs::path> seen;
   for (const std::string& folder : folders) {
@@ -76,7 +76,7 @@ void require_different(const std::vector<std::string>& folders) {
   }
 }
 
-// What tells the paths apart: without the folders that all begin with, and those that all end with.
+// Names that tell the paths apart: paths without their common leading and trailing folders.
 void name_by_difference(std::vector<RunCurves>& runs) {
   std::vector<std::vector<std::string>> parts;
   for (const RunCurves& run : runs) {

@@ -27,7 +27,7 @@ std::string value_text(const std::optional<double>& value, int decimals, Reader 
                                 : formatted("%.*f", decimals, *value);
 }
 
-// The points of one value against the step; `stretch` steps are one point, their mean.
+// Points of one value against the step, each the mean over `stretch` steps.
 std::vector<ChartPoint> points_of(Run run, const std::string& key, const std::string& what,
                                   std::size_t stretch, int decimals, double unit = 1) {
   std::vector<ChartPoint> points;
@@ -54,7 +54,7 @@ std::vector<ChartPoint> training_points(Run run) {
   return points_of(run, "train_loss", "training loss", stretch, 4);
 }
 
-// The first step that a chart of all runs shows.
+// First step that a chart of all runs shows.
 Index first_step(const std::vector<RunCurves>& runs) {
   Index first = 0;
   for (Run run : runs) {
@@ -101,7 +101,7 @@ std::vector<std::string> names_of(const std::vector<RunCurves>& runs) {
   return names;
 }
 
-// What to know before two losses are compared.
+// Summary of the runs: what to know before two losses are compared.
 std::string summary(const std::vector<RunCurves>& runs) {
   std::vector<std::string> unfinished;
   for (Run run : runs) {
