@@ -40,8 +40,8 @@ std::atomic<std::int64_t> counted{0};
 #ifdef HEADCOUNT_ONEDNN
 GemmLibrary chosen = GemmLibrary::onednn;
 
-// A smaller product is done before oneDNN has found its way to it: Eigen is faster then, 1.5 times
-// at 32 x 32 x 16.
+// Least number of multiply-adds for oneDNN. Below it, oneDNN's overhead per call makes Eigen
+// faster, 1.5 times at 32 x 32 x 16.
 constexpr Index kOneDnnMacs = 1 << 15;
 
 // Threads that the library would start for a product of its own accord, outside of our loops.
@@ -112,7 +112,7 @@ constexpr Index kPartDepth = 2048, kMaxParts = 8;  // of a k that is cut
 
 Index ratio_up(Index value, Index by) { return (value + by - 1) / by; }
 
-// How long each part is where k is cut.
+// Length of each part of k if k is split.
 Index part_depth(Index k) { return std::max(kPartDepth, ratio_up(k, kMaxParts)); }
 
 // c = sum of the parts, in order.

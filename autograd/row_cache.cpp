@@ -98,7 +98,7 @@ void RowCache::write(Index sequence, Index position, const Real* numbers) {
         break;
       case CacheType::int8: {
         const Real greatest = from.abs().maxCoeff();
-        // A step of 0 is that of zeros, or of numbers too small to have one.
+        // A step of 0 belongs to a row of zeros, or of numbers too small for a step.
         const Real step = greatest / 127 > 0 ? greatest / 127 : Real{1};
         *scale(index) = static_cast<float>(step);
         Numbers<std::int8_t>(reinterpret_cast<std::int8_t*>(row(index)), width_) =

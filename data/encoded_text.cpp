@@ -9,8 +9,8 @@ namespace headcount {
 
 namespace {
 
-// Encodes a text that comes piece by piece: at first characters are numbered as they appear, since
-// their order is known at the end only.
+// Encodes a text that arrives piece by piece. Characters are first numbered as they appear, since
+// their final order is known only at the end.
 class Encoder {
  public:
   explicit Encoder(std::size_t characters) { text_.tokens.reserve(characters); }

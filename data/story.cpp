@@ -77,7 +77,8 @@ class Beginnings {
   double of(std::size_t bytes) const { return probability_[bytes]; }
 
  private:
-  // Goes on from the choices made, which have this probability and write `known` bytes of the text.
+  // Continues from the choices made so far, which have this probability and write `known` bytes of
+  // the text.
   void walk(double probability, std::size_t known) {
     const StoryStopped story = written();
     const auto [end, other] = std::ranges::mismatch(text_, story.text);
@@ -91,7 +92,8 @@ class Beginnings {
     }
   }
 
-  // What the choices made write until the next one; at its end a story has no alternatives.
+  // Text that the choices made so far write up to the next choice; at the end of a story there are
+  // no alternatives.
   StoryStopped written() const {
     auto next = made_.begin();
     try {

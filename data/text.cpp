@@ -25,7 +25,8 @@ namespace {
 // Closes the descriptor with the object.
 class OpenFile {
  public:
-  // Throws DataError for what is no file to read; bad_alloc where the system lacks the memory.
+  // Throws DataError if the path is no file that can be read; bad_alloc if the system lacks the
+  // memory.
   explicit OpenFile(const std::filesystem::path& path) : name_("'" + path.string() + "'") {
     file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (file_ < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -147,7 +148,7 @@ namespace {
 
 // The code points of `bytes`, which stand at `offset` of `source`.
 std::u32string decode(std::string_view bytes, const std::string& source, std::size_t offset) {
-  // ASCII, which most of what is read here begins with and often is to its end, is faster copied.
+  // Most texts begin with ASCII or consist of it, and copying ASCII is faster than decoding it.
   const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   const auto rest = std::ranges::find_if_not(bytes, is_ascii);
   const auto invalid =
@@ -166,7 +167,7 @@ std::u32string decode(std::string_view bytes, const std::string& source, std::si
   return text;
 }
 
-// How many bytes at the end of `bytes` begin a character that more bytes may complete.
+// Number of bytes at the end of `bytes` that begin a character which more bytes may complete.
 std::size_t begun(std::string_view bytes) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
     const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
@@ -233,8 +234,8 @@ std::string shell_word(std::string_view text) {
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+,.:/@%";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos)
     return std::string(text);
-  // Nothing is special between single quotes but the quote itself. A control character, or a byte
-  // that is no text, survives neither a terminal nor a page: printf writes it.
+  // Between single quotes only the quote itself is special. A control character, or a byte that is
+  // not UTF-8, would not survive a terminal or a page, so printf writes it.
   const bool is_text = utf8::is_valid(text);
   std::string word = "'";
   for (const char c : text) {

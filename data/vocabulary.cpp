@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::int32_t kNone = -1;
 
-// Makes `table` long enough for `symbol`. Throws DataError for what is no Unicode character, so
-// that no table grows beyond all of them.
+// Makes `table` long enough for `symbol`. Throws DataError for a value that is no Unicode
+// character, so that no table grows beyond Unicode's range.
 template <class Table>
 void reach(Table& table, char32_t symbol, typename Table::value_type filler) {
   if (symbol < table.size()) return;

@@ -65,7 +65,8 @@ void flush(const fs::path& path, bool is_folder) {
   close_file(file, path);
 }
 
-// Children before their folder, so that a folder on the disk never names a file that is not.
+// Flushes children before their folder, so that a folder on the disk never names a file that is not
+// there.
 void flush_tree(const fs::path& folder) {
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     if (entry.is_symlink()) continue;
@@ -78,7 +79,8 @@ void flush_tree(const fs::path& folder) {
   flush(folder, true);
 }
 
-// The name that the user knows for `path`, which may lie in (or be) what is to become `final_path`.
+// The path that the user knows for `path`, which may be, or lie in, the staging folder of
+// `final_path`.
 fs::path published_name(const fs::path& path, const fs::path& staging, const fs::path& final_path) {
   const fs::path relative = path.lexically_relative(staging);
   if (relative.empty() || *relative.begin() == "..") return path;

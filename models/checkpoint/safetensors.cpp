@@ -36,7 +36,7 @@ struct DtypeInfo {
   std::uint64_t bits;
 };
 
-// In the order of the enumeration.
+// Names and sizes of the number types, in the order of the enumeration.
 constexpr auto dtype_infos = std::to_array<DtypeInfo>(
     {{"BOOL", 8},        {"F4", 4},      {"F6_E2M3", 6}, {"F6_E3M2", 6}, {"U8", 8},
      {"I8", 8},          {"F8_E5M2", 8}, {"F8_E4M3", 8}, {"F8_E8M0", 8}, {"F8_E4M3FNUZ", 8},
@@ -47,7 +47,7 @@ static_assert(dtype_infos.size() == static_cast<std::size_t>(Dtype::u64) + 1);
 
 const DtypeInfo& info_of(Dtype dtype) { return dtype_infos.at(static_cast<std::size_t>(dtype)); }
 
-// As JSON text: one line whatever the name holds, and short enough for a message.
+// `name` as JSON text: one line whatever it holds, and short enough for a message.
 std::string in_quotes(std::string_view name) {
   constexpr std::size_t longest = 120;
   return json(name.substr(0, longest)).dump(-1, ' ', false, json::error_handler_t::replace);
@@ -55,7 +55,7 @@ std::string in_quotes(std::string_view name) {
 
 std::string shape_text(const std::vector<std::int64_t>& shape) { return json(shape).dump(); }
 
-// Empty where the number of bytes is not a whole number or does not fit 64 bits.
+// Number of bytes of a tensor; empty if it is not a whole number or does not fit into 64 bits.
 std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape, Dtype dtype) {
   std::uint64_t bits = info_of(dtype).bits;
   for (const std::int64_t size : shape) {

@@ -45,7 +45,7 @@ TEST(GatedDeltaRule, IsTheRecurrenceTokenByToken) {
   }));
 }
 
-// Whether it fades at once or never, keeps nothing of a value or all of it.
+// The state decays at once or never, and takes in nothing of a value or all of it.
 TEST(GatedDeltaRule, IsTheRecurrenceAtTheEndsOfItsGates) {
   for (const Real g : {Real{-200}, Real{-1e-6}, Real{0}}) {
     for (const Real beta : {Real{0}, Real{1}}) {

@@ -5,11 +5,12 @@
 
 #include "autograd/ops.h"
 
-/// The fused ops once more, put together from elementwise functions and matrix products as their
-/// formulas read: slow, with every intermediate tensor kept, and easy to believe.
+/// References for the fused ops, composed of elementwise functions and matrix products as their
+/// formulas read: slow, with every intermediate tensor kept, and easy to verify.
 namespace headcount {
 
-/// Rounding, in double: how far values and gradients of an op and its composition may lie apart.
+/// Tolerance for rounding in double: greatest difference of values and gradients between an op and
+/// its composition.
 constexpr double kComposedTolerance = 1e-10;
 
 // Elementwise functions that the engine has no op for.
@@ -17,7 +18,7 @@ Var logarithm(Var x);
 Var square_root(Var x);
 Var error_function(Var x);
 
-/// A constant of this shape, all `value`.
+/// A constant of this shape whose elements are all `value`.
 Var filled(Tape& tape, const Shape& shape, Real value);
 /// x [..., n] -> [..., n], each element the sum of its row.
 Var row_sums(Var x);
@@ -32,15 +33,16 @@ Var composed_rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 Var composed_linear(Var x, Var weight, std::optional<Var> bias);
 Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
 Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets);
-/// Each head times the rotation matrix of its position.
+/// RoPE: each head times the rotation matrix of its position.
 Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index first_position);
-/// With the whole T x S matrix of weights of each head, key/value heads repeated by a matrix of
-/// zeros and ones. On a training tape its dropout agrees with that of `attention` if S is a
+/// Attention with the whole T x S matrix of weights of each head; KV heads are repeated by a matrix
+/// of zeros and ones. On a training tape its dropout agrees with that of `attention` if S is a
 /// multiple of 8.
 Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options);
-/// A sum over the taps of the inputs so many tokens earlier.
+/// Causal convolution: sum over the taps, each times the input that many tokens earlier.
 Var composed_causal_convolution(Var x, Var weight, Index first);
-/// Token by token. The last state [B, H, Dk, Dv] goes to `state` if that is given.
+/// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
+/// given.
 Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state = nullptr);
 
 }  // namespace headcount

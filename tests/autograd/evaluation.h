@@ -6,13 +6,13 @@
 
 #include "autograd/finite_differences.h"
 
-/// What the engine's tests share: random inputs, and a function's values and gradients in one go.
+/// Helpers of the engine's tests: random inputs, and a function's values and gradients in one call.
 namespace headcount {
 
 /// `count` standard normal numbers that depend on the name and the stream alone.
 std::vector<Real> normal_values(const std::string& name, std::uint32_t stream, Index count);
 
-/// The numbers that `values` shows, to compare and to keep.
+/// A copy of `values`, to compare and to keep.
 std::vector<Real> copy(std::span<const Real> values);
 
 /// Inputs of the given shapes filled with standard normal numbers, all differentiable.
@@ -32,7 +32,7 @@ OpEvaluation evaluate(const CheckedFunction& function, std::span<const CheckedIn
 /// number is not finite.
 double difference(const OpEvaluation& a, const OpEvaluation& b);
 
-/// Whether all numbers have the same bits.
+/// Returns true if all numbers have the same bits.
 bool bitwise_equal(const OpEvaluation& a, const OpEvaluation& b);
 
 }  // namespace headcount

@@ -26,7 +26,8 @@ struct OpCase {
 /// All cases of an op; empty if it has none. Inputs lie off kinks and poles.
 std::vector<OpCase> op_cases(Op op, CaseSize size);
 
-/// How an op that computes nothing is checked instead; empty if it needs cases.
+/// Name of the check that replaces cases for an op that computes nothing; empty if the op needs
+/// cases.
 std::string_view checked_without_cases(Op op);
 
 /// Every op there is, and those that have cases.
@@ -52,8 +53,8 @@ class CaseList {
 
 void add_attention_cases(CaseList& cases);
 
-/// Standard normal q, k, v, g and beta as the gated delta rule wants them: short keys, decays and
-/// betas in (0, 1).
+/// Random q, k, v, g and beta that suit the gated delta rule: short keys, decays and betas in (0,
+/// 1).
 void make_delta_inputs(std::vector<CheckedInput>& inputs);
 
 }  // namespace headcount

@@ -3,24 +3,24 @@
 #include <functional>
 #include <string>
 
-/// What the benchmarks share.
+/// Helpers that the benchmarks share.
 namespace headcount {
 
 /// Wall-clock time of one call.
 double milliseconds(const std::function<void()>& body);
 
-/// Resident memory in MB: "VmRSS" now, "VmHWM" at most so far.
+/// Resident memory in MB: "VmRSS" is that of now, "VmHWM" the peak so far.
 double resident_megabytes(const std::string& field);
 
-/// Calls `body` in a child process and waits for it; before any threads were started here.
+/// Calls `body` in a child process and waits for it. Call it before any thread was started.
 void in_child(const std::function<void()>& body);
 
-/// What so many threads can do at most: GFLOP/s of multiply-adds that touch no memory, measured for
-/// about ten milliseconds.
+/// Peak of so many threads: GFLOP/s of multiply-adds that touch no memory, measured for about ten
+/// milliseconds.
 double multiply_add_gflops(int threads);
 
-/// Bytes per second at which all threads together read `bytes` of memory, over and over: median of
-/// some rounds. What fits into the processor's caches is read from there.
+/// Bandwidth at which all threads together read `bytes` of memory again and again, bytes per
+/// second: median of some rounds. Memory that fits into the processor's caches is read from there.
 double read_bandwidth(double bytes);
 
 }  // namespace headcount

@@ -15,8 +15,9 @@
 
 namespace headcount {
 
-/// Runs `action` with no more than so many bytes beyond what the process has, and ends the process:
-/// with 0 if it suffices exactly where `enough` says so, otherwise with 1. For EXPECT_EXIT.
+/// Runs `action` with at most `more` bytes of memory beyond those that the process has, and ends
+/// the process. The exit code is 0 if the memory sufficed exactly when `enough` is true, otherwise
+/// 1. For EXPECT_EXIT.
 [[noreturn]] inline void run_with_memory(std::size_t more, bool enough,
                                          const std::function<void()>& action) {
   std::size_t pages = 0;

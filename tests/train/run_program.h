@@ -34,7 +34,8 @@ struct ProgramResult {
   std::string out, err;
 };
 
-/// Starts `program` with `arguments` in `folder`, its outputs to files; returns its process.
+/// Starts `program` with `arguments` in `folder`, with its outputs going to files; returns its
+/// process ID.
 inline pid_t start_process(std::string program, std::vector<std::string> arguments,
                            const std::filesystem::path& folder, const std::string& out,
                            const std::string& err) {
@@ -62,7 +63,7 @@ inline pid_t start_program(std::vector<std::string> arguments, const std::filesy
   return start_process(HEADCOUNT_PROGRAM, std::move(arguments), folder, out, err);
 }
 
-/// Waits for a process; 128 + signal if one ended it, as in a shell.
+/// Waits for a process and returns its exit code: 128 + signal if a signal ended it, as in a shell.
 inline int exit_code_of(pid_t child) {
   int status = 0;
   if (waitpid(child, &status, 0) != child) throw std::runtime_error("lost a process");
@@ -87,8 +88,8 @@ inline ProgramResult run_shell(const std::string& script, const std::filesystem:
   return {code, file_contents(out), file_contents(err)};
 }
 
-/// What was refused (`what`, for messages) was refused as anything must be: with `code`, nothing on
-/// standard output, and one line on standard error that has each of `parts` in it.
+/// Expects that the program refused `what` (for messages) properly: exit code `code`, nothing on
+/// standard output, and one line on standard error that contains each of `parts`.
 inline void expect_refusal(const ProgramResult& result, int code,
                            const std::vector<std::string>& parts, const std::string& what) {
   EXPECT_EQ(result.exit_code, code) << what << "\n" << result.err;
@@ -99,7 +100,7 @@ inline void expect_refusal(const ProgramResult& result, int code,
     EXPECT_NE(result.err.find(part), std::string::npos) << what << "\n" << result.err;
 }
 
-/// The words of a command line, none of which has a space in it.
+/// Splits a command line into words at spaces.
 inline std::vector<std::string> words(const std::string& line) {
   std::istringstream stream(line);
   return {std::istream_iterator<std::string>(stream), {}};
@@ -146,7 +147,7 @@ class TrainFolder {
   }
   ProgramResult train(const std::string& flags) const { return headcount(train_line(flags)); }
   ProgramResult shell(const std::string& script) const { return run_shell(script, folder_.path()); }
-  /// Starts the program and goes on; its outputs go to the files out and err.
+  /// Starts the program without waiting for it; its outputs go to the files out and err.
   pid_t start(const std::string& line) const {
     return start_program(words(line), folder_.path(), *this / "out", *this / "err");
   }

@@ -45,7 +45,7 @@ struct RunOutcome {
   bool reused = false;  ///< finished by an earlier comparison
 };
 
-/// Whether a run is to be trained.
+/// Need for a run: should it be trained?
 enum class Need {
   now,
   maybe,  ///< other runs will tell; trained only where a job would be idle

@@ -4,7 +4,7 @@
 
 namespace headcount {
 
-/// What results.json says but for the clock and the machine.
+/// Contents of results.json without times and machine.
 inline nlohmann::ordered_json without_timing(const std::string& text) {
   auto results = nlohmann::ordered_json::parse(text);
   for (const char* name : {"machine", "machine_hours"}) results.erase(name);

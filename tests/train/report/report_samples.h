@@ -34,7 +34,7 @@ inline std::string plain(std::string text) {
   return text;
 }
 
-/// What Python's parser says of the files of `folder` that are no well-formed XML; empty if all
+/// Errors of Python's XML parser about files of `folder` that are not well-formed; empty if all
 /// are.
 inline std::string xml_faults(const std::filesystem::path& folder) {
   constexpr const char* kScript = HEADCOUNT_FIXTURE_FOLDER "/../train/report/well_formed.py";
@@ -43,7 +43,8 @@ inline std::string xml_faults(const std::filesystem::path& folder) {
   return result.exit_code == 0 ? "" : result.err;
 }
 
-/// Three seeds: losses `loss` and 0.001 about it, a falling curve, decoding at two contexts.
+/// Results of three seeds: losses `loss` and 0.001 above and below, a falling curve, decoding at
+/// two contexts.
 inline VariantResult variant(const std::string& spec, Index cache, double loss, Index seeds = 3) {
   VariantResult result;
   result.spec = spec;
