@@ -34,7 +34,7 @@ struct GradientCheckOptions {
   double step = 5e-4;
   /// Derivatives smaller than this are compared absolutely.
   double floor = 1e-5;
-  std::uint64_t seed = 1;  ///< of cotangent and directions
+  std::uint64_t seed = 1;  ///< seed of cotangent and directions
 };
 
 /// The worst disagreement found.

@@ -15,7 +15,7 @@ namespace headcount {
 struct EncodedText {
   std::vector<std::int32_t> tokens;  ///< [characters]
   Vocabulary vocabulary;
-  std::string sha256;  ///< of the UTF-8 text, 64 hexadecimal digits
+  std::string sha256;  ///< hash of the UTF-8 text, 64 hexadecimal digits
 };
 
 /// Encodes UTF-8 `bytes`. Throws DataError as decode_utf8, with `source` for the name.

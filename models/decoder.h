@@ -10,7 +10,7 @@ namespace headcount {
 struct DecodeOptions {
   Index sequences = 1;  ///< decoded side by side, one token of each at a time
   CacheType cache_type = CacheType::real;
-  std::string form = {};  ///< of attention: see AttentionForm; empty: each layer chooses
+  std::string form = {};  ///< form of attention: see AttentionForm; empty: each layer chooses
 };
 
 /// Tokens of each sequence that go through the model at once. The last chunk has up to twice as

@@ -16,14 +16,14 @@ struct RunStart {
   std::string command;  ///< the whole command line
   std::string version;  ///< version_text() of the program
   std::string machine;  ///< machine_text(); empty if an older version wrote the record
-  Index steps = 0;      ///< of the run, as of this start; 0 if not recorded
+  Index steps = 0;      ///< steps of the run, as of this start; 0 if not recorded
 };
 
 /// Name of the file.
 inline constexpr const char* kRecord = "run.json";
 
 struct RunRecord {
-  std::string data_sha256;  ///< of the text
+  std::string data_sha256;  ///< hash of the text
   std::uint64_t seed = 0;
   /// Working directory of the first start, to which relative paths in the settings refer; empty if
   /// unknown.

@@ -13,7 +13,7 @@ namespace headcount {
 struct TrainingProfile {
   Index steps = 0;
   Index shards = 1;           ///< per step
-  double seconds = 0;         ///< of whole steps
+  double seconds = 0;         ///< time of whole steps
   double batch_seconds = 0;   ///< drawing batches of text windows
   double norm_seconds = 0;    ///< summing the shards' gradients, and their norm
   double update_seconds = 0;  ///< the optimizer

@@ -25,7 +25,7 @@ struct Kept {
 struct CacheOptions {
   Index sequences = 1;
   Index capacity = 0;                ///< tokens; a layer with a window holds at most the window
-  CacheType type = CacheType::real;  ///< of rows per token; states are always Real
+  CacheType type = CacheType::real;  ///< type of rows per token; states are always Real
   std::string form = {};  ///< how the layer decodes: see AttentionForm; empty: it chooses
 };
 

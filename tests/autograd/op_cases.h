@@ -26,8 +26,8 @@ struct OpCase {
 /// All cases of an op; empty if it has none. Inputs lie off kinks and poles.
 std::vector<OpCase> op_cases(Op op, CaseSize size);
 
-/// Name of the check that replaces cases for an op that computes nothing; empty if the op needs
-/// cases.
+/// Reason why an op that computes nothing has no cases, with what checks it instead; empty if the
+/// op needs cases.
 std::string_view checked_without_cases(Op op);
 
 /// Every op there is, and those that have cases.

@@ -97,13 +97,13 @@ struct ReadPassage {
 
 /// Attention of one head just before the character that the passage asks for.
 struct HeadLook {
-  std::vector<double> weights;  ///< of the characters before it
-  double entropy = 0;           ///< of the weights, nats
+  std::vector<double> weights;  ///< attention weights of the characters before it
+  double entropy = 0;           ///< entropy of the weights, nats
 };
 
 /// How a trained model reads the passage.
 struct Reading {
-  std::uint64_t seed = 0;  ///< of the run
+  std::uint64_t seed = 0;  ///< seed of the run
   /// [characters], nats; none for the first character and for those that the loss does not count.
   std::vector<std::optional<double>> losses;
   std::vector<std::vector<HeadLook>> looks;  ///< layer by layer; empty for a layer without scores
@@ -169,17 +169,17 @@ struct ComparisonResult {
   /// Floor of the loss, if the corpus has one and its stories fit into the context.
   std::optional<double> entropy_per_character;
   Index longest_story = 0;             ///< characters; see Corpus
-  Index evaluated_characters = 0;      ///< of the validation part, if limited; 0: all
+  Index evaluated_characters = 0;      ///< limit on the validation part; 0: all
   bool only_answers = false;           ///< the loss counts the corpus's answers only
   std::optional<Baselines> baselines;  ///< see Corpus
   /// Share of answers that the best of `baselines` gets right.
   std::optional<double> answer_chance;
-  std::optional<double> baseline_loss;  ///< of a model that learned nothing: see premises.h
-  Index steps = 0, asked_warmup = 0;    ///< of the reference, as in TrainOptions
+  std::optional<double> baseline_loss;  ///< loss of a baseline that learned nothing: see premises.h
+  Index steps = 0, asked_warmup = 0;    ///< steps of the reference, as in TrainOptions
   std::string undecided;                ///< why every verdict is open; else empty
   nlohmann::ordered_json config;        ///< the settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them
-  std::string version;  ///< of program, compiler and libraries: version_text()
+  std::string version;  ///< version_text(): program, compiler and libraries
   Index failed_runs = 0, diverged_runs = 0;  ///< failed runs include diverged ones
   double hours = 0;                          ///< machine time of all runs
   std::vector<VariantResult> variants;       ///< in the order given

@@ -37,7 +37,7 @@ class RunPlan {
   struct Chosen {
     const Candidate* candidate;
     const PlannedRun* first;           ///< run of seed 1; those of seeds 2, 3, ... follow it
-    std::vector<RunOutcome> outcomes;  ///< of seeds 1, 2, ... as far as needed
+    std::vector<RunOutcome> outcomes;  ///< outcomes of seeds 1, 2, ... as far as needed
   };
   /// The candidate that is chosen. Call it when all needed runs have ended.
   Chosen chosen(std::size_t variant, std::span<const RunOutcome> outcomes) const;

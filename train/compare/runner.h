@@ -26,7 +26,7 @@ struct PlannedRun {
 /// How the runs of a comparison share the machine. It changes no result.
 struct Workers {
   int jobs = 1;     ///< runs side by side
-  int threads = 1;  ///< of each run
+  int threads = 1;  ///< threads of each run
   int ranks = 1;
 
   /// Divides `threads` among `runs`. `jobs` is the number of runs side by side; 0 takes as many as

@@ -22,7 +22,7 @@ enum class Scale { linear, log2, log10 };
 struct ChartAxis {
   std::string title;
   Scale scale = Scale::linear;
-  std::function<std::string(double)> label;  ///< of a tick; default: as many digits as needed
+  std::function<std::string(double)> label;  ///< text of a tick; default: as many digits as needed
   std::optional<double> lowest, highest;     ///< bounds of such values, for example 0 and 100 %
 };
 

@@ -19,7 +19,7 @@ double overlap(const Box& a, const Box& b);
 struct Labelled {
   double x, y;         ///< its centre
   double top, bottom;  ///< ends of its error bar or of the marker
-  double width;        ///< of the label
+  double width;        ///< width of the label
 };
 
 struct LabelPlace {
