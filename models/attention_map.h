@@ -20,8 +20,8 @@ struct HeadMap {
 };
 
 /// Attention maps of all heads, layer by layer; a layer without scores, whose tokens go into a
-/// state, has none. Computed from the scores of a forward pass over `tokens`, at most a context of
-/// them.
+/// state, has none. Computed from the scores of a forward pass over `tokens`, which must fit into
+/// the context.
 std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
                                                  std::span<const std::int32_t> tokens);
 

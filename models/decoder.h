@@ -8,14 +8,15 @@
 namespace headcount {
 
 struct DecodeOptions {
-  Index sequences = 1;  ///< decoded side by side, one token of each at a time
+  Index sequences = 1;  ///< sequences decoded together, one token of each at a time
   CacheType cache_type = CacheType::real;
   std::string form = {};  ///< form of attention: see AttentionForm; empty: each layer chooses
 };
 
-/// Tokens of each sequence that go through the model at once. The last chunk has up to twice as
-/// many: one or few tokens would be computed in another way than many. A multiple of attention's
-/// tiles and of the delta rule's chunks, so that these are the same in every chunk.
+/// Chunk size of a prefill: tokens of each sequence that go through the model at once. The last
+/// chunk has up to twice as many, because one or few tokens would be computed in another way than
+/// many. It is a multiple of attention's tiles and of the delta rule's chunks, so that these are
+/// the same in every chunk.
 inline constexpr Index kPrefillChunk = 512;
 
 /// Decodes with a KV cache: each token goes through the model once. Holds as many tokens as the
@@ -25,10 +26,11 @@ class Decoder {
   Decoder(const LanguageModel& model, const DecodeOptions& options);
 
   /// Feeds the next tokens [sequences, T] and returns their logits [sequences, T, vocabulary],
-  /// valid until the next call. Many tokens go in chunks of kPrefillChunk, which take the memory of
-  /// one chunk and give the bits of all at once. After the first call at a given T nothing is
-  /// allocated, but what grows with the number of tokens held: the logits, and k and v of one layer
-  /// of expanded MLA. Throws ShapeError if the tokens end beyond the context.
+  /// valid until the next call. Many tokens are processed in chunks of kPrefillChunk, which take
+  /// the memory of one chunk and give the same bits as all tokens at once. After the first call at
+  /// a given T nothing is allocated except memory that grows with the number of tokens held: the
+  /// logits, and k and v of one layer of expanded MLA. Throws ShapeError if the tokens end beyond
+  /// the context.
   std::span<const Real> feed(std::span<const std::int32_t> tokens);
   /// A decoder of `sequences` copies of the first sequence: they share one prefill.
   Decoder repeat(Index sequences) const;
@@ -36,7 +38,7 @@ class Decoder {
 
   Index length() const { return caches_.front().length(); }  ///< tokens fed
   Index cache_bytes() const;  ///< allocated, all layers and sequences
-  /// Allocated besides caches, weights and the logits that `feed` returns.
+  /// Bytes allocated besides caches, weights and the logits that `feed` returns.
   std::size_t working_bytes() const { return tape_->memory_capacity(); }
   std::span<const LayerCache> caches() const { return caches_; }
   std::size_t heap_allocations() const { return tape_->heap_allocations(); }
@@ -46,7 +48,7 @@ class Decoder {
   DecodeOptions options_;
   std::unique_ptr<Tape> tape_;  // its address is in the Vars
   std::vector<LayerCache> caches_;
-  std::vector<Real> logits_;  // of several chunks
+  std::vector<Real> logits_;  // logits of several chunks
 };
 
 }  // namespace headcount

@@ -9,8 +9,8 @@
 
 namespace headcount {
 
-/// How the next token is drawn from the logits. The filters apply in this order, each to what the
-/// one before left.
+/// How the next token is drawn from the logits. The filters apply in this order, each to the tokens
+/// that the one before left.
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0 takes the likeliest token
   Index top_k = 0;         ///< only the k likeliest; 0: all
@@ -26,15 +26,15 @@ std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& o
 
 struct GenerationOptions {
   SamplingOptions sampling;
-  Index tokens = 200;    ///< to add
+  Index tokens = 200;    ///< tokens to add to the prompt
   bool cache = true;     ///< decode with a KV cache, or run the model over the whole text each time
   DecodeOptions decode;  ///< `sequences` texts continue one prompt
-  /// At the end of the context: forget the older half of it and go on, or stop.
+  /// At the end of the context, true forgets its older half and continues; false stops.
   bool slide = true;
 };
 
 struct GenerationResult {
-  std::vector<std::vector<std::int32_t>> texts;  ///< [sequences]: what was added to the prompt
+  std::vector<std::vector<std::int32_t>> texts;  ///< [sequences]: tokens added to the prompt
   double prefill_seconds = 0;
   double decode_seconds = 0;
   Index cache_bytes = 0;  ///< allocated; 0 without cache

@@ -5,11 +5,11 @@
 
 #include "autograd/real.h"
 
-/// Matrices in double, for what is computed of weights once and not in every step.
+/// Matrices in double, for computations on weights that run once and not in every step.
 
 namespace headcount {
 
-/// Row by row.
+/// A matrix, stored row by row.
 struct DoubleMatrix {
   Index rows = 0, columns = 0;
   std::vector<double> values;
@@ -28,7 +28,7 @@ struct DoubleMatrix {
   /// `count` rows or columns from `first` on.
   DoubleMatrix part(Index first, Index count) const;
   DoubleMatrix column_part(Index first, Index count) const;
-  /// Puts `below`, with as many columns, under it; one of the two may have no rows.
+  /// Stacks `below`, which has as many columns, under this matrix; one of the two may have no rows.
   void append(const DoubleMatrix& below);
   void operator*=(double factor);
   void operator+=(const DoubleMatrix& other);
@@ -36,27 +36,29 @@ struct DoubleMatrix {
 
 DoubleMatrix product(const DoubleMatrix& a, const DoubleMatrix& b);
 DoubleMatrix transposed(const DoubleMatrix& a);
-DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns);  ///< with so many columns
+/// `a` with columns of zeros on its right, `columns` in all.
+DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns);
 
 /// The best approximation of a matrix by a product of `left` [rows, rank] and `right` [rank,
 /// columns] (Eckart and Young, 1936). The rows of `right` are orthonormal: right singular vectors,
-/// as eigenvectors of the transpose times the matrix, which tell apart what is above 1e-8 of the
-/// largest singular value.
+/// computed as eigenvectors of the transpose times the matrix, which is accurate for singular
+/// values above 1e-8 of the largest.
 struct Factors {
   DoubleMatrix left, right;
 };
-/// `rank` is from 1 to the number of columns; with all of them the product is the matrix itself.
+/// Best factors of rank `rank`, from 1 to the number of columns; at that number the product is the
+/// matrix itself.
 Factors factors(const DoubleMatrix& matrix, Index rank);
-/// The least rank with which factors keep `share`, in (0, 1], of the sum of squares.
+/// Least rank with which factors keep `share`, in (0, 1], of the matrix's sum of squares.
 Index rank_for(const DoubleMatrix& matrix, double share);
 
 // Matrices of heads have blocks of rows, one after the other, each of `width`.
 
-/// These rows of each block, in this order.
+/// Picks these rows of each block, in this order.
 DoubleMatrix take_rows(const DoubleMatrix& matrix, Index width, const std::vector<Index>& rows);
 /// Means of `count` successive blocks.
 DoubleMatrix mean_of_blocks(const DoubleMatrix& matrix, Index width, Index count);
-/// Each block `count` times.
+/// Repeats each block `count` times.
 DoubleMatrix repeated_blocks(const DoubleMatrix& matrix, Index width, Index count);
 
 }  // namespace headcount

@@ -37,8 +37,8 @@ class Board : public RunWatcher {
   bool shown_, rewrites_, in_line_ = false;
   std::size_t finished_ = 0, needed_ = 0, possible_ = 0;
   Index steps_done_ = 0;
-  Index steps_needed_ = 0,
-        steps_possible_ = 0;  ///< steps of runs that have not ended, done ones too
+  /// Steps of runs that have not ended, those done included.
+  Index steps_needed_ = 0, steps_possible_ = 0;
   std::vector<Need> needs_;
   std::map<std::size_t, StepResult> under_way_;
   std::chrono::steady_clock::time_point start_{}, last_shown_{};
