@@ -91,10 +91,11 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
     parallel_chunks(out, few_rows_chunk(rows, out, in),
                     [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
-    // A rest of less than a quarter of a chunk joins the chunk before it: products of few rows
-    // round differently, and the result of a row must not depend on the number of rows.
+    // Products of few rows round in another way. In decoding, where a row shall not depend on how
+    // many come with it, a rest of less than a quarter goes with the chunk before it.
     const Index chunk = gemm_chunk(rows, out, in);
-    const Index chunks = std::max<Index>(1, (rows + chunk - chunk / 4) / chunk);
+    const Index least = tape.needs_gradient(y) ? 1 : (chunk + 3) / 4;
+    const Index chunks = std::max<Index>(1, (rows + chunk - least) / chunk);
     parallel_chunks(chunks, 1, [&](Index begin, Index end) {
       for (Index i = begin; i < end; ++i)
         block(i * chunk, i + 1 == chunks ? rows : (i + 1) * chunk, 0, out);
