@@ -223,8 +223,12 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
     const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
     expect_equal(one_by_one, expected, rounds ? tolerance : kDecodingTolerance);
     EXPECT_TRUE(!rounds || one_by_one != expected);
-    // Prefill reads the same rounded rows.
-    expect_equal(decode(*model, tokens, options, {13, 1, 1, 5}), one_by_one, kDecodingTolerance);
+    // Prefill reads the same rounded rows. Products of several tokens group sums in another way,
+    // though, and a number between two of bfloat16 may then go to the other one, which is as far
+    // as rounding moves it at all.
+    const bool may_flip = rounds && type == CacheType::bf16;
+    expect_equal(decode(*model, tokens, options, {13, 1, 1, 5}), one_by_one,
+                 may_flip ? tolerance : kDecodingTolerance);
   }
 }
 
