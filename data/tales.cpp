@@ -217,8 +217,9 @@ class Tale {
         writer_.write(text.substr(i, 1));
         continue;
       }
-      const double guess = static_cast<double>(std::ranges::max(next | std::views::values)) /
-                           static_cast<double>(alike);
+      const auto likeliest =
+          std::ranges::max_element(next, {}, [](auto& pair) { return pair.second; });
+      const double guess = static_cast<double>(likeliest->second) / static_cast<double>(alike);
       writer_.write_answer(text.substr(i, 1),
                            {.guesser = guess,
                             .copier = commonest_is(text[i], answered, guess),
