@@ -118,7 +118,8 @@ struct AttentionOptions {
   bool causal = true;  ///< query t of T sees keys up to S - T + t
   Index window = 0;    ///< with causal: sees only the last `window` of those; 0: all
   RowScale row_scale = RowScale::one;
-  Real dropout = 0;  ///< of the attention weights, on a training tape
+  /// Of the attention weights, on a training tape; default: the tape's.
+  std::optional<Real> dropout = {};
   /// [B, S], 1 = key may be seen; empty: all may. A query that sees no key gives zeros.
   std::span<const std::uint8_t> key_mask = {};
   AttentionStats* stats = nullptr;  ///< if given, the rows are added to it

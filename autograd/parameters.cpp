@@ -38,7 +38,7 @@ AlignedMemory ParameterStore::zeros() const {
 }
 
 void ParameterStore::allocate() {
-  for (AlignedMemory* buffer : {&values_, &first_moments_, &second_moments_}) *buffer = zeros();
+  values_ = zeros();
   gradients_ = Gradients(*this);
 }
 

@@ -53,16 +53,16 @@ class Gradients {
   std::vector<std::uint8_t> arrived_;
 };
 
-/// All parameters of a model in one flat buffer, their gradients in a second, both moments of Adam
-/// in a third and fourth: the optimizer, clipping and zeroing are each one loop. Use: `add` every
-/// parameter, then `allocate` once, then fill with `initialize` or `value`.
+/// All parameters of a model in one flat buffer and their gradients in a second: the optimizer,
+/// clipping and zeroing are each one loop. Use: `add` every parameter, then `allocate` once, then
+/// fill with `initialize` or `value`.
 class ParameterStore {
  public:
   /// Weight decay applies to matrices only, as in nanoGPT.
   /// Throws ShapeError if the name is taken, the store is allocated already, or all are too many.
   ParameterId add(std::string name, Shape shape, Initializer initializer);
 
-  /// Takes the buffers; values, gradients and moments are zero.
+  /// Takes the buffers; values and gradients are zero.
   void allocate();
   /// Draws every parameter from its initializer. The numbers depend on the seed and the
   /// parameter's name, so that equal names start equal in models that differ elsewhere.
@@ -82,13 +82,9 @@ class ParameterStore {
   std::span<const Real> gradient(ParameterId id) const { return gradient(gradients_, id); }
   /// The same in gradients that are not the store's own.
   std::span<const Real> gradient(const Gradients& gradients, ParameterId id) const;
-  std::span<Real> first_moment(ParameterId id) { return slice(first_moments_, id); }
-  std::span<Real> second_moment(ParameterId id) { return slice(second_moments_, id); }
 
   /// The whole buffers, padding between slices included (always zero).
   std::span<Real> all_values() { return whole(values_); }
-  std::span<Real> all_first_moments() { return whole(first_moments_); }
-  std::span<Real> all_second_moments() { return whole(second_moments_); }
 
   /// Writes zeros where no gradient has arrived: from then on all have. Returns the whole buffer,
   /// which nothing else gives, since a part of it may hold numbers of an earlier step.
@@ -119,6 +115,7 @@ class ParameterStore {
 
  private:
   friend class Gradients;
+  friend class ParameterNumbers;
   friend class Tape;
   struct Entry {
     std::string name;
@@ -135,8 +132,24 @@ class ParameterStore {
   std::map<std::string, std::size_t, std::less<>> index_;  // name -> place in entries_
   Index element_count_ = 0;
   Index padded_count_ = 0;
-  AlignedMemory values_, first_moments_, second_moments_;
+  AlignedMemory values_;
   Gradients gradients_;
+};
+
+/// One number for each number of a store that is allocated, zero at first: what an optimizer
+/// remembers. The store must outlive it.
+class ParameterNumbers {
+ public:
+  explicit ParameterNumbers(const ParameterStore& parameters)
+      : parameters_(&parameters), memory_(parameters.zeros()) {}
+
+  std::span<Real> of(ParameterId id) const { return parameters_->slice(memory_, id); }
+  /// The whole buffer, padding between slices included (always zero), as `all_values` has it.
+  std::span<Real> all() const { return parameters_->whole(memory_); }
+
+ private:
+  const ParameterStore* parameters_;
+  AlignedMemory memory_;
 };
 
 }  // namespace headcount

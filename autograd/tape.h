@@ -90,9 +90,14 @@ class Tape {
   /// memory of what led to it.
   Var reset_to(Var x);
 
-  /// Whether dropout drops (training) or passes through (evaluation). Off at first.
-  void set_training(bool training) { training_ = training; }
+  /// Whether dropout drops (training) or passes through (evaluation), and its probability where an
+  /// op is not given one. Off at first.
+  void set_training(bool training, Real dropout = 0) {
+    training_ = training;
+    dropout_ = dropout;
+  }
   bool training() const { return training_; }
+  Real dropout() const { return dropout_; }
   /// Randomness of this step: dropout draws from (seed, one stream per dropout op, step); streams
   /// up to `used_streams` are another tape's.
   void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t used_streams = 0) {
@@ -176,6 +181,7 @@ class Tape {
   RandomKey random_;
   Profile* profile_ = nullptr;
   bool training_ = false;
+  Real dropout_ = 0;
   bool trap_ = false;
 };
 

@@ -98,9 +98,9 @@ std::vector<Index> starts(const Stories& all, std::size_t first, std::size_t las
   return places;
 }
 
-Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool only_answers,
-                     const std::function<Story(const Chooser&)>& write_story) {
-  const Stories all = write_stories(name, options, write_story);
+Corpus make_built_in(const BuiltInCorpus& built_in, const CorpusOptions& options) {
+  const std::string name(built_in.name);
+  const Stories all = write_stories(name, options, built_in.writer(options.own));
   const std::size_t stories = training_stories(all, cut_at(all.answers.size(), options));
   const std::size_t cut = all.ends[stories - 1];
   // The first stories after the cut that have all characters which are wanted.
@@ -112,7 +112,7 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool
   const auto end_story = static_cast<std::size_t>(last - all.ends.begin()) + 1;
 
   Corpus corpus = make_corpus(name, encode_text(all.text, name), cut, *last - cut);
-  corpus.only_answers = only_answers;
+  corpus.only_answers = built_in.only_answers;
   const auto boundary = all.answers.begin() + static_cast<std::ptrdiff_t>(cut);
   corpus.train_answers.assign(all.answers.begin(), boundary);
   corpus.validation_answers.assign(boundary,
@@ -129,7 +129,7 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool
       std::ssize(corpus.validation_answers) - std::ranges::count(corpus.validation_answers, 0);
   if (answers > 0) corpus.baselines = baselines / static_cast<double>(answers);
   corpus.entropy_per_character =
-      only_answers ? 0 : nats / static_cast<double>(corpus.validation.size());
+      built_in.only_answers ? 0 : nats / static_cast<double>(corpus.validation.size());
   std::size_t begin = 0;
   for (const std::size_t end : all.ends) {
     corpus.longest_story = std::max(corpus.longest_story, static_cast<Index>(end - begin));
@@ -142,23 +142,17 @@ Corpus make_built_in(const std::string& name, const CorpusOptions& options, bool
 
 std::function<Story(const Chooser&)> story_writer(const std::string& data,
                                                   const CorpusOptions& options) {
-  if (data == "tales")
-    return [tales = options.tales](const Chooser& chooser) { return tell_tale(tales, chooser); };
-  if (data == "lookup")
-    return
-        [lookup = options.lookup](const Chooser& chooser) { return write_lookup(lookup, chooser); };
-  return nullptr;
+  const BuiltInCorpus* const built_in = find_built_in(data);
+  return built_in == nullptr ? nullptr : built_in->writer(options.own);
 }
-
-bool is_built_in(const std::string& data) { return story_writer(data, {}) != nullptr; }
 
 Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   if (!(options.validation_fraction > 0 && options.validation_fraction < 1)) {
     throw DataError("validation_fraction is " + std::to_string(options.validation_fraction) +
                     " but must be between 0 and 1");
   }
-  if (const auto write_story = story_writer(data, options))
-    return make_built_in(data, options, data == "lookup", write_story);
+  if (const BuiltInCorpus* const built_in = find_built_in(data))
+    return make_built_in(*built_in, options);
   EncodedText text = encode_file(data);
   const std::size_t cut = cut_at(text.tokens.size(), options);
   return make_corpus(data, std::move(text), cut, validation_characters(options));

@@ -8,15 +8,14 @@
 
 #include "autograd/real.h"
 #include "data/batches.h"
-#include "data/lookup.h"
-#include "data/tales.h"
+#include "data/built_in.h"
 #include "data/vocabulary.h"
 
 namespace headcount {
 
 /// A text as the model sees it: tokens, split by position into a training and a validation part.
 struct Corpus {
-  std::string name;                             ///< "tales", "lookup" or the file's path
+  std::string name;                             ///< of a built-in corpus, or the file's path
   std::string sha256;                           ///< of the UTF-8 text, 64 hexadecimal digits
   Vocabulary vocabulary;                        ///< of the whole text
   std::vector<std::int32_t> train, validation;  ///< [characters]
@@ -58,8 +57,7 @@ struct Corpus {
 struct CorpusOptions {
   std::uint64_t seed = 1;
   Index characters = 1'000'000;      ///< least length of the text, 1000 .. 10^9; ends with a story
-  TalesOptions tales = {};           ///< heeded by `tales` alone
-  LookupOptions lookup = {};         ///< heeded by `lookup` alone
+  Given own{corpus_settings()};      ///< each heeded by the corpora that it is for
   double validation_fraction = 0.1;  ///< of the characters, in (0, 1)
   /// So many of the validation part are kept, from its first on; of a built-in corpus the whole
   /// stories that have as many. 0: all.
@@ -70,9 +68,6 @@ struct CorpusOptions {
 /// Heeds `options` as they are now.
 std::function<Story(const Chooser&)> story_writer(const std::string& data,
                                                   const CorpusOptions& options);
-
-/// Whether `data` names a built-in corpus, not a file.
-bool is_built_in(const std::string& data);
 
 /// Makes the built-in corpus `data` names, or reads the UTF-8 file at path `data` (a file named
 /// like a built-in: "./tales"). A file's training part is its first int((1 - validation_fraction) *

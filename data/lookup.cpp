@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "data/built_in.h"
 #include "data/text.h"
 
 namespace headcount {
@@ -55,13 +56,8 @@ std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
 
 }  // namespace
 
-std::vector<GrammarOption<LookupOptions>> lookup_options() {
-  return {{"kinds", "kinds of lookups that questions ask for", &LookupOptions::kinds, 1,
-           kMostLookupKinds}};
-}
-
 Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
-  check_options(options, lookup_options());
+  check_option("kinds", options.kinds, 1, kMostLookupKinds);
   StoryWriter writer(chooser);
   std::vector<Index> squares(kLookupSide * kLookupSide);
   for (std::size_t i = 0; i < squares.size(); ++i) squares[i] = static_cast<Index>(i);
@@ -90,5 +86,49 @@ Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
   writer.write("\n");
   return std::move(writer).finish();
 }
+
+namespace {
+
+constexpr Field<LookupOptions> kLookupFields[] = {whole<&LookupOptions::kinds>(
+    "kinds", "kinds of lookups that questions ask for", 1, kMostLookupKinds)};
+
+std::function<Story(const Chooser&)> lookup_writer(const Given& given) {
+  return [options = read_fields(kLookupFields, given)](const Chooser& chooser) {
+    return write_lookup(options, chooser);
+  };
+}
+
+// A head of width 2 tells one kind of row from another and no more. Positions mean nothing to a
+// lookup, and unscaled scores leave the mean of all tokens sooner.
+nlohmann::json lookup_defaults() {
+  return {{"layers", 1},
+          {"dim", 64},
+          {"heads", 4},
+          {"head-dim", 2},
+          {"ffn-dim", 64},
+          {"context", kLookupLine},
+          {"batch", 32},
+          {"steps", 3000},
+          {"positions", "none"},
+          {"lr", 2e-3},
+          {"warmup", 20},
+          {"beta2", 0.95},
+          {"score-scale", "none"},
+          {"eval-every", 500}};
+}
+
+// A verdict on them takes about a minute. Of the two MLAs one has the cache bytes of gqa2, one
+// those of mqa.
+constexpr std::string_view kLookupAttentions = "mha,gqa2,mqa,mla8+0,mla4+0";
+
+}  // namespace
+
+const BuiltInCorpus kLookup = {.name = "lookup",
+                               .own = own_fields<kLookupFields>(),
+                               .writer = lookup_writer,
+                               .defaults = lookup_defaults,
+                               .attentions = kLookupAttentions,
+                               .only_answers = true,
+                               .story_length = kLookupLine};
 
 }  // namespace headcount

@@ -1,7 +1,5 @@
 #pragma once
 
-#include <vector>
-
 #include "autograd/real.h"
 #include "data/story.h"
 
@@ -18,9 +16,6 @@ inline constexpr Index kLookupSide = 5, kMostLookupKinds = kLookupSide + 1;
 inline constexpr Index kLookupPieces = 5, kLookupValues = 4, kLookupQuestions = 5;
 /// Characters of a line: pieces, questions with their answers, and a newline.
 inline constexpr Index kLookupLine = kLookupPieces + 2 * kLookupQuestions + 1;
-
-/// What they mean, and their ranges.
-std::vector<GrammarOption<LookupOptions>> lookup_options();
 
 /// One line: pieces that stand on a board of 5 x 5 squares, then questions about them.
 ///

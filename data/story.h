@@ -106,21 +106,6 @@ class StoryWriter {
 std::vector<double> nats_of_characters(const std::function<Story(const Chooser&)>& write,
                                        const std::string& text);
 
-/// A number that says how hard the texts of a grammar are: a field of its `Options`.
-template <class Options>
-struct GrammarOption {
-  std::string_view name, help;
-  Index Options::*field;
-  Index low, high;
-};
-
 /// Throws ShapeError that names `option` and the range unless low <= value <= high.
 void check_option(std::string_view option, Index value, Index low, Index high);
-/// The same for all of `list`.
-template <class Options>
-void check_options(const Options& options, const std::vector<GrammarOption<Options>>& list) {
-  for (const GrammarOption<Options>& option : list)
-    check_option(option.name, options.*option.field, option.low, option.high);
-}
-
 }  // namespace headcount

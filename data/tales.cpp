@@ -8,9 +8,13 @@
 #include <string>
 #include <utility>
 
+#include "data/built_in.h"
+
 namespace headcount {
 
 namespace {
+
+constexpr Index kMostDistance = 1000;
 
 using Name = std::string_view;
 
@@ -287,18 +291,13 @@ const TalesNames& tales_names() {
   return names;
 }
 
-std::vector<GrammarOption<TalesOptions>> tales_options(const TalesNames& names) {
-  const Index people = std::ssize(names.people), things = std::ssize(names.things);
-  return {
-      {"people", "people in a story", &TalesOptions::people, 1, people},
-      {"things", "things in a story", &TalesOptions::things, 1, things},
-      {"places", "most places in a story", &TalesOptions::places, 1, std::ssize(names.places)},
-      {"distance", "events before the questions", &TalesOptions::distance, 0, 1000},
-      {"questions", "questions that close a story", &TalesOptions::questions, 1, people + things}};
-}
-
 void check(const TalesOptions& options, const TalesNames& names) {
-  check_options(options, tales_options(names));
+  check_option("people", options.people, 1, std::ssize(names.people));
+  check_option("things", options.things, 1, std::ssize(names.things));
+  check_option("places", options.places, 1, std::ssize(names.places));
+  check_option("distance", options.distance, 0, kMostDistance);
+  check_option("questions", options.questions, 1,
+               std::ssize(names.people) + std::ssize(names.things));
   const Index most = options.people + options.things;
   if (options.questions > most) {
     throw ShapeError("`questions` must not exceed `people` plus `things`, " + std::to_string(most));
@@ -309,5 +308,34 @@ Story tell_tale(const TalesOptions& options, const Chooser& chooser, const Tales
   check(options, names);
   return Tale(options, chooser, names).tell();
 }
+
+namespace {
+
+// Their ranges are those of tales_names().
+constexpr Field<TalesOptions> kTalesFields[] = {
+    whole<&TalesOptions::people>("people", "people in a story", 1, 12),
+    whole<&TalesOptions::things>("things", "things in a story", 1, 16),
+    whole<&TalesOptions::places>("places", "most places in a story", 1, 12),
+    whole<&TalesOptions::distance>("distance", "events before the questions", 0, kMostDistance),
+    whole<&TalesOptions::questions>("questions", "questions that close a story", 1, 28)};
+
+std::function<Story(const Chooser&)> tales_writer(const Given& given) {
+  const TalesOptions options = read_fields(kTalesFields, given);
+  check(options);
+  return [options](const Chooser& chooser) { return tell_tale(options, chooser); };
+}
+
+// The longest tale has 279 characters unless other settings make them longer.
+nlohmann::json tales_defaults() {
+  return {{"layers", 2},  {"dim", 64},     {"context", 288},       {"lr", 3e-3},
+          {"warmup", 20}, {"beta2", 0.95}, {"score-scale", "none"}};
+}
+
+}  // namespace
+
+const BuiltInCorpus kTales = {.name = "tales",
+                              .own = own_fields<kTalesFields>(),
+                              .writer = tales_writer,
+                              .defaults = tales_defaults};
 
 }  // namespace headcount

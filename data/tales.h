@@ -21,9 +21,6 @@ struct TalesNames {
 /// 12 people, 16 things, 12 places.
 const TalesNames& tales_names();
 
-/// What the options mean, and their ranges where stories draw from these names.
-std::vector<GrammarOption<TalesOptions>> tales_options(const TalesNames& names = tales_names());
-
 /// Throws ShapeError that names the option which is out of range; of questions there is at most one
 /// about each person and thing.
 void check(const TalesOptions& options, const TalesNames& names = tales_names());

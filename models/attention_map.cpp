@@ -20,7 +20,7 @@ double HeadMap::entropy(Index token) const {
 
 std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
                                                  std::span<const std::int32_t> tokens) {
-  std::vector<AttentionStats> stats(static_cast<std::size_t>(model.config().layers));
+  std::vector<AttentionStats> stats(static_cast<std::size_t>(model.plan()->layers));
   for (AttentionStats& layer : stats) layer.keeps_weights = true;
   Tape tape(model.parameters());
   model.logits(tape, tokens, 1, stats);

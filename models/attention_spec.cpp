@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <optional>
 
-#include "models/config.h"
+#include "autograd/base/json.h"
+#include "models/plan.h"
 
 namespace headcount {
 
@@ -23,17 +23,15 @@ std::string known_specs() {
   std::string known;
   for (const AttentionKind* kind : attention_kinds()) {
     known += (known.empty() ? "" : ", ") + std::string(kind->name);
-    if (kind->spec_numbers == 0) continue;
-    AttentionConfig config;
-    config.kind = kind->name;
-    resolve(config);
-    const Settings settings = std::as_const(config).settings();
+    if (kind->numbers.front().empty()) continue;
+    const nlohmann::ordered_json values =
+        resolve_attention(*kind, Given(attention_settings()), {}).values();
     std::string numbers, flags;
-    const std::vector<std::string> names = own_settings(*kind);
-    for (std::size_t i = 0; i < kind->spec_numbers; ++i) {
-      const std::string value = settings.find(names[i])->value().dump();
+    for (const std::string_view name : kind->numbers) {
+      if (name.empty()) continue;
+      const std::string value = values.at(std::string(name)).dump();
       numbers += (numbers.empty() ? "" : "+") + value;
-      flags += (flags.empty() ? "`" : " `") + names[i] + "` " + value;
+      flags += (flags.empty() ? "`" : " `") + std::string(name) + "` " + value;
     }
     known += " or " + std::string(kind->name) + numbers + " (" + flags + ")";
   }
@@ -51,14 +49,13 @@ std::optional<std::string_view> cut_after(std::string_view& text, char mark) {
 
 // "tie-kv=on" as a name and a value; throws SettingError unless it is a setting of `kind`.
 std::pair<std::string, std::string_view> named_setting(std::string_view text,
-                                                       const Settings& settings,
                                                        const AttentionKind& kind) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
     throw SettingError("what follows : is a setting with a value, such as gate=on, not " +
                        quoted(text));
   const std::string name(text.substr(0, equals));
-  const Setting* setting = settings.find(name);
+  const Setting* setting = find_setting(attention_settings(), name);
   if (setting == nullptr || !setting->is_for(kind.name))
     throw SettingError(headcount::quoted(name) + " is no setting of " + std::string(kind.name));
   return {name, text.substr(equals + 1)};
@@ -73,25 +70,23 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   const std::optional<std::string_view> width = cut_after(rest, 'x');
   const std::vector<std::string_view> numbers =
       rest.empty() ? std::vector<std::string_view>() : split_text(rest, '+');
-  if (numbers.size() > kind.spec_numbers || !std::ranges::all_of(numbers, is_number) ||
+  const auto most = static_cast<std::size_t>(std::ranges::find(kind.numbers, std::string_view()) -
+                                             kind.numbers.begin());
+  if (numbers.size() > most || !std::ranges::all_of(numbers, is_number) ||
       !is_number(width.value_or("0")) || !is_number(window.value_or("0")))
     return std::nullopt;
   LayerSpec spec{std::string(kind.name), &kind, {}};
-  AttentionConfig scratch;  // numbers that are out of range are found here
-  const Settings settings = scratch.settings();
   const auto give = [&](const std::string& before, const std::string& name, std::string_view text) {
     if (spec.gives(name)) throw SettingError("`" + name + "` is given twice");
-    settings.find(name)->parse(text);
-    std::string value = setting_text(settings.find(name)->value());
+    std::string value = setting_text(find_setting(attention_settings(), name)->value(text));
     spec.text += before + value;
     spec.settings.emplace_back(name, std::move(value));
   };
-  scratch.kind = kind.name;
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    give(i == 0 ? "" : "+", own_settings(kind)[i], numbers[i]);
+    give(i == 0 ? "" : "+", std::string(kind.numbers[i]), numbers[i]);
   if (width) give("x", "head-dim", *width);
   for (const std::string_view text : named) {
-    const auto [name, value] = named_setting(text, settings, kind);
+    const auto [name, value] = named_setting(text, kind);
     give(":" + name + "=", name, value);
   }
   if (window) give("@", "window", *window);
@@ -147,26 +142,6 @@ bool LayerSpec::gives(std::string_view setting) const {
          settings.end();
 }
 
-void LayerSpec::drop_window() {
-  std::erase_if(settings, [](const auto& pair) { return pair.first == "window"; });
-  text = text.substr(0, text.find('@'));
-}
-
-void LayerSpec::apply(AttentionConfig& config) const {
-  config.kind = kind->name;
-  const Settings all = config.settings();
-  for (const auto& [name, value] : settings) all.find(name)->parse(value);
-}
-
-void AttentionSpec::apply(ModelConfig& config) const {
-  config.pattern = cycle;
-  if (cycle.size() == 1) {
-    cycle.front().apply(config.attention);
-  } else {
-    config.attention.kind = cycle.front().kind->name;
-  }
-}
-
 std::string text_of(std::span<const LayerSpec> cycle) {
   std::string text;
   for (std::size_t i = 0, next = 0; i < cycle.size(); i = next) {
@@ -200,6 +175,37 @@ AttentionSpec parse_attention_spec(std::string_view text) {
     spec.cycle.insert(spec.cycle.end(), count, layer);
   }
   shorten(spec.cycle);
+  return spec;
+}
+
+std::string without_windows(std::string_view spec) {
+  std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  for (LayerSpec& part : cycle) part.text = part.text.substr(0, part.text.find('@'));
+  return text_of(cycle);
+}
+
+std::vector<std::pair<std::string, std::string>> settings_in_attention(std::string_view text) {
+  try {
+    const std::vector<LayerSpec> cycle = parse_attention_spec(text).cycle;
+    if (cycle.size() > 1) return {{"attention", text_of(cycle)}};
+    std::vector<std::pair<std::string, std::string>> all = {
+        {"attention", std::string(cycle.front().kind->name)}};
+    all.insert(all.end(), cycle.front().settings.begin(), cycle.front().settings.end());
+    return all;
+  } catch (const SettingError& error) {
+    throw SettingError("`attention`: " + std::string(error.what()));
+  }
+}
+
+std::string spec_of(const Given& given) {
+  auto spec = given.get<std::string>("attention", kDefaultAttention);
+  const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  if (cycle.size() > 1) return spec;
+  std::string separator;
+  for (const std::string_view name : cycle.front().kind->numbers) {
+    if (name.empty() || !given.has(name)) break;
+    spec += std::exchange(separator, "+") + setting_text(given.values().at(std::string(name)));
+  }
   return spec;
 }
 

@@ -12,7 +12,7 @@
 
 namespace headcount {
 
-struct ModelConfig;
+inline constexpr const char* kDefaultAttention = "mha";
 
 /// The attention of one layer in one word: the name of a kind, then the numbers that it takes,
 /// joined by +; the width of heads after x; any other of its settings after : by name; the window
@@ -26,9 +26,6 @@ struct LayerSpec {
 
   bool shares() const { return kind == nullptr; }
   bool gives(std::string_view setting) const;
-  void drop_window();
-  /// Sets the kind and the settings of the word. It does not share. Throws SettingError.
-  void apply(AttentionConfig& config) const;
   bool operator==(const LayerSpec& other) const { return text == other.text; }
 };
 
@@ -38,9 +35,6 @@ struct LayerSpec {
 struct AttentionSpec {
   std::string text;              ///< as it was given
   std::vector<LayerSpec> cycle;  ///< one if all layers are alike; the first does not share
-
-  /// Throws SettingError.
-  void apply(ModelConfig& config) const;
 };
 
 /// How words are put together, for help and errors.
@@ -53,6 +47,17 @@ std::string text_of(std::span<const LayerSpec> cycle);
 
 /// `text` as part of the name of a file, for people to read: "5xgqa2@64_gqa2".
 std::string file_name_of(std::string_view spec);
+
+/// `spec` without the windows of its parts.
+std::string without_windows(std::string_view spec);
+
+/// The settings that `attention` stands for: its kind and the numbers of its word, where all layers
+/// are alike; otherwise itself, in its shortest form. Throws SettingError.
+std::vector<std::pair<std::string, std::string>> settings_in_attention(std::string_view text);
+
+/// The attention that is given, where all layers are alike as a word with the numbers that are
+/// given: "gqa2".
+std::string spec_of(const Given& given);
 
 /// Throws SettingError that names the part, and for what is no attention lists the known ones with
 /// examples.

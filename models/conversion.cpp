@@ -5,29 +5,17 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "autograd/base/json.h"
 #include "autograd/error.h"
 
 namespace headcount {
 
 namespace {
 
-// Settings that all attentions have and that a conversion may change.
-constexpr std::string_view kOfAttention[] = {"attention", "head-dim", "rope-layout", "window"};
-
-// Settings besides a kind's own that conversions take into account.
-constexpr std::string_view kListed[] = {
-    "activation",  "attention",  "bias",         "context",           "dim",
-    "dropout",     "ffn-dim",    "gate",         "head-dim",          "heads",
-    "layers",      "norm",       "norm-epsilon", "output-projection", "positions",
-    "rope-layout", "rope-theta", "score-scale",  "tie-embeddings",    "window"};
+using Values = nlohmann::ordered_json;
 
 // A weight of attention that stays as it was.
 constexpr std::string_view kCarriedOver = "gate_proj";
-
-bool concerns_attention(const Setting& setting) {
-  return !setting.only_for.empty() ||
-         std::ranges::find(kOfAttention, setting.name) != std::end(kOfAttention);
-}
 
 std::string attention_prefix(Index layer) {
   return "model.layers." + std::to_string(layer) + ".self_attn";
@@ -49,16 +37,24 @@ auto of_layer(Index layer, const std::string& what, const Body& body) {
   }
 }
 
-// Throws ShapeError if a layer of `config` has what the conversions of its kind do not know.
-void require_listed(const ModelConfig& config, Index layer) {
-  const ModelConfig model = model_of_layer(config, layer);
-  const AttentionKind& kind = attention_kind(model.attention.kind);
-  std::vector<std::string_view> listed(std::begin(kListed), std::end(kListed));
-  listed.insert(listed.end(), kind.converts.begin(), kind.converts.end());
-  const std::vector<std::string> beyond = settings_beyond(model, listed);
+// Throws ShapeError if a layer has what the conversions of its kind do not know.
+void require_known(const ModelPlan& model, const AttentionPlan& layer) {
+  const AttentionKind& kind = layer.kind();
+  Values settings = {{"attention", kind.name}};
+  std::vector<std::string_view> known;
+  const SettingList own = kind.own.settings(Scope::attention);
+  for (const SettingList* list : {&model_settings(), &own}) {
+    for (const Setting& setting : *list) {
+      if (list != &own && !setting.only_for.empty()) continue;
+      if (setting.traits.conversion != InConversion::unknown) known.push_back(setting.name);
+      if (setting.scope == Scope::model) settings[setting.name] = model->settings[setting.name];
+    }
+  }
+  settings.update(layer.values());
+  const std::vector<std::string> beyond = settings_beyond(settings, known);
   if (beyond.empty()) return;
   throw ShapeError("its conversion does not know `" + beyond.front() + "`, which is " +
-                   setting_text(model.settings().find(beyond.front())->value()));
+                   setting_text(settings[beyond.front()]));
 }
 
 [[noreturn]] void refuse_weights(const std::string& name) {
@@ -67,14 +63,14 @@ void require_listed(const ModelConfig& config, Index layer) {
 
 std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
   std::vector<AttentionHeads> all;
-  for (Index layer = 0; layer < model.config().layers; ++layer) {
-    const AttentionConfig& config = model.config().layer_attention(layer);
-    all.push_back(of_layer(layer, "from " + config.kind, [&] {
-      const AttentionKind& kind = attention_kind(config.kind);
+  for (Index layer = 0; layer < model.plan()->layers; ++layer) {
+    const AttentionPlan& attention = model.plan()->layer_attention(layer);
+    const AttentionKind& kind = attention.kind();
+    all.push_back(of_layer(layer, "from " + std::string(kind.name), [&] {
       require_setting(kind.to_heads != nullptr, std::string(kind.no_heads));
-      require_listed(model.config(), layer);
+      require_known(model.plan(), attention);
       const LayerMatrices weights = matrices(model, layer);
-      AttentionHeads heads = kind.to_heads(config, weights);
+      AttentionHeads heads = kind.to_heads(attention, weights);
       for (const std::string& name : weights.unread()) {
         if (name != kCarriedOver) refuse_weights(name);
       }
@@ -84,21 +80,21 @@ std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
   return all;
 }
 
-void require_same_rest(const Settings& from, const Settings& to, const std::string& where) {
-  for (const Setting& setting : to.all()) {
-    if (concerns_attention(setting) || setting.name == "dropout") continue;
-    const nlohmann::json value = setting.value(), other = from.find(setting.name)->value();
-    require_setting(value == other, "`" + setting.name + "`" + where + " is " + value.dump() +
-                                        ", in the model it is " + other.dump() +
-                                        "; a conversion changes the attention only");
+void require_same_rest(const Values& from, const Values& to, const std::string& where) {
+  for (const auto& [name, value] : to.items()) {
+    const Setting& setting = *find_setting(model_settings(), name);
+    if (setting.traits.conversion != InConversion::same || !from.contains(name)) continue;
+    require_setting(value == from[name], "`" + name + "`" + where + " is " + value.dump() +
+                                             ", in the model it is " + from[name].dump() +
+                                             "; a conversion changes the attention only");
   }
 }
 
-void require_same_rest(const ModelConfig& from, const ModelConfig& to) {
-  require_same_rest(from.settings(), to.settings(), "");
+void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
+  require_same_rest(from->settings, to->settings, "");
   // Parts of a pattern have settings of their own.
-  for (Index layer = 0; layer < to.layers; ++layer) {
-    require_same_rest(from.layer_attention(layer).settings(), to.layer_attention(layer).settings(),
+  for (Index layer = 0; layer < to->layers; ++layer) {
+    require_same_rest(from->layer_attention(layer).values(), to->layer_attention(layer).values(),
                       " of layer " + std::to_string(layer));
   }
 }
@@ -106,9 +102,9 @@ void require_same_rest(const ModelConfig& from, const ModelConfig& to) {
 // Gives the heads of `layer` the mean of its keys and values and those of the layers that will
 // read them.
 void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, Index layer,
-                const ModelConfig& to) {
+                const ModelPlan& to) {
   double count = 1;
-  for (Index reader = layer + 1; reader < to.layers && to.layer_attention(reader).shares;
+  for (Index reader = layer + 1; reader < to->layers && to->layer_attention(reader).shares();
        ++reader) {
     const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
     if (other.k.rows == 0) continue;
@@ -129,14 +125,14 @@ void require_made_of_heads(const AttentionKind& kind) {
       "heads cannot be converted to " + std::string(kind.name) + ": " + std::string(kind.no_heads));
 }
 
-MadeLayer made_layer(const ModelConfig& to, const AttentionHeads& heads, Index layer,
+MadeLayer made_layer(const ModelPlan& to, const AttentionHeads& heads, Index layer,
                      const ConversionOptions& options) {
-  const AttentionConfig& config = to.layer_attention(layer);
-  const AttentionKind& kind = attention_kind(config.kind);
+  const AttentionPlan& attention = to->layer_attention(layer);
+  const AttentionKind& kind = attention.kind();
   require_made_of_heads(kind);
-  return of_layer(layer, "to " + config.kind, [&] {
-    require_listed(to, layer);
-    return kind.of_heads(config, heads, options);
+  return of_layer(layer, "to " + std::string(kind.name), [&] {
+    require_known(to, attention);
+    return kind.of_heads(attention, heads, options);
   });
 }
 
@@ -192,73 +188,66 @@ void write_rest(const LanguageModel& from, ParameterStore& store) {
 
 }  // namespace
 
-ModelConfig without_attention(const ModelConfig& config) {
-  ModelConfig rest;
-  const Settings there = config.settings();
-  nlohmann::json values;
-  for (const Setting& setting : there.all()) {
-    const nlohmann::json value = setting.value();
-    if (is_set(value) && setting.only_for.empty() && setting.name != "attention" &&
-        setting.name != "rope-layout")
-      values[setting.name] = value;
+Given without_attention(const ModelPlan& model) {
+  Given rest(model_settings());
+  for (const Setting& setting : model_settings()) {
+    if (setting.traits.conversion != InConversion::open && model->settings.contains(setting.name))
+      rest.put(setting.name, model->settings[setting.name]);
   }
-  rest.settings().read(values);
   return rest;
 }
 
-ModelConfig fitted(const LanguageModel& from, ModelConfig to, const ConversionOptions& options) {
+ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& options) {
   const std::vector<AttentionHeads> heads = heads_of(from);
+  const LayerPlace place = layer_place(read_model_settings(to));
+  const auto attention = to.get<std::string>("attention", kDefaultAttention);
   bool fits = false;
-  if (to.pattern.empty()) parse_attention_spec(to.attention.kind).apply(to);
-  to.attention.dim = to.dim;
-  to.attention.rotary = to.positions == Positions::rope;
-  for (const LayerSpec& part : to.pattern) {
+  for (const LayerSpec& part : parse_attention_spec(attention).cycle) {
     if (part.shares()) continue;
     require_made_of_heads(*part.kind);
     if (part.kind->fit == nullptr) continue;
-    AttentionConfig config = to.attention;
-    part.apply(config);
-    part.kind->fit(config, heads, options);
+    Given own = to;
+    for (const auto& [name, value] : part.settings) own.put(name, value);
+    part.kind->fit(resolve_layer(*part.kind, own, place), place, own, heads, options);
     // What the word itself gives is for its layers alone.
-    config.kind = to.attention.kind;
-    config.head_dim = to.attention.head_dim;
-    config.window = to.attention.window;
-    to.attention = config;
+    for (const auto& [name, value] : own.values().items()) {
+      if (!part.gives(name)) to.put(name, value);
+    }
     fits = true;
   }
   require_setting(
       fits || !options.energy,
-      "`energy` is for the width of latents, and `attention` " + text_of(to.pattern) + " has none");
-  to.resolve();
-  return to;
+      "`energy` is for the width of latents, and `attention` " + spec_of(to) + " has none");
+  return resolve_model(to);
 }
 
-Conversion convert(const LanguageModel& from, const ModelConfig& to,
+Conversion convert(const LanguageModel& from, const ModelPlan& to,
                    const ConversionOptions& options) {
-  require_same_rest(from.config(), to);
+  require_same_rest(from.plan(), to);
   const std::vector<AttentionHeads> all = heads_of(from);
   Conversion result{std::make_unique<LanguageModel>(to, from.vocabulary()), {}};
   ParameterStore& store = result.model->parameters();
   store.allocate();
   write_rest(from, store);
   AttentionHeads before, kept;  // of the layer, or of the one that it reads
-  for (Index layer = 0; layer < to.layers; ++layer) {
-    const AttentionConfig& config = to.layer_attention(layer);
+  for (Index layer = 0; layer < to->layers; ++layer) {
+    const AttentionPlan& attention = to->layer_attention(layer);
     AttentionHeads heads = all[static_cast<std::size_t>(layer)];
     if (heads.k.rows > 0) before = heads;
-    if (config.shares) {
+    if (attention.shares()) {
       heads.k = kept.k;
       heads.v = kept.v;
     } else {
-      of_layer(layer, "to " + config.kind, [&] {
+      of_layer(layer, "to " + std::string(attention.kind().name), [&] {
         require_setting(heads.k.rows > 0, "it shares, and has no keys and values of its own");
         share_mean(heads, all, layer, to);
       });
     }
     const MadeLayer made = made_layer(to, heads, layer, options);
-    if (!config.shares) kept = made.heads;
-    result.errors.push_back(head_errors(before, kept, to.context));
-    of_layer(layer, "to " + config.kind, [&] { write(made, from, layer, store); });
+    if (!attention.shares()) kept = made.heads;
+    result.errors.push_back(head_errors(before, kept, to->context));
+    of_layer(layer, "to " + std::string(attention.kind().name),
+             [&] { write(made, from, layer, store); });
   }
   return result;
 }

@@ -4,14 +4,16 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
+
 namespace headcount {
 
 namespace {
 
 // How many layers have what is at `place` of the cycle.
-Index layers_at(const ModelConfig& config, std::size_t place) {
-  const auto length = std::ssize(config.cycle), first = static_cast<std::ptrdiff_t>(place);
-  return first < config.layers ? (config.layers - 1 - first) / length + 1 : 0;
+Index layers_at(const ModelPlan& model, std::size_t place) {
+  const auto length = std::ssize(model->cycle), first = static_cast<std::ptrdiff_t>(place);
+  return first < model->layers ? (model->layers - 1 - first) / length + 1 : 0;
 }
 
 // Of so many layers that are alike; `held`: keys that a query sees.
@@ -35,12 +37,12 @@ Costs& operator+=(Costs& sum, const Costs& more) {
 }
 
 // One row for each form; a layer that has fewer of them is in its last one.
-void add_rows(std::vector<CostRow>& rows, const ModelConfig& config, Index context,
+void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
               const CacheNumbers& numbers, const std::optional<StandIn>& stand_in = std::nullopt) {
   std::vector<std::vector<AttentionCosts>> cycle;
   std::size_t forms = 0, computed = 0;
-  for (const AttentionConfig& attention : config.cycle) {
-    const bool stands_in = stand_in && attention.kind == stand_in->kind;
+  for (const AttentionPlan& attention : model->cycle) {
+    const bool stands_in = stand_in && attention.kind().name == stand_in->kind;
     cycle.push_back(stands_in ? attention_costs(attention, stand_in->describe(attention))
                               : attention_costs(attention));
     forms = std::max(forms, cycle.back().size());
@@ -48,27 +50,27 @@ void add_rows(std::vector<CostRow>& rows, const ModelConfig& config, Index conte
                                       cycle.back(), true, &AttentionCosts::computed)));
   }
   for (std::size_t form = 0; form < forms; ++form) {
-    CostRow row{attention_text(config, stand_in),
+    CostRow row{attention_text(model->attention, stand_in),
                 form == 0,
                 form + 1 == computed,
-                config.layers,
+                model->layers,
                 {},
                 0,
                 {}};
     std::string suffix;
     for (std::size_t place = 0; place < cycle.size(); ++place) {
-      const AttentionConfig& attention = config.cycle[place];
+      const AttentionPlan& attention = model->cycle[place];
       const AttentionCosts& costs = cycle[place][std::min(form, cycle[place].size() - 1)];
-      if (form < cycle[place].size()) suffix = costs.name.substr(attention.kind.size());
+      if (form < cycle[place].size()) suffix = costs.name.substr(attention.kind().name.size());
       row.costs +=
-          costs_of(costs, layers_at(config, place), context, attention.cached_tokens(context));
+          costs_of(costs, layers_at(model, place), context, attention.cached_tokens(context));
     }
-    const KeptNumbers kept = kept_numbers(config, context);
+    const KeptNumbers kept = kept_numbers(model, context);
     row.costs.cache_elements = kept.elements + kept.states;
     row.attention += suffix;
-    row.cache_bytes = kv_cache_bytes(config, context, numbers);
+    row.cache_bytes = kv_cache_bytes(model, context, numbers);
     for (const Index tokens : long_contexts())
-      row.long_cache_bytes.push_back(kv_cache_bytes(config, tokens, numbers));
+      row.long_cache_bytes.push_back(kv_cache_bytes(model, tokens, numbers));
     rows.push_back(std::move(row));
   }
 }
@@ -80,9 +82,9 @@ std::span<const Index> long_contexts() {
   return kContexts;
 }
 
-std::string attention_text(const ModelConfig& config, const std::optional<StandIn>& stand_in) {
-  if (!stand_in || config.pattern.size() < 2) return config.attention_text();
-  std::vector<LayerSpec> pattern = config.pattern;
+std::string attention_text(const std::string& attention, const std::optional<StandIn>& stand_in) {
+  std::vector<LayerSpec> pattern = parse_attention_spec(attention).cycle;
+  if (!stand_in || pattern.size() < 2) return attention;
   for (LayerSpec& part : pattern) {
     if (!part.shares() && part.kind->name == stand_in->kind)
       part.text = std::string(stand_in->name) + part.text.substr(stand_in->kind.size());
@@ -90,11 +92,11 @@ std::string attention_text(const ModelConfig& config, const std::optional<StandI
   return text_of(pattern);
 }
 
-KeptNumbers kept_numbers(const ModelConfig& config, Index context) {
+KeptNumbers kept_numbers(const ModelPlan& model, Index context) {
   KeptNumbers all;
-  for (std::size_t place = 0; place < config.cycle.size(); ++place) {
-    const KeptNumbers one = kept_numbers(config.cycle[place], context);
-    const Count layers = layers_at(config, place);
+  for (std::size_t place = 0; place < model->cycle.size(); ++place) {
+    const KeptNumbers one = kept_numbers(model->cycle[place], context);
+    const Count layers = layers_at(model, place);
     all.elements += layers * one.elements;
     all.rows += layers * one.rows;
     all.states += layers * one.states;
@@ -102,8 +104,8 @@ KeptNumbers kept_numbers(const ModelConfig& config, Index context) {
   return all;
 }
 
-Count kv_cache_bytes(const ModelConfig& config, Index context, const CacheNumbers& numbers) {
-  const KeptNumbers kept = kept_numbers(config, context);
+Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheNumbers& numbers) {
+  const KeptNumbers kept = kept_numbers(model, context);
   return kept.elements * numbers.bytes_per_element + kept.rows * numbers.bytes_per_row +
          kept.states * kStateBytes;
 }
@@ -112,34 +114,30 @@ CacheNumbers cache_numbers(CacheType type) {
   return {cache_bytes(type, 1, 0), cache_bytes(type, 0, 1)};
 }
 
-double kv_cache_bytes_per_token(const ModelConfig& config, const CacheNumbers& numbers) {
-  return static_cast<double>(kv_cache_bytes(config, config.context, numbers).value()) /
-         static_cast<double>(config.context);
+double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numbers) {
+  return static_cast<double>(kv_cache_bytes(model, model->context, numbers).value()) /
+         static_cast<double>(model->context);
 }
 
-std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNumbers& numbers,
+                                std::vector<std::string>& left_out,
                                 const std::optional<StandIn>& stand_in) {
   std::vector<CostRow> rows;
-  const bool take_turns = config.pattern.size() > 1;  // one part is for all layers
+  const auto attention = given.get<std::string>("attention", kDefaultAttention);
+  const bool take_turns = parse_attention_spec(attention).cycle.size() > 1;
   for (const AttentionKind* kind : attention_kinds()) {
-    ModelConfig own = config;
-    own.pattern.clear();
-    own.attention.kind = kind->name;
-    if (take_turns && !kind->attends) own.attention.gate = false;  // as in the pattern
+    Given own = given;
+    if (take_turns && !kind->attends) own.erase("gate");  // as in the pattern
+    own.put("attention", kind->name);
+    std::optional<ModelPlan> model;
     try {
-      own.resolve();
+      model = resolve_model(own);
     } catch (const ShapeError& error) {
       left_out.push_back(std::string(kind->name) + ": " + error.what());
-      continue;
     }
-    add_rows(rows, own, context, numbers);
+    if (model) add_rows(rows, *model, context, numbers);
   }
-  if (take_turns) {
-    ModelConfig own = config;
-    own.resolve();
-    add_rows(rows, own, context, numbers, stand_in);
-  }
+  if (take_turns) add_rows(rows, resolve_model(given), context, numbers, stand_in);
   if (rows.empty()) throw ShapeError(left_out.front());
   return rows;
 }
@@ -150,12 +148,12 @@ namespace {
 // matrix and a convolution each for q, k and v, a decay for each channel of the keys, and an output
 // gate; the matrices of decay and gate have the rank of a head's value. Its released code has no
 // bias in the gate.
-AttentionDescription describe_kimi_delta(const AttentionConfig& c) {
+AttentionDescription describe_kimi_delta(const AttentionPlan& c) {
   AttentionDescription description = describe(c);
   AttentionForm& form = description.forms.front();
   const auto convolution =
       std::ranges::find(form.projections, Projection::Form::convolution, &Projection::form);
-  const Index taps = convolution->in, heads = form.output_heads, k = form.key_width,
+  const Index taps = convolution->in, heads = form.heads_of_output(c.heads), k = form.key_width,
               v = form.value_width, values = heads * v, keys = (convolution->out - values) / 2;
   const Initializer start = Initializer::ones();  // it is only counted
   form.projections = {{"q_proj", c.dim, keys},

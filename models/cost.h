@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "autograd/row_cache.h"
-#include "models/config.h"
+#include "models/plan.h"
 
 namespace headcount {
 
@@ -33,13 +33,13 @@ CacheNumbers cache_numbers(CacheType type);
 /// What a number of a state takes in a cache of any type: states are never rounded.
 inline constexpr Index kStateBytes = sizeof(float);
 
-/// What decoding keeps of one sequence of `context` tokens, over all layers. `config` is resolved.
+/// What decoding keeps of one sequence of `context` tokens, over all layers.
 /// Throws ShapeError where that would overflow 64 bits.
-KeptNumbers kept_numbers(const ModelConfig& config, Index context);
+KeptNumbers kept_numbers(const ModelPlan& model, Index context);
 /// The same in bytes; float32 unless said.
-Count kv_cache_bytes(const ModelConfig& config, Index context, const CacheNumbers& numbers = {});
+Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheNumbers& numbers = {});
 /// The same for each token of a text as long as the model's context.
-double kv_cache_bytes_per_token(const ModelConfig& config, const CacheNumbers& numbers = {});
+double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numbers = {});
 
 /// One attention at a given context.
 struct CostRow {
@@ -61,20 +61,20 @@ std::span<const Index> long_contexts();
 struct StandIn {
   std::string_view kind;  ///< "delta"
   std::string_view name;  ///< "kda"
-  /// Of a resolved configuration of `kind`.
-  AttentionDescription (*describe)(const AttentionConfig& config);
+  /// Of a layer of `kind`.
+  AttentionDescription (*describe)(const AttentionPlan& plan);
 };
 
 /// As the setting says it, with the name of what `stand_in` stands for: "3*kda/mla".
-std::string attention_text(const ModelConfig& config, const std::optional<StandIn>& stand_in);
+std::string attention_text(const std::string& attention, const std::optional<StandIn>& stand_in);
 
-/// One row per form of each kind of attention, with the sizes of `config`, which is not resolved;
+/// One row per form of each kind of attention, with the sizes of `given`;
 /// and of the pattern that it has, if layers take turns. A kind that the sizes do not fit is left
 /// out, and the reason added to `left_out`. `stand_in`, if given, is for the pattern. Throws
 /// ShapeError where a figure would overflow 64 bits, for a pattern that the sizes do not fit, and
 /// if no kind fits.
-std::vector<CostRow> cost_table(const ModelConfig& config, Index context,
-                                const CacheNumbers& numbers, std::vector<std::string>& left_out,
+std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNumbers& numbers,
+                                std::vector<std::string>& left_out,
                                 const std::optional<StandIn>& stand_in = std::nullopt);
 
 /// The attention of a well-known model.

@@ -9,7 +9,7 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
       options_(options),
       tape_(std::make_unique<Tape>(model.parameters())),
       caches_(model.make_caches(
-          {options.sequences, model.config().context, options.cache_type, options.form})) {}
+          {options.sequences, model.plan()->context, options.cache_type, options.form})) {}
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index sequences = options_.sequences, count = std::ssize(tokens) / sequences;
@@ -25,7 +25,7 @@ std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
     return model_->decode(*tape_, next, sequences, caches_).value();
   };
   // What ends beyond the context is refused as a whole.
-  if (length() + count > model_->config().context || chunk_at(0) == count) return decode(tokens);
+  if (length() + count > model_->plan()->context || chunk_at(0) == count) return decode(tokens);
   const Index width = model_->vocabulary();
   logits_.resize(tokens.size() * static_cast<std::size_t>(width));
   std::vector<std::int32_t> next;

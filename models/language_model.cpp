@@ -7,35 +7,32 @@
 
 namespace headcount {
 
-namespace {
-
-ModelConfig resolved(ModelConfig config) {
-  config.resolve();
-  return config;
-}
-
-}  // namespace
-
-LanguageModel::LanguageModel(ModelConfig config, Index vocabulary)
-    : config_(resolved(std::move(config))),
+LanguageModel::LanguageModel(const ModelPlan& plan, Index vocabulary)
+    : plan_(plan),
       vocabulary_(vocabulary),
-      embed_tokens_(parameters_, "model.embed_tokens", vocabulary, config_.dim,
+      embed_tokens_(parameters_, "model.embed_tokens", vocabulary, plan_->dim,
                     WeightInit{}.deviation),
-      embed_positions_(config_.positions == Positions::learned
+      embed_positions_(plan_->positions == Positions::learned
                            ? std::optional<Embedding>(std::in_place, parameters_,
-                                                      "model.embed_positions", config_.context,
-                                                      config_.dim, WeightInit{}.deviation)
+                                                      "model.embed_positions", plan_->context,
+                                                      plan_->dim, WeightInit{}.deviation)
                            : std::nullopt),
       blocks_([this] {
         std::vector<Block> blocks;
-        for (Index layer = 0; layer < config_.layers; ++layer) blocks.push_back(make_block(layer));
+        for (Index layer = 0; layer < plan_->layers; ++layer) blocks.push_back(make_block(layer));
         return blocks;
       }()),
-      norm_(parameters_, "model.norm", config_.dim, config_.norm, config_.bias,
-            config_.norm_epsilon) {
-  if (!config_.tie_embeddings) {
-    head_.emplace(parameters_, "lm_head", config_.dim, vocabulary, false, WeightInit{}.deviation);
+      norm_(parameters_, "model.norm", plan_->dim, plan_->norm, plan_->bias, plan_->norm_epsilon) {
+  if (!plan_->tie_embeddings) {
+    head_.emplace(parameters_, "lm_head", plan_->dim, vocabulary, false, WeightInit{}.deviation);
   }
+}
+
+LanguageModel::LanguageModel(const ModelPlan& plan, const LanguageModel& from)
+    : LanguageModel(plan, from.vocabulary()) {
+  parameters_.allocate();
+  for (std::size_t i = 0; i < parameters_.size(); ++i)
+    std::ranges::copy(from.parameters().value({i}), parameters_.value({i}).begin());
 }
 
 void LanguageModel::initialize(std::uint64_t seed) {
@@ -45,28 +42,28 @@ void LanguageModel::initialize(std::uint64_t seed) {
 
 LanguageModel::Block LanguageModel::make_block(Index layer) {
   const std::string prefix = "model.layers." + std::to_string(layer) + ".";
-  const WeightInit init = WeightInit::for_layers(config_.layers);
+  const WeightInit init = WeightInit::for_layers(plan_->layers);
   const auto norm = [&](const char* name) {
-    return Norm(parameters_, prefix + name, config_.dim, config_.norm, config_.bias,
-                config_.norm_epsilon);
+    return Norm(parameters_, prefix + name, plan_->dim, plan_->norm, plan_->bias,
+                plan_->norm_epsilon);
   };
   // Braces evaluate in order: parameters are added as they are named here.
   return {norm("input_layernorm"),
-          make_attention(parameters_, prefix + "self_attn", config_.layer_attention(layer), init),
+          make_attention(parameters_, prefix + "self_attn", plan_->layer_attention(layer), init),
           norm("post_attention_layernorm"),
-          Mlp(parameters_, prefix + "mlp", config_.dim, config_.ffn_dim, config_.activation,
-              config_.bias, init)};
+          Mlp(parameters_, prefix + "mlp", plan_->dim, plan_->ffn_dim, plan_->activation,
+              plan_->bias, init)};
 }
 
 template <class MemoryOf>
 Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                        Index first, const MemoryOf& memory_of, bool forgets) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
-  if (first + length > config_.context) {
+  if (first + length > plan_->context) {
     throw ShapeError("a sequence of " + std::to_string(first + length) +
-                     " tokens is longer than the context of " + std::to_string(config_.context));
+                     " tokens is longer than the context of " + std::to_string(plan_->context));
   }
-  const auto drop = [&](Var x) { return dropout(x, static_cast<Real>(config_.dropout)); };
+  const auto drop = [&](Var x) { return dropout(x, tape.dropout()); };
   Var x = embed_tokens_(tape, tokens, {sequences, length});
   if (embed_positions_) {
     auto* const positions = tape.scratch_of<std::int32_t>(length);
@@ -78,7 +75,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   Memory memory;  // of the layer, and, until the next one that keeps, of the layers that share it
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
-    const bool shares = config_.layer_attention(static_cast<Index>(layer)).shares;
+    const bool shares = plan_->layer_attention(static_cast<Index>(layer)).shares();
     memory = shares ? Memory::sharing(memory, memory_of(layer).stats()) : memory_of(layer);
     x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
@@ -107,16 +104,16 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
 }
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) const {
-  const auto has_form = [&](const AttentionConfig& attention) {
+  const auto has_form = [&](const AttentionPlan& attention) {
     const std::vector<AttentionForm> forms = describe(attention).forms;
     return std::ranges::find(forms, options.form, &AttentionForm::name) != forms.end();
   };
   CacheOptions without_form = options;
   // A form that no layer has is refused by the first.
-  if (std::ranges::any_of(config_.cycle, has_form)) without_form.form = "";
+  if (std::ranges::any_of(plan_->cycle, has_form)) without_form.form = "";
   std::vector<LayerCache> caches;
-  for (Index layer = 0; layer < config_.layers; ++layer) {
-    const AttentionConfig& attention = config_.layer_attention(layer);
+  for (Index layer = 0; layer < plan_->layers; ++layer) {
+    const AttentionPlan& attention = plan_->layer_attention(layer);
     caches.push_back(make_cache(attention, has_form(attention) ? options : without_form));
   }
   return caches;

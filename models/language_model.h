@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "models/config.h"
+#include "models/plan.h"
 #include "nn/attention/attention.h"
 #include "nn/layers.h"
 
@@ -18,14 +18,15 @@ namespace headcount {
 class LanguageModel {
  public:
   /// Parameters are named and shaped, but take no memory before `initialize` or `read_weights`.
-  /// Resolves `config`.
-  LanguageModel(ModelConfig config, Index vocabulary);
+  LanguageModel(const ModelPlan& plan, Index vocabulary);
+  /// The model `from` with a plan that gives its parameters the same shapes.
+  LanguageModel(const ModelPlan& plan, const LanguageModel& from);
 
   /// Fresh weights: normal with standard deviation 0.02, of projections to the residual stream 0.02
   /// / sqrt(2 layers).
   void initialize(std::uint64_t seed);
 
-  const ModelConfig& config() const { return config_; }
+  const ModelPlan& plan() const { return plan_; }
   Index vocabulary() const { return vocabulary_; }
   ParameterStore& parameters() { return parameters_; }
   const ParameterStore& parameters() const { return parameters_; }
@@ -63,7 +64,7 @@ class LanguageModel {
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
           const MemoryOf& memory_of, bool forgets) const;
 
-  ModelConfig config_;
+  ModelPlan plan_;
   Index vocabulary_;
   ParameterStore parameters_;
   Embedding embed_tokens_;

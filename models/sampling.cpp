@@ -78,7 +78,7 @@ class Generator {
             const GenerationOptions& options)
       : model_(model), options_(options), tape_(model.parameters()) {
     if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
-    const auto context = static_cast<std::size_t>(model.config().context);
+    const auto context = static_cast<std::size_t>(model.plan()->context);
     if (prompt.size() > context && !options.slide) {
       throw ShapeError("the prompt of " + std::to_string(prompt.size()) +
                        " characters is longer than the context of " + std::to_string(context) +
@@ -90,12 +90,12 @@ class Generator {
   }
 
   bool beyond_context() const {
-    return texts_.front().size() - start_ > static_cast<std::size_t>(model_.config().context);
+    return texts_.front().size() - start_ > static_cast<std::size_t>(model_.plan()->context);
   }
 
   // Room for more tokens: the newer half of the context stays.
   void slide() {
-    start_ += static_cast<std::size_t>((model_.config().context + 1) / 2);
+    start_ += static_cast<std::size_t>((model_.plan()->context + 1) / 2);
     decoder_.reset();
   }
 

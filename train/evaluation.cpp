@@ -87,10 +87,10 @@ Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
 EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
                                std::span<const Index> windows, const EvaluationOptions& options,
                                Index begin, Index end, Tape& tape) {
-  const Index context = model.config().context;
+  const Index context = model.plan()->context;
   EvaluatedPart part;
   std::vector<AttentionStats> attention(
-      static_cast<std::size_t>(options.attention_stats ? model.config().layers : 0));
+      static_cast<std::size_t>(options.attention_stats ? model.plan()->layers : 0));
   Batch batch;
   for (Index w = begin; w < end; w += batch.sequences) {
     evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
@@ -117,7 +117,7 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   constexpr Index kLongWindow = 1024;
   // Long windows come one by one: their ops are large enough to be shared out, and several at a
   // time would take as many times the memory.
-  const bool one_by_one = model.config().context >= kLongWindow;
+  const bool one_by_one = model.plan()->context >= kLongWindow;
   std::vector<std::unique_ptr<Tape>> tapes;
   for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(own.size(), threads())); ++i)
     tapes.push_back(std::make_unique<Tape>(model.parameters()));
@@ -158,7 +158,7 @@ void add_answers(std::span<const EvaluatedPart> parts, Evaluation& result) {
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options) {
   constexpr Index kTokensPerPart = 64;
-  const Index context = model.config().context;
+  const Index context = model.plan()->context;
   const std::vector<Index> starts =
       evaluation_windows(std::ssize(tokens), context, options.marks.starts);
   const Index per_part = std::max<Index>(1, kTokensPerPart / context);

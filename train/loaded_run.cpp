@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "train/run_record.h"
 
@@ -12,10 +13,7 @@ TrainOptions read_run_options(const std::string& folder) {
   const std::filesystem::path path = std::filesystem::path(folder) / "config.json";
   const std::string text = read_file(path);
   try {
-    TrainOptions options;
-    options.settings().read(parse_json(text));
-    options.resolve();
-    return options;
+    return resolve_training(Given(training_settings(), parse_json(text)));
   } catch (const Error& error) {
     throw DataError(path.string() + ": " + error.what());
   }
@@ -33,7 +31,7 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
     return std::filesystem::exists(there, error) ? there.string() : path;
   };
   if (!options.init.empty()) options.init = found(options.init);
-  if (is_built_in(options.data)) return options;
+  if (find_built_in(options.data) != nullptr) return options;
   const std::string data = found(options.data);
   if (!std::filesystem::exists(data, error)) {
     throw DataError("the text of " + folder.string() + ", '" + options.data + "', is not here" +
@@ -65,7 +63,7 @@ std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path
   return older;
 }
 
-LoadedRun load_run(const std::string& path, std::optional<Index> window) {
+LoadedRun load_run(const std::string& path) {
   LoadedRun run;
   const std::optional<std::filesystem::path> folder = find_checkpoint(path);
   if (!folder) {
@@ -73,8 +71,7 @@ LoadedRun load_run(const std::string& path, std::optional<Index> window) {
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
                     "model.safetensors");
   }
-  Checkpoint checkpoint = load_newest(
-      path, [&](const std::filesystem::path& newest) { return load_checkpoint(newest, window); });
+  Checkpoint checkpoint = load_newest(path, load_checkpoint);
   run.model = std::move(checkpoint.model);
   run.vocabulary = std::move(checkpoint.vocabulary);
   if (*folder == std::filesystem::path(path)) return run;

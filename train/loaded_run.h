@@ -57,8 +57,7 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
   }
 }
 
-/// Reads a run folder (its newest checkpoint) or a checkpoint folder; `window` as in
-/// `load_checkpoint`. Throws DataError.
-LoadedRun load_run(const std::string& path, std::optional<Index> window = std::nullopt);
+/// Reads a run folder (its newest checkpoint) or a checkpoint folder. Throws DataError.
+LoadedRun load_run(const std::string& path);
 
 }  // namespace headcount

@@ -1,39 +1,54 @@
 #include "train/optimizer.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
 #include <numeric>
 #include <vector>
 
 #include "autograd/parallel.h"
+#include "train/adamw.h"
 
 namespace headcount {
 
-void AdamW::update(ParameterStore& parameters, double learning_rate, double gradient_scale,
-                   Index step) const {
-  const auto n = static_cast<double>(step);
-  const auto b1 = static_cast<Real>(beta1), b2 = static_cast<Real>(beta2);
-  const auto one_b1 = static_cast<Real>(1 - beta1), one_b2 = static_cast<Real>(1 - beta2);
-  const auto rate = static_cast<Real>(learning_rate / (1 - std::pow(beta1, n)));
-  const auto inverse_root = static_cast<Real>(1 / std::sqrt(1 - std::pow(beta2, n)));
-  const auto tiny = static_cast<Real>(epsilon), factor = static_cast<Real>(gradient_scale);
-  const auto decayed = static_cast<Real>(1 - learning_rate * weight_decay);
-  Real* const x = parameters.all_values().data();
-  Real* const m = parameters.all_first_moments().data();
-  Real* const v = parameters.all_second_moments().data();
-  const std::span<const Real> gradients = parameters.complete_gradients();
-  const Real* const gradient = gradients.data();
-  parallel_chunks(std::ssize(gradients), kElementChunk, [=, &parameters](Index begin, Index end) {
-    parameters.for_slices(begin, end, [=, &parameters](ParameterId id, Index first, Index last) {
-      const Real keep = parameters.decays(id) ? decayed : Real{1};
-      for (Index i = first; i < last; ++i) {
-        const Real g = gradient[i] * factor;
-        m[i] = b1 * m[i] + one_b1 * g;
-        v[i] = b2 * v[i] + one_b2 * g * g;
-        x[i] = keep * x[i] - rate * m[i] / (std::sqrt(v[i]) * inverse_root + tiny);
-      }
-    });
-  });
+namespace {
+
+constexpr const char* kChoice = "optimizer";
+
+}  // namespace
+
+std::span<const OptimizerKind* const> optimizer_kinds() {
+  static constexpr std::array<const OptimizerKind*, 1> kAll = {&kAdamW};
+  return kAll;
+}
+
+SettingList optimizer_settings() {
+  const bool several = optimizer_kinds().size() > 1;
+  const std::string_view standard = optimizer_kinds().front()->name;
+  SettingList all;
+  if (several) {
+    Choices names = {};
+    for (const OptimizerKind* kind : optimizer_kinds()) names.all[names.count++] = {kind->name, 0};
+    all.push_back(listed(kChoice, "what changes the weights", names, Scope::optimiser,
+                         {.quiet = true}, standard));
+  }
+  for (const OptimizerKind* kind : optimizer_kinds())
+    add_settings(all, kind->own.settings(Scope::optimiser), several ? kind->name : "");
+  return all;
+}
+
+OptimizerPlan resolve_optimizer(const Given& given) {
+  const auto name = given.get(kChoice, std::string(optimizer_kinds().front()->name));
+  const OptimizerKind* const kind =
+      *std::ranges::find(optimizer_kinds(), name, &OptimizerKind::name);
+  return {kind, kind->resolve(given)};
+}
+
+nlohmann::ordered_json OptimizerPlan::values() const {
+  nlohmann::ordered_json all = kind->own.values(own);
+  if (optimizer_kinds().size() > 1) all[kChoice] = kind->name;
+  return all;
 }
 
 namespace {

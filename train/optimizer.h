@@ -1,23 +1,70 @@
 #pragma once
 
+#include <any>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "autograd/base/settings.h"
 #include "autograd/parameters.h"
 
 namespace headcount {
 
-/// AdamW: Adam with decoupled weight decay, on matrices only. Loshchilov and Hutter (2019).
-struct AdamW {
-  double beta1 = 0.9;
-  double beta2 = 0.99;
-  double epsilon = 1e-8;
-  double weight_decay = 0.1;
+/// Changes the weights by their gradients, and remembers of earlier gradients what it needs.
+class Optimizer {
+ public:
+  /// What it remembers of each number, under a name that checkpoints know it by.
+  struct Moment {
+    std::string name;
+    ParameterNumbers numbers;
+  };
+
+  virtual ~Optimizer() = default;
 
   /// One update with the gradients of `parameters` times `gradient_scale`; `step` counts from 1.
-  ///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
-  ///   x = (1 - rate decay) x - rate (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) +
-  ///   epsilon)
-  void update(ParameterStore& parameters, double learning_rate, double gradient_scale,
-              Index step) const;
+  virtual void update(ParameterStore& parameters, double learning_rate, double gradient_scale,
+                      Index step) = 0;
+  std::span<const Moment> moments() const { return moments_; }
+
+ protected:
+  Optimizer(const ParameterStore& parameters, std::span<const std::string_view> names) {
+    for (const std::string_view name : names)
+      moments_.push_back({std::string(name), ParameterNumbers(parameters)});
+  }
+
+ private:
+  std::vector<Moment> moments_;
 };
+
+/// What an optimizer declares, in its one file. Flags, help, config.json and checkpoints follow.
+struct OptimizerKind {
+  std::string_view name;
+  OwnFields own = {};  ///< its own settings
+  std::any (*resolve)(const Given& given) = nullptr;
+  std::unique_ptr<Optimizer> (*make)(const std::any& own,
+                                     const ParameterStore& parameters) = nullptr;
+};
+
+/// All of them, in the order of help; the first is the default.
+std::span<const OptimizerKind* const> optimizer_kinds();
+/// The setting `optimizer`, if there is more than one, and the settings of each, marked with the
+/// optimizers that they are for.
+SettingList optimizer_settings();
+
+/// An optimizer with its settings, settled.
+struct OptimizerPlan {
+  const OptimizerKind* kind;
+  std::any own;
+
+  std::unique_ptr<Optimizer> make(const ParameterStore& parameters) const {
+    return kind->make(own, parameters);
+  }
+  /// Its settings with their values.
+  nlohmann::ordered_json values() const;
+};
+OptimizerPlan resolve_optimizer(const Given& given);
 
 /// Adds the gradients of `shards`, in their order, to those of the store, and returns the Euclidean
 /// norm of all sums together, itself summed in double over fixed chunks.

@@ -1,8 +1,10 @@
 #include "train/options.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+#include <deque>
+#include <limits>
 
+#include "autograd/base/json.h"
 #include "models/checkpoint/hugging_face.h"
 #include "train/formatted.h"
 
@@ -10,87 +12,109 @@ namespace headcount {
 
 namespace {
 
-template <class Options>
-void add_options(Settings& settings, Options& options,
-                 const std::vector<GrammarOption<Options>>& list) {
-  for (const GrammarOption<Options>& option : list) {
-    settings.integer(std::string(option.name), std::string(option.help), options.*option.field,
-                     option.low, option.high);
-  }
+constexpr Field<TrainSettings> kTrainFields[] = {
+    text<&TrainSettings::data>("data", "or a UTF-8 text file").with({.scope = Scope::data}),
+    whole<&TrainSettings::steps>("steps", "updates", 1),
+    whole<&TrainSettings::batch>("batch", "sequences in a forward pass", 1, 1 << 20),
+    whole<&TrainSettings::accumulate>("accumulate", "forward passes in a step", 1, 1 << 16),
+    whole<&TrainSettings::shards>(
+        "shards",
+        "parts of a batch that threads and ranks compute side by side; 0: by sizes, 8 at most. "
+        "Results depend on it as on rounding, with dropout also by chance",
+        0, 1 << 12)
+        .with({.quiet = true}),
+    number<&TrainSettings::learning_rate>("lr", "peak learning rate", 0, 100),
+    number<&TrainSettings::least_learning_rate>(
+        "min-lr", "learning rate after the last step; default lr / 10", 0, 100)
+        .with({.derived = true}),
+    whole<&TrainSettings::warmup>(
+        "warmup", "steps of linear warm-up; if more than all steps, a tenth of these", 0),
+    number<&TrainSettings::gradient_clip>("grad-clip", "greatest gradient norm; 0: any", 0),
+    number<&TrainSettings::dropout>("dropout", "probability", 0, 1, true),
+    natural<&TrainSettings::seed>("seed", "of weights, batches, dropout and the sample")
+        .with({.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}),
+    whole<&TrainSettings::eval_every>("eval-every", "steps between evaluations; 0: at the end only",
+                                      0)
+        .with({.scope = Scope::run}),
+    whole<&TrainSettings::checkpoint_every>("checkpoint-every",
+                                            "steps between checkpoints; 0: at the end only", 0)
+        .with({.scope = Scope::run}),
+    whole<&TrainSettings::keep>("keep", "newest checkpoints that are kept, besides the best", 1)
+        .with({.scope = Scope::single}),
+    text<&TrainSettings::init>(
+        "init", "start from the weights of this run, checkpoint or Hugging Face model folder")
+        .with({.scope = Scope::single, .never_swept = "all models start from random weights"})};
+
+constexpr Field<CorpusOptions> kTextFields[] = {
+    tokens<&CorpusOptions::validation_characters>(
+        "eval-characters",
+        "evaluate on so many characters of the validation part, the first ones (of a built-in text "
+        "on the stories that have them); 0: all",
+        0)
+        .with({.quiet = true})};
+
+// What the text `data` names says about the other settings.
+void check_data(const TrainOptions& options) {
+  const BuiltInCorpus* const built_in = find_built_in(options.data);
+  if (built_in == nullptr) return;
+  built_in->writer(options.corpus.own);
+  const Index length = built_in->story_length, context = options.model->context;
+  require_setting(length == 0 || context % length == 0,
+                  "`context` must be a multiple of " + std::to_string(length) +
+                      ", the length of a line of " + options.data + ", is " +
+                      std::to_string(context));
 }
 
 }  // namespace
 
-Settings TrainOptions::settings() {
-  Settings s = model.settings();
-  s.group("Data");
-  s.text("data", "tales, lookup, or a UTF-8 text file", data);
-  s.only_for("tales");
-  add_options(s, corpus.tales, tales_options());
-  s.only_for("lookup");
-  add_options(s, corpus.lookup, lookup_options());
-  s.group("Optimiser");
-  s.integer("steps", "updates", steps, 1);
-  s.integer("batch", "sequences in a forward pass", batch, 1, 1 << 20);
-  s.integer("accumulate", "forward passes in a step", accumulate, 1, 1 << 16);
-  s.integer("shards",
-            "parts of a batch that threads and ranks compute side by side; 0: by sizes, 8 at most. "
-            "Results depend on it as on rounding, with dropout also by chance",
-            shards, 0, 1 << 12);
-  s.number("lr", "peak learning rate", learning_rate, 0, 100);
-  s.number("min-lr", "learning rate after the last step; default lr / 10", least_learning_rate, 0,
-           100);
-  s.integer("warmup", "steps of linear warm-up; if more than all steps, a tenth of these", warmup,
-            0);
-  s.number("beta1", "AdamW: decay of the mean", optimizer.beta1, 0, 1, true);
-  s.number("beta2", "AdamW: decay of the mean square", optimizer.beta2, 0, 1, true);
-  s.number("weight-decay", "AdamW: of matrices", optimizer.weight_decay, 0, 100);
-  s.number("grad-clip", "greatest gradient norm; 0: any", gradient_clip, 0);
-  s.group("Run");
-  s.unsigned_integer("seed", "of weights, batches, dropout and the sample", seed);
-  s.integer("eval-every", "steps between evaluations; 0: at the end only", eval_every, 0);
-  s.token_count("eval-characters",
-                "evaluate on so many characters of the validation part, the first ones (of a "
-                "built-in text on the stories that have them); 0: all",
-                corpus.validation_characters, 0);
-  s.integer("checkpoint-every", "steps between checkpoints; 0: at the end only", checkpoint_every,
-            0);
-  s.integer("keep", "newest checkpoints that are kept, besides the best", keep, 1);
-  s.text("init", "start from the weights of this run, checkpoint or Hugging Face model folder",
-         init);
-  return s;
+const SettingList& training_settings() {
+  static const SettingList list = [] {
+    SettingList all = model_settings(), own = settings_of(kTrainFields, Scope::optimiser);
+    own.front().help = joined(built_in_corpora(), &BuiltInCorpus::name) + ", " + own.front().help;
+    add_settings(all, std::move(own));
+    add_settings(all, settings_of(kTextFields, Scope::run));
+    add_settings(all, corpus_settings());
+    add_settings(all, optimizer_settings());
+    return all;
+  }();
+  return list;
 }
 
-Settings TrainOptions::settings() const {
-  return const_cast<TrainOptions*>(this)->settings().read_only();  // nothing writes through it
+std::string data_of(const Given& given) { return given.get("data", TrainSettings().data); }
+
+CorpusOptions corpus_options(const Given& given) {
+  CorpusOptions options = read_fields(kTextFields, given);
+  options.own.put_known(given.values());
+  return options;
 }
 
-void TrainOptions::resolve() {
-  model.resolve();
-  require_savable(model);
-  if (least_learning_rate < 0) least_learning_rate = learning_rate / 10;
-  if (warmup > steps) {
-    asked_warmup = warmup;
-    warmup = steps / 10;
+TrainOptions resolve_training(const Given& given) {
+  TrainOptions options{read_fields(kTrainFields, given), resolve_model(given),
+                       corpus_options(given), resolve_optimizer(given)};
+  TrainSettings& own = options;
+  require_savable(options.model);
+  if (!given.has("min-lr")) own.least_learning_rate = own.learning_rate / 10;
+  if (own.warmup > own.steps) {
+    own.asked_warmup = own.warmup;
+    own.warmup = own.steps / 10;
   }
-  check(corpus.tales);
-  require_setting(data != "lookup" || model.context % kLookupLine == 0,
-                  "`context` must be a multiple of " + std::to_string(kLookupLine) +
-                      ", the length of a line of lookup, is " + std::to_string(model.context));
-  require_setting(shards <= batch, "`shards` " + std::to_string(shards) +
-                                       " are more than `batch` " + std::to_string(batch) +
-                                       " has sequences");
-  require_setting(corpus.validation_characters == 0 || corpus.validation_characters > model.context,
-                  "`eval-characters` " + std::to_string(corpus.validation_characters) +
-                      " must be more than `context`, " + std::to_string(model.context) +
+  check_data(options);
+  require_setting(own.shards <= own.batch, "`shards` " + std::to_string(own.shards) +
+                                               " are more than `batch` " +
+                                               std::to_string(own.batch) + " has sequences");
+  const Index characters = options.corpus.validation_characters, context = options.model->context;
+  require_setting(characters == 0 || characters > context,
+                  "`eval-characters` " + std::to_string(characters) +
+                      " must be more than `context`, " + std::to_string(context) +
                       ", or 0 for all");
-  require_setting(least_learning_rate <= learning_rate, "`min-lr` is greater than `lr`");
-  require_setting(static_cast<Real>(model.dropout) < 1,
+  require_setting(own.least_learning_rate <= own.learning_rate, "`min-lr` is greater than `lr`");
+  require_setting(static_cast<Real>(own.dropout) < 1,
                   "`dropout` is so near to 1 that nothing is left; lower it");
   // Each batch has a number of 32 bits, from which it is drawn.
   require_setting(
-      steps <= std::numeric_limits<std::uint32_t>::max() / accumulate,
+      own.steps <= std::numeric_limits<std::uint32_t>::max() / own.accumulate,
       "`steps` times `accumulate` must be below 2^32, the number of batches that differ");
+  return options;
 }
 
 std::string warmup_note(const TrainOptions& options) {
@@ -100,68 +124,72 @@ std::string warmup_note(const TrainOptions& options) {
 }
 
 nlohmann::ordered_json to_json(const TrainOptions& options) {
-  nlohmann::ordered_json values;
-  const Settings settings = options.settings();
-  for (const Setting& setting : settings.all()) {
-    const bool used =
-        setting.group == "Data" ? setting.is_for(options.data) : options.model.uses(setting);
-    if (used) values[setting.name] = setting.value();
+  const TrainSettings& own = options;
+  nlohmann::ordered_json all = options.model->settings;
+  all.update(values_of(kTrainFields, own));
+  all.update(values_of(kTextFields, options.corpus));
+  all.update(options.optimizer.values());
+  for (const Setting& setting : corpus_settings()) {
+    if (setting.is_for(own.data))
+      all[setting.name] =
+          options.corpus.own.get<nlohmann::ordered_json>(setting.name, setting.neutral);
   }
-  for (const std::string_view name : kLeftOutAtZero) {
-    if (settings.find(name)->value() == 0) values.erase(std::string(name));
+  for (const Setting& setting : training_settings()) {
+    const auto value = all.find(setting.name);
+    if (value == all.end()) continue;
+    const std::optional<OnlyWhere>& where = setting.traits.only_where;
+    const bool idle = where && all[std::string(where->setting)] != where->value;
+    if (idle || (setting.traits.quiet && *value == setting.neutral)) all.erase(value);
   }
-  if (options.model.positions != Positions::rope) {
-    for (const char* name : {"rope-theta", "rope-layout"}) values.erase(name);
-  }
-  return values;
+  return all;
 }
 
-void add_cache_type(Settings& settings, CacheType& type) {
-  settings.choice("cache-dtype", "type of the cached numbers", type,
-                  {{"f32", CacheType::real},
-                   {"bf16", CacheType::bf16},
-                   {"f16", CacheType::f16},
-                   {"int8", CacheType::int8}});
+namespace {
+
+constexpr Field<DecodeOptions> kCacheType[] = {
+    choice<&DecodeOptions::cache_type>("cache-dtype", "type of the cached numbers",
+                                       {{"f32", CacheType::real},
+                                        {"bf16", CacheType::bf16},
+                                        {"f16", CacheType::f16},
+                                        {"int8", CacheType::int8}})};
+constexpr const char* kAnyForm = "auto";
+
+}  // namespace
+
+SettingList cache_settings(Scope scope) { return settings_of(kCacheType, scope); }
+
+const SettingList& form_settings() {
+  static std::deque<std::string> names;  // which the choices point to
+  static const SettingList list = [] {
+    SettingList all;
+    for (const AttentionKind* kind : attention_kinds()) {
+      const std::vector<AttentionForm> forms =
+          describe(resolve_attention(*kind, Given(attention_settings()), {})).forms;
+      if (forms.size() < 2) continue;
+      Choices choices = {{kAnyForm, 0}};
+      for (const AttentionForm& form : forms)
+        choices.all[choices.count++] = {names.emplace_back(form.name), 0};
+      const std::string name(kind->name);
+      add_settings(all, {listed(name, "how it decodes", choices, Scope::decoding, {}, kAnyForm)},
+                   name);
+    }
+    return all;
+  }();
+  return list;
 }
 
-void add_forms(Settings& settings, std::string& form) {
-  for (const AttentionKind* kind : attention_kinds()) {
-    AttentionConfig config;
-    config.kind = kind->name;
-    resolve(config);
-    const std::vector<AttentionForm> forms = describe(config).forms;
-    if (forms.size() < 2) continue;
-    std::vector<std::pair<std::string, std::string>> choices = {{"auto", ""}};
-    for (const AttentionForm& one : forms) choices.emplace_back(one.name, one.name);
-    settings.only_for(std::string(kind->name));
-    settings.choice(std::string(kind->name), "how it decodes", form, std::move(choices));
+DecodeOptions read_decode_options(const Given& given) {
+  DecodeOptions options = read_fields(kCacheType, given);
+  for (const Setting& setting : form_settings()) {
+    const auto form = given.get<std::string>(setting.name, kAnyForm);
+    if (form != kAnyForm) options.form = form;
   }
-  settings.only_for("");
+  return options;
 }
 
-const nlohmann::json& data_defaults(std::string_view data) {
-  // A head of width 2 tells one kind of row from another and no more. Positions mean nothing to a
-  // lookup, and unscaled scores leave the mean of all tokens sooner.
-  static const nlohmann::json lookup = {{"layers", 1},
-                                        {"dim", 64},
-                                        {"heads", 4},
-                                        {"head-dim", 2},
-                                        {"ffn-dim", 64},
-                                        {"context", kLookupLine},
-                                        {"batch", 32},
-                                        {"steps", 3000},
-                                        {"positions", "none"},
-                                        {"lr", 2e-3},
-                                        {"warmup", 20},
-                                        {"beta2", 0.95},
-                                        {"score-scale", "none"},
-                                        {"eval-every", 500}};
-  // The longest tale has 279 characters unless other settings make them longer.
-  static const nlohmann::json tales = {{"layers", 2},          {"dim", 64},    {"context", 288},
-                                       {"lr", 3e-3},           {"warmup", 20}, {"beta2", 0.95},
-                                       {"score-scale", "none"}};
-  static const nlohmann::json none = nlohmann::json::object();
-  return data == "lookup" ? lookup : data == "tales" ? tales : none;
+nlohmann::json data_defaults(std::string_view data) {
+  const BuiltInCorpus* const built_in = find_built_in(data);
+  return built_in == nullptr ? nlohmann::json::object() : built_in->defaults();
 }
 
 const std::vector<Preset>& presets() {

@@ -5,65 +5,71 @@
 #include <vector>
 
 #include "data/corpus.h"
-#include "models/config.h"
+#include "models/decoder.h"
 #include "train/optimizer.h"
 
 namespace headcount {
 
-/// Everything that defines a training run: `headcount train` with the same options trains the same
-/// weights.
-struct TrainOptions {
-  ModelConfig model;
-
+/// The settings of a training run but those of its model, its text and its optimizer.
+struct TrainSettings {
+  double dropout = 0;
   std::string data = "tales";
-  CorpusOptions corpus;
-
   Index steps = 1000;
   Index batch = 8;       ///< sequences per forward pass
   Index accumulate = 1;  ///< forward passes per step
   Index shards = 0;      ///< parts of a batch that go side by side; 0: by sizes, see shard_count
   double learning_rate = 1e-3;
-  double least_learning_rate = -1;  ///< default a tenth of learning_rate
+  double least_learning_rate = 1e-4;  ///< default a tenth of learning_rate
   Index warmup = 100;
-  /// The warm-up that was asked for, where it was longer than the run and `resolve` shortened it;
-  /// 0 elsewhere.
+  /// The warm-up that was asked for, where it was longer than the run and is shortened; 0
+  /// elsewhere.
   Index asked_warmup = 0;
-  AdamW optimizer;
   double gradient_clip = 1;
   std::uint64_t seed = 1;
   Index eval_every = 250;        ///< 0: at the end only
   Index checkpoint_every = 250;  ///< 0: at the end only
   Index keep = 2;                ///< newest checkpoints; the one with the least loss besides
-  std::string init;              ///< checkpoint folder that the weights start from; empty: random
-
-  /// Fills in defaults, and makes a warm-up that is longer than the run a tenth of it; throws
-  /// ShapeError that names the flags which do not fit together, and for a model that no checkpoint
-  /// could hold.
-  void resolve();
-  /// Settings bound to this object, the model's included.
-  Settings settings();
-  Settings settings() const;  ///< for reading
+  std::string init = {};         ///< checkpoint folder that the weights start from; empty: random
 
   Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
 };
 
-/// Settings that records leave out where they are 0, which stands for what was there before them.
-inline constexpr std::string_view kLeftOutAtZero[] = {"shards", "eval-characters"};
+/// Everything that defines a training run, settled: `headcount train` with the same options trains
+/// the same weights.
+struct TrainOptions : TrainSettings {
+  ModelPlan model;
+  CorpusOptions corpus;
+  OptimizerPlan optimizer;
+};
+
+/// The settings of training: the model's, the texts' and the optimizer's among them.
+const SettingList& training_settings();
+
+/// What is trained on, and its settings.
+std::string data_of(const Given& given);
+CorpusOptions corpus_options(const Given& given);
+
+/// The training of what is given, with defaults for the rest; a warm-up that is longer than the run
+/// is made a tenth of it. Throws ShapeError that names the settings which do not fit together, and
+/// for a model that no checkpoint could hold.
+TrainOptions resolve_training(const Given& given);
+
 /// That the warm-up was shortened; empty where it was not.
 std::string warmup_note(const TrainOptions& options);
 
-/// Settings of `options` that mean something, with their values; `options` is resolved.
+/// Settings of `options` that mean something, with their values; resolving them gives `options`.
 nlohmann::ordered_json to_json(const TrainOptions& options);
 
-/// The settings of how a cache is stored, for commands that decode.
-void add_cache_type(Settings& settings, CacheType& type);
-
+/// How a cache is stored, for commands that decode.
+SettingList cache_settings(Scope scope);
 /// For each attention that can decode in several ways, a setting of its name that chooses one.
-void add_forms(Settings& settings, std::string& form);
+const SettingList& form_settings();
+/// What both say.
+DecodeOptions read_decode_options(const Given& given);
 
-/// Settings of model and optimiser with which the built-in corpus of that name is learned in
+/// Settings of model and optimizer with which the built-in corpus of that name is learned in
 /// seconds or a minute; none for a file. Flags, presets and configurations come before them.
-const nlohmann::json& data_defaults(std::string_view data);
+nlohmann::json data_defaults(std::string_view data);
 
 /// A named set of settings.
 struct Preset {

@@ -100,7 +100,7 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
   metrics_bytes_ += text.size();
 }
 
-void RunFolder::save(Index step, std::optional<double> validation_loss, LanguageModel& model,
+void RunFolder::save(Index step, std::optional<double> validation_loss, const Learner& learner,
                      const Vocabulary& vocabulary, Index keep) {
   TrainingState next = state_;
   next.step = step;
@@ -111,10 +111,10 @@ void RunFolder::save(Index step, std::optional<double> validation_loss, Language
     next.best_loss = validation_loss;
     next.best_step = step;
   }
-  save(next, model, vocabulary, keep);
+  save(next, learner, vocabulary, keep);
 }
 
-void RunFolder::save_unevaluated(const StepResult& result, LanguageModel& model,
+void RunFolder::save_unevaluated(const StepResult& result, const Learner& learner,
                                  const Vocabulary& vocabulary, Index keep) {
   if (state_.unevaluated) return;  // it was stopped once more, and is there
   TrainingState next = state_;
@@ -122,14 +122,14 @@ void RunFolder::save_unevaluated(const StepResult& result, LanguageModel& model,
   next.metrics_bytes = metrics_bytes_;
   next.validation_loss.reset();
   next.unevaluated = result;
-  save(next, model, vocabulary, keep);
+  save(next, learner, vocabulary, keep);
 }
 
-void RunFolder::save(const TrainingState& next, LanguageModel& model, const Vocabulary& vocabulary,
-                     Index keep) {
+void RunFolder::save(const TrainingState& next, const Learner& learner,
+                     const Vocabulary& vocabulary, Index keep) {
   const auto save_in = [&](const fs::path& folder) {
-    save_checkpoint(folder, model, vocabulary, [&](const fs::path& staging) {
-      write_training_state(staging, next, model.parameters());
+    save_checkpoint(folder, *learner.model, vocabulary, [&](const fs::path& staging) {
+      write_training_state(staging, next, learner.model->parameters(), *learner.optimizer);
     });
   };
   // In this order: the metrics, whose length the checkpoint names; the checkpoint; the file

@@ -58,17 +58,17 @@ class RunFolder {
 
   /// Saves the checkpoint of `step`. Once it is on the disk, older ones are removed, but for the
   /// `keep` newest and the best. Throws WriteError; then the checkpoints before are still there.
-  void save(Index step, std::optional<double> validation_loss, LanguageModel& model,
+  void save(Index step, std::optional<double> validation_loss, const Learner& learner,
             const Vocabulary& vocabulary, Index keep);
 
   /// Saves the checkpoint of a step whose evaluation was stopped and that is not logged: who goes
   /// on evaluates it first, and then logs it and saves it again. Throws WriteError.
-  void save_unevaluated(const StepResult& result, LanguageModel& model,
+  void save_unevaluated(const StepResult& result, const Learner& learner,
                         const Vocabulary& vocabulary, Index keep);
 
  private:
   RunFolder(FolderLock lock, const TrainingState& state);
-  void save(const TrainingState& next, LanguageModel& model, const Vocabulary& vocabulary,
+  void save(const TrainingState& next, const Learner& learner, const Vocabulary& vocabulary,
             Index keep);
   // Removes the checkpoint of a step; `successor`, if not empty, takes its place.
   void remove_checkpoint(Index step, const std::filesystem::path& successor) const;

@@ -122,7 +122,7 @@ fs::path new_run_folder(const TrainOptions& options) {
   fs::create_directories(parent, error);
   if (error) throw WriteError(parent, error.value());
   const std::string name =
-      fs::path(options.data).stem().string() + "-" + file_name_of(options.model.attention_text());
+      fs::path(options.data).stem().string() + "-" + file_name_of(options.model->attention);
   for (int i = 1;; ++i) {
     fs::path path = parent / (i == 1 ? name : name + "-" + std::to_string(i));
     if (::mkdir(path.c_str(), 0777) == 0) return path;

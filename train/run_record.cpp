@@ -4,9 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/durable.h"
-#include "nn/settings.h"
 #include "train/provenance.h"
 
 namespace headcount {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "nn/settings.h"
+#include "autograd/base/json.h"
 #include "train/formatted.h"
 
 namespace headcount {

@@ -13,7 +13,7 @@ namespace {
 
 std::string remedy(const TrainOptions& options, Index updates) {
   const std::string epsilon =
-      options.model.norm_epsilon > 0
+      options.model->norm_epsilon > 0
           ? ""
           : "give `norm-epsilon` more than 0, without which the norm of zeros is NaN";
   if (updates > 0 && options.learning_rate > 0) {
@@ -45,19 +45,22 @@ Index shard_count(Index sequences, Index context, Index dim) {
 }
 
 Index shard_count(const TrainOptions& options) {
-  return options.shards > 0 ? options.shards
-                            : shard_count(options.batch, options.model.context, options.model.dim);
+  return options.shards > 0
+             ? options.shards
+             : shard_count(options.batch, options.model->context, options.model->dim);
 }
 
 Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
                  std::span<const std::int32_t> tokens, Index steps_done, const TextMarks& marks,
-                 Ranks& ranks)
+                 Ranks& ranks, Optimizer* optimizer)
     : model_(model),
+      own_optimizer_(optimizer == nullptr ? options.optimizer.make(model.parameters()) : nullptr),
+      optimizer_(optimizer == nullptr ? *own_optimizer_ : *optimizer),
       options_(options),
       tokens_(tokens),
       windows_(marks.starts.empty()
                    ? std::vector<Index>()
-                   : evaluation_windows(std::ssize(tokens), options.model.context, marks.starts)),
+                   : evaluation_windows(std::ssize(tokens), options.model->context, marks.starts)),
       marks_{marks.answers, windows_, marks.only_answers},
       ranks_(ranks),
       shards_(shard_count(options)),
@@ -92,9 +95,8 @@ StepResult Trainer::step() {
     if (!std::isfinite(value)) throw DivergedError(what, value, result.step, options_, steps_done_);
   }
   const StepPart part(profile_, &TrainingProfile::update_seconds);
-  options_.optimizer.update(parameters, result.learning_rate,
-                            mean * clip_scale(result.gradient_norm, options_.gradient_clip),
-                            result.step);
+  optimizer_.update(parameters, result.learning_rate,
+                    mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step);
   result.bytes = more_gradients_.size() * parameters.all_values().size_bytes();
   for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
   ++steps_done_;
@@ -132,12 +134,12 @@ void Trainer::accumulate_gradients(Index pass, GradientExchange* exchange) {
   {
     const StepPart part(profile_, &TrainingProfile::batch_seconds);
     sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
-                   options_.model.context, batch_, marks_);
+                   options_.model->context, batch_, marks_);
   }
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
   while (std::ssize(tapes_) < std::min<Index>(own_.size(), side_by_side)) {
     tapes_.push_back(std::make_unique<Tape>(&model_.parameters()));
-    tapes_.back()->set_training(true);
+    tapes_.back()->set_training(true, static_cast<Real>(options_.dropout));
   }
   for (const std::unique_ptr<Tape>& tape : tapes_) {
     tape->when_complete(nullptr);

@@ -24,6 +24,12 @@ class DivergedError : public Error {
                 Index updates);
 };
 
+/// A model that is trained, and what its optimizer remembers.
+struct Learner {
+  std::unique_ptr<LanguageModel> model;
+  std::unique_ptr<Optimizer> optimizer;
+};
+
 /// What one step did.
 struct StepResult {
   Index step = 0;   ///< counts from 1
@@ -47,16 +53,18 @@ Index shard_count(const TrainOptions& options);
 class Trainer {
  public:
   /// `options` is resolved; model, tokens and marks must outlive the trainer. `model` has seen
-  /// `steps_done` steps of the same training, moments included. The shards are shared out over
-  /// `ranks`, which all have the same model and do the same steps.
+  /// `steps_done` steps of the same training, and `optimizer` remembers them; null: a new one. The
+  /// shards are shared out over `ranks`, which all have the same model and do the same steps.
   Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens,
-          Index steps_done = 0, const TextMarks& marks = {}, Ranks& ranks = alone());
+          Index steps_done = 0, const TextMarks& marks = {}, Ranks& ranks = alone(),
+          Optimizer* optimizer = nullptr);
 
   /// One whole step: batches, forward, backward, clip, update. Throws DivergedError that names the
   /// step; the weights are then those before it.
   StepResult step();
 
   Index steps_done() const { return steps_done_; }
+  const Optimizer& optimizer() const { return optimizer_; }
 
   /// Where the time of steps is added from now on; null: nowhere.
   void profile(TrainingProfile* profile);
@@ -67,6 +75,8 @@ class Trainer {
   double compute_gradients();
 
   LanguageModel& model_;
+  std::unique_ptr<Optimizer> own_optimizer_;  // if none was given
+  Optimizer& optimizer_;
   TrainOptions options_;
   std::span<const std::int32_t> tokens_;
   std::vector<Index> windows_;  // where they begin, in a text of stories

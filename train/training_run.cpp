@@ -24,13 +24,12 @@ double TrainingOutcome::tokens_per_second(const TrainOptions& options) const {
 
 double tokens_per_second(const TrainOptions& options, Index steps, double seconds) {
   if (steps == 0) return 0;
-  return static_cast<double>(steps * options.batch * options.accumulate * options.model.context) /
+  return static_cast<double>(steps * options.batch * options.accumulate * options.model->context) /
          seconds;
 }
 
-Corpus load_training_corpus(const TrainOptions& options) {
-  Corpus corpus = load_corpus(options.data, options.corpus);
-  const Index context = options.model.context;
+Corpus load_training_corpus(const std::string& data, const CorpusOptions& options, Index context) {
+  Corpus corpus = load_corpus(data, options);
   for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
                                      std::pair{"validation", std::ssize(corpus.validation)}}) {
     if (tokens > context) continue;
@@ -41,15 +40,23 @@ Corpus load_training_corpus(const TrainOptions& options) {
   return corpus;
 }
 
+Corpus load_training_corpus(const TrainOptions& options) {
+  return load_training_corpus(options.data, options.corpus, options.model->context);
+}
+
+Corpus load_training_corpus(const Given& given) {
+  return load_training_corpus(data_of(given), corpus_options(given),
+                              read_model_settings(given).context);
+}
+
 void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
                         const nlohmann::json& there) {
   std::string different;
   for (const auto& [name, value] : here.items()) {
     const nlohmann::json other = there.value(name, nlohmann::json());
-    // Dropout is of the training.
-    if (name == "dropout" || other == value || !is_set(value)) continue;
+    if (other == value) continue;
     different += (different.empty() ? "`" : ", `") + name + "` is " + value.dump() + " here and " +
-                 (is_set(other) ? other.dump() : "nothing") + " there";
+                 (other.is_null() ? "nothing" : other.dump()) + " there";
   }
   if (different.empty()) return;
   throw SettingError("the model of " + folder.string() + " is another one: " + different +
@@ -61,25 +68,16 @@ namespace {
 // `folder` is a checkpoint, or a run, of which it is the newest.
 Checkpoint load_same_model(const std::filesystem::path& folder, const TrainOptions& options) {
   Checkpoint checkpoint = load_checkpoint(find_checkpoint(folder).value_or(folder));
-  require_same_model(folder, to_json(options.model), to_json(checkpoint.model->config()));
+  require_same_model(folder, options.model->settings, checkpoint.model->plan()->settings);
   return checkpoint;
 }
 
-// A model of `options`, whose dropout may be another one, with the weights of a checkpoint.
-std::unique_ptr<LanguageModel> model_of(Checkpoint& checkpoint, const TrainOptions& options) {
-  auto model = std::make_unique<LanguageModel>(options.model, checkpoint.vocabulary.size());
-  model->parameters().allocate();
-  std::ranges::copy(checkpoint.model->parameters().all_values(),
-                    model->parameters().all_values().begin());
-  return model;
-}
-
-// The same, and gives `corpus` the checkpoint's vocabulary.
+// Its model, and `corpus` gets its vocabulary.
 std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
                                           const TrainOptions& options, Corpus& corpus) {
   Checkpoint checkpoint = load_same_model(folder, options);
   adopt_vocabulary(corpus, checkpoint.vocabulary);
-  return model_of(checkpoint, options);
+  return std::move(checkpoint.model);
 }
 
 // The same for a text that has the checkpoint's vocabulary.
@@ -89,36 +87,42 @@ std::unique_ptr<LanguageModel> model_from(const std::filesystem::path& folder,
   Checkpoint checkpoint = load_same_model(folder, options);
   if (checkpoint.vocabulary != vocabulary)
     throw DataError(folder.string() + " has other characters than the text");
-  return model_of(checkpoint, options);
+  return std::move(checkpoint.model);
+}
+
+// With an optimizer that remembers nothing.
+Learner learner_of(std::unique_ptr<LanguageModel> model, const TrainOptions& options) {
+  auto optimizer = options.optimizer.make(model->parameters());
+  return {std::move(model), std::move(optimizer)};
 }
 
 }  // namespace
 
-std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options, Corpus& corpus) {
-  if (!options.init.empty()) return model_from(options.init, options, corpus);
-  return initial_model(options, corpus.vocabulary);
+Learner initial_learner(const TrainOptions& options, Corpus& corpus) {
+  if (!options.init.empty()) return learner_of(model_from(options.init, options, corpus), options);
+  return initial_learner(options, corpus.vocabulary);
 }
 
-std::unique_ptr<LanguageModel> initial_model(const TrainOptions& options,
-                                             const Vocabulary& vocabulary) {
+Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary) {
   if (options.init.empty()) {
     auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
     model->initialize(options.seed);
-    return model;
+    return learner_of(std::move(model), options);
   }
-  return model_from(options.init, options, vocabulary);
+  return learner_of(model_from(options.init, options, vocabulary), options);
 }
 
 namespace {
 
 // `text` is the corpus, or its vocabulary.
 template <class Text>
-std::pair<std::unique_ptr<LanguageModel>, TrainingState> newest_model(
-    const TrainOptions& options, const std::filesystem::path& folder, Text& text) {
+std::pair<Learner, TrainingState> newest_learner(const TrainOptions& options,
+                                                 const std::filesystem::path& folder, Text& text) {
   const auto load = [&](const std::filesystem::path& checkpoint) {
-    auto model = model_from(checkpoint, options, text);
-    const TrainingState state = read_training_state(checkpoint, model->parameters());
-    return std::pair(std::move(model), state);
+    Learner learner = learner_of(model_from(checkpoint, options, text), options);
+    const TrainingState state =
+        read_training_state(checkpoint, learner.model->parameters(), *learner.optimizer);
+    return std::pair(std::move(learner), state);
   };
   if (find_checkpoint(folder)) {
     auto newest = load_newest(folder, load);
@@ -129,20 +133,21 @@ std::pair<std::unique_ptr<LanguageModel>, TrainingState> newest_model(
                       "; give config.json the number that it was trained with");
     return newest;
   }
-  return {initial_model(options, text), TrainingState{}};
+  return {initial_learner(options, text), TrainingState{}};
 }
 
 }  // namespace
 
-std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
-    const TrainOptions& options, const std::filesystem::path& folder, Corpus& corpus) {
-  return newest_model(options, folder, corpus);
+std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
+                                                  const std::filesystem::path& folder,
+                                                  Corpus& corpus) {
+  return newest_learner(options, folder, corpus);
 }
 
-std::pair<std::unique_ptr<LanguageModel>, TrainingState> resumed_model(
-    const TrainOptions& options, const std::filesystem::path& folder,
-    const Vocabulary& vocabulary) {
-  return newest_model(options, folder, vocabulary);
+std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
+                                                  const std::filesystem::path& folder,
+                                                  const Vocabulary& vocabulary) {
+  return newest_learner(options, folder, vocabulary);
 }
 
 namespace {
@@ -157,10 +162,11 @@ struct Start {
 // A run on its way to the last step.
 class Training {
  public:
-  Training(const TrainOptions& options, LanguageModel& model, const Corpus& corpus,
-           RunFolder* folder, const StepObserver& observe, Ranks& ranks)
+  Training(const TrainOptions& options, Learner& learner, const Corpus& corpus, RunFolder* folder,
+           const StepObserver& observe, Ranks& ranks)
       : options_(options),
-        model_(model),
+        learner_(learner),
+        model_(*learner.model),
         corpus_(corpus),
         folder_(folder),
         observe_(observe),
@@ -179,6 +185,7 @@ class Training {
   [[noreturn]] void stop(int signal, const std::string& where) const;
 
   const TrainOptions& options_;
+  Learner& learner_;
   LanguageModel& model_;
   const Corpus& corpus_;
   RunFolder* folder_;  // null where another rank has it
@@ -190,7 +197,8 @@ class Training {
 TrainingOutcome Training::run(TrainingProfile* profile) {
   using Clock = std::chrono::steady_clock;
   const Start from = start();
-  Trainer trainer(model_, options_, corpus_.train, from.step, corpus_.train_marks(), ranks_);
+  Trainer trainer(model_, options_, corpus_.train, from.step, corpus_.train_marks(), ranks_,
+                  learner_.optimizer.get());
   trainer.profile(profile);
   if (!from.evaluated) {
     complete(from.unevaluated);
@@ -219,11 +227,9 @@ Start Training::start() {
     if (state.unevaluated) start.unevaluated = *state.unevaluated;
   }
   broadcast(ranks_, std::span(&start, 1));
-  ParameterStore& parameters = model_.parameters();
-  for (const std::span<Real> numbers :
-       {parameters.all_values(), parameters.all_first_moments(), parameters.all_second_moments()}) {
-    broadcast(ranks_, numbers);
-  }
+  broadcast(ranks_, model_.parameters().all_values());
+  for (const Optimizer::Moment& moment : learner_.optimizer->moments())
+    broadcast(ranks_, moment.numbers.all());
   return start;
 }
 
@@ -253,7 +259,7 @@ void Training::complete(const StepResult& result) {
       evaluate_model();
     } catch (const InterruptedError&) {
       if (folder_ != nullptr)
-        folder_->save_unevaluated(result, model_, corpus_.vocabulary, options_.keep);
+        folder_->save_unevaluated(result, learner_, corpus_.vocabulary, options_.keep);
       throw;
     }
     loss = outcome_.validation.loss;
@@ -267,7 +273,7 @@ void Training::complete(const StepResult& result) {
   const int stopped = signal();
   if (folder_ != nullptr && (due(options_.checkpoint_every, step) || stopped != 0 ||
                              folder_->wants_checkpoint() || folder_->state().unevaluated)) {
-    folder_->save(step, loss, model_, corpus_.vocabulary, options_.keep);
+    folder_->save(step, loss, learner_, corpus_.vocabulary, options_.keep);
   }
   if (stopped != 0 && step < options_.steps) stop(stopped, "after step " + std::to_string(step));
 }
@@ -281,10 +287,10 @@ void Training::stop(int signal, const std::string& where) const {
 
 }  // namespace
 
-TrainingOutcome train_to_end(const TrainOptions& options, LanguageModel& model,
-                             const Corpus& corpus, RunFolder* folder, const StepObserver& observe,
+TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,
+                             RunFolder* folder, const StepObserver& observe,
                              TrainingProfile* profile, Ranks& ranks) {
-  return Training(options, model, corpus, folder, observe, ranks).run(profile);
+  return Training(options, learner, corpus, folder, observe, ranks).run(profile);
 }
 
 }  // namespace headcount

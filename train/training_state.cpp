@@ -3,11 +3,11 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/safetensors.h"
-#include "nn/settings.h"
 
 namespace headcount {
 
@@ -15,8 +15,6 @@ namespace {
 
 constexpr const char* kMoments = "optimizer.safetensors";
 constexpr const char* kState = "trainer_state.json";
-constexpr const char* kFirst = "first_moment.";
-constexpr const char* kSecond = "second_moment.";
 
 template <class Number>
 nlohmann::json json_of(const std::optional<Number>& number) {
@@ -37,15 +35,15 @@ nlohmann::ordered_json to_json(const StepResult& result) {
 }
 
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
-                          ParameterStore& parameters) {
+                          const ParameterStore& parameters, const Optimizer& optimizer) {
   std::vector<TensorSource> tensors;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    for (const auto& [prefix, moment] : {std::pair{kFirst, parameters.first_moment({i})},
-                                         std::pair{kSecond, parameters.second_moment({i})}}) {
-      tensors.push_back({prefix + parameters.name({i}),
-                         {std::ssize(moment)},
+    for (const Optimizer::Moment& moment : optimizer.moments()) {
+      const std::span<const Real> numbers = moment.numbers.of({i});
+      tensors.push_back({moment.name + "." + parameters.name({i}),
+                         {std::ssize(numbers)},
                          sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32,
-                         moment.data()});
+                         numbers.data()});
     }
   }
   write_safetensors(folder / kMoments, tensors);
@@ -58,12 +56,13 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
   write_file_durably(folder / kState, json.dump(2) + "\n");
 }
 
-TrainingState read_training_state(const std::filesystem::path& folder, ParameterStore& parameters) {
+TrainingState read_training_state(const std::filesystem::path& folder,
+                                  const ParameterStore& parameters, const Optimizer& optimizer) {
   require_sums(folder, std::array<std::string, 2>{kMoments, kState});
   const Safetensors file = Safetensors::open(folder / kMoments);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    read_into(file.at(kFirst + parameters.name({i})), parameters.first_moment({i}));
-    read_into(file.at(kSecond + parameters.name({i})), parameters.second_moment({i}));
+    for (const Optimizer::Moment& moment : optimizer.moments())
+      read_into(file.at(moment.name + "." + parameters.name({i})), moment.numbers.of({i}));
   }
   const std::filesystem::path path = folder / kState;
   const std::string text = read_file(path);

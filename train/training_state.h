@@ -10,9 +10,9 @@
 
 namespace headcount {
 
-/// What a checkpoint holds besides the model, so that training goes on from it bit for bit: Adam's
-/// moments (optimizer.safetensors) and these numbers (trainer_state.json). Random numbers are
-/// functions of seed and step, so there is no more to keep.
+/// What a checkpoint holds besides the model, so that training goes on from it bit for bit: the
+/// optimizer's moments (optimizer.safetensors) and these numbers (trainer_state.json). Random
+/// numbers are functions of seed and step, so there is no more to keep.
 struct TrainingState {
   Index step = 0;                         ///< steps done
   std::uint64_t metrics_bytes = 0;        ///< length of metrics.jsonl after that step
@@ -29,9 +29,10 @@ nlohmann::ordered_json to_json(const StepResult& result);
 
 /// Writes both files into `folder`. Throws WriteError.
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
-                          ParameterStore& parameters);
+                          const ParameterStore& parameters, const Optimizer& optimizer);
 
-/// Reads both files, the moments into `parameters`. Throws DataError that names the file.
-TrainingState read_training_state(const std::filesystem::path& folder, ParameterStore& parameters);
+/// Reads both files, the moments into `optimizer`. Throws DataError that names the file.
+TrainingState read_training_state(const std::filesystem::path& folder,
+                                  const ParameterStore& parameters, const Optimizer& optimizer);
 
 }  // namespace headcount

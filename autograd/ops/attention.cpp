@@ -134,8 +134,8 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
   fail_unless(options.key_mask.empty() ||
                   options.key_mask.size() == static_cast<std::size_t>(vs[0] * vs[1]),
               "the key mask must be [B, S]");
-  fail_unless(options.dropout >= 0 && options.dropout < 1,
-              "dropout must be at least 0 and below 1");
+  const Real dropped = options.dropout.value_or(0);
+  fail_unless(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
 }
 
 // Rows of a cache that stores other numbers than Real, or that are mixed, are converted in tiles:
@@ -189,8 +189,8 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
     p.tile_stride = threads_here == 1 ? 0 : tile;
   }
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
-  if (tape.training() && options.dropout > 0)
-    p.dropout = Dropout(options.dropout, tape.next_random_key());
+  const Real dropped = options.dropout.value_or(tape.dropout());
+  if (tape.training() && dropped > 0) p.dropout = Dropout(dropped, tape.next_random_key());
   if (!options.key_mask.empty()) {
     auto* mask = tape.scratch_of<std::uint8_t>(static_cast<Index>(options.key_mask.size()));
     std::ranges::copy(options.key_mask, mask);

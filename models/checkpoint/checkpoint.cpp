@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
@@ -78,10 +79,10 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
   }
   publish_folder(folder, [&](const fs::path& staging) {
     write_file_durably(staging / kConfig,
-                       hugging_face_config(model.config(), vocabulary.size()).dump(2) + "\n");
+                       hugging_face_config(model.plan(), vocabulary.size()).dump(2) + "\n");
     write_file_durably(staging / kTokenizer, hugging_face_tokenizer(vocabulary).dump(2) + "\n");
     write_file_durably(staging / kTokenizerConfig,
-                       hugging_face_tokenizer_config(model.config().context).dump(2) + "\n");
+                       hugging_face_tokenizer_config(model.plan()->context).dump(2) + "\n");
     // transformers asks for the framework that wrote the file.
     write_safetensors(staging / "model.safetensors", tensors, {{"format", "pt"}});
     if (write_more) write_more(staging);
@@ -145,28 +146,24 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
   return newest;
 }
 
-ModelConfig load_model_config(const fs::path& folder) {
+ModelPlan load_model_plan(const fs::path& folder) {
   return from_json(folder / kConfig, read_hugging_face_config).model;
 }
 
-Checkpoint load_checkpoint(const fs::path& folder, std::optional<Index> window) {
+Checkpoint load_checkpoint(const fs::path& folder) {
   std::vector<std::string> needed = weight_files(folder);
   needed.insert(needed.end(), {kConfig, kTokenizer});
   if (is_there(folder / kTokenizerConfig)) needed.push_back(kTokenizerConfig);
   require_sums(folder, needed);
   check_sums(folder);
   const fs::path config_path = folder / kConfig;
-  NamedConfig config = from_json(config_path, read_hugging_face_config);
+  const NamedConfig config = from_json(config_path, read_hugging_face_config);
   Checkpoint checkpoint;
   checkpoint.vocabulary = from_json(folder / kTokenizer, read_hugging_face_tokenizer);
   if (checkpoint.vocabulary.size() != config.vocabulary) {
     throw DataError(config_path.string() + ": 'vocab_size' is " +
                     std::to_string(config.vocabulary) + ", but tokenizer.json has " +
                     std::to_string(checkpoint.vocabulary.size()) + " tokens");
-  }
-  if (window) {
-    config.model.set_window(*window);
-    config.model.resolve();  // throws what is wrong with the window, not with the file
   }
   try {
     checkpoint.model = std::make_unique<LanguageModel>(config.model, config.vocabulary);

@@ -28,15 +28,14 @@ void save_checkpoint(
     const std::filesystem::path& folder, const LanguageModel& model, const Vocabulary& vocabulary,
     const std::function<void(const std::filesystem::path& staging)>& write_more = {});
 
-/// Reads a checkpoint folder, made here or elsewhere. `window`, if given, replaces the model's
-/// attention window. Throws DataError that names the file and what is wrong in it: a key that means
-/// a model which is not here, a weight of another shape with both shapes, a wrong checksum.
-Checkpoint load_checkpoint(const std::filesystem::path& folder,
-                           std::optional<Index> window = std::nullopt);
+/// Reads a checkpoint folder, made here or elsewhere. Throws DataError that names the file and what
+/// is wrong in it: a key that means a model which is not here, a weight of another shape with both
+/// shapes, a wrong checksum.
+Checkpoint load_checkpoint(const std::filesystem::path& folder);
 
-/// The configuration of the model in a checkpoint folder, of which only config.json is read.
+/// The plan of the model in a checkpoint folder, of which only config.json is read.
 /// Throws DataError.
-ModelConfig load_model_config(const std::filesystem::path& folder);
+ModelPlan load_model_plan(const std::filesystem::path& folder);
 
 /// Checks every file that SHA256SUMS names, if there is one. Throws DataError.
 void check_sums(const std::filesystem::path& folder);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "autograd/base/json.h"
 #include "models/language_model.h"
 
 namespace headcount {
@@ -33,9 +34,8 @@ constexpr Pair kDeepseek[] = {{"kv_lora_rank", "kv-rank"},
                               {"qk_rope_head_dim", "rope-dim"},
                               {"v_head_dim", "v-dim"}};
 
-// The settings besides those of the pairs that such a folder gives back. Of dropout the model knows
-// nothing.
-constexpr std::string_view kCommonOthers[] = {"attention", "tie-embeddings", "dropout"};
+// The settings besides those of the pairs that such a folder gives back.
+constexpr std::string_view kCommonOthers[] = {"attention", "tie-embeddings"};
 constexpr std::string_view kLlamaOthers[] = {"kv-heads", "bias"};
 constexpr std::string_view kDeepseekOthers[] = {"head-dim"};  // all widths are given
 
@@ -104,13 +104,13 @@ const std::set<std::string, std::less<>>& silent_keys() {
   return keys;
 }
 
-bool lists_settings(const Family& family, const ModelConfig& config) {
+bool lists_settings(const Family& family, const ModelPlan& model) {
   std::vector<std::string_view> listed(std::begin(kCommonOthers), std::end(kCommonOthers));
   listed.insert(listed.end(), family.others.begin(), family.others.end());
   for (const auto& pairs : {std::span<const Pair>(kCommon), family.pairs}) {
     for (const Pair& pair : pairs) listed.push_back(pair.setting);
   }
-  return settings_beyond(config, listed).empty();
+  return settings_beyond(model->settings, listed).empty();
 }
 
 bool lists_weight(const Family& family, std::string_view name) {
@@ -122,65 +122,60 @@ bool lists_weight(const Family& family, std::string_view name) {
          std::ranges::find(family.weights, name) != family.weights.end();
 }
 
-bool lists_weights(const Family& family, ModelConfig config) {
+bool lists_weights(const Family& family, const ModelPlan& model) {
   // Names do not depend on these, which take time; the first layer may differ from others.
-  config.context = 1;
-  config.layers = std::min<Index>(config.layers, 3);
-  const LanguageModel model(std::move(config), 1);
-  const ParameterStore& parameters = model.parameters();
+  const LanguageModel small(
+      with_settings(model, {{"context", 1}, {"layers", std::min<Index>(model->layers, 3)}}), 1);
+  const ParameterStore& parameters = small.parameters();
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (!lists_weight(family, parameters.name({i}))) return false;
   }
   return true;
 }
 
-bool is_of(const Family& family, const ModelConfig& config) {
-  const nlohmann::json settings = to_json(config);
+bool is_of(const Family& family, const ModelPlan& model) {
+  const Json& settings = model->settings;
   // Both rotate something.
   return settings.value("rope-layout", "") == family.rope_layout &&
-         settings.value("rope-dim", Index{1}) != 0 && lists_settings(family, config) &&
-         lists_weights(family, config);
+         settings.value("rope-dim", Index{1}) != 0 && lists_settings(family, model) &&
+         lists_weights(family, model);
 }
 
 // The family that a model belongs to, or null.
-const Family* family_of(const ModelConfig& config) {
-  if (!config.pattern.empty()) return nullptr;  // their layers are all alike
+const Family* family_of(const ModelPlan& model) {
+  if (model->cycle.size() > 1) return nullptr;  // their layers are all alike
   for (const Family* family : {&kLlamaFamily, &kDeepseekFamily}) {
-    if (attention_kind(config.attention.kind).architecture == family->model_type)
-      return is_of(*family, config) ? family : nullptr;
+    if (model->cycle.front().kind().architecture == family->model_type)
+      return is_of(*family, model) ? family : nullptr;
   }
   return nullptr;
 }
 
-Index kept_heads(const ModelConfig& config) {
-  return describe(config.attention).keeps.front().heads;
+Index kept_heads(const ModelPlan& model) {
+  return describe(model->cycle.front()).keeps.front().heads;
 }
 
 // Gives `model` an attention of the family that keeps so many heads. If there is none, it gets the
 // last one of the family: resolving that says what is wrong.
-void choose_kind(ModelConfig& model, const Family& family, Index kv_heads) {
+void choose_kind(Given& model, const Family& family, Index kv_heads) {
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture != family.model_type) continue;
-    model.attention.kind = kind->name;
-    const Settings settings = model.settings();
-    if (kind->spec_numbers > 0)
-      settings.find(own_settings(*kind).front())->parse(std::to_string(kv_heads));
-    ModelConfig attempt = model;
+    model.put("attention", kind->name);
+    if (!kind->numbers.front().empty()) model.put(std::string(kind->numbers.front()), kv_heads);
     try {
-      attempt.resolve();
+      if (kept_heads(resolve_model(model)) == kv_heads) return;
     } catch (const ShapeError&) {
       continue;
     }
-    if (kept_heads(attempt) == kv_heads) return;
   }
 }
 
 // Sets the settings that `pairs` name; a key that is absent or null leaves its default.
-void read_pairs(const nlohmann::json& json, std::span<const Pair> pairs, Settings& settings) {
+void read_pairs(const nlohmann::json& json, std::span<const Pair> pairs, Given& model) {
   for (const Pair& pair : pairs) {
     if (!json.contains(pair.key) || json[pair.key].is_null()) continue;
     try {
-      settings.read({{pair.setting, json[pair.key]}});
+      model.put(pair.setting, json[pair.key]);
     } catch (const SettingError& error) {
       throw DataError("'" + std::string(pair.key) + "': " + error.what());
     }
@@ -200,13 +195,13 @@ bool switch_of(const nlohmann::json& json, const char* key, bool otherwise) {
 
 // A block of what concerns rotary positions: older versions of transformers have one that says how
 // they are stretched, newer ones one for everything.
-void read_rope(const nlohmann::json& json, Settings& settings) {
+void read_rope(const nlohmann::json& json, Given& model) {
   for (const std::string block : {"rope_scaling", "rope_parameters"}) {
     if (!json.contains(block) || json[block].is_null()) continue;
     if (!json[block].is_object()) refuse(block, json[block], "it must be an object");
     for (const auto& [key, value] : json[block].items()) {
       if (key == "rope_theta") {
-        settings.read({{"rope-theta", value}});
+        model.put("rope-theta", value);
       } else if ((key != "rope_type" && key != "type") || value != "default") {
         refuse(block, json[block], "rotary positions are not stretched here");
       }
@@ -236,119 +231,124 @@ void require_keys(const nlohmann::json& json, std::span<const Pair> pairs) {
   }
 }
 
-void read_family(const nlohmann::json& json, const Family& family, ModelConfig& model) {
+void read_family(const nlohmann::json& json, const Family& family, Given& model) {
   refuse_unknown(json, family);
-  Settings settings = model.settings();
-  settings.find("rope-layout")->parse(family.rope_layout);
+  model.put("rope-layout", family.rope_layout);
   require_keys(json, std::span(kCommon).first(kRequired));
-  read_pairs(json, kCommon, settings);
-  read_pairs(json, family.pairs, settings);
-  read_rope(json, settings);
+  read_pairs(json, kCommon, model);
+  read_pairs(json, family.pairs, model);
+  read_rope(json, model);
   require_value(json, "hidden_act", "silu");
   require_value(json, "pretraining_tp", 1);
   require_value(json, "sliding_window", nullptr);
-  model.tie_embeddings = switch_of(json, "tie_word_embeddings", false);
-  model.bias = switch_of(json, "attention_bias", false);
-  if (switch_of(json, "mlp_bias", model.bias) != model.bias)
+  const bool bias = switch_of(json, "attention_bias", false);
+  model.put("tie-embeddings", switch_of(json, "tie_word_embeddings", false) ? "on" : "off");
+  model.put("bias", bias ? "on" : "off");
+  if (switch_of(json, "mlp_bias", bias) != bias)
     refuse("mlp_bias", json["mlp_bias"], "biases are everywhere or nowhere here");
 }
 
-void read_llama(const nlohmann::json& json, ModelConfig& model) {
+void read_llama(const nlohmann::json& json, Given& model) {
   read_family(json, kLlamaFamily, model);
   choose_kind(model, kLlamaFamily,
               json.contains("num_key_value_heads") ? whole_number(json, "num_key_value_heads")
-                                                   : model.attention.heads);
+                                                   : model.get<Index>("heads", 0));
 }
 
-void read_deepseek(const nlohmann::json& json, ModelConfig& model) {
+void read_deepseek(const nlohmann::json& json, Given& model) {
   require_keys(json, kDeepseek);
   read_family(json, kDeepseekFamily, model);
   for (const AttentionKind* kind : attention_kinds()) {
-    if (kind->architecture == kDeepseekFamily.model_type) model.attention.kind = kind->name;
+    if (kind->architecture == kDeepseekFamily.model_type) model.put("attention", kind->name);
   }
   // All widths are given, and heads need not divide the model's.
-  model.attention.head_dim = whole_number(json, "qk_nope_head_dim");
+  model.put("head-dim", whole_number(json, "qk_nope_head_dim"));
   require_value(json, "attention_bias", false);
   require_value(json, "rope_interleave", true);
+  const auto layers = model.get<Index>("layers", 0);
   const Index dense =
       json.contains("first_k_dense_replace") ? whole_number(json, "first_k_dense_replace") : 0;
-  if (dense < model.layers) {
-    refuse("first_k_dense_replace", dense,
-           "experts are not here: it must be at least num_hidden_layers, " +
-               std::to_string(model.layers));
+  if (dense < layers) {
+    refuse(
+        "first_k_dense_replace", dense,
+        "experts are not here: it must be at least num_hidden_layers, " + std::to_string(layers));
   }
 }
 
 // The settings that reading the keys alone would not give back.
-Json own_block(const ModelConfig& config, const Json& keys) {
-  const Json without = to_json(read_hugging_face_config(keys).model);
-  const Json all = to_json(config);
+Json own_block(const ModelPlan& model, const Json& keys) {
+  const ModelPlan read = read_hugging_face_config(keys).model;
   Json block = Json::object();
-  for (const auto& [name, value] : all.items()) {
-    if (!without.contains(name) || without[name] != value) block[name] = value;
+  for (const auto& [name, value] : model->settings.items()) {
+    if (!read->settings.contains(name) || read->settings[name] != value) block[name] = value;
   }
   return block;
 }
 
+// Our own settings, as files of ours have them.
+void read_own_block(nlohmann::json settings, Given& model) {
+  if (settings.is_object()) settings.erase("dropout");  // earlier versions had it here
+  model.put(settings);
+}
+
 }  // namespace
 
-Json hugging_face_config(const ModelConfig& config, Index vocabulary) {
-  const Family* family = family_of(config);
+Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
+  const Family* family = family_of(model);
   Json json;
   if (family == nullptr) {
     json = {{"architectures", {"HeadcountForCausalLM"}}, {"model_type", kOwnType}};
     json["vocab_size"] = vocabulary;
-    json[kOwnBlock] = to_json(config);
+    json[kOwnBlock] = model->settings;
     return json;
   }
-  const Settings settings = config.settings();
   json = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
   json["vocab_size"] = vocabulary;
   for (const auto& pairs : {std::span<const Pair>(kCommon), family->pairs}) {
-    for (const Pair& pair : pairs) json[pair.key] = settings.find(pair.setting)->value();
+    for (const Pair& pair : pairs) json[pair.key] = model->settings[pair.setting];
   }
   // Left out, they would be small numbers, which are ordinary characters here.
   for (const char* key : {"bos_token_id", "eos_token_id"}) json[key] = nullptr;
   json["hidden_act"] = "silu";
-  json["tie_word_embeddings"] = config.tie_embeddings;
-  json["attention_bias"] = config.bias;
+  json["tie_word_embeddings"] = model->tie_embeddings;
+  json["attention_bias"] = model->bias;
   json["rope_scaling"] = nullptr;
   json["torch_dtype"] = sizeof(Real) == sizeof(float) ? "float32" : "float64";
   if (family == &kLlamaFamily) {
-    json["mlp_bias"] = config.bias;
-    json["num_key_value_heads"] = kept_heads(config);
+    json["mlp_bias"] = model->bias;
+    json["num_key_value_heads"] = kept_heads(model);
   } else {
     if (json["q_lora_rank"] == 0) json["q_lora_rank"] = nullptr;
-    json["num_key_value_heads"] = config.attention.heads;
+    json["num_key_value_heads"] = model->cycle.front().heads;
     json["rope_interleave"] = true;
-    json["first_k_dense_replace"] = config.layers;
+    json["first_k_dense_replace"] = model->layers;
   }
-  const Json block = own_block(config, json);
+  const Json block = own_block(model, json);
   if (!block.empty()) json[kOwnBlock] = block;
   return json;
 }
 
 NamedConfig read_hugging_face_config(const nlohmann::json& json) {
   if (!json.is_object()) throw DataError("it is no JSON object");
-  NamedConfig result;
   try {
+    Given model(model_settings());
     if (!json.contains("model_type") || !json["model_type"].is_string())
       throw DataError("'model_type' is missing, or no text");
     const std::string type = json["model_type"];
-    result.vocabulary = whole_number(json, "vocab_size");
+    const Index vocabulary = whole_number(json, "vocab_size");
     if (type == kLlamaFamily.model_type) {
-      read_llama(json, result.model);
+      read_llama(json, model);
     } else if (type == kDeepseekFamily.model_type) {
-      read_deepseek(json, result.model);
+      read_deepseek(json, model);
     } else if (type == kOwnType) {
       if (!json.contains(kOwnBlock)) throw DataError("'headcount' is missing");
     } else {
       refuse("model_type", type, "known are llama, deepseek_v3 and headcount");
     }
-    if (json.contains(kOwnBlock)) result.model.settings().read(json[kOwnBlock]);
-    if (result.vocabulary < 1 || result.vocabulary > 0x110000)
-      refuse("vocab_size", result.vocabulary, "there are 1 to 1114112 characters");
-    result.model.resolve();
+    if (json.contains(kOwnBlock)) read_own_block(json[kOwnBlock], model);
+    if (vocabulary < 1 || vocabulary > 0x110000)
+      refuse("vocab_size", vocabulary, "there are 1 to 1114112 characters");
+    return {resolve_model(model), vocabulary};
   } catch (const nlohmann::json::exception& error) {
     throw DataError(error.what());
   } catch (const SettingError& error) {
@@ -356,24 +356,24 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
   } catch (const ShapeError& error) {
     throw DataError(error.what());
   }
-  return result;
 }
 
-void require_savable(const ModelConfig& config) {
-  require_setting(config.attention.causal, "a model that sees later tokens cannot be saved");
+void require_savable(const ModelPlan& model) {
+  require_setting(model->cycle.front().causal, "a model that sees later tokens cannot be saved");
   try {
-    const std::string written = hugging_face_config(config, 1).dump();
-    const ModelConfig read = read_hugging_face_config(parse_json(written)).model;
-    require_setting(to_json(read) == to_json(config), "read back it would be another model");
+    const std::string written = hugging_face_config(model, 1).dump();
+    const ModelPlan read = read_hugging_face_config(parse_json(written)).model;
+    require_setting(read->settings == model->settings, "read back it would be another model");
   } catch (const Error& error) {
     throw ShapeError("a model of these settings cannot be saved: " + std::string(error.what()));
   }
 }
 
-std::string hugging_face_note(const ModelConfig& config) {
-  if (family_of(config) != &kLlamaFamily || config.dim % config.attention.heads == 0) return "";
+std::string hugging_face_note(const ModelPlan& model) {
+  if (family_of(model) != &kLlamaFamily || model->dim % model->cycle.front().heads == 0) return "";
   return "transformers 5 does not open this model: it wants a number of heads that divides dim, " +
-         std::to_string(config.attention.heads) + " does not divide " + std::to_string(config.dim);
+         std::to_string(model->cycle.front().heads) + " does not divide " +
+         std::to_string(model->dim);
 }
 
 }  // namespace headcount

@@ -2,7 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/config.h"
+#include "models/plan.h"
 
 /// A checkpoint folder is a Hugging Face model folder: its config.json, as `transformers` writes
 /// and reads it.
@@ -15,10 +15,10 @@ namespace headcount {
 /// "HeadcountForCausalLM", which nobody else reads: so for any weight, and any setting that is not
 /// as it is by default, that the architecture's list does not have. What keys do not say of a
 /// model, such as its attention's name here, is in a block "headcount" of our own settings.
-nlohmann::ordered_json hugging_face_config(const ModelConfig& config, Index vocabulary);
+nlohmann::ordered_json hugging_face_config(const ModelPlan& model, Index vocabulary);
 
 struct NamedConfig {
-  ModelConfig model;  ///< resolved
+  ModelPlan model;
   Index vocabulary = 0;
 };
 
@@ -26,11 +26,11 @@ struct NamedConfig {
 /// the key for anything that this project's models do not have.
 NamedConfig read_hugging_face_config(const nlohmann::json& json);
 
-/// Throws ShapeError if config.json could not say what `config` is, so that a model would be
-/// trained and then lost. `config` is resolved.
-void require_savable(const ModelConfig& config);
+/// Throws ShapeError if config.json could not say what `model` is, so that a model would be
+/// trained and then lost.
+void require_savable(const ModelPlan& model);
 
-/// Why some version of transformers does not open the model of `config`; empty if nothing is known.
-std::string hugging_face_note(const ModelConfig& config);
+/// Why some version of transformers does not open `model`; empty if nothing is known.
+std::string hugging_face_note(const ModelPlan& model);
 
 }  // namespace headcount

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/base/json.h"
 #include "autograd/error.h"
 #include "data/text.h"
-#include "nn/settings.h"
 
 namespace headcount {
 

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
-#include "nn/settings.h"
 
 namespace headcount {
 

@@ -2,25 +2,26 @@
 
 #include <cmath>
 
+#include "autograd/base/json.h"
 #include "autograd/error.h"
 
 namespace headcount {
 
 LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix,
-                           const AttentionConfig& config, const WeightInit& init) {
-  const AttentionForm form = describe(config).forms.front();
+                           const AttentionPlan& plan, const WeightInit& init) {
+  const AttentionForm form = describe(plan).forms.front();
   output_ = form.output;
   for (const Projection& p : form.projections) {
     const std::string name = prefix + "." + p.name;
     switch (p.form) {
       case Projection::Form::matrix:
         linears_.emplace(p.name,
-                         Linear(parameters, name, p.in, p.out, config.bias,
+                         Linear(parameters, name, p.in, p.out, plan.bias,
                                 p.name == output_ ? init.residual_deviation : init.deviation));
         break;
       case Projection::Form::norm:
         norms_.emplace(p.name,
-                       Norm(parameters, name, p.out, NormKind::rms, false, config.norm_epsilon));
+                       Norm(parameters, name, p.out, NormKind::rms, false, plan.norm_epsilon));
         break;
       case Projection::Form::vector:
         parameters_.emplace(p.name, parameters.add(name, {p.out}, p.start.value()));
@@ -78,18 +79,18 @@ std::vector<Projection> QueryProjection::declare(Index dim, Index rank, Index wi
   return all;
 }
 
-Attention::Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width)
-    : config_(config), gate_proj_(weights.find_linear("gate_proj")), output_(weights.output()) {
-  if (config.rotary && rotary_width > 0)
-    rotary_.emplace(rotary_width, config.max_positions, config.rope_theta);
+Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Index rotary_width)
+    : plan_(plan), gate_proj_(weights.find_linear("gate_proj")), output_(weights.output()) {
+  if (plan.rotary && rotary_width > 0)
+    rotary_.emplace(rotary_width, plan.max_positions, plan.rope_theta);
 }
 
 Var Attention::rotate(Var x, const Memory& memory, bool back) const {
-  return rotary_ ? rotary(x, *rotary_, *config_.rotary_layout, memory.first_position(), back) : x;
+  return rotary_ ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position(), back) : x;
 }
 
 Var Attention::normalize_for_scores(Var x) const {
-  if (config_.score_scale.kind != ScoreScale::Kind::qk_norm) return x;
+  if (plan_.score_scale.kind != ScoreScale::Kind::qk_norm) return x;
   constexpr Real kTiny = Real{1e-12};  // against 0 / 0 only
   // RMSNorm leaves vectors of length sqrt(width).
   const double length = std::sqrt(static_cast<double>(x.shape().last()));
@@ -97,7 +98,7 @@ Var Attention::normalize_for_scores(Var x) const {
 }
 
 std::vector<Rows> Attention::normalize_for_scores(Tape& tape, std::vector<Rows> parts) const {
-  if (config_.score_scale.kind != ScoreScale::Kind::qk_norm) return parts;
+  if (plan_.score_scale.kind != ScoreScale::Kind::qk_norm) return parts;
   Var whole = read_rows(tape, parts.front());
   for (const Rows& part : std::span(parts).subspan(1)) whole = concat(whole, read_rows(tape, part));
   return {normalize_for_scores(whole)};
@@ -105,13 +106,12 @@ std::vector<Rows> Attention::normalize_for_scores(Tape& tape, std::vector<Rows> 
 
 AttentionOptions Attention::options(Index width, const Memory& memory) const {
   AttentionOptions options;
-  options.causal = config_.causal;
-  options.window = config_.window;
-  options.dropout = static_cast<Real>(config_.dropout);
+  options.causal = plan_.causal;
+  options.window = plan_.window;
   options.key_mask = memory.key_mask();
   options.stats = memory.stats();
   const double inverse_sqrt = 1 / std::sqrt(static_cast<double>(width));
-  switch (config_.score_scale.kind) {
+  switch (plan_.score_scale.kind) {
     case ScoreScale::Kind::inverse_sqrt:
       options.scale = static_cast<Real>(inverse_sqrt);
       break;
@@ -128,7 +128,7 @@ AttentionOptions Attention::options(Index width, const Memory& memory) const {
       options.scale = static_cast<Real>(inverse_sqrt);
       break;
     case ScoreScale::Kind::number:
-      options.scale = static_cast<Real>(config_.score_scale.value);
+      options.scale = static_cast<Real>(plan_.score_scale.value);
       break;
   }
   return options;
@@ -141,20 +141,21 @@ Var Attention::output(Var x, Var heads) const {
 }
 
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
-                                          const AttentionConfig& config, const WeightInit& init) {
-  return attention_kind(config.kind).make(config, LayerWeights(parameters, prefix, config, init));
+                                          const AttentionPlan& plan, const WeightInit& init) {
+  return plan.kind().make(plan, LayerWeights(parameters, prefix, plan, init));
 }
 
-LayerCache make_cache(const AttentionConfig& config, const CacheOptions& options) {
-  AttentionDescription description = describe(config);
+LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options) {
+  AttentionDescription description = describe(plan);
   const std::string known = joined(description.forms, &AttentionForm::name);
   const auto is_wanted = [&](const AttentionForm& form) { return form.name == options.form; };
   if (!options.form.empty() && std::ranges::none_of(description.forms, is_wanted)) {
-    throw ShapeError(config.kind + " with these settings cannot decode " + options.form +
-                     "; it can decode " + (known.empty() ? "in one way only" : known));
+    throw ShapeError(std::string(plan.kind().name) + " with these settings cannot decode " +
+                     options.form + "; it can decode " +
+                     (known.empty() ? "in one way only" : known));
   }
   CacheOptions own = options;
-  own.capacity = config.cached_tokens(options.capacity);
+  own.capacity = plan.cached_tokens(options.capacity);
   return {std::move(description.keeps), own};
 }
 

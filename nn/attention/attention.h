@@ -14,7 +14,7 @@ namespace headcount {
 /// The parameters of a layer, added to a store as its description lists them.
 class LayerWeights {
  public:
-  LayerWeights(ParameterStore& parameters, const std::string& prefix, const AttentionConfig& config,
+  LayerWeights(ParameterStore& parameters, const std::string& prefix, const AttentionPlan& plan,
                const WeightInit& init);
 
   /// Throws ShapeError if the description has none of that name.
@@ -56,7 +56,7 @@ class QueryProjection {
 class Attention {
  public:
   /// The last `rotary_width` elements of a head are rotated by position; 0: none.
-  Attention(const AttentionConfig& config, const LayerWeights& weights, Index rotary_width);
+  Attention(const AttentionPlan& plan, const LayerWeights& weights, Index rotary_width);
   virtual ~Attention() = default;
 
   /// The next T tokens of each sequence, x [B, T, dim], which `memory` follows -> [B, T, dim] (or
@@ -64,7 +64,7 @@ class Attention {
   virtual Var forward(Var x, Memory& memory) const = 0;
 
  protected:
-  const AttentionConfig& config() const { return config_; }
+  const AttentionPlan& plan() const { return plan_; }
   /// x [B, T, heads, width], rotated by position, if positions are rotary; or rotated `back`.
   Var rotate(Var x, const Memory& memory, bool back = false) const;
   /// q or k [B, T, heads, width] as the score scale wants it: to unit length for QK-norm.
@@ -79,22 +79,22 @@ class Attention {
   Var output(Var x, Var heads) const;
 
  private:
-  AttentionConfig config_;
+  AttentionPlan plan_;
   std::optional<Linear> gate_proj_, output_;
   std::optional<RotaryTable> rotary_;
 };
 
-/// What a kind whose layer is a `Layer(config, weights)` has for its `make`.
+/// What a kind whose layer is a `Layer(plan, weights)` has for its `make`.
 template <class Layer>
-std::unique_ptr<Attention> make_layer(const AttentionConfig& config, const LayerWeights& weights) {
-  return std::make_unique<Layer>(config, weights);
+std::unique_ptr<Attention> make_layer(const AttentionPlan& plan, const LayerWeights& weights) {
+  return std::make_unique<Layer>(plan, weights);
 }
-/// Adds the parameters under `prefix` and returns the layer. `config` is resolved.
+/// Adds the parameters under `prefix` and returns the layer.
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
-                                          const AttentionConfig& config, const WeightInit& init);
-/// An empty cache for a layer of `config`, which is resolved. Throws ShapeError for a form that it
+                                          const AttentionPlan& plan, const WeightInit& init);
+/// An empty cache for a layer of `plan`. Throws ShapeError for a form that it
 /// does not have.
-LayerCache make_cache(const AttentionConfig& config, const CacheOptions& options);
+LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options);
 
 /// x [B, T, heads width] as [B, T, heads, width].
 Var split_heads(Var x, Index heads);

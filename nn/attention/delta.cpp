@@ -19,14 +19,26 @@ namespace headcount {
 namespace {
 
 struct DeltaSettings {
-  Index v_dim = kUnset, value_heads = kUnset, key_heads = kUnset, taps = 4;
+  Index v_dim = 0, value_heads = 0, key_heads = 0, taps = 4;
 };
 
-const DeltaSettings& delta(const AttentionConfig& c) { return c.own<DeltaSettings>(); }
+constexpr Field<DeltaSettings> kDeltaFields[] = {
+    whole<&DeltaSettings::v_dim>("v-dim", "width of v; default head-dim", 1)
+        .with({.derived = true}),
+    whole<&DeltaSettings::value_heads>("value-heads",
+                                       "heads of v, each with a state; default heads", 1)
+        .with({.derived = true}),
+    whole<&DeltaSettings::key_heads>("key-heads", "heads of q and k; default value-heads", 1)
+        .with({.derived = true}),
+    whole<&DeltaSettings::taps>("conv-taps", "tokens that the convolution sees; 1: itself alone",
+                                1),
+};
+
+const DeltaSettings& delta(const AttentionPlan& c) { return c.own<DeltaSettings>(); }
 
 // Widths that follow from the settings.
 struct Sizes {
-  explicit Sizes(const AttentionConfig& c)
+  explicit Sizes(const AttentionPlan& c)
       : heads(delta(c).value_heads),
         key_heads(delta(c).key_heads),
         group(heads / key_heads),
@@ -42,7 +54,7 @@ struct Sizes {
 
 class GatedDelta : public Attention {
  public:
-  GatedDelta(const AttentionConfig& c, const LayerWeights& weights)
+  GatedDelta(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, 0),
         s_(c),
         in_proj_qkvz_(weights.linear("in_proj_qkvz")),
@@ -90,7 +102,7 @@ class GatedDelta : public Attention {
   ParameterId convolution_, a_log_, dt_bias_;
 };
 
-AttentionDescription describe_delta(const AttentionConfig& c) {
+AttentionDescription describe_delta(const AttentionPlan& c) {
   const Sizes s(c);
   const auto kept = [](std::string name, Index heads, Index width) {
     return Kept{std::move(name), heads, width, true};
@@ -118,26 +130,16 @@ AttentionDescription describe_delta(const AttentionConfig& c) {
           .forms = {std::move(form)}};
 }
 
-void delta_settings(AttentionConfig& c, Settings& s) {
-  DeltaSettings& own = c.own<DeltaSettings>();
-  s.integer("v-dim", "width of v; default head-dim", own.v_dim, 1);
-  s.integer("value-heads", "heads of v, each with a state; default heads", own.value_heads, 1);
-  s.integer("key-heads", "heads of q and k; default value-heads", own.key_heads, 1);
-  s.integer("conv-taps", "tokens that the convolution sees; 1: itself alone", own.taps, 1);
-}
-
-void resolve_delta(AttentionConfig& c) {
-  DeltaSettings& own = c.own<DeltaSettings>();
-  if (own.v_dim == kUnset) own.v_dim = c.head_dim;
-  if (own.value_heads == kUnset) own.value_heads = c.heads;
-  if (own.key_heads == kUnset) own.key_heads = own.value_heads;
-  if (!c.rotary_layout) c.rotary_layout = RotaryLayout::half;  // there is nothing to rotate
+std::any resolve_delta(const AttentionPlan& c, const Given& given) {
+  DeltaSettings own =
+      read_fields(kDeltaFields, given, DeltaSettings{.v_dim = c.head_dim, .value_heads = c.heads});
+  if (!given.has("key-heads")) own.key_heads = own.value_heads;
   require_setting(own.key_heads > 0 && own.value_heads % own.key_heads == 0,
                   "`key-heads` " + std::to_string(own.key_heads) +
                       " does not divide `value-heads` " + std::to_string(own.value_heads));
   require_setting(c.window == 0, "delta has no `window`: it keeps a state, not single tokens");
-  c.score_scale = {};  // it has no scores; settings of a text or a pattern may still name a scale
   require_setting(c.causal, "delta takes in one token after the other and must be causal");
+  return own;
 }
 
 }  // namespace
@@ -146,9 +148,9 @@ const AttentionKind kDelta = {
     .name = "delta",
     .summary =
         "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
-    .spec_numbers = 1,
+    .numbers = {"v-dim"},
     .attends = false,
-    .settings = delta_settings,
+    .own = own_fields<kDeltaFields>(),
     .resolve = resolve_delta,
     .describe = describe_delta,
     .make = make_layer<GatedDelta>,

@@ -19,30 +19,30 @@ namespace headcount {
 namespace {
 
 struct GroupedSettings {
-  Index kv_heads = kUnset;
-  Index q_rank = kUnset;  // of MFA; otherwise 0
-  Index rope_dim = kUnset;
+  Index kv_heads = 0;
+  Index q_rank = 0;  // of MFA
+  Index rope_dim = 0;
   bool tie_kv = false;
 };
 
-const GroupedSettings& grouped(const AttentionConfig& c) { return c.own<GroupedSettings>(); }
+const GroupedSettings& grouped(const AttentionPlan& c) { return c.own<GroupedSettings>(); }
 
 class GroupedAttention : public Attention {
  public:
-  GroupedAttention(const AttentionConfig& c, const LayerWeights& weights)
+  GroupedAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, grouped(c).rope_dim),
         q_proj_(weights),
         k_proj_(weights.find_linear(grouped(c).tie_kv ? "kv_proj" : "k_proj")),
         v_proj_(weights.find_linear("v_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Index groups = grouped(config()).kv_heads;
-    const AttentionOptions o = options(config().head_dim, memory);
+    const Index groups = grouped(plan()).kv_heads;
+    const AttentionOptions o = options(plan().head_dim, memory);
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
-    const auto queries = [&] { return prepare(split_heads(q_proj_(x), config().heads)); };
+    const auto queries = [&] { return prepare(split_heads(q_proj_(x), plan().heads)); };
     const auto keys = [&] { return split_heads((*k_proj_)(x), groups); };
-    if (grouped(config()).tie_kv) {
+    if (grouped(plan()).tie_kv) {
       const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
       return output(x, rotate(attention(queries(), k, kv, o), memory, true));
@@ -57,7 +57,7 @@ class GroupedAttention : public Attention {
   std::optional<Linear> k_proj_, v_proj_;  // or one kv_proj; none in a layer that shares
 };
 
-AttentionDescription describe_grouped(const AttentionConfig& c) {
+AttentionDescription describe_grouped(const AttentionPlan& c) {
   const Index groups = grouped(c).kv_heads, width = groups * c.head_dim;
   AttentionDescription description;
   std::vector<Projection> projections =
@@ -79,7 +79,7 @@ AttentionDescription describe_grouped(const AttentionConfig& c) {
   return description;
 }
 
-AttentionHeads grouped_to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
+AttentionHeads grouped_to_heads(const AttentionPlan& c, const LayerMatrices& weights) {
   const GroupedSettings& own = grouped(c);
   AttentionHeads heads = {.dim = c.dim,
                           .heads = c.heads,
@@ -91,7 +91,7 @@ AttentionHeads grouped_to_heads(const AttentionConfig& c, const LayerMatrices& w
   heads.q = to_halves(heads.q, c.head_dim, heads.rotated(), c);
   require_setting(!own.tie_kv || heads.rotated() == 0,
                   "`tie-kv` on rotates its values by position, which no other attention does");
-  if (c.shares) return heads;
+  if (c.shares()) return heads;
   const auto of_groups = [&](const std::string& name) {
     return repeated_blocks(weights.of_z(own.tie_kv ? "kv_proj" : name), c.head_dim,
                            c.heads / own.kv_heads);
@@ -102,14 +102,14 @@ AttentionHeads grouped_to_heads(const AttentionConfig& c, const LayerMatrices& w
 }
 
 // A key/value head is the mean of those of its group.
-MadeLayer mean_of_groups(const AttentionConfig& c, const AttentionHeads& heads) {
+MadeLayer mean_of_groups(const AttentionPlan& c, const AttentionHeads& heads) {
   const Index count = c.heads / grouped(c).kv_heads, width = c.head_dim;
   require_width("what is rotated of a head, `rope-dim`,", c.rotary ? grouped(c).rope_dim : 0,
                 heads.rotated());
   MadeLayer made{.of_z = {}, .others = {}, .heads = heads};
   make_queries(made, from_halves(heads.q, width, heads.rotated(), c), grouped(c).q_rank, true);
   if (c.output_projection) made.others["o_proj"] = heads.o;
-  if (c.shares) return made;
+  if (c.shares()) return made;
   const DoubleMatrix k = mean_of_blocks(heads.k, width, count),
                      v = mean_of_blocks(heads.v, width, count);
   made.of_z["k_proj"] = from_halves(k, width, heads.rotated(), c);
@@ -119,13 +119,11 @@ MadeLayer mean_of_groups(const AttentionConfig& c, const AttentionHeads& heads) 
   return made;
 }
 
-constexpr std::string_view kGroupedConverts[] = {"kv-heads", "q-rank", "rope-dim", "tie-kv"};
-
-void require_tied(const AttentionConfig& c) {
+void require_tied(const AttentionPlan& c) {
   const auto require = [](bool fits, const std::string& why) {
     require_setting(fits, "`tie-kv` on: heads cannot be made so " + why);
   };
-  require(!c.shares, "with share, where each layer would have to tell keys from values");
+  require(!c.shares(), "with share, where each layer would have to tell keys from values");
   require(!c.gate, "with `gate` on, which acts on the single numbers of values");
   require(c.output_projection, "without `output-projection`, which tells values from keys");
   require(c.score_scale.kind != ScoreScale::Kind::qk_norm,
@@ -143,7 +141,7 @@ void require_tied(const AttentionConfig& c) {
 // One row c of each group is key and value: [k_i; v_i] = [B_i; C_i] c for the heads i of the group,
 // as nearly as so few numbers can. B_i goes into the queries and C_i into the output. What is
 // rotated by position of a key is the mean of the heads' and no value.
-MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPairs which) {
+MadeLayer tied(const AttentionPlan& c, const AttentionHeads& heads, RotaryPairs which) {
   require_tied(c);
   const Index rotated = c.rotary ? grouped(c).rope_dim : 0, width = c.head_dim,
               plain = width - rotated;
@@ -186,61 +184,54 @@ MadeLayer tied(const AttentionConfig& c, const AttentionHeads& heads, RotaryPair
   return made;
 }
 
-MadeLayer grouped_of_heads(const AttentionConfig& c, const AttentionHeads& heads,
+MadeLayer grouped_of_heads(const AttentionPlan& c, const AttentionHeads& heads,
                            const ConversionOptions& options) {
   require_width("the width of a head, `head-dim`,", c.head_dim, heads.key_width);
   require_width("the width of a head, `head-dim`,", c.head_dim, heads.value_width);
   return grouped(c).tie_kv ? tied(c, heads, options.rotary_pairs) : mean_of_groups(c, heads);
 }
 
-void grouped_settings(AttentionConfig& c, Settings& s) {
-  GroupedSettings& own = c.own<GroupedSettings>();
-  s.integer("rope-dim", "so much of a head's width has position; default head-dim", own.rope_dim,
-            0);
-  s.on_off("tie-kv", "one row is key and value", own.tie_kv);
+using Own = GroupedSettings;
+
+constexpr Traits kGroupedDerived = {.derived = true, .conversion = InConversion::open};
+constexpr auto kRopeDim =
+    whole<&Own::rope_dim>("rope-dim", "so much of a head's width has position; default head-dim", 0)
+        .with(kGroupedDerived);
+constexpr auto kTieKv = on_off<&Own::tie_kv>("tie-kv", "one row is key and value")
+                            .with({.conversion = InConversion::open});
+
+constexpr Field<Own> kGroupedFields[] = {kRopeDim, kTieKv};
+constexpr Field<Own> kGqaFields[] = {
+    whole<&Own::kv_heads>("kv-heads", "key/value heads; default heads / 2", 1)
+        .with(kGroupedDerived),
+    kRopeDim, kTieKv};
+constexpr Field<Own> kMfaFields[] = {
+    whole<&Own::q_rank>("q-rank", "width of the query latent; default dim / 2", 0)
+        .with(kGroupedDerived),
+    kRopeDim, kTieKv};
+
+Own resolve_heads(const AttentionPlan& c, const Given& given, Index kv_heads, Index q_rank = 0) {
+  if (!given.has("rope-dim")) require_rotary_heads(c);
+  const Own own = read_fields(kGroupedFields, given,
+                              {.kv_heads = kv_heads, .q_rank = q_rank, .rope_dim = c.head_dim});
+  require_rotary_part(c, own.rope_dim);
+  return own;
 }
 
-void resolve_heads(AttentionConfig& c, Index q_rank = 0) {
-  c.own<GroupedSettings>().q_rank = q_rank;
-  Index& rotated = c.own<GroupedSettings>().rope_dim;
-  if (rotated == kUnset) {
-    resolve_rotary_heads(c);
-    rotated = c.head_dim;
-  }
-  resolve_rotary_part(c, rotated);
+std::any resolve_mha(const AttentionPlan& c, const Given& given) {
+  return resolve_heads(c, given, c.heads);
 }
 
-void resolve_mha(AttentionConfig& c) {
-  c.own<GroupedSettings>().kv_heads = c.heads;
-  resolve_heads(c);
+std::any resolve_mqa(const AttentionPlan& c, const Given& given) {
+  return resolve_heads(c, given, 1);
 }
 
-void resolve_mqa(AttentionConfig& c) {
-  c.own<GroupedSettings>().kv_heads = 1;
-  resolve_heads(c);
+std::any resolve_gqa(const AttentionPlan& c, const Given& given) {
+  return resolve_heads(c, given, resolved_kv_heads(c, given));
 }
 
-void mfa_settings(AttentionConfig& c, Settings& s) {
-  s.integer("head-dim", "of the one key/value head; default 2 dim / heads", c.head_dim, 1);
-  s.integer("q-rank", "width of the query latent; default dim / 2", c.own<GroupedSettings>().q_rank,
-            0);
-  grouped_settings(c, s);
-}
-
-void resolve_mfa(AttentionConfig& c) {
-  GroupedSettings& own = c.own<GroupedSettings>();
-  own.kv_heads = 1;
-  resolve_heads(c, own.q_rank == kUnset ? std::max<Index>(1, c.dim / 2) : own.q_rank);
-}
-
-void gqa_settings(AttentionConfig& c, Settings& s) {
-  s.integer("kv-heads", "key/value heads; default heads / 2", c.own<GroupedSettings>().kv_heads, 1);
-  grouped_settings(c, s);
-}
-
-void resolve_gqa(AttentionConfig& c) {
-  resolve_kv_heads(c, c.own<GroupedSettings>().kv_heads);
-  resolve_heads(c);
+std::any resolve_mfa(const AttentionPlan& c, const Given& given) {
+  return resolve_heads(c, given, 1, given.get("q-rank", std::max<Index>(1, c.dim / 2)));
 }
 
 }  // namespace
@@ -248,47 +239,43 @@ void resolve_gqa(AttentionConfig& c) {
 const AttentionKind kMha = {.name = "mha",
                             .summary = "multi-head: each query head has its own keys and values",
                             .architecture = "llama",
-                            .settings = grouped_settings,
+                            .own = own_fields<kGroupedFields>(),
                             .resolve = resolve_mha,
                             .describe = describe_grouped,
                             .make = make_layer<GroupedAttention>,
-                            .converts = kGroupedConverts,
                             .to_heads = grouped_to_heads,
                             .of_heads = grouped_of_heads};
 const AttentionKind kMqa = {.name = "mqa",
                             .summary = "multi-query: all query heads share one key/value head",
                             .architecture = "llama",
-                            .settings = grouped_settings,
+                            .own = own_fields<kGroupedFields>(),
                             .resolve = resolve_mqa,
                             .describe = describe_grouped,
                             .make = make_layer<GroupedAttention>,
-                            .converts = kGroupedConverts,
                             .to_heads = grouped_to_heads,
                             .of_heads = grouped_of_heads};
 const AttentionKind kGqa = {
     .name = "gqa",
     .summary = "grouped-query: `kv-heads` key/value heads, each for a group of query heads",
     .architecture = "llama",
-    .spec_numbers = 1,
-    .settings = gqa_settings,
+    .numbers = {"kv-heads"},
+    .own = own_fields<kGqaFields>(),
     .resolve = resolve_gqa,
     .describe = describe_grouped,
     .make = make_layer<GroupedAttention>,
-    .converts = kGroupedConverts,
     .to_heads = grouped_to_heads,
     .of_heads = grouped_of_heads};
 const AttentionKind kMfa = {
     .name = "mfa",
     .summary =
-        "multi-matrix factorization: one wide key/value head of `head-dim`, queries from a "
-        "latent of `q-rank`",
+        "multi-matrix factorization: one key/value head of `head-dim`, default 2 dim / heads, "
+        "queries from a latent of `q-rank`",
     .head_dim_factor = 2,
-    .spec_numbers = 1,
-    .settings = mfa_settings,
+    .numbers = {"head-dim"},
+    .own = own_fields<kMfaFields>(),
     .resolve = resolve_mfa,
     .describe = describe_grouped,
     .make = make_layer<GroupedAttention>,
-    .converts = kGroupedConverts,
     .to_heads = grouped_to_heads,
     .of_heads = grouped_of_heads};
 

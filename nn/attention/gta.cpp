@@ -10,23 +10,30 @@ namespace headcount {
 namespace {
 
 struct GtaSettings {
-  Index kv_heads = kUnset;
-  Index rope_dim = kUnset;
+  Index kv_heads = 0;
+  Index rope_dim = 0;
 };
 
-const GtaSettings& gta(const AttentionConfig& c) { return c.own<GtaSettings>(); }
+constexpr Field<GtaSettings> kGtaFields[] = {
+    whole<&GtaSettings::kv_heads>("kv-heads", "key/value heads; default heads / 2", 1)
+        .with({.derived = true}),
+    whole<&GtaSettings::rope_dim>("rope-dim", "width of the rotary key; default head-dim / 2", 0)
+        .with({.derived = true}),
+};
+
+const GtaSettings& gta(const AttentionPlan& c) { return c.own<GtaSettings>(); }
 
 class GroupedTiedAttention : public Attention {
  public:
-  GroupedTiedAttention(const AttentionConfig& c, const LayerWeights& weights)
+  GroupedTiedAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, gta(c).rope_dim),
         q_proj_(weights.linear("q_proj")),
         kv_proj_(weights.find_linear("kv_proj")),
         rope_proj_(weights.find_linear("k_rope_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const GtaSettings& own = gta(config());
-    const Index width = config().head_dim;
+    const GtaSettings& own = gta(plan());
+    const Index width = plan().head_dim;
     const Rows state =
         memory.keep("state", [&] { return split_heads((*kv_proj_)(x), own.kv_heads); });
     std::vector<Rows> keys;
@@ -35,7 +42,7 @@ class GroupedTiedAttention : public Attention {
       keys.push_back(memory.keep("rope_key",
                                  [&] { return rotate(split_heads((*rope_proj_)(x), 1), memory); }));
     }
-    const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), config().heads), memory));
+    const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), plan().heads), memory));
     keys = normalize_for_scores(*x.tape, std::move(keys));
     return output(x, attention(q, keys, state, options(width, memory)));
   }
@@ -45,7 +52,7 @@ class GroupedTiedAttention : public Attention {
   std::optional<Linear> kv_proj_, rope_proj_;  // not in a layer that shares
 };
 
-AttentionDescription describe_gta(const AttentionConfig& c) {
+AttentionDescription describe_gta(const AttentionPlan& c) {
   const GtaSettings& own = gta(c);
   AttentionForm form = {
       .name = "",
@@ -61,17 +68,11 @@ AttentionDescription describe_gta(const AttentionConfig& c) {
   return {std::move(keeps), {std::move(form)}};
 }
 
-void gta_settings(AttentionConfig& c, Settings& s) {
-  GtaSettings& own = c.own<GtaSettings>();
-  s.integer("kv-heads", "key/value heads; default heads / 2", own.kv_heads, 1);
-  s.integer("rope-dim", "width of the rotary key; default head-dim / 2", own.rope_dim, 0);
-}
-
-void resolve_gta(AttentionConfig& c) {
-  GtaSettings& own = c.own<GtaSettings>();
-  resolve_kv_heads(c, own.kv_heads);
-  if (own.rope_dim == kUnset) own.rope_dim = c.head_dim / 4 * 2;  // half of it, and even
-  resolve_rotary_part(c, own.rope_dim);
+std::any resolve_gta(const AttentionPlan& c, const Given& given) {
+  const GtaSettings own = {resolved_kv_heads(c, given),
+                           given.get("rope-dim", c.head_dim / 4 * 2)};  // half of it, and even
+  require_rotary_part(c, own.rope_dim);
+  return own;
 }
 
 }  // namespace
@@ -81,8 +82,8 @@ const AttentionKind kGta = {
     .summary =
         "grouped-tied: a state per `kv-heads` is the value and, beside a shared rotary key of "
         "`rope-dim`, the key",
-    .spec_numbers = 1,
-    .settings = gta_settings,
+    .numbers = {"kv-heads"},
+    .own = own_fields<kGtaFields>(),
     .resolve = resolve_gta,
     .describe = describe_gta,
     .make = make_layer<GroupedTiedAttention>,

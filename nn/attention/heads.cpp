@@ -10,11 +10,11 @@ namespace headcount {
 
 namespace {
 
-// Where each row of a block in halves stands in the layout of the configuration.
-std::vector<Index> places_of_halves(Index width, Index rotated, const AttentionConfig& config) {
+// Where each row of a block in halves stands in the layout of the plan.
+std::vector<Index> places_of_halves(Index width, Index rotated, const AttentionPlan& plan) {
   std::vector<Index> places(static_cast<std::size_t>(width));
   std::iota(places.begin(), places.end(), Index{0});
-  if (config.rotary_layout != RotaryLayout::interleaved) return places;
+  if (plan.rotary_layout != RotaryLayout::interleaved) return places;
   const Index first = width - rotated;
   for (Index j = 0; j < rotated / 2; ++j) {
     places[static_cast<std::size_t>(first + j)] = first + 2 * j;
@@ -137,11 +137,11 @@ DoubleMatrix LayerMatrices::undone(DoubleMatrix matrix) const {
   return matrix;
 }
 
-std::vector<double> rotary_speeds(const AttentionConfig& config, Index width) {
+std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width) {
   std::vector<double> speeds;
-  for (Index j = 0; config.rotary && j < width / 2; ++j)
+  for (Index j = 0; plan.rotary && j < width / 2; ++j)
     speeds.push_back(
-        std::pow(config.rope_theta, -2.0 * static_cast<double>(j) / static_cast<double>(width)));
+        std::pow(plan.rope_theta, -2.0 * static_cast<double>(j) / static_cast<double>(width)));
   return speeds;
 }
 
@@ -202,13 +202,13 @@ void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatri
 }
 
 DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index rotated,
-                       const AttentionConfig& config) {
-  return take_rows(matrix, width, places_of_halves(width, rotated, config));
+                       const AttentionPlan& plan) {
+  return take_rows(matrix, width, places_of_halves(width, rotated, plan));
 }
 
 DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index rotated,
-                         const AttentionConfig& config) {
-  const std::vector<Index> places = places_of_halves(width, rotated, config);
+                         const AttentionPlan& plan) {
+  const std::vector<Index> places = places_of_halves(width, rotated, plan);
   std::vector<Index> back(places.size());
   for (std::size_t i = 0; i < places.size(); ++i)
     back[static_cast<std::size_t>(places[i])] = static_cast<Index>(i);
@@ -262,8 +262,8 @@ void make_queries(MadeLayer& made, const DoubleMatrix& q, Index rank, bool norme
   if (normed) made.others["q_a_layernorm"] = norm_of_ones(rank);
 }
 
-double score_factor(const AttentionConfig& config, Index from, Index to) {
-  const ScoreScale::Kind kind = config.score_scale.kind;
+double score_factor(const AttentionPlan& plan, Index from, Index to) {
+  const ScoreScale::Kind kind = plan.score_scale.kind;
   const bool by_width = kind == ScoreScale::Kind::inverse_sqrt || kind == ScoreScale::Kind::length;
   return by_width ? std::sqrt(static_cast<double>(to) / static_cast<double>(from)) : 1;
 }

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "autograd/parameters.h"
-#include "nn/attention/config.h"
 #include "nn/attention/double_matrix.h"
+#include "nn/attention/plan.h"
 
 /// A layer of attention written out as heads: the form in which a layer of one kind becomes one of
 /// another kind.
@@ -89,7 +89,7 @@ struct ConversionOptions {
 // For kinds.
 
 /// Radians a token of the pairs of a rotary part of that width; none unless positions are rotary.
-std::vector<double> rotary_speeds(const AttentionConfig& config, Index width);
+std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width);
 
 /// The rows of a head's q and k, by place.
 struct HeadRows {
@@ -105,11 +105,11 @@ void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatri
                   const std::vector<double>& speeds);
 
 /// The rotary rows of each block, which are its last `rotated`, from the layout of the
-/// configuration to halves, as AttentionHeads has them, and back.
+/// plan to halves, as AttentionHeads has them, and back.
 DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index rotated,
-                       const AttentionConfig& config);
+                       const AttentionPlan& plan);
 DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index rotated,
-                         const AttentionConfig& config);
+                         const AttentionPlan& plan);
 
 /// What a matrix with a bias as its last column makes of what another one makes.
 DoubleMatrix composed(const DoubleMatrix& outer, const DoubleMatrix& inner);
@@ -132,7 +132,7 @@ void make_queries(MadeLayer& made, const DoubleMatrix& q, Index rank, bool norme
                   double factor = 1);
 /// What queries are to be multiplied by so that scores stay what they were where the width of keys
 /// changes.
-double score_factor(const AttentionConfig& config, Index from, Index to);
+double score_factor(const AttentionPlan& plan, Index from, Index to);
 
 /// Throws ShapeError: heads of `what`, which names a setting, are `here` wide, in the model that is
 /// converted `there`.

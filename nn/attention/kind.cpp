@@ -1,5 +1,6 @@
 #include "nn/attention/kind.h"
 
+#include "autograd/base/json.h"
 #include "autograd/error.h"
 
 namespace headcount {
@@ -12,55 +13,100 @@ const AttentionKind& attention_kind(std::string_view name) {
                    joined(attention_kinds(), &AttentionKind::name));
 }
 
-std::vector<std::string> own_settings(const AttentionKind& kind) {
-  std::vector<std::string> names;
-  if (kind.settings == nullptr) return names;
-  AttentionConfig scratch;
-  Settings settings;
-  kind.settings(scratch, settings);
-  for (const Setting& setting : settings.all()) names.push_back(setting.name);
-  return names;
+namespace {
+
+constexpr Traits kSame = {.conversion = InConversion::same};
+constexpr OnlyWhere kOnlyRotary = {"positions", "rope", "rotates nothing"};
+
+constexpr Field<LayerSettings> kLayerFields[] = {
+    whole<&LayerSettings::heads>("heads", "query heads", 1).with(kSame),
+    whole<&LayerSettings::head_dim>("head-dim", "width of a head; default dim / heads", 1)
+        .with({.derived = true, .conversion = InConversion::kept}),
+    on_off<&LayerSettings::gate>("gate",
+                                 "the heads' outputs are multiplied by sigmoid(gate_proj(x))")
+        .with(kSame),
+    on_off<&LayerSettings::output_projection>("output-projection",
+                                              "off: the heads' outputs side by side are the output")
+        .with(kSame),
+    parsed<&LayerSettings::score_scale>("score-scale",
+                                        "inv-sqrt, none, qk-norm, row-norm, length or a number")
+        .with(kSame),
+    tokens<&LayerSettings::window>("window", "a token sees only this many, itself included; 0: all",
+                                   0)
+        .with({.conversion = InConversion::kept}),
+    choice<&LayerSettings::rotary_layout>(
+        "rope-layout", "which elements rotate together; default: as the attention's models have it",
+        {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}})
+        .with({.derived = true, .conversion = InConversion::open, .only_where = kOnlyRotary}),
+    number<&LayerSettings::rope_theta>("rope-theta", "base of the rotary wavelengths", 1)
+        .with({.conversion = InConversion::same, .only_where = kOnlyRotary}),
+};
+
+}  // namespace
+
+const SettingList& attention_settings() {
+  static const SettingList list = [] {
+    SettingList all = settings_of(kLayerFields, Scope::attention);
+    for (const AttentionKind* kind : attention_kinds()) {
+      add_settings(all, kind->own.settings(Scope::attention), kind->name);
+    }
+    return all;
+  }();
+  return list;
 }
 
-void resolve(AttentionConfig& config) {
-  const AttentionKind& kind = attention_kind(config.kind);
-  if (config.head_dim == kUnset) {
-    require_setting(config.dim % config.heads == 0,
-                    "`heads` " + std::to_string(config.heads) + " does not divide `dim` " +
-                        std::to_string(config.dim) + "; choose another or give `head-dim`");
-    config.head_dim = kind.head_dim_factor * (config.dim / config.heads);
+nlohmann::ordered_json AttentionPlan::values() const {
+  nlohmann::ordered_json all = values_of(kLayerFields, static_cast<const LayerSettings&>(*this));
+  all.update(kind_->own.values(own_));
+  return all;
+}
+
+LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
+                            const LayerPlace& place) {
+  LayerSettings common = read_fields(kLayerFields, given, {.rotary_layout = kind.rotary_layout});
+  if (!given.has("head-dim")) {
+    require_setting(place.dim % common.heads == 0,
+                    "`heads` " + std::to_string(common.heads) + " does not divide `dim` " +
+                        std::to_string(place.dim) + "; choose another or give `head-dim`");
+    common.head_dim = kind.head_dim_factor * (place.dim / common.heads);
   }
-  kind.resolve(config);
+  if (!kind.attends) common.score_scale = {};  // a text or a pattern may still name a scale
+  return common;
 }
 
-void resolve_rotary_heads(AttentionConfig& config) {
-  if (!config.rotary_layout) config.rotary_layout = RotaryLayout::half;
+AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
+                                const LayerPlace& place) {
+  AttentionPlan plan(kind, resolve_layer(kind, given, place), place);
+  plan.own_ = kind.resolve(plan, given);
+  return plan;
+}
+
+void require_rotary_heads(const AttentionPlan& layer) {
   require_setting(
-      !config.rotary || config.head_dim % 2 == 0,
+      !layer.rotary || layer.head_dim % 2 == 0,
       "`positions` rope rotates pairs and needs an even head dimension, `head-dim` is " +
-          std::to_string(config.head_dim));
+          std::to_string(layer.head_dim));
 }
 
-void resolve_rotary_part(AttentionConfig& config, Index rope_dim) {
-  if (!config.rotary_layout) config.rotary_layout = RotaryLayout::half;
-  require_setting(rope_dim <= config.head_dim, "`rope-dim` " + std::to_string(rope_dim) +
-                                                   " is more than a head's width, `head-dim` " +
-                                                   std::to_string(config.head_dim));
-  require_setting(!config.rotary || rope_dim % 2 == 0,
+void require_rotary_part(const AttentionPlan& layer, Index rope_dim) {
+  require_setting(rope_dim <= layer.head_dim, "`rope-dim` " + std::to_string(rope_dim) +
+                                                  " is more than a head's width, `head-dim` " +
+                                                  std::to_string(layer.head_dim));
+  require_setting(!layer.rotary || rope_dim % 2 == 0,
                   "`rope-dim` must be even, is " + std::to_string(rope_dim));
 }
 
-void resolve_kv_heads(const AttentionConfig& config, Index& kv_heads) {
-  if (kv_heads == kUnset) {
-    require_setting(config.heads % 2 == 0, "`attention` " + config.kind +
-                                               " takes half of `heads` as key/value heads, but " +
-                                               std::to_string(config.heads) +
-                                               " is odd; give `kv-heads`");
-    kv_heads = config.heads / 2;
-  }
-  require_setting(kv_heads > 0 && config.heads % kv_heads == 0,
-                  "`kv-heads` " + std::to_string(kv_heads) + " does not divide `heads` " +
-                      std::to_string(config.heads));
+Index resolved_kv_heads(const AttentionPlan& layer, const Given& given) {
+  const Index heads = layer.heads;
+  require_setting(given.has("kv-heads") || heads % 2 == 0,
+                  "`attention` " + std::string(layer.kind().name) +
+                      " takes half of `heads` as key/value heads, but " + std::to_string(heads) +
+                      " is odd; give `kv-heads`");
+  const auto kv_heads = given.get<Index>("kv-heads", heads / 2);
+  require_setting(kv_heads > 0 && heads % kv_heads == 0, "`kv-heads` " + std::to_string(kv_heads) +
+                                                             " does not divide `heads` " +
+                                                             std::to_string(heads));
+  return kv_heads;
 }
 
 namespace {
@@ -72,30 +118,31 @@ void for_forms(AttentionDescription& description, const Body& body) {
 }
 
 // Leaves what a layer has that reads what another one kept.
-void drop_what_keeps(AttentionDescription& description, const std::string& kind) {
+void drop_what_keeps(AttentionDescription& description, std::string_view kind) {
   description.keeps.clear();
   for_forms(description, [&](AttentionForm& form) {
     const auto dropped = std::erase_if(form.projections, [](const auto& p) { return p.keeps; });
-    require_setting(dropped > 0, "a layer of " + kind + " cannot share what another layer kept");
+    require_setting(dropped > 0,
+                    "a layer of " + std::string(kind) + " cannot share what another layer kept");
   });
 }
 
 }  // namespace
 
-AttentionDescription describe(const AttentionConfig& config) {
-  AttentionDescription description = attention_kind(config.kind).describe(config);
-  if (config.shares) drop_what_keeps(description, config.kind);
+AttentionDescription describe(const AttentionPlan& plan) {
+  AttentionDescription description = plan.kind().describe(plan);
+  if (plan.shares()) drop_what_keeps(description, plan.kind().name);
   for_forms(description, [&](AttentionForm& form) {
-    const Index width = form.heads_of_output(config.heads) * form.head_output();
-    if (config.gate) form.projections.push_back({"gate_proj", config.dim, width});
-    if (config.output_projection) form.projections.push_back({form.output, width, config.dim});
+    const Index width = form.heads_of_output(plan.heads) * form.head_output();
+    if (plan.gate) form.projections.push_back({"gate_proj", plan.dim, width});
+    if (plan.output_projection) form.projections.push_back({form.output, width, plan.dim});
   });
   return description;
 }
 
 namespace {
 
-AttentionCosts costs_of_form(const AttentionConfig& config, const AttentionForm& form,
+AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& form,
                              std::span<const Kept> keeps) {
   AttentionCosts costs;
   costs.linear_macs_per_token = form.macs_per_token + form.macs_per_kept;
@@ -103,13 +150,13 @@ AttentionCosts costs_of_form(const AttentionConfig& config, const AttentionForm&
   for (const Projection& p : form.projections) {
     const Count macs = Count(p.in) * p.out;
     costs.linear_macs_per_token += macs;
-    const bool biased = config.bias && p.form == Projection::Form::matrix;
+    const bool biased = plan.bias && p.form == Projection::Form::matrix;
     costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
     if (p.of_kept) costs.expansion_macs_per_key += macs;
   }
   costs.state = form.state;
   if (!form.state)
-    costs.macs_per_pair = Count(config.heads) * (Count(form.key_width) + form.value_width);
+    costs.macs_per_pair = Count(plan.heads) * (Count(form.key_width) + form.value_width);
   for (const Kept& kept : keeps) {
     const Count elements = Count(kept.heads) * kept.width;
     if (kept.per_sequence) {
@@ -124,16 +171,16 @@ AttentionCosts costs_of_form(const AttentionConfig& config, const AttentionForm&
 
 }  // namespace
 
-std::vector<AttentionCosts> attention_costs(const AttentionConfig& config) {
-  return attention_costs(config, describe(config));
+std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan) {
+  return attention_costs(plan, describe(plan));
 }
 
-std::vector<AttentionCosts> attention_costs(const AttentionConfig& config,
+std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
                                             const AttentionDescription& description) {
   std::vector<AttentionCosts> all;
   const auto add = [&](const AttentionForm& form, bool computed) {
-    AttentionCosts& costs = all.emplace_back(costs_of_form(config, form, description.keeps));
-    costs.name = config.kind + (all.size() == 1 ? "" : "-" + form.name);
+    AttentionCosts& costs = all.emplace_back(costs_of_form(plan, form, description.keeps));
+    costs.name = std::string(plan.kind().name) + (all.size() == 1 ? "" : "-" + form.name);
     costs.computed = computed;
   };
   for (const AttentionForm& form : description.forms) add(form, true);
@@ -152,9 +199,9 @@ Count AttentionCosts::decode_macs(Count held) const {
   return state ? state->per_token : macs_per_pair * held;
 }
 
-KeptNumbers kept_numbers(const AttentionConfig& config, Index context) {
-  const AttentionCosts costs = attention_costs(config).front();
-  const Count held = config.cached_tokens(context);
+KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
+  const AttentionCosts costs = attention_costs(plan).front();
+  const Count held = plan.cached_tokens(context);
   return {costs.cache_elements_per_token * held, costs.cache_rows_per_token * held,
           costs.state_elements};
 }

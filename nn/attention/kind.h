@@ -1,5 +1,7 @@
 #pragma once
 
+#include <any>
+#include <array>
 #include <memory>
 #include <optional>
 #include <span>
@@ -7,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "nn/attention/config.h"
 #include "nn/attention/memory.h"
+#include "nn/attention/plan.h"
 #include "nn/count.h"
 
 namespace headcount {
@@ -69,19 +71,19 @@ struct AttentionForm {
   std::string name;                     ///< "" where there is one form only
   std::vector<Projection> projections;  ///< but for gate_proj and the output's, which any may have
   Index key_width, value_width;         ///< of a head, as scores and sums see them
-  Index output_width = kUnset;          ///< of a head's output, if it is not value_width
-  Index output_heads = kUnset;          ///< heads of the output, if they are not `heads`
+  std::optional<Index> output_width = {};  ///< of a head's output, if it is not value_width
+  std::optional<Index> output_heads = {};  ///< heads of the output, if they are not `heads`
   /// Multiply-accumulates of products that no matrix of the layer is in: of what a token brings,
   /// and of what is kept of it, which decoding repeats for each cached token.
   Count macs_per_token = 0, macs_per_kept = 0;
   std::string output = "o_proj";         ///< the name of the output's projection
   std::optional<StateCosts> state = {};  ///< for a state: instead of what pairs of tokens cost
 
-  Index head_output() const { return output_width == kUnset ? value_width : output_width; }
-  Index heads_of_output(Index heads) const { return output_heads == kUnset ? heads : output_heads; }
+  Index head_output() const { return output_width.value_or(value_width); }
+  Index heads_of_output(Index heads) const { return output_heads.value_or(heads); }
 };
 
-/// What follows from a configuration, without building the layer.
+/// What follows from a plan, without building the layer.
 struct AttentionDescription {
   std::vector<Kept> keeps;  ///< of each token, or of each sequence
   /// As it is trained first, then others it can decode in, last the one that decoding chooses.
@@ -100,58 +102,61 @@ struct AttentionKind {
   std::string_view architecture = {};
   /// The default of `head-dim` is so many times dim / heads.
   Index head_dim_factor = 1;
-  /// So many of its own settings, in order, can be given as numbers after the name: gqa2, mla48+16.
-  /// The first is what sets the size of the cache.
-  std::size_t spec_numbers = 0;
+  /// The settings that can be given as numbers after the name: gqa2, mla48+16. The first is what
+  /// sets the size of the cache.
+  std::array<std::string_view, 2> numbers = {};
   /// Whether a query sees the tokens before it one by one, through a softmax. A state does not: it
   /// has no scores to scale, no weights to drop, no window, no key masks and no positions to
   /// rotate.
   bool attends = true;
-  /// Adds the kind's own settings, bound to `config.own<...>()`. Null: it has none.
-  void (*settings)(AttentionConfig& config, Settings& settings) = nullptr;
-  /// Fills in defaults. Throws ShapeError that names the settings which do not fit together.
-  void (*resolve)(AttentionConfig& config) = nullptr;
-  /// `config` is resolved.
-  AttentionDescription (*describe)(const AttentionConfig& config) = nullptr;
-  std::unique_ptr<Attention> (*make)(const AttentionConfig& config,
+  RotaryLayout rotary_layout = RotaryLayout::half;  ///< the default
+  OwnFields own = {};                               ///< its own settings
+  /// Its own settings, with defaults for what is not given; `layer` has the others. Throws
+  /// ShapeError that names the settings which do not fit together.
+  std::any (*resolve)(const AttentionPlan& layer, const Given& given) = nullptr;
+  AttentionDescription (*describe)(const AttentionPlan& plan) = nullptr;
+  std::unique_ptr<Attention> (*make)(const AttentionPlan& plan,
                                      const LayerWeights& weights) = nullptr;
 
   // To convert a trained layer of one kind to another: see heads.h. They throw ShapeError
   // that says why a layer of such settings cannot be. A weight that `to_heads` does not read, or
-  // `of_heads` does not make, is refused.
+  // `of_heads` does not make, is refused; so is a layer in which a setting that conversions do not
+  // know is not at its default.
 
-  /// The kind's own settings that these take into account. A layer in which another one is not as
-  /// it is by default is refused.
-  std::span<const std::string_view> converts = {};
   /// A layer written out as heads; of one that shares, queries and output.
-  AttentionHeads (*to_heads)(const AttentionConfig& config, const LayerMatrices& weights) = nullptr;
+  AttentionHeads (*to_heads)(const AttentionPlan& plan, const LayerMatrices& weights) = nullptr;
   /// What a layer is made of that does what these heads do, as nearly as it can.
-  MadeLayer (*of_heads)(const AttentionConfig& config, const AttentionHeads& heads,
+  MadeLayer (*of_heads)(const AttentionPlan& plan, const AttentionHeads& heads,
                         const ConversionOptions& options) = nullptr;
-  /// Settings that are open become what suits the heads of all layers, before `resolve`. Null:
-  /// there are none, and no options either.
-  void (*fit)(AttentionConfig& config, std::span<const AttentionHeads> layers,
-              const ConversionOptions& options) = nullptr;
+  /// Gives settings that are open what suits the heads of all layers; `layer` has those that all
+  /// kinds have. Null: there are none, and no options either.
+  void (*fit)(const LayerSettings& layer, const LayerPlace& place, Given& given,
+              std::span<const AttentionHeads> layers, const ConversionOptions& options) = nullptr;
   /// Why it has none of these.
   std::string_view no_heads = "its file does not say how";
 };
 
 /// All attentions, in the order of help and tables.
 std::span<const AttentionKind* const> attention_kinds();
-/// Adds a kind, which must live as long as the program. Throws ShapeError if the name is taken.
+/// Adds a kind, which must live as long as the program, before `attention_settings` is first
+/// called: best before main. Throws ShapeError if the name is taken.
 void register_attention(const AttentionKind& kind);
 /// Throws ShapeError that lists the known names.
 const AttentionKind& attention_kind(std::string_view name);
-/// The names of the settings that only some kinds have and this one has, in the kind's order.
-std::vector<std::string> own_settings(const AttentionKind& kind);
+/// The settings of attentions: those that all have, and those of all kinds, each marked with the
+/// kinds that it is for.
+const SettingList& attention_settings();
 
-/// Fills in `config`'s defaults: those that all kinds share, then the kind's own. Throws
-/// ShapeError.
-void resolve(AttentionConfig& config);
+/// The settings that all kinds have, with defaults for what is not given. Throws ShapeError.
+LayerSettings resolve_layer(const AttentionKind& kind, const Given& given, const LayerPlace& place);
+/// The attention of a layer, with defaults for what is not given: those that all kinds share, then
+/// the kind's own. Throws ShapeError that names the settings which do not fit together.
+AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
+                                const LayerPlace& place);
 
-/// The description of a resolved configuration. Throws ShapeError for one that `shares` where no
-/// projection is marked as one that makes what is kept.
-AttentionDescription describe(const AttentionConfig& config);
+/// The description of a plan. Throws ShapeError for one that `shares` where no projection is marked
+/// as one that makes what is kept.
+AttentionDescription describe(const AttentionPlan& plan);
 
 /// What one layer of an attention costs, counted from its description; tests hold it against the
 /// parameters and the products of real layers.
@@ -173,10 +178,10 @@ struct AttentionCosts {
   Count decode_macs(Count held) const;
 };
 
-/// One for each form, those that are only counted last. `config` is resolved.
-std::vector<AttentionCosts> attention_costs(const AttentionConfig& config);
-/// Those of a layer with the heads and biases of `config` and this description.
-std::vector<AttentionCosts> attention_costs(const AttentionConfig& config,
+/// One for each form, those that are only counted last.
+std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan);
+/// Those of a layer with the heads and biases of `plan` and this description.
+std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
                                             const AttentionDescription& description);
 
 /// What one layer keeps of one sequence.
@@ -185,17 +190,17 @@ struct KeptNumbers {
   Count rows;    ///< with a scale of their own in an int8 cache
   Count states;  ///< elements that are stored as Real whatever the cache's type
 };
-/// Of so many tokens; a window holds no more than its own. `config` is resolved.
-KeptNumbers kept_numbers(const AttentionConfig& config, Index context);
+/// Of so many tokens; a window holds no more than its own.
+KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
 
 // For kinds.
 
-/// For kinds that rotate whole heads: the default layout, and an even width.
-void resolve_rotary_heads(AttentionConfig& config);
-/// For kinds that rotate the last `rope_dim` of a head's width: the default layout, an even part.
-void resolve_rotary_part(AttentionConfig& config, Index rope_dim);
+/// For kinds that rotate whole heads: an even width.
+void require_rotary_heads(const AttentionPlan& layer);
+/// For kinds that rotate the last `rope_dim` of a head's width: an even part.
+void require_rotary_part(const AttentionPlan& layer, Index rope_dim);
 /// For kinds whose query heads share key/value heads: by default half as many, which must divide
 /// theirs.
-void resolve_kv_heads(const AttentionConfig& config, Index& kv_heads);
+Index resolved_kv_heads(const AttentionPlan& layer, const Given& given);
 
 }  // namespace headcount

@@ -10,14 +10,19 @@ namespace headcount {
 namespace {
 
 struct LatentBiasSettings {
-  Index latent_dim = kUnset;
+  Index latent_dim = 0;
 };
 
-Index latent_dim(const AttentionConfig& c) { return c.own<LatentBiasSettings>().latent_dim; }
+constexpr Field<LatentBiasSettings> kLatentBiasFields[] = {
+    whole<&LatentBiasSettings::latent_dim>("latent-dim", "width of z; default head-dim / 2", 1)
+        .with({.derived = true}),
+};
+
+Index latent_dim(const AttentionPlan& c) { return c.own<LatentBiasSettings>().latent_dim; }
 
 class LatentBiasAttention : public Attention {
  public:
-  LatentBiasAttention(const AttentionConfig& c, const LayerWeights& weights)
+  LatentBiasAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, c.head_dim),
         q_proj_(weights.linear("q_proj")),
         k_proj_(weights.linear("k_proj")),
@@ -26,20 +31,20 @@ class LatentBiasAttention : public Attention {
 
   Var forward(Var x, Memory& memory) const override {
     const auto heads = [&](const Linear& projection) {
-      return split_heads(projection(x), config().heads);
+      return split_heads(projection(x), plan().heads);
     };
     const Var z = heads(z_proj_);
     const auto prepare = [&](Var h) { return normalize_for_scores(concat(rotate(h, memory), z)); };
     const Rows k = memory.keep("k", prepare(heads(k_proj_)));
     const Rows v = memory.keep("v", heads(v_proj_));
-    return output(x, attention(prepare(heads(q_proj_)), k, v, options(config().head_dim, memory)));
+    return output(x, attention(prepare(heads(q_proj_)), k, v, options(plan().head_dim, memory)));
   }
 
  private:
   Linear q_proj_, k_proj_, v_proj_, z_proj_;
 };
 
-AttentionDescription describe_latent_bias(const AttentionConfig& c) {
+AttentionDescription describe_latent_bias(const AttentionPlan& c) {
   const Index width = c.heads * c.head_dim, key_width = c.head_dim + latent_dim(c);
   return {.keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
           .forms = {{.name = "",
@@ -51,15 +56,10 @@ AttentionDescription describe_latent_bias(const AttentionConfig& c) {
                      .value_width = c.head_dim}}};
 }
 
-void latent_bias_settings(AttentionConfig& c, Settings& s) {
-  s.integer("latent-dim", "width of z; default head-dim / 2",
-            c.own<LatentBiasSettings>().latent_dim, 1);
-}
-
-void resolve_latent_bias(AttentionConfig& c) {
-  resolve_rotary_heads(c);
-  Index& width = c.own<LatentBiasSettings>().latent_dim;
-  if (width == kUnset) width = std::max<Index>(1, c.head_dim / 2);
+std::any resolve_latent_bias(const AttentionPlan& c, const Given& given) {
+  require_rotary_heads(c);
+  return read_fields(kLatentBiasFields, given,
+                     LatentBiasSettings{.latent_dim = std::max<Index>(1, c.head_dim / 2)});
 }
 
 }  // namespace
@@ -68,8 +68,8 @@ const AttentionKind kLatentBias = {
     .name = "latent-bias",
     .summary =
         "multi-head whose scores also compare a projection of `latent-dim` per head with itself",
-    .spec_numbers = 1,
-    .settings = latent_bias_settings,
+    .numbers = {"latent-dim"},
+    .own = own_fields<kLatentBiasFields>(),
     .resolve = resolve_latent_bias,
     .describe = describe_latent_bias,
     .make = make_layer<LatentBiasAttention>,

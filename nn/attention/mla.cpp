@@ -20,11 +20,11 @@ namespace headcount {
 namespace {
 
 struct MlaSettings {
-  Index kv_rank = kUnset;   // width of the latent
-  Index q_rank = kUnset;    // width of the query latent; 0: none
-  Index nope_dim = kUnset;  // width of q and k without position
-  Index rope_dim = kUnset;  // width of q and k with position
-  Index v_dim = kUnset;
+  Index kv_rank = 0;   // width of the latent
+  Index q_rank = 0;    // width of the query latent; 0: none
+  Index nope_dim = 0;  // width of q and k without position
+  Index rope_dim = 0;  // width of q and k with position
+  Index v_dim = 0;
   bool latent_norm = true;
   Index latents = 1;
   bool latent_scale = false;
@@ -32,9 +32,31 @@ struct MlaSettings {
   Index latent_width() const { return kv_rank / latents; }
 };
 
-const MlaSettings& mla(const AttentionConfig& c) { return c.own<MlaSettings>(); }
+constexpr Traits kMlaDerived = {.derived = true, .conversion = InConversion::open};
+constexpr Traits kMlaConverted = {.conversion = InConversion::open};
+constexpr Field<MlaSettings> kMlaFields[] = {
+    whole<&MlaSettings::kv_rank>("kv-rank", "width of the latent; default 2 head-dim - rope-dim", 1)
+        .with(kMlaDerived),
+    whole<&MlaSettings::rope_dim>("rope-dim",
+                                  "width of q and k with position; default head-dim / 2", 0)
+        .with(kMlaDerived),
+    whole<&MlaSettings::q_rank>("q-rank", "width of the query latent; default 0, none", 0)
+        .with(kMlaDerived),
+    whole<&MlaSettings::nope_dim>("nope-dim", "width of q and k without position; default head-dim",
+                                  1)
+        .with(kMlaDerived),
+    whole<&MlaSettings::v_dim>("v-dim", "width of v; default head-dim", 1).with(kMlaDerived),
+    on_off<&MlaSettings::latent_norm>("latent-norm", "RMSNorm on the latents").with(kMlaConverted),
+    whole<&MlaSettings::latents>("latents", "parts of the latent, each for heads / latents heads",
+                                 1)
+        .with(kMlaConverted),
+    on_off<&MlaSettings::latent_scale>("latent-scale", "latents times sqrt(dim / their width)")
+        .with(kMlaConverted),
+};
 
-double latent_factor(const AttentionConfig& c, Index width) {
+const MlaSettings& mla(const AttentionPlan& c) { return c.own<MlaSettings>(); }
+
+double latent_factor(const AttentionPlan& c, Index width) {
   return mla(c).latent_scale ? std::sqrt(static_cast<double>(c.dim) / static_cast<double>(width))
                              : 1;
 }
@@ -43,14 +65,14 @@ double latent_factor(const AttentionConfig& c, Index width) {
 constexpr std::string_view kAbsorbed = "absorbed";
 
 // QK-norm divides by the norm of each head's own key, and a row's norm sees the bias.
-bool can_absorb(const AttentionConfig& c) {
+bool can_absorb(const AttentionPlan& c) {
   const ScoreScale::Kind kind = c.score_scale.kind;
   return kind != ScoreScale::Kind::qk_norm && (kind != ScoreScale::Kind::row_norm || !c.bias);
 }
 
 class LatentAttention : public Attention {
  public:
-  LatentAttention(const AttentionConfig& c, const LayerWeights& weights)
+  LatentAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, mla(c).rope_dim),
         s_(mla(c)),
         q_proj_(weights, latent_factor(c, mla(c).q_rank)),
@@ -68,12 +90,12 @@ class LatentAttention : public Attention {
       rope_key.push_back(
           memory.keep("rope_key", [&] { return rotate(split_heads(kv[1], 1), memory); }));
     }
-    const Var q = rotate(split_heads(q_proj_(x), config().heads), memory);
+    const Var q = rotate(split_heads(q_proj_(x), plan().heads), memory);
     const AttentionOptions o = options(s_.nope_dim + s_.rope_dim, memory);
     // Expanding all latents is worth it for many queries, not for one that follows many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
     const bool absorb =
-        memory.form().empty() ? few_queries && can_absorb(config()) : memory.form() == kAbsorbed;
+        memory.form().empty() ? few_queries && can_absorb(plan()) : memory.form() == kAbsorbed;
     return output(x, absorb ? absorbed(q, latents, std::move(rope_key), o)
                             : expanded(q, latents, std::move(rope_key), o));
   }
@@ -92,12 +114,12 @@ class LatentAttention : public Attention {
 
   // latents [B, S, N, rank / N] -> keys and values [B, S, H, nope + v]
   Var expand(Var latents) const {
-    if (s_.latents == 1) return split_heads(kv_b_(merge_heads(latents)), config().heads);
+    if (s_.latents == 1) return split_heads(kv_b_(merge_heads(latents)), plan().heads);
     Tape& tape = *latents.tape;
-    const Index width = s_.nope_dim + s_.v_dim, of_one = config().heads / s_.latents * width;
+    const Index width = s_.nope_dim + s_.v_dim, of_one = plan().heads / s_.latents * width;
     const Var all = merge_heads(head_linear(latents, kv_b_.weight(tape), 0, of_one, true));
     const std::optional<Var> bias = kv_b_.bias(tape);
-    return split_heads(bias ? add(all, *bias) : all, config().heads);
+    return split_heads(bias ? add(all, *bias) : all, plan().heads);
   }
 
   // Scores and sums in latent space: with kv_b_proj = [W_UK; W_UV] for each head,
@@ -115,12 +137,12 @@ class LatentAttention : public Attention {
     const Var y = head_linear(sums, weight, s_.nope_dim, s_.v_dim, true);
     const std::optional<Var> bias = kv_b_.bias(tape);
     if (!bias) return y;
-    const Var of_heads = reshape(*bias, {config().heads, s_.nope_dim + s_.v_dim});
+    const Var of_heads = reshape(*bias, {plan().heads, s_.nope_dim + s_.v_dim});
     return add(y, columns(of_heads, s_.nope_dim, s_.v_dim));
   }
 
   Var normed(Var latents) const {
-    const double factor = latent_factor(config(), s_.latent_width());
+    const double factor = latent_factor(plan(), s_.latent_width());
     const Var x = kv_norm_ ? (*kv_norm_)(latents) : latents;
     return factor == 1 ? x : scale(x, static_cast<Real>(factor));
   }
@@ -140,7 +162,7 @@ class LatentAttention : public Attention {
 // becomes one of o_proj then, and the weights of the latents' norms can be multiplied in too and do
 // not count. Where the heads' outputs are gated, or are the output, what expands values stays a
 // matrix of its own.
-AttentionDescription describe_mla(const AttentionConfig& c) {
+AttentionDescription describe_mla(const AttentionPlan& c) {
   const MlaSettings& s = mla(c);
   const Index q_width = s.nope_dim + s.rope_dim, latent = s.latent_width();
   AttentionDescription description;
@@ -178,29 +200,14 @@ AttentionDescription describe_mla(const AttentionConfig& c) {
   return description;
 }
 
-void mla_settings(AttentionConfig& c, Settings& s) {
-  MlaSettings& own = c.own<MlaSettings>();
-  s.integer("kv-rank", "width of the latent; default 2 head-dim - rope-dim", own.kv_rank, 1);
-  s.integer("rope-dim", "width of q and k with position; default head-dim / 2", own.rope_dim, 0);
-  s.integer("q-rank", "width of the query latent; default 0, none", own.q_rank, 0);
-  s.integer("nope-dim", "width of q and k without position; default head-dim", own.nope_dim, 1);
-  s.integer("v-dim", "width of v; default head-dim", own.v_dim, 1);
-  s.on_off("latent-norm", "RMSNorm on the latents", own.latent_norm);
-  s.integer("latents", "parts of the latent, each for heads / latents heads", own.latents, 1);
-  s.on_off("latent-scale", "latents times sqrt(dim / their width)", own.latent_scale);
-}
+// Half of a head, and even.
+Index default_rope_dim(const LayerSettings& layer) { return layer.head_dim / 4 * 2; }
 
-void resolve_mla(AttentionConfig& c) {
-  MlaSettings& s = c.own<MlaSettings>();
-  const auto use_default = [](Index& setting, Index value) {
-    if (setting == kUnset) setting = value;
-  };
-  if (!c.rotary_layout) c.rotary_layout = RotaryLayout::interleaved;
-  use_default(s.nope_dim, c.head_dim);
-  use_default(s.v_dim, c.head_dim);
-  use_default(s.rope_dim, c.head_dim / 4 * 2);  // half of it, and even
-  use_default(s.q_rank, 0);
-  use_default(s.kv_rank, 2 * c.head_dim - s.rope_dim);
+std::any resolve_mla(const AttentionPlan& c, const Given& given) {
+  MlaSettings s =
+      read_fields(kMlaFields, given,
+                  {.nope_dim = c.head_dim, .rope_dim = default_rope_dim(c), .v_dim = c.head_dim});
+  if (!given.has("kv-rank")) s.kv_rank = 2 * c.head_dim - s.rope_dim;
   require_setting(s.kv_rank > 0, "`kv-rank` must be at least 1, is " + std::to_string(s.kv_rank));
   const auto divides = [&](Index number, const std::string& name) {
     require_setting(number % s.latents == 0, "`latents` " + std::to_string(s.latents) +
@@ -211,17 +218,15 @@ void resolve_mla(AttentionConfig& c) {
   divides(s.kv_rank, "kv-rank");
   require_setting(!c.rotary || s.rope_dim % 2 == 0,
                   "`rope-dim` must be even, is " + std::to_string(s.rope_dim));
+  return s;
 }
 
-constexpr std::string_view kMlaConverts[] = {"kv-rank", "rope-dim", "q-rank",      "nope-dim",
-                                             "v-dim",   "latents",  "latent-norm", "latent-scale"};
-
-AttentionHeads mla_to_heads(const AttentionConfig& c, const LayerMatrices& weights) {
+AttentionHeads mla_to_heads(const AttentionPlan& c, const LayerMatrices& weights) {
   const MlaSettings& s = mla(c);
-  require_setting(!s.latent_norm && !c.shares,
-                  c.shares ? "a layer of mla that shares expands the latent of another layer"
-                           : "its keys and values come from a latent with a norm, and are no "
-                             "matrices of x (`latent-norm` on)");
+  require_setting(!s.latent_norm && !c.shares(),
+                  c.shares() ? "a layer of mla that shares expands the latent of another layer"
+                             : "its keys and values come from a latent with a norm, and are no "
+                               "matrices of x (`latent-norm` on)");
   const Index width = s.nope_dim + s.rope_dim;
   AttentionHeads heads = {.dim = c.dim,
                           .heads = c.heads,
@@ -248,13 +253,13 @@ AttentionHeads mla_to_heads(const AttentionConfig& c, const LayerMatrices& weigh
 }
 
 // So much of each head is rotated by position; without rotary positions the rotary part is idle.
-Index rotated_width(const AttentionConfig& c) { return c.rotary ? mla(c).rope_dim : 0; }
+Index rotated_width(const AttentionPlan& c) { return c.rotary ? mla(c).rope_dim : 0; }
 
-// What one latent has to keep: of each of its heads the rows without position of the key, then the
-// value.
-DoubleMatrix of_latent(const AttentionConfig& c, const AttentionHeads& heads, const HeadRows& rows,
-                       Index latent) {
-  const Index count = c.heads / mla(c).latents;
+// What latent number `latent` of so many has to keep: of each of its heads the rows without
+// position of the key, then the value.
+DoubleMatrix of_latent(const AttentionHeads& heads, const HeadRows& rows, Index latent,
+                       Index latents) {
+  const Index count = heads.heads / latents;
   DoubleMatrix all;
   for (Index head = latent * count; head < (latent + 1) * count; ++head) {
     const DoubleMatrix k = heads.k.part(head * heads.key_width, heads.key_width);
@@ -264,34 +269,39 @@ DoubleMatrix of_latent(const AttentionConfig& c, const AttentionHeads& heads, co
   return all;
 }
 
-void fit(AttentionConfig& c, std::span<const AttentionHeads> layers,
-         const ConversionOptions& options) {
-  MlaSettings& s = c.own<MlaSettings>();
+void fit(const LayerSettings& layer, const LayerPlace& place, Given& given,
+         std::span<const AttentionHeads> layers, const ConversionOptions& options) {
   const AttentionHeads& first = layers.front();
-  if (s.rope_dim == kUnset)
-    s.rope_dim = c.rotary ? std::min(first.rotated(), c.head_dim / 4 * 2) : 0;
-  if (s.nope_dim == kUnset) s.nope_dim = std::max<Index>(1, first.key_width - rotated_width(c));
-  if (s.v_dim == kUnset) s.v_dim = first.value_width;
+  const auto open = [&](const std::string& name, Index value) {
+    if (!given.has(name)) given.put(name, value);
+  };
+  open("rope-dim", place.rotary ? std::min(first.rotated(), default_rope_dim(layer)) : 0);
+  const Index rotated = place.rotary ? given.get<Index>("rope-dim", 0) : 0;
+  open("nope-dim", std::max<Index>(1, first.key_width - rotated));
+  open("v-dim", first.value_width);
   if (!options.energy) return;
-  require_setting(s.kv_rank == kUnset, "`energy` chooses `kv-rank`, which is given; leave one out");
-  s.kv_rank = s.latents;
+  require_setting(!given.has("kv-rank"),
+                  "`energy` chooses `kv-rank`, which is given; leave one out");
+  const auto latents = given.get<Index>("latents", 1);
+  Index rank = latents;
   for (const AttentionHeads& heads : layers) {
-    const HeadRows rows = rows_for_rotary_part(heads, rotated_width(c), options.rotary_pairs);
-    for (Index latent = 0; latent < s.latents && c.heads % s.latents == 0; ++latent) {
-      const DoubleMatrix all = of_latent(c, heads, rows, latent).column_part(0, c.dim);
-      s.kv_rank = std::max(s.kv_rank, s.latents * rank_for(all, *options.energy));
+    const HeadRows rows = rows_for_rotary_part(heads, rotated, options.rotary_pairs);
+    for (Index latent = 0; latent < latents && layer.heads % latents == 0; ++latent) {
+      const DoubleMatrix all = of_latent(heads, rows, latent, latents).column_part(0, place.dim);
+      rank = std::max(rank, latents * rank_for(all, *options.energy));
     }
   }
+  given.put("kv-rank", rank);
 }
 
 // Queries keep their rows. All heads share the mean of their rotary keys; everything else of keys
 // and values is as near as the latents can have it: Ji et al., "Towards economical inference"
 // (arXiv 2502.14837); Li et al., "X-EcoMLA" (arXiv 2503.11132). The latents' numbers are as large
 // as those of x, so that their norm changes little.
-MadeLayer mla_of_heads(const AttentionConfig& c, const AttentionHeads& heads,
+MadeLayer mla_of_heads(const AttentionPlan& c, const AttentionHeads& heads,
                        const ConversionOptions& options) {
   const MlaSettings& s = mla(c);
-  require_setting(!c.shares,
+  require_setting(!c.shares(),
                   "a layer of mla that shares would have to expand a latent that was made for "
                   "another layer's keys and values");
   const Index width = s.nope_dim + s.rope_dim, rotated = rotated_width(c);
@@ -303,8 +313,8 @@ MadeLayer mla_of_heads(const AttentionConfig& c, const AttentionHeads& heads,
   DoubleMatrix down, up, kv;
   for (Index latent = 0; latent < s.latents; ++latent) {
     const LatentMatrices part =
-        through_latent(of_latent(c, heads, rows, latent), s.latent_width(), c.dim, "kv-rank",
-                       latent_factor(c, s.latent_width()));
+        through_latent(of_latent(heads, rows, latent, s.latents), s.latent_width(), c.dim,
+                       "kv-rank", latent_factor(c, s.latent_width()));
     down.append(part.down);
     up.append(part.up);
     kv.append(part.whole);
@@ -350,12 +360,12 @@ const AttentionKind kMla = {
         "multi-head latent (DeepSeek): a latent of `kv-rank` and a rotary key of `rope-dim` per "
         "token",
     .architecture = "deepseek_v3",
-    .spec_numbers = 2,
-    .settings = mla_settings,
+    .numbers = {"kv-rank", "rope-dim"},
+    .rotary_layout = RotaryLayout::interleaved,
+    .own = own_fields<kMlaFields>(),
     .resolve = resolve_mla,
     .describe = describe_mla,
     .make = make_layer<LatentAttention>,
-    .converts = kMlaConverts,
     .to_heads = mla_to_heads,
     .of_heads = mla_of_heads,
     .fit = fit};

@@ -12,21 +12,30 @@ namespace {
 
 struct TpaSettings {
   Index kv_factors = 2;
-  Index q_factors = kUnset;
+  Index q_factors = 0;
 };
 
-const TpaSettings& tpa(const AttentionConfig& c) { return c.own<TpaSettings>(); }
+constexpr Index kMostFactors = 1 << 20;  // as many as a model may be wide
+constexpr Field<TpaSettings> kTpaFields[] = {
+    whole<&TpaSettings::kv_factors>("kv-factors", "products whose mean is k, and v", 1,
+                                    kMostFactors),
+    whole<&TpaSettings::q_factors>("q-factors", "products whose mean is q; default 3 kv-factors", 1,
+                                   kMostFactors)
+        .with({.derived = true}),
+};
+
+const TpaSettings& tpa(const AttentionPlan& c) { return c.own<TpaSettings>(); }
 
 // The form with scores and sums of the factors of what is kept.
 constexpr std::string_view kFactored = "factored";
 
 class TensorProductAttention : public Attention {
  public:
-  TensorProductAttention(const AttentionConfig& c, const LayerWeights& weights)
+  TensorProductAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, c.head_dim), q_(weights, "q"), k_(weights, "k"), v_(weights, "v") {}
 
   Var forward(Var x, Memory& memory) const override {
-    const TpaSettings& own = tpa(config());
+    const TpaSettings& own = tpa(plan());
     const auto rotated = [&](Var b) { return rotate(b, memory); };
     const auto keep = [&](const std::string& name, const auto& a, const auto& b) {
       const Rows weights = memory.keep(name + "_a", a), rows = memory.keep(name + "_b", b);
@@ -40,7 +49,7 @@ class TensorProductAttention : public Attention {
         "v", [&] { return v_.a(x, own.kv_factors); }, [&] { return v_.b(x, own.kv_factors); });
     const Rows q = Rows(rotated(q_.b(x, own.q_factors))).mixed_by(q_.a(x, own.q_factors));
     return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
-                               options(config().head_dim, memory)));
+                               options(plan().head_dim, memory)));
   }
 
  private:
@@ -60,7 +69,7 @@ class TensorProductAttention : public Attention {
   Factors q_, k_, v_;
 };
 
-AttentionDescription describe_tpa(const AttentionConfig& c) {
+AttentionDescription describe_tpa(const AttentionPlan& c) {
   const TpaSettings& own = tpa(c);
   AttentionDescription description;
   AttentionForm expanded = {.name = std::string(kExpanded),
@@ -93,17 +102,11 @@ AttentionDescription describe_tpa(const AttentionConfig& c) {
   return description;
 }
 
-void tpa_settings(AttentionConfig& c, Settings& s) {
-  constexpr Index kMost = 1 << 20;  // as many as a model may be wide
-  TpaSettings& own = c.own<TpaSettings>();
-  s.integer("kv-factors", "products whose mean is k, and v", own.kv_factors, 1, kMost);
-  s.integer("q-factors", "products whose mean is q; default 3 kv-factors", own.q_factors, 1, kMost);
-}
-
-void resolve_tpa(AttentionConfig& c) {
-  resolve_rotary_heads(c);
-  TpaSettings& own = c.own<TpaSettings>();
-  if (own.q_factors == kUnset) own.q_factors = 3 * own.kv_factors;
+std::any resolve_tpa(const AttentionPlan& c, const Given& given) {
+  require_rotary_heads(c);
+  TpaSettings own = read_fields(kTpaFields, given);
+  if (!given.has("q-factors")) own.q_factors = 3 * own.kv_factors;
+  return own;
 }
 
 }  // namespace
@@ -113,8 +116,8 @@ const AttentionKind kTpa = {
     .summary =
         "tensor product: keys and values are means of `kv-factors` products of a factor over "
         "heads and one over width",
-    .spec_numbers = 1,
-    .settings = tpa_settings,
+    .numbers = {"kv-factors"},
+    .own = own_fields<kTpaFields>(),
     .resolve = resolve_tpa,
     .describe = describe_tpa,
     .make = make_layer<TensorProductAttention>,

@@ -206,7 +206,7 @@ Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
       scaled_scores(raw, options) + visibility(options, tape, raw.shape(), 0, Real{-1e30});
   // Where nothing is seen the softmax is uniform; the product makes it 0.
   const Var weights = softmax(masked) * visibility(options, tape, raw.shape(), 1, 0);
-  return transpose(matrix_product(dropout(weights, options.dropout), values), 1, 2);
+  return transpose(matrix_product(dropout(weights, options.dropout.value_or(0)), values), 1, 2);
 }
 
 // Tap j of [B, T, C]: x times the matrix that moves token t to t + K - 1 - j, times its weights.

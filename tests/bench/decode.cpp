@@ -28,25 +28,22 @@ constexpr Variant kVariants[] = {{"mha", "mha", ""},
                                  {"mla absorbed", "mla", "absorbed"},
                                  {"latent-bias", "latent-bias", ""}};
 
-ModelConfig config_of(const std::string& kind) {
-  ModelConfig config;
-  config.layers = kLayers;
-  config.dim = kDim;
-  config.ffn_dim = kFfn;
-  config.attention.kind = kind;
-  config.attention.heads = kHeads;
-  config.resolve();
-  return config;
+ModelPlan plan_of(const std::string& kind) {
+  return resolve_model(Given(model_settings(), {{"layers", kLayers},
+                                                {"dim", kDim},
+                                                {"ffn-dim", kFfn},
+                                                {"attention", kind},
+                                                {"heads", kHeads}}));
 }
 
 // The feed-forward width that gives every attention MHA's number of parameters.
-ModelConfig equal_size_config(const std::string& kind) {
+ModelPlan equal_size_plan(const std::string& kind) {
   const auto attention_parameters = [&](const std::string& name) {
-    return attention_costs(config_of(name).attention).front().parameters.value();
+    return attention_costs(plan_of(name)->cycle.front()).front().parameters.value();
   };
-  ModelConfig config = config_of(kind);
-  config.ffn_dim = kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);
-  return config;
+  const Index width =
+      kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);
+  return with_settings(plan_of(kind), {{"ffn-dim", width}});
 }
 
 struct Type {
@@ -59,7 +56,7 @@ constexpr Type kTypes[] = {
 void measure(const Variant& variant, Index context, Index sequences) {
   std::vector<DecodeTimer> timers;
   for (const Type& type : kTypes) {
-    timers.emplace_back(equal_size_config(variant.kind), kVocabulary, context,
+    timers.emplace_back(equal_size_plan(variant.kind), kVocabulary, context,
                         DecodeOptions{sequences, type.type, variant.form});
   }
   const std::vector<double> times = median_milliseconds(timers, kRounds);

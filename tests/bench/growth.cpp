@@ -36,7 +36,7 @@ void measure(const TrainOptions& options, Index x, int rounds, bool with_parts) 
     std::vector<double> steps;
     for (int round = 0; round < rounds; ++round)
       steps.push_back(milliseconds([&] { training.step(); }));
-    const std::string& kind = options.model.attention.kind;
+    const std::string& kind = options.model->attention;
     const double ms = median(steps);
     print_row(kind, x, ms, training);
     if (!with_parts) return;
@@ -46,20 +46,17 @@ void measure(const TrainOptions& options, Index x, int rounds, bool with_parts) 
   });
 }
 
-TrainOptions options_for(const char* kind) {
-  TrainOptions options = bench_options("nanogpt-cpu");
-  options.model.attention.kind = kind;
-  return options;
+TrainOptions options_for(const char* kind, nlohmann::json more = nlohmann::json::object()) {
+  more["attention"] = kind;
+  return bench_options("nanogpt-cpu", more);
 }
 
 void against_context(int rounds) {
   constexpr Index kTokens = 8192;
   for (Index context = 64; context <= kTokens; context *= 2) {
     for (const char* kind : {"mha", "mqa", "mla", "delta"}) {
-      TrainOptions options = options_for(kind);
-      options.model.context = context;
-      options.batch = kTokens / context;
-      measure(options, context, rounds, std::string_view(kind) == "mha");
+      measure(options_for(kind, {{"context", context}, {"batch", kTokens / context}}), context,
+              rounds, std::string_view(kind) == "mha");
     }
   }
 }
@@ -67,10 +64,7 @@ void against_context(int rounds) {
 void against_width(int rounds) {
   for (Index width = 64; width <= 1024; width *= 2) {
     for (const char* kind : {"mha", "gqa", "mqa", "mla"}) {
-      TrainOptions options = options_for(kind);
-      options.model.dim = width;
-      options.model.attention.heads = width / 32;
-      measure(options, width, rounds, false);
+      measure(options_for(kind, {{"dim", width}, {"heads", width / 32}}), width, rounds, false);
     }
   }
 }

@@ -99,7 +99,7 @@ void measure(Ranks& ranks, const std::string& size, Index shards, const Network&
   const double bytes = slow.bytes;
   const Index messages = slow.messages;
   const double step = fastest(kRounds, [&] { training.step(); });
-  LanguageModel model(training.model().config(), TrainingBench::kVocabulary);
+  LanguageModel model(training.model().plan(), TrainingBench::kVocabulary);
   model.parameters().allocate();
   const Index parameters = std::ssize(model.parameters().all_values());
   const double exchange = fastest(kRounds, [&] {

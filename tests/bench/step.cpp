@@ -17,9 +17,7 @@ namespace headcount {
 namespace {
 
 void measure(const char* size, const std::string& kind, int rounds) {
-  TrainOptions options = bench_options(size);
-  options.model.attention.kind = kind;
-  TrainingBench training(options);
+  TrainingBench training(bench_options(size, {{"attention", kind}}));
   const double resident = resident_megabytes("VmRSS");
   ProductRun products(pass_products(training.model(), training.sequences_per_shard()),
                       training.shards());

@@ -10,11 +10,11 @@ namespace headcount {
 namespace {
 
 // Of the chunks of a gated delta rule: 7 in forward, 4 of them again in backward, and 14 more.
-void add_delta_products(std::vector<Product>& products, const ModelConfig& config,
+void add_delta_products(std::vector<Product>& products, const ModelPlan& plan,
                         const AttentionForm& form, Index sequences) {
-  const Index n = std::min(config.context, form.state->chunk), k = form.key_width;
-  const Index v = form.value_width, chunks = (config.context + n - 1) / n;
-  const Index heads = sequences * config.attention.heads * config.layers * chunks;
+  const Index n = std::min(plan->context, form.state->chunk), k = form.key_width;
+  const Index v = form.value_width, chunks = (plan->context + n - 1) / n;
+  const Index heads = sequences * plan->cycle.front().heads * plan->layers * chunks;
   products.push_back({n, n, k, false, true, 4 * heads});   // K K^T, Q K^T
   products.push_back({n, v, n, false, false, 3 * heads});  // N X, P U
   products.push_back({n, v, k, false, false, 4 * heads});  // K S, Q S, K dS
@@ -29,16 +29,16 @@ void add_delta_products(std::vector<Product>& products, const ModelConfig& confi
 }  // namespace
 
 std::vector<Product> pass_products(const LanguageModel& model, Index sequences) {
-  const ModelConfig& config = model.config();
-  const AttentionConfig& a = config.attention;
+  const ModelPlan& plan = model.plan();
+  const AttentionPlan& a = plan->cycle.front();
   const ParameterStore& parameters = model.parameters();
-  const Index rows = sequences * config.context;
+  const Index rows = sequences * plan->context;
   std::vector<Product> products;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Shape& shape = parameters.shape({i});
     const bool looked_up =
         parameters.name({i}).starts_with("model.embed") &&
-        !(config.tie_embeddings && parameters.name({i}).starts_with("model.embed_tokens"));
+        !(plan->tie_embeddings && parameters.name({i}).starts_with("model.embed_tokens"));
     if (shape.rank() != 2 || looked_up) continue;
     const Index out = shape[0], in = shape[1];
     products.push_back({rows, out, in, false, true, 1});   // y = x W^T
@@ -47,11 +47,11 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
   }
   const AttentionForm form = describe(a).forms.front();
   if (form.state) {
-    add_delta_products(products, config, form, sequences);
+    add_delta_products(products, plan, form, sequences);
     return products;
   }
   const Index k_width = form.key_width, v_width = form.value_width;
-  const Index t = config.context, heads = sequences * a.heads * config.layers;
+  const Index t = plan->context, heads = sequences * a.heads * plan->layers;
   products.push_back({t, t, k_width, false, true, heads});   // q k^T
   products.push_back({t, v_width, t, false, false, heads});  // p v
   products.push_back({t, t, k_width, false, true, heads});   // q k^T again, in backward

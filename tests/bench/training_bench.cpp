@@ -4,11 +4,6 @@ namespace headcount {
 
 namespace {
 
-TrainOptions resolved(TrainOptions options) {
-  options.resolve();
-  return options;
-}
-
 std::vector<std::int32_t> random_tokens() {
   std::vector<std::int32_t> tokens(100'000);
   for (std::size_t i = 0; i < tokens.size(); ++i)
@@ -18,26 +13,20 @@ std::vector<std::int32_t> random_tokens() {
 
 }  // namespace
 
-TrainOptions bench_options(const std::string& size) {
-  TrainOptions options;
+TrainOptions bench_options(const std::string& size, const nlohmann::json& more) {
   const bool toy = size == "toy", large = size == "100m";
-  options.settings().read(preset(toy ? "nanogpt-cpu" : large ? "nanogpt-gpu" : size).settings);
-  if (large) {
-    options.model.layers = 14;
-    options.model.attention.heads = 12;
-    options.model.dim = 768;
-    options.model.context = 1024;
-  }
-  if (toy) {
-    options.model.layers = options.model.attention.heads = 2;
-    options.model.dim = options.model.context = 32;
-    options.batch = 8;
-  }
-  return options;
+  Given given(training_settings(), preset(toy     ? "nanogpt-cpu"
+                                          : large ? "nanogpt-gpu"
+                                                  : size)
+                                       .settings);
+  if (large) given.put({{"layers", 14}, {"heads", 12}, {"dim", 768}, {"context", 1024}});
+  if (toy) given.put({{"layers", 2}, {"heads", 2}, {"dim", 32}, {"context", 32}, {"batch", 8}});
+  if (!more.is_null()) given.put(more);
+  return resolve_training(given);
 }
 
-TrainingBench::TrainingBench(TrainOptions options, Ranks& ranks)
-    : options_(resolved(std::move(options))),
+TrainingBench::TrainingBench(const TrainOptions& options, Ranks& ranks)
+    : options_(options),
       model_(options_.model, kVocabulary),
       tokens_(random_tokens()),
       trainer_(model_, options_, tokens_, 0, {}, ranks) {

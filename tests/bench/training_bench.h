@@ -9,23 +9,23 @@
 namespace headcount {
 
 /// Settings of "nanogpt-cpu", "nanogpt-gpu", "toy": 2 layers, 2 heads, 32 wide, context 32, batch
-/// 8, or "100m": 14 layers, 12 heads, 768 wide, context 1024, batch 64. Not resolved. Throws
+/// 8, or "100m": 14 layers, 12 heads, 768 wide, context 1024, batch 64; and `more`. Throws
 /// SettingError for another name.
-TrainOptions bench_options(const std::string& size);
+TrainOptions bench_options(const std::string& size, const nlohmann::json& more = {});
 
 /// A model that trains on 100,000 random characters, of 65 kinds.
 class TrainingBench {
  public:
   static constexpr Index kVocabulary = 65;
 
-  /// Resolves the options and takes two steps, after which no memory is taken any more.
-  explicit TrainingBench(TrainOptions options, Ranks& ranks = alone());
+  /// Takes two steps, after which no memory is taken any more.
+  explicit TrainingBench(const TrainOptions& options, Ranks& ranks = alone());
 
   void step() { trainer_.step(); }
   const LanguageModel& model() const { return model_; }
   const TrainOptions& options() const { return options_; }
   std::span<const std::int32_t> tokens() const { return tokens_; }
-  Index tokens_per_step() const { return options_.batch * options_.model.context; }
+  Index tokens_per_step() const { return options_.batch * options_.model->context; }
   Index shards() const { return shard_count(options_); }
   Index sequences_per_shard() const { return options_.batch / shards(); }
   void profile(TrainingProfile* profile) { trainer_.profile(profile); }

@@ -8,11 +8,26 @@
 #include <string>
 
 #include "autograd/error.h"
+#include "data/tales.h"
 #include "data/temporary_folder.h"
 #include "data/text.h"
 
 namespace headcount {
 namespace {
+
+TEST(BuiltInCorpora, DeclareAllThatIsKnownOfThem) {
+  for (const BuiltInCorpus* corpus : built_in_corpora()) {
+    EXPECT_EQ(find_built_in(corpus->name), corpus);
+    EXPECT_FALSE(corpus->defaults().empty()) << corpus->name;
+    for (const Setting& own : corpus->own.settings(Scope::data))
+      EXPECT_TRUE(find_setting(corpus_settings(), own.name)->is_for(corpus->name)) << own.name;
+    const Corpus made = load_corpus(std::string(corpus->name), {.characters = 1000});
+    EXPECT_EQ(made.only_answers, corpus->only_answers);
+    for (const Index start : made.train_starts)
+      EXPECT_EQ(corpus->story_length == 0 ? 0 : start % corpus->story_length, 0) << start;
+  }
+  EXPECT_EQ(find_built_in("./tales"), nullptr);
+}
 
 std::string train_text(const Corpus& corpus) { return corpus.vocabulary.decode(corpus.train); }
 
@@ -149,7 +164,8 @@ TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {
 }
 
 TEST_P(BuiltInCorpus, HasAPartOfEachEvenWithHugeStories) {
-  const CorpusOptions options = {.characters = 1000, .tales = {.distance = 1000}};
+  const CorpusOptions options = {.characters = 1000,
+                                 .own = Given(corpus_settings(), {{"distance", 1000}})};
   const Corpus corpus = load_corpus(GetParam(), options);
   EXPECT_FALSE(corpus.train.empty());
   EXPECT_FALSE(corpus.validation.empty());
@@ -213,7 +229,7 @@ TEST(Corpus, KnowsWhichContextItsLongestStoryFits) {
   EXPECT_GE(corpus.longest_story, longest);
   EXPECT_TRUE(corpus.stories_fit(corpus.longest_story));
   EXPECT_FALSE(corpus.stories_fit(corpus.longest_story - 1));
-  EXPECT_TRUE(load_corpus("lookup", {.characters = 10'000}).stories_fit(kLookupLine));
+  EXPECT_TRUE(load_corpus("lookup", {.characters = 10'000}).stories_fit(kLookup.story_length));
 }
 
 TEST_P(BuiltInCorpus, KnowsWhereStoriesBegin) {

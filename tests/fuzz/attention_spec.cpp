@@ -11,11 +11,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text(reinterpret_cast<const char*>(data), size);
   try {
     for (const AttentionSpec& spec : parse_attention_specs(text)) {
-      ModelConfig config;
-      spec.apply(config);
+      const Given given(model_settings(), {{"attention", spec.text}});
       std::vector<std::string> left_out;
-      cost_table(config, config.context, {2, 4}, left_out);
-      config.resolve();
+      cost_table(given, read_model_settings(given).context, {2, 4}, left_out);
+      resolve_model(given);
     }
   } catch (const Error&) {
   }

@@ -28,16 +28,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     }
   }
   try {
-    TrainOptions options;
-    RunOptions run;
-    Settings settings = options.settings();
-    run.add_to(settings);
+    static const SettingList settings = [] {
+      SettingList all = training_settings();
+      add_settings(all, run_settings());
+      return all;
+    }();
     const CommandLine line = parse_command_line(arguments, {"train", "", ""}, settings,
                                                 {{"preset", "", true}, {"force", "", false}});
-    if (line.has("preset")) settings.read(preset(line.get("preset")).settings);
-    read_flags(line, settings);
-    options.resolve();
-    refuse_foreign(line, {options});
+    Given given(settings);
+    if (line.has("preset")) given.put(preset(line.get("preset")).settings);
+    put_flags(line, given);
+    refuse_foreign(line, {resolve_training(given)});
   } catch (const Error&) {
   }
   return 0;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "nn/kinds_with_scores.h"
+#include "nn/layer_config.h"
 #include "train/evaluation.h"
 
 namespace headcount {
@@ -15,14 +16,14 @@ namespace {
 constexpr double kTolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-4;  // sums of 24 terms
 
 LanguageModel model_of(const std::string& attention, Index layers, bool gate = false) {
-  ModelConfig config;
-  config.dim = 16;
-  config.context = 24;
-  config.attention.heads = 4;
-  config.attention.gate = gate;
-  parse_attention_spec(attention).apply(config);
-  config.layers = layers;
-  LanguageModel model(config, 7);
+  Given config(model_settings());
+  set(config, "dim", 16);
+  set(config, "context", 24);
+  set(config, "heads", 4);
+  set(config, "gate", gate);
+  set(config, "attention", attention);
+  set(config, "layers", layers);
+  LanguageModel model(resolve_model(config), 7);
   model.initialize(5);
   // Large enough for heads to look somewhere.
   for (Real& x : model.parameters().all_values()) x *= 4;

@@ -6,17 +6,14 @@
 #include <string>
 #include <vector>
 
-#include "models/config.h"
-#include "nn/own_settings.h"
+#include "models/plan.h"
+#include "nn/layer_config.h"
 
 namespace headcount {
 namespace {
 
-AttentionConfig applied(const std::string& text) {
-  ModelConfig config;
-  parse_attention_spec(text).apply(config);
-  config.resolve();
-  return config.attention;
+AttentionPlan applied(const std::string& text) {
+  return resolve_model(Given(model_settings(), {{"attention", text}}))->cycle.front();
 }
 
 std::string refusal(const std::string& text) {
@@ -30,15 +27,15 @@ std::string refusal(const std::string& text) {
 
 TEST(AttentionSpec, IsTheNameOfEveryKind) {
   for (const AttentionKind* kind : attention_kinds()) {
-    EXPECT_EQ(applied(std::string(kind->name)).kind, kind->name);
+    EXPECT_EQ(applied(std::string(kind->name)).kind().name, kind->name);
   }
 }
 
 TEST(AttentionSpec, GivesKeyValueHeadsToGqa) { EXPECT_EQ(get(applied("gqa2"), "kv-heads"), 2); }
 
 TEST(AttentionSpec, GivesRankAndRotaryWidthToMla) {
-  const AttentionConfig config = applied("mla48+16");
-  EXPECT_EQ(config.kind, "mla");
+  const AttentionPlan config = applied("mla48+16");
+  EXPECT_EQ(config.kind().name, "mla");
   EXPECT_EQ(get(config, "kv-rank"), 48);
   EXPECT_EQ(get(config, "rope-dim"), 16);
   EXPECT_EQ(get(applied("mla40"), "kv-rank"), 40);
@@ -60,12 +57,12 @@ TEST(AttentionSpec, GivesTheWidthOfValuesToDelta) {
 }
 
 TEST(AttentionSpec, LeavesOtherSettingsAlone) {
-  ModelConfig config;
-  config.attention.heads = 8;
-  config.attention.rope_theta = 500;
-  parse_attention_spec("gqa4").apply(config);
-  EXPECT_EQ(config.attention.heads, 8);
-  EXPECT_EQ(config.attention.rope_theta, 500);
+  Given config(model_settings());
+  set(config, "heads", 8);
+  set(config, "rope-theta", 500);
+  set(config, "attention", "gqa4");
+  EXPECT_EQ(resolve_model(config)->cycle.front().heads, 8);
+  EXPECT_EQ(resolve_model(config)->cycle.front().rope_theta, 500);
 }
 
 TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
@@ -92,8 +89,8 @@ TEST(AttentionSpec, IsRefusedTwiceInAList) {
 }
 
 TEST(AttentionSpec, GivesTheWidthOfHeadsAndAWindow) {
-  const AttentionConfig config = applied("gqa2x16@64");
-  EXPECT_EQ(config.kind, "gqa");
+  const AttentionPlan config = applied("gqa2x16@64");
+  EXPECT_EQ(config.kind().name, "gqa");
   EXPECT_EQ(get(config, "kv-heads"), 2);
   EXPECT_EQ(config.head_dim, 16);
   EXPECT_EQ(config.window, 64);
@@ -103,13 +100,13 @@ TEST(AttentionSpec, GivesTheWidthOfHeadsAndAWindow) {
 }
 
 TEST(AttentionSpec, GivesSettingsByName) {
-  const AttentionConfig config = applied("gqa2x16:tie-kv=on:score-scale=qk-norm@64");
+  const AttentionPlan config = applied("gqa2x16:tie-kv=on:score-scale=qk-norm@64");
   EXPECT_EQ(config.head_dim, 16);
   EXPECT_EQ(config.window, 64);
-  EXPECT_EQ(config.settings().find("tie-kv")->value(), "on");
+  EXPECT_EQ(config.values().at("tie-kv"), "on");
   EXPECT_EQ(config.score_scale.text(), "qk-norm");
-  const AttentionConfig scaled = applied("mla48:latent-scale=on");
-  EXPECT_EQ(scaled.settings().find("latent-scale")->value(), "on");
+  const AttentionPlan scaled = applied("mla48:latent-scale=on");
+  EXPECT_EQ(scaled.values().at("latent-scale"), "on");
   EXPECT_EQ(parse_attention_spec("mha:gate=off").cycle.front().text, "mha:gate=off");
 }
 
@@ -123,25 +120,26 @@ TEST(AttentionSpec, RefusesNamesOfOtherKindsAndWhatIsGivenTwice) {
 }
 
 TEST(AttentionSpec, LetsLayersOfAPatternDifferInASetting) {
-  ModelConfig config;
-  config.layers = 2;
-  parse_attention_spec("mha:gate=on/mha").apply(config);
-  config.resolve();
-  EXPECT_TRUE(config.layer_attention(0).gate);
-  EXPECT_FALSE(config.layer_attention(1).gate);
+  Given config(model_settings());
+  set(config, "layers", 2);
+  set(config, "attention", "mha:gate=on/mha");
+  const ModelPlan model = resolve_model(config);
+  EXPECT_TRUE(model->layer_attention(0).gate);
+  EXPECT_FALSE(model->layer_attention(1).gate);
 }
 
 // The words of all layers of a model, and whether each shares.
 std::vector<std::string> layers_of(const std::string& text, Index layers) {
-  ModelConfig config;
-  config.layers = layers;
-  parse_attention_spec(text).apply(config);
-  config.resolve();
+  Given config(model_settings());
+  set(config, "layers", layers);
+  set(config, "attention", text);
+  const ModelPlan model = resolve_model(config);
   std::vector<std::string> words;
   for (Index layer = 0; layer < layers; ++layer) {
-    const AttentionConfig& a = config.layer_attention(layer);
-    words.push_back(a.kind + (a.window > 0 ? "@" + std::to_string(a.window) : "") +
-                    (a.shares ? " shared" : ""));
+    const AttentionPlan& a = model->layer_attention(layer);
+    words.push_back(std::string(a.kind().name) +
+                    (a.window > 0 ? "@" + std::to_string(a.window) : "") +
+                    (a.shares() ? " shared" : ""));
   }
   return words;
 }
@@ -159,17 +157,17 @@ TEST(AttentionPattern, SharesTheKindAndTheWindowOfTheNearestLayerThatKeeps) {
 }
 
 TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
-  ModelConfig config;
-  config.attention.heads = 8;
-  set(config.attention, "kv-heads", 2);
-  config.attention.window = 32;
-  parse_attention_spec("gqa/gqa4@16/mqa").apply(config);
-  config.resolve();
-  EXPECT_EQ(get(config.layer_attention(0), "kv-heads"), 2);
-  EXPECT_EQ(get(config.layer_attention(1), "kv-heads"), 4);
-  EXPECT_EQ(config.layer_attention(0).window, 32);
-  EXPECT_EQ(config.layer_attention(1).window, 16);
-  EXPECT_EQ(config.layer_attention(2).heads, 8);
+  Given config(model_settings());
+  set(config, "heads", 8);
+  set(config, "kv-heads", 2);
+  set(config, "window", 32);
+  set(config, "attention", "gqa/gqa4@16/mqa");
+  const ModelPlan model = resolve_model(config);
+  EXPECT_EQ(get(model->layer_attention(0), "kv-heads"), 2);
+  EXPECT_EQ(get(model->layer_attention(1), "kv-heads"), 4);
+  EXPECT_EQ(model->layer_attention(0).window, 32);
+  EXPECT_EQ(model->layer_attention(1).window, 16);
+  EXPECT_EQ(model->layer_attention(2).heads, 8);
 }
 
 TEST(AttentionPattern, HasOneShortestText) {
@@ -183,12 +181,12 @@ TEST(AttentionPattern, HasOneShortestText) {
 }
 
 TEST(AttentionPattern, OfEqualPartsIsNoPattern) {
-  ModelConfig config;
-  parse_attention_spec("gqa2/gqa2").apply(config);
-  config.resolve();
-  EXPECT_EQ(config.attention_text(), "gqa");
-  EXPECT_EQ(get(config.attention, "kv-heads"), 2);
-  EXPECT_TRUE(config.pattern.empty());
+  Given config(model_settings());
+  set(config, "attention", "gqa2/gqa2");
+  const ModelPlan model = resolve_model(config);
+  EXPECT_EQ(model->attention, "gqa");
+  EXPECT_EQ(get(model->cycle.front(), "kv-heads"), 2);
+  EXPECT_EQ(model->cycle.size(), 1u);
 }
 
 TEST(AttentionPattern, ErrorsNameThePart) {
@@ -214,10 +212,10 @@ TEST(AttentionPattern, ErrorsNameThePart) {
 }
 
 std::string resolve_refusal(const std::string& text) {
-  ModelConfig config;
+  Given config(model_settings());
   try {
-    parse_attention_spec(text).apply(config);
-    config.resolve();
+    set(config, "attention", text);
+    resolve_model(config);
   } catch (const ShapeError& error) {
     return error.what();
   }
@@ -237,24 +235,19 @@ TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
 
 TEST(AttentionPattern, IsReadBackFromItsSettings) {
   for (const char* text : {"mqa/share", "3*gqa2x16@64/gqa", "mla48+16/2*share", "mqa@4/mha"}) {
-    ModelConfig config, again;
-    set(config.attention, "kv-heads", 4);
-    config.attention.window = 7;
-    parse_attention_spec(text).apply(config);
-    config.resolve();
-    again.settings().read(to_json(config));
-    again.resolve();
-    EXPECT_EQ(to_json(again), to_json(config)) << text;
-    ASSERT_EQ(again.cycle.size(), config.cycle.size());
-    for (Index layer = 0; layer < config.layers; ++layer) {
-      const AttentionConfig &a = config.layer_attention(layer), &b = again.layer_attention(layer);
-      const Settings settings = b.settings(), expected = a.settings();
-      for (const Setting& setting : settings.all()) {
-        if (!setting.is_for(b.kind)) continue;
-        EXPECT_EQ(setting.value(), expected.find(setting.name)->value()) << text << ", " << layer;
-      }
-      EXPECT_EQ(a.kind, b.kind);
-      EXPECT_EQ(a.shares, b.shares);
+    Given config(model_settings());
+    set(config, "kv-heads", 4);
+    set(config, "window", 7);
+    set(config, "attention", text);
+    const ModelPlan model = resolve_model(config);
+    const ModelPlan again = resolve_model(Given(model_settings(), model->settings));
+    EXPECT_EQ(again->settings, model->settings) << text;
+    ASSERT_EQ(again->cycle.size(), model->cycle.size());
+    for (Index layer = 0; layer < model->layers; ++layer) {
+      const AttentionPlan &a = model->layer_attention(layer), &b = again->layer_attention(layer);
+      EXPECT_EQ(a.values(), b.values()) << text << ", " << layer;
+      EXPECT_EQ(a.kind().name, b.kind().name);
+      EXPECT_EQ(a.shares(), b.shares());
     }
   }
 }
@@ -262,12 +255,11 @@ TEST(AttentionPattern, IsReadBackFromItsSettings) {
 // A setting that every part gives is not the model's: it would change nothing.
 TEST(AttentionPattern, HasTheSettingsThatSomePartLeavesOpen) {
   const auto settings = [](const std::string& text) {
-    ModelConfig config;
-    set(config.attention, "kv-heads", 2);
-    set(config.attention, "kv-rank", 9);
-    parse_attention_spec(text).apply(config);
-    config.resolve();
-    return to_json(config);
+    Given config(model_settings());
+    set(config, "kv-heads", 2);
+    set(config, "kv-rank", 9);
+    set(config, "attention", text);
+    return resolve_model(config)->settings;
   };
   EXPECT_TRUE(settings("gqa/mqa").contains("kv-heads"));
   EXPECT_FALSE(settings("gqa2/mqa").contains("kv-heads"));

@@ -7,7 +7,7 @@ namespace headcount {
 namespace {
 
 std::string refusal(const LanguageModel& from, const std::string& attention,
-                    const Given& given = {}, const ConversionOptions& options = {}) {
+                    const Wanted& given = {}, const ConversionOptions& options = {}) {
   try {
     converted(from, attention, given, options);
   } catch (const ShapeError& error) {
@@ -29,7 +29,8 @@ TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithItsReason) {
       expect_refusal(refusal(*mha, name),
                      {"heads cannot be converted to " + name + ": ", std::string(kind->no_heads)});
     } else {
-      EXPECT_EQ(refusal(*mha, name, name == "gqa" ? Given{{"kv-heads", "2"}} : Given{}), "accepted")
+      EXPECT_EQ(refusal(*mha, name, name == "gqa" ? Wanted{{"kv-heads", "2"}} : Wanted{}),
+                "accepted")
           << name;
     }
     const auto own = small_model(name);
@@ -75,9 +76,9 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
 }
 
 TEST(Conversion, RefusesTiedHeadsThatCouldNotTellKeysFromValues) {
-  const Given tied = {{"tie-kv", "on"}};
+  const Wanted tied = {{"tie-kv", "on"}};
   const auto with = [&](const std::string& name, const std::string& value) {
-    return Given{{"positions", "none"}, {name, value}};
+    return Wanted{{"positions", "none"}, {name, value}};
   };
   expect_refusal(refusal(*small_model("mha"), "mqa", tied), {"`tie-kv`", "`rope-dim`", "6"});
   expect_refusal(refusal(*small_model("mha", with("gate", "on")), "mqa", tied), {"`gate`"});

@@ -36,7 +36,7 @@ double difference(const LanguageModel& a, const LanguageModel& b) {
 
 void expect_same(const LanguageModel& from, const Conversion& to, const std::string& what) {
   EXPECT_LT(difference(from, *to.model), kConversionTolerance) << what;
-  ASSERT_EQ(std::ssize(to.errors), from.config().layers) << what;
+  ASSERT_EQ(std::ssize(to.errors), from.plan()->layers) << what;
   for (const HeadErrors& error : to.errors) {
     EXPECT_LT(error.keys, 1e-6) << what;
     EXPECT_LT(error.values, 1e-6) << what;
@@ -49,19 +49,19 @@ std::span<Real> weights(LanguageModel& model, const std::string& name, Index lay
 }
 
 // What a model may have besides its attention.
-const std::vector<Given> kModels = {{},
-                                    {{"rope-layout", "interleaved"}},
-                                    {{"positions", "none"}},
-                                    {{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}},
-                                    {{"norm", "layer"}, {"bias", "on"}, {"window", "3"}},
-                                    {{"score-scale", "qk-norm"}},
-                                    {{"score-scale", "length"}, {"gate", "on"}},
-                                    {{"output-projection", "off"}}};
+const std::vector<Wanted> kModels = {{},
+                                     {{"rope-layout", "interleaved"}},
+                                     {{"positions", "none"}},
+                                     {{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}},
+                                     {{"norm", "layer"}, {"bias", "on"}, {"window", "3"}},
+                                     {{"score-scale", "qk-norm"}},
+                                     {{"score-scale", "length"}, {"gate", "on"}},
+                                     {{"output-projection", "off"}}};
 
-std::string text(const Given& given) { return nlohmann::json(given).dump(); }
+std::string text(const Wanted& given) { return nlohmann::json(given).dump(); }
 
 TEST(Conversion, OfGroupsToMoreOfThemRepeatsThemAndIsExact) {
-  for (const Given& given : kModels) {
+  for (const Wanted& given : kModels) {
     for (const auto& [from, to] : std::vector<std::pair<std::string, std::string>>{
              {"mqa", "gqa2"}, {"mqa", "mha"}, {"gqa2", "mha"}, {"mha", "mha"}, {"gqa2", "gqa2"}}) {
       const auto model = small_model(from, given);
@@ -71,7 +71,7 @@ TEST(Conversion, OfGroupsToMoreOfThemRepeatsThemAndIsExact) {
 }
 
 TEST(Conversion, OfEqualHeadsToFewerIsExact) {
-  for (const Given& given : kModels) {
+  for (const Wanted& given : kModels) {
     const auto mqa = small_model("mqa", given);
     const auto mha = converted(*mqa, "mha").model;
     expect_same(*mha, converted(*mha, "gqa2"), "gqa2 " + text(given));
@@ -99,19 +99,19 @@ TEST(Conversion, ToFewerHeadsTakesTheMeanOfTheRowsOfAGroup) {
 }
 
 TEST(Conversion, OfAllRankToLatentsIsExactWithoutPositions) {
-  const Given models[] = {{{"positions", "none"}},
-                          {{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}},
-                          {{"positions", "none"}, {"score-scale", "qk-norm"}, {"bias", "on"}},
-                          {{"positions", "none"}, {"score-scale", "length"}, {"gate", "on"}},
-                          {{"positions", "none"}, {"score-scale", "none"}, {"window", "4"}}};
-  const Given latents[] = {{{"kv-rank", "24"}},
-                           {{"kv-rank", "24"}, {"rope-dim", "4"}},  // which is idle
-                           {{"kv-rank", "24"}, {"q-rank", "24"}, {"latent-scale", "on"}},
-                           {{"kv-rank", "48"}, {"latents", "2"}}};
-  for (Given given : models) {
+  const Wanted models[] = {{{"positions", "none"}},
+                           {{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}},
+                           {{"positions", "none"}, {"score-scale", "qk-norm"}, {"bias", "on"}},
+                           {{"positions", "none"}, {"score-scale", "length"}, {"gate", "on"}},
+                           {{"positions", "none"}, {"score-scale", "none"}, {"window", "4"}}};
+  const Wanted latents[] = {{{"kv-rank", "24"}},
+                            {{"kv-rank", "24"}, {"rope-dim", "4"}},  // which is idle
+                            {{"kv-rank", "24"}, {"q-rank", "24"}, {"latent-scale", "on"}},
+                            {{"kv-rank", "48"}, {"latents", "2"}}};
+  for (Wanted given : models) {
     for (const std::string from : {"mha", "gqa2"}) {
       const auto model = small_model(from, given);
-      for (Given latent : latents) {
+      for (Wanted latent : latents) {
         latent["latent-norm"] = "off";
         const Conversion mla = converted(*model, "mla", latent);
         const std::string what = from + " " + text(given) + " " + text(latent);
@@ -127,15 +127,15 @@ TEST(Conversion, OfAllRankToLatentsIsExactWithoutPositions) {
 TEST(Conversion, OfHeadsThatShareARotaryKeyToLatentsIsExactInEitherLayout) {
   for (const std::string from : {"half", "interleaved"}) {
     for (const std::string to : {"half", "interleaved"}) {
-      for (const Given& more : {Given{}, Given{{"bias", "on"}, {"norm", "layer"}}}) {
-        Given given = more;
+      for (const Wanted& more : {Wanted{}, Wanted{{"bias", "on"}, {"norm", "layer"}}}) {
+        Wanted given = more;
         given["rope-dim"] = "4";
         given["rope-layout"] = from;
         const auto model = small_model("mqa", given);
         // Two plain rows of the key and six of the value are all there is.
         const Conversion mla =
             converted(*model, "mla8+4", {{"latent-norm", "off"}, {"rope-layout", to}});
-        EXPECT_EQ(mla.model->config().attention.settings().find("nope-dim")->value(), 2);
+        EXPECT_EQ(mla.model->plan()->settings["nope-dim"], 2);
         expect_same(*model, mla, from + " to " + to);
       }
     }
@@ -174,7 +174,7 @@ TEST(Conversion, OfAnEnergyTakesTheLeastRankThatKeepsIt) {
       // Of keys and values together, so neither alone loses more than twice its share.
       EXPECT_LT(error.keys * error.keys + error.values * error.values, 4 * (1 - energy) + 1e-9);
     }
-    return mla.model->config().attention.settings().find("kv-rank")->value().get<Index>();
+    return mla.model->plan()->settings["kv-rank"].get<Index>();
   };
   EXPECT_EQ(rank_of(1), kDim);
   EXPECT_LT(rank_of(0.9), kDim);
@@ -215,7 +215,7 @@ TEST(Conversion, ChoosesTheLargestRotaryPairOfThoseThatRotateAboutAsFast) {
       }
     }
   }
-  const Given width = {{"kv-rank", "24"}, {"rope-dim", "4"}};
+  const Wanted width = {{"kv-rank", "24"}, {"rope-dim", "4"}};
   const double even = converted(*model, "mla", width).errors.front().keys;
   const double norm =
       converted(*model, "mla", width, {.rotary_pairs = RotaryPairs::norm}).errors.front().keys;
@@ -229,10 +229,11 @@ TEST(Conversion, ChoosesTheLargestRotaryPairOfThoseThatRotateAboutAsFast) {
 }
 
 TEST(Conversion, OfTiedHeadsIsExactToMhaAndBack) {
-  for (const Given& given : {Given{{"positions", "none"}},
-                             Given{{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}}}) {
+  for (const Wanted& given :
+       {Wanted{{"positions", "none"}},
+        Wanted{{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}}}) {
     for (const std::string groups : {"mqa", "gqa2"}) {
-      Given of_tied = given;
+      Wanted of_tied = given;
       of_tied["tie-kv"] = "on";
       const auto tied = small_model(groups, of_tied);
       const Conversion mha = converted(*tied, "mha");

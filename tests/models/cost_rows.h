@@ -13,14 +13,10 @@ namespace headcount {
 
 using CostRows = std::map<std::string, CostRow>;
 
-inline ModelConfig with(const nlohmann::json& settings) {
-  ModelConfig config;
-  config.settings().read(settings);
-  return config;
-}
+inline Given with(const nlohmann::json& settings) { return Given(model_settings(), settings); }
 
 /// The table by name; no kind may be left out and no name may come twice.
-inline CostRows all_rows(const ModelConfig& config, Index context, Index bytes_per_element = 4) {
+inline CostRows all_rows(const Given& config, Index context, Index bytes_per_element = 4) {
   std::vector<std::string> left_out;
   CostRows rows;
   for (const CostRow& row : cost_table(config, context, {bytes_per_element, 0}, left_out)) {

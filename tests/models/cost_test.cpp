@@ -18,17 +18,17 @@ namespace {
 constexpr std::int64_t kMega = 1 << 20, kGiga = kMega << 10, kTera = kGiga << 10;
 
 TEST(CostTable, IsTheArticlesForWidth256) {
-  const ModelConfig config = with({{"layers", 1},
-                                   {"dim", 256},
-                                   {"heads", 8},
-                                   {"kv-heads", 4},
-                                   {"bias", "on"},
-                                   {"kv-rank", 64},
-                                   {"q-rank", 64},
-                                   {"nope-dim", 16},
-                                   {"v-dim", 16},
-                                   {"rope-dim", 26},
-                                   {"latent-norm", "off"}});
+  const Given config = with({{"layers", 1},
+                             {"dim", 256},
+                             {"heads", 8},
+                             {"kv-heads", 4},
+                             {"bias", "on"},
+                             {"kv-rank", 64},
+                             {"q-rank", 64},
+                             {"nope-dim", 16},
+                             {"v-dim", 16},
+                             {"rope-dim", 26},
+                             {"latent-norm", "off"}});
   const CostRows rows = all_rows(config, 10);
   struct Published {
     std::string attention;
@@ -46,13 +46,13 @@ TEST(CostTable, IsTheArticlesForWidth256) {
 // Its "MLA absorbed" has kv_b_proj merged into other matrices. Norms of latents, on by default, are
 // merged too and add nothing.
 TEST(CostTable, IsTheBlogsForWidth8192) {
-  const ModelConfig config = with({{"layers", 1},
-                                   {"dim", 8192},
-                                   {"heads", 64},
-                                   {"head-dim", 128},
-                                   {"kv-heads", 8},
-                                   {"kv-rank", 512},
-                                   {"rope-dim", 0}});
+  const Given config = with({{"layers", 1},
+                             {"dim", 8192},
+                             {"heads", 64},
+                             {"head-dim", 128},
+                             {"kv-heads", 8},
+                             {"kv-rank", 512},
+                             {"rope-dim", 0}});
   const CostRows rows = all_rows(config, 131'072);
   struct Published {
     std::string attention;
@@ -78,13 +78,12 @@ TEST(CostTable, HasEveryAttentionInTheRegistrysOrderInEachForm) {
     if (kind->name == "mla") expected.insert(expected.end(), {"mla-absorbed", "mla-merged"});
     if (kind->name == "tpa") expected.emplace_back("tpa-factored");
   }
-  for (const CostRow& row : cost_table(ModelConfig(), 1, {}, left_out))
-    names.push_back(row.attention);
+  for (const CostRow& row : cost_table(with({}), 1, {}, left_out)) names.push_back(row.attention);
   EXPECT_EQ(names, expected);
 }
 
 TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
-  const ModelConfig config = with({{"dim", 7}, {"heads", 7}, {"head-dim", 4}});
+  const Given config = with({{"dim", 7}, {"heads", 7}, {"head-dim", 4}});
   std::vector<std::string> left_out;
   const std::vector<CostRow> rows = cost_table(config, 8, {}, left_out);
   ASSERT_EQ(left_out.size(), 2u);
@@ -111,22 +110,21 @@ TEST(CostTable, GatesTheKindsThatThePatternGates) {
 // A run's settings as its config.json has them give the parameters of its model.
 TEST(CostTable, HasTheParametersOfARunWhateverItSwitchesOn) {
   for (const AttentionKind* kind : attention_kinds()) {
-    const ModelConfig plain =
+    const Given plain =
         with({{"attention", kind->name}, {"layers", 2}, {"dim", 32}, {"head-dim", 8}});
-    const Settings settings = plain.settings();
-    for (const Setting& setting : settings.all()) {
-      const nlohmann::json before = setting.value();
+    for (const Setting& setting : model_settings()) {
+      const nlohmann::json before = setting.neutral;
       if (!setting.is_for(kind->name) || (before != "on" && before != "off")) continue;
       for (const std::string value : {"on", "off"}) {
-        ModelConfig config = plain;
-        config.settings().find(setting.name)->parse(value);
-        const LanguageModel model(config, 3);
+        Given config = plain;
+        config.put(setting.name, value);
+        const LanguageModel model(resolve_model(config), 3);
         Index parameters = 0;
         for (std::size_t i = 0; i < model.parameters().size(); ++i) {
           if (model.parameters().name({i}).find(".self_attn.") != std::string::npos)
             parameters += model.parameters().shape({i}).size();
         }
-        const CostRows rows = all_rows(with(to_json(model.config())), 8);
+        const CostRows rows = all_rows(with(model.plan()->settings), 8);
         EXPECT_EQ(rows.at(std::string(kind->name)).costs.parameters, parameters)
             << kind->name << ", " << setting.name << " " << value;
       }
@@ -185,9 +183,9 @@ TEST(CostTable, RefusesWhatOverflowsInsteadOfWrapping) {
         {"parameters", {{"dim", kMega}, {"heads", kHuge}, {"head-dim", 4096}}, 1, 1},
         {"head widths", {{"dim", 2}, {"heads", kHuge}, {"head-dim", kHuge}}, 1, 1},
         {"mla", {{"dim", 2}, {"heads", 2}, {"kv-rank", kHuge}, {"v-dim", kHuge}}, 1, 1},
-        {"bytes of all layers", {{"dim", 128}, {"heads", 4}}, Index{1} << 55, 1}}) {
-    ModelConfig config = with(settings);
-    config.layers = layers;
+        {"bytes of all layers", {{"dim", 2}, {"heads", kMega}, {"head-dim", 1024}}, 10000, 1}}) {
+    Given config = with(settings);
+    config.put("layers", layers);
     std::vector<std::string> left_out;
     try {
       cost_table(config, context, {}, left_out);

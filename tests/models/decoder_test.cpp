@@ -12,7 +12,7 @@
 #include "models/checkpoint/safetensors.h"
 #include "models/cost.h"
 #include "nn/kinds_with_scores.h"
-#include "nn/own_settings.h"
+#include "nn/layer_config.h"
 
 namespace headcount {
 namespace {
@@ -29,19 +29,19 @@ std::vector<std::int32_t> some_tokens(Index count) {
 }
 
 // A small model with weights large enough for attention to matter.
-ModelConfig decoder_config(const std::string& attention) {
-  ModelConfig config;
-  config.dim = 24;
-  config.context = 20;
-  config.attention.heads = 4;
-  config.attention.head_dim = 6;
-  parse_attention_spec(attention).apply(config);
-  config.layers = std::max<Index>(2, std::ssize(config.pattern));
+Given decoder_config(const std::string& attention) {
+  Given config(model_settings());
+  set(config, "dim", 24);
+  set(config, "context", 20);
+  set(config, "heads", 4);
+  set(config, "head-dim", 6);
+  set(config, "attention", attention);
+  set(config, "layers", std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle)));
   return config;
 }
 
-std::unique_ptr<LanguageModel> make_model(const ModelConfig& config) {
-  auto model = std::make_unique<LanguageModel>(config, kVocabulary);
+std::unique_ptr<LanguageModel> make_model(const Given& config) {
+  auto model = std::make_unique<LanguageModel>(resolve_model(config), kVocabulary);
   model->parameters().allocate();
   std::mt19937 generator(3);
   std::normal_distribution<double> normal(0, 0.35);
@@ -96,11 +96,12 @@ void expect_equal(const std::vector<Real>& values, const std::vector<Real>& expe
   EXPECT_LE(worst, tolerance);
 }
 
-void expect_decoding_equals_forward(const ModelConfig& config, const std::string& form = {}) {
+void expect_decoding_equals_forward(const Given& config, const std::string& form = {}) {
   const auto model = make_model(config);
-  const std::vector<std::int32_t> tokens = some_tokens(3 * config.context);
+  const Index context = model->plan()->context;
+  const std::vector<std::int32_t> tokens = some_tokens(3 * context);
   for (const Index sequences : {1, 3}) {
-    const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * config.context));
+    const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * context));
     const std::vector<Real> expected = forward(*model, text, sequences);
     const DecodeOptions options{sequences, CacheType::real, form};
     expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected,
@@ -124,34 +125,34 @@ class DecodingWithScores : public Decoding {};
 class DecodingOfKinds : public Decoding {};
 
 TEST_P(Decoding, EqualsForwardWithRotaryLearnedAndNoPositions) {
-  for (const Positions positions : {Positions::rope, Positions::learned, Positions::none}) {
-    ModelConfig config = decoder_config(GetParam());
-    config.positions = positions;
+  for (const char* positions : {"rope", "learned", "none"}) {
+    Given config = decoder_config(GetParam());
+    set(config, "positions", positions);
     expect_decoding_equals_forward(config);
   }
 }
 
 TEST_P(DecodingWithScores, EqualsForwardWithEachScoreScale) {
   for (const char* scale : {"none", "qk-norm", "row-norm", "length", "0.7"}) {
-    ModelConfig config = decoder_config(GetParam());
-    config.attention.score_scale = ScoreScale::parse(scale);
+    Given config = decoder_config(GetParam());
+    set(config, "score-scale", scale);
     expect_decoding_equals_forward(config);
   }
 }
 
 TEST_P(Decoding, EqualsForwardWithBiasesLayerNormAndTiedHead) {
-  ModelConfig config = decoder_config(GetParam());
-  config.bias = true;
-  config.norm = NormKind::layer;
-  config.activation = Activation::gelu;
-  config.tie_embeddings = true;
+  Given config = decoder_config(GetParam());
+  set(config, "bias", true);
+  set(config, "norm", "layer");
+  set(config, "activation", "gelu");
+  set(config, "tie-embeddings", true);
   expect_decoding_equals_forward(config);
 }
 
 TEST_P(DecodingWithScores, EqualsForwardWithAWindow) {
   for (const Index window : {1, 5, 19, 20}) {
-    ModelConfig config = decoder_config(GetParam());
-    config.attention.window = window;
+    Given config = decoder_config(GetParam());
+    set(config, "window", window);
     expect_decoding_equals_forward(config);
   }
 }
@@ -188,16 +189,15 @@ double prefill_tolerance(CacheType type, double of_rounding) {
 TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
   for (const auto& options : layer_options()) {
-    ModelConfig config = decoder_config(GetParam());
-    const Settings settings = config.settings();
+    Given config = decoder_config(GetParam());
     const auto is_for = [&](const auto& option) {
-      return settings.find(option.first)->is_for(GetParam());
+      return find_setting(model_settings(), option.first)->is_for(GetParam());
     };
     if (!std::ranges::all_of(options, is_for)) continue;
-    for (const auto& [name, value] : options) settings.find(name)->parse(value);
-    SCOPED_TRACE(to_json(config).dump());
+    for (const auto& [name, value] : options) set(config, name, value);
+    SCOPED_TRACE(config.values().dump());
     const auto model = make_model(config);
-    for (const AttentionForm& form : describe(model->config().attention).forms)
+    for (const AttentionForm& form : describe(model->plan()->cycle.front()).forms)
       expect_decoding_equals_forward(config, form.name);
     // As below: measured were up to 2.9 and 5.7 times what a row is rounded by.
     for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 2.9 / 256},
@@ -217,12 +217,12 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
 // models, of sizes up to 2, were measured to change by up to 1.9 and 4.2 times that. A quarter more
 // is allowed.
 TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
-  const ModelConfig config = decoder_config(GetParam());
+  const Given config = decoder_config(GetParam());
   const auto model = make_model(config);
-  const std::vector<std::int32_t> tokens = some_tokens(config.context);
+  const std::vector<std::int32_t> tokens = some_tokens(model->plan()->context);
   const std::vector<Real> expected = forward(*model, tokens, 1);
   // States are not rounded.
-  const bool rounds = kept_numbers(model->config(), 1).rows != Count(0);
+  const bool rounds = kept_numbers(model->plan(), 1).rows != Count(0);
   for (const auto& [type, tolerance] :
        {std::pair{CacheType::bf16, 1.25 * 1.9 / 256}, std::pair{CacheType::f16, 1.25 * 1.9 / 2048},
         std::pair{CacheType::int8, 1.25 * 4.2 / 254}}) {
@@ -237,21 +237,21 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
 
 TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
   for (const Index window : {0, 7}) {
-    ModelConfig config = decoder_config(GetParam());
+    Given config = decoder_config(GetParam());
     if (window > 0 && !attends(GetParam())) continue;
-    config.attention.window = window;
+    set(config, "window", window);
     const auto model = make_model(config);
     for (const CacheType type :
          {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
       Index bytes = 0;  // of one sequence
-      for (Index layer = 0; layer < config.layers; ++layer) {
-        const AttentionConfig& attention = model->config().layer_attention(layer);
+      for (Index layer = 0; layer < model->plan()->layers; ++layer) {
+        const AttentionPlan& attention = model->plan()->layer_attention(layer);
         const AttentionCosts costs = attention_costs(attention).front();
-        const Index tokens = attention.window > 0 ? attention.window : config.context;
+        const Index tokens = attention.window > 0 ? attention.window : model->plan()->context;
         bytes += tokens * cache_bytes(type, costs.cache_elements_per_token.value(),
                                       costs.cache_rows_per_token.value());
       }
-      const KeptNumbers kept = kept_numbers(model->config(), config.context);
+      const KeptNumbers kept = kept_numbers(model->plan(), model->plan()->context);
       EXPECT_EQ(cache_bytes(type, kept.elements.value(), kept.rows.value()), bytes);
       bytes += cache_bytes(CacheType::real, kept.states.value(), 0);
       const Decoder decoder(*model, {3, type, {}});
@@ -263,8 +263,8 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
 // Three chunks of each of two texts, of which the last is the longest and of an odd length.
 TEST_P(Decoding, OfManyTokensHasTheBitsOfAllAtOnce) {
   constexpr Index kLength = 3 * kPrefillChunk + 69, kSequences = 2;
-  ModelConfig config = decoder_config(GetParam());
-  config.context = kLength;
+  Given config = decoder_config(GetParam());
+  set(config, "context", kLength);
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(kSequences * kLength);
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
@@ -282,10 +282,10 @@ TEST_P(Decoding, OfManyTokensHasTheBitsOfAllAtOnce) {
 
 // Numbers that a layer of MLA expands of all tokens, where it has many queries; others read what
 // they keep in tiles.
-Index expanded_numbers(const ModelConfig& config) {
+Index expanded_numbers(const ModelPlan& plan) {
   Index numbers = 0;
-  for (const AttentionConfig& attention : config.cycle) {
-    if (attention.kind == "mla") {
+  for (const AttentionPlan& attention : plan->cycle) {
+    if (attention.kind().name == "mla") {
       const Index expanded =
           attention.heads * (get(attention, "nope-dim") + get(attention, "v-dim"));
       numbers = std::max(numbers, 2 * get(attention, "kv-rank") + expanded);
@@ -296,10 +296,10 @@ Index expanded_numbers(const ModelConfig& config) {
 
 TEST_P(Decoding, OfManyTokensTakesTheMemoryOfAChunk) {
   constexpr Index kShort = 2 * kPrefillChunk, kLong = 4 * kPrefillChunk;
-  ModelConfig config = decoder_config(GetParam());
-  config.context = kLong;
+  Given config = decoder_config(GetParam());
+  set(config, "context", kLong);
   const auto model = make_model(config);
-  const Index expanded = (kLong - kShort) * expanded_numbers(model->config());
+  const Index expanded = (kLong - kShort) * expanded_numbers(model->plan());
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
     std::vector<std::size_t> bytes;
     for (const Index length : {kShort, kLong}) {
@@ -350,11 +350,14 @@ TEST_P(Decoding, RefusesToGoBeyondTheContext) {
 }
 
 TEST_P(Decoding, TakesNoneOfTheTokensThatEndBeyondTheContext) {
-  ModelConfig config = decoder_config(GetParam());
+  Given config = decoder_config(GetParam());
   for (const bool windowed : {false, true}) {
-    if (windowed) config.set_window(4);
+    if (windowed) {
+      set(config, "attention", without_windows(GetParam()));
+      set(config, "window", 4);
+    }
     try {
-      config.resolve();
+      resolve_model(config);
     } catch (const ShapeError&) {
       continue;  // it has no window
     }
@@ -407,7 +410,7 @@ TEST(PatternDecoding, KeepsNothingInLayersThatShare) {
 
 TEST(PatternDecoding, HasAFormInTheLayersThatHaveIt) {
   for (const std::string form : {"expanded", "absorbed"}) {
-    ModelConfig config = decoder_config("mla/share/mqa@6");
+    Given config = decoder_config("mla/share/mqa@6");
     expect_decoding_equals_forward(config, form);
   }
   const auto model = make_model(decoder_config("gqa2/mqa"));
@@ -418,11 +421,11 @@ TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
   for (const std::string mode : {"expanded", "absorbed"}) {
     for (const Index q_rank : {0, 5}) {
       for (const bool bias : {false, true}) {
-        ModelConfig config = decoder_config("mla");
-        config.bias = bias;
-        set(config.attention, "q-rank", q_rank);
-        set(config.attention, "rope-dim", q_rank > 0 ? 4 : 0);
-        set(config.attention, "v-dim", 5);
+        Given config = decoder_config("mla");
+        set(config, "bias", bias);
+        set(config, "q-rank", q_rank);
+        set(config, "rope-dim", q_rank > 0 ? 4 : 0);
+        set(config, "v-dim", 5);
         expect_decoding_equals_forward(config, mode);
       }
     }
@@ -430,8 +433,8 @@ TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
 }
 
 TEST(MlaDecoding, RefusesToAbsorbWhatIsNotLinearInTheKeys) {
-  ModelConfig config = decoder_config("mla");
-  config.attention.score_scale = ScoreScale::parse("qk-norm");
+  Given config = decoder_config("mla");
+  set(config, "score-scale", "qk-norm");
   const auto model = make_model(config);
   EXPECT_THROW(Decoder(*model, {1, CacheType::real, "absorbed"}), ShapeError);
 }
@@ -442,10 +445,10 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     const Safetensors file =
         Safetensors::open(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + name + ".safetensors");
     const auto json = nlohmann::json::parse(file.metadata().at("config"));
-    AttentionConfig config;
+    LayerConfig config;
     config.kind = "mla";
     config.dim = json.at("d_model");
-    config.heads = json.at("n_heads");
+    set(config, "heads", json.at("n_heads").get<Index>());
     set(config, "q-rank", json.at("q_lora_rank").get<Index>());
     set(config, "kv-rank", json.at("kv_lora_rank").get<Index>());
     set(config, "nope-dim", json.at("qk_nope_head_dim").get<Index>());
@@ -453,9 +456,9 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     set(config, "v-dim", json.at("v_head_dim").get<Index>());
     const TensorView& x = file.at("x");
     config.max_positions = x.shape[1];
-    resolve(config);
+    const AttentionPlan plan = resolved(config);
     ParameterStore parameters;
-    const auto layer = make_attention(parameters, "w", config, {});
+    const auto layer = make_attention(parameters, "w", plan, {});
     parameters.allocate();
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       read_into(file.at(parameters.name({i})), parameters.value({i}));
@@ -463,7 +466,7 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     std::vector<Real> input(x.element_count());
     read_into(x, input);
     const Index batch = x.shape[0], length = x.shape[1];
-    LayerCache cache = make_cache(config, {batch, length, CacheType::real, "absorbed"});
+    LayerCache cache = make_cache(plan, {batch, length, CacheType::real, "absorbed"});
     Tape tape(std::as_const(parameters));
     Memory memory(cache);
     const Var y = layer->forward(tape.constant({batch, length, config.dim}, input), memory);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "models/cost_rows.h"
-#include "nn/own_settings.h"
+#include "nn/layer_config.h"
 
 namespace headcount {
 namespace {
@@ -33,22 +33,21 @@ const std::vector<PublishedModel> kPublished = {
 // 5 local layers, which keep 1024 tokens, and a global one: 62 layers are 52 and 10. K and V of 16
 // heads of 128. Its norms of queries and keys are not counted.
 TEST(KnownModels, HaveGemma3sLocalAndGlobalLayers) {
-  ModelConfig config = with(known_model("gemma-3-27b").settings);
+  const Given config = with(known_model("gemma-3-27b").settings);
   std::vector<std::string> left_out;
   const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
   EXPECT_EQ(row.attention, "5*gqa@1024/gqa");
   constexpr std::int64_t kPerToken = 2 * 16 * 128 * 2;
   EXPECT_EQ(row.cache_bytes, kPerToken * (52 * 1024 + 10 * 131'072));
   EXPECT_EQ(row.costs.parameters, std::int64_t{62} * (2 * 5376 * 32 * 128 + 2 * 5376 * 16 * 128));
-  config.resolve();
-  EXPECT_EQ(kv_cache_bytes(config, 1024, {2, 0}), kPerToken * 62 * 1024);
+  EXPECT_EQ(kv_cache_bytes(resolve_model(config), 1024, {2, 0}), kPerToken * 62 * 1024);
 }
 
 // 36 layers with states of 32 heads of 128 x 128, and the last three inputs of their convolutions,
 // in float32; 12 layers with K and V of 2 heads of 256. 16 heads of queries, each with a gate; the
 // states have one of their own, in in_proj_qkvz.
 TEST(KnownModels, HaveQwen3NextsStatesAndGatedHeads) {
-  ModelConfig config = with(known_model("qwen3-next-80b").settings);
+  const Given config = with(known_model("qwen3-next-80b").settings);
   std::vector<std::string> left_out;
   const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
   EXPECT_EQ(row.attention, "3*deltax128/gqa");
@@ -65,15 +64,14 @@ TEST(KnownModels, HaveQwen3NextsStatesAndGatedHeads) {
 // 20 layers with states of 32 heads of 128 x 128, and the last three inputs of their convolutions,
 // in float32; 7 layers with MLA, of latents of 512 and one rotary key of 64.
 TEST(KnownModels, HaveKimiLinearsStatesAndLatents) {
-  ModelConfig config = with(known_model("kimi-linear-48b").settings);
-  config.resolve();
+  const ModelPlan model = resolve_model(with(known_model("kimi-linear-48b").settings));
   constexpr std::int64_t kStates = 32 * 128 * 128 + 3 * 3 * 32 * 128;
   for (const Index context : {4096, 131'072}) {
-    EXPECT_EQ(kv_cache_bytes(config, context, {2, 0}),
+    EXPECT_EQ(kv_cache_bytes(model, context, {2, 0}),
               20 * kStates * 4 + std::int64_t{7} * (512 + 64) * 2 * context);
   }
   for (const Index mla : {4, 8, 12, 16, 20, 24, 27})  // as its configuration counts layers
-    EXPECT_EQ(config.layer_attention(mla - 1).kind, "mla") << mla;
+    EXPECT_EQ(model->layer_attention(mla - 1).kind().name, "mla") << mla;
 }
 
 // A layer of KDA: q, k, v and o 2304 x 4096; low-rank matrices, of rank 128, for the decay of each
@@ -122,7 +120,7 @@ TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
 }
 
 TEST(KnownModels, HaveStep3sOneWideHead) {
-  const ModelConfig config = with(known_model("step-3").settings);
+  const Given config = with(known_model("step-3").settings);
   const CostRow row = all_rows(config, 1, 2).at("mfa");
   EXPECT_EQ(row.cache_bytes, 61 * 2 * 256 * 2);
   constexpr std::int64_t kWidth = 64 * 256, kRank = 2048, kDim = 7168;
@@ -132,16 +130,16 @@ TEST(KnownModels, HaveStep3sOneWideHead) {
 
 TEST(KnownModels, HaveThePublishedSizes) {
   for (const PublishedModel& published : kPublished) {
-    ModelConfig config = with(known_model(published.name).settings);
-    config.resolve();
-    EXPECT_EQ(config.attention.kind, published.attention) << published.name;
-    EXPECT_EQ(config.attention.heads, published.heads) << published.name;
+    const ModelPlan model = resolve_model(with(known_model(published.name).settings));
+    const AttentionPlan& attention = model->cycle.front();
+    EXPECT_EQ(attention.kind().name, published.attention) << published.name;
+    EXPECT_EQ(attention.heads, published.heads) << published.name;
     if (published.attention != "mla") {
-      EXPECT_EQ(get(config.attention, "kv-heads"), published.kv_heads) << published.name;
+      EXPECT_EQ(describe(attention).keeps.front().heads, published.kv_heads) << published.name;
     }
     const CostRows rows = all_rows(with(known_model(published.name).settings), 1, 2);
     const CostRow& row = rows.at(published.attention);
-    EXPECT_EQ(row.layers, config.layers);
+    EXPECT_EQ(row.layers, model->layers);
     EXPECT_EQ(row.cache_bytes, published.cache_per_token) << published.name;
     EXPECT_EQ(row.costs.parameters, Count(row.layers) * published.attention_parameters)
         << published.name;

@@ -19,14 +19,12 @@ namespace {
 using Names = std::set<std::string>;
 using Tokens = std::vector<std::int32_t>;
 
-ModelConfig with(const nlohmann::json& settings) {
-  ModelConfig config;
-  config.settings().read(settings);
-  return config;
+ModelPlan plan_of(const nlohmann::json& settings) {
+  return resolve_model(Given(model_settings(), settings));
 }
 
 Names names_of(const nlohmann::json& settings) {
-  const LanguageModel model(with(settings), 5);
+  const LanguageModel model(plan_of(settings), 5);
   Names names;
   for (std::size_t i = 0; i < model.parameters().size(); ++i) {
     names.insert(model.parameters().name({i}));
@@ -140,14 +138,14 @@ const nlohmann::json kNanoGpt = {{"layers", 4},
 
 TEST(ParameterCount, OfNanoGptsCpuModelIsItsOwn) {
   // (65 + 64) 128 + 4 (12 128^2 + 2 128) + 128
-  EXPECT_EQ(LanguageModel(with(kNanoGpt), 65).parameters().element_count(), 804096);
+  EXPECT_EQ(LanguageModel(plan_of(kNanoGpt), 65).parameters().element_count(), 804096);
 }
 
 // REFERENCE.md: D = 256, 8 heads, biases.
 TEST(ParameterCount, OfEachAttentionIsThePublishedOne) {
   const auto count = [](nlohmann::json settings) {
     settings.update({{"layers", 1}, {"dim", 256}, {"heads", 8}, {"bias", "on"}});
-    const LanguageModel model(with(settings), 5);
+    const LanguageModel model(plan_of(settings), 5);
     Index total = 0;
     for (std::size_t i = 0; i < model.parameters().size(); ++i) {
       if (model.parameters().name({i}).find("self_attn") == std::string::npos) continue;
@@ -162,8 +160,8 @@ TEST(ParameterCount, OfEachAttentionIsThePublishedOne) {
 
 TEST(CacheBytes, CountEveryLayer) {
   const auto bytes = [](const nlohmann::json& settings, Index per_element) {
-    const LanguageModel model(with(settings), 5);
-    return kv_cache_bytes(model.config(), 1, {per_element, 0}).value();
+    const LanguageModel model(plan_of(settings), 5);
+    return kv_cache_bytes(model.plan(), 1, {per_element, 0}).value();
   };
   EXPECT_EQ(bytes({{"layers", 4}}, 4), 4 * 2 * 128 * 4);
   EXPECT_EQ(bytes({{"layers", 3}, {"attention", "mqa"}}, 2), 3 * 2 * 32 * 2);
@@ -188,7 +186,7 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
   for (const AttentionKind* kind : attention_kinds()) {
     nlohmann::json settings = kNanoGpt;
     settings.update({{"attention", kind->name}, {"layers", 8}, {"bias", "on"}});
-    LanguageModel model(with(settings), 65);
+    LanguageModel model(plan_of(settings), 65);
     model.initialize(1);
     for (std::size_t i = 0; i < model.parameters().size(); ++i) {
       const std::string& name = model.parameters().name({i});
@@ -209,7 +207,7 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
 }
 
 TEST(InitialWeights, DependOnTheSeed) {
-  LanguageModel a(with({{"layers", 1}}), 5), b(with({{"layers", 1}}), 5);
+  LanguageModel a(plan_of({{"layers", 1}}), 5), b(plan_of({{"layers", 1}}), 5);
   a.initialize(1);
   b.initialize(1);
   EXPECT_TRUE(std::ranges::equal(a.parameters().all_values(), b.parameters().all_values()));
@@ -218,7 +216,7 @@ TEST(InitialWeights, DependOnTheSeed) {
 }
 
 TEST(InitialWeights, OfOneNameAreEqualWhateverTheAttention) {
-  LanguageModel mha(with({{"attention", "mha"}}), 5), mla(with({{"attention", "mla"}}), 5);
+  LanguageModel mha(plan_of({{"attention", "mha"}}), 5), mla(plan_of({{"attention", "mla"}}), 5);
   mha.initialize(1);
   mla.initialize(1);
   for (const char* const name :
@@ -234,7 +232,7 @@ struct Model {
   LanguageModel model;
 
   explicit Model(const nlohmann::json& settings, Index vocabulary = 11)
-      : model(with(settings), vocabulary) {
+      : model(plan_of(settings), vocabulary) {
     model.initialize(1);
   }
   std::vector<Real> logits(const Tokens& tokens, Index sequences = 1) const {

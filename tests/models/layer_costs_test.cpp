@@ -14,7 +14,7 @@
 #include "autograd/products.h"
 #include "models/cost_rows.h"
 #include "models/language_model.h"
-#include "nn/own_settings.h"
+#include "nn/layer_config.h"
 #include "nn/random_weights.h"
 
 namespace headcount {
@@ -22,9 +22,9 @@ namespace {
 
 using Values = std::vector<Real>;
 
-bool fits(AttentionConfig config) {
+bool fits(const LayerConfig& config) {
   try {
-    resolve(config);
+    resolved(config);
     return true;
   } catch (const ShapeError&) {
     return false;
@@ -32,21 +32,23 @@ bool fits(AttentionConfig config) {
 }
 
 // A layer with sizes as they come; odd ones only where nothing is rotated.
-AttentionConfig random_layer(std::string_view kind) {
+LayerConfig random_layer(std::string_view kind) {
   const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
-  AttentionConfig c;
+  LayerConfig c;
   c.kind = kind;
   c.max_positions = 150;
   c.rotary = *rc::gen::arbitrary<bool>();
   const Index even = c.rotary ? 2 : 1;
-  c.heads = size(1, 7);
-  c.head_dim = even * size(1, 9);
+  const Index heads = size(1, 7);
+  set(c, "heads", heads);
+  set(c, "head-dim", even * size(1, 9));
   c.dim = size(1, 40);
-  set(c, "kv-heads", *rc::gen::suchThat(rc::gen::inRange<Index>(1, c.heads + 1), [&](Index g) {
-        return c.heads % g == 0;
-      }));
-  set(c, "latents", *rc::gen::element<Index>(1, c.heads));
-  set(c, "kv-rank", get(c, "latents") * size(1, 20));
+  const Index kv_heads = *rc::gen::suchThat(rc::gen::inRange<Index>(1, heads + 1),
+                                            [&](Index g) { return heads % g == 0; });
+  const Index latents = *rc::gen::element<Index>(1, heads);
+  set(c, "kv-heads", kv_heads);
+  set(c, "latents", latents);
+  set(c, "kv-rank", latents * size(1, 20));
   set(c, "latent-scale", *rc::gen::arbitrary<bool>());
   set(c, "kv-factors", size(1, 4));
   set(c, "q-factors", size(1, 4));
@@ -59,14 +61,13 @@ AttentionConfig random_layer(std::string_view kind) {
   set(c, "v-dim", size(1, 12));
   set(c, "latent-norm", *rc::gen::arbitrary<bool>());
   set(c, "latent-dim", size(1, 12));
-  set(c, "value-heads", c.heads * size(1, 3));
-  set(c, "key-heads", get(c, "kv-heads"));
+  set(c, "value-heads", heads * size(1, 3));
+  set(c, "key-heads", kv_heads);
   set(c, "conv-taps", size(1, 6));
   c.bias = *rc::gen::arbitrary<bool>();
-  c.output_projection = *rc::gen::arbitrary<bool>();
-  c.gate = *rc::gen::arbitrary<bool>();
+  set(c, "output-projection", *rc::gen::arbitrary<bool>());
+  set(c, "gate", *rc::gen::arbitrary<bool>());
   c.causal = !attention_kind(kind).attends;
-  resolve(c);
   return c;
 }
 
@@ -92,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, CostsOfALayer, testing::ValuesIn(attention_ki
 
 TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
   EXPECT_TRUE(rc::check([] {
-    const AttentionConfig config = random_layer(GetParam()->name);
+    const AttentionPlan config = resolved(random_layer(GetParam()->name));
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
     store.allocate();
@@ -109,7 +110,7 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
 
 TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
   EXPECT_TRUE(rc::check([] {
-    const AttentionConfig config = random_layer(GetParam()->name);
+    const AttentionPlan config = resolved(random_layer(GetParam()->name));
     ParameterStore store;
     make_attention(store, "a", config, {});
     Index expected = 0;
@@ -125,8 +126,9 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
 // As decoding and DeepSeek's inference code compute it, with kv_b_proj applied in every step.
 TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
   EXPECT_TRUE(rc::check([] {
-    AttentionConfig config = random_layer("mla");
-    config.causal = true;
+    LayerConfig given = random_layer("mla");
+    given.causal = true;
+    const AttentionPlan config = resolved(given);
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
     store.allocate();
@@ -156,7 +158,7 @@ TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
 class MergedMla {
  public:
   // No biases, no rotation, an output projection.
-  MergedMla(Tape& tape, const ParameterStore& store, const AttentionConfig& c)
+  MergedMla(Tape& tape, const ParameterStore& store, const AttentionPlan& c)
       : tape_(tape), store_(store), c_(c) {
     const Var kv_b = reshape(parameter("kv_b_proj.weight"),
                              {c.heads, get(c, "nope-dim") + get(c, "v-dim"), rank()});
@@ -217,17 +219,19 @@ class MergedMla {
 
   Tape& tape_;
   const ParameterStore& store_;
-  const AttentionConfig& c_;
+  const AttentionPlan& c_;
   Var q_, o_;
 };
 
 RC_GTEST_PROP(CostsOfMergedMla, AreThoseOfAFormThatComputesTheSame, ()) {
-  AttentionConfig config = random_layer("mla");
-  config.rotary = config.bias = config.gate = false;
-  config.output_projection = true;
-  set(config, "latents", 1);
-  set(config, "latent-scale", false);
-  set(config, "rope-dim", std::max<Index>(1, get(config, "rope-dim")));
+  LayerConfig given = random_layer("mla");
+  given.rotary = given.bias = false;
+  set(given, "gate", false);
+  set(given, "output-projection", true);
+  set(given, "latents", 1);
+  set(given, "latent-scale", false);
+  set(given, "rope-dim", std::max<Index>(1, get(given, "rope-dim")));
+  const AttentionPlan config = resolved(given);
   ParameterStore store;
   const auto layer = make_attention(store, "a", config, {});
   draw_weights(store);
@@ -310,40 +314,41 @@ TEST(CostsOfTpa, AreThoseOfProductsOrOfFactors) {
 }
 
 // A whole model with a context of its own; even sizes, so that every kind fits.
-ModelConfig random_model(std::string_view kind) {
+Given random_model(std::string_view kind) {
   const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
-  ModelConfig config;
-  config.attention.kind = kind;
-  config.layers = size(1, 4);
-  config.dim = size(1, 30);
-  config.context = size(1, 40);
-  config.bias = *rc::gen::arbitrary<bool>();
-  config.attention.heads = 2 * size(1, 5);
-  config.attention.head_dim = 2 * size(1, 9);
-  set(config.attention, "kv-rank", *rc::gen::element(Index{kUnset}, size(1, 20)));
-  set(config.attention, "q-rank", *rc::gen::element(Index{kUnset}, size(1, 20)));
-  set(config.attention, "latent-norm", *rc::gen::arbitrary<bool>());
+  Given config(model_settings());
+  set(config, "attention", kind);
+  set(config, "layers", size(1, 4));
+  set(config, "dim", size(1, 30));
+  set(config, "context", size(1, 40));
+  set(config, "bias", *rc::gen::arbitrary<bool>());
+  set(config, "heads", 2 * size(1, 5));
+  set(config, "head-dim", 2 * size(1, 9));
+  for (const char* rank : {"kv-rank", "q-rank"})
+    if (*rc::gen::arbitrary<bool>()) set(config, rank, size(1, 20));
+  set(config, "latent-norm", *rc::gen::arbitrary<bool>());
   return config;
 }
 
 TEST_P(CostsOfALayer, AreThoseOfTheModelInTheTable) {
   EXPECT_TRUE(rc::check([] {
-    const ModelConfig config = random_model(GetParam()->name);
+    const Given config = random_model(GetParam()->name);
     const Index bytes = *rc::gen::element<Index>(1, 2, 4);
-    const CostRows rows = all_rows(config, config.context, bytes);
-    const CostRow& row = rows.at(config.attention.kind);
-    const LanguageModel model(config, 3);
+    const ModelPlan plan = resolve_model(config);
+    const CostRows rows = all_rows(config, plan->context, bytes);
+    const CostRow& row = rows.at(plan->attention);
+    const LanguageModel model(plan, 3);
     Index parameters = 0;
     for (std::size_t i = 0; i < model.parameters().size(); ++i) {
       if (model.parameters().name({i}).starts_with("model.layers.0.self_attn."))
         parameters += model.parameters().shape({i}).size();
     }
-    RC_ASSERT(row.costs.parameters.value() == parameters * config.layers);
-    const Count elements = row.costs.cache_elements_per_token * config.context;
-    const Count states = kept_numbers(model.config(), config.context).states;
+    RC_ASSERT(row.costs.parameters.value() == parameters * plan->layers);
+    const Count elements = row.costs.cache_elements_per_token * plan->context;
+    const Count states = kept_numbers(plan, plan->context).states;
     RC_ASSERT(row.costs.cache_elements == elements + states);
     RC_ASSERT(row.cache_bytes == elements * bytes + states * Index{4});
-    RC_ASSERT(row.cache_bytes == kv_cache_bytes(model.config(), config.context, {bytes, 0}));
+    RC_ASSERT(row.cache_bytes == kv_cache_bytes(plan, plan->context, {bytes, 0}));
   }));
 }
 
@@ -353,51 +358,49 @@ TEST(CostsOfAPattern, AreThoseOfItsLayers) {
   constexpr Index kBatch = 2, kLength = 40;
   for (const std::string spec :
        {"mqa/share", "gqa2x4/2*share/mha", "mla/share/gqa", "mlax6/latent-bias"}) {
-    ModelConfig config = with({{"layers", 7}, {"dim", 24}, {"heads", 4}, {"context", kLength}});
-    parse_attention_spec(spec).apply(config);
-    config.attention.causal = false;
+    Given config = with({{"layers", 7}, {"dim", 24}, {"heads", 4}, {"context", kLength}});
+    set(config, "attention", spec);
     std::vector<std::string> left_out;
     const std::vector<CostRow> rows = cost_table(config, kLength, {}, left_out);
     const auto row = std::ranges::find(rows, spec, &CostRow::attention);
     ASSERT_NE(row, rows.end()) << spec;
-    config.resolve();
+    const ModelPlan model = resolve_model(config, {.causal = false});
     ParameterStore store;
     std::vector<std::unique_ptr<Attention>> layers;
-    for (Index layer = 0; layer < config.layers; ++layer) {
-      layers.push_back(make_attention(store, std::to_string(layer), config.layer_attention(layer),
+    for (Index layer = 0; layer < model->layers; ++layer) {
+      layers.push_back(make_attention(store, std::to_string(layer), model->layer_attention(layer),
                                       WeightInit()));
     }
     store.allocate();
     EXPECT_EQ(row->costs.parameters, static_cast<Index>(store.element_count())) << spec;
     Tape tape(std::as_const(store));
-    const Var x = tape.constant({kBatch, kLength, config.dim},
-                                Values(static_cast<std::size_t>(kBatch * kLength * config.dim), 1));
+    const Var x = tape.constant({kBatch, kLength, model->dim},
+                                Values(static_cast<std::size_t>(kBatch * kLength * model->dim), 1));
     const MacCounter counter;
     Memory memory;
-    for (Index layer = 0; layer < config.layers; ++layer) {
-      memory = config.layer_attention(layer).shares ? Memory::sharing(memory) : Memory();
+    for (Index layer = 0; layer < model->layers; ++layer) {
+      memory = model->layer_attention(layer).shares() ? Memory::sharing(memory) : Memory();
       layers[static_cast<std::size_t>(layer)]->forward(x, memory);
     }
     EXPECT_EQ(counter.count(), (Count(kBatch) * (row->costs.linear_macs_per_token * kLength +
                                                  row->costs.prefill_attention_macs))
                                    .value())
         << spec;
-    config.attention.causal = true;
     Index allocated = 0;
-    for (const LayerCache& cache :
-         LanguageModel(config, 3).make_caches({.capacity = kLength, .type = CacheType::f16}))
+    for (const LayerCache& cache : LanguageModel(resolve_model(config), 3)
+                                       .make_caches({.capacity = kLength, .type = CacheType::f16}))
       allocated += cache.bytes();
-    EXPECT_EQ(kv_cache_bytes(config, kLength, {2, 0}), allocated) << spec;
+    EXPECT_EQ(kv_cache_bytes(model, kLength, {2, 0}), allocated) << spec;
   }
 }
 
 TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
   // Of 12 layers 4 are global, 4 keep 16 tokens, 4 share. A token is 2 x 8 numbers in one layer.
-  ModelConfig config = with({{"layers", 12}, {"dim", 32}, {"heads", 4}});
-  parse_attention_spec("mqa@16/share/mqa").apply(config);
-  config.resolve();
+  Given config = with({{"layers", 12}, {"dim", 32}, {"heads", 4}});
+  set(config, "attention", "mqa@16/share/mqa");
+  const ModelPlan model = resolve_model(config);
   for (const Index context : {1, 15, 16, 17, 1000}) {
-    EXPECT_EQ(kv_cache_bytes(config, context, {2, 1}),
+    EXPECT_EQ(kv_cache_bytes(model, context, {2, 1}),
               4 * (std::min<Index>(context, 16) + context) * (16 * 2 + 2 * 1));
   }
   std::vector<std::string> left_out;
@@ -413,8 +416,8 @@ TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
 }
 
 TEST(CostsOfAPattern, ThatDoesNotFitAreAnError) {
-  ModelConfig config = with({{"layers", 4}, {"heads", 4}});
-  parse_attention_spec("mqa/gqa3").apply(config);
+  Given config = with({{"layers", 4}, {"heads", 4}});
+  set(config, "attention", "mqa/gqa3");
   std::vector<std::string> left_out;
   EXPECT_THROW(cost_table(config, 8, {}, left_out), ShapeError);
 }

@@ -10,8 +10,8 @@
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/safetensors.h"
 #include "models/language_model.h"
-#include "nn/own_settings.h"
-#include "train/optimizer.h"
+#include "nn/layer_config.h"
+#include "train/adamw.h"
 
 namespace headcount {
 namespace {
@@ -98,39 +98,40 @@ void expect_close(double value, double expected, double tolerance) {
   EXPECT_NEAR(value, expected, kDouble ? tolerance : tolerance * std::abs(expected));
 }
 
-// The attention's part of a fixture's configuration.
-AttentionConfig attention_config(const json& c) {
-  AttentionConfig a;
+// The settings of attention in a fixture's configuration.
+void set_attention(const json& c, Given& a) {
   const std::string kind = c.value("attention", "mha");  // a pattern says it otherwise
-  a.kind = kind == "latent_bias" ? "latent-bias" : kind;
-  a.dim = c.at("d_model");
-  a.heads = c.at("n_heads");
-  a.head_dim = c.value("head_dim", kUnset);
-  if (a.kind == "gqa" || a.kind == "gta") set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
-  set(a, "kv-rank", c.value("kv_lora_rank", kUnset));
-  set(a, "q-rank", c.value("q_lora_rank", kUnset));
-  set(a, "nope-dim", c.value("qk_nope_head_dim", kUnset));
-  set(a, "rope-dim", c.value("qk_rope_head_dim", c.value("rope_dim", kUnset)));
-  set(a, "tie-kv", c.value("tie_kv", false));
-  set(a, "v-dim", c.value("v_head_dim", kUnset));
-  set(a, "latent-norm", c.value("latent_norm", true));
-  set(a, "latents", c.value("latents", kUnset));
-  set(a, "latent-scale", c.value("latent_scale", false));
-  set(a, "kv-factors", c.value("kv_rank", kUnset));
-  set(a, "q-factors", c.value("q_rank", kUnset));
-  set(a, "latent-dim", c.value("latent_dim", kUnset));
-  set(a, "conv-taps", c.value("conv", Index{4}));
-  a.rotary = c.at("positions") == "rope";
-  if (c.contains("rope_layout")) {
-    a.rotary_layout = c["rope_layout"] == "half" ? RotaryLayout::half : RotaryLayout::interleaved;
+  set(a, "heads", c.at("n_heads").get<Index>());
+  if (kind == "gqa" || kind == "gta") set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
+  for (const auto& [key, name] : {std::pair{"head_dim", "head-dim"},
+                                  {"kv_lora_rank", "kv-rank"},
+                                  {"q_lora_rank", "q-rank"},
+                                  {"qk_nope_head_dim", "nope-dim"},
+                                  {"rope_dim", "rope-dim"},
+                                  {"qk_rope_head_dim", "rope-dim"},
+                                  {"v_head_dim", "v-dim"},
+                                  {"latents", "latents"},
+                                  {"kv_rank", "kv-factors"},
+                                  {"q_rank", "q-factors"},
+                                  {"latent_dim", "latent-dim"},
+                                  {"conv", "conv-taps"}}) {
+    if (c.contains(key)) set(a, name, c[key].get<Index>());
   }
-  a.rope_theta = c.value("rope_theta", 10000.0);
-  a.bias = c.at("bias");
-  a.output_projection = c.value("output_projection", true);
-  a.gate = c.value("gate", false);
-  a.causal = c.value("causal", true);
-  if (c.contains("score_scale")) a.score_scale = {ScoreScale::Kind::number, c["score_scale"]};
-  return a;
+  set(a, "tie-kv", c.value("tie_kv", false));
+  set(a, "latent-norm", c.value("latent_norm", true));
+  set(a, "latent-scale", c.value("latent_scale", false));
+  if (c.contains("rope_layout"))
+    set(a, "rope-layout", c["rope_layout"] == "half" ? "half" : "interleaved");
+  a.put("rope-theta", c.value("rope_theta", 10000.0));
+  set(a, "output-projection", c.value("output_projection", true));
+  set(a, "gate", c.value("gate", false));
+  if (c.contains("score_scale"))
+    set(a, "score-scale", ScoreScale{ScoreScale::Kind::number, c["score_scale"]}.text());
+}
+
+std::string kind_of(const json& c) {
+  const std::string kind = c.value("attention", "mha");
+  return kind == "latent_bias" ? "latent-bias" : kind;
 }
 
 class Reference : public testing::TestWithParam<std::string> {
@@ -182,12 +183,17 @@ class Reference : public testing::TestWithParam<std::string> {
 
 void Reference::check_attention() {
   const std::string prefix = "layer.";
-  AttentionConfig config = attention_config(config_);
+  LayerConfig config;
+  set_attention(config_, config.given);
+  config.kind = kind_of(config_);
+  config.dim = config_.at("d_model");
+  config.rotary = config_.at("positions") == "rope";
+  config.bias = config_.at("bias");
+  config.causal = config_.value("causal", true);
   const TensorView& x = file_.at("x");
   config.max_positions = x.shape[1];
-  resolve(config);
   ParameterStore parameters;
-  const auto layer = make_attention(parameters, "layer", config, {});
+  const auto layer = make_attention(parameters, "layer", resolved(config), {});
   parameters.allocate();
   copy_weights(parameters, prefix);
   std::vector<std::uint8_t> mask;
@@ -206,34 +212,38 @@ void Reference::check_attention() {
 }
 
 void Reference::check_model() {
-  ModelConfig config;
-  if (!config_.contains("causal")) config_["causal"] = true;
-  config.layers = config_.at("n_layers");
-  config.dim = config_.at("d_model");
-  config.context = config_.at("context");
-  config.ffn_dim = config_.at("ffn_dim");
-  config.positions = config_.at("positions") == "rope" ? Positions::rope : Positions::learned;
-  config.norm = config_.at("norm") == "rmsnorm" ? NormKind::rms : NormKind::layer;
-  config.norm_epsilon = config_.at("norm_eps");
-  config.activation = config_.at("activation") == "swiglu" ? Activation::swiglu : Activation::gelu;
-  config.tie_embeddings = config_.at("tie_embeddings");
-  config.bias = config_.at("bias");
-  config.attention = attention_config(config_);
+  Given config(model_settings());
+  for (const auto& [key, name] : {std::pair{"n_layers", "layers"},
+                                  {"d_model", "dim"},
+                                  {"context", "context"},
+                                  {"ffn_dim", "ffn-dim"}}) {
+    set(config, name, config_.at(key).get<Index>());
+  }
+  set(config, "positions", config_.at("positions") == "rope" ? "rope" : "learned");
+  set(config, "norm", config_.at("norm") == "rmsnorm" ? "rms" : "layer");
+  config.put("norm-epsilon", config_.at("norm_eps"));
+  set(config, "activation", config_.at("activation") == "swiglu" ? "swiglu" : "gelu");
+  set(config, "tie-embeddings", config_.at("tie_embeddings").get<bool>());
+  set(config, "bias", config_.at("bias").get<bool>());
+  set_attention(config_, config);
+  set(config, "attention", kind_of(config_));
   if (config_.contains("pattern")) {
     std::string spec;
     for (const json& part : config_["pattern"])
       spec += (spec.empty() ? "" : "/") + part.get<std::string>();
-    parse_attention_spec(spec).apply(config);
+    set(config, "attention", spec);
   }
-  LanguageModel model(config, config_.at("vocab_size"));
+  LanguageModel model(resolve_model(config, {.causal = config_.value("causal", true)}),
+                      config_.at("vocab_size"));
   ParameterStore& parameters = model.parameters();
   parameters.allocate();
   copy_weights(parameters, "");
 
   const std::vector<std::int32_t> tokens = tokens_of(file_.at("tokens"));
   const std::vector<std::int32_t> targets = tokens_of(file_.at("targets"));
-  const AdamW adam{config_.at("beta1"), config_.at("beta2"), config_.at("eps"),
-                   config_.at("weight_decay")};
+  AdamW adam(
+      {config_.at("beta1"), config_.at("beta2"), config_.at("weight_decay"), config_.at("eps")},
+      parameters);
   const std::vector<double> losses = file_.at("losses").to_doubles();
   const std::vector<double> norms = file_.at("grad_norms").to_doubles();
   const Index sequences = file_.at("tokens").shape[1];

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "autograd/error.h"
+#include "nn/layer_config.h"
 #include "nn/random_weights.h"
 
 namespace headcount {
@@ -81,14 +82,14 @@ TEST(SampleToken, DependsOnSeedAndPositionAlone) {
 
 class SampledText : public testing::Test {
  protected:
-  SampledText() : model_(config(), 11) {
+  SampledText() : model_(resolve_model(config()), 11) {
     draw_weights(model_.parameters());  // far from uniform
   }
-  static ModelConfig config() {
-    ModelConfig config;
-    config.layers = 1;
-    config.dim = 16;
-    config.context = 6;
+  static Given config() {
+    Given config(model_settings());
+    set(config, "layers", 1);
+    set(config, "dim", 16);
+    set(config, "context", 6);
     return config;
   }
   LanguageModel model_;

@@ -1,13 +1,13 @@
-#include "nn/settings.h"
+#include "autograd/base/settings.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
-#include "models/config.h"
 #include "models/language_model.h"
 
 namespace headcount {
@@ -15,38 +15,45 @@ namespace {
 
 constexpr const char* kTooLarge = "99999999999999999999";  // for 64 bits too
 
+enum class Shade { light = 1, dark };
+
 // One setting of each kind.
-struct Example {
+struct ExampleValues {
   Index count = 7, length = 64;
   std::uint64_t seed = 1;
   double rate = 0.5, share = 0.25;
   bool bias = false, tie = false;
   std::string name = "a";
-  int shade = 1;
-  Settings settings;
+  Shade shade = Shade::light;
+};
+constexpr Field<ExampleValues> kFields[] = {
+    whole<&ExampleValues::count>("count", "a count", 1, 100),
+    tokens<&ExampleValues::length>("length", "a length", 1, 1 << 24),
+    natural<&ExampleValues::seed>("seed", "a seed"),
+    number<&ExampleValues::rate>("rate", "a rate", 0),
+    number<&ExampleValues::share>("share", "a share", 0, 1, true),
+    on_off<&ExampleValues::bias>("bias", "biases"),
+    on_off<&ExampleValues::tie>("tie", "tied").with({.bare = true}),
+    text<&ExampleValues::name>("name", "a name"),
+    choice<&ExampleValues::shade>("shade", "a shade",
+                                  {{"light", Shade::light}, {"dark", Shade::dark}})};
+const SettingList& example_settings() {
+  static const SettingList list = settings_of(kFields, Scope::model);
+  return list;
+}
 
-  Example() {
-    settings.integer("count", "a count", count, 1, 100);
-    settings.token_count("length", "a length", length, 1, 1 << 24);
-    settings.unsigned_integer("seed", "a seed", seed);
-    settings.number("rate", "a rate", rate, 0);
-    settings.number("share", "a share", share, 0, 1, true);
-    settings.on_off("bias", "biases", bias);
-    settings.flag("tie", "tied", tie);
-    settings.text("name", "a name", name);
-    settings.choice<int>("shade", "a shade", shade, {{"light", 1}, {"dark", 2}});
-  }
+struct Example {
+  Given given{example_settings()};
 
-  void parse(const std::string& setting, const std::string& text) {
-    settings.find(setting)->parse(text);
-  }
+  ExampleValues values() const { return read_fields(kFields, given); }
+  void parse(const std::string& setting, const std::string& text) { given.put(setting, text); }
   // What refusing `text` says; the value must not change.
   std::string error_of(const std::string& setting, const std::string& text) {
-    const nlohmann::ordered_json before = settings.values();
+    const nlohmann::ordered_json before = given.values();
     try {
       parse(setting, text);
     } catch (const SettingError& error) {
-      EXPECT_EQ(settings.values(), before) << setting << " " << text;
+      EXPECT_EQ(given.values(), before) << setting << " " << text;
       return error.what();
     }
     return "no error";
@@ -56,9 +63,9 @@ struct Example {
 TEST(IntegerSetting, TakesItsRangeAndNothingElse) {
   Example e;
   e.parse("count", "1");
-  EXPECT_EQ(e.count, 1);
+  EXPECT_EQ(e.values().count, 1);
   e.parse("count", "100");
-  EXPECT_EQ(e.count, 100);
+  EXPECT_EQ(e.values().count, 100);
   for (const char* const text : {"0", "101", "-5", "4294967297", "18446744073709551617", kTooLarge,
                                  "-99999999999999999999"}) {
     EXPECT_EQ(e.error_of("count", text),
@@ -81,8 +88,8 @@ TEST(TokenCountSetting, TakesUnitsOfPowersOfTwo) {
         std::pair{"128k", Index{131072}}, std::pair{"64K", Index{65536}},
         std::pair{"1M", Index{1048576}}}) {
     e.parse("length", text);
-    EXPECT_EQ(e.length, tokens) << text;
-    EXPECT_EQ(e.settings.find("length")->value(), tokens) << text;
+    EXPECT_EQ(e.values().length, tokens) << text;
+    EXPECT_EQ(e.given.values()["length"], tokens) << text;
   }
   EXPECT_EQ(e.error_of("length", "0k"), "`length` must be between 1 and 16777216, is 0");
   EXPECT_EQ(e.error_of("length", "17M"), "`length` must be between 1 and 16777216, is 17825792");
@@ -94,9 +101,9 @@ TEST(TokenCountSetting, TakesUnitsOfPowersOfTwo) {
 TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {
   Example e;
   e.parse("seed", "18446744073709551615");
-  EXPECT_EQ(e.seed, 18446744073709551615u);
+  EXPECT_EQ(e.values().seed, 18446744073709551615u);
   e.parse("seed", "0");
-  EXPECT_EQ(e.seed, 0u);
+  EXPECT_EQ(e.values().seed, 0u);
   for (const char* const text : {"18446744073709551616", kTooLarge, "-1", "1.0", "x", ""}) {
     EXPECT_EQ(e.error_of("seed", text),
               std::string("`seed` wants a whole number from 0 to 2^64 - 1, got '") + text + "'");
@@ -106,11 +113,11 @@ TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {
 TEST(NumberSetting, TakesItsRangeAndNothingElse) {
   Example e;
   e.parse("rate", "1e-3");
-  EXPECT_EQ(e.rate, 1e-3);
+  EXPECT_EQ(e.values().rate, 1e-3);
   e.parse("rate", "0");
-  EXPECT_EQ(e.rate, 0);
+  EXPECT_EQ(e.values().rate, 0);
   e.parse("share", "0.999");
-  EXPECT_EQ(e.share, 0.999);
+  EXPECT_EQ(e.values().share, 0.999);
   for (const char* const text : {"-0.1", "inf", "1e999"}) {
     EXPECT_EQ(e.error_of("rate", text), std::string("`rate` must be at least 0, is ") + text);
   }
@@ -130,23 +137,23 @@ TEST(NumberSetting, RefusesWhatIsNoNumber) {
 TEST(ChoiceSetting, TakesItsNamesAndListsThemOtherwise) {
   Example e;
   e.parse("shade", "dark");
-  EXPECT_EQ(e.shade, 2);
+  EXPECT_EQ(e.values().shade, Shade::dark);
   EXPECT_EQ(e.error_of("shade", "grey"), "`shade` must be one of light, dark, is 'grey'");
   EXPECT_EQ(e.error_of("shade", ""), "`shade` must be one of light, dark, is ''");
   e.parse("bias", "on");
-  EXPECT_TRUE(e.bias);
+  EXPECT_TRUE(e.values().bias);
   e.parse("bias", "off");
-  EXPECT_FALSE(e.bias);
+  EXPECT_FALSE(e.values().bias);
   EXPECT_EQ(e.error_of("bias", "true"), "`bias` must be one of on, off, is 'true'");
 }
 
 TEST(FlagSetting, IsOnOrOffAndMayStandAlone) {
   Example e;
   e.parse("tie", "on");
-  EXPECT_TRUE(e.tie);
+  EXPECT_TRUE(e.values().tie);
   EXPECT_EQ(e.error_of("tie", "1"), "`tie` must be one of on, off, is '1'");
-  EXPECT_TRUE(e.settings.find("tie")->bare);
-  EXPECT_FALSE(e.settings.find("bias")->bare);
+  EXPECT_TRUE(find_setting(example_settings(), "tie")->traits.bare);
+  EXPECT_FALSE(find_setting(example_settings(), "bias")->traits.bare);
 }
 
 TEST(SettingsObject, RoundTripsThroughJson) {
@@ -163,18 +170,18 @@ TEST(SettingsObject, RoundTripsThroughJson) {
     written.parse(setting, text);
   }
   Example read;
-  read.settings.read(nlohmann::json::parse(written.settings.values().dump()));
-  EXPECT_EQ(read.settings.values(), written.settings.values());
-  EXPECT_EQ(read.seed, 18446744073709551615u);
-  EXPECT_EQ(read.rate, 0.1);
-  EXPECT_EQ(read.name, "\"\n\u00e9");
+  read.given.put(nlohmann::json::parse(values_of(kFields, written.values()).dump()));
+  EXPECT_EQ(values_of(kFields, read.values()), values_of(kFields, written.values()));
+  EXPECT_EQ(read.values().seed, 18446744073709551615u);
+  EXPECT_EQ(read.values().rate, 0.1);
+  EXPECT_EQ(read.values().name, "\"\n\u00e9");
 }
 
 TEST(SettingsObject, RefusesUnknownKeysAndWrongTypes) {
   Example e;
   const auto error_of = [&](const nlohmann::json& object) -> std::string {
     try {
-      e.settings.read(object);
+      e.given.put(object);
     } catch (const SettingError& error) {
       return error.what();
     }
@@ -189,51 +196,92 @@ TEST(SettingsObject, RefusesUnknownKeysAndWrongTypes) {
   EXPECT_EQ(error_of({{"bias", true}}), "`bias` must be one of on, off, is 'true'");
 }
 
-ModelConfig resolved(const nlohmann::json& values) {
-  ModelConfig config;
-  config.settings().read(values);
-  config.resolve();
-  return config;
+TEST(GivenSettings, OverrideThoseGivenBeforeAndLeaveTheRestToDefaults) {
+  Example e;
+  e.given.put({{"count", 3}, {"shade", "dark"}});
+  e.given.put({{"count", 4}});
+  const ExampleValues values = read_fields(kFields, e.given, {.count = 9, .rate = 2});
+  EXPECT_EQ(values.count, 4);
+  EXPECT_EQ(values.shade, Shade::dark);
+  EXPECT_EQ(values.rate, 2) << "of the defaults that were handed in";
+  EXPECT_FALSE(e.given.has("rate"));
 }
 
-TEST(ModelSettings, HaveUniqueNamesGroupsAndHelp) {
-  ModelConfig config;
-  const Settings settings = config.settings();
+TEST(GivenSettings, OfAWordAreThoseThatItStandsFor) {
+  Given given(model_settings(), {{"kv-heads", 4}, {"kv-rank", 9}});
+  given.put("attention", "gqa2");
+  EXPECT_EQ(given.values(),
+            (nlohmann::ordered_json{{"kv-heads", 2}, {"kv-rank", 9}, {"attention", "gqa"}}));
+}
+
+TEST(SettingsOfKinds, ThatHaveOneNameAreOneSetting) {
+  const Setting& rope_dim = *find_setting(model_settings(), "rope-dim");
+  for (const char* kind : {"mha", "gta", "mla"}) EXPECT_TRUE(rope_dim.is_for(kind)) << kind;
+  EXPECT_FALSE(rope_dim.is_for("tpa"));
+  EXPECT_TRUE(rope_dim.neutral.is_null()) << "it follows from `head-dim`";
+  EXPECT_EQ(find_setting(model_settings(), "tie-kv")->neutral, "off");
+}
+
+// What is not resolved cannot be passed where a plan is wanted.
+static_assert(!std::is_default_constructible_v<ModelPlan>);
+static_assert(!std::is_constructible_v<ModelPlan, Given>);
+static_assert(!std::is_constructible_v<ModelPlan, ResolvedModel>);
+static_assert(!std::is_constructible_v<LanguageModel, Given, Index>);
+static_assert(!std::is_default_constructible_v<AttentionPlan>);
+static_assert(!std::is_constructible_v<AttentionPlan, LayerSettings>);
+
+ModelPlan resolved(const nlohmann::json& values) {
+  return resolve_model(Given(model_settings(), values));
+}
+
+TEST(ModelSettings, HaveUniqueNamesAndHelp) {
   std::set<std::string> names;
-  for (const Setting& setting : settings.all()) {
+  for (const Setting& setting : model_settings()) {
     EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
-    EXPECT_FALSE(setting.group.empty()) << setting.name;
     EXPECT_FALSE(setting.help.empty()) << setting.name;
   }
   for (const AttentionKind* kind : attention_kinds()) {
-    for (const std::string& own : own_settings(*kind))
-      EXPECT_TRUE(settings.find(own)->is_for(kind->name)) << kind->name << " has no flag " << own;
+    for (const Setting& own : kind->own.settings(Scope::attention)) {
+      EXPECT_TRUE(find_setting(model_settings(), own.name)->is_for(kind->name))
+          << kind->name << " has no flag " << own.name;
+    }
+  }
+}
+
+TEST(ModelSettings, ThatSpecsGiveAreThoseOfTheirKind) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    for (const std::string_view name : kind->numbers) {
+      if (name.empty()) continue;
+      const Setting* const setting = find_setting(model_settings(), name);
+      ASSERT_NE(setting, nullptr) << kind->name << " " << name;
+      EXPECT_TRUE(setting->is_for(kind->name)) << kind->name << " " << name;
+    }
   }
 }
 
 TEST(ModelSettings, DefaultsFollowFromTheOthers) {
-  const ModelConfig llama = resolved({{"dim", 128}});
-  EXPECT_EQ(llama.ffn_dim, 344);  // 8/3 128 = 341.3, rounded up to a multiple of 8
-  EXPECT_EQ(llama.norm_epsilon, 1e-6);
-  EXPECT_EQ(resolved({{"dim", 96}}).ffn_dim, 256);
-  const ModelConfig gpt = resolved({{"dim", 128}, {"activation", "gelu"}, {"norm", "layer"}});
-  EXPECT_EQ(gpt.ffn_dim, 512);
-  EXPECT_EQ(gpt.norm_epsilon, 1e-5);
-  const ModelConfig given = resolved({{"ffn-dim", 10}, {"norm-epsilon", 0.5}});
-  EXPECT_EQ(given.ffn_dim, 10);
-  EXPECT_EQ(given.norm_epsilon, 0.5);
+  const ModelPlan llama = resolved({{"dim", 128}});
+  EXPECT_EQ(llama->ffn_dim, 344);  // 8/3 128 = 341.3, rounded up to a multiple of 8
+  EXPECT_EQ(llama->norm_epsilon, 1e-6);
+  EXPECT_EQ(resolved({{"dim", 96}})->ffn_dim, 256);
+  const ModelPlan gpt = resolved({{"dim", 128}, {"activation", "gelu"}, {"norm", "layer"}});
+  EXPECT_EQ(gpt->ffn_dim, 512);
+  EXPECT_EQ(gpt->norm_epsilon, 1e-5);
+  const ModelPlan given = resolved({{"ffn-dim", 10}, {"norm-epsilon", 0.5}});
+  EXPECT_EQ(given->ffn_dim, 10);
+  EXPECT_EQ(given->norm_epsilon, 0.5);
 }
 
 TEST(ModelSettings, GiveTheLayerWhatItSharesWithTheModel) {
-  const ModelConfig config = resolved(
-      {{"dim", 48}, {"context", 9}, {"bias", "on"}, {"dropout", 0.25}, {"positions", "learned"}});
-  EXPECT_EQ(config.attention.dim, 48);
-  EXPECT_EQ(config.attention.max_positions, 9);
-  EXPECT_TRUE(config.attention.bias);
-  EXPECT_EQ(config.attention.dropout, 0.25);
-  EXPECT_FALSE(config.attention.rotary);
-  EXPECT_TRUE(resolved({{"positions", "rope"}}).attention.rotary);
-  EXPECT_FALSE(resolved({{"positions", "none"}}).attention.rotary);
+  const ModelPlan model =
+      resolved({{"dim", 48}, {"context", 9}, {"bias", "on"}, {"positions", "learned"}});
+  const AttentionPlan& attention = model->cycle.front();
+  EXPECT_EQ(attention.dim, 48);
+  EXPECT_EQ(attention.max_positions, 9);
+  EXPECT_TRUE(attention.bias);
+  EXPECT_FALSE(attention.rotary);
+  EXPECT_TRUE(resolved({{"positions", "rope"}})->cycle.front().rotary);
+  EXPECT_FALSE(resolved({{"positions", "none"}})->cycle.front().rotary);
 }
 
 // Written, read and resolved again: the same settings and the same model.
@@ -245,8 +293,7 @@ TEST(ModelSettings, RoundTripThroughJsonForEveryAttention) {
                                                                    {"positions", "learned"},
                                                                    {"bias", "on"},
                                                                    {"tie-embeddings", "on"},
-                                                                   {"score-scale", 0.3},
-                                                                   {"dropout", 0.1}},
+                                                                   {"score-scale", 0.3}},
                                                                   {{"head-dim", 6},
                                                                    {"rope-layout", "interleaved"},
                                                                    {"rope-theta", 500},
@@ -256,38 +303,36 @@ TEST(ModelSettings, RoundTripThroughJsonForEveryAttention) {
       nlohmann::json values = {{"attention", kind->name}, {"dim", 16}, {"layers", 1}};
       values.update(more);
       if (!kind->attends) values.erase("score-scale");
-      const ModelConfig written = resolved(values);
-      const ModelConfig read = resolved(nlohmann::json::parse(to_json(written).dump()));
-      EXPECT_EQ(to_json(read), to_json(written));
+      const ModelPlan written = resolved(values);
+      const ModelPlan read = resolved(nlohmann::json::parse(written->settings.dump()));
+      EXPECT_EQ(read->settings, written->settings);
       LanguageModel a(written, 5), b(read, 5);
       a.initialize(1);
       b.initialize(1);
       Tape tape_a(a.parameters()), tape_b(b.parameters());
       const std::vector<std::int32_t> tokens = {0, 3, 1, 4, 2};
       const Var logits_a = a.logits(tape_a, tokens, 1), logits_b = b.logits(tape_b, tokens, 1);
-      EXPECT_TRUE(std::ranges::equal(logits_a.value(), logits_b.value())) << to_json(written);
+      EXPECT_TRUE(std::ranges::equal(logits_a.value(), logits_b.value())) << written->settings;
     }
   }
 }
 
 TEST(ModelSettings, NameOnlyWhatTheAttentionHas) {
-  const auto mha = to_json(resolved({{"attention", "mha"}}));
+  const auto mha = resolved({{"attention", "mha"}})->settings;
   for (const char* const name : {"kv-heads", "kv-rank", "q-rank", "nope-dim", "latent-dim"}) {
     EXPECT_FALSE(mha.contains(name)) << name;
   }
-  const auto mla = to_json(resolved({{"attention", "mla"}}));
+  const auto mla = resolved({{"attention", "mla"}})->settings;
   for (const char* const name : {"kv-rank", "q-rank", "nope-dim", "rope-dim", "v-dim"}) {
     EXPECT_TRUE(mla.contains(name)) << name;
   }
   EXPECT_FALSE(mla.contains("kv-heads"));
-  EXPECT_TRUE(to_json(resolved({{"attention", "gqa"}})).contains("kv-heads"));
+  EXPECT_TRUE(resolved({{"attention", "gqa"}})->settings.contains("kv-heads"));
 }
 
 TEST(ModelSettings, ScoreScaleNamesItsFlagWhenWrong) {
-  ModelConfig config;
-  const Settings settings = config.settings();
   try {
-    settings.find("score-scale")->parse("big");
+    Given(model_settings()).put("score-scale", "big");
     FAIL() << "accepted";
   } catch (const SettingError& error) {
     EXPECT_TRUE(std::string(error.what()).starts_with("`score-scale`")) << error.what();

@@ -12,33 +12,31 @@ namespace headcount {
 
 constexpr Index kConvertedVocabulary = 11;
 
-using Given = std::map<std::string, std::string>;
+using Wanted = std::map<std::string, std::string>;
 
-// A small model, not resolved; `given` are settings by name.
-inline ModelConfig small_config(const std::string& attention, const Given& given = {}) {
-  ModelConfig config;
-  for (const auto& [name, value] :
-       Given{{"layers", "2"}, {"dim", "24"}, {"heads", "4"}, {"context", "12"}, {"ffn-dim", "16"}})
-    config.settings().find(name)->parse(value);
-  parse_attention_spec(attention).apply(config);
-  for (const auto& [name, value] : given) config.settings().find(name)->parse(value);
+// A small model; `given` are settings by name.
+inline Given small_config(const std::string& attention, const Wanted& given = {}) {
+  Given config(model_settings(),
+               {{"layers", 2}, {"dim", 24}, {"heads", 4}, {"context", 12}, {"ffn-dim", 16}});
+  config.put("attention", attention);
+  config.put(given);
   return config;
 }
 
 // With weights large enough for attention to matter, norms and biases included.
 inline std::unique_ptr<LanguageModel> small_model(const std::string& attention,
-                                                  const Given& given = {}) {
-  auto model =
-      std::make_unique<LanguageModel>(small_config(attention, given), kConvertedVocabulary);
+                                                  const Wanted& given = {}) {
+  auto model = std::make_unique<LanguageModel>(resolve_model(small_config(attention, given)),
+                                               kConvertedVocabulary);
   draw_weights(model->parameters());
   return model;
 }
 
 inline Conversion converted(const LanguageModel& from, const std::string& attention,
-                            const Given& given = {}, const ConversionOptions& options = {}) {
-  ModelConfig to = without_attention(from.config());
-  parse_attention_spec(attention).apply(to);
-  for (const auto& [name, value] : given) to.settings().find(name)->parse(value);
+                            const Wanted& given = {}, const ConversionOptions& options = {}) {
+  Given to = without_attention(from.plan());
+  to.put("attention", attention);
+  to.put(given);
   return convert(from, fitted(from, to, options), options);
 }
 

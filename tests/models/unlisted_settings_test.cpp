@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "models/checkpoint/hugging_face.h"
 #include "models/small_conversion.h"
+#include "nn/attention/attention.h"
 #include "nn/attention/kinds.h"
 
 namespace headcount {
@@ -13,14 +15,27 @@ namespace {
 
 using nlohmann::json;
 
-struct AddedSettings {
-  bool sinks = false, ballast = false;
+// The settings of gqa, and two more.
+struct SinkingSettings {
+  Index kv_heads = 0, rope_dim = 0;
+  bool tie_kv = false, sinks = false, ballast = false;
 };
 
-void add_settings(AttentionConfig& c, Settings& s) {
-  kGqa.settings(c, s);
-  s.on_off("sinks", "a learned score that no token has", c.own<AddedSettings>().sinks);
-  s.on_off("ballast", "a vector of each layer", c.own<AddedSettings>().ballast);
+constexpr Traits kKnown = {.conversion = InConversion::open};
+constexpr Traits kKnownAndDerived = {.derived = true, .conversion = InConversion::open};
+constexpr Field<SinkingSettings> kSinkingFields[] = {
+    whole<&SinkingSettings::kv_heads>("kv-heads", "as gqa", 1).with(kKnownAndDerived),
+    whole<&SinkingSettings::rope_dim>("rope-dim", "as gqa", 0).with(kKnownAndDerived),
+    on_off<&SinkingSettings::tie_kv>("tie-kv", "as gqa").with(kKnown),
+    on_off<&SinkingSettings::sinks>("sinks", "a learned score that no token has"),
+    on_off<&SinkingSettings::ballast>("ballast", "a vector of each layer").with(kKnown)};
+
+// The same layer as gqa has it.
+AttentionPlan as_gqa(const AttentionPlan& c) {
+  Given given(attention_settings());
+  given.put_known(c.values());
+  AttentionPlan gqa = resolve_attention(kGqa, given, c);
+  return c.shares() ? gqa.sharing() : gqa;
 }
 
 void add_vector(AttentionDescription& description, const std::string& name, Index size) {
@@ -28,22 +43,32 @@ void add_vector(AttentionDescription& description, const std::string& name, Inde
       Projection::vector(name, size, Initializer::ones()));
 }
 
-AttentionDescription describe_added(const AttentionConfig& c) {
-  AttentionDescription description = kGqa.describe(c);
-  if (c.own<AddedSettings>().sinks) add_vector(description, "sinks", c.heads);
-  if (c.own<AddedSettings>().ballast) add_vector(description, "ballast", c.heads);
-  return description;
-}
-
-constexpr std::string_view kConverts[] = {"kv-heads", "rope-dim", "tie-kv", "ballast"};
-
 // A Llama's layer with settings that nobody lists but for `ballast`, which its conversions do.
 const AttentionKind kSinking = [] {
   AttentionKind kind = attention_kind("gqa");
   kind.name = "sinking";
-  kind.settings = add_settings;
-  kind.describe = describe_added;
-  kind.converts = kConverts;
+  kind.own = own_fields<kSinkingFields>();
+  kind.resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
+    const nlohmann::ordered_json gqa = resolve_attention(kGqa, given, c).values();
+    return read_fields(kSinkingFields, given,
+                       {.kv_heads = gqa["kv-heads"], .rope_dim = gqa["rope-dim"]});
+  };
+  kind.describe = [](const AttentionPlan& c) {
+    AttentionDescription description = kGqa.describe(as_gqa(c));
+    if (c.own<SinkingSettings>().sinks) add_vector(description, "sinks", c.heads);
+    if (c.own<SinkingSettings>().ballast) add_vector(description, "ballast", c.heads);
+    return description;
+  };
+  kind.make = [](const AttentionPlan& c, const LayerWeights& weights) {
+    return kGqa.make(as_gqa(c), weights);
+  };
+  kind.to_heads = [](const AttentionPlan& c, const LayerMatrices& weights) {
+    return kGqa.to_heads(as_gqa(c), weights);
+  };
+  kind.of_heads = [](const AttentionPlan& c, const AttentionHeads& heads,
+                     const ConversionOptions& options) {
+    return kGqa.of_heads(as_gqa(c), heads, options);
+  };
   return kind;
 }();
 
@@ -51,7 +76,7 @@ const AttentionKind kSinking = [] {
 const AttentionKind kWeighed = [] {
   AttentionKind kind = attention_kind("gqa");
   kind.name = "weighed";
-  kind.describe = [](const AttentionConfig& c) {
+  kind.describe = [](const AttentionPlan& c) {
     AttentionDescription description = kGqa.describe(c);
     add_vector(description, "ballast", c.heads);
     return description;
@@ -67,11 +92,10 @@ const bool registered = [] {
   return true;
 }();
 
-json folder_of(const std::string& attention, const Given& given = {}) {
-  ModelConfig config = small_config(attention, given);
-  config.resolve();
-  const json written = hugging_face_config(config, kConvertedVocabulary);
-  EXPECT_EQ(to_json(read_hugging_face_config(written).model), to_json(config)) << written;
+json folder_of(const std::string& attention, const Wanted& given = {}) {
+  const ModelPlan model = resolve_model(small_config(attention, given));
+  const json written = hugging_face_config(model, kConvertedVocabulary);
+  EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings) << written;
   return written;
 }
 
@@ -86,7 +110,7 @@ TEST(UnlistedWeight, MakesAFolderOfItsOwn) {
   EXPECT_EQ(folder_of("weighed")["model_type"], "headcount");
 }
 
-std::string refusal(const LanguageModel& from, const std::string& attention, const Given& given) {
+std::string refusal(const LanguageModel& from, const std::string& attention, const Wanted& given) {
   try {
     converted(from, attention, given);
   } catch (const ShapeError& error) {
@@ -121,27 +145,27 @@ TEST(UnlistedSetting, LeavesNothingForABlockThatOthersDoNotRead) {
   int claimed = 0, own = 0;
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture.empty()) continue;
-    ModelConfig plain = small_config(std::string(kind->name));
-    const Settings settings = plain.settings();
-    for (const Setting& setting : settings.all()) {
+    const Given plain = small_config(std::string(kind->name));
+    for (const Setting& setting : model_settings()) {
       if (!setting.is_for(kind->name) || setting.name == "attention") continue;
       for (const char* value : {"on", "off", "1", "2", "6", "0.5", "none", "learned", "layer",
                                 "gelu", "half", "interleaved", "qk-norm"}) {
-        ModelConfig config = plain;
+        Given config = plain;
+        std::optional<ModelPlan> model;
         try {
-          config.settings().find(setting.name)->parse(value);
-          config.resolve();
+          config.put(setting.name, value);
+          model = resolve_model(config);
         } catch (const Error&) {
           continue;  // no value of it
         }
-        json written = hugging_face_config(config, kConvertedVocabulary);
+        json written = hugging_face_config(*model, kConvertedVocabulary);
         ++(written["model_type"] == "headcount" ? own : claimed);
         if (written["model_type"] == "headcount") continue;
         written.erase("headcount");
-        ModelConfig read = read_hugging_face_config(written).model;
-        const json there = to_json(read), here = to_json(config);
+        const json there = read_hugging_face_config(written).model->settings,
+                   here = (*model)->settings;
         for (const auto& [name, had] : there.items()) {
-          if (name == "attention" || name == "dropout" || name == "kv-heads") continue;
+          if (name == "attention" || name == "kv-heads") continue;
           if (name == "head-dim" && kind->architecture == "deepseek_v3") continue;
           EXPECT_EQ(had, here.value(name, json()))
               << name << " with " << setting.name << " " << value;

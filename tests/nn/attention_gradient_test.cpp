@@ -12,7 +12,7 @@
 #include "autograd/finite_differences.h"
 #include "autograd/parallel.h"
 #include "autograd/random.h"
-#include "models/config.h"
+#include "models/plan.h"
 #include "nn/attention/attention.h"
 #include "nn/random_weights.h"
 
@@ -29,31 +29,31 @@ using Assignment = std::pair<std::string, std::string>;  // setting, value
 
 enum class Padding { none, holes, sequence };
 
-// A layer with its settings by name: the model's flags, and what only a layer has.
-struct LayerCase {
-  ModelConfig model;
+// What only a layer has, besides the settings of models and dropout.
+struct LayerOptions {
+  bool causal = true;
   Padding padding = Padding::none;
-
-  LayerCase() {
-    model.dim = kDim;
-    model.context = kLength;
-    model.attention.head_dim = 4;
-    // What is normalised may be near zero, where it would change its direction within a step.
-    model.attention.norm_epsilon = 0.1;
-  }
-  Settings settings() {
-    Settings s = model.settings();
-    s.on_off("causal", "", model.attention.causal);
-    s.choice("padding", "", padding,
-             {{"none", Padding::none}, {"holes", Padding::holes}, {"sequence", Padding::sequence}});
-    return s;
-  }
-  std::vector<std::uint8_t> key_mask() const;
+  double dropout = 0;
 };
+constexpr Field<LayerOptions> kLayerOptions[] = {
+    on_off<&LayerOptions::causal>("causal", ""),
+    choice<&LayerOptions::padding>(
+        "padding", "",
+        {{"none", Padding::none}, {"holes", Padding::holes}, {"sequence", Padding::sequence}}),
+    number<&LayerOptions::dropout>("dropout", "", 0, 1, true)};
+
+const SettingList& case_settings() {
+  static const SettingList list = [] {
+    SettingList all = model_settings();
+    add_settings(all, settings_of(kLayerOptions, Scope::model));
+    return all;
+  }();
+  return list;
+}
 
 // holes: every third key of both sequences, the very first one among them, so that a causal query
 // may see nothing. sequence: the whole of the second one.
-std::vector<std::uint8_t> LayerCase::key_mask() const {
+std::vector<std::uint8_t> key_mask(Padding padding) {
   std::vector<std::uint8_t> mask;
   if (padding == Padding::none) return mask;
   for (Index i = 0; i < kSequences * kLength; ++i) {
@@ -101,24 +101,26 @@ const std::map<std::string, std::vector<std::string>>& variants() {
 
 // Whether `setting` belongs to another attention.
 bool foreign(const std::string& setting, const AttentionKind& kind) {
-  LayerCase layer_case;
   constexpr std::array kOfScores = {"window", "score-scale", "causal", "padding"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
-  return !layer_case.settings().find(setting)->is_for(kind.name);
+  return !find_setting(case_settings(), setting)->is_for(kind.name);
 }
 
 GradientReport check(const std::vector<Assignment>& assignments,
                      const GradientCheckOptions& options) {
-  LayerCase layer_case;
-  const Settings settings = layer_case.settings();
-  for (const auto& [name, value] : assignments) settings.find(name)->parse(value);
+  Given given(case_settings(), {{"head-dim", 4}});
+  for (const auto& [name, value] : assignments) given.put(name, value);
+  const LayerOptions options_of_case = read_fields(kLayerOptions, given);
+  LayerPlace place = layer_place(read_model_settings(given));
+  place.dim = kDim;
+  place.max_positions = kLength;
+  place.causal = options_of_case.causal;
+  // What is normalised may be near zero, where it would change its direction within a step.
+  place.norm_epsilon = 0.1;
   // A window looks back and needs causality.
-  if (!layer_case.model.attention.causal) layer_case.model.attention.window = 0;
-  // Without its projection a layer's output may have any width; only a model asks for its own.
-  AttentionConfig& attention = layer_case.model.attention;
-  const bool output_projection = std::exchange(attention.output_projection, true);
-  layer_case.model.resolve();
-  attention.output_projection = output_projection;
+  if (!place.causal) given.put("window", 0);
+  const AttentionPlan attention =
+      resolve_attention(attention_kind(given.get<std::string>("attention", "")), given, place);
   ParameterStore store;
   // The input is checked as one more parameter.
   const Shape shape = {kSequences, kLength, kDim};
@@ -126,9 +128,9 @@ GradientReport check(const std::vector<Assignment>& assignments,
   const auto layer = make_attention(store, "layer", attention, {0, 0});
   draw_weights(store);
   const auto function = [&](Tape& tape) {
-    tape.set_training(true);
+    tape.set_training(true, static_cast<Real>(options_of_case.dropout));
     tape.set_random(3, 1);
-    const std::vector<std::uint8_t> mask = layer_case.key_mask();
+    const std::vector<std::uint8_t> mask = key_mask(options_of_case.padding);
     Memory memory(mask);
     return layer->forward(tape.parameter(x), memory);
   };
@@ -165,10 +167,7 @@ INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfAttention, testing::ValuesIn(attent
                          });
 
 TEST_P(GradientOfAttention, TriesEverySettingThereIs) {
-  ModelConfig model;
-  const Settings settings = model.settings();
-  for (const Setting& setting : settings.all()) {
-    if (setting.group != "Attention" || setting.name == "attention") continue;
+  for (const Setting& setting : attention_settings()) {
     EXPECT_TRUE(variants().contains(setting.name))
         << "--" << setting.name << " needs variants here";
   }

@@ -8,29 +8,24 @@
 
 #include "autograd/error.h"
 #include "nn/attention/attention.h"
-#include "nn/own_settings.h"
+#include "nn/layer_config.h"
 
 namespace headcount {
 namespace {
 
-AttentionConfig resolved(AttentionConfig config) {
-  resolve(config);
-  return config;
-}
-
-AttentionConfig of_kind(std::string_view kind, Index heads = 8, Index dim = 256) {
-  AttentionConfig config;
+LayerConfig of_kind(std::string_view kind, Index heads = 8, Index dim = 256) {
+  LayerConfig config;
   config.kind = kind;
-  config.heads = heads;
+  set(config, "heads", heads);
   config.dim = dim;
   return config;
 }
 
-Index cache_elements(const AttentionConfig& config) {
+Index cache_elements(const LayerConfig& config) {
   return kept_numbers(resolved(config), 1).elements.value();
 }
 
-std::string error_of(const AttentionConfig& config) {
+std::string error_of(const LayerConfig& config) {
   try {
     resolved(config);
   } catch (const ShapeError& error) {
@@ -60,14 +55,13 @@ TEST(AttentionRegistry, UnknownNameIsAnErrorThatListsAll) {
   }
 }
 
-TEST(AttentionSettings, StayBoundWhenAnotherConfigurationIsAssigned) {
-  AttentionConfig config = of_kind("mla"), other = of_kind("mla");
-  const Settings settings = config.settings();
+TEST(AttentionSettings, OfACopyAreItsOwn) {
+  LayerConfig config = of_kind("mla"), other = of_kind("mla");
   set(other, "kv-rank", 24);
   set(other, "rope-dim", 8);
   config = other;
-  EXPECT_EQ(settings.find("kv-rank")->value(), 24);
-  settings.find("kv-rank")->parse("40");
+  EXPECT_EQ(get(config, "kv-rank"), 24);
+  set(config, "kv-rank", 40);
   EXPECT_EQ(get(config, "kv-rank"), 40);
   EXPECT_EQ(get(config, "rope-dim"), 8);
   EXPECT_EQ(get(other, "kv-rank"), 24);
@@ -75,25 +69,25 @@ TEST(AttentionSettings, StayBoundWhenAnotherConfigurationIsAssigned) {
 
 TEST(AttentionDefaults, HeadsShareTheWidth) {
   EXPECT_EQ(resolved(of_kind("mha", 8, 256)).head_dim, 32);
-  AttentionConfig given = of_kind("mha", 8, 250);
-  given.head_dim = 20;
+  LayerConfig given = of_kind("mha", 8, 250);
+  set(given, "head-dim", 20);
   EXPECT_EQ(resolved(given).head_dim, 20);
 }
 
 TEST(AttentionDefaults, KvHeadsAreAllOneOrHalf) {
-  const auto kept_heads = [](const AttentionConfig& c) {
+  const auto kept_heads = [](const LayerConfig& c) {
     return describe(resolved(c)).keeps.front().heads;
   };
   EXPECT_EQ(kept_heads(of_kind("mha")), 8);
   EXPECT_EQ(kept_heads(of_kind("mqa")), 1);
   EXPECT_EQ(kept_heads(of_kind("gqa")), 4);
-  AttentionConfig given = of_kind("gqa");
+  LayerConfig given = of_kind("gqa");
   set(given, "kv-heads", 2);
   EXPECT_EQ(kept_heads(given), 2);
 }
 
 TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
-  const AttentionConfig c = resolved(of_kind("mla", 4, 128));
+  const AttentionPlan c = resolved(of_kind("mla", 4, 128));
   EXPECT_EQ(get(c, "nope-dim"), 32);
   EXPECT_EQ(get(c, "v-dim"), 32);
   EXPECT_EQ(get(c, "rope-dim"), 16);
@@ -104,13 +98,13 @@ TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
 
 // 64 for MFA's one head, which keeps as much as two of 32 do, and 6 : 2 products as in TPA's paper.
 TEST(AttentionDefaults, OfNewerAttentions) {
-  const AttentionConfig mfa = resolved(of_kind("mfa", 4, 128));
+  const AttentionPlan mfa = resolved(of_kind("mfa", 4, 128));
   EXPECT_EQ(mfa.head_dim, 64);
   EXPECT_EQ(get(mfa, "q-rank"), 64);
-  const AttentionConfig gta = resolved(of_kind("gta", 4, 128));
+  const AttentionPlan gta = resolved(of_kind("gta", 4, 128));
   EXPECT_EQ(get(gta, "kv-heads"), 2);
   EXPECT_EQ(get(gta, "rope-dim"), 16);
-  const AttentionConfig tpa = resolved(of_kind("tpa", 4, 128));
+  const AttentionPlan tpa = resolved(of_kind("tpa", 4, 128));
   EXPECT_EQ(get(tpa, "kv-factors"), 2);
   EXPECT_EQ(get(tpa, "q-factors"), 6);
   for (const char* kind : {"mha", "mqa", "gqa"})
@@ -126,7 +120,7 @@ TEST(AttentionDefaults, RotateAsLlamaDoesAndMlaAsDeepSeekDoes) {
 
 TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
   for (const Index head_dim : {1, 2, 3, 4, 6, 10, 16, 22, 31, 32, 64, 128}) {
-    AttentionConfig mla = of_kind("mla", 4, 4 * head_dim), mqa = of_kind("mqa", 4, 4 * head_dim);
+    LayerConfig mla = of_kind("mla", 4, 4 * head_dim), mqa = of_kind("mqa", 4, 4 * head_dim);
     mqa.rotary = false;  // which would refuse odd heads
     EXPECT_EQ(cache_elements(mla), cache_elements(mqa)) << head_dim;
   }
@@ -137,12 +131,12 @@ TEST(AttentionDefaults, MlaCachesAsMuchAsMqa) {
 TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   EXPECT_EQ(cache_elements(of_kind("mha")), 2 * 8 * 32);
   EXPECT_EQ(cache_elements(of_kind("mqa")), 2 * 32);
-  AttentionConfig gqa = of_kind("gqa");
+  LayerConfig gqa = of_kind("gqa");
   set(gqa, "kv-heads", 2);
   EXPECT_EQ(cache_elements(gqa), 2 * 2 * 32);
   set(gqa, "tie-kv", true);
   EXPECT_EQ(cache_elements(gqa), 2 * 32);
-  AttentionConfig mla = of_kind("mla");
+  LayerConfig mla = of_kind("mla");
   set(mla, "kv-rank", 48);
   set(mla, "rope-dim", 16);
   set(mla, "q-rank", 100);
@@ -151,59 +145,59 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   EXPECT_EQ(cache_elements(mla), 48);
   set(mla, "latents", 2);
   EXPECT_EQ(cache_elements(mla), 48);
-  AttentionConfig gta = of_kind("gta");
+  LayerConfig gta = of_kind("gta");
   set(gta, "kv-heads", 2);
   EXPECT_EQ(cache_elements(gta), 2 * 32 + 32 / 2);
-  AttentionConfig mfa = of_kind("mfa");
-  mfa.head_dim = 64;
+  LayerConfig mfa = of_kind("mfa");
+  set(mfa, "head-dim", 64);
   EXPECT_EQ(cache_elements(mfa), 2 * 64);
   set(mfa, "tie-kv", true);
   EXPECT_EQ(cache_elements(mfa), 64);
-  AttentionConfig tpa = of_kind("tpa");
+  LayerConfig tpa = of_kind("tpa");
   set(tpa, "kv-factors", 3);
   EXPECT_EQ(cache_elements(tpa), (3 + 3) * (8 + 32));
-  AttentionConfig latent_bias = of_kind("latent-bias");
+  LayerConfig latent_bias = of_kind("latent-bias");
   set(latent_bias, "latent-dim", 10);
   EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
 }
 
 // DeepSeek-V3 has 512 + 64 of them; Llama 3 8B has 8 KV heads of 128.
 TEST(CacheElementsPerToken, AreThoseOfPublishedModels) {
-  AttentionConfig deepseek = of_kind("mla", 128, 7168);
-  deepseek.head_dim = 128;
+  LayerConfig deepseek = of_kind("mla", 128, 7168);
+  set(deepseek, "head-dim", 128);
   set(deepseek, "nope-dim", 128);
   set(deepseek, "v-dim", 128);
   set(deepseek, "kv-rank", 512);
   set(deepseek, "q-rank", 1536);
   set(deepseek, "rope-dim", 64);
   EXPECT_EQ(cache_elements(deepseek), 576);
-  AttentionConfig llama = of_kind("gqa", 32, 4096);
+  LayerConfig llama = of_kind("gqa", 32, 4096);
   set(llama, "kv-heads", 8);
   EXPECT_EQ(cache_elements(llama), 2048);
 }
 
 struct BadShape {
   std::string expected;  // in the message
-  AttentionConfig config;
+  LayerConfig config;
 };
 
 TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
-  AttentionConfig kv_heads = of_kind("gqa");
+  LayerConfig kv_heads = of_kind("gqa");
   set(kv_heads, "kv-heads", 3);
-  AttentionConfig more_kv_heads = of_kind("gqa");
+  LayerConfig more_kv_heads = of_kind("gqa");
   set(more_kv_heads, "kv-heads", 16);
-  AttentionConfig rope_dim = of_kind("mla");
+  LayerConfig rope_dim = of_kind("mla");
   set(rope_dim, "rope-dim", 7);
-  AttentionConfig kv_rank = of_kind("mla");
+  LayerConfig kv_rank = of_kind("mla");
   set(kv_rank, "rope-dim", 64);
-  AttentionConfig odd_part = of_kind("gqa"), more_than_all = of_kind("mqa");
+  LayerConfig odd_part = of_kind("gqa"), more_than_all = of_kind("mqa");
   set(odd_part, "rope-dim", 7);
   set(more_than_all, "rope-dim", 34);
-  AttentionConfig latents = of_kind("mla"), latents_of_rank = of_kind("mla");
+  LayerConfig latents = of_kind("mla"), latents_of_rank = of_kind("mla");
   set(latents, "latents", 3);
   set(latents_of_rank, "latents", 4);
   set(latents_of_rank, "kv-rank", 50);
-  AttentionConfig gta = of_kind("gta");
+  LayerConfig gta = of_kind("gta");
   set(gta, "kv-heads", 3);
   const std::vector<BadShape> all = {
       {"`heads` 3 does not divide `dim` 256", of_kind("mha", 3)},
@@ -231,10 +225,10 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
 }
 
 TEST(ImpossibleShapes, OddHeadsAreFineWithoutRotation) {
-  AttentionConfig odd = of_kind("mha", 3, 15);
+  LayerConfig odd = of_kind("mha", 3, 15);
   odd.rotary = false;
   EXPECT_EQ(error_of(odd), "no error");
-  AttentionConfig mla = of_kind("mla");
+  LayerConfig mla = of_kind("mla");
   set(mla, "rope-dim", 7);
   mla.rotary = false;
   EXPECT_EQ(error_of(mla), "no error");

@@ -13,7 +13,7 @@
 
 #include "autograd/error.h"
 #include "nn/kinds_with_scores.h"
-#include "nn/own_settings.h"
+#include "nn/layer_config.h"
 #include "nn/test_layer.h"
 
 namespace headcount {
@@ -27,19 +27,19 @@ struct Input {
   Values values(Index dim) const { return normal_values(0, batch * length * dim); }
 };
 
-AttentionConfig random_config(std::string_view kind, Index heads) {
-  AttentionConfig c;
+LayerConfig random_config(std::string_view kind, Index heads) {
+  LayerConfig c;
   c.kind = kind;
-  c.heads = heads;
-  c.head_dim = 2 * *rc::gen::inRange<Index>(1, 9);
+  set(c, "heads", heads);
+  set(c, "head-dim", 2 * *rc::gen::inRange<Index>(1, 9));
   c.dim = *rc::gen::inRange<Index>(1, 33);
   c.max_positions = 80;
   c.rotary = *rc::gen::arbitrary<bool>();
   c.bias = *rc::gen::arbitrary<bool>();
   if (!attention_kind(kind).attends) return c;
   c.causal = *rc::gen::arbitrary<bool>();
-  c.gate = *rc::gen::arbitrary<bool>();
-  c.score_scale = ScoreScale::parse(
+  set(c, "gate", *rc::gen::arbitrary<bool>());
+  set(c, "score-scale",
       *rc::gen::element<std::string>("inv-sqrt", "qk-norm", "row-norm", "length"));
   return c;
 }
@@ -50,7 +50,7 @@ Index random_divisor(Index n) {
   return *rc::gen::suchThat(rc::gen::inRange<Index>(1, n + 1), [n](Index d) { return n % d == 0; });
 }
 
-AttentionConfig with_kind(AttentionConfig config, std::string_view kind) {
+LayerConfig with_kind(LayerConfig config, std::string_view kind) {
   config.kind = kind;
   return config;
 }
@@ -67,8 +67,9 @@ void permute_blocks(std::span<Real> values, std::size_t block,
 
 RC_GTEST_PROP(GroupedAttention, WithAsManyKvHeadsAsQueryHeadsIsMha, ()) {
   const Input input;
-  AttentionConfig gqa = random_config("gqa", random_heads());
-  set(gqa, "kv-heads", gqa.heads);
+  const Index heads = random_heads();
+  LayerConfig gqa = random_config("gqa", heads);
+  set(gqa, "kv-heads", heads);
   const Values x = input.values(gqa.dim);
   const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
   RC_ASSERT(grouped == Layer(with_kind(gqa, "mha")).forward_and_backward(x, input.batch));
@@ -76,7 +77,7 @@ RC_GTEST_PROP(GroupedAttention, WithAsManyKvHeadsAsQueryHeadsIsMha, ()) {
 
 RC_GTEST_PROP(GroupedAttention, WithOneKvHeadIsMqa, ()) {
   const Input input;
-  AttentionConfig gqa = random_config("gqa", random_heads());
+  LayerConfig gqa = random_config("gqa", random_heads());
   set(gqa, "kv-heads", 1);
   const Values x = input.values(gqa.dim);
   const Values grouped = Layer(gqa).forward_and_backward(x, input.batch);
@@ -87,8 +88,9 @@ RC_GTEST_PROP(GroupedAttention, WithOneKvHeadIsMqa, ()) {
 // H / G times in a row.
 RC_GTEST_PROP(GroupedAttention, IsMhaWithEachKvHeadRepeatedForItsGroup, ()) {
   const Input input;
-  AttentionConfig config = random_config("gqa", random_heads());
-  set(config, "kv-heads", random_divisor(config.heads));
+  const Index heads = random_heads();
+  LayerConfig config = random_config("gqa", heads);
+  set(config, "kv-heads", random_divisor(heads));
   Layer gqa(config), mha(with_kind(config, "mha"));
   const std::vector<std::string> kinds =
       config.bias ? std::vector<std::string>{"weight", "bias"} : std::vector<std::string>{"weight"};
@@ -96,9 +98,9 @@ RC_GTEST_PROP(GroupedAttention, IsMhaWithEachKvHeadRepeatedForItsGroup, ()) {
     for (const std::string name : {"k_proj.", "v_proj."}) {
       const std::span<const Real> few = gqa.weight(name + kind);
       const std::span<Real> many = mha.weight(name + kind);
-      const std::size_t block = many.size() / static_cast<std::size_t>(config.heads);
-      for (Index head = 0; head < config.heads; ++head) {
-        const Index kv_head = head / (config.heads / get(config, "kv-heads"));
+      const std::size_t block = many.size() / static_cast<std::size_t>(mha.config.heads);
+      for (Index head = 0; head < mha.config.heads; ++head) {
+        const Index kv_head = head / (mha.config.heads / get(config, "kv-heads"));
         std::ranges::copy(few.subspan(static_cast<std::size_t>(kv_head) * block, block),
                           many.begin() + head * static_cast<Index>(block));
       }
@@ -110,8 +112,9 @@ RC_GTEST_PROP(GroupedAttention, IsMhaWithEachKvHeadRepeatedForItsGroup, ()) {
 
 RC_GTEST_PROP(GroupedAttention, DoesNotCareInWhichOrderGroupsStand, ()) {
   const Input input;
-  AttentionConfig config = random_config("gqa", random_heads());
-  set(config, "kv-heads", random_divisor(config.heads));
+  const Index heads = random_heads();
+  LayerConfig config = random_config("gqa", heads);
+  set(config, "kv-heads", random_divisor(heads));
   std::vector<std::size_t> order;
   for (Index g = 0; g < get(config, "kv-heads"); ++g) order.push_back(static_cast<std::size_t>(g));
   std::shuffle(order.begin(), order.end(), std::mt19937(*rc::gen::arbitrary<unsigned>()));
@@ -136,8 +139,8 @@ RC_GTEST_PROP(GroupedAttention, DoesNotCareInWhichOrderGroupsStand, ()) {
 // A key that is turned is a value that is turned, and the query turns it back: what a token sees of
 // another depends on how far away that is, and not on where both are.
 TEST(TiedGroupedAttention, ValuesTellHowFarAwayATokenIs) {
-  AttentionConfig config = small_config("mqa");
-  config.window = 3;
+  LayerConfig config = small_config("mqa");
+  set(config, "window", 3);
   set(config, "tie-kv", true);
   const Layer layer(config);
   // One text of period 3: with a window of 3, each token sees what the one 3 before it saw.
@@ -153,10 +156,10 @@ TEST(TiedGroupedAttention, ValuesTellHowFarAwayATokenIs) {
 
 // Keys and values of one weight: tied attention without rotation.
 TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWeight) {
-  AttentionConfig config = small_config("gqa");
+  LayerConfig config = small_config("gqa");
   set(config, "kv-heads", 1);
   set(config, "rope-dim", 0);
-  AttentionConfig tied_config = config;
+  LayerConfig tied_config = config;
   set(tied_config, "tie-kv", true);
   Layer plain(config), tied(tied_config);
   for (const char* name : {"k_proj.weight", "v_proj.weight"})
@@ -169,13 +172,13 @@ TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWe
 // key and value.
 RC_GTEST_PROP(OtherNamesOfGroupedAttention, GiveTheSameBits, ()) {
   const Input input;
-  AttentionConfig mfa = random_config("mfa", 2 * random_heads());
+  LayerConfig mfa = random_config("mfa", 2 * random_heads());
   set(mfa, "q-rank", 0);
   const Values x = input.values(mfa.dim);
   RC_ASSERT(Layer(mfa).forward_and_backward(x, input.batch) ==
             Layer(with_kind(mfa, "mqa")).forward_and_backward(x, input.batch));
-  AttentionConfig gta = with_kind(mfa, "gta");
-  set(gta, "kv-heads", random_divisor(gta.heads));
+  LayerConfig gta = with_kind(mfa, "gta");
+  set(gta, "kv-heads", random_divisor(get(gta, "heads")));
   set(gta, "rope-dim", 0);
   set(gta, "tie-kv", true);
   RC_ASSERT(Layer(gta).forward(x, input.batch) ==
@@ -184,9 +187,9 @@ RC_GTEST_PROP(OtherNamesOfGroupedAttention, GiveTheSameBits, ()) {
 
 // A query head reads the latent of its part of the heads: the others may be anything.
 TEST(LatentAttention, OfSeveralLatentsGivesEachToItsHeads) {
-  AttentionConfig config = small_config("mla");
-  config.heads = 4;
-  config.output_projection = false;
+  LayerConfig config = small_config("mla");
+  set(config, "heads", 4);
+  set(config, "output-projection", false);
   set(config, "kv-rank", 6);
   set(config, "latents", 2);
   Layer layer(config), changed(config);
@@ -203,7 +206,7 @@ TEST(LatentAttention, OfSeveralLatentsGivesEachToItsHeads) {
 
 // MLA by hand: keys and values of each head expanded into whole tensors, then attention.
 Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
-  const AttentionConfig& c = layer.config;
+  const AttentionPlan& c = layer.config;
   const Index length = std::ssize(x) / batch / c.dim;
   const Index rope_dim = get(c, "rope-dim"), nope_dim = get(c, "nope-dim"), v_dim = get(c, "v-dim");
   Tape tape(layer.store);
@@ -252,10 +255,10 @@ Values expanded_mla(const Layer& layer, const Values& x, Index batch) {
 
 RC_GTEST_PROP(LatentAttention, IsMhaWhoseKeysAndValuesAreItsExpansions, ()) {
   const Input input;
-  AttentionConfig config = random_config("mla", random_heads());
+  LayerConfig config = random_config("mla", random_heads());
   config.rotary = true;
-  config.gate = false;
-  config.score_scale = {};
+  set(config, "gate", false);
+  set(config, "score-scale", "inv-sqrt");
   set(config, "kv-rank", *rc::gen::inRange<Index>(1, 20));
   set(config, "q-rank", *rc::gen::inRange<Index>(0, 20));
   set(config, "nope-dim", *rc::gen::inRange<Index>(1, 12));
@@ -270,7 +273,7 @@ RC_GTEST_PROP(LatentAttention, IsMhaWhoseKeysAndValuesAreItsExpansions, ()) {
 
 RC_GTEST_PROP(LatentBiasAttention, WithoutABiasIsMha, ()) {
   const Input input;
-  AttentionConfig config = random_config("latent-bias", random_heads());
+  LayerConfig config = random_config("latent-bias", random_heads());
   set(config, "latent-dim", *rc::gen::inRange<Index>(1, 10));
   Layer biased(config);
   std::ranges::fill(biased.weight("z_proj.weight"), Real{0});
@@ -299,7 +302,7 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryAttentionWithScores, testing::ValuesIn(k
 
 TEST_P(EveryAttention, CausalPrefixDoesNotDependOnWhatFollows) {
   EXPECT_TRUE(rc::check([this] {
-    AttentionConfig config = random_config(kind(), 2 * random_heads());
+    LayerConfig config = random_config(kind(), 2 * random_heads());
     config.causal = true;
     const Layer layer(config);
     const Index length = *rc::gen::inRange<Index>(1, 81),
@@ -322,7 +325,7 @@ TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
     return;
   }
   EXPECT_TRUE(rc::check([this] {
-    const AttentionConfig config = random_config(kind(), 2 * random_heads());
+    const LayerConfig config = random_config(kind(), 2 * random_heads());
     const Layer layer(config);
     const Input input;
     const Index tokens = input.batch * input.length;
@@ -342,7 +345,7 @@ TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
 }
 
 TEST_P(EveryAttentionWithScores, SequenceOfPaddingGivesTheOutputBias) {
-  AttentionConfig config = small_config(kind());
+  LayerConfig config = small_config(kind());
   config.bias = true;
   Layer layer(config);
   const Values y = layer.forward(normal_values(0, 5 * 12), 1, Mask(5, 0));
@@ -351,8 +354,8 @@ TEST_P(EveryAttentionWithScores, SequenceOfPaddingGivesTheOutputBias) {
 }
 
 TEST_P(EveryAttention, WithoutOutputProjectionGivesTheHeadsSideBySide) {
-  AttentionConfig config = small_config(kind());
-  config.output_projection = false;
+  LayerConfig config = small_config(kind());
+  set(config, "output-projection", false);
   const Layer layer(config);
   EXPECT_EQ(layer.forward(normal_values(0, 5 * 12), 1).size(), 5u * 2 * 4);
   for (std::size_t i = 0; i < layer.store.size(); ++i) {
@@ -362,11 +365,11 @@ TEST_P(EveryAttention, WithoutOutputProjectionGivesTheHeadsSideBySide) {
 }
 
 TEST_P(EveryAttention, WhoseGateStandsHalfOpenGivesHalf) {
-  AttentionConfig config = small_config(kind());
+  LayerConfig config = small_config(kind());
   const Values x = normal_values(0, 9 * 12);
   Values half = Layer(config).forward(x, 1);
   for (Real& value : half) value /= 2;
-  config.gate = true;
+  set(config, "gate", true);
   Layer gated(config);
   EXPECT_GT(difference(half, gated.forward(x, 1)), 0.1);
   std::ranges::fill(gated.weight("gate_proj.weight"), Real{0});
@@ -374,20 +377,18 @@ TEST_P(EveryAttention, WhoseGateStandsHalfOpenGivesHalf) {
 }
 
 TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
-  AttentionConfig config = small_config(kind());
-  const Layer keeping(config);
-  config.dropout = 0.5;
-  const Layer dropping(config);
+  LayerConfig config = small_config(kind());
+  const Layer layer(config);
   const Values x = normal_values(0, 9 * 12);
-  EXPECT_EQ(dropping.forward(x, 1), keeping.forward(x, 1));
-  const bool drops = dropping.forward(x, 1, {}, true) != keeping.forward(x, 1, {}, true);
+  EXPECT_EQ(layer.forward(x, 1, {}, Real{0}), layer.forward(x, 1));
+  const bool drops = layer.forward(x, 1, {}, Real{0.5}) != layer.forward(x, 1);
   EXPECT_EQ(drops, attends()) << "a state has no weights to drop";
 }
 
 // A state knows the order in which it took tokens in.
 TEST_P(EveryAttentionWithScores, SeesPositionsThroughRotationAlone) {
   // Without a mask and without positions, attention does not know the order of its tokens.
-  AttentionConfig config = small_config(kind());
+  LayerConfig config = small_config(kind());
   config.causal = false;
   const Values x = normal_values(0, 9 * 12);
   Values reversed;

@@ -6,15 +6,15 @@
 
 #include "autograd/error.h"
 #include "models/checkpoint/safetensors.h"
-#include "nn/own_settings.h"
+#include "nn/layer_config.h"
 #include "nn/test_layer.h"
 
 namespace headcount {
 namespace {
 
-AttentionConfig delta_config() { return small_config("delta"); }
+LayerConfig delta_config() { return small_config("delta"); }
 
-std::string refusal(const AttentionConfig& config) {
+std::string refusal(const LayerConfig& config) {
   try {
     Layer layer(config);
   } catch (const ShapeError& error) {
@@ -24,22 +24,22 @@ std::string refusal(const AttentionConfig& config) {
 }
 
 TEST(Delta, RefusesWhatOnlyAttentionHas) {
-  AttentionConfig window = delta_config(), both_ways = delta_config();
-  window.window = 4;
+  LayerConfig window = delta_config(), both_ways = delta_config();
+  set(window, "window", 4);
   both_ways.causal = false;
   EXPECT_NE(refusal(window).find("`window`"), std::string::npos) << refusal(window);
   EXPECT_NE(refusal(both_ways).find("causal"), std::string::npos) << refusal(both_ways);
 }
 
 TEST(Delta, RefusesKeyHeadsThatDoNotDivideTheHeads) {
-  AttentionConfig config = delta_config();
+  LayerConfig config = delta_config();
   set(config, "key-heads", 3);
   EXPECT_NE(refusal(config).find("`key-heads` 3 does not divide `value-heads` 2"),
             std::string::npos);
 }
 
 TEST(Delta, KnowsTheOrderOfItsTokens) {
-  AttentionConfig config = delta_config();
+  LayerConfig config = delta_config();
   config.rotary = false;
   const Layer layer(config);
   Values x = normal_values(0, 3 * 12);
@@ -50,11 +50,10 @@ TEST(Delta, KnowsTheOrderOfItsTokens) {
 }
 
 TEST(Delta, StartsAsTransformersStartsIt) {
-  AttentionConfig config = delta_config();
-  config.heads = 400;
-  resolve(config);
+  LayerConfig config = delta_config();
+  set(config, "heads", 400);
   ParameterStore store;
-  make_attention(store, "a", config, {});
+  make_attention(store, "a", resolved(config), {});
   store.allocate();
   store.initialize(7);
   double mean = 0;
@@ -77,8 +76,7 @@ TEST(Delta, LetsMatricesAloneDecay) {
 }
 
 TEST(Delta, KeepsAsMuchOfALongTextAsOfAShortOne) {
-  AttentionConfig config = delta_config();
-  resolve(config);
+  const AttentionPlan config = resolved(delta_config());
   // Two heads of 4 x 4, and three inputs of the convolution of 3 x 8 channels.
   EXPECT_EQ(make_cache(config, {.capacity = 9}).bytes(),
             (2 * 4 * 4 + 3 * 3 * 8) * static_cast<Index>(sizeof(Real)));
@@ -91,16 +89,16 @@ TEST(Delta, KeepsWhatTransformersKeeps) {
   const Safetensors file =
       Safetensors::open(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/beyond_delta.safetensors");
   const auto json = nlohmann::json::parse(file.metadata().at("config"));
-  AttentionConfig config;
+  LayerConfig config;
   config.kind = "delta";
   config.dim = json.at("d_model");
-  config.heads = json.at("n_heads");
-  config.head_dim = json.at("head_dim");
+  set(config, "heads", json.at("n_heads").get<Index>());
+  set(config, "head-dim", json.at("head_dim").get<Index>());
   set(config, "v-dim", json.at("v_head_dim").get<Index>());
   set(config, "conv-taps", json.at("conv").get<Index>());
-  resolve(config);
+  const AttentionPlan plan = resolved(config);
   ParameterStore parameters;
-  const auto layer = make_attention(parameters, "w", config, {});
+  const auto layer = make_attention(parameters, "w", plan, {});
   parameters.allocate();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     read_into(file.at(parameters.name({i})), parameters.value({i}));
@@ -108,7 +106,7 @@ TEST(Delta, KeepsWhatTransformersKeeps) {
   Values input(x.element_count());
   read_into(x, input);
   const Index batch = x.shape[0], length = x.shape[1];
-  LayerCache cache = make_cache(config, {.sequences = batch, .capacity = length});
+  LayerCache cache = make_cache(plan, {.sequences = batch, .capacity = length});
   Tape tape(std::as_const(parameters));
   Memory memory(cache);
   layer->forward(tape.constant({batch, length, config.dim}, input), memory);

@@ -13,28 +13,34 @@ namespace headcount {
 namespace {
 
 struct OwnSettings {
-  Index kv_heads = kUnset, rope_dim = kUnset;
+  Index kv_heads = 1, rope_dim = 2;
 };
 
-const OwnSettings& of(const AttentionConfig& c) { return c.own<OwnSettings>(); }
+constexpr Field<OwnSettings> kOwnFields[] = {
+    whole<&OwnSettings::kv_heads>("kv-heads", "states; default 1", 1).with({.derived = true}),
+    whole<&OwnSettings::rope_dim>("rope-dim", "width of the shared key; default 2", 0)
+        .with({.derived = true}),
+};
+
+const OwnSettings& of(const AttentionPlan& c) { return c.own<OwnSettings>(); }
 
 class OwnAttention : public Attention {
  public:
-  OwnAttention(const AttentionConfig& c, const LayerWeights& weights)
+  OwnAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, of(c).rope_dim),
         q_proj_(weights.linear("q_proj")),
         kv_proj_(weights.linear("kv_proj")),
         shared_proj_(weights.find_linear("shared_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const OwnSettings& own = of(config());
+    const OwnSettings& own = of(plan());
     const Rows state = memory.keep("state", split_heads(kv_proj_(x), own.kv_heads));
     std::vector<Rows> key = {state};
     if (shared_proj_)
       key.push_back(memory.keep("shared", rotate(split_heads((*shared_proj_)(x), 1), memory)));
-    const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), config().heads), memory));
+    const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), plan().heads), memory));
     key = normalize_for_scores(*x.tape, std::move(key));
-    return output(x, attention(q, key, state, options(config().head_dim + own.rope_dim, memory)));
+    return output(x, attention(q, key, state, options(plan().head_dim + own.rope_dim, memory)));
   }
 
  private:
@@ -42,7 +48,7 @@ class OwnAttention : public Attention {
   std::optional<Linear> shared_proj_;
 };
 
-AttentionDescription describe_own(const AttentionConfig& c) {
+AttentionDescription describe_own(const AttentionPlan& c) {
   const OwnSettings& own = of(c);
   const Index key_width = c.head_dim + own.rope_dim;
   AttentionForm form = {
@@ -58,24 +64,17 @@ AttentionDescription describe_own(const AttentionConfig& c) {
   return {std::move(keeps), {std::move(form)}};
 }
 
-void own_settings_of(AttentionConfig& c, Settings& s) {
-  s.integer("kv-heads", "states; default 1", c.own<OwnSettings>().kv_heads, 1);
-  s.integer("rope-dim", "width of the shared key; default 2", c.own<OwnSettings>().rope_dim, 0);
-}
-
-void resolve_own(AttentionConfig& c) {
-  OwnSettings& own = c.own<OwnSettings>();
-  if (own.kv_heads == kUnset) own.kv_heads = 1;
-  if (own.rope_dim == kUnset) own.rope_dim = 2;
-  if (!c.rotary_layout) c.rotary_layout = RotaryLayout::half;
+std::any resolve_own(const AttentionPlan& c, const Given& given) {
+  const OwnSettings own = read_fields(kOwnFields, given);
   require_setting(c.heads % own.kv_heads == 0, "`kv-heads` does not divide `heads`");
   require_setting(!c.rotary || own.rope_dim % 2 == 0, "`rope-dim` must be even");
+  return own;
 }
 
 const AttentionKind kOwn = {.name = "own",
                             .summary = "a state that is key and value, and a shared rotary key",
-                            .spec_numbers = 2,
-                            .settings = own_settings_of,
+                            .numbers = {"kv-heads", "rope-dim"},
+                            .own = own_fields<kOwnFields>(),
                             .resolve = resolve_own,
                             .describe = describe_own,
                             .make = make_layer<OwnAttention>};

@@ -12,26 +12,27 @@ namespace headcount {
 namespace {
 
 TEST(ScoreScaling, OfANumberReplacesTheInverseSquareRoot) {
-  AttentionConfig config = small_config("mha");
+  LayerConfig config = small_config("mha");
   const Values x = normal_values(0, 9 * 12);
   const Values y = Layer(config).forward(x, 1);
-  config.score_scale = ScoreScale::parse("0.5");  // 1 / sqrt(4)
+  set(config, "score-scale", "0.5");  // 1 / sqrt(4)
   EXPECT_EQ(Layer(config).forward(x, 1), y);
-  config.score_scale = ScoreScale::parse("0.6");
+  set(config, "score-scale", "0.6");
   EXPECT_NE(Layer(config).forward(x, 1), y);
-  config.score_scale = ScoreScale::parse("none");
+  set(config, "score-scale", "none");
   const Values unscaled = Layer(config).forward(x, 1);
-  config.score_scale = ScoreScale::parse("1");
+  set(config, "score-scale", "1");
   EXPECT_EQ(Layer(config).forward(x, 1), unscaled);
 }
 
 TEST(ScoreScaling, ByLengthDividesByTheRootOfTheKeysSeen) {
-  AttentionConfig config = small_config("mha");
+  LayerConfig config = small_config("mha");
   config.causal = false;
   const Values x = normal_values(0, 9 * 12);
-  config.score_scale = ScoreScale::parse("length");
+  set(config, "score-scale", "length");
   const Values y = Layer(config).forward(x, 1);
-  config.score_scale = {ScoreScale::Kind::number, 0.5 / 3};  // 1 / (sqrt(4) sqrt(9))
+  // 1 / (sqrt(4) sqrt(9))
+  set(config, "score-scale", ScoreScale{ScoreScale::Kind::number, 0.5 / 3}.text());
   EXPECT_LT(difference(Layer(config).forward(x, 1), y), kRounding);
 }
 
@@ -39,9 +40,10 @@ TEST(ScoreScaling, ByLengthDividesByTheRootOfTheKeysSeen) {
 // -1, so the first output is (e - 1/e) / (e + 1/e) times the first value.
 TEST(ScoreScaling, ByQkNormMakesScoresCosines) {
   for (const std::string_view kind : {"mha", "latent-bias"}) {
-    AttentionConfig config = small_config(kind);
-    config.rotary = config.causal = config.output_projection = false;
-    config.score_scale = ScoreScale::parse("qk-norm");
+    LayerConfig config = small_config(kind);
+    config.rotary = config.causal = false;
+    set(config, "output-projection", false);
+    set(config, "score-scale", "qk-norm");
     Layer layer(config);
     std::ranges::copy(layer.weight("q_proj.weight"), layer.weight("k_proj.weight").begin());
     Values x = normal_values(0, 12);
@@ -64,8 +66,8 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
     for (const AttentionKind* kind : attention_kinds()) {
       // The queries of the one are partly z, those of the other have no scores.
       if (kind->name == "latent-bias" || !kind->attends) continue;
-      AttentionConfig config = small_config(kind->name);
-      config.score_scale = ScoreScale::parse(scale);
+      LayerConfig config = small_config(kind->name);
+      set(config, "score-scale", scale);
       Layer layer(config);
       const Values x = normal_values(0, 9 * 12);
       const Values y = layer.forward(x, 1);

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "nn/attention/attention.h"
+#include "nn/layer_config.h"
 #include "nn/random_weights.h"
 
 /// What the tests of attention layers share.
@@ -45,20 +47,21 @@ inline double difference(std::span<const Real> a, std::span<const Real> b) {
 
 /// A layer with random weights; those of one name are equal in all layers.
 struct Layer {
-  AttentionConfig config;
+  AttentionPlan config;
   ParameterStore store;
   std::unique_ptr<Attention> attention;
 
-  explicit Layer(AttentionConfig c) : config(std::move(c)) {
-    resolve(config);
+  explicit Layer(const LayerConfig& c) : config(resolved(c)) {
     attention = make_attention(store, "a", config, {});
     draw_weights(store);
   }
   std::span<Real> weight(const std::string& name) { return store.value(store.find("a." + name)); }
 
-  Values forward(const Values& x, Index batch, const Mask& mask = {}, bool training = false) const {
+  /// `dropout`, if any, on a training tape.
+  Values forward(const Values& x, Index batch, const Mask& mask = {},
+                 std::optional<Real> dropout = {}) const {
     Tape tape(store);
-    tape.set_training(training);
+    tape.set_training(dropout.has_value(), dropout.value_or(0));
     const Index length = std::ssize(x) / batch / config.dim;
     Memory memory(mask);
     const Var y = attention->forward(tape.constant({batch, length, config.dim}, x), memory);
@@ -83,12 +86,12 @@ struct Layer {
 };
 
 /// Dim 12, two heads of 4, up to 9 tokens.
-inline AttentionConfig small_config(std::string_view kind) {
-  AttentionConfig config;
+inline LayerConfig small_config(std::string_view kind) {
+  LayerConfig config;
   config.kind = kind;
   config.dim = 12;
-  config.heads = 2;
-  config.head_dim = 4;
+  set(config, "heads", 2);
+  set(config, "head-dim", 4);
   config.max_positions = 9;
   return config;
 }

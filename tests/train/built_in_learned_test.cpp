@@ -16,13 +16,10 @@ namespace {
 
 // The settings of `data`, with `more` over them.
 TrainOptions options_of(const std::string& data, const nlohmann::json& more) {
-  TrainOptions options;
-  Settings settings = options.settings();
-  settings.read(data_defaults(data));
-  settings.read({{"data", data}});
-  settings.read(more);
-  options.resolve();
-  return options;
+  Given given(training_settings(), data_defaults(data));
+  given.put("data", data);
+  given.put(more);
+  return resolve_training(given);
 }
 
 std::unique_ptr<LanguageModel> trained(const TrainOptions& options, const Corpus& corpus) {
@@ -38,13 +35,8 @@ Evaluation over_validation(const LanguageModel& model, const Corpus& corpus) {
 }
 
 // The same weights, seeing so many tokens.
-LanguageModel narrowed(LanguageModel& model, Index window) {
-  ModelConfig config = model.config();
-  config.attention.window = window;
-  LanguageModel narrow(config, model.vocabulary());
-  narrow.parameters().allocate();
-  std::ranges::copy(model.parameters().all_values(), narrow.parameters().all_values().begin());
-  return narrow;
+LanguageModel narrowed(const LanguageModel& model, Index window) {
+  return {with_settings(model.plan(), {{"window", window}}), model};
 }
 
 TEST(BuiltInLearned, LookupByHeadsThatAreEnoughAndNotByAWindowThatHidesThePieces) {

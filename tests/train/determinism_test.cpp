@@ -19,19 +19,17 @@ constexpr Index kTrainedVocabulary = 20;
 
 // Sizes at which products, elementwise loops and attention all have several chunks: 240 rows of 48,
 // sequences longer than a tile of 64; with more than 3 sequences, several shards.
-TrainOptions options_of(const std::string& attention, Index batch = 3) {
-  TrainOptions options;
-  parse_attention_spec(attention).apply(options.model);
-  options.model.layers = std::max<Index>(2, std::ssize(options.model.pattern));
-  options.model.dim = 48;
-  options.model.context = 80;
-  options.model.dropout = 0.1;
-  options.batch = batch;
-  options.steps = 20;
-  options.warmup = 5;
-  options.learning_rate = 0.01;
-  options.resolve();
-  return options;
+TrainOptions options_of(const std::string& attention, Index batch = 3, Index context = 80) {
+  const Index layers = std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle));
+  return resolve_training(Given(training_settings(), {{"attention", attention},
+                                                      {"layers", layers},
+                                                      {"dim", 48},
+                                                      {"context", context},
+                                                      {"dropout", 0.1},
+                                                      {"batch", batch},
+                                                      {"steps", 20},
+                                                      {"warmup", 5},
+                                                      {"lr", 0.01}}));
 }
 
 std::vector<std::int32_t> random_tokens() {
@@ -91,7 +89,7 @@ TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreads) {
 TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsThatRunShards) {
   TrainOptions options = options_of(GetParam(), 9);  // 4 shards, of 2, 2, 2 and 3 sequences
   options.steps = 10;
-  ASSERT_EQ(shard_count(options.batch, options.model.context, options.model.dim), 4);
+  ASSERT_EQ(shard_count(options.batch, options.model->context, options.model->dim), 4);
   const std::string alone = trained(options, 1);
   for (const int thread_count : {2, 3, 8}) {
     EXPECT_EQ(trained(options, thread_count), alone) << thread_count << " threads";
@@ -101,9 +99,7 @@ TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsThatRunShards) {
 // Short windows are evaluated side by side, long ones one after the other.
 TEST_P(TrainedWeights, HaveTheSameLossForAnyNumberOfThreads) {
   for (const Index context : {80, 1024}) {
-    TrainOptions options = options_of(GetParam());
-    options.model.context = context;
-    options.resolve();
+    const TrainOptions options = options_of(GetParam(), 3, context);
     LanguageModel model(options.model, kTrainedVocabulary);
     model.initialize(1);
     const std::vector<std::int32_t> tokens = random_tokens();  // 2000: a shorter window at the end
@@ -135,8 +131,7 @@ TEST_P(TrainedWeights, DependOnSeedAndDropout) {
   EXPECT_EQ(trained(options, 2), first);
   TrainOptions other_seed = options, no_dropout = options;
   other_seed.seed = 2;
-  no_dropout.model.dropout = 0;
-  no_dropout.resolve();
+  no_dropout.dropout = 0;
   EXPECT_NE(trained(other_seed, 2), first);
   EXPECT_NE(trained(no_dropout, 2), first);
 }

@@ -21,19 +21,18 @@ constexpr std::array<Index, 5> kStops = {20, 60, 100, 300, 900};
 TEST(EntropyFloor, IsApproachedFromAboveByTraining) {
   CorpusOptions corpus_options;
   corpus_options.characters = 200'000;
-  corpus_options.tales = {.people = 1, .things = 1, .places = 2, .distance = 0, .questions = 1};
+  corpus_options.own.put(
+      {{"people", 1}, {"things", 1}, {"places", 2}, {"distance", 0}, {"questions", 1}});
   const Corpus corpus = load_corpus("tales", corpus_options);
   const double floor = corpus.entropy_per_character.value();
 
-  TrainOptions options;
-  options.model.layers = 2;
-  options.model.dim = 48;
-  options.model.context = 256;
-  options.model.attention.heads = 2;
-  options.batch = 4;
-  options.steps = 900;
-  options.learning_rate = 5e-3;
-  options.resolve();
+  const TrainOptions options = resolve_training(Given(training_settings(), {{"layers", 2},
+                                                                            {"dim", 48},
+                                                                            {"context", 256},
+                                                                            {"heads", 2},
+                                                                            {"batch", 4},
+                                                                            {"steps", 900},
+                                                                            {"lr", 5e-3}}));
   LanguageModel model(options.model, corpus.vocabulary.size());
   model.initialize(1);
   Trainer trainer(model, options, corpus.train);

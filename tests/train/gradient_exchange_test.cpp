@@ -76,18 +76,15 @@ class ThreadRanks : public Ranks {
 
 // 2 layers of some 40,000 parameters each: several chunks, whose borders lie inside matrices.
 TrainOptions options_of(Index shards, Index accumulate) {
-  TrainOptions options;
-  options.model.layers = 2;
-  options.model.dim = 64;
-  options.model.context = 16;
-  options.model.dropout = 0.1;
-  options.batch = 9;
-  options.shards = shards;
-  options.accumulate = accumulate;
-  options.steps = 5;
-  options.warmup = 2;
-  options.resolve();
-  return options;
+  return resolve_training(Given(training_settings(), {{"layers", 2},
+                                                      {"dim", 64},
+                                                      {"context", 16},
+                                                      {"dropout", 0.1},
+                                                      {"batch", 9},
+                                                      {"shards", shards},
+                                                      {"accumulate", accumulate},
+                                                      {"steps", 5},
+                                                      {"warmup", 2}}));
 }
 
 std::vector<std::int32_t> exchanged_tokens() {
@@ -177,7 +174,7 @@ TEST(GradientExchange, BeginsBeforeBackwardHasEnded) {
   std::vector<std::string> order;
   tape.when_complete(
       [&](ParameterId parameter) { order.push_back(model.parameters().name(parameter)); });
-  const auto length = static_cast<std::size_t>(options.model.context);
+  const auto length = static_cast<std::size_t>(options.model->context);
   tape.backward(
       model.loss(tape, std::span(tokens).first(length), std::span(tokens).subspan(1, length), 1));
   ASSERT_EQ(order.size(), model.parameters().size()) << "each once";

@@ -1,5 +1,3 @@
-#include "train/optimizer.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,6 +9,7 @@
 #include "autograd/ops.h"
 #include "autograd/parallel.h"
 #include "autograd/random.h"
+#include "train/adamw.h"
 
 namespace headcount {
 namespace {
@@ -35,7 +34,7 @@ void set_gradients(ParameterStore& store, Real scale) {
 struct Reference {
   double x = 0, m = 0, v = 0;
 
-  void update(const AdamW& adam, double rate, double g, Index step, bool decays) {
+  void update(const AdamWSettings& adam, double rate, double g, Index step, bool decays) {
     m = adam.beta1 * m + (1 - adam.beta1) * g;
     v = adam.beta2 * v + (1 - adam.beta2) * g * g;
     const double m_hat = m / (1 - std::pow(adam.beta1, static_cast<double>(step)));
@@ -44,6 +43,11 @@ struct Reference {
     x -= rate * m_hat / (std::sqrt(v_hat) + adam.epsilon);
   }
 };
+
+const SettingList& optimizer_settings_of_tests() {
+  static const SettingList list = optimizer_settings();
+  return list;
+}
 
 class AdamWUpdate : public testing::Test {
  protected:
@@ -59,7 +63,8 @@ class AdamWUpdate : public testing::Test {
 };
 
 TEST_F(AdamWUpdate, FollowsThePapersFormula) {
-  const AdamW adam{.beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-3, .weight_decay = 0.3};
+  const AdamWSettings settings{.beta1 = 0.8, .beta2 = 0.95, .weight_decay = 0.3, .epsilon = 1e-3};
+  AdamW adam(settings, store_);
   std::vector<std::vector<Reference>> expected(2);
   for (std::size_t i = 0; i < 2; ++i) {
     for (const Real x : store_.value({i})) expected[i].push_back({static_cast<double>(x), 0, 0});
@@ -70,7 +75,7 @@ TEST_F(AdamWUpdate, FollowsThePapersFormula) {
     for (const ParameterId id : {matrix_, vector_}) {
       const auto gradient = store_.gradient(id);
       for (std::size_t j = 0; j < gradient.size(); ++j) {
-        expected[id.index][j].update(adam, rate, clip * static_cast<double>(gradient[j]), step,
+        expected[id.index][j].update(settings, rate, clip * static_cast<double>(gradient[j]), step,
                                      id.index == matrix_.index);
       }
     }
@@ -80,17 +85,34 @@ TEST_F(AdamWUpdate, FollowsThePapersFormula) {
     for (std::size_t j = 0; j < expected[id.index].size(); ++j) {
       const Reference& e = expected[id.index][j];
       ASSERT_NEAR(static_cast<double>(store_.value(id)[j]), e.x, 1e-5) << store_.name(id) << j;
-      ASSERT_NEAR(static_cast<double>(store_.first_moment(id)[j]), e.m, 1e-5);
-      ASSERT_NEAR(static_cast<double>(store_.second_moment(id)[j]), e.v, 1e-4);
+      ASSERT_NEAR(static_cast<double>(adam.moments()[0].numbers.of(id)[j]), e.m, 1e-5);
+      ASSERT_NEAR(static_cast<double>(adam.moments()[1].numbers.of(id)[j]), e.v, 1e-4);
     }
   }
+}
+
+// By these names checkpoints of all versions know them.
+TEST_F(AdamWUpdate, RemembersTwoMomentsOfEachNumber) {
+  const auto adam = resolve_optimizer(Given(optimizer_settings_of_tests())).make(store_);
+  ASSERT_EQ(adam->moments().size(), 2u);
+  EXPECT_EQ(adam->moments()[0].name, "first_moment");
+  EXPECT_EQ(adam->moments()[1].name, "second_moment");
+  EXPECT_EQ(adam->moments()[0].numbers.all().size(), store_.all_values().size());
+}
+
+TEST_F(AdamWUpdate, IsThatOfItsSettings) {
+  const Given given(optimizer_settings_of_tests(), {{"beta1", 0.5}, {"weight-decay", 0}});
+  const auto settings = std::any_cast<AdamWSettings>(resolve_optimizer(given).own);
+  EXPECT_EQ(settings.beta1, 0.5);
+  EXPECT_EQ(settings.beta2, AdamWSettings().beta2);
+  EXPECT_EQ(settings.weight_decay, 0);
 }
 
 TEST_F(AdamWUpdate, DecaysMatricesAloneWhereThereIsNoGradient) {
   const std::vector<Real> vector(store_.value(vector_).begin(), store_.value(vector_).end());
   const std::vector<Real> matrix(store_.value(matrix_).begin(), store_.value(matrix_).end());
   store_.clear_gradients();
-  AdamW{.weight_decay = 0.5}.update(store_, 0.1, 1, 1);
+  AdamW({.weight_decay = 0.5}, store_).update(store_, 0.1, 1, 1);
   EXPECT_TRUE(std::ranges::equal(store_.value(vector_), vector));
   for (std::size_t j = 0; j < matrix.size(); ++j) {
     EXPECT_FLOAT_EQ(static_cast<float>(store_.value(matrix_)[j]),
@@ -101,13 +123,9 @@ TEST_F(AdamWUpdate, DecaysMatricesAloneWhereThereIsNoGradient) {
 TEST_F(AdamWUpdate, OfTheFirstStepIsTheRateWhateverTheGradientsSize) {
   for (const Real scale : {Real{1e-3}, Real{1}, Real{1e3}}) {
     store_.initialize(1);
-    for (const ParameterId id : {matrix_, vector_}) {
-      std::ranges::fill(store_.first_moment(id), Real{0});
-      std::ranges::fill(store_.second_moment(id), Real{0});
-    }
     const std::vector<Real> before(store_.value(vector_).begin(), store_.value(vector_).end());
     set_gradients(store_, scale);
-    AdamW{}.update(store_, 0.01, 1, 1);
+    AdamW({}, store_).update(store_, 0.01, 1, 1);
     const auto gradient = store_.gradient(vector_);
     for (std::size_t j = 0; j < before.size(); j += 101) {
       if (std::abs(gradient[j]) < 1e-5F) continue;  // epsilon shows

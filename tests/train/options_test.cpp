@@ -15,10 +15,7 @@ namespace {
 using nlohmann::json;
 
 TrainOptions resolved(const json& values) {
-  TrainOptions options;
-  options.settings().read(values);
-  options.resolve();
-  return options;
+  return resolve_training(Given(training_settings(), values));
 }
 
 std::string error_of(const json& values) {
@@ -107,20 +104,15 @@ TEST(Presets, UnknownNameListsThem) {
   }
 }
 
-TEST(TrainSettings, HaveUniqueNamesGroupsAndHelp) {
-  TrainOptions options;
-  const Settings settings = options.settings();
+TEST(TrainSettings, HaveUniqueNamesAndHelp) {
   std::set<std::string> names;
-  for (const Setting& setting : settings.all()) {
+  for (const Setting& setting : training_settings()) {
     EXPECT_TRUE(names.insert(setting.name).second) << setting.name;
-    EXPECT_FALSE(setting.group.empty()) << setting.name;
     EXPECT_FALSE(setting.help.empty()) << setting.name;
   }
 }
 
 TEST(TrainSettings, CoverTheFlagsOfTheDesign) {
-  TrainOptions options;
-  const Settings settings = options.settings();
   for (const char* const name :
        {"layers",      "heads",      "dim",         "context",  "ffn-dim",    "kv-heads",
         "head-dim",    "kv-rank",    "q-rank",      "nope-dim", "rope-dim",   "v-dim",
@@ -128,13 +120,12 @@ TEST(TrainSettings, CoverTheFlagsOfTheDesign) {
         "bias",        "dropout",    "score-scale", "steps",    "batch",      "accumulate",
         "lr",          "min-lr",     "warmup",      "beta1",    "beta2",      "weight-decay",
         "grad-clip",   "seed",       "eval-every",  "data",     "attention"}) {
-    EXPECT_NE(settings.find(name), nullptr) << name;
+    EXPECT_NE(find_setting(training_settings(), name), nullptr) << name;
   }
 }
 
 TEST(TrainSettings, AtZeroAreNotInRecordsOfRunsThatTheyWouldNotChange) {
-  for (const std::string_view name : kLeftOutAtZero) {
-    const std::string setting(name);
+  for (const std::string setting : {"shards", "eval-characters"}) {
     EXPECT_FALSE(to_json(resolved({{setting, 0}})).contains(setting));
     EXPECT_TRUE(to_json(resolved({{setting, 1000}, {"batch", 1000}})).contains(setting));
   }
@@ -192,15 +183,10 @@ TEST(TrainSettings, ShortenAWarmUpThatIsLongerThanTheRunToATenthOfIt) {
 }
 
 TEST(TrainSettings, ReachTheCorpus) {
-  const TalesOptions tales =
-      resolved({{"people", 4}, {"things", 5}, {"places", 6}, {"distance", 7}, {"questions", 8}})
-          .corpus.tales;
-  EXPECT_EQ(tales.people, 4);
-  EXPECT_EQ(tales.things, 5);
-  EXPECT_EQ(tales.places, 6);
-  EXPECT_EQ(tales.distance, 7);
-  EXPECT_EQ(tales.questions, 8);
-  EXPECT_EQ(resolved({{"kinds", 5}}).corpus.lookup.kinds, 5);
+  const json tales = {
+      {"people", 4}, {"things", 5}, {"places", 6}, {"distance", 7}, {"questions", 8}};
+  EXPECT_EQ(json(resolved(tales).corpus.own.values()), tales);
+  EXPECT_EQ(resolved({{"kinds", 5}}).corpus.own.values()["kinds"], 5);
 }
 
 TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
@@ -215,12 +201,11 @@ TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
 TEST(DataDefaults, FitEveryAttention) {
   for (const char* const data : {"lookup", "tales"}) {
     for (const AttentionKind* kind : attention_kinds()) {
-      TrainOptions options;
-      Settings settings = options.settings();
-      settings.read(data_defaults(data));
-      settings.find("attention")->parse(kind->name);
-      if (settings.find("kv-rank")->is_for(kind->name)) settings.find("rope-dim")->parse("0");
-      EXPECT_NO_THROW(options.resolve()) << data << ", " << kind->name;
+      Given given(training_settings(), data_defaults(data));
+      given.put("attention", kind->name);
+      if (find_setting(training_settings(), "kv-rank")->is_for(kind->name))
+        given.put("rope-dim", 0);
+      EXPECT_NO_THROW(resolve_training(given)) << data << ", " << kind->name;
     }
   }
 }

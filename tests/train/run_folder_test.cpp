@@ -19,13 +19,9 @@ namespace fs = std::filesystem;
 class RunFolderOnABadDisk : public testing::Test {
  protected:
   RunFolderOnABadDisk() {
-    options_.model.layers = 1;
-    options_.model.dim = 8;
-    options_.model.context = 8;
-    options_.model.attention.heads = 2;
-    options_.resolve();
-    model_ = std::make_unique<LanguageModel>(options_.model, vocabulary_.size());
-    model_->initialize(1);
+    learner_.model = std::make_unique<LanguageModel>(options_.model, vocabulary_.size());
+    learner_.model->initialize(1);
+    learner_.optimizer = options_.optimizer.make(learner_.model->parameters());
     // Flushing to the disk takes long, and no disk loses its power here.
     system_calls().fsync = [](int) { return 0; };
   }
@@ -38,13 +34,14 @@ class RunFolderOnABadDisk : public testing::Test {
     StepResult result;
     result.step = step;
     folder.log(result, std::nullopt);
-    folder.save(step, std::nullopt, *model_, vocabulary_, 1);
+    folder.save(step, std::nullopt, learner_, vocabulary_, 1);
   }
 
   SystemCalls calls_ = system_calls();
-  TrainOptions options_;
+  TrainOptions options_ = resolve_training(
+      Given(training_settings(), {{"layers", 1}, {"dim", 8}, {"context", 8}, {"heads", 2}}));
   Vocabulary vocabulary_{U"abc"};
-  std::unique_ptr<LanguageModel> model_;
+  Learner learner_;
   TemporaryFolder parent_;
 };
 
@@ -74,7 +71,7 @@ TEST_F(RunFolderOnABadDisk, LosesNoCheckpointWhicheverCallFails) {
       ASSERT_TRUE(newest) << call;
       const Checkpoint read = load_checkpoint(*newest);
       const auto values = read.model->parameters().all_values();
-      EXPECT_TRUE(std::ranges::equal(values, model_->parameters().all_values())) << call;
+      EXPECT_TRUE(std::ranges::equal(values, learner_.model->parameters().all_values())) << call;
       // Once there is room again, the run goes on.
       if (failed && *step_of(*newest) == 1) {
         save(folder, 2);

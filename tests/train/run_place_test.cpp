@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "nn/settings.h"
+#include "autograd/base/json.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -84,7 +84,8 @@ TEST(DefaultFolder, IsGivenToNobodyTwice) {
     std::vector<std::jthread> threads;
     for (std::set<fs::path>& mine : given) {
       threads.emplace_back([&mine] {
-        for (int i = 0; i < kEach; ++i) mine.insert(new_run_folder(TrainOptions()));
+        for (int i = 0; i < kEach; ++i)
+          mine.insert(new_run_folder(resolve_training(Given(training_settings()))));
       });
     }
   }

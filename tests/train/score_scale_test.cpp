@@ -32,19 +32,16 @@ Tokens repetitive_text(Index count) {
 }
 
 TrainOptions options_with(std::string_view attention, const std::string& score_scale) {
-  TrainOptions options;
-  options.settings().read({{"layers", 1},
-                           {"dim", 16},
-                           {"heads", 4},
-                           {"context", kScaleContext},
-                           {"batch", 8},
-                           {"steps", 60},
-                           {"warmup", 0},
-                           {"lr", 0.03},
-                           {"attention", attention},
-                           {"score-scale", score_scale}});
-  options.resolve();
-  return options;
+  return resolve_training(Given(training_settings(), {{"layers", 1},
+                                                      {"dim", 16},
+                                                      {"heads", 4},
+                                                      {"context", kScaleContext},
+                                                      {"batch", 8},
+                                                      {"steps", 60},
+                                                      {"warmup", 0},
+                                                      {"lr", 0.03},
+                                                      {"attention", attention},
+                                                      {"score-scale", score_scale}}));
 }
 
 std::string test_name(std::string name) {

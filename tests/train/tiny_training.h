@@ -24,18 +24,15 @@ inline Tokens tiny_tokens(Index count) {
   return tokens;
 }
 
-/// Of one layer, resolved.
+/// Of one layer.
 inline TrainOptions tiny_options() {
-  TrainOptions options;
-  options.model.layers = 1;
-  options.model.dim = 16;
-  options.model.context = kTinyContext;
-  options.batch = 4;
-  options.steps = 50;
-  options.warmup = 0;
-  options.learning_rate = 0.01;
-  options.resolve();
-  return options;
+  return resolve_training(Given(training_settings(), {{"layers", 1},
+                                                      {"dim", 16},
+                                                      {"context", kTinyContext},
+                                                      {"batch", 4},
+                                                      {"steps", 50},
+                                                      {"warmup", 0},
+                                                      {"lr", 0.01}}));
 }
 
 inline LanguageModel tiny_model(const TrainOptions& options) {

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "train/adamw.h"
 #include "train/evaluation.h"
 #include "train/tiny_training.h"
 
@@ -59,7 +60,7 @@ TEST(TrainerStep, SaysWhatMemoryItHolds) {
 // Stories of eight 1s and eight 2s, of which a window sees a half.
 TEST(TrainerStep, TrainsOnAllPartsOfStoriesThatDoNotFitIntoTheContext) {
   TrainOptions options = tiny_options();
-  options.model.context = 8;
+  options.model = with_settings(options.model, {{"context", 8}});
   Tokens tokens;
   std::vector<Index> starts;
   for (Index story = 0; story < 8; ++story) {
@@ -80,7 +81,8 @@ void expect_step_of_one_batch(TrainOptions options, Index sequences) {
   options.gradient_clip = 0.25;
   const Tokens tokens = tiny_tokens(200);
   LanguageModel model = tiny_model(options), reference = tiny_model(options);
-  const StepResult result = Trainer(model, options, tokens).step();
+  Trainer trainer(model, options, tokens);
+  const StepResult result = trainer.step();
 
   const Batch batch = windows_of_step(options, tokens, 0);
   ASSERT_EQ(batch.sequences, sequences);
@@ -91,9 +93,10 @@ void expect_step_of_one_batch(TrainOptions options, Index sequences) {
   EXPECT_NEAR(result.loss, static_cast<double>(loss.item()), 1e-6);
   EXPECT_NEAR(result.gradient_norm, norm, 1e-5 * norm);
   ASSERT_GT(norm, 0.25);
-  const double scale = (1 - options.optimizer.beta1) * 0.25 / norm;
+  const double scale =
+      (1 - std::any_cast<const AdamWSettings&>(options.optimizer.own).beta1) * 0.25 / norm;
   for (std::size_t i = 0; i < model.parameters().size(); ++i) {
-    const auto moments = model.parameters().first_moment({i});
+    const auto moments = trainer.optimizer().moments()[0].numbers.of({i});
     const auto gradient = reference.parameters().gradient({i});
     for (std::size_t j = 0; j < moments.size(); ++j) {
       const double expected = scale * static_cast<double>(gradient[j]);
@@ -111,7 +114,7 @@ TEST(TrainerStep, AccumulatesToTheGradientOfOneLargerBatch) {
 TEST(TrainerStep, InShardsIsAStepOfTheWholeBatch) {
   TrainOptions options = tiny_options();
   options.batch = 130;  // in 4 shards, of 32 and 33
-  ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model.dim), 4);
+  ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model->dim), 4);
   expect_step_of_one_batch(options, 130);
   options.accumulate = 2;
   expect_step_of_one_batch(options, 260);
@@ -131,8 +134,8 @@ TEST(Shards, AreAPowerOfTwoWithEnoughTokensEach) {
 TEST(TrainerStep, DropsOtherElementsInEachShard) {
   TrainOptions options = tiny_options();
   options.batch = 104;
-  options.model.dropout = 0.5;
-  ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model.dim), 4);
+  options.dropout = 0.5;
+  ASSERT_EQ(shard_count(options.batch, kTinyContext, options.model->dim), 4);
   // All windows are the same: only what is dropped tells one shard from another. If all dropped the
   // same, the step would be that of a quarter of the batch.
   const Tokens tokens(200, 3);

@@ -28,23 +28,23 @@ const std::vector<Flag> kAttendFlags = {
     {"json", "print one JSON object instead of the maps", false}};
 
 struct AttendOptions {
-  Index layer = 0, head = 0, threads = 0;
-
-  Settings settings() {
-    Settings s;
-    s.group("Maps");
-    s.integer("layer", "this one only, from 1 on; 0: all", layer, 0);
-    s.integer("head", "this one of each layer only, from 1 on; 0: all", head, 0);
-    s.group("Run");
-    s.integer("threads", "0: all processors", threads, 0, 1024);
-    return s;
-  }
+  Index layer = 0, head = 0;
 };
+
+constexpr Field<AttendOptions> kAttendFields[] = {
+    whole<&AttendOptions::layer>("layer", "this one only, from 1 on; 0: all", 0),
+    whole<&AttendOptions::head>("head", "this one of each layer only, from 1 on; 0: all", 0)};
+
+const SettingList& attend_settings() {
+  static const SettingList list =
+      together({settings_of(kAttendFields, Scope::maps), {threads_setting()}});
+  return list;
+}
 
 std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& run) {
   if (!line.has("text")) throw UsageError("--text is missing; give the text to look at");
   std::vector<std::int32_t> tokens = encode_flag(line, "text", run.vocabulary);
-  const Index context = run.model->config().context;
+  const Index context = run.model->plan()->context;
   if (std::ssize(tokens) > context) {
     throw UsageError("--text has " + std::to_string(tokens.size()) +
                      " characters, the context holds " + std::to_string(context) + "; shorten it");
@@ -59,18 +59,18 @@ struct ShownLayer {
   std::vector<std::pair<Index, HeadMap>> heads;  // by number; none of a layer without scores
 };
 
-std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps,
-                                     const ModelConfig& config, const AttendOptions& options) {
-  if (options.layer > config.layers) {
+std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, const ModelPlan& plan,
+                                     const AttendOptions& options) {
+  if (options.layer > plan->layers) {
     throw UsageError("--layer " + std::to_string(options.layer) + ": the model has " +
-                     std::to_string(config.layers) + " layers");
+                     std::to_string(plan->layers) + " layers");
   }
   std::vector<ShownLayer> layers;
   bool any = false;
-  for (Index layer = 0; layer < config.layers; ++layer) {
+  for (Index layer = 0; layer < plan->layers; ++layer) {
     if (options.layer > 0 && layer + 1 != options.layer) continue;
-    ShownLayer& shown =
-        layers.emplace_back(ShownLayer{layer + 1, config.layer_attention(layer).kind, {}});
+    ShownLayer& shown = layers.emplace_back(
+        ShownLayer{layer + 1, std::string(plan->layer_attention(layer).kind().name), {}});
     std::vector<HeadMap>& heads = maps[static_cast<std::size_t>(layer)];
     any = any || !heads.empty();
     if (!heads.empty() && options.head > std::ssize(heads)) {
@@ -137,16 +137,16 @@ Json layer_json(const ShownLayer& layer) {
 }  // namespace
 
 int attend_command(const std::vector<std::string>& arguments) {
-  AttendOptions options;
-  const Settings settings = options.settings();
-  const CommandLine line = parse_command_line(arguments, kAttendHelp, settings, kAttendFlags);
+  const CommandLine line =
+      parse_command_line(arguments, kAttendHelp, attend_settings(), kAttendFlags);
   if (line.has("help")) return 0;
-  read_flags(line, settings);
-  use_threads(options.threads);
+  const Given given = flags_given(line, attend_settings());
+  const AttendOptions options = read_fields(kAttendFields, given);
+  use_threads(given);
   const LoadedRun run = load_named_run(line);
   const std::vector<std::int32_t> tokens = encode_text(line, run);
   const std::vector<ShownLayer> layers =
-      shown_layers(attention_maps(*run.model, tokens), run.model->config(), options);
+      shown_layers(attention_maps(*run.model, tokens), run.model->plan(), options);
   if (line.has("json")) {
     Json all = Json::array();
     for (const ShownLayer& layer : layers) all.push_back(layer_json(layer));

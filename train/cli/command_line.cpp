@@ -11,7 +11,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "models/config.h"
+#include "autograd/base/json.h"
+#include "models/attention_spec.h"
 #include "train/cli/nearest.h"
 
 namespace headcount {
@@ -45,20 +46,23 @@ UsageError changes_nothing(const std::string& name, const std::string& text,
 
 namespace {
 
-// The heading of all flags; settings may stand under it too.
-constexpr const char* kRunGroup = "Run";
+// Headings in help, in the order of scopes. All flags stand under that of the run.
+constexpr const char* kHeadings[] = {
+    "Attention",  "Model",      "Data",     "Optimiser", "Run",   "Run", "Comparison",
+    "Conversion", "Evaluation", "Sampling", "Decoding",  "Cache", "Maps"};
+std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(scope)]; }
 
 // "--bias off" as "--bias=off": cxxopts takes a word after a flag that can stand alone for the next
 // argument.
 std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
-                                   const Settings& settings) {
+                                   const SettingList& settings) {
   std::vector<std::string> joined;
   for (const std::string& argument : arguments) {
     const bool value = argument == "on" || argument == "off";
     const Setting* before = value && !joined.empty() && joined.back().starts_with("--")
-                                ? settings.find(std::string_view(joined.back()).substr(2))
+                                ? find_setting(settings, std::string_view(joined.back()).substr(2))
                                 : nullptr;
-    if (before != nullptr && before->bare) {
+    if (before != nullptr && before->traits.bare) {
       joined.back() += "=" + argument;
     } else {
       joined.push_back(argument);
@@ -69,8 +73,8 @@ std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
 
 // Settings whose default depends on others name it in their help text.
 std::string default_text(const Setting& setting) {
-  const nlohmann::json value = setting.value();
-  return is_set(value) && !setting.bare ? " [" + setting_text(value) + "]" : "";
+  const bool shown = !setting.neutral.is_null() && !setting.traits.bare;
+  return shown ? " [" + setting_text(setting.neutral) + "]" : "";
 }
 
 // cxxopts puts what it quotes between typographic marks; a terminal may not have them.
@@ -139,25 +143,26 @@ std::string as_flags(std::string_view message) {
 }
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
-                               const CommandHelp& command, const Settings& settings,
+                               const CommandHelp& command, const SettingList& settings,
                                const std::vector<Flag>& flags) {
   cxxopts::Options options("headcount " + command.name, command.summary);
   options.custom_help("[flags]").set_width(100).allow_unrecognised_options();
-  // Every value is read as text: Setting::parse checks ranges, cxxopts would wrap large numbers.
-  for (const Setting& s : settings.all()) {
+  // Every value is read as text: Setting::value checks ranges, cxxopts would wrap large numbers.
+  const std::string run = heading(Scope::run);
+  for (const Setting& s : settings) {
     const auto value = cxxopts::value<std::string>();
     const std::string what = s.only_for.empty() ? s.help : joined(s.only_for) + ": " + s.help;
-    options.add_options(s.group)(s.name, what + default_text(s),
-                                 s.bare ? value->implicit_value("on") : value);
+    options.add_options(heading(s.scope))(s.name, what + default_text(s),
+                                          s.traits.bare ? value->implicit_value("on") : value);
   }
   for (const Flag& f : flags) {
     if (f.takes_value) {
-      options.add_options(kRunGroup)(f.name, f.help, cxxopts::value<std::string>());
+      options.add_options(run)(f.name, f.help, cxxopts::value<std::string>());
     } else {
-      options.add_options(kRunGroup)(f.name, f.help);
+      options.add_options(run)(f.name, f.help);
     }
   }
-  options.add_options(kRunGroup)("h,help", "this text");
+  options.add_options(run)("h,help", "this text");
 
   const std::vector<std::string> joined = join_bare(arguments, settings);
   std::vector<const char*> argv = {"headcount"};
@@ -168,7 +173,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     const cxxopts::ParseResult result = options.parse(static_cast<int>(argv.size()), argv.data());
     if (!result.unmatched().empty()) {
       std::vector<std::string> known = {"help"};
-      for (const Setting& s : settings.all()) known.push_back(s.name);
+      for (const Setting& s : settings) known.push_back(s.name);
       for (const Flag& f : flags) known.push_back(f.name);
       throw unknown_flag(result.unmatched().front(), joined, known, hint);
     }
@@ -176,7 +181,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     for (const cxxopts::KeyValue& given : result.arguments()) {
       if (!names.insert(given.key()).second)
         throw UsageError("--" + given.key() + " is given twice; give it once" + hint);
-      const bool setting = settings.find(given.key()) != nullptr;
+      const bool setting = find_setting(settings, given.key()) != nullptr;
       const auto same = std::ranges::find(flags, given.key(), &Flag::name);
       if (same != flags.end() && !same->takes_value && given.value() != "true")
         throw UsageError("--" + given.key() + " takes no value" + hint);
@@ -186,33 +191,40 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     throw UsageError(plain(error.what()) + hint);
   }
   std::vector<std::string> groups;
-  for (const Setting& s : settings.all()) {
-    if (s.group != kRunGroup && std::ranges::find(groups, s.group) == groups.end())
-      groups.push_back(s.group);
+  for (const Setting& s : settings) {
+    const std::string group = heading(s.scope);
+    if (group != run && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
   }
-  groups.emplace_back(kRunGroup);
+  groups.push_back(run);
   if (line.has("help")) {
     std::cout << options.help(groups);
-    if (settings.find("attention") != nullptr) print_attentions();
+    if (find_setting(settings, "attention") != nullptr) print_attentions();
     std::cout << "\nExamples:\n" << command.examples;
   }
   return line;
 }
 
-void read_flags(const CommandLine& line, const Settings& settings) {
-  nlohmann::json values;
+void put_flags(const CommandLine& line, Given& given) {
+  const auto is_other = [&](const std::string& name) {
+    return name != "attention" && find_setting(given.known(), name) != nullptr;
+  };
   for (const auto& [name, text] : line.settings) {
-    if (name == "attention") continue;
-    settings.find(name)->parse(text);
-    values[name] = settings.find(name)->value();
+    if (is_other(name)) given.put(name, text);
   }
-  const std::string* attention = line.setting("attention");
+  const std::string* const attention = line.setting("attention");
   if (attention == nullptr) return;
-  settings.find("attention")->parse(*attention);
+  const nlohmann::ordered_json before = given.values();
+  given.put("attention", *attention);
   for (const auto& [name, text] : line.settings) {
-    if (name != "attention" && settings.find(name)->value() != values[name])
+    if (is_other(name) && given.values()[name] != before[name])
       throw changes_nothing(name, text, "--attention " + *attention);
   }
+}
+
+Given flags_given(const CommandLine& line, const SettingList& settings) {
+  Given given(settings);
+  put_flags(line, given);
+  return given;
 }
 
 }  // namespace headcount

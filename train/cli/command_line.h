@@ -3,9 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "autograd/base/settings.h"
 #include "autograd/error.h"
 #include "data/text.h"
-#include "nn/settings.h"
 
 namespace headcount {
 
@@ -53,11 +53,13 @@ std::string as_flags(std::string_view message);
 /// Prints help, with every setting and flag in it, and returns with `help` among the flags if that
 /// was asked for. Throws UsageError.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
-                               const CommandHelp& command, const Settings& settings,
+                               const CommandHelp& command, const SettingList& settings,
                                const std::vector<Flag>& flags);
 
-/// Reads the flags that are settings, over what was read before. Throws SettingError, and
-/// UsageError for one that the text of --attention sets to something else, as gqa2 does --kv-heads.
-void read_flags(const CommandLine& line, const Settings& settings);
+/// Puts the flags that `given` knows over what it has. Throws SettingError, and UsageError for one
+/// that the text of --attention sets to something else, as gqa2 does --kv-heads.
+void put_flags(const CommandLine& line, Given& given);
+/// The flags alone. `settings` must live as long as the program.
+Given flags_given(const CommandLine& line, const SettingList& settings);
 
 }  // namespace headcount

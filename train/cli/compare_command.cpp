@@ -1,7 +1,8 @@
 #include <algorithm>
 #include <iostream>
-#include <nlohmann/json.hpp>
+#include <limits>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/conversion.h"
@@ -58,100 +59,93 @@ const std::vector<Flag> kCompareFlags = {
     {"quiet", "no progress", false},
     {"json", "print results.json instead of the table", false}};
 
-// Flags of train that a comparison has otherwise, or that mean nothing to it.
-constexpr std::string_view kOwn[] = {"attention", "seed", "init", "keep"};
+// Trained on where nothing else is said.
+constexpr const char* kDefaultData = "lookup";
 
-// Says which flag the list is of.
-std::vector<AttentionSpec> parse_attention_flag(std::string_view text) {
+// A list of attentions. Says which setting it is of.
+std::string checked_attentions(std::string_view list) {
   try {
-    return parse_attention_specs(text);
+    parse_attention_specs(list);
+    return std::string(list);
   } catch (const SettingError& error) {
     throw SettingError("`attention`: " + std::string(error.what()));
   }
 }
 
-double parse_tolerance(std::string_view text) {
-  double number = 0;
-  Settings setting;
-  setting.number("tolerance", "", number, 0);
-  setting.find("tolerance")->parse(text);
-  return number;
+constexpr Field<Question> kQuestionFields[] = {
+    parsed<&Question::seeds>(
+        "seeds",
+        "runs of each, with seeds 1, 2, ...; 3..20: of each 3, then more where the verdict is "
+        "open, 20 at most; default 3, or 5..10 for answers. Intervals of differences then allow "
+        "for the looks in between (repeated confidence intervals of Jennison and Turnbull, error "
+        "spending of Lan and DeMets), and so do counts of seeds")
+        .with({.derived = true}),
+    text<&Question::reference>("reference",
+                               "the attention that others are judged by; default the largest cache")
+        .with({.derived = true}),
+    choice<&Question::metric>(
+        "metric",
+        "what verdicts are about: loss, of which means over seeds are judged, supposed to be "
+        "normal, or answers right where the text marks them, of which seeds are counted, however "
+        "they scatter; default answers where the loss counts nothing else",
+        {{"loss", Metric::loss}, {"answers", Metric::answers}})
+        .with({.derived = true}),
+    on_off<&Question::intervals>(
+        "intervals", "95 % confidence intervals, from two seeds on; they decide the verdict")};
+constexpr Field<ComparisonOptions> kComparisonFields[] = {
+    parsed<&ComparisonOptions::match>(
+        "match",
+        "none, params (as many as the first attention has, by ffn-dim) or kv=BYTES (bytes a token, "
+        "by KV heads or latent rank)"),
+    whole<&ComparisonOptions::passage>(
+        "sample",
+        "the passage of the validation part that the report looks at: a story of a built-in text, "
+        "a stretch of a file",
+        1)};
+constexpr Field<RunOrders> kRunOrders[] = {
+    whole<&RunOrders::jobs>("jobs", "runs side by side; 0: as many as there are threads", 0, 1024)};
+
+const SettingList& compare_settings() {
+  static const SettingList list = [] {
+    const double any = std::numeric_limits<double>::max();
+    SettingList all = {
+        listed("attention",
+               "which, with their sizes: a list such as mha,gqa2,mqa/share,mla48+16; default of "
+               "other texts than " +
+                   std::string(kDefaultData) + ": " + std::string(default_attentions("")),
+               Grammar{checked_attentions}, Scope::comparison, {},
+               std::string(default_attentions(kDefaultData))),
+        listed("tolerance",
+               "what is enough costs less than this: nats per character, or percentage points; "
+               "default 1 % of the reference's loss, but at least 0.001, or 5 points",
+               NumberRange{0, any, false}, Scope::comparison),
+        listed("sweep", "a flag with values, e.g. lr=3e-4,1e-3: each variant gets its best",
+               Grammar{[](std::string_view text) { return Sweep::parse(text).text(); }},
+               Scope::comparison)};
+    add_settings(all, settings_of(kQuestionFields, Scope::comparison));
+    add_settings(all, settings_of(kComparisonFields, Scope::comparison));
+    add_settings(all, settings_of(kRunOrders, Scope::comparison));
+    for (Setting setting : training_settings()) {
+      if (setting.scope == Scope::single || setting.name == "attention") continue;
+      if (setting.name == "data") setting.neutral = kDefaultData;
+      if (setting.name == "checkpoint-every")
+        setting.help = "steps between checkpoints; 0: five minutes, and at the end";
+      all.push_back(std::move(setting));
+    }
+    add_settings(all, run_settings());
+    return all;
+  }();
+  return list;
 }
 
-nlohmann::json text_or_null(const std::string& text) {
-  return text.empty() ? nlohmann::json() : nlohmann::json(text);
-}
-
-Metric parse_metric(std::string_view text) {
-  Metric metric = Metric::loss;
-  Settings setting;
-  setting.choice("metric", "", metric, {{"loss", Metric::loss}, {"answers", Metric::answers}});
-  setting.find("metric")->parse(text);
-  return metric;
-}
-
-// What depends on the text, which is not read yet.
-nlohmann::json no_default() { return nullptr; }
-
-void add_settings(ComparisonOptions& options, Settings& s) {
-  s.group("Comparison");
-  s.custom(
-      "attention",
-      "which, with their sizes: a list such as mha,gqa2,mqa/share,mla48+16; default of other texts "
-      "than lookup: mha,gqa,mqa,mla",
-      [&options](std::string_view text) { options.specs = parse_attention_flag(text); },
-      [&options] {
-        std::string list;
-        for (const AttentionSpec& spec : options.specs)
-          list += (list.empty() ? "" : ",") + spec.text;
-        return nlohmann::json(list);
-      });
-  Question& question = options.question;
-  s.custom(
-      "seeds",
-      "runs of each, with seeds 1, 2, ...; 3..20: of each 3, then more where the verdict is open, "
-      "20 at most; default 3, or 5..10 for answers. Intervals of differences then allow for the "
-      "looks in between (repeated confidence intervals of Jennison and Turnbull, error spending of "
-      "Lan and DeMets), and so do counts of seeds",
-      [&question](std::string_view text) { question.seeds = SeedRange::parse(text); }, no_default);
-  s.custom(
-      "reference", "the attention that others are judged by; default the largest cache",
-      [&question](std::string_view text) { question.reference = text; },
-      [&question] { return text_or_null(question.reference); });
-  s.custom(
-      "metric",
-      "what verdicts are about: loss, of which means over seeds are judged, supposed to be normal, "
-      "or answers right where the text marks them, of which seeds are counted, however they "
-      "scatter; default answers where the loss counts nothing else",
-      [&question](std::string_view text) { question.metric = parse_metric(text); }, no_default);
-  s.custom(
-      "tolerance",
-      "what is enough costs less than this: nats per character, or percentage points; default 1 % "
-      "of the reference's loss, but at least 0.001, or 5 points",
-      [&question](std::string_view text) { question.tolerance = parse_tolerance(text); },
-      [&question] {
-        return question.tolerance ? nlohmann::json(*question.tolerance) : nlohmann::json();
-      });
-  s.on_off("intervals", "95 % confidence intervals, from two seeds on; they decide the verdict",
-           question.intervals);
-  s.custom(
-      "match",
-      "none, params (as many as the first attention has, by ffn-dim) or kv=BYTES (bytes a token, "
-      "by "
-      "KV heads or latent rank)",
-      [&options](std::string_view text) { options.match = Match::parse(text); },
-      [&options] { return nlohmann::json(options.match.text()); });
-  s.custom(
-      "sweep", "a flag with values, e.g. lr=3e-4,1e-3: each variant gets its best",
-      [&options](std::string_view text) { options.sweep = Sweep::parse(text); },
-      [&options] {
-        return options.sweep ? nlohmann::json(options.sweep->text()) : nlohmann::json();
-      });
-  s.integer("sample",
-            "the passage of the validation part that the report looks at: a story of a built-in "
-            "text, a stretch of a file",
-            options.passage, 1);
-  s.integer("jobs", "runs side by side; 0: as many as there are threads", options.jobs, 0, 1024);
+ComparisonOptions read_comparison_options(const Given& given, std::string_view data) {
+  ComparisonOptions options = read_fields(kComparisonFields, given);
+  const std::string attentions(default_attentions(data));
+  options.specs = parse_attention_specs(given.get("attention", attentions));
+  options.question = read_fields(kQuestionFields, given);
+  if (given.has("tolerance")) options.question.tolerance = given.get("tolerance", 0.0);
+  if (given.has("sweep")) options.sweep = Sweep::parse(given.get<std::string>("sweep", ""));
+  return options;
 }
 
 // Whether results that a comparison wrote are in a folder.
@@ -192,11 +186,11 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
 }
 
 // `again` is the command line that goes on where a signal stopped this one.
-ComparisonResult run_comparison(const ComparisonOptions& options, Corpus corpus,
-                                const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
-                                Ranks& ranks, const std::string& again) {
+ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrders& orders,
+                                Corpus corpus, const std::vector<PlannedVariant>& variants,
+                                RunWatcher& watcher, Ranks& ranks, const std::string& again) {
   try {
-    return compare(options, std::move(corpus), variants, watcher, ranks);
+    return compare(options, orders, std::move(corpus), variants, watcher, ranks);
   } catch (const InterruptedError& error) {
     throw InterruptedError(error.signal(), std::string(error.what()) + "; go on with " + again);
   } catch (const OtherRunError& error) {
@@ -206,7 +200,7 @@ ComparisonResult run_comparison(const ComparisonOptions& options, Corpus corpus,
 }
 
 // Which part of the runs this process is to train, if not all.
-void read_shard(const CommandLine& line, ComparisonOptions& options, const Ranks& ranks) {
+void read_shard(const CommandLine& line, RunOrders& orders, const Ranks& ranks) {
   if (!line.has("shard") && !line.has("collect")) return;
   const std::string flag = line.has("shard") ? "--shard" : "--collect";
   if (ranks.size() > 1)
@@ -219,10 +213,10 @@ void read_shard(const CommandLine& line, ComparisonOptions& options, const Ranks
     throw UsageError(flag + " does not go with --init-from, whose conversions each would write");
   if (line.has("collect") && line.has("force"))
     throw UsageError("--collect does not go with --force: it trains nothing");
-  if (line.has("collect") && !is_there(options.folder))
-    throw UsageError("--out " + options.folder.string() + " is not there: nothing to collect");
-  options.collect = line.has("collect");
-  if (line.has("shard")) options.shard = Shard::parse(line.get("shard"));
+  if (line.has("collect") && !is_there(orders.folder))
+    throw UsageError("--out " + orders.folder.string() + " is not there: nothing to collect");
+  orders.collect = line.has("collect");
+  if (line.has("shard")) orders.shard = Shard::parse(line.get("shard"));
 }
 
 // The command line for records: that of the whole comparison.
@@ -239,80 +233,102 @@ std::string command_of_all(const std::vector<std::string>& arguments) {
 
 // The folder of the comparison, locked by rank 0; shards may be in it together. All ranks must see
 // it: runs go on where they were, whichever rank gets them.
-std::optional<FolderLock> lock_folder(const ComparisonOptions& options, Ranks& ranks) {
+std::optional<FolderLock> lock_folder(const RunOrders& orders, Ranks& ranks) {
   std::optional<FolderLock> lock;
   if (ranks.rank() == 0) {
-    lock.emplace(options.folder,
-                 options.shard ? FolderLock::Holders::many : FolderLock::Holders::one);
+    lock.emplace(orders.folder,
+                 orders.shard ? FolderLock::Holders::many : FolderLock::Holders::one);
   }
   wait_for_all(ranks);
   std::string seen;
   try {
-    if (ranks.size() > 1) seen = read_file(options.folder / kLockFile);
+    if (ranks.size() > 1) seen = read_file(orders.folder / kLockFile);
   } catch (const DataError&) {  // it is not there: not what rank 0 sees
   }
-  require_same(ranks, seen, "folder " + options.folder.string(),
+  require_same(ranks, seen, "folder " + orders.folder.string(),
                "name one by --out on a file system that all ranks share");
   return lock;
 }
 
-// What a comparison of conversions begins with: the settings of the trained run, but for its
-// attention.
-LoadedRun read_trained_run(const CommandLine& line, TrainOptions& common) {
+// What a comparison of conversions begins with.
+LoadedRun load_trained_run(const CommandLine& line) {
   for (const char* flag : {"preset", "config"}) {
     if (line.has(flag))
       throw UsageError("--" + std::string(flag) +
                        " does not go with --init-from, which names a run with its settings");
   }
-  const std::string path = line.get("init-from");
-  LoadedRun run = load_run(path);
+  LoadedRun run = load_run(line.get("init-from"));
   if (!run.options)
     throw UsageError("--init-from names a checkpoint without its run; name a run folder");
-  common = found_from_here(*run.options, path);
-  common.init.clear();
-  common.model = without_attention(run.model->config());
-  common.model.dropout = run.options->model.dropout;
   return run;
 }
 
+// What all variants have in common: flags over a preset or a configuration, or over the settings of
+// the trained run, but for its attention.
+Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& trained,
+                      const Given& flags) {
+  Given common(training_settings());
+  if (trained) {
+    common.put_known(to_json(found_from_here(*trained->options, line.get("init-from"))));
+    for (const Setting& setting : model_settings()) common.erase(setting.name);
+    common.put_known(without_attention(trained->model->plan()).values());
+    common.erase("init");
+  } else {
+    common.put("data", kDefaultData);
+    put_preset_and_config(line, common);
+  }
+  if (const auto init = common.get<std::string>("init", ""); !init.empty()) {
+    throw UsageError("--config " + line.get("config") + " has init " + headcount::quoted(init) +
+                     ", but a comparison trains all models from random weights; take it out");
+  }
+  // An evaluation or a checkpoint takes as long as many steps, and runs of seconds need none before
+  // the last step.
+  for (const char* every : {"eval-every", "checkpoint-every"}) common.put(every, 0);
+  common.put("keep", 1);
+  nlohmann::ordered_json given = flags.values();
+  given.erase("attention");  // a list of them
+  common.put_known(given);
+  return common;
+}
+
 // Whether a flag says what the text is.
-bool names_text(const CommandLine& line, const Settings& settings) {
-  return std::ranges::any_of(line.settings, [&](const auto& given) {
-    return settings.find(given.first)->group == "Data";
+bool names_text(const CommandLine& line) {
+  return std::ranges::any_of(line.settings, [](const auto& given) {
+    return find_setting(compare_settings(), given.first)->scope == Scope::data;
   });
 }
 
 std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOptions& options,
+                                 const RunOrders& orders, const Given& common,
                                  const std::optional<LoadedRun>& trained, Corpus& corpus) {
   if (!trained) {
-    return plan_comparison(options.common, options.specs, options.match, options.sweep,
+    return plan_comparison(common, options.specs, options.match, options.sweep,
                            corpus.vocabulary.size());
   }
   if (options.sweep || options.match.kind != Match::Kind::none)
     throw UsageError("--match and --sweep do not go with --init-from: sizes are those of the run");
   adopt_vocabulary(corpus, trained->vocabulary);
   try {
-    return plan_conversions(options.common, options.specs, *trained, options.folder);
+    return plan_conversions(common, options.specs, *trained, orders.folder);
   } catch (const ShapeError& error) {
     throw ShapeError("`init-from` " + line.get("init-from") + ": " + error.what());
   }
 }
 
 // Writes and prints what the comparison found; the exit code.
-int tell(const CommandLine& line, const ComparisonOptions& options,
-         const ComparisonResult& result) {
-  if (!options.shard) write_results(result, options.folder);
-  if (options.shard) {
+int tell(const CommandLine& line, const RunOrders& orders, const ComparisonResult& result) {
+  if (!orders.shard) write_results(result, orders.folder);
+  if (orders.shard) {
     std::cout << "shard " << line.get("shard") << " has ended"
               << (result.failed_runs > 0
                       ? ", " + std::to_string(result.failed_runs) + " of its runs without a result"
                       : "")
-              << "; when all have, get the results by " << options.command << " --collect\n";
+              << "; when all have, get the results by " << orders.command << " --collect\n";
   } else if (line.has("json")) {
     std::cout << comparison_json(result).dump(2) << '\n';
   } else {
     std::cout << as_flags(comparison_table(result)) << "report "
-              << (options.folder / "report.html").string() << "\nverdict: " << verdict_text(result)
+              << (orders.folder / "report.html").string() << "\nverdict: " << verdict_text(result)
               << '\n';
   }
   if (result.diverged_runs > 0) return 4;
@@ -322,61 +338,37 @@ int tell(const CommandLine& line, const ComparisonOptions& options,
 }  // namespace
 
 int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
-  ComparisonOptions options;
-  TrainOptions& common = options.common;
-  common.data = "lookup";
-  RunOptions run;
-  Settings settings, shared = common.settings();
-  add_settings(options, settings);
-  for (Setting setting : shared.all()) {
-    if (std::ranges::find(kOwn, setting.name) != std::end(kOwn)) continue;
-    if (setting.name == "checkpoint-every")
-      setting.help = "steps between checkpoints; 0: five minutes, and at the end";
-    settings.add(setting);
-  }
-  run.add_to(settings);
-  settings.read(comparison_defaults(common.data));  // as help shows them
-  const CommandLine line = parse_command_line(arguments, kCompareHelp, settings, kCompareFlags);
+  const CommandLine line =
+      parse_command_line(arguments, kCompareHelp, compare_settings(), kCompareFlags);
   if (line.has("help")) return 0;
   check_paths(line);
   std::optional<LoadedRun> trained;
-  if (line.has("init-from")) {
-    trained = read_trained_run(line, common);
-  } else {
-    read_preset_and_config(line, shared);
-  }
-  if (!common.init.empty()) {
-    throw UsageError("--config " + line.get("config") + " has init " +
-                     headcount::quoted(common.init) +
-                     ", but a comparison trains all models from random weights; take it out");
-  }
-  // An evaluation or a checkpoint takes as long as many steps, and runs of seconds need none before
-  // the last step.
-  common.eval_every = common.checkpoint_every = 0;
-  common.keep = 1;
-  const std::string* const data = line.setting("data");
-  settings.read(comparison_defaults(data != nullptr ? *data : common.data));
-  read_flags(line, settings);
+  if (line.has("init-from")) trained = load_trained_run(line);
+  const Given flags = flags_given(line, compare_settings());
+  const Given common = common_settings(line, trained, flags);
+  const RunOptions run = read_run_options(flags);
+  ComparisonOptions options = read_comparison_options(flags, data_of(common));
+  RunOrders orders = read_fields(kRunOrders, flags);
   if (options.question.seeds.last < 2 && options.question.intervals) {
     throw UsageError("--seeds " + options.question.seeds.text() +
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
-  options.folder = line.get("out", "runs/compare-" + fs::path(common.data).stem().string());
+  orders.folder = line.get("out", "runs/compare-" + fs::path(data_of(common)).stem().string());
   if (ranks.rank() == 0) {
-    check_out_folder(options.folder);
-    check_place_of_results(options.folder);
+    check_out_folder(orders.folder);
+    check_place_of_results(orders.folder);
   }
-  options.command = command_of_all(arguments);
-  options.again = line.has("force");
-  read_shard(line, options, ranks);
+  orders.command = command_of_all(arguments);
+  orders.again = line.has("force");
+  read_shard(line, orders, ranks);
 
   use_threads(run.threads);
   use_folder_locks(run.lock);
   Corpus corpus = load_training_corpus(common);
-  if (trained && !names_text(line, settings)) require_own_text(corpus, line.get("init-from"));
-  if (line.setting("metric") == nullptr) options.question.metric = usual_metric(corpus);
-  if (line.setting("seeds") == nullptr) options.question.seeds = usual_seeds(options.question);
-  const std::vector<PlannedVariant> variants = plan(line, options, trained, corpus);
+  if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"));
+  if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
+  if (!flags.has("seeds")) options.question.seeds = usual_seeds(options.question);
+  const std::vector<PlannedVariant> variants = plan(line, options, orders, common, trained, corpus);
   require_answerable(options.question, options.specs, corpus);
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
@@ -384,10 +376,10 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   refuse_foreign(line, meant);
 
-  require_same(ranks, version_text() + options.command + corpus.sha256,
+  require_same(ranks, version_text() + orders.command + corpus.sha256,
                "program, command line or text");
   catch_interrupts();  // from here on runs may be there, which must be left in order
-  const std::optional<FolderLock> lock = lock_folder(options, ranks);
+  const std::optional<FolderLock> lock = lock_folder(orders, ranks);
   if (trained) {
     if (ranks.rank() == 0) write_conversions(variants, *trained);
     wait_for_all(ranks);
@@ -397,9 +389,9 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const std::string again = command_text("compare", unforced);
   Board board(line.has("quiet") ? ProgressMode::never : run.progress);
   const ComparisonResult result =
-      run_comparison(options, std::move(corpus), variants, board, ranks, again);
+      run_comparison(options, orders, std::move(corpus), variants, board, ranks, again);
   if (ranks.rank() > 0) return 0;
-  return tell(line, options, result);
+  return tell(line, orders, result);
 }
 
 }  // namespace headcount

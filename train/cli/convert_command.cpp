@@ -5,6 +5,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
@@ -45,69 +46,72 @@ const std::vector<Flag> kConvertFlags = {
      true},
     {"json", "print one JSON object instead of text", false}};
 
-/// What the command line asks for.
-struct Request {
-  ModelConfig to;
-  ConversionOptions options;
-  double energy = 0;
-  Index threads = 0;
+struct ConvertOptions {
+  double energy = 0;  // 0: not given
+  RotaryPairs rotary_pairs = RotaryPairs::even;
 };
 
-Settings settings_of(Request& request) {
-  Settings settings;
-  settings.group("Conversion");
-  settings.number("energy",
-                  "latents get the least kv-rank that keeps this share of the squares of keys' and "
-                  "values' matrices in every layer",
-                  request.energy, 0.01, 1);
-  settings.choice(
-      "rotary-pairs",
-      "what becomes the rotary part of latents, in the mean of the heads: evenly spaced "
-      "pairs, or of those that rotate about as fast the one of greatest norm",
-      request.options.rotary_pairs, {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}});
-  const Settings model = request.to.settings();
-  for (const Setting& setting : model.all()) {
-    if (setting.name == "attention" || setting.name == "head-dim" || !setting.only_for.empty())
-      settings.add(setting);
-  }
-  settings.group("Run");
-  settings.integer("threads", "0: all processors", request.threads, 0, 1024);
-  return settings;
+constexpr Field<ConvertOptions> kConvertFields[] = {
+    number<&ConvertOptions::energy>(
+        "energy",
+        "latents get the least kv-rank that keeps this share of the squares of keys' and values' "
+        "matrices in every layer",
+        0.01, 1),
+    choice<&ConvertOptions::rotary_pairs>(
+        "rotary-pairs",
+        "what becomes the rotary part of latents, in the mean of the heads: evenly spaced pairs, "
+        "or "
+        "of those that rotate about as fast the one of greatest norm",
+        {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}})};
+
+const SettingList& convert_settings() {
+  static const SettingList list = [] {
+    SettingList all = settings_of(kConvertFields, Scope::conversion);
+    for (const Setting& setting : model_settings()) {
+      if (setting.name == "attention" || setting.name == "head-dim" || !setting.only_for.empty())
+        all.push_back(setting);
+    }
+    all.push_back(threads_setting());
+    return all;
+  }();
+  return list;
+}
+
+ConversionOptions read_conversion_options(const Given& given) {
+  const ConvertOptions options = read_fields(kConvertFields, given);
+  return {options.rotary_pairs, options.energy > 0 ? std::optional(options.energy) : std::nullopt};
 }
 
 // Throws UsageError for a flag that was given and means nothing.
-void refuse_foreign(const CommandLine& line, const Request& request) {
-  const Settings model = request.to.settings();
+void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   for (const auto& [name, text] : line.settings) {
-    const Setting* setting = model.find(name);
-    if (setting != nullptr && name != "attention" && !request.to.uses(*setting)) {
-      throw UsageError("--" + name + " means nothing with --attention " +
-                       request.to.attention_text() + " (it is for " + joined(setting->only_for) +
-                       ")");
+    const Setting* const setting = find_setting(model_settings(), name);
+    if (setting != nullptr && name != "attention" && !to->settings.contains(name)) {
+      throw UsageError("--" + name + " means nothing with --attention " + to->attention +
+                       " (it is for " + joined(setting->only_for) + ")");
     }
-    if (name == "rotary-pairs" && request.to.positions != Positions::rope)
+    if (name == "rotary-pairs" && to->positions != Positions::rope)
       throw UsageError("--rotary-pairs means nothing to a model without rotary positions");
   }
 }
 
 // Its name, and the settings that are its alone: "mla: kv-rank 48, rope-dim 16, ...".
-std::string attention_line(const ModelConfig& config) {
-  std::string line = config.attention_text();
-  const Settings settings = config.settings();
-  for (const Setting& setting : settings.all()) {
-    if (setting.only_for.empty() || !config.uses(setting)) continue;
+std::string attention_line(const ModelPlan& model) {
+  std::string line = model->attention;
+  for (const Setting& setting : model_settings()) {
+    if (setting.only_for.empty() || !model->settings.contains(setting.name)) continue;
     line += (line.find(':') == std::string::npos ? ": " : ", ") + setting.name + " " +
-            setting_text(setting.value());
+            setting_text(model->settings[setting.name]);
   }
   return line;
 }
 
 // One side of the conversion: what the model is, and what it does on the text, if there is one.
 Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
-  Json json = {{"attention", model.config().attention_text()},
-               {"settings", attention_line(model.config())},
+  Json json = {{"attention", model.plan()->attention},
+               {"settings", attention_line(model.plan())},
                {"params", model.parameters().element_count()},
-               {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(model.config()))}};
+               {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(model.plan()))}};
   if (!text) return json;
   const Evaluation evaluation = evaluate(model, text->tokens, {.marks = text->marks()});
   json["loss"] = evaluation.loss;
@@ -171,11 +175,10 @@ void save(const fs::path& out, const LanguageModel& model, const Vocabulary& voc
 }  // namespace
 
 int convert_command(const std::vector<std::string>& arguments) {
-  Request request;
-  const Settings settings = settings_of(request);
-  const CommandLine line = parse_command_line(arguments, kConvertHelp, settings, kConvertFlags);
+  const CommandLine line =
+      parse_command_line(arguments, kConvertHelp, convert_settings(), kConvertFlags);
   if (line.has("help")) return 0;
-  read_flags(line, settings);
+  const Given given = flags_given(line, convert_settings());
   check_paths(line);
   for (const char* flag : {"from", "out"}) {
     if (line.get(flag).empty())
@@ -187,18 +190,18 @@ int convert_command(const std::vector<std::string>& arguments) {
   if (!out.has_filename()) out = out.parent_path();  // "runs/a/" is "runs/a"
   check_out_folder(out);
   if (fs::exists(fs::symlink_status(out))) refuse_old(out);
-  use_threads(request.threads);
+  use_threads(given);
 
   const LoadedRun run = load_run(line.get("from"));
   std::optional<EvalText> text;
   if (run.options || line.has("data")) text = load_eval_text(line, run);
-  request.to = without_attention(run.model->config());
-  read_flags(line, settings);
-  if (request.energy > 0) request.options.energy = request.energy;
-  request.to = fitted(*run.model, request.to, request.options);
-  refuse_foreign(line, request);
-  require_savable(request.to);
-  const Conversion conversion = convert(*run.model, request.to, request.options);
+  const ConversionOptions options = read_conversion_options(given);
+  Given wanted = without_attention(run.model->plan());
+  put_flags(line, wanted);
+  const ModelPlan to = fitted(*run.model, wanted, options);
+  refuse_foreign(line, to);
+  require_savable(to);
+  const Conversion conversion = convert(*run.model, to, options);
 
   Json result = {{"from", side(*run.model, text)}, {"to", side(*conversion.model, text)}};
   result["layers"] = Json::array();
@@ -208,7 +211,7 @@ int convert_command(const std::vector<std::string>& arguments) {
     result["data"] = text->name;
     result["unit"] = text->only_answers ? "answer" : "character";
   }
-  if (const std::string note = hugging_face_note(request.to); !note.empty()) result["note"] = note;
+  if (const std::string note = hugging_face_note(to); !note.empty()) result["note"] = note;
   result["out"] = out.string();
   save(out, *conversion.model, run.vocabulary);
   if (line.has("json")) {

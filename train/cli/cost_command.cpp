@@ -3,6 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
@@ -143,7 +144,7 @@ std::string stored(CacheType type, const std::string& type_name) {
          "), states " + std::to_string(kStateBytes) + " (f32)";
 }
 
-void print_table(const std::vector<CostRow>& rows, const ModelConfig& config,
+void print_table(const std::vector<CostRow>& rows, const ModelSettings& config,
                  const std::string& numbers, const Origin& origin) {
   std::cout << config.layers << " layers, width " << config.dim << ", context " << config.context
             << "; cached rows of tokens take " << numbers << "; MACs are multiply-accumulates;"
@@ -175,8 +176,8 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
   std::cout << result.dump(2) << '\n';
 }
 
-// Sizes of a run: the settings that its model and `config` share.
-void read_run(const std::string& run, Settings& settings) {
+// Sizes of a run: the settings that it has and `given` knows.
+void put_run(const std::string& run, Given& given) {
   const std::string path = run + "/config.json";
   if (!is_there(path)) throw DataError("--from " + run + " is no run folder: cannot read " + path);
   const std::string text = read_file(path);
@@ -184,64 +185,68 @@ void read_run(const std::string& run, Settings& settings) {
     const nlohmann::json values = parse_json(text);
     if (!values.is_object()) throw DataError("no configuration: it must be a JSON object");
     if (!values.contains("dim")) throw DataError("no configuration of a run: it has no 'dim'");
-    for (const auto& [name, value] : values.items()) {
-      const Setting* setting = settings.find(name);
-      if (setting != nullptr) setting->parse(setting_text(value));
-    }
+    given.put_known(values);
   } catch (const Error& error) {
     throw DataError(path + ": " + error.what());
   }
 }
 
+const SettingList& cost_settings() {
+  static const SettingList list = [] {
+    SettingList all = model_settings();
+    add_settings(all, cache_settings(Scope::cache));
+    return all;
+  }();
+  return list;
+}
+
 }  // namespace
 
 int cost_command(const std::vector<std::string>& arguments) {
-  ModelConfig config;
-  CacheType type = CacheType::real;
-  Settings settings = config.settings();
-  settings.group("Cache");
-  add_cache_type(settings, type);
   CommandHelp help = kCostHelp;
   help.examples += "\nModels for --preset:\n";
   for (const KnownModel& model : known_models())
     help.examples += "  " + model.name + ": " + model.source + '\n';
-  const CommandLine line = parse_command_line(arguments, help, settings, kCostFlags);
+  const CommandLine line = parse_command_line(arguments, help, cost_settings(), kCostFlags);
   if (line.has("help")) return 0;
   if (line.has("preset") && line.has("from"))
     throw UsageError("--preset and --from both give sizes; name one of them");
   if (line.has("csv") && line.has("json"))
     throw UsageError("--csv and --json both say how to print; name one of them");
+  Given given(cost_settings());
   std::optional<StandIn> stand_in;
   if (line.has("preset")) {
     const KnownModel& model = known_model(line.get("preset"));
-    settings.read(model.settings);
+    given.put(model.settings);
     stand_in = model.stand_in;
   }
-  if (line.has("from")) read_run(line.get("from"), settings);
+  if (line.has("from")) put_run(line.get("from"), given);
   Origin origin;
-  const auto keeps_sizes = [](const auto& given) {
-    return given.first == "context" || given.first == "cache-dtype" || given.first == "attention";
+  const auto keeps_sizes = [](const auto& flag) {
+    return flag.first == "context" || flag.first == "cache-dtype" || flag.first == "attention";
   };
   if (std::ranges::all_of(line.settings, keeps_sizes)) {
     const char* const mark = line.has("preset") ? "as published"
                              : line.has("from") ? "the run"
                                                 : "";
-    origin = {attention_text(config, stand_in), mark};
+    origin = {attention_text(given.get<std::string>("attention", kDefaultAttention), stand_in),
+              mark};
   }
-  read_flags(line, settings);
+  put_flags(line, given);
   if (line.setting("attention") != nullptr) stand_in.reset();
 
+  const ModelSettings config = read_model_settings(given);
+  const CacheType type = read_decode_options(given).cache_type;
   const CacheNumbers numbers = cache_numbers(type);
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows = cost_table(config, config.context, numbers, left_out, stand_in);
+  const std::vector<CostRow> rows = cost_table(given, config.context, numbers, left_out, stand_in);
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   if (line.has("json")) {
     print_json(rows, config.layers, config.context, numbers.bytes_per_element);
   } else if (line.has("csv")) {
     for (const std::string& row : csv_lines(figures(), rows)) std::cout << row << '\n';
   } else {
-    print_table(rows, config, stored(type, setting_text(settings.find("cache-dtype")->value())),
-                origin);
+    print_table(rows, config, stored(type, given.get<std::string>("cache-dtype", "f32")), origin);
   }
   return 0;
 }

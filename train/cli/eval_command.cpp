@@ -1,8 +1,10 @@
 #include <array>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
 
@@ -52,11 +54,11 @@ void write_logits(const std::string& path, const LanguageModel& model,
 
 // Throws UsageError for --attention-stats where no layer has scores.
 void require_attention(const CommandLine& line, const LanguageModel& model) {
-  const ModelConfig& config = model.config();
-  const auto attends = [](const AttentionConfig& a) { return attention_kind(a.kind).attends; };
-  if (line.has("attention-stats") && std::ranges::none_of(config.cycle, attends))
+  const ModelPlan& plan = model.plan();
+  const auto attends = [](const AttentionPlan& a) { return a.kind().attends; };
+  if (line.has("attention-stats") && std::ranges::none_of(plan->cycle, attends))
     throw UsageError("--attention-stats means nothing to " + line.get("from") +
-                     ", whose attention is " + config.attention_text() + "; leave it out");
+                     ", whose attention is " + plan->attention + "; leave it out");
 }
 
 // The file that --logits names is written and must not be one that is read.
@@ -76,9 +78,9 @@ void require_other_file(const CommandLine& line) {
 }
 
 // Of all layers, or what layers have in turn.
-nlohmann::ordered_json windows(const ModelConfig& config) {
+nlohmann::ordered_json windows(const ModelPlan& plan) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
-  for (const AttentionConfig& attention : config.cycle) all.push_back(attention.window);
+  for (const AttentionPlan& attention : plan->cycle) all.push_back(attention.window);
   return all.size() == 1 ? all.front() : all;
 }
 
@@ -92,35 +94,51 @@ std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
          sha256_hex(bytes(std::span(text.tokens)));
 }
 
+const SettingList& eval_settings() {
+  static const SettingList list = [] {
+    const Index any = std::numeric_limits<std::int32_t>::max();
+    return together({cache_settings(Scope::evaluation),
+                     {listed("window", "a token sees only this many; default: as trained",
+                             TokenRange{1, any}, Scope::evaluation),
+                      listed("eval-characters",
+                             "evaluate on so many characters, the first ones; 0: all; default: all "
+                             "of --data, or as trained",
+                             TokenRange{0, any}, Scope::evaluation),
+                      threads_setting()}});
+  }();
+  return list;
+}
+
+// The run that --from names, its model with the window that is given.
+LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
+  LoadedRun run = load_named_run(line);
+  if (!given.has("window")) return run;
+  const ModelPlan& plan = run.model->plan();
+  const ModelPlan windowed = with_settings(plan, {{"attention", without_windows(plan->attention)},
+                                                  {"window", given.values()["window"]}});
+  run.model = std::make_unique<LanguageModel>(windowed, *run.model);
+  return run;
+}
+
 }  // namespace
 
 int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
-  CacheType cache_type = CacheType::real;
-  Index window = 0, threads = 0, characters = kUnset;
-  Settings settings;
-  settings.group("Evaluation");
-  add_cache_type(settings, cache_type);
-  settings.token_count("window", "a token sees only this many; default: as trained", window, 1);
-  settings.token_count("eval-characters",
-                       "evaluate on so many characters, the first ones; 0: all; default: all of "
-                       "--data, or as trained",
-                       characters, 0);
-  settings.group("Run");
-  settings.integer("threads", "0: all processors", threads, 0, 1024);
-  const CommandLine line = parse_command_line(arguments, kEvalHelp, settings, kEvalFlags);
+  const CommandLine line = parse_command_line(arguments, kEvalHelp, eval_settings(), kEvalFlags);
   if (line.has("help")) return 0;
   check_paths(line);
-  read_flags(line, settings);
+  const Given given = flags_given(line, eval_settings());
+  const CacheType cache_type = read_decode_options(given).cache_type;
   require_other_file(line);
-  use_threads(threads);
+  use_threads(given);
 
-  const LoadedRun run = load_named_run(line, window > 0 ? std::optional(window) : std::nullopt);
-  const EvalText text =
-      load_eval_text(line, run, characters == kUnset ? std::nullopt : std::optional(characters));
+  const LoadedRun run = load_run_with_window(line, given);
+  std::optional<Index> characters;
+  if (given.has("eval-characters")) characters = given.get("eval-characters", Index{0});
+  const EvalText text = load_eval_text(line, run, characters);
   require_attention(line, *run.model);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
   if (line.has("logits") && ranks.rank() == 0) {
-    const auto length = static_cast<std::size_t>(run.model->config().context);
+    const auto length = static_cast<std::size_t>(run.model->plan()->context);
     write_logits(line.get("logits"), *run.model, std::span(text.tokens).first(length));
   }
   const Evaluation exact = evaluate(
@@ -139,8 +157,8 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                                    {"bits_per_character", bits},
                                    {"accuracy", result.accuracy},
                                    {"characters", result.characters},
-                                   {"cache_dtype", settings.find("cache-dtype")->value()},
-                                   {"window", windows(run.model->config())}};
+                                   {"cache_dtype", given.get<std::string>("cache-dtype", "f32")},
+                                   {"window", windows(run.model->plan())}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
     if (text.baselines) json["answer_baselines"] = to_json(*text.baselines);
     if (exact.attention_entropy) json["attention_entropy"] = *exact.attention_entropy;
@@ -152,7 +170,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%", result.loss, unit, bits,
               100 * result.accuracy);
-  const Index context = run.model->config().context;
+  const Index context = run.model->plan()->context;
   std::printf("\n%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
   if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
     std::printf("note: %s\n", note.c_str());

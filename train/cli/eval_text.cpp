@@ -23,7 +23,7 @@ EvalText load_file(const std::string& path, const LoadedRun& run, Index characte
   const bool limited = characters > 0 && characters < std::ssize(text.tokens);
   if (limited) text.tokens.resize(static_cast<std::size_t>(characters));
   text.name = name_of(path, limited, text.tokens.size());
-  const Index context = run.model->config().context;
+  const Index context = run.model->plan()->context;
   if (std::ssize(text.tokens) <= context) {
     throw DataError("--data " + path + " has " + std::to_string(text.tokens.size()) +
                     " characters, the model's context of " + std::to_string(context) +
@@ -36,7 +36,7 @@ EvalText load_file(const std::string& path, const LoadedRun& run, Index characte
 
 EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
                         std::optional<Index> characters) {
-  const Index context = run.model->config().context;
+  const Index context = run.model->plan()->context;
   if (characters && *characters > 0 && *characters <= context) {
     throw UsageError("--eval-characters " + std::to_string(*characters) +
                      " must be more than the model's context, " + std::to_string(context) +

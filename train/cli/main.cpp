@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "nn/settings.h"
+#include "autograd/base/json.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/mpi_ranks.h"

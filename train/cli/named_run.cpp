@@ -4,10 +4,10 @@
 
 namespace headcount {
 
-LoadedRun load_named_run(const CommandLine& line, std::optional<Index> window) {
+LoadedRun load_named_run(const CommandLine& line) {
   if (!line.has("from"))
     throw UsageError("--from is missing; name a run folder that headcount train made");
-  return load_run(line.get("from"), window);
+  return load_run(line.get("from"));
 }
 
 std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string& flag,

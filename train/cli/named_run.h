@@ -1,6 +1,5 @@
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,9 +8,8 @@
 
 namespace headcount {
 
-/// The run that --from names; `window` as in `load_checkpoint`. Throws UsageError if there is no
-/// --from, DataError.
-LoadedRun load_named_run(const CommandLine& line, std::optional<Index> window = std::nullopt);
+/// The run that --from names. Throws UsageError if there is no --from, DataError.
+LoadedRun load_named_run(const CommandLine& line);
 
 /// The text of a flag, which must not be empty, in the run's tokens. Throws UsageError and
 /// DataError, whose messages name the flag.

@@ -4,6 +4,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/command_line.h"
@@ -83,7 +84,7 @@ void write_report(const std::vector<RunCurves>& runs, const fs::path& folder) {
 int report_command(const std::vector<std::string>& arguments) {
   std::vector<std::string> others = arguments;
   std::vector<std::string> folders = take_more_runs(others);
-  const CommandLine line = parse_command_line(others, kReportHelp, Settings(), kReportFlags);
+  const CommandLine line = parse_command_line(others, kReportHelp, SettingList(), kReportFlags);
   if (line.has("help")) return 0;
   check_paths(line);
   if (!line.has("from"))

@@ -25,13 +25,13 @@ std::string memory_text(std::size_t bytes) {
 }
 
 std::string RunEstimate::sizes() const {
-  constexpr std::size_t kBuffers = 4;  // values, gradients, two moments
-  const Index parameters = model_.parameters().element_count();
+  const std::size_t buffers = 2 + learner_.optimizer->moments().size();  // values, gradients
+  const Index parameters = learner_.model->parameters().element_count();
   return formatted(
       "%s: %td parameters, %s with gradients and moments; text: %td characters to "
       "train on, %td to evaluate on",
-      options_.model.attention_text().c_str(), parameters,
-      memory_text(kBuffers * sizeof(Real) * static_cast<std::size_t>(parameters)).c_str(),
+      options_.model->attention.c_str(), parameters,
+      memory_text(buffers * sizeof(Real) * static_cast<std::size_t>(parameters)).c_str(),
       std::ssize(corpus_.train), std::ssize(corpus_.validation));
 }
 
@@ -44,7 +44,7 @@ std::optional<std::string> RunEstimate::measured(const StepResult& result,
   const double step = (training_seconds - first_seconds_) / (kMeasured - 1);
   // An evaluation goes forward only, which is a third of a step's products.
   const double tokens =
-      static_cast<double>(options_.batch * options_.accumulate * options_.model.context);
+      static_cast<double>(options_.batch * options_.accumulate * options_.model->context);
   const double evaluation = step * static_cast<double>(std::ssize(corpus_.validation)) / tokens / 3;
   const Index every = options_.eval_every;
   const Index evaluations =

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "data/corpus.h"
-#include "models/language_model.h"
 #include "train/options.h"
 #include "train/trainer.h"
 
@@ -18,9 +17,9 @@ std::string memory_text(std::size_t bytes);
 class RunEstimate {
  public:
   /// Estimate for a run that has done `steps_before` of its steps already.
-  RunEstimate(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
+  RunEstimate(const TrainOptions& options, const Learner& learner, const Corpus& corpus,
               Index steps_before)
-      : options_(options), model_(model), corpus_(corpus), steps_before_(steps_before) {}
+      : options_(options), learner_(learner), corpus_(corpus), steps_before_(steps_before) {}
 
   /// Number of parameters of the whole model, their memory, and the length of the text.
   std::string sizes() const;
@@ -30,7 +29,7 @@ class RunEstimate {
 
  private:
   const TrainOptions& options_;
-  const LanguageModel& model_;
+  const Learner& learner_;
   const Corpus& corpus_;
   Index steps_before_;
   double first_seconds_ = 0;  // of the first step

@@ -9,6 +9,7 @@
 #include "train/cli/commands.h"
 #include "train/cli/named_run.h"
 #include "train/cli/use_threads.h"
+#include "train/options.h"
 #include "train/table.h"
 
 namespace headcount {
@@ -24,57 +25,62 @@ const std::vector<Flag> kSampleFlags = {{"from", "run folder, or checkpoint fold
                                         {"prompt", "text to continue; default: a line break", true},
                                         {"json", "print one JSON object instead of text", false}};
 
-struct SampleOptions {
-  GenerationOptions generation;
-  Index threads = 0;
+constexpr Field<SamplingOptions> kSamplingFields[] = {
+    number<&SamplingOptions::temperature>(
+        "temperature", "divides the logits; 0 takes the likeliest character", 0, 1e6),
+    whole<&SamplingOptions::top_k>("top-k", "only the k likeliest; 0: all", 0),
+    number<&SamplingOptions::top_p>(
+        "top-p", "only the likeliest that together reach this probability", 0, 1),
+    number<&SamplingOptions::min_p>("min-p",
+                                    "only those this many times as likely as the likeliest", 0, 1),
+    natural<&SamplingOptions::seed>("seed", "of the choices")};
+constexpr Field<DecodeOptions> kRepeat[] = {
+    whole<&DecodeOptions::sequences>("repeat", "texts, side by side from one prefill", 1, 4096)};
+constexpr Field<GenerationOptions> kGenerationFields[] = {
+    tokens<&GenerationOptions::tokens>("tokens", "characters to add", 1)
+        .with({.scope = Scope::sampling}),
+    on_off<&GenerationOptions::cache>("cache",
+                                      "keep keys and values, or run over the whole text each time"),
+    choice<&GenerationOptions::slide>("at-context",
+                                      "when the context is full: forget its older half, or stop",
+                                      {{"slide", true}, {"stop", false}})};
 
-  Settings settings() {
-    Settings s;
-    SamplingOptions& sampling = generation.sampling;
-    s.group("Sampling");
-    s.token_count("tokens", "characters to add", generation.tokens, 1);
-    s.number("temperature", "divides the logits; 0 takes the likeliest character",
-             sampling.temperature, 0, 1e6);
-    s.integer("top-k", "only the k likeliest; 0: all", sampling.top_k, 0);
-    s.number("top-p", "only the likeliest that together reach this probability", sampling.top_p, 0,
-             1);
-    s.number("min-p", "only those this many times as likely as the likeliest", sampling.min_p, 0,
-             1);
-    s.integer("repeat", "texts, side by side from one prefill", generation.decode.sequences, 1,
-              4096);
-    s.unsigned_integer("seed", "of the choices", sampling.seed);
-    s.group("Decoding");
-    s.on_off("cache", "keep keys and values, or run over the whole text each time",
-             generation.cache);
-    add_cache_type(s, generation.decode.cache_type);
-    add_forms(s, generation.decode.form);
-    s.choice("at-context", "when the context is full: forget its older half, or stop",
-             generation.slide, {{"slide", true}, {"stop", false}});
-    s.group("Run");
-    s.integer("threads", "0: all processors", threads, 0, 1024);
-    return s;
-  }
-};
+const SettingList& sample_settings() {
+  static const SettingList list = together({settings_of(kGenerationFields, Scope::decoding),
+                                            settings_of(kSamplingFields, Scope::sampling),
+                                            settings_of(kRepeat, Scope::sampling),
+                                            cache_settings(Scope::decoding),
+                                            form_settings(),
+                                            {threads_setting()}});
+  return list;
+}
+
+GenerationOptions read_generation_options(const Given& given) {
+  GenerationOptions options = read_fields(kGenerationFields, given);
+  options.sampling = read_fields(kSamplingFields, given);
+  options.decode = read_fields(kRepeat, given, read_decode_options(given));
+  return options;
+}
 
 std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabulary& vocabulary) {
   return line.has("prompt") ? encode_flag(line, "prompt", vocabulary) : vocabulary.default_prompt();
 }
 
 // Flags of the cache mean nothing where there is none, nor how one attention decodes to another.
-void refuse_meaningless(const CommandLine& line, const Settings& settings,
-                        const GenerationOptions& options, const ModelConfig& model) {
+void refuse_meaningless(const CommandLine& line, const GenerationOptions& options,
+                        const ModelPlan& model) {
   for (const auto& [name, text] : line.settings) {
-    const Setting& setting = *settings.find(name);
+    const Setting& setting = *find_setting(sample_settings(), name);
     const bool of_cache = name == "cache-dtype" || !setting.only_for.empty();
     if (!options.cache && of_cache) {
       throw UsageError("--" + name +
                        " means nothing with --cache off, which keeps no cache; leave " +
                        "one of the two out");
     }
-    const auto is_its = [&](const AttentionConfig& a) { return setting.is_for(a.kind); };
-    if (std::ranges::none_of(model.cycle, is_its)) {
+    const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
+    if (std::ranges::none_of(model->cycle, is_its)) {
       throw UsageError("--" + name + " means nothing to " + line.get("from") +
-                       ", whose attention is " + model.attention_text() + "; leave it out");
+                       ", whose attention is " + model->attention + "; leave it out");
     }
   }
 }
@@ -87,7 +93,7 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
   const double seconds = result.decode_seconds;
   const double bytes_per_token =
       options.cache
-          ? kv_cache_bytes_per_token(run.model->config(), cache_numbers(options.decode.cache_type))
+          ? kv_cache_bytes_per_token(run.model->plan(), cache_numbers(options.decode.cache_type))
           : 0;
   nlohmann::ordered_json json = {
       {"text", texts.front()},
@@ -104,29 +110,29 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
 }  // namespace
 
 int sample_command(const std::vector<std::string>& arguments) {
-  SampleOptions options;
-  const Settings settings = options.settings();
-  const CommandLine line = parse_command_line(arguments, kSampleHelp, settings, kSampleFlags);
+  const CommandLine line =
+      parse_command_line(arguments, kSampleHelp, sample_settings(), kSampleFlags);
   if (line.has("help")) return 0;
-  read_flags(line, settings);
-  use_threads(options.threads);
+  const Given given = flags_given(line, sample_settings());
+  const GenerationOptions options = read_generation_options(given);
+  use_threads(given);
   const LoadedRun run = load_named_run(line);
-  refuse_meaningless(line, settings, options.generation, run.model->config());
+  refuse_meaningless(line, options, run.model->plan());
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
-  const Index context = run.model->config().context;
-  if (!options.generation.slide && std::ssize(prompt) > context) {
+  const Index context = run.model->plan()->context;
+  if (!options.slide && std::ssize(prompt) > context) {
     throw UsageError("--prompt has " + std::to_string(prompt.size()) +
                      " characters, the context holds " + std::to_string(context) +
                      "; shorten it or choose --at-context slide");
   }
-  const bool json = line.has("json"), stream = !json && options.generation.decode.sequences == 1;
+  const bool json = line.has("json"), stream = !json && options.decode.sequences == 1;
   if (stream && line.has("prompt")) std::cout << line.get("prompt");
   const GenerationResult result =
-      generate(*run.model, prompt, options.generation, [&](Index, std::int32_t token) {
+      generate(*run.model, prompt, options, [&](Index, std::int32_t token) {
         if (stream) std::cout << run.vocabulary.decode(std::span(&token, 1)) << std::flush;
       });
   if (json) {
-    print_json(result, run, options.generation);
+    print_json(result, run, options);
   } else if (stream) {
     std::cout << '\n';
   } else {

@@ -51,6 +51,11 @@ const std::vector<Flag> kTrainFlags = {
 
 constexpr double kSampleTemperature = 0.8;
 
+const SettingList& train_settings() {
+  static const SettingList list = together({training_settings(), run_settings()});
+  return list;
+}
+
 std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::uint64_t seed,
                          const std::filesystem::path& path) {
   constexpr Index kCharacters = 300;
@@ -70,7 +75,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   // Shards that are profiled run on one thread.
   const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
   const nlohmann::ordered_json per_token = json_number(kv_cache_bytes_per_token(options.model));
-  nlohmann::ordered_json result = {{"attention", options.model.attention_text()},
+  nlohmann::ordered_json result = {{"attention", options.model->attention},
                                    {"params", model.parameters().element_count()},
                                    {"val_loss", outcome.validation.loss},
                                    {"train_loss", outcome.last.loss},
@@ -85,7 +90,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
                                    {"run", folder.string()}};
   if (outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;
-  const bool stories_fit = corpus.stories_fit(options.model.context);
+  const bool stories_fit = corpus.stories_fit(options.model->context);
   const bool has_floor = stories_fit && corpus.entropy_per_character;
   if (corpus.baselines) result["answer_baselines"] = to_json(*corpus.baselines);
   if (has_floor) result["entropy_per_character"] = *corpus.entropy_per_character;
@@ -95,8 +100,8 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
     return;
   }
   std::printf("%s: %td parameters, %s bytes of KV cache per token at %td tokens\n",
-              options.model.attention_text().c_str(), model.parameters().element_count(),
-              per_token.dump().c_str(), options.model.context);
+              options.model->attention.c_str(), model.parameters().element_count(),
+              per_token.dump().c_str(), options.model->context);
   const char* const unit = corpus.only_answers ? "answer" : "character";
   std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
               outcome.validation.loss, unit, outcome.validation.characters, unit,
@@ -104,7 +109,7 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
   if (has_floor)
     std::printf("best possible loss on this text %.4f\n", *corpus.entropy_per_character);
   std::cout << answers_line(outcome.validation, corpus.baselines, stories_fit);
-  for (const std::string& note : {cut_stories_note(corpus.longest_story, options.model.context),
+  for (const std::string& note : {cut_stories_note(corpus.longest_story, options.model->context),
                                   hugging_face_note(options.model)}) {
     if (!note.empty()) std::printf("note: %s\n", note.c_str());
   }
@@ -115,42 +120,43 @@ void print_outcome(const TrainOptions& options, const LanguageModel& model, cons
 }
 
 // Throws UsageError where a run may not become longer: a comparison holds it against others.
-void check_longer(const std::string& run, const TrainOptions& options) {
+void check_longer(const std::string& run, Index steps) {
   for (const char* file : {kResult, kUnfinished}) {
     if (!is_there(std::filesystem::path(run) / file)) continue;
-    throw UsageError("--steps " + std::to_string(options.steps) + ": the run in " + run +
+    throw UsageError("--steps " + std::to_string(steps) + ": the run in " + run +
                      " is one of a comparison, which would no longer be of runs of one length; "
                      "begin a new run with its weights by headcount train --init " +
-                     shell_word(run) + " --steps " + std::to_string(options.steps));
+                     shell_word(run) + " --steps " + std::to_string(steps));
   }
 }
 
-// The settings of the run that --resume names; other flags may repeat them, not change them, but
-// for more steps. Returns the steps that the run had.
-Index read_resumed_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
+// The options of the run that --resume names; other flags may repeat its settings, not change them,
+// but for more steps.
+TrainOptions resumed_options(const CommandLine& line) {
   const std::string run = line.get("resume");
   for (const char* flag : {"out", "force", "preset", "config"}) {
     if (line.has(flag))
       throw UsageError("--" + std::string(flag) +
                        " does not go with --resume, which names the run");
   }
-  options = read_run_options(run);
-  const Index steps = options.steps;
-  const nlohmann::ordered_json before = to_json(options);
-  read_flags(line, settings);
-  options.resolve();
+  const TrainOptions trained = read_run_options(run);
+  const nlohmann::ordered_json before = to_json(trained);
+  Given given(training_settings());
+  given.put_known(before);
+  put_flags(line, given);
+  const TrainOptions options = resolve_training(given);
   const nlohmann::ordered_json now = to_json(options);
   for (const auto& [name, value] : now.items()) {
     if (before.contains(name) && before[name] == value) continue;
-    if (name == "steps" && options.steps > steps) {
-      check_longer(run, options);
+    if (name == "steps" && options.steps > trained.steps) {
+      check_longer(run, options.steps);
       continue;
     }
     throw UsageError("--" + name + " is " + value.dump() + ", but the run in " + run + " has " +
                      (before.contains(name) ? before[name].dump() : "none") +
                      "; leave the flag out, or start a new run");
   }
-  return steps;
+  return options;
 }
 
 // What becomes of a run that had fewer steps and goes on from one of them; empty otherwise.
@@ -162,25 +168,24 @@ std::string longer_note(const TrainOptions& options, Index steps_before, Index s
          all + " steps: it will not have the weights of one that had " + all + " from the start";
 }
 
-// The settings of a new run. With --init its model is the one in that folder, or the newest of a
-// run folder, and preset,
-// configuration and flags may repeat what that model is, not change it.
-void read_new_settings(const CommandLine& line, TrainOptions& options, Settings& settings) {
-  const auto read_all = [&] {
-    read_preset_and_config(line, settings);
-    read_flags(line, settings);
-  };
-  read_all();
-  if (!options.init.empty()) {
-    const double dropout = options.model.dropout;  // of the training, not of the model
-    options.model = load_model_config(find_checkpoint(options.init).value_or(options.init));
-    options.model.dropout = dropout;
-    const Settings model = options.model.settings();
-    const nlohmann::json there = model.values();
-    read_all();
-    require_same_model(options.init, model.values(), there);
+// The options of a new run. With --init its model is the one in that folder, or the newest of a
+// run folder, and preset, configuration and flags may repeat what that model is, not change it.
+TrainOptions new_options(const CommandLine& line) {
+  Given given(training_settings());
+  put_preset_and_config(line, given);
+  put_flags(line, given);
+  const auto init = given.get<std::string>("init", "");
+  if (init.empty()) return resolve_training(given);
+  const ModelPlan there = load_model_plan(find_checkpoint(init).value_or(init));
+  nlohmann::ordered_json here;
+  for (const auto& [name, value] : given.values().items()) {
+    if (find_setting(model_settings(), name) != nullptr) here[name] = value;
   }
-  options.resolve();
+  require_same_model(init, here, there->settings);
+  Given all(training_settings());
+  all.put_known(there->settings);
+  all.put_known(given.values());
+  return resolve_training(all);
 }
 
 // The folder of the run, which rank 0 alone has: the run that --resume names, at `state`, or a new
@@ -223,18 +228,13 @@ void tell(const std::vector<std::string>& notes) {
 }  // namespace
 
 int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
-  TrainOptions options;
-  RunOptions run;
-  Settings settings = options.settings();
-  run.add_to(settings);
-  const CommandLine line = parse_command_line(arguments, kTrainHelp, settings, kTrainFlags);
+  const CommandLine line = parse_command_line(arguments, kTrainHelp, train_settings(), kTrainFlags);
   if (line.has("help")) return 0;
   check_paths(line);
-  Index steps_before = 0;
-  if (line.has("resume")) {
-    read_resumed_settings(line, options, settings);
-  } else {
-    read_new_settings(line, options, settings);
+  const RunOptions run = read_run_options(flags_given(line, train_settings()));
+  TrainOptions options = line.has("resume") ? resumed_options(line) : new_options(line);
+  Index steps_before = options.steps;
+  if (!line.has("resume")) {
     refuse_foreign(line, {options});
     if (line.has("out") && ranks.rank() == 0) check_out_folder(line.get("out"));
   }
@@ -250,18 +250,18 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     if (ranks.rank() == 0) lock.emplace(line.get("resume"));
     wait_for_all(ranks);
     // As they are now that nobody changes them.
-    steps_before = read_resumed_settings(line, options, settings);
-    options = found_from_here(options, line.get("resume"));
+    steps_before = read_run_options(line.get("resume")).steps;
+    options = found_from_here(resumed_options(line), line.get("resume"));
   }
   Corpus corpus = load_training_corpus(options);
   require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
                "program, settings or text");
   catch_interrupts();  // from here on a run folder may be there, which must be left in order
   const std::string command = command_text("train", arguments);
-  auto begun = line.has("resume") ? resumed_model(options, line.get("resume"), corpus)
-                                  : std::pair(initial_model(options, corpus), TrainingState{});
-  const std::unique_ptr<LanguageModel> model = std::move(begun.first);
-  const TrainingState& state = begun.second;
+  auto [learner, state] = line.has("resume")
+                              ? resumed_learner(options, line.get("resume"), corpus)
+                              : std::pair(initial_learner(options, corpus), TrainingState{});
+  const LanguageModel& model = *learner.model;
   wait_for_all(ranks);  // what they read may be replaced now
   std::optional<RunFolder> folder =
       run_folder(line, options, command, corpus, std::move(lock), state, ranks);
@@ -277,11 +277,11 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
   const TrainingOutcome outcome = [&] {
     Progress progress(shown, options.steps,
-                      options.batch * options.model.context * options.accumulate, state.step);
-    RunEstimate estimate(options, *model, corpus, state.step);
+                      options.batch * options.model->context * options.accumulate, state.step);
+    RunEstimate estimate(options, learner, corpus, state.step);
     progress.tell(estimate.sizes());
     return train_to_end(
-        options, *model, corpus, folder ? &*folder : nullptr,
+        options, learner, corpus, folder ? &*folder : nullptr,
         [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
           progress.update(result, validation, training_seconds);
           if (const auto takes = estimate.measured(result, training_seconds)) progress.tell(*takes);
@@ -290,9 +290,8 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   }();
   if (!speaks) return 0;
   const std::filesystem::path sample_file = folder->sample(options.steps);
-  const std::string sample = write_sample(*model, corpus, options.seed, sample_file);
-  print_outcome(options, *model, corpus, outcome, folder->path(), line.has("json"),
-                profile_or_null);
+  const std::string sample = write_sample(model, corpus, options.seed, sample_file);
+  print_outcome(options, model, corpus, outcome, folder->path(), line.has("json"), profile_or_null);
   // Of a text whose answers alone were learned the sample is noise.
   if (!line.has("json") && !corpus.only_answers) {
     std::cout << "\nsample, temperature " << kSampleTemperature << " (" << sample_file.string()

@@ -2,27 +2,32 @@
 
 #include <utf8.h>
 
-#include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 
 namespace headcount {
 
-void RunOptions::add_to(Settings& settings) {
-  settings.group("Run");
-  settings.integer("threads", "0: all processors; results do not depend on it", threads, 0, 1024);
-  settings.choice("progress", "on standard error", progress,
-                  {{"auto", ProgressMode::automatic},
-                   {"always", ProgressMode::always},
-                   {"never", ProgressMode::never}});
-  settings.on_off(
-      "lock",
-      "off: go on where the file system cannot lock folders; no other process may write "
-      "the same one",
-      lock);
-}
+namespace {
+
+constexpr Field<RunOptions> kRunFields[] = {
+    whole<&RunOptions::threads>("threads", "0: all processors; results do not depend on it", 0,
+                                1024),
+    choice<&RunOptions::progress>("progress", "on standard error",
+                                  {{"auto", ProgressMode::automatic},
+                                   {"always", ProgressMode::always},
+                                   {"never", ProgressMode::never}}),
+    on_off<&RunOptions::lock>(
+        "lock",
+        "off: train where the file system cannot lock folders; no other process may write to the "
+        "same one")};
+
+}  // namespace
+
+SettingList run_settings() { return settings_of(kRunFields, Scope::run); }
+
+RunOptions read_run_options(const Given& given) { return read_fields(kRunFields, given); }
 
 void check_paths(const CommandLine& line) {
   for (const char* flag : {"out", "resume", "config", "logits", "data"}) {
@@ -41,10 +46,10 @@ nlohmann::json read_config(const CommandLine& line) {
   return parse_json(read_file(line.get("config")));
 }
 
-// The text that flag or configuration give for a setting, or its default.
-std::string given(const CommandLine& line, const nlohmann::json& config, const Settings& settings,
-                  const std::string& name) {
-  nlohmann::json value = settings.find(name)->value();
+// The text that flag, configuration or `given` have for a setting, or its default.
+std::string text_for(const CommandLine& line, const nlohmann::json& config, const Given& given,
+                     const std::string& name) {
+  nlohmann::json value = given.get(name, find_setting(given.known(), name)->neutral);
   if (config.is_object() && config.contains(name)) value = config[name];
   if (const std::string* text = line.setting(name)) value = *text;
   return value.is_string() ? value.get<std::string>() : "";
@@ -52,7 +57,7 @@ std::string given(const CommandLine& line, const nlohmann::json& config, const S
 
 }  // namespace
 
-void read_preset_and_config(const CommandLine& line, Settings& settings) {
+void put_preset_and_config(const CommandLine& line, Given& given) {
   const std::string place = line.has("config") ? "--config " + line.get("config") + ": " : "";
   nlohmann::json config;
   try {
@@ -61,12 +66,12 @@ void read_preset_and_config(const CommandLine& line, Settings& settings) {
     throw DataError(place + error.what());
   }
   if (line.has("preset")) {
-    settings.read(preset(line.get("preset")).settings);
-  } else if (given(line, config, settings, "init").empty()) {
-    settings.read(data_defaults(given(line, config, settings, "data")));
+    given.put(preset(line.get("preset")).settings);
+  } else if (text_for(line, config, given, "init").empty()) {
+    given.put(data_defaults(text_for(line, config, given, "data")));
   }
   try {
-    settings.read(config);
+    given.put(config);
   } catch (const Error& error) {
     throw DataError(place + error.what());
   }
@@ -76,10 +81,10 @@ namespace {
 
 // "mha,gqa2".
 std::string attentions(const std::vector<TrainOptions>& runs) {
-  std::string text = runs.front().model.attention_text();
+  std::string text = runs.front().model->attention;
   for (std::size_t i = 1; i < runs.size(); ++i) {
-    const std::string next = runs[i].model.attention_text();
-    if (next != runs[i - 1].model.attention_text()) text += "," + next;
+    const std::string next = runs[i].model->attention;
+    if (next != runs[i - 1].model->attention) text += "," + next;
   }
   return text;
 }
@@ -87,12 +92,13 @@ std::string attentions(const std::vector<TrainOptions>& runs) {
 // Why `setting` means nothing to any of `runs`.
 std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
-  if (setting.name == "rope-theta" || setting.name == "rope-layout") {
-    return "--positions " + first.settings().find("positions")->value().get<std::string>() +
-           ", which rotates nothing";
+  if (const std::optional<OnlyWhere>& where = setting.traits.only_where) {
+    const std::string name(where->setting), value = to_json(first).at(name);
+    if (value != where->value)
+      return "--" + name + " " + value + ", which " + std::string(where->otherwise);
   }
   std::string chosen = "--data " + first.data;
-  if (setting.group != "Data") chosen = "--attention " + attentions(runs);
+  if (setting.scope != Scope::data) chosen = "--attention " + attentions(runs);
   // Otherwise every part of a pattern says it.
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
@@ -100,24 +106,20 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
 }  // namespace
 
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs) {
-  TrainOptions given = runs.front();
-  const Settings all = given.settings();
   for (const auto& [name, text] : line.settings) {
-    const Setting* setting = all.find(name);
+    const Setting* const setting = find_setting(training_settings(), name);
     // Of attentions a comparison takes a list, and each run has one.
     if (setting == nullptr || name == "attention") continue;
-    setting->parse(text);
-    const nlohmann::ordered_json value = setting->value();
+    const nlohmann::ordered_json value = setting->value(text);
     bool known = false, heeded = false;
     for (const TrainOptions& run : runs) {
       const nlohmann::ordered_json settings = to_json(run);
       known = known || settings.contains(name);
       heeded = heeded || (settings.contains(name) && settings[name] == value) ||
-               (name == "warmup" && run.asked_warmup == given.warmup);
+               (name == "warmup" && run.asked_warmup == value);
     }
-    const bool at_zero =
-        value == 0 && std::ranges::find(kLeftOutAtZero, name) != std::end(kLeftOutAtZero);
-    if (heeded || (at_zero && !known)) continue;
+    const bool left_out = setting->traits.quiet && value == setting->neutral;
+    if (heeded || (left_out && !known)) continue;
     if (known) {
       std::string by = "--attention " + attentions(runs);
       if (line.setting("match")) by += " or --match";

@@ -72,4 +72,10 @@ void use_threads(Index count) {
   check_stacks();
 }
 
+Setting threads_setting() {
+  return listed("threads", "0: all processors", WholeRange{0, 1024}, Scope::run, {}, 0);
+}
+
+void use_threads(const Given& given) { use_threads(given.get<Index>("threads", 0)); }
+
 }  // namespace headcount

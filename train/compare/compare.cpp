@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "autograd/parallel.h"
+#include "data/built_in.h"
 #include "models/cost.h"
 #include "train/compare/decode_speed.h"
 #include "train/compare/premises.h"
@@ -41,12 +42,12 @@ VariantResult described(const PlannedVariant& variant, const Candidate& candidat
   result.attention = variant.attention;
   result.trained_on = variant.trained_on;
   result.adjusted = candidate.adjusted;
-  const ModelConfig& config = candidate.options.model;
-  const LanguageModel model(config, vocabulary);
+  const ModelPlan& plan = candidate.options.model;
+  const LanguageModel model(plan, vocabulary);
   result.parameters = static_cast<Index>(model.parameters().element_count());
-  result.cache_bytes_per_token = kv_cache_bytes_per_token(config);
-  for (const LayerCache& cache : model.make_caches({.capacity = config.context})) {
-    const Index window = model.config().layer_attention(std::ssize(result.cache)).window;
+  result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
+  for (const LayerCache& cache : model.make_caches({.capacity = plan->context})) {
+    const Index window = plan->layer_attention(std::ssize(result.cache)).window;
     CacheLayer& layer = result.cache.emplace_back();
     for (const Kept& kept : cache.keeps())
       layer.push_back({kept.name, kept.heads, kept.width, window, kept.per_sequence});
@@ -178,10 +179,10 @@ void count_runs(ComparisonResult& result, std::span<const RunOutcome> outcomes,
 
 // Which runs another process trains; empty: none. Shards are dealt like cards, seed by seed and the
 // longest first, all seeds that there may ever be: what a shard has depends on nothing else.
-std::vector<bool> trained_elsewhere(const ComparisonOptions& options,
-                                    const std::vector<PlannedRun>& runs, Index vocabulary) {
-  if (options.collect) return std::vector<bool>(runs.size(), true);
-  if (!options.shard) return {};
+std::vector<bool> trained_elsewhere(const RunOrders& orders, const std::vector<PlannedRun>& runs,
+                                    Index vocabulary) {
+  if (orders.collect) return std::vector<bool>(runs.size(), true);
+  if (!orders.shard) return {};
   std::vector<double> work;
   for (const PlannedRun& run : runs) work.push_back(work_of(run.options, vocabulary));
   std::vector<std::size_t> order(runs.size());
@@ -190,8 +191,8 @@ std::vector<bool> trained_elsewhere(const ComparisonOptions& options,
       order, {}, [&](std::size_t run) { return std::pair(runs[run].options.seed, -work[run]); });
   std::vector<bool> elsewhere(runs.size());
   for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto shard = static_cast<Index>(i) % options.shard->count + 1;
-    elsewhere[order[i]] = shard != options.shard->number;
+    const auto shard = static_cast<Index>(i) % orders.shard->count + 1;
+    elsewhere[order[i]] = shard != orders.shard->number;
   }
   return elsewhere;
 }
@@ -225,26 +226,26 @@ Shard Shard::parse(std::string_view text) {
   return shard;
 }
 
-const nlohmann::json& comparison_defaults(std::string_view data) {
-  // Of the two MLAs one has the cache bytes of gqa2, one those of mqa.
-  static const nlohmann::json lookup = {{"attention", "mha,gqa2,mqa,mla8+0,mla4+0"}};
-  static const nlohmann::json others = {{"attention", "mha,gqa,mqa,mla"}};
-  return data == "lookup" ? lookup : others;
+std::string_view default_attentions(std::string_view data) {
+  const BuiltInCorpus* const built_in = find_built_in(data);
+  const bool has_own = built_in != nullptr && !built_in->attentions.empty();
+  return has_own ? built_in->attentions : "mha,gqa,mqa,mla";
 }
 
-ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
+ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks) {
+  const TrainOptions& common = variants.front().candidates.front().options;  // text and context
   ComparisonResult result;
-  result.command = options.command;
+  result.command = orders.command;
   result.data = corpus.name;
   result.data_sha256 = corpus.sha256;
   result.match = options.match.text();
-  result.context = options.common.model.context;
+  result.context = common.model->context;
   if (corpus.stories_fit(result.context))
     result.entropy_per_character = corpus.entropy_per_character;
   result.longest_story = corpus.longest_story;
-  if (options.common.corpus.validation_characters > 0)
+  if (common.corpus.validation_characters > 0)
     result.evaluated_characters = std::ssize(corpus.validation);
   result.only_answers = corpus.only_answers;
   result.baselines = corpus.baselines;
@@ -257,37 +258,36 @@ ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
   result.baseline_loss = baseline_loss(corpus);
 
   const Index vocabulary = corpus.vocabulary.size();
-  const Passage passage =
-      passage_to_read(corpus, options.common.corpus, options.passage, result.context);
+  const Passage passage = passage_to_read(corpus, common.corpus, options.passage, result.context);
   result.passage = shown(passage, corpus, options.passage);
   result.question = settled(options.question, variants, vocabulary);
   const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
   add_length(result, *named);
   const RunPlan plan(
-      variants, result.question, static_cast<std::size_t>(named - variants.begin()), options.folder,
-      options.command,
+      variants, result.question, static_cast<std::size_t>(named - variants.begin()), orders.folder,
+      orders.command,
       [&result](std::span<const RunResult> reference) { return why_open(result, reference); });
   const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
-  const Workers workers = Workers::share(threads(), options.jobs, plan.runs().size(), ranks.size());
-  const std::vector<bool> elsewhere = trained_elsewhere(options, plan.runs(), vocabulary);
+  const Workers workers = Workers::share(threads(), orders.jobs, plan.runs().size(), ranks.size());
+  const std::vector<bool> elsewhere = trained_elsewhere(orders, plan.runs(), vocabulary);
   const std::vector<RunOutcome> outcomes = run_all({.runs = plan.runs(),
                                                     .needs = needs,
                                                     .corpus = corpus,
                                                     .tuning = corpus.tuning,
                                                     .workers = workers,
-                                                    .again = options.again,
+                                                    .again = orders.again,
                                                     .elsewhere = elsewhere,
                                                     .ranks = ranks},
                                                    watcher);
   stop_if_interrupted();
   if (ranks.rank() > 0) return result;
   std::vector<Need> needed = needs(outcomes);
-  if (options.collect) require_all(plan.runs(), outcomes, needed);
-  for (std::size_t run = 0; options.shard && run < needed.size(); ++run) {
+  if (orders.collect) require_all(plan.runs(), outcomes, needed);
+  for (std::size_t run = 0; orders.shard && run < needed.size(); ++run) {
     if (elsewhere[run]) needed[run] = Need::no;
   }
   count_runs(result, outcomes, needed);
-  if (options.shard) return result;
+  if (orders.shard) return result;
   std::vector<TrainOptions> chosen;
   std::size_t seeds = 0;
   for (std::size_t i = 0; i < variants.size(); ++i) {

@@ -22,21 +22,23 @@ struct Shard {
   static Shard parse(std::string_view text);
 };
 
-/// Settings of a comparison that depend on its text and that flags may replace: the attentions.
-/// With those of lookups a verdict takes about a minute.
-const nlohmann::json& comparison_defaults(std::string_view data);
+/// The list of attentions that a comparison on the text `data` is of unless others are named.
+std::string_view default_attentions(std::string_view data);
 
-/// What a comparison does with its variants.
+/// What a comparison asks of its variants.
 struct ComparisonOptions {
-  TrainOptions common;  ///< what the variants were planned from
   std::vector<AttentionSpec> specs;
   Question question;
   Match match;
   std::optional<Sweep> sweep;
-  Index passage = 1;             ///< which one of the validation text is looked at: see Passage
-  Index jobs = 0;                ///< runs side by side; 0: as many as there are threads
+  Index passage = 1;  ///< which one of the validation text is looked at: see Passage
+};
+
+/// How its runs are trained, which changes no result.
+struct RunOrders {
   std::filesystem::path folder;  ///< runs go to runs/ in it
   std::string command;           ///< the whole command line, for records
+  Index jobs = 0;                ///< runs side by side; 0: as many as there are threads
   bool again = false;            ///< repeats finished runs too
   std::optional<Shard> shard;    ///< trains only these runs
   bool collect = false;          ///< trains none: others have
@@ -49,7 +51,7 @@ struct ComparisonOptions {
 /// for a shard, of which it has the failures. Errors as run_all; Error where a run is missing that
 /// is to be collected; InterruptedError after a signal that was caught: the same comparison goes on
 /// where this one was.
-ComparisonResult compare(const ComparisonOptions& options, Corpus corpus,
+ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks = alone());
 

@@ -43,16 +43,16 @@ PlannedVariant trained_on(const AttentionSpec& spec, TrainOptions options, Index
 
 }  // namespace
 
-std::vector<PlannedVariant> plan_conversions(const TrainOptions& common,
+std::vector<PlannedVariant> plan_conversions(const Given& common,
                                              const std::vector<AttentionSpec>& specs,
                                              const LoadedRun& run, const fs::path& folder) {
   std::vector<PlannedVariant> variants;
   for (const AttentionSpec& spec : specs) {
-    TrainOptions options = common;
-    spec.apply(options.model);
-    options.model = fitted(*run.model, options.model, {});
+    Given given = common;
+    given.put("attention", spec.text);
+    given.put_known(fitted(*run.model, given, {})->settings);
+    const TrainOptions options = resolve_training(given);
     convert(*run.model, options.model, {});  // refuses what cannot be, before anything is trained
-    options.resolve();
     variants.push_back(from_scratch(spec, options));
     for (const Index percent : kPercentTrained) {
       variants.push_back(

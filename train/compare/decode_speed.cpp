@@ -8,11 +8,11 @@
 
 namespace headcount {
 
-DecodeTimer::DecodeTimer(ModelConfig config, Index vocabulary, Index context,
+DecodeTimer::DecodeTimer(const ModelPlan& model, Index vocabulary, Index context,
                          const DecodeOptions& options)
     : context_(context), tokens_(static_cast<std::size_t>(options.sequences), 0) {
-  config.context = context;
-  model_ = std::make_unique<LanguageModel>(config, vocabulary);
+  model_ =
+      std::make_unique<LanguageModel>(with_settings(model, {{"context", context}}), vocabulary);
   model_->initialize(1);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
   caches_ = model_->make_caches({options.sequences, context, options.cache_type, options.form});

@@ -12,7 +12,7 @@ namespace headcount {
 class DecodeTimer {
  public:
   /// `config` is resolved but for its context, which becomes `context`.
-  DecodeTimer(ModelConfig config, Index vocabulary, Index context,
+  DecodeTimer(const ModelPlan& model, Index vocabulary, Index context,
               const DecodeOptions& options = {});
 
   /// Decodes token number `context` of each sequence, which sees all before it that the window lets

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "autograd/base/json.h"
 #include "models/cost.h"
 #include "models/language_model.h"
 #include "train/formatted.h"
@@ -17,9 +17,7 @@ namespace {
 constexpr std::string_view kCacheBudget = "kv=";
 
 // In float32, of the whole context.
-Index cache_bytes(const TrainOptions& options) {
-  return kv_cache_bytes(options.model, options.model.context).value();
-}
+Index cache_bytes(const ModelPlan& model) { return kv_cache_bytes(model, model->context).value(); }
 
 std::string per_token_text(Index bytes, Index context) {
   return bytes % context == 0
@@ -27,54 +25,45 @@ std::string per_token_text(Index bytes, Index context) {
              : formatted("%.2f", static_cast<double>(bytes) / static_cast<double>(context));
 }
 
-Index parameter_count(const TrainOptions& options, Index vocabulary) {
-  return static_cast<Index>(LanguageModel(options.model, vocabulary).parameters().element_count());
+Index parameter_count(const ModelPlan& model, Index vocabulary) {
+  return static_cast<Index>(LanguageModel(model, vocabulary).parameters().element_count());
 }
 
-TrainOptions with(TrainOptions options, const AttentionSpec& spec) {
-  spec.apply(options.model);
-  return options;
-}
-
-TrainOptions resolved(TrainOptions options) {
-  options.resolve();
-  return options;
-}
-
-// Gives `options` the feed-forward width with which it has as many parameters as `wanted`, within
+// Gives `model` the feed-forward width with which it has as many parameters as `wanted`, within
 // half a percent. Every unit of that width costs the same.
-std::string match_parameters(TrainOptions& options, Index wanted, Index vocabulary,
+std::string match_parameters(ModelPlan& model, Index wanted, Index vocabulary,
                              const std::string& spec) {
-  const Index width = options.model.ffn_dim, has = parameter_count(options, vocabulary);
+  const auto with_width = [&](Index width) { return with_settings(model, {{"ffn-dim", width}}); };
+  const Index width = model->ffn_dim, has = parameter_count(model, vocabulary);
   if (has == wanted) return "";
-  ++options.model.ffn_dim;
-  const Index per_unit = parameter_count(options, vocabulary) - has;
-  options.model.ffn_dim = std::max<Index>(
-      1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit)));
-  const Index got = parameter_count(options, vocabulary);
+  const Index per_unit = parameter_count(with_width(width + 1), vocabulary) - has;
+  model = with_width(std::max<Index>(
+      1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit))));
+  const Index got = parameter_count(model, vocabulary);
   require_setting(std::abs(got - wanted) * 200 <= wanted,
                   "`match` params: no `ffn-dim` gives " + spec + " " + std::to_string(wanted) +
-                      " parameters within 0.5 %; the nearest, " +
-                      std::to_string(options.model.ffn_dim) + ", gives " + std::to_string(got));
-  if (options.model.ffn_dim == width) return "";
-  return "ffn-dim " + std::to_string(options.model.ffn_dim);
+                      " parameters within 0.5 %; the nearest, " + std::to_string(model->ffn_dim) +
+                      ", gives " + std::to_string(got));
+  if (model->ffn_dim == width) return "";
+  return "ffn-dim " + std::to_string(model->ffn_dim);
 }
 
 // The settings that set the size of the cache and that the spec leaves open.
 std::set<std::string> open_numbers(const AttentionSpec& spec) {
   std::set<std::string> open;
   for (const LayerSpec& part : spec.cycle) {
-    if (part.shares() || part.kind->spec_numbers == 0) continue;
-    const std::string name = own_settings(*part.kind).front();
+    if (part.shares() || part.kind->numbers.front().empty()) continue;
+    const std::string name(part.kind->numbers.front());
     if (!part.gives(name)) open.insert(name);
   }
   return open;
 }
 
-// Gives `options`, not resolved, the number that the spec leaves open, so that a token of the
-// context costs `per_token` bytes.
-std::string match_cache(TrainOptions& options, Index per_token, const AttentionSpec& spec) {
-  const Index context = options.model.context;
+// Adds the number that the spec leaves open to what is given, so that a token of the context costs
+// `per_token` bytes.
+std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec) {
+  const ModelSettings sizes = read_model_settings(given);
+  const Index context = sizes.context;
   const Index wanted = (Count(per_token) * context).value();
   const auto refuse = [&](Index nearest, const std::string& how) {
     throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + how +
@@ -82,7 +71,7 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
   };
   const std::set<std::string> open = open_numbers(spec);
   if (open.empty()) {
-    const Index bytes = cache_bytes(resolved(options));
+    const Index bytes = cache_bytes(resolve_model(given));
     if (bytes != wanted)
       refuse(bytes, " keeps " + per_token_text(bytes, context) + " bytes per token");
     return "";
@@ -96,19 +85,19 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
   std::string reason;  // why the first one cannot be
   // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the
   // width of a feed-forward layer, is not tried.
-  for (Index number = 1; number <= std::min(wanted, 4 * options.model.dim); ++number) {
-    TrainOptions attempt = options;
-    attempt.model.settings().find(name)->parse(std::to_string(number));
+  for (Index number = 1; number <= std::min(wanted, 4 * sizes.dim); ++number) {
+    Given attempt = given;
+    attempt.put(name, number);
+    Index bytes = 0;
     try {
-      attempt.resolve();
+      bytes = cache_bytes(resolve_model(attempt));
     } catch (const ShapeError& error) {
       if (reason.empty()) reason = error.what();  // otherwise KV heads may not divide the heads
       continue;
     }
-    const Index bytes = cache_bytes(attempt);
     if (nearest < 0 || std::abs(bytes - wanted) < std::abs(nearest - wanted)) nearest = bytes;
     if (bytes == wanted) {
-      options = attempt;
+      given = attempt;
       return name + " " + std::to_string(number);
     }
     if (bytes > wanted) break;
@@ -121,14 +110,12 @@ std::string match_cache(TrainOptions& options, Index per_token, const AttentionS
 }
 
 // Why a sweep cannot vary `setting` (null: there is none of that name); empty if it can.
-std::string why_not_swept(const std::string& name, const Setting* setting) {
+std::string why_not_swept(const Setting* setting) {
   if (setting == nullptr) return "there is no such setting";
-  if (setting->group == "Data") return "all variants are trained on one text";
-  if (name == "attention") return "the attentions are what is compared";
-  if (name == "context") return "losses at two contexts do not compare";
-  if (name == "seed") return "every variant is trained with all seeds";
-  if (name == "init") return "all models start from random weights";
-  if (setting->group == "Run") return "it changes no result";
+  if (setting->scope == Scope::data) return "all variants are trained on one text";
+  if (!setting->traits.never_swept.empty()) return std::string(setting->traits.never_swept);
+  if (setting->scope == Scope::run || setting->scope == Scope::single)
+    return "it changes no result";
   return "";
 }
 
@@ -164,11 +151,8 @@ Match Match::parse(std::string_view text) {
   if (text == "none") return {};
   if (text == "params") return {Kind::parameters, 0};
   if (text.starts_with(kCacheBudget)) {
-    Match match{Kind::cache_bytes, 0};
-    Settings number;
-    number.integer("match", "", match.bytes, 1);
-    number.find("match")->parse(text.substr(kCacheBudget.size()));
-    return match;
+    const WholeRange bytes = {1, std::numeric_limits<std::int32_t>::max()};
+    return {Kind::cache_bytes, parse_value("match", bytes, text.substr(kCacheBudget.size()))};
   }
   throw SettingError("`match` must be none, params or kv=BYTES, is '" + std::string(text) + "'");
 }
@@ -193,24 +177,22 @@ Sweep Sweep::parse(std::string_view text) {
   }
   Sweep sweep{std::string(text.substr(0, equals)), {}};
   const std::string& name = sweep.setting;
-  TrainOptions scratch;
-  const Settings settings = scratch.settings();
-  const Setting* setting = settings.find(name);
-  const std::string why = why_not_swept(name, setting);
+  const Setting* const setting = find_setting(training_settings(), name);
+  const std::string why = why_not_swept(setting);
   if (!why.empty()) {
     throw SettingError("`sweep` cannot vary '" + name + "': " + why +
                        "; take a setting of the model or the optimiser, such as lr");
   }
   std::vector<nlohmann::json> values;
   for (const std::string_view value : split_text(text.substr(equals + 1), ',')) {
-    setting->parse(value);
-    const auto same = std::ranges::find(values, setting->value());
+    const nlohmann::json number = setting->value(value);
+    const auto same = std::ranges::find(values, number);
     if (same != values.end()) {
       throw SettingError("`sweep` " + name + " has one value twice: " +
                          sweep.values[static_cast<std::size_t>(same - values.begin())] + " and " +
                          std::string(value));
     }
-    values.push_back(setting->value());
+    values.push_back(number);
     sweep.values.emplace_back(value);
   }
   if (sweep.values.size() < 2)
@@ -224,7 +206,7 @@ std::string Sweep::text() const {
   return text;
 }
 
-std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
+std::vector<PlannedVariant> plan_comparison(const Given& common,
                                             const std::vector<AttentionSpec>& specs,
                                             const Match& match, const std::optional<Sweep>& sweep,
                                             Index vocabulary) {
@@ -232,25 +214,27 @@ std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
   for (const AttentionSpec& spec : specs) variants.push_back({spec.text, {}, spec.text});
   // "" stands for no sweep.
   for (const std::string& value : sweep ? sweep->values : std::vector<std::string>{""}) {
-    TrainOptions base = common;
-    if (sweep) base.settings().find(sweep->setting)->parse(value);
     Index wanted_parameters = 0;
     for (std::size_t i = 0; i < specs.size(); ++i) {
-      Candidate candidate{specs[i].text, file_name_of(specs[i].text), "", with(base, specs[i])};
+      Given given = common;
+      if (sweep) given.put(sweep->setting, value);
+      given.put("attention", specs[i].text);
+      std::string adjusted;
       if (match.kind == Match::Kind::cache_bytes)
-        candidate.adjusted = match_cache(candidate.options, match.bytes, specs[i]);
-      candidate.options.resolve();
+        adjusted = match_cache(given, match.bytes, specs[i]);
+      TrainOptions options = resolve_training(given);
       if (match.kind == Match::Kind::parameters) {
-        if (i == 0) wanted_parameters = parameter_count(candidate.options, vocabulary);
-        candidate.adjusted =
-            match_parameters(candidate.options, wanted_parameters, vocabulary, specs[i].text);
+        if (i == 0) wanted_parameters = parameter_count(options.model, vocabulary);
+        adjusted = match_parameters(options.model, wanted_parameters, vocabulary, specs[i].text);
       }
+      std::string suffix;
       if (sweep) {
-        candidate.adjusted = joined(candidate.adjusted, sweep->setting + " " + value);
-        for (std::string* name : {&candidate.name, &candidate.folder})
-          *name += "/" + sweep->setting + "=" + value;
+        adjusted = joined(adjusted, sweep->setting + " " + value);
+        suffix = "/" + sweep->setting + "=" + value;
       }
-      variants[i].candidates.push_back(std::move(candidate));
+      variants[i].candidates.push_back({specs[i].text + suffix,
+                                        file_name_of(specs[i].text) + suffix, adjusted,
+                                        std::move(options)});
     }
   }
   for (std::size_t i = 0; sweep && i < specs.size(); ++i)

@@ -40,7 +40,7 @@ struct Candidate {
   std::string name;      ///< "gqa2", or "gqa2/lr=0.001"
   std::string folder;    ///< of its runs, below runs/: the name without what a file name has not
   std::string adjusted;  ///< "ffn-dim 540, lr 0.001"; may be empty
-  TrainOptions options;  ///< resolved
+  TrainOptions options;
 };
 
 struct PlannedVariant {
@@ -50,9 +50,10 @@ struct PlannedVariant {
   std::optional<Index> trained_on = {};
 };
 
-/// Settles the sizes of every variant. Throws SettingError and ShapeError: for a budget that no
-/// setting meets, with the nearest one, and for a sweep that changes nothing for a variant.
-std::vector<PlannedVariant> plan_comparison(const TrainOptions& common,
+/// Settles the sizes of every variant: what is given by its name, by the sweep and by the match,
+/// over what all have in common. Throws SettingError and ShapeError: for a budget that no setting
+/// meets, with the nearest one, and for a sweep that changes nothing for a variant.
+std::vector<PlannedVariant> plan_comparison(const Given& common,
                                             const std::vector<AttentionSpec>& specs,
                                             const Match& match, const std::optional<Sweep>& sweep,
                                             Index vocabulary);

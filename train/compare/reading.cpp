@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/base/json.h"
 #include "models/attention_map.h"
-#include "nn/settings.h"
 #include "train/loaded_run.h"
 
 namespace headcount {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "nn/settings.h"
+#include "autograd/base/json.h"
 #include "train/compare/run_result.h"
 #include "train/interrupt.h"
 #include "train/training_state.h"

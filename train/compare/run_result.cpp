@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/durable.h"
 #include "train/provenance.h"

@@ -102,7 +102,7 @@ class RunClock {
 
 // A run that is about to be trained.
 struct Begun {
-  std::unique_ptr<LanguageModel> model;
+  Learner learner;
   RunFolder folder;
 };
 
@@ -111,9 +111,9 @@ std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
   if (!find_checkpoint(run.folder)) return std::nullopt;
   FolderLock lock(run.folder);
   try {
-    auto [model, state] = resumed_model(run.options, run.folder, corpus.vocabulary);
-    return Begun{std::move(model), RunFolder::resume(std::move(lock), state, run.options.steps,
-                                                     corpus.sha256, run.command)};
+    auto [learner, state] = resumed_learner(run.options, run.folder, corpus.vocabulary);
+    return Begun{std::move(learner), RunFolder::resume(std::move(lock), state, run.options.steps,
+                                                       corpus.sha256, run.command)};
   } catch (const DataError&) {
     return std::nullopt;
   }
@@ -128,8 +128,8 @@ Begun begun(const PlannedRun& run, const RunTask& task, const nlohmann::json& ba
       return std::move(*there);
     }
   }
-  auto model = initial_model(run.options, task.corpus.vocabulary);
-  Begun anew{std::move(model),
+  Learner learner = initial_learner(run.options, task.corpus.vocabulary);
+  Begun anew{std::move(learner),
              RunFolder::create(run.folder, run.options, task.corpus.sha256, run.command, true)};
   clock.save();  // from here on it can go on
   return anew;
@@ -138,7 +138,7 @@ Begun begun(const PlannedRun& run, const RunTask& task, const nlohmann::json& ba
 RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& observe) {
   const nlohmann::json on = basis(run, task.corpus, task.tuning);
   RunClock clock(run, on, task.workers.jobs);
-  auto [model, run_folder] = begun(run, task, on, clock);
+  auto [learner, run_folder] = begun(run, task, on, clock);
   RunFolder& folder = run_folder;
   const auto watch = [&](const StepResult& step, std::optional<double> validation,
                          double training_seconds) {
@@ -150,7 +150,7 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
   };
   TrainingOutcome outcome;
   try {
-    outcome = train_to_end(run.options, *model, task.corpus, &folder, watch);
+    outcome = train_to_end(run.options, learner, task.corpus, &folder, watch);
   } catch (const InterruptedError&) {
     clock.save();
     throw;
@@ -162,9 +162,9 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;
   if (!task.tuning.empty()) {
-    result.tuning_loss =
-        evaluate(*model, task.tuning, {.marks = task.corpus.tuning_marks(), .stop = interrupted})
-            .loss;
+    result.tuning_loss = evaluate(*learner.model, task.tuning,
+                                  {.marks = task.corpus.tuning_marks(), .stop = interrupted})
+                             .loss;
   }
   const TimeSpent spent = clock.spent();
   result.train_tokens_per_second = tokens_per_second(run.options, spent.steps, spent.step_seconds);
@@ -220,11 +220,11 @@ std::string Workers::text() const {
 }
 
 double work_of(const TrainOptions& options, Index vocabulary) {
-  const ModelConfig& model = options.model;
+  const ModelPlan& model = options.model;
   const auto product = [](auto... factors) { return (static_cast<double>(factors) * ...); };
   const Index parameters = LanguageModel(model, vocabulary).parameters().element_count();
-  return product(options.steps, options.accumulate, options.batch, model.context) *
-         (product(parameters) + product(model.layers, model.context, model.dim));
+  return product(options.steps, options.accumulate, options.batch, model->context) *
+         (product(parameters) + product(model->layers, model->context, model->dim));
 }
 
 namespace {

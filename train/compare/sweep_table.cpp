@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "nn/settings.h"
+#include "autograd/base/settings.h"
 #include "train/formatted.h"
 
 namespace headcount {

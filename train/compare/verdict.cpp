@@ -5,7 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "nn/settings.h"
+#include "autograd/base/json.h"
+#include "autograd/base/settings.h"
 #include "train/formatted.h"
 
 namespace headcount {
@@ -20,13 +21,7 @@ constexpr std::size_t kMostCostsInText = 7;
 // tenth of a percent of perplexity.
 constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kPercent = 100;
 
-Index whole(std::string_view text) {
-  Index number = 0;
-  Settings setting;
-  setting.integer("seeds", "", number, 1, 1000);
-  setting.find("seeds")->parse(text);
-  return number;
-}
+Index seed_count(std::string_view text) { return parse_value("seeds", WholeRange{1, 1000}, text); }
 
 // "a quarter of mha's", "12 % of mha's".
 std::string share_text(double bytes, const VariantResult& reference) {
@@ -97,10 +92,10 @@ std::string named(const VariantResult& variant, const char* how, const Numbers& 
 SeedRange SeedRange::parse(std::string_view text) {
   const std::size_t dots = text.find("..");
   if (dots == std::string_view::npos) {
-    const Index seeds = whole(text);
+    const Index seeds = seed_count(text);
     return {seeds, seeds};
   }
-  const SeedRange range{whole(text.substr(0, dots)), whole(text.substr(dots + 2))};
+  const SeedRange range{seed_count(text.substr(0, dots)), seed_count(text.substr(dots + 2))};
   if (range.first < 2 || range.last <= range.first) {
     throw SettingError("`seeds` " + std::string(text) +
                        " is no range: it begins with 2 or more and ends with more, as 3..20 does");

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "autograd/base/json.h"
 #include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
@@ -151,10 +152,10 @@ Json curves_json(const std::vector<RunCurves>& runs) {
     Json object = {
         {"run", run.name},
         {"folder", run.folder.string()},
-        {"attention", run.options.model.attention_text()},
+        {"attention", run.options.model->attention},
         {"params", run.parameters ? Json(*run.parameters) : Json()},
         {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(run.options.model))},
-        {"context", run.options.model.context},
+        {"context", run.options.model->context},
         {"steps_done", run.steps_done()}};
     for (const char* key : {"train_loss", "val_loss", "val_answer_accuracy"}) {
       const std::optional<double> value = run.last(key);

@@ -191,7 +191,7 @@ std::vector<Column<RunCurves>> run_columns(const std::vector<RunCurves>& runs, R
   add(
       "run", [](Run r) { return r.name; }, true);
   add(
-      "attention", [](Run r) { return r.options.model.attention_text(); }, true);
+      "attention", [](Run r) { return r.options.model->attention; }, true);
   add(page ? "parameters" : "params", [=](Run r) {
     return value_text(
         r.parameters ? std::optional(static_cast<double>(*r.parameters)) : std::nullopt, 0, reader);
@@ -201,7 +201,7 @@ std::vector<Column<RunCurves>> run_columns(const std::vector<RunCurves>& runs, R
     return value_text(bytes, bytes == std::floor(bytes) ? 0 : 1, reader);
   });
   add("context",
-      [=](Run r) { return count_text(static_cast<double>(r.options.model.context), reader); });
+      [=](Run r) { return count_text(static_cast<double>(r.options.model->context), reader); });
   add("seed", [](Run r) { return std::to_string(r.options.seed); });
   add(page ? "steps done" : "steps",
       [=](Run r) { return count_text(static_cast<double>(r.steps_done()), reader); });

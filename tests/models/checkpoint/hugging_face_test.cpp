@@ -6,19 +6,17 @@
 #include <string>
 
 #include "models/language_model.h"
-#include "nn/own_settings.h"
+#include "nn/layer_config.h"
 
 namespace headcount {
 namespace {
 
 using nlohmann::json;
 
-ModelConfig config_with(const std::vector<std::pair<std::string, std::string>>& settings) {
-  ModelConfig config;
-  const Settings all = config.settings();
-  for (const auto& [name, value] : settings) all.find(name)->parse(value);
-  config.resolve();
-  return config;
+ModelPlan config_with(const std::vector<std::pair<std::string, std::string>>& settings) {
+  Given config(model_settings());
+  for (const auto& [name, value] : settings) config.put(name, value);
+  return resolve_model(config);
 }
 
 std::string config_refusal(const json& config) {
@@ -94,10 +92,10 @@ const std::vector<NamedValues>& layers_of_ours() {
 
 TEST(HuggingFaceConfig, OfALayerThatNoArchitectureHasClaimsNone) {
   for (const NamedValues& settings : layers_of_ours()) {
-    const ModelConfig config = config_with(settings);
+    const ModelPlan config = config_with(settings);
     const json written = hugging_face_config(config, 30);
     EXPECT_EQ(written["model_type"], "headcount") << written;
-    EXPECT_EQ(to_json(read_hugging_face_config(written).model), to_json(config)) << written;
+    EXPECT_EQ(read_hugging_face_config(written).model->settings, config->settings) << written;
   }
 }
 
@@ -123,7 +121,6 @@ TEST(HuggingFaceConfig, GivesEveryModelBack) {
       {{"attention", "mla"}, {"rope-dim", "0"}},
       {{"attention", "mla"}, {"bias", "on"}},
       {{"attention", "latent-bias"}},
-      {{"dropout", "0.25"}},
       {{"bias", "on"}, {"tie-embeddings", "on"}, {"norm-epsilon", "1e-4"}},
       {{"window", "16"}},
       {{"attention", "mqa/share"}},
@@ -135,24 +132,34 @@ TEST(HuggingFaceConfig, GivesEveryModelBack) {
       {{"positions", "none"}, {"output-projection", "off"}},
   };
   for (const auto& settings : models) {
-    const ModelConfig config = config_with(settings);
+    const ModelPlan config = config_with(settings);
     const json written = hugging_face_config(config, 30);
     const NamedConfig read = read_hugging_face_config(json::parse(written.dump()));
-    EXPECT_EQ(to_json(read.model), to_json(config)) << written.dump(2);
+    EXPECT_EQ(read.model->settings, config->settings) << written.dump(2);
     EXPECT_EQ(read.vocabulary, 30);
   }
+}
+
+// Checkpoints of earlier versions say what dropout they were trained with.
+TEST(HuggingFaceConfig, IsReadWithTheDropoutOfATraining) {
+  json written = hugging_face_config(config_with({{"attention", "mqa/share"}}), 30);
+  const json plain = written;
+  written["headcount"]["dropout"] = 0.25;
+  EXPECT_EQ(read_hugging_face_config(written).model->settings,
+            read_hugging_face_config(plain).model->settings);
 }
 
 TEST(HuggingFaceConfig, IsReadAsTransformersWritesIt) {
   const NamedConfig read = read_hugging_face_config(llama());
   EXPECT_EQ(read.vocabulary, 65);
-  EXPECT_EQ(read.model.attention.kind, "gqa");
-  EXPECT_EQ(get(read.model.attention, "kv-heads"), 2);
-  EXPECT_EQ(read.model.attention.head_dim, 8);
-  EXPECT_EQ(read.model.attention.rope_theta, 500000);
-  EXPECT_EQ(read.model.attention.rotary_layout, RotaryLayout::half);
-  EXPECT_EQ(read.model.norm_epsilon, 1e-5);
-  EXPECT_TRUE(read.model.tie_embeddings);
+  const AttentionPlan& attention = read.model->cycle.front();
+  EXPECT_EQ(attention.kind().name, "gqa");
+  EXPECT_EQ(get(attention, "kv-heads"), 2);
+  EXPECT_EQ(attention.head_dim, 8);
+  EXPECT_EQ(attention.rope_theta, 500000);
+  EXPECT_EQ(attention.rotary_layout, RotaryLayout::half);
+  EXPECT_EQ(read.model->norm_epsilon, 1e-5);
+  EXPECT_TRUE(read.model->tie_embeddings);
 }
 
 TEST(HuggingFaceConfig, IsReadWithRotaryParametersInTheirOwnBlock) {
@@ -160,7 +167,7 @@ TEST(HuggingFaceConfig, IsReadWithRotaryParametersInTheirOwnBlock) {
   config.erase("rope_theta");
   config.erase("rope_scaling");
   config["rope_parameters"] = {{"rope_theta", 1234.0}, {"rope_type", "default"}};
-  EXPECT_EQ(read_hugging_face_config(config).model.attention.rope_theta, 1234);
+  EXPECT_EQ(read_hugging_face_config(config).model->cycle.front().rope_theta, 1234);
 }
 
 TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {

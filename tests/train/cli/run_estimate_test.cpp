@@ -13,6 +13,8 @@ class RunEstimateTest : public testing::Test {
   RunEstimateTest() {
     options_.steps = 1000;
     options_.eval_every = 250;
+    learner_.model->initialize(options_.seed);
+    learner_.optimizer = options_.optimizer.make(learner_.model->parameters());
     corpus_.train = tiny_tokens(900);
     corpus_.validation = tiny_tokens(120);
   }
@@ -22,20 +24,20 @@ class RunEstimateTest : public testing::Test {
   }
 
   TrainOptions options_ = tiny_options();
-  LanguageModel model_ = tiny_model(options_);
+  Learner learner_ = {std::make_unique<LanguageModel>(options_.model, kTinyVocabulary), nullptr};
   Corpus corpus_;
 };
 
 TEST_F(RunEstimateTest, BeginsWithTheSizesOfModelAndText) {
-  const RunEstimate estimate(options_, model_, corpus_, 0);
-  const std::string parameters = std::to_string(model_.parameters().element_count());
+  const RunEstimate estimate(options_, learner_, corpus_, 0);
+  const std::string parameters = std::to_string(learner_.model->parameters().element_count());
   EXPECT_EQ(estimate.sizes(), "mha: " + parameters +
                                   " parameters, 0.1 MiB with gradients and moments; text: 900 "
                                   "characters to train on, 120 to evaluate on");
 }
 
 TEST_F(RunEstimateTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
-  RunEstimate estimate(options_, model_, corpus_, 0);
+  RunEstimate estimate(options_, learner_, corpus_, 0);
   EXPECT_EQ(after(estimate, 1, 5), "");  // takes memory from the system
   EXPECT_EQ(after(estimate, 2, 5.4), "");
   // 997 steps of 0.4 s, evaluations of 120 characters: six steps' tokens, forward only.
@@ -48,7 +50,7 @@ TEST_F(RunEstimateTest, ExpectsTheTimeOfStepsAfterTheFirstAndOfEvaluations) {
 }
 
 TEST_F(RunEstimateTest, CountsFromWhereARunWasResumed) {
-  RunEstimate estimate(options_, model_, corpus_, 700);
+  RunEstimate estimate(options_, learner_, corpus_, 700);
   EXPECT_EQ(after(estimate, 701, 5), "");
   EXPECT_EQ(after(estimate, 702, 6), "");
   const std::string line = after(estimate, 703, 7);
@@ -57,7 +59,7 @@ TEST_F(RunEstimateTest, CountsFromWhereARunWasResumed) {
 
 TEST_F(RunEstimateTest, HasNothingToSayOfARunThatIsOver) {
   options_.steps = 3;
-  RunEstimate estimate(options_, model_, corpus_, 0);
+  RunEstimate estimate(options_, learner_, corpus_, 0);
   for (Index step = 1; step <= 3; ++step) EXPECT_EQ(after(estimate, step, 1), "");
 }
 

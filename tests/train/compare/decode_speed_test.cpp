@@ -9,15 +9,10 @@ namespace {
 
 constexpr Index kVocabulary = 20;
 
-ModelConfig config_of(std::string_view kind, Index window) {
-  ModelConfig config;
-  config.layers = 1;
-  config.dim = 16;
-  config.attention.kind = kind;
-  config.attention.heads = 2;
-  config.attention.window = window;
-  config.resolve();
-  return config;
+ModelPlan plan_of(std::string_view kind, Index window) {
+  return resolve_model(
+      Given(model_settings(),
+            {{"layers", 1}, {"dim", 16}, {"attention", kind}, {"heads", 2}, {"window", window}}));
 }
 
 TEST(DecodeTimer, TimesTheCacheThatSamplingHas) {
@@ -25,10 +20,9 @@ TEST(DecodeTimer, TimesTheCacheThatSamplingHas) {
   for (const AttentionKind* kind : attention_kinds()) {
     for (const Index window : {0, 8, 24, 100}) {
       if (window > 0 && !kind->attends) continue;
-      ModelConfig config = config_of(kind->name, window);
-      DecodeTimer timer(config, kVocabulary, kContext);
-      config.context = kContext;
-      LanguageModel model(config, kVocabulary);
+      const ModelPlan plan = plan_of(kind->name, window);
+      DecodeTimer timer(plan, kVocabulary, kContext);
+      LanguageModel model(with_settings(plan, {{"context", kContext}}), kVocabulary);
       model.initialize(1);
       Decoder decoder(model, {});
       EXPECT_EQ(timer.cache_bytes(), decoder.cache_bytes()) << kind->name << ", window " << window;
@@ -42,10 +36,9 @@ TEST(DecodeTimer, TimesSeveralSequencesAndCachesOfEveryType) {
   for (const char* const kind : {"gqa", "mla", "delta"}) {
     for (const CacheType type :
          {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-      ModelConfig config = config_of(kind, 0);
-      DecodeTimer timer(config, kVocabulary, kContext, {3, type});
-      config.context = kContext;
-      LanguageModel model(config, kVocabulary);
+      const ModelPlan plan = plan_of(kind, 0);
+      DecodeTimer timer(plan, kVocabulary, kContext, {3, type});
+      LanguageModel model(with_settings(plan, {{"context", kContext}}), kVocabulary);
       model.initialize(1);
       EXPECT_EQ(timer.cache_bytes(), Decoder(model, {3, type}).cache_bytes()) << kind;
       EXPECT_GT(timer.decode(), 0) << kind;
@@ -54,7 +47,7 @@ TEST(DecodeTimer, TimesSeveralSequencesAndCachesOfEveryType) {
 }
 
 TEST(DecodeTimer, DecodesTheOnlyTokenOfAContextOfOne) {
-  DecodeTimer timer(config_of("gqa", 0), kVocabulary, 1);
+  DecodeTimer timer(plan_of("gqa", 0), kVocabulary, 1);
   EXPECT_GT(timer.decode(), 0);
 }
 
@@ -62,7 +55,7 @@ TEST(DecodeTimer, DecodesTheOnlyTokenOfAContextOfOne) {
 TEST(DecodeTimer, AWindowMakesLongContextsCheap) {
   std::vector<DecodeTimer> timers;
   for (const Index window : {0, 16})
-    timers.emplace_back(config_of("mha", window), kVocabulary, 16384);
+    timers.emplace_back(plan_of("mha", window), kVocabulary, 16384);
   const std::vector<double> milliseconds = median_milliseconds(timers, 2);
   EXPECT_LT(2 * milliseconds[1], milliseconds[0]);
 }

@@ -10,13 +10,15 @@
 namespace headcount {
 namespace {
 
+using nlohmann::json;
+
 constexpr Index kPlanVocabulary = 30;
 
 std::vector<PlannedVariant> plan(const std::string& specs, const std::string& match,
-                                 const std::string& sweep = "", const TrainOptions& common = {}) {
-  return plan_comparison(common, parse_attention_specs(specs), Match::parse(match),
-                         sweep.empty() ? std::nullopt : std::optional(Sweep::parse(sweep)),
-                         kPlanVocabulary);
+                                 const std::string& sweep = "", const json& common = {}) {
+  return plan_comparison(
+      Given(training_settings(), common), parse_attention_specs(specs), Match::parse(match),
+      sweep.empty() ? std::nullopt : std::optional(Sweep::parse(sweep)), kPlanVocabulary);
 }
 
 template <class Body>
@@ -48,30 +50,28 @@ TEST(ComparisonPlan, ChangesNothingUnlessAskedTo) {
     ASSERT_EQ(variant.candidates.size(), 1u);
     EXPECT_EQ(variant.candidates[0].adjusted, "");
     EXPECT_EQ(variant.candidates[0].name, variant.spec);
-    EXPECT_EQ(variant.candidates[0].options.model.ffn_dim,
-              variants[0].candidates[0].options.model.ffn_dim);
+    EXPECT_EQ(variant.candidates[0].options.model->ffn_dim,
+              variants[0].candidates[0].options.model->ffn_dim);
   }
 }
 
 TEST(ComparisonPlan, MatchesParametersThroughTheFeedForwardWidthWithinHalfAPercent) {
   for (const bool gelu_with_bias : {false, true}) {
-    TrainOptions common;
-    common.model.bias = gelu_with_bias;
-    common.model.activation = gelu_with_bias ? Activation::gelu : Activation::swiglu;
+    const json common = {{"bias", gelu_with_bias ? "on" : "off"},
+                         {"activation", gelu_with_bias ? "gelu" : "swiglu"}};
     const auto variants = plan("mha,gqa2,mqa,mla48+16,latent-bias", "params", "", common);
     const auto wanted = static_cast<double>(parameters(variants[0].candidates[0]));
     for (const PlannedVariant& variant : variants) {
       const Candidate& candidate = variant.candidates[0];
       EXPECT_NEAR(static_cast<double>(parameters(candidate)) / wanted, 1, 0.005) << variant.spec;
       if (variant.spec == "mha") continue;
-      EXPECT_EQ(candidate.adjusted, "ffn-dim " + std::to_string(candidate.options.model.ffn_dim));
+      EXPECT_EQ(candidate.adjusted, "ffn-dim " + std::to_string(candidate.options.model->ffn_dim));
     }
   }
 }
 
 TEST(ComparisonPlan, RefusesParametersThatNoWidthReaches) {
-  TrainOptions common;
-  common.model.ffn_dim = 1;
+  const json common = {{"ffn-dim", 1}};
   // MHA has more parameters than MQA, and the feed-forward layer cannot get narrower than 1.
   const std::string message = refusal([&] { plan("mqa,mha", "params", "", common); });
   EXPECT_NE(message.find("`match` params: no `ffn-dim` gives mha"), std::string::npos) << message;
@@ -96,8 +96,7 @@ TEST(ComparisonPlan, AcceptsSpecsThatMeetTheBudgetAsTheyAre) {
 }
 
 TEST(ComparisonPlan, SaysWhyNoNumberFitsWhereNoneIsPossible) {
-  TrainOptions common;
-  common.model.settings().find("rope-dim")->parse("3");
+  const json common = {{"rope-dim", 3}};
   EXPECT_EQ(refusal([&] { plan("gqa", "kv=1024", "", common); }),
             "`match` kv=1024: gqa: `rope-dim` must be even, is 3");
 }
@@ -161,8 +160,7 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
       refusal([] { plan("gqa", "kv=1024", "kv-heads=1,2"); }),
       "`sweep` kv-heads changes nothing for gqa, for which `match` kv=1024 sets it; leave gqa" +
           end);
-  TrainOptions learned;
-  learned.model.positions = Positions::learned;
+  const json learned = {{"positions", "learned"}};
   EXPECT_EQ(refusal([&] { plan("mha", "none", "rope-theta=10,100", learned); }),
             "`sweep` rope-theta changes nothing for mha, which has none; leave mha" + end);
   EXPECT_EQ(refusal([] { plan("gqa", "none", "kv-heads=1,2"); }), "accepted");
@@ -171,10 +169,10 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
 // 4 layers of 4 heads of 32, a context of 256. A KV head costs 256 bytes a token in one layer.
 TEST(PatternPlan, MeetsABudgetAtTheContext) {
   const auto bytes = [](const Candidate& candidate) {
-    const ModelConfig& model = candidate.options.model;
+    const ModelPlan& model = candidate.options.model;
     Index sum = 0;
     for (const LayerCache& cache :
-         LanguageModel(model, kPlanVocabulary).make_caches({.capacity = model.context}))
+         LanguageModel(model, kPlanVocabulary).make_caches({.capacity = model->context}))
       sum += cache.bytes();
     return sum;
   };

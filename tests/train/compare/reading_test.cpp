@@ -56,7 +56,7 @@ struct Text {
   Text(const fs::path& folder, Index number) : run(folder) {
     const TrainOptions options = found_from_here(read_run_options(run.string()), run);
     corpus = load_corpus(options.data, options.corpus);
-    passage = passage_to_read(corpus, options.corpus, number, options.model.context);
+    passage = passage_to_read(corpus, options.corpus, number, options.model->context);
     shown = headcount::shown(passage, corpus, number);
   }
   Reading read() const { return read_passage(run, passage, shown, corpus); }

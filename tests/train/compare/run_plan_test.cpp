@@ -11,9 +11,14 @@ namespace {
 
 using Losses = std::map<std::string, std::vector<double>>;  // by name, then by seed; NaN: fails
 
+const TrainOptions& plain_options() {
+  static const TrainOptions options = resolve_training(Given(training_settings()));
+  return options;
+}
+
 std::vector<PlannedVariant> variants(const std::vector<std::string>& names) {
   std::vector<PlannedVariant> all;
-  for (const std::string& name : names) all.push_back({name, {{name, name, "", {}}}});
+  for (const std::string& name : names) all.push_back({name, {{name, name, "", plain_options()}}});
   return all;
 }
 
@@ -125,7 +130,9 @@ TEST(RunPlan, AddsNoSeedWhereNoneCanDecide) {
 
 TEST(RunPlan, TellsWhatEachCandidateIsChosenBy) {
   std::vector<PlannedVariant> all = variants({"mha"});
-  all.push_back({"mla", {{"mla/lr=1", "mla/lr=1", "", {}}, {"mla/lr=2", "mla/lr=2", "", {}}}});
+  all.push_back({"mla",
+                 {{"mla/lr=1", "mla/lr=1", "", plain_options()},
+                  {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
   const RunPlan plan(all, question(2, 2), 0, "c", "");
   const Losses losses = {{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailed}}};
   std::vector<RunOutcome> outcomes;
@@ -169,7 +176,9 @@ TEST(RunPlan, GivesUpWhatFailsOnEverySeed) {
 
 TEST(RunPlan, AddsSeedsToTheBestCandidateOnly) {
   std::vector<PlannedVariant> all = variants({"mha"});
-  all.push_back({"mla", {{"mla/lr=1", "mla/lr=1", "", {}}, {"mla/lr=2", "mla/lr=2", "", {}}}});
+  all.push_back({"mla",
+                 {{"mla/lr=1", "mla/lr=1", "", plain_options()},
+                  {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
   Losses losses = kLosses;
   losses["mla/lr=1"].assign(8, 7);
   losses["mla/lr=2"] = kLosses.at("mla");

@@ -8,12 +8,13 @@ namespace {
 
 // Steps 1 to 60, the validation loss after every 20.
 RunCurves run_named(const std::string& name, double loss = 1) {
-  RunCurves run;
-  run.name = name;
-  run.folder = "runs/" + name;
-  run.options.data = "lookup";
-  run.options.steps = 60;
-  run.options.resolve();
+  RunCurves run{
+      .name = name,
+      .folder = "runs/" + name,
+      .options = resolve_training(Given(training_settings(), {{"data", "lookup"}, {"steps", 60}})),
+      .record = {},
+      .parameters = {},
+      .rows = {}};
   run.record = {.data_sha256 = std::string(64, 'a'), .seed = 1, .starts = {}};
   run.record.starts.push_back({0, "headcount train --out runs/" + name, "a version", "a machine"});
   run.parameters = 27808;

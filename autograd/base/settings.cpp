@@ -1,0 +1,190 @@
+#include "autograd/base/settings.h"
+
+#include <utf8.h>
+
+#include <algorithm>
+#include <charconv>
+#include <stdexcept>
+
+#include "autograd/base/json.h"
+
+namespace headcount {
+
+namespace {
+
+// The whole of `text` as a whole number; says whether it is one and whether it fits.
+template <class Number>
+std::errc parse_integer(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
+  return error;
+}
+
+std::string plain(double value) {
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+}
+
+// Reads the value of the setting `name` from `text`.
+struct ValueOf {
+  std::string name;
+  std::string_view text;
+
+  nlohmann::json operator()(const WholeRange& range) const {
+    Index number = 0;
+    const std::errc error = parse_integer(text, number);
+    if (error == std::errc::invalid_argument)
+      throw SettingError(name + " wants a whole number, got " + quoted(text));
+    if (error != std::errc{} || number < range.low || number > range.high) {
+      throw SettingError(name + " must be between " + std::to_string(range.low) + " and " +
+                         std::to_string(range.high) + ", is " + std::string(text));
+    }
+    return number;
+  }
+  nlohmann::json operator()(const TokenRange& range) const {
+    const Index unit = text.ends_with('M')                          ? Index{1} << 20
+                       : text.ends_with('k') || text.ends_with('K') ? Index{1} << 10
+                                                                    : 1;
+    std::int32_t count = 0;
+    if (unit == 1 || parse_integer(text.substr(0, text.size() - 1), count) != std::errc{})
+      return (*this)(WholeRange{range.low, range.high});
+    return ValueOf{name, std::to_string(count * unit)}(WholeRange{range.low, range.high});
+  }
+  nlohmann::json operator()(const Naturals&) const {
+    std::uint64_t number = 0;
+    if (parse_integer(text, number) != std::errc{})
+      throw SettingError(name + " wants a whole number from 0 to 2^64 - 1, got " + quoted(text));
+    return number;
+  }
+  nlohmann::json operator()(const NumberRange& range) const {
+    double number = 0;
+    const std::errc error = parse_number(text, number);
+    if (error == std::errc::invalid_argument)
+      throw SettingError(name + " wants a number, got " + quoted(text));
+    if (error != std::errc{} || number < range.low || number > range.high ||
+        (range.open && number == range.high)) {
+      const bool bounded = range.high < std::numeric_limits<double>::max();
+      throw SettingError(
+          name + " must be at least " + plain(range.low) +
+          (bounded ? (range.open ? " and below " : " and at most ") + plain(range.high) : "") +
+          ", is " + std::string(text));
+    }
+    return number;
+  }
+  nlohmann::json operator()(const Choices& choices) const {
+    if (std::ranges::find(choices.list(), text, &Choice::name) == choices.list().end()) {
+      throw SettingError(name + " must be one of " + joined(choices.list(), &Choice::name) +
+                         ", is " + quoted(text));
+    }
+    return text;
+  }
+  nlohmann::json operator()(const FreeText&) const {
+    if (!utf8::is_valid(text)) throw SettingError(name + " must be UTF-8");
+    return text;
+  }
+  nlohmann::json operator()(const Grammar& grammar) const {
+    try {
+      return grammar.check(text);
+    } catch (const SettingError&) {  // it names the setting
+      throw;
+    } catch (const Error& error) {
+      throw SettingError(name + ": " + error.what());
+    }
+  }
+};
+
+bool take_the_same(const Takes& a, const Takes& b) {
+  const auto* const x = std::get_if<WholeRange>(&a);
+  const auto* const y = std::get_if<WholeRange>(&b);
+  return a.index() == b.index() && (x == nullptr || (x->low == y->low && x->high == y->high));
+}
+
+}  // namespace
+
+bool Setting::is_for(std::string_view name_of_one) const {
+  return only_for.empty() || std::ranges::find(only_for, name_of_one) != only_for.end();
+}
+
+nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text) {
+  return std::visit(ValueOf{"`" + std::string(name) + "`", text}, takes);
+}
+
+const Setting* find_setting(const SettingList& list, std::string_view name) {
+  const auto found = std::ranges::find(list, name, &Setting::name);
+  return found == list.end() ? nullptr : &*found;
+}
+
+SettingList together(const std::vector<SettingList>& lists) {
+  SettingList all;
+  for (const SettingList& list : lists) add_settings(all, list);
+  return all;
+}
+
+void add_settings(SettingList& list, SettingList more, std::string_view name) {
+  for (Setting& setting : more) {
+    if (!name.empty()) setting.only_for = {std::string(name)};
+    const auto same = std::ranges::find(list, setting.name, &Setting::name);
+    if (same == list.end()) {
+      list.push_back(std::move(setting));
+      continue;
+    }
+    if (!take_the_same(same->takes, setting.takes))
+      throw std::logic_error("two settings `" + setting.name + "` take other values");
+    if (!same->only_for.empty()) same->only_for.emplace_back(name);
+    if (same->help.find(setting.help) == std::string::npos)
+      same->help += "; " + std::string(name) + ": " + setting.help;
+  }
+}
+
+Setting listed(std::string_view name, std::string_view help, const Takes& takes, Scope scope,
+               const Traits& traits, const nlohmann::json& neutral) {
+  Setting setting = {
+      std::string(name), std::string(help), takes, traits.scope.value_or(scope), traits, neutral};
+  if (const auto* const choices = std::get_if<Choices>(&takes))
+    setting.help += " (" + joined(choices->list(), &Choice::name) + ")";
+  if (std::holds_alternative<TokenRange>(takes)) setting.help += " (1k is 1024, 1M is 1024k)";
+  return setting;
+}
+
+std::string setting_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void Given::put(const std::string& name, const nlohmann::json& value) {
+  const Setting* const setting = find_setting(*known_, name);
+  if (setting == nullptr) throw SettingError("'" + name + "' is not a setting");
+  const std::string text = setting_text(value);
+  if (setting->stands_for == nullptr) {
+    values_[name] = setting->value(text);
+    return;
+  }
+  for (const auto& [part, of_it] : setting->stands_for(text))
+    values_[part] = find_setting(*known_, part)->value(of_it);
+}
+
+void Given::put(const nlohmann::json& object) {
+  if (!object.is_object()) throw SettingError("a configuration must be a JSON object");
+  for (const auto& [name, value] : object.items()) put(name, value);
+}
+
+void Given::put_known(const nlohmann::ordered_json& others) {
+  for (const auto& [name, value] : others.items()) {
+    if (find_setting(*known_, name) != nullptr) put(name, value);
+  }
+}
+
+namespace field_details {
+
+int value_of(const Choices& choices, std::string_view name) {
+  return std::ranges::find(choices.list(), name, &Choice::name)->value;
+}
+
+std::string_view name_of(const Choices& choices, int value) {
+  const auto found = std::ranges::find(choices.list(), value, &Choice::value);
+  if (found == choices.list().end()) throw std::logic_error("a choice without a name");
+  return found->name;
+}
+
+}  // namespace field_details
+
+}  // namespace headcount

@@ -1,0 +1,170 @@
+#include "models/plan.h"
+
+#include <algorithm>
+
+#include "autograd/base/json.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr Field<ModelSettings> kModelFields[] = {
+    whole<&ModelSettings::layers>("layers", "blocks", 1, 10000),
+    whole<&ModelSettings::dim>("dim", "width", 1, 1 << 20),
+    tokens<&ModelSettings::context>("context", "tokens of a sequence", 1, 1 << 24)
+        .with({.never_swept = "losses at two contexts do not compare"}),
+    whole<&ModelSettings::ffn_dim>(
+        "ffn-dim", "width of the feed-forward layer; default 4 dim, swiglu 8/3 dim", 1)
+        .with({.derived = true}),
+    choice<&ModelSettings::positions>(
+        "positions", "how the model knows the order",
+        {{"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}}),
+    choice<&ModelSettings::norm>("norm", "normalisation before each layer",
+                                 {{"rms", NormKind::rms}, {"layer", NormKind::layer}}),
+    number<&ModelSettings::norm_epsilon>("norm-epsilon",
+                                         "added to variances; default 1e-6, layer norm 1e-5", 0)
+        .with({.derived = true}),
+    choice<&ModelSettings::activation>(
+        "activation", "of the feed-forward layer",
+        {{"swiglu", Activation::swiglu}, {"gelu", Activation::gelu}}),
+    on_off<&ModelSettings::tie_embeddings>("tie-embeddings", "the head uses the embedding table")
+        .with({.bare = true}),
+    on_off<&ModelSettings::bias>("bias", "biases in linear layers and LayerNorm")
+        .with({.bare = true}),
+};
+
+// Throws ShapeError unless the heads of a layer without output projection fill `dim`.
+void check_output(const AttentionPlan& a) {
+  const AttentionForm form = describe(a).forms.front();
+  const Index heads = form.heads_of_output(a.heads), width = form.head_output();
+  require_setting(a.output_projection || heads * width == a.dim,
+                  "`output-projection` off needs heads that fill `dim` " + std::to_string(a.dim) +
+                      ", " + std::to_string(heads) + " heads of " + std::to_string(width) +
+                      " do not");
+}
+
+// One layer of a pattern: what the word gives, over what all have.
+AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace& place) {
+  // The window is for those layers of a pattern that have scores; so is the gate, as in
+  // Qwen3-Next, whose states have one of their own.
+  if (!part.kind->attends) {
+    given.erase("window");
+    given.erase("gate");
+  }
+  for (const auto& [name, value] : part.settings) given.put(name, value);
+  return resolve_attention(*part.kind, given, place);
+}
+
+// The layers of one cycle.
+std::vector<AttentionPlan> resolve_cycle(const std::vector<LayerSpec>& pattern, const Given& given,
+                                         const LayerPlace& place) {
+  std::vector<AttentionPlan> cycle;
+  for (const LayerSpec& part : pattern) {
+    try {
+      cycle.push_back(part.shares() ? cycle.back().sharing() : resolve_part(part, given, place));
+      check_output(cycle.back());
+    } catch (const ShapeError& error) {
+      throw ShapeError("`attention` " + text_of(pattern) + ": " + headcount::quoted(part.text) +
+                       ": " + error.what());
+    }
+  }
+  return cycle;
+}
+
+// The settings of attentions that some layer of the pattern takes, as far as they have values.
+nlohmann::ordered_json common_settings(const std::vector<LayerSpec>& pattern, const Given& given) {
+  nlohmann::ordered_json values;
+  for (const Setting& setting : attention_settings()) {
+    const bool used = std::ranges::any_of(pattern, [&](const LayerSpec& part) {
+      return !part.shares() && setting.is_for(part.kind->name) && !part.gives(setting.name);
+    });
+    const auto value = given.get<nlohmann::ordered_json>(setting.name, setting.neutral);
+    if (used && !value.is_null()) values[setting.name] = value;
+  }
+  return values;
+}
+
+}  // namespace
+
+const SettingList& model_settings() {
+  static const SettingList list = [] {
+    SettingList all = {listed(
+        "attention",
+        "which, or with its size, or what layers take in turn: " +
+            joined(attention_kinds(), &AttentionKind::name) + "; gqa2, mla48+16, mqa/share",
+        FreeText{}, Scope::attention,
+        {.conversion = InConversion::open, .never_swept = "the attentions are what is compared"},
+        kDefaultAttention)};
+    all.front().stands_for = settings_in_attention;
+    add_settings(all, attention_settings());
+    SettingList of_model = settings_of(kModelFields, Scope::model);
+    for (Setting& setting : of_model) setting.traits.conversion = InConversion::same;
+    add_settings(all, std::move(of_model));
+    return all;
+  }();
+  return list;
+}
+
+ModelSettings read_model_settings(const Given& given) { return read_fields(kModelFields, given); }
+
+LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {
+  return {unlisted, model.dim, model.context, model.positions == Positions::rope, model.bias};
+}
+
+ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
+  ResolvedModel model;
+  static_cast<ModelSettings&>(model) = read_model_settings(given);
+  if (!given.has("ffn-dim")) {
+    model.ffn_dim =
+        model.activation == Activation::gelu ? 4 * model.dim : (8 * model.dim / 3 + 7) / 8 * 8;
+  }
+  if (!given.has("norm-epsilon")) model.norm_epsilon = model.norm == NormKind::rms ? 1e-6 : 1e-5;
+  model.attention = given.get<std::string>("attention", kDefaultAttention);
+  const LayerPlace place = layer_place(model, unlisted);
+  const std::vector<LayerSpec> pattern = parse_attention_spec(model.attention).cycle;
+  if (pattern.size() > 1) {
+    require_setting(std::ssize(pattern) <= model.layers,
+                    "`attention` " + model.attention + " is for " + std::to_string(pattern.size()) +
+                        " layers or more, `layers` is " + std::to_string(model.layers) +
+                        ", which leaves parts of it out");
+    model.cycle = resolve_cycle(pattern, given, place);
+  } else {
+    model.cycle = {resolve_attention(*pattern.front().kind, given, place)};
+    check_output(model.cycle.front());
+  }
+  model.settings["attention"] = model.attention;
+  model.settings.update(pattern.size() > 1 ? common_settings(pattern, given)
+                                           : model.cycle.front().values());
+  model.settings.update(values_of(kModelFields, static_cast<const ModelSettings&>(model)));
+  return ModelPlan(std::move(model));
+}
+
+std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
+                                         std::span<const std::string_view> listed) {
+  Given known(model_settings());
+  for (const std::string_view name : listed) {
+    if (settings.contains(name)) known.put(std::string(name), settings.at(std::string(name)));
+  }
+  // What the others are otherwise depends on these: `rope-dim` on `head-dim`.
+  nlohmann::ordered_json otherwise;
+  try {
+    otherwise = resolve_model(known)->settings;
+  } catch (const ShapeError&) {  // then none of the rest can be left out
+  }
+  std::vector<std::string> beyond;
+  for (const auto& [name, value] : settings.items()) {
+    const bool is_listed = std::ranges::find(listed, name) != listed.end();
+    if (!is_listed && (!otherwise.contains(name) || otherwise[name] != value))
+      beyond.push_back(name);
+  }
+  return beyond;
+}
+
+ModelPlan with_settings(const ModelPlan& plan, const nlohmann::json& settings) {
+  Given given(model_settings());
+  given.put_known(plan->settings);
+  given.put(settings);
+  return resolve_model(given, plan->cycle.front());
+}
+
+}  // namespace headcount

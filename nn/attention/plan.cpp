@@ -1,0 +1,53 @@
+#include "nn/attention/plan.h"
+
+#include <array>
+#include <charconv>
+
+#include "autograd/base/json.h"
+#include "autograd/error.h"
+
+namespace headcount {
+
+namespace {
+
+constexpr std::array<std::pair<ScoreScale::Kind, std::string_view>, 5> kScaleNames = {{
+    {ScoreScale::Kind::inverse_sqrt, "inv-sqrt"},
+    {ScoreScale::Kind::none, "none"},
+    {ScoreScale::Kind::qk_norm, "qk-norm"},
+    {ScoreScale::Kind::row_norm, "row-norm"},
+    {ScoreScale::Kind::length, "length"},
+}};
+
+}  // namespace
+
+ScoreScale ScoreScale::parse(std::string_view text) {
+  for (const auto& [kind, name] : kScaleNames) {
+    if (text == name) return {kind, 1};
+  }
+  double value = 0;
+  if (parse_number(text, value) != std::errc{} || value <= 0) {
+    throw ShapeError("'" + std::string(text) +
+                     "' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number");
+  }
+  return {Kind::number, value};
+}
+
+std::string ScoreScale::text() const {
+  for (const auto& [name_kind, name] : kScaleNames) {
+    if (kind == name_kind) return std::string(name);
+  }
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+}
+
+AttentionPlan AttentionPlan::sharing() const {
+  AttentionPlan plan = *this;
+  plan.shares_ = true;
+  return plan;
+}
+
+void require_setting(bool condition, const std::string& message) {
+  if (!condition) throw ShapeError(message);
+}
+
+}  // namespace headcount

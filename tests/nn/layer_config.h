@@ -1,0 +1,44 @@
+#pragma once
+
+#include <concepts>
+#include <string>
+#include <string_view>
+
+#include "nn/attention/kind.h"
+
+/// The attention of one layer as tests give it.
+namespace headcount {
+
+/// Settings by name, and what the layer has from its model.
+struct LayerConfig : LayerPlace {
+  std::string kind = "mha";
+  Given given{attention_settings()};
+};
+
+inline AttentionPlan resolved(const LayerConfig& config) {
+  return resolve_attention(attention_kind(config.kind), config.given, config);
+}
+
+inline void set(Given& given, const std::string& name, std::integral auto value) {
+  if constexpr (std::same_as<decltype(value), bool>) {
+    given.put(name, value ? "on" : "off");
+  } else {
+    given.put(name, value);
+  }
+}
+inline void set(Given& given, const std::string& name, std::string_view value) {
+  given.put(name, value);
+}
+inline void set(LayerConfig& config, const std::string& name, const auto& value) {
+  set(config.given, name, value);
+}
+
+inline Index get(const AttentionPlan& plan, const std::string& name) {
+  const nlohmann::json value = plan.values().at(name);
+  return value.is_string() ? value == "on" : value.get<Index>();
+}
+inline Index get(const LayerConfig& config, const std::string& name) {
+  return get(resolved(config), name);
+}
+
+}  // namespace headcount

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "train/optimizer.h"
+
+namespace headcount {
+
+struct AdamWSettings {
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0.1;
+  double epsilon = 1e-8;  ///< there is no setting for it
+};
+
+/// AdamW: Adam with decoupled weight decay, on matrices only. Loshchilov and Hutter (2019).
+///   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+///   x = (1 - rate decay) x
+///       - rate (m / (1 - beta1^step)) / (sqrt(v / (1 - beta2^step)) + epsilon)
+class AdamW : public Optimizer {
+ public:
+  AdamW(const AdamWSettings& settings, const ParameterStore& parameters);
+  void update(ParameterStore& parameters, double learning_rate, double gradient_scale,
+              Index step) override;
+
+ private:
+  AdamWSettings settings_;
+};
+
+extern const OptimizerKind kAdamW;
+
+}  // namespace headcount
