@@ -4,7 +4,7 @@
 #include <exception>
 #include <optional>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 namespace headcount {
 

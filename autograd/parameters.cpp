@@ -6,7 +6,7 @@
 #include <cstring>
 #include <limits>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/parallel.h"
 #include "autograd/random.h"
 

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/parallel.h"
 
 #ifdef HEADCOUNT_DOUBLE

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
+#include "autograd/base/real.h"
 #include "autograd/op.h"
 #include "autograd/products.h"
-#include "autograd/real.h"
 
 namespace headcount {
 

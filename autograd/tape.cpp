@@ -4,7 +4,7 @@
 #include <cmath>
 #include <utility>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/parallel.h"
 
 namespace headcount {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 

@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
+#include "autograd/base/real.h"
 #include "autograd/no_target.h"
 #include "autograd/random.h"
-#include "autograd/real.h"
 
 namespace headcount {
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <span>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 namespace headcount {
 

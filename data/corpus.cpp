@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/random.h"
 #include "data/encoded_text.h"
 

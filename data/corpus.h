@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 #include "data/batches.h"
 #include "data/built_in.h"
 #include "data/vocabulary.h"

@@ -3,7 +3,8 @@
 #include <system_error>
 #include <utility>
 
-#include "data/text.h"
+#include "autograd/base/sha256.h"
+#include "autograd/base/utf8.h"
 
 namespace headcount {
 

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/base/utf8.h"
 #include "data/built_in.h"
-#include "data/text.h"
 
 namespace headcount {
 

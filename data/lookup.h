@@ -1,6 +1,6 @@
 #pragma once
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 #include "data/story.h"
 
 namespace headcount {

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/real.h"
 #include "autograd/random.h"
-#include "autograd/real.h"
 
 namespace headcount {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 #include "data/story.h"
 
 namespace headcount {

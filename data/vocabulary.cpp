@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/error.h"
-#include "data/text.h"
+#include "autograd/base/error.h"
+#include "autograd/base/utf8.h"
 
 namespace headcount {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 namespace headcount {
 

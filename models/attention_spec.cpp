@@ -4,7 +4,7 @@
 #include <charconv>
 #include <optional>
 
-#include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "models/plan.h"
 
 namespace headcount {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/base/json.h"
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

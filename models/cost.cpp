@@ -4,7 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/json.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "autograd/base/json.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/random.h"
 
 namespace headcount {

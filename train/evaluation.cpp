@@ -6,9 +6,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/formatted.h"
 #include "autograd/parallel.h"
 #include "models/decoder.h"
-#include "train/formatted.h"
 
 namespace headcount {
 

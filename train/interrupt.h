@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 

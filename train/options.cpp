@@ -4,9 +4,9 @@
 #include <deque>
 #include <limits>
 
-#include "autograd/base/json.h"
+#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/hugging_face.h"
-#include "train/formatted.h"
 
 namespace headcount {
 

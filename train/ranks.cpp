@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "autograd/error.h"
-#include "data/text.h"
+#include "autograd/base/error.h"
+#include "autograd/base/sha256.h"
 
 namespace headcount {
 

@@ -9,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 namespace headcount {
 

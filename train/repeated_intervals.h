@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 #include "train/statistics.h"
 
 namespace headcount {

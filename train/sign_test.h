@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 namespace headcount {
 

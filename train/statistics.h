@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 namespace headcount {
 

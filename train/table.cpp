@@ -3,8 +3,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/json.h"
-#include "train/formatted.h"
+#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

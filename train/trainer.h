@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/tape.h"
 #include "data/batches.h"
 #include "models/language_model.h"

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "train/formatted.h"
+#include "autograd/base/formatted.h"
 #include "train/table.h"
 
 namespace headcount {

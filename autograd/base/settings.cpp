@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "autograd/base/json.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -15,8 +15,8 @@
 #include <variant>
 #include <vector>
 
-#include "autograd/error.h"
-#include "autograd/real.h"
+#include "autograd/base/error.h"
+#include "autograd/base/real.h"
 
 /// Settings as data. A `Field` describes one setting of a struct, a list of fields is constant.
 /// What somebody gives (flags, presets, config.json, the words of an attention) is one kind of

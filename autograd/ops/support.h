@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/products.h"
 #include "autograd/tape.h"
 

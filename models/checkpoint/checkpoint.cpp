@@ -5,8 +5,10 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
+#include "autograd/base/sha256.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
 #include "models/checkpoint/safetensors.h"

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 /// Files that survive a crash: whoever looks at a path, at any moment, finds the old contents or
 /// the new ones, whole. Source: rename(2) replaces atomically, and neither a file nor its name is
@@ -41,7 +41,7 @@ struct SystemCalls {
   std::function<int(int file)> close;
   std::function<int(const char* from, const char* to)> rename;
   std::function<int(const char* path, mode_t mode)> mkdir;
-  std::function<int(int file, int operation)> flock;  ///< used by train/folder_lock.h
+  std::function<int(int file, int operation)> flock;  ///< used by train/run/lock.h
 };
 
 /// The system calls in use. Only tests change them, and only while no other thread writes files.

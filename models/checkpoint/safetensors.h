@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 /// Reading and writing of safetensors files: 8 bytes of little-endian header length, a JSON header
 /// {"name": {"dtype": ..., "shape": [...], "data_offsets": [begin, end]}, ...} of at most

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/base/error.h"
 #include "autograd/base/json.h"
-#include "autograd/error.h"
-#include "data/text.h"
+#include "autograd/base/utf8.h"
 
 namespace headcount {
 

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
-#include "autograd/base/json.h"
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

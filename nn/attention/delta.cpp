@@ -1,7 +1,7 @@
 #include <array>
 #include <cmath>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "nn/attention/attention.h"
 #include "nn/attention/kinds.h"
 

@@ -3,7 +3,7 @@
 #include <Eigen/Eigenvalues>
 #include <algorithm>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 

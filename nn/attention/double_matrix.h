@@ -3,7 +3,7 @@
 #include <span>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 /// Matrices in double, for computations on weights that run once and not in every step.
 

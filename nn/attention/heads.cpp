@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 

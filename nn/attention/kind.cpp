@@ -1,7 +1,7 @@
 #include "nn/attention/kind.h"
 
-#include "autograd/base/json.h"
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/base/count.h"
 #include "nn/attention/memory.h"
 #include "nn/attention/plan.h"
-#include "nn/count.h"
 
 namespace headcount {
 

@@ -3,8 +3,8 @@
 #include <array>
 #include <charconv>
 
-#include "autograd/base/json.h"
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "nn/attention/kinds.h"
 
 namespace headcount {

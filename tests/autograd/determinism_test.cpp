@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/op_cases.h"
 #include "autograd/parallel.h"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
 

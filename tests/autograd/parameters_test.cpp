@@ -8,7 +8,7 @@
 #include <numeric>
 #include <utility>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
 

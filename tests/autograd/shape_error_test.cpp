@@ -3,7 +3,7 @@
 #include <array>
 #include <functional>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
 

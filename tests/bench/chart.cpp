@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/formatted.h"
 #include "models/checkpoint/durable.h"
 #include "train/compare/result_text.h"
-#include "train/formatted.h"
 
 namespace headcount {
 namespace {

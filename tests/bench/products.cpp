@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "autograd/base/formatted.h"
 #include "autograd/parallel.h"
 #include "bench/measure.h"
 #include "bench/step_products.h"
 #include "bench/training_bench.h"
-#include "train/formatted.h"
 #include "train/statistics.h"
 
 namespace headcount {

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 namespace {

@@ -7,10 +7,11 @@
 #include <filesystem>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/sha256.h"
+#include "autograd/base/utf8.h"
 #include "data/tales.h"
 #include "data/temporary_folder.h"
-#include "data/text.h"
 
 namespace headcount {
 namespace {

@@ -8,11 +8,11 @@
 #include <string>
 #include <thread>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/sha256.h"
 #include "data/corpus.h"
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
-#include "data/text.h"
 
 namespace headcount {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "autograd/error.h"
-#include "data/text.h"
+#include "autograd/base/error.h"
+#include "autograd/base/utf8.h"
 
 namespace headcount {
 namespace {

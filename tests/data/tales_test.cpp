@@ -10,7 +10,7 @@
 #include <sstream>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "data/every_story.h"
 
 namespace headcount {

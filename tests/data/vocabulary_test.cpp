@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "autograd/error.h"
-#include "data/text.h"
+#include "autograd/base/error.h"
+#include "autograd/base/utf8.h"
 
 namespace headcount {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "autograd/error.h"
-#include "data/text.h"
+#include "autograd/base/error.h"
+#include "autograd/base/utf8.h"
 
 using namespace headcount;
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "models/cost.h"
 #include "nn/random_weights.h"
 

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "models/language_model.h"
 #include "nn/layer_config.h"
 

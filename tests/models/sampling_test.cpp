@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "nn/layer_config.h"
 #include "nn/random_weights.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "nn/attention/attention.h"
 #include "nn/layer_config.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "nn/kinds_with_scores.h"
 #include "nn/layer_config.h"
 #include "nn/test_layer.h"

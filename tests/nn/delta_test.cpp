@@ -4,7 +4,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "models/checkpoint/safetensors.h"
 #include "nn/layer_config.h"
 #include "nn/test_layer.h"

@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "nn/test_layer.h"
 
 namespace headcount {

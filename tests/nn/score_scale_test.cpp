@@ -5,7 +5,7 @@
 #include <cmath>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "nn/test_layer.h"
 
 namespace headcount {

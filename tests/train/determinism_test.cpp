@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/base/sha256.h"
 #include "autograd/parallel.h"
-#include "data/text.h"
 #include "train/evaluation.h"
 #include "train/trainer.h"
 

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "autograd/parallel.h"
-#include "data/text.h"
 #include "train/evaluation.h"
 #include "train/trainer.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "models/language_model.h"
 
 namespace headcount {

@@ -1,12 +1,12 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/formatted.h"
 #include "models/attention_map.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/named_run.h"
 #include "train/cli/use_threads.h"
-#include "train/formatted.h"
 #include "train/shades.h"
 
 namespace headcount {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "models/attention_spec.h"
 #include "train/cli/nearest.h"
 

@@ -3,9 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "autograd/base/error.h"
 #include "autograd/base/settings.h"
-#include "autograd/error.h"
-#include "data/text.h"
 
 namespace headcount {
 

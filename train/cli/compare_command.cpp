@@ -2,8 +2,9 @@
 #include <iostream>
 #include <limits>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/conversion.h"
 #include "train/cli/board.h"
@@ -15,12 +16,12 @@
 #include "train/compare/results.h"
 #include "train/compare/run_result.h"
 #include "train/compare/verdict.h"
-#include "train/folder_lock.h"
 #include "train/interrupt.h"
-#include "train/provenance.h"
 #include "train/report/report.h"
-#include "train/run_place.h"
-#include "train/training_run.h"
+#include "train/run/lock.h"
+#include "train/run/place.h"
+#include "train/run/provenance.h"
+#include "train/run/training.h"
 
 namespace headcount {
 

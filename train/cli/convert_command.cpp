@@ -5,7 +5,8 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/json.h"
+#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
@@ -17,8 +18,7 @@
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/evaluation.h"
-#include "train/formatted.h"
-#include "train/run_place.h"
+#include "train/run/place.h"
 #include "train/table.h"
 
 namespace headcount {

@@ -3,13 +3,13 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
+#include "autograd/base/formatted.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
-#include "train/formatted.h"
 #include "train/options.h"
 #include "train/table.h"
 

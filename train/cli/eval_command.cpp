@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/safetensors.h"
 #include "train/cli/command_line.h"
@@ -17,8 +18,8 @@
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/evaluation.h"
-#include "train/provenance.h"
-#include "train/run_record.h"
+#include "train/run/provenance.h"
+#include "train/run/record.h"
 
 namespace headcount {
 

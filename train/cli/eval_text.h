@@ -6,7 +6,7 @@
 
 #include "data/batches.h"
 #include "train/cli/command_line.h"
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 
 namespace headcount {
 

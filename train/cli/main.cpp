@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/mpi_ranks.h"
 #include "train/cli/nearest.h"
 #include "train/interrupt.h"
-#include "train/provenance.h"
+#include "train/run/provenance.h"
 #include "train/trainer.h"
 
 namespace {

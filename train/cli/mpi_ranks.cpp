@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 #ifdef HEADCOUNT_MPI
 #include <mpi.h>

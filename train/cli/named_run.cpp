@@ -1,6 +1,6 @@
 #include "train/cli/named_run.h"
 
-#include "data/text.h"
+#include "autograd/base/utf8.h"
 
 namespace headcount {
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "train/cli/command_line.h"
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 
 namespace headcount {
 

@@ -8,7 +8,7 @@
 #include <iostream>
 #include <string_view>
 
-#include "train/formatted.h"
+#include "autograd/base/formatted.h"
 
 namespace headcount {
 

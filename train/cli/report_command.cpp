@@ -4,14 +4,14 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/training_flags.h"
 #include "train/report/run_report.h"
-#include "train/run_place.h"
+#include "train/run/place.h"
 
 namespace headcount {
 

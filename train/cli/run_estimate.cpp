@@ -2,8 +2,8 @@
 
 #include <sys/resource.h>
 
+#include "autograd/base/formatted.h"
 #include "train/cli/progress.h"
-#include "train/formatted.h"
 
 namespace headcount {
 

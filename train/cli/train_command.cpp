@@ -3,9 +3,10 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
+#include "autograd/base/text.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
-#include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
@@ -15,13 +16,13 @@
 #include "train/cli/run_estimate.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
-#include "train/folder_lock.h"
 #include "train/interrupt.h"
-#include "train/loaded_run.h"
-#include "train/provenance.h"
-#include "train/run_place.h"
+#include "train/run/loaded.h"
+#include "train/run/lock.h"
+#include "train/run/place.h"
+#include "train/run/provenance.h"
+#include "train/run/training.h"
 #include "train/table.h"
-#include "train/training_run.h"
 
 namespace headcount {
 

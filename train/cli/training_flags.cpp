@@ -4,8 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <vector>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "autograd/parallel.h"
 
 namespace headcount {

@@ -5,10 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "autograd/base/formatted.h"
 #include "train/compare/learned.h"
 #include "train/compare/result_text.h"
 #include "train/compare/verdict.h"
-#include "train/formatted.h"
 
 namespace headcount {
 

@@ -16,8 +16,8 @@
 #include "train/compare/runner.h"
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
-#include "train/provenance.h"
-#include "train/training_run.h"
+#include "train/run/provenance.h"
+#include "train/run/training.h"
 
 namespace headcount {
 

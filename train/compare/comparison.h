@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 #include "train/evaluation.h"
 #include "train/statistics.h"
 

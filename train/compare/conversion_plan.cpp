@@ -7,7 +7,7 @@
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/conversion.h"
-#include "train/run_place.h"
+#include "train/run/place.h"
 
 namespace headcount {
 

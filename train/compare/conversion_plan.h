@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "train/compare/plan.h"
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 
 /// A comparison of two ways to a smaller cache: training from random weights, and converting a
 /// trained model.

@@ -5,10 +5,11 @@
 #include <cstdlib>
 #include <set>
 
+#include "autograd/base/formatted.h"
 #include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "models/cost.h"
 #include "models/language_model.h"
-#include "train/formatted.h"
 
 namespace headcount {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/base/formatted.h"
 #include "data/character_pairs.h"
 #include "train/compare/result_text.h"
 #include "train/compare/sweep_table.h"
 #include "train/compare/verdict.h"
-#include "train/formatted.h"
 #include "train/sign_test.h"
 #include "train/statistics.h"
 

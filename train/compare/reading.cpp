@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/base/json.h"
 #include "models/attention_map.h"
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 
 namespace headcount {
 

@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "train/formatted.h"
+#include "autograd/base/formatted.h"
 
 namespace headcount {
 

@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "autograd/base/formatted.h"
 #include "train/compare/columns.h"
 #include "train/compare/learned.h"
 #include "train/compare/premises.h"
 #include "train/compare/sweep_table.h"
 #include "train/compare/verdict.h"
-#include "train/formatted.h"
 #include "train/statistics.h"
 
 namespace headcount {

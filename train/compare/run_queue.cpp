@@ -7,7 +7,7 @@
 #include "autograd/base/json.h"
 #include "train/compare/run_result.h"
 #include "train/interrupt.h"
-#include "train/training_state.h"
+#include "train/run/state.h"
 
 namespace headcount {
 

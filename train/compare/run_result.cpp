@@ -2,12 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
+#include "autograd/base/sha256.h"
 #include "models/checkpoint/durable.h"
-#include "train/provenance.h"
-#include "train/run_place.h"
-#include "train/run_record.h"
+#include "train/run/place.h"
+#include "train/run/provenance.h"
+#include "train/run/record.h"
 
 namespace headcount {
 

@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 #include "train/compare/runner.h"
 
 /// result.json of a run of a comparison: its measurements, with a checksum. It exists once the run

@@ -10,14 +10,15 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
+#include "autograd/base/json.h"
+#include "autograd/base/sha256.h"
 #include "autograd/parallel.h"
-#include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/compare/run_queue.h"
 #include "train/compare/run_result.h"
 #include "train/interrupt.h"
-#include "train/provenance.h"
-#include "train/training_run.h"
+#include "train/run/provenance.h"
+#include "train/run/training.h"
 
 namespace headcount {
 

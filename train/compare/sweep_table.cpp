@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/formatted.h"
 #include "autograd/base/settings.h"
-#include "train/formatted.h"
 
 namespace headcount {
 

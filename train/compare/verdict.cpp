@@ -5,9 +5,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/json.h"
+#include "autograd/base/formatted.h"
 #include "autograd/base/settings.h"
-#include "train/formatted.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

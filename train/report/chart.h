@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 /// Line and scatter charts as SVG text that stands alone or inside an HTML page, for print and
 /// screen, in light and in dark. Every series has a colour and a marker shape (see svg.h); 42 pairs

@@ -5,11 +5,11 @@
 #include <cmath>
 #include <set>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 #include "train/table.h"
 
 namespace headcount {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "train/options.h"
-#include "train/run_record.h"
+#include "train/run/record.h"
 
 /// Training runs read from their folders, finished or not: settings and measurements, step by step.
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/base/formatted.h"
 #include "models/cost.h"
-#include "train/formatted.h"
 #include "train/report/chart_parts.h"
 #include "train/report/page.h"
 

@@ -4,8 +4,8 @@
 
 #include <array>
 
+#include "autograd/base/formatted.h"
 #include "train/compare/result_text.h"
-#include "train/formatted.h"
 
 namespace headcount::svg {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 /// Pieces of the pictures of a report, as SVG text. Fourteen colours begin with those of Okabe and
 /// Ito (jfly.uni-koeln.de/color), darker where paper is light; colour-blind readers tell all apart,

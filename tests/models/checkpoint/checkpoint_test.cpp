@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "autograd/base/json.h"
+#include "autograd/base/files.h"
+#include "autograd/base/text.h"
 #include "data/temporary_folder.h"
-#include "data/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/safetensors.h"
 #include "nn/layer_config.h"

@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 namespace {

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/base/text.h"
 #include "train/run_program.h"
 
 namespace headcount {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "data/text.h"
+#include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/options.h"
 #include "train/run_program.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/text.h"
+#include "autograd/base/utf8.h"
 #include "nn/attention/attention.h"
 #include "train/run_program.h"
 

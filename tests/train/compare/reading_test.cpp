@@ -7,7 +7,7 @@
 #include <memory>
 #include <numeric>
 
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 #include "train/run_program.h"
 
 namespace headcount {

@@ -1,4 +1,4 @@
-#include "train/folder_lock.h"
+#include "train/run/lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 

@@ -1,10 +1,10 @@
-#include "train/training_state.h"
+#include "train/run/state.h"
 
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/safetensors.h"

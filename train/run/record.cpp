@@ -1,13 +1,13 @@
-#include "train/run_record.h"
+#include "train/run/record.h"
 
 #include <utf8.h>
 
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
 #include "models/checkpoint/durable.h"
-#include "train/provenance.h"
+#include "train/run/provenance.h"
 
 namespace headcount {
 

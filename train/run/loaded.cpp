@@ -1,11 +1,11 @@
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "data/text.h"
-#include "train/run_record.h"
+#include "train/run/record.h"
 
 namespace headcount {
 

@@ -8,10 +8,10 @@
 #include "models/checkpoint/durable.h"
 #include "models/language_model.h"
 #include "train/evaluation.h"
-#include "train/folder_lock.h"
 #include "train/options.h"
+#include "train/run/lock.h"
+#include "train/run/state.h"
 #include "train/trainer.h"
-#include "train/training_state.h"
 
 namespace headcount {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/real.h"
+#include "autograd/base/real.h"
 
 /// run.json of a run folder: the text that the run is trained on, and each start of the program.
 

@@ -8,7 +8,7 @@
 #include "data/corpus.h"
 #include "models/language_model.h"
 #include "train/evaluation.h"
-#include "train/run_folder.h"
+#include "train/run/folder.h"
 #include "train/trainer.h"
 
 namespace headcount {

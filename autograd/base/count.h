@@ -2,7 +2,7 @@
 
 #include <cstdint>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
 
 namespace headcount {
 

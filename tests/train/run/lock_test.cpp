@@ -1,5 +1,5 @@
 // One process at a time writes a folder.
-#include "train/folder_lock.h"
+#include "train/run/lock.h"
 
 #include <signal.h>
 

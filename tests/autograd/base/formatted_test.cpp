@@ -1,4 +1,4 @@
-#include "train/formatted.h"
+#include "autograd/base/formatted.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What `--out` and `--force` may touch.
-#include "train/run_place.h"
+#include "train/run/place.h"
 
 #include <sys/stat.h>
 
@@ -7,7 +7,6 @@
 #include <thread>
 #include <vector>
 
-#include "autograd/base/json.h"
 #include "train/run_program.h"
 
 namespace headcount {

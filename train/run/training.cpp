@@ -1,4 +1,4 @@
-#include "train/training_run.h"
+#include "train/run/training.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,10 +6,10 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "data/text.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/interrupt.h"
-#include "train/loaded_run.h"
+#include "train/run/loaded.h"
 #include "train/statistics.h"
 
 namespace headcount {

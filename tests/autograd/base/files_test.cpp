@@ -1,4 +1,4 @@
-#include "data/text.h"
+#include "autograd/base/files.h"
 
 #include <gtest/gtest.h>
 #include <sys/fsuid.h>
@@ -11,7 +11,9 @@
 #include <new>
 #include <string>
 
-#include "autograd/error.h"
+#include "autograd/base/error.h"
+#include "autograd/base/sha256.h"
+#include "autograd/base/utf8.h"
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
 

@@ -1,4 +1,4 @@
-#include "train/provenance.h"
+#include "train/run/provenance.h"
 
 #include <sys/utsname.h>
 #include <unistd.h>

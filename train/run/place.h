@@ -2,8 +2,8 @@
 
 #include <filesystem>
 
-#include "train/folder_lock.h"
 #include "train/options.h"
+#include "train/run/lock.h"
 
 namespace headcount {
 

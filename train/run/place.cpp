@@ -1,4 +1,4 @@
-#include "train/run_place.h"
+#include "train/run/place.h"
 
 #include <sys/stat.h>
 
@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "data/text.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
-#include "train/run_record.h"
+#include "train/run/record.h"
 
 namespace headcount {
 

@@ -1,13 +1,13 @@
-#include "train/run_folder.h"
+#include "train/run/folder.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "data/text.h"
+#include "autograd/base/files.h"
 #include "models/checkpoint/checkpoint.h"
-#include "train/loaded_run.h"
-#include "train/run_place.h"
-#include "train/run_record.h"
+#include "train/run/loaded.h"
+#include "train/run/place.h"
+#include "train/run/record.h"
 
 namespace headcount {
 

@@ -1,5 +1,5 @@
 // Saving a checkpoint on a disk that fails at any moment.
-#include "train/run_folder.h"
+#include "train/run/folder.h"
 
 #include <gtest/gtest.h>
 

@@ -1,0 +1,73 @@
+#include "autograd/base/text.h"
+
+#include <utf8.h>
+
+#include <algorithm>
+#include <locale>
+#include <sstream>
+
+namespace headcount {
+
+std::string quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (code >= 0x20 && code != 0x7f) {
+      result += c;
+    } else {
+      constexpr std::string_view kDigits = "0123456789abcdef";
+      result += {'\\', 'x', kDigits[code / 16], kDigits[code % 16]};
+    }
+  }
+  return result + "'";
+}
+
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+,.:/@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos)
+    return std::string(text);
+  // Between single quotes only the quote itself is special. A control character, or a byte that is
+  // not UTF-8, would not survive a terminal or a page, so printf writes it.
+  const bool is_text = utf8::is_valid(text);
+  std::string word = "'";
+  for (const char c : text) {
+    const auto code = static_cast<unsigned char>(c);
+    if (c == '\'') {
+      word += "'\\''";
+    } else if ((code < 0x20 && c != '\n') || code == 0x7f || (code >= 0x80 && !is_text)) {
+      const char octal[] = {static_cast<char>('0' + code / 64),
+                            static_cast<char>('0' + code / 8 % 8),
+                            static_cast<char>('0' + code % 8)};
+      word += "'\"$(printf '\\" + std::string(octal, 3) + "')\"'";
+    } else {
+      word += c;
+    }
+  }
+  return word + "'";
+}
+
+std::vector<std::string_view> split_text(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t start = 0; start <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, start), text.size());
+    parts.push_back(text.substr(start, end - start));
+    start = end + 1;
+  }
+  return parts;
+}
+
+std::errc parse_number(std::string_view text, double& number) {
+  if (text == "inf" || text == "-inf") return std::errc::result_out_of_range;
+  if (text.starts_with('+') || text.find_first_not_of("0123456789.eE+-") != std::string_view::npos)
+    return std::errc::invalid_argument;
+  std::istringstream stream{std::string(text)};
+  stream.imbue(std::locale::classic());
+  stream >> number;
+  if (!stream.eof()) return std::errc::invalid_argument;
+  if (!stream.fail()) return {};
+  // A stream leaves 0 of what is no number, and the largest number of what is too large.
+  return number == 0 ? std::errc::invalid_argument : std::errc::result_out_of_range;
+}
+
+}  // namespace headcount
