@@ -10,9 +10,6 @@ namespace headcount {
 namespace {
 
 void check_context(Index tokens, Index context) {
-  if (context < 1) {
-    throw ShapeError("the context is " + std::to_string(context) + "; it must be at least 1");
-  }
   if (tokens > context) return;
   throw DataError("the context of " + std::to_string(context) + " is longer than the text of " +
                   std::to_string(tokens) +
@@ -26,7 +23,7 @@ void resize(Batch& batch, Index sequences, Index length) {
   batch.targets.resize(static_cast<std::size_t>(sequences * length));
 }
 
-/// Copies the window that begins at `start` into row `row`. Targets from `end` on do not count.
+/// Copies the window that begins at `start` into row `row`. Targets from `end` on are not counted.
 void copy_window(std::span<const std::int32_t> tokens, Index start, Index end, Index row,
                  const TextMarks& marks, Batch& batch) {
   const auto first = tokens.begin() + start;
@@ -52,9 +49,6 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
                     Index context, Batch& out, const TextMarks& marks) {
   const Index size = std::ssize(tokens);
   check_context(size, context);
-  if (batch < 1) {
-    throw ShapeError("the batch is " + std::to_string(batch) + "; it must be at least 1");
-  }
   resize(out, batch, context);
   const auto fits = std::ranges::lower_bound(marks.starts, size - context);
   const Index places = marks.starts.empty() ? size - context : fits - marks.starts.begin();
@@ -83,11 +77,6 @@ void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<con
                              Index first_window, Index max_windows, Index context, Batch& out,
                              const TextMarks& marks) {
   const Index count = std::ssize(windows), targets = std::ssize(tokens) - 1;
-  if (first_window < 0 || first_window >= count || max_windows < 1) {
-    throw ShapeError("there is no batch of " + std::to_string(max_windows) +
-                     " evaluation windows at window " + std::to_string(first_window) + " of " +
-                     std::to_string(count) + "; ask for at least one that exists");
-  }
   const auto start = [&](Index window) { return windows[static_cast<std::size_t>(window)]; };
   Index full = first_window;
   while (full < std::min(count, first_window + max_windows) && start(full) + context <= targets)

@@ -10,10 +10,9 @@
 
 namespace headcount {
 
-/// Marks of a text beside its tokens. Each of them may be empty.
+/// Marks of a text beside its tokens. Each list may be empty.
 struct TextMarks {
-  /// [tokens]: at an answer (see Story), the distance in tokens back to the one that tells it; 0
-  /// elsewhere.
+  /// [tokens]: at an answer, the distance back to the token that tells it; 0 elsewhere. See Story.
   std::span<const std::int32_t> answers = {};
   /// Positions where windows may begin, ascending from 0. Empty: windows begin anywhere. Training
   /// windows begin at these positions only; evaluation windows, which cover the whole text, also
@@ -26,7 +25,7 @@ struct TextMarks {
 Index counted(std::span<const std::int32_t> targets);
 
 /// Token sequences of equal length, with the token that follows each token. Functions that fill a
-/// batch reuse its memory: after the first call at a given size they allocate nothing.
+/// batch allocate nothing after the first call at a given size.
 struct Batch {
   std::vector<std::int32_t> inputs;   ///< [sequences, length], row-major
   std::vector<std::int32_t> targets;  ///< [sequences, length]: the token after each input, or
@@ -37,8 +36,8 @@ struct Batch {
 
 /// Fills `out` with `batch` windows of `context` tokens and their targets, each at a start drawn
 /// uniformly from 0 .. tokens - context - 1, or from `marks.starts` if given. Window i is a pure
-/// function of i and `key` (stream: that of batches; step: the training step). Throws DataError for
-/// a text shorter than context + 1 tokens, ShapeError for batch or context below 1.
+/// function of i and `key`, whose step is the training step. Throws DataError for a text shorter
+/// than context + 1 tokens.
 void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, Index batch,
                     Index context, Batch& out, const TextMarks& marks = {});
 
@@ -56,8 +55,7 @@ std::vector<Index> evaluation_windows(Index tokens, Index context,
 ///     for (Index w = 0; w < windows.size(); w += batch.sequences)
 ///       evaluation_window_batch(tokens, windows, w, 8, context, batch);
 ///
-/// Throws as sample_windows, and ShapeError for a `first_window` that does not exist or
-/// `max_windows` below 1.
+/// Throws as sample_windows.
 void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<const Index> windows,
                              Index first_window, Index max_windows, Index context, Batch& out,
                              const TextMarks& marks = {});

@@ -7,31 +7,30 @@
 #include "autograd/base/settings.h"
 #include "data/story.h"
 
-/// The corpora that are written here, not read from files.
+/// Corpora that a grammar writes, in place of files.
 namespace headcount {
 
-/// What a built-in corpus declares, in its one file. Flags, help and config.json follow from it.
+/// Declaration of a built-in corpus, in its one file. Flags, help and config.json follow from it.
 struct BuiltInCorpus {
   std::string_view name;
-  OwnFields own = {};  ///< how hard it is
-  /// What writes its stories. Throws ShapeError for settings that do not fit together.
+  OwnFields own = {};  ///< settings of its difficulty
+  /// Returns the function that writes its stories.
   std::function<Story(const Chooser&)> (*writer)(const Given& given) = nullptr;
-  /// Settings of model and optimizer with which it is learned in seconds or a minute. Flags,
-  /// presets and configurations come before them.
+  /// Settings of model and optimizer with which a model learns it within a minute. Flags, presets
+  /// and configurations override them.
   nlohmann::json (*defaults)() = nullptr;
-  /// What a comparison of attentions is of, unless others are named; empty: what it is of
-  /// elsewhere.
+  /// Attentions that `compare` takes by default; empty: those of any other text.
   std::string_view attentions = {};
   bool only_answers = false;  ///< the loss counts answers alone; the other characters are random
-  Index story_length = 0;     ///< characters of every story, so that contexts can end where one
-                              ///< does; 0: stories differ
+  /// Characters per story, which must divide the context; 0: stories differ.
+  Index story_length = 0;
 };
 
-/// All of them, in the order of help.
+/// All built-in corpora, in the order of help.
 std::span<const BuiltInCorpus* const> built_in_corpora();
-/// Null where `data` names a file.
+/// Corpus of that name; null for any other text, which is a file.
 const BuiltInCorpus* find_built_in(std::string_view data);
-/// The settings of all, each marked with the corpora that it is for.
+/// Settings of all built-in corpora, each marked with those that it is for.
 const SettingList& corpus_settings();
 
 extern const BuiltInCorpus kTales;   // tales.cpp

@@ -11,21 +11,21 @@
 
 namespace headcount {
 
-/// A text as tokens, with the vocabulary of its characters.
+/// Text as tokens, with the vocabulary of its characters.
 struct EncodedText {
   std::vector<std::int32_t> tokens;  ///< [characters]
   Vocabulary vocabulary;
   std::string sha256;  ///< hash of the UTF-8 text, 64 hexadecimal digits
 };
 
-/// Encodes UTF-8 `bytes`. Throws DataError as decode_utf8, with `source` for the name.
+/// Encodes UTF-8 `bytes`. Throws DataError as decode_utf8, which names `source`.
 EncodedText encode_text(std::string_view bytes, const std::string& source);
 
-/// Encodes a UTF-8 file piece by piece: memory holds its tokens, four bytes a character, and little
-/// else. Throws as read_text.
+/// Encodes a UTF-8 file piece by piece: memory holds little more than its tokens, four bytes per
+/// character. Throws as read_text.
 EncodedText encode_file(const std::filesystem::path& path);
 
-/// Replaces tokens of the vocabulary `from` by those that the same characters have in `to`. Throws
+/// Replaces tokens of the vocabulary `from` by tokens of `to` for the same characters. Throws
 /// DataError that names the characters of `from` which `to` lacks.
 void recode(std::span<std::int32_t> tokens, const Vocabulary& from, const Vocabulary& to);
 

@@ -19,7 +19,7 @@ static_assert(kLetters.size() == kMostLookupKinds * kLookupSide);
 struct Piece {
   Index square = 0, value = 0;
 
-  /// The row of `kind` that it stands in.
+  /// Row of `kind` in which the piece stands.
   Index row(Index kind) const {
     const Index x = square % kLookupSide, y = square / kLookupSide;
     return kind == kMostLookupKinds - 1 ? y : (x + kind * y) % kLookupSide;
@@ -39,7 +39,7 @@ struct Question {
   Index answer, piece;
 };
 
-/// One for each row with one piece alone.
+/// Questions for all rows in which one piece stands alone.
 std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
   std::vector<Question> all;
   for (Index kind = 0; kind < kinds; ++kind) {
@@ -57,7 +57,6 @@ std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
 }  // namespace
 
 Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
-  check_option("kinds", options.kinds, 1, kMostLookupKinds);
   StoryWriter writer(chooser);
   std::vector<Index> squares(kLookupSide * kLookupSide);
   for (std::size_t i = 0; i < squares.size(); ++i) squares[i] = static_cast<Index>(i);
@@ -98,8 +97,8 @@ std::function<Story(const Chooser&)> lookup_writer(const Given& given) {
   };
 }
 
-// A head of width 2 tells one kind of row from another and no more. Positions mean nothing to a
-// lookup, and unscaled scores leave the mean of all tokens sooner.
+// A head of width 2 can serve one kind of row and no more. Positions mean nothing to a lookup, and
+// unscaled scores leave the mean of all tokens sooner.
 nlohmann::json lookup_defaults() {
   return {{"layers", 1},
           {"dim", 64},
@@ -117,8 +116,7 @@ nlohmann::json lookup_defaults() {
           {"eval-every", 500}};
 }
 
-// A verdict on them takes about a minute. Of the two MLAs one has the cache bytes of gqa2, one
-// those of mqa.
+// A verdict takes about a minute. mla8+0 has the cache bytes of gqa2, mla4+0 those of mqa.
 constexpr std::string_view kLookupAttentions = "mha,gqa2,mqa,mla8+0,mla4+0";
 
 }  // namespace

@@ -21,8 +21,10 @@ Passage passage(const Corpus& corpus, const CorpusOptions& options, Index number
     return whole.empty() ? whole : std::vector(whole.begin() + begin, whole.begin() + end);
   };
   Passage passage{part(corpus.validation), part(corpus.validation_answers), {}};
-  if (const auto write = story_writer(corpus.name, options))
-    passage.nats = nats_of_characters(write, corpus.vocabulary.decode(passage.tokens));
+  if (const BuiltInCorpus* const built_in = find_built_in(corpus.name)) {
+    passage.nats =
+        nats_of_characters(built_in->writer(options.own), corpus.vocabulary.decode(passage.tokens));
+  }
   return passage;
 }
 

@@ -7,12 +7,12 @@
 
 namespace headcount {
 
-/// Passage of a validation text, which a report or `attend` shows character by character.
+/// Passage of a validation text, shown character by character.
 struct Passage {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> answers;  ///< [tokens] as in TextMarks; empty for files
-  /// [tokens]: -log p of each token under the corpus's grammar given the tokens before it, nats; no
-  /// model can be lower on average. Empty for files.
+  /// [tokens]: -log p of each token under the corpus's grammar given the tokens before it, nats:
+  /// the least loss that a model can have on average. Empty for files.
   std::vector<double> nats;
 };
 
@@ -20,7 +20,7 @@ struct Passage {
 /// passage is one story, cut at `length`; in a file, passages are consecutive stretches.
 Index passages(const Corpus& corpus, Index length);
 
-/// Passage `number`, which is 1 .. passages(corpus, length). `corpus` must be load_corpus(options).
+/// Passage number `number`, 1 .. passages(corpus, length), of the corpus that `options` make.
 Passage passage(const Corpus& corpus, const CorpusOptions& options, Index number, Index length);
 
 }  // namespace headcount

@@ -39,8 +39,6 @@ double commonest_is(char right, const std::map<char, Index>& counts, double gues
   return found != counts.end() && found->second == most ? 1 / static_cast<double>(as_often) : 0;
 }
 
-StoryWriter::StoryWriter(Chooser chooser) : chooser_(std::move(chooser)) {}
-
 std::size_t StoryWriter::choose(std::size_t count) {
   if (count == 1) return 0;
   const auto chosen = static_cast<std::size_t>(chooser_(count));
@@ -61,75 +59,57 @@ void StoryWriter::write_answer(std::string_view character, const Baselines& righ
   story_.baselines += right;
 }
 
-Story StoryWriter::finish() && { return std::move(story_); }
-
 namespace {
 
-// The probability of every beginning of a text, added up over all choices that write it.
-class Beginnings {
- public:
-  Beginnings(const std::function<Story(const Chooser&)>& write, const std::string& text)
-      : write_(write), text_(text), probability_(text.size() + 1) {
-    probability_[0] = 1;
-    walk(1, 0);
-  }
+// Adds up, for every beginning of a text, the probabilities of all choices that write it.
+struct Beginnings {
+  const std::function<Story(const Chooser&)>& write;
+  const std::string& text;
+  std::vector<double> probability;  // [bytes + 1]
+  std::vector<std::uint64_t> made;  // choices so far
 
-  double of(std::size_t bytes) const { return probability_[bytes]; }
-
- private:
-  // Continues from the choices made so far, which have this probability and write `known` bytes of
-  // the text.
-  void walk(double probability, std::size_t known) {
-    const StoryStopped story = written();
-    const auto [end, other] = std::ranges::mismatch(text_, story.text);
-    const auto alike = static_cast<std::size_t>(end - text_.begin());
-    for (std::size_t bytes = known + 1; bytes <= alike; ++bytes) probability_[bytes] += probability;
-    if (alike == text_.size() || other != story.text.end()) return;
-    for (std::size_t choice = 0; choice < story.alternatives; ++choice) {
-      made_.push_back(choice);
-      walk(probability / static_cast<double>(story.alternatives), alike);
-      made_.pop_back();
-    }
-  }
-
-  // Text that the choices made so far write up to the next choice; at the end of a story there are
-  // no alternatives.
+  // Runs the grammar up to the next choice; at the end of a story there are no alternatives.
   StoryStopped written() const {
-    auto next = made_.begin();
+    auto next = made.begin();
     try {
-      return {
-          write_([&](std::uint64_t count) { return next == made_.end() ? count : *next++; }).text,
-          0};
+      return {write([&](std::uint64_t count) { return next == made.end() ? count : *next++; }).text,
+              0};
     } catch (const StoryStopped& stopped) {
       return stopped;
     }
   }
 
-  const std::function<Story(const Chooser&)>& write_;
-  const std::string& text_;
-  std::vector<double> probability_;  // of the first bytes
-  std::vector<std::uint64_t> made_;
+  // Continues from the choices made, which have probability `p` and write `known` bytes of the
+  // text.
+  void walk(double p, std::size_t known) {
+    const StoryStopped story = written();
+    const auto [end, other] = std::ranges::mismatch(text, story.text);
+    const auto alike = static_cast<std::size_t>(end - text.begin());
+    for (std::size_t bytes = known + 1; bytes <= alike; ++bytes) probability[bytes] += p;
+    if (alike == text.size() || other != story.text.end()) return;
+    for (std::size_t choice = 0; choice < story.alternatives; ++choice) {
+      made.push_back(choice);
+      walk(p / static_cast<double>(story.alternatives), alike);
+      made.pop_back();
+    }
+  }
 };
 
 }  // namespace
 
 std::vector<double> nats_of_characters(const std::function<Story(const Chooser&)>& write,
                                        const std::string& text) {
-  const Beginnings beginnings(write, text);
+  Beginnings beginnings{write, text, std::vector<double>(text.size() + 1), {}};
+  beginnings.probability[0] = 1;
+  beginnings.walk(1, 0);
   std::vector<double> nats;
   for (auto at = text.begin(); at != text.end();) {
     const auto before = static_cast<std::size_t>(at - text.begin());
     utf8::next(at, text.end());
     const auto after = static_cast<std::size_t>(at - text.begin());
-    nats.push_back(std::log(beginnings.of(before) / beginnings.of(after)));
+    nats.push_back(std::log(beginnings.probability[before] / beginnings.probability[after]));
   }
   return nats;
-}
-
-void check_option(std::string_view option, Index value, Index low, Index high) {
-  if (value >= low && value <= high) return;
-  throw ShapeError("`" + std::string(option) + "` is " + std::to_string(value) + " but must be " +
-                   std::to_string(low) + " to " + std::to_string(high));
 }
 
 }  // namespace headcount

@@ -14,8 +14,6 @@ namespace headcount {
 
 namespace {
 
-constexpr Index kMostDistance = 1000;
-
 using Name = std::string_view;
 
 struct Person {
@@ -48,11 +46,11 @@ class Tale {
   Story tell() {
     introduce_people();
     introduce_things();
-    for (Index event = 0; event < options_.distance; ++event) {
+    for (Index event = 0; event < options_.events; ++event) {
       if (event > 0) writer_.write(" ");
       tell_event();
     }
-    if (options_.distance > 0) writer_.write("\n");
+    if (options_.events > 0) writer_.write("\n");
     ask_questions();
     writer_.write("\n");
     return std::move(writer_).finish();
@@ -70,13 +68,12 @@ class Tale {
     return thing.holder ? people_[*thing.holder].place : thing.place;
   }
 
-  bool may_add_place() const { return places_.size() < static_cast<std::size_t>(options_.places); }
-
-  /// One of the story's places other than `here`, or, as one more alternative while the story may
-  /// have more places, a new one.
+  /// A place of the story other than `here`; a new place counts as one more alternative while the
+  /// story may have more places.
   std::size_t choose_place(std::optional<std::size_t> here) {
     const std::size_t known = places_.size() - (here ? 1 : 0);
-    std::size_t chosen = writer_.choose(known + (may_add_place() ? 1 : 0));
+    const bool may_be_new = std::ssize(places_) < options_.places;
+    std::size_t chosen = writer_.choose(known + (may_be_new ? 1 : 0));
     if (chosen == known) {
       places_.push_back(writer_.draw(names_.places));
       return places_.size() - 1;
@@ -291,41 +288,17 @@ const TalesNames& tales_names() {
   return names;
 }
 
-void check(const TalesOptions& options, const TalesNames& names) {
-  check_option("people", options.people, 1, std::ssize(names.people));
-  check_option("things", options.things, 1, std::ssize(names.things));
-  check_option("places", options.places, 1, std::ssize(names.places));
-  check_option("distance", options.distance, 0, kMostDistance);
-  check_option("questions", options.questions, 1,
-               std::ssize(names.people) + std::ssize(names.things));
-  const Index most = options.people + options.things;
-  if (options.questions > most) {
-    throw ShapeError("`questions` must not exceed `people` plus `things`, " + std::to_string(most));
-  }
-}
-
 Story tell_tale(const TalesOptions& options, const Chooser& chooser, const TalesNames& names) {
-  check(options, names);
   return Tale(options, chooser, names).tell();
 }
 
 namespace {
 
-// Their ranges are those of tales_names().
-constexpr Field<TalesOptions> kTalesFields[] = {
-    whole<&TalesOptions::people>("people", "people in a story", 1, 12),
-    whole<&TalesOptions::things>("things", "things in a story", 1, 16),
-    whole<&TalesOptions::places>("places", "most places in a story", 1, 12),
-    whole<&TalesOptions::distance>("distance", "events before the questions", 0, kMostDistance),
-    whole<&TalesOptions::questions>("questions", "questions that close a story", 1, 28)};
-
-std::function<Story(const Chooser&)> tales_writer(const Given& given) {
-  const TalesOptions options = read_fields(kTalesFields, given);
-  check(options);
-  return [options](const Chooser& chooser) { return tell_tale(options, chooser); };
+std::function<Story(const Chooser&)> tales_writer(const Given&) {
+  return [](const Chooser& chooser) { return tell_tale({}, chooser); };
 }
 
-// The longest tale has 279 characters unless other settings make them longer.
+// The longest tale has 279 characters.
 nlohmann::json tales_defaults() {
   return {{"layers", 2},  {"dim", 64},     {"context", 288},       {"lr", 3e-3},
           {"warmup", 20}, {"beta2", 0.95}, {"score-scale", "none"}};
@@ -333,9 +306,6 @@ nlohmann::json tales_defaults() {
 
 }  // namespace
 
-const BuiltInCorpus kTales = {.name = "tales",
-                              .own = own_fields<kTalesFields>(),
-                              .writer = tales_writer,
-                              .defaults = tales_defaults};
+const BuiltInCorpus kTales = {.name = "tales", .writer = tales_writer, .defaults = tales_defaults};
 
 }  // namespace headcount

@@ -8,12 +8,14 @@
 
 namespace headcount {
 
-/// How hard the built-in corpus `tales` is. The defaults give stories of about 250 characters.
+/// Size of a story; the built-in corpus `tales` has the defaults. `places` is the most places that
+/// a story visits. Each person and thing is asked about at most once, so that there are at most
+/// `people` + `things` questions.
 struct TalesOptions {
-  Index people = 3, things = 2, places = 3, distance = 3, questions = 2;
+  Index people = 3, things = 2, places = 3, events = 3, questions = 2;
 };
 
-/// The names that stories draw from. No name may repeat.
+/// Names that stories draw from, all different.
 struct TalesNames {
   std::vector<std::string_view> people, things, places;
 };
@@ -21,12 +23,8 @@ struct TalesNames {
 /// 12 people, 16 things, 12 places.
 const TalesNames& tales_names();
 
-/// Throws ShapeError that names the option which is out of range; of questions there is at most one
-/// about each person and thing.
-void check(const TalesOptions& options, const TalesNames& names = tales_names());
-
-/// One story: who is where, who has what; then people walk about, give, put down and pick up
-/// things; then questions, as in
+/// Story that says who is where and who has what, then what people do (walk about; give, put down
+/// and pick up things), and ends with questions and an empty line:
 ///
 ///     Clara is in the mill. Tom is in the barn. Ida is in the mill.
 ///     Tom has the cup. Ida has the map.
@@ -34,12 +32,11 @@ void check(const TalesOptions& options, const TalesNames& names = tales_names())
 ///     Where is the cup? In the mill.
 ///     Who has the map? Clara.
 ///
-/// and an empty line. A thing goes where its holder goes; people give to those in the same place
-/// and pick up what lies there. Answers follow from the story and cost nothing. Story::answers
-/// marks the letters of their names where the names of the grammar part ways: the first one, and
-/// the second of "cave" and "cellar"; the sentence that named the answer last settles them. The
-/// tasks are in the spirit of bAbI (Weston et al. 2015, arXiv:1502.05698), the grammar is our own.
-/// Throws as check does.
+/// A thing goes where its holder goes; people give to those in the same place and pick up what lies
+/// there. Answers follow from the story and cost nothing. Story::answers marks the letters that
+/// tell the grammar's names apart: the first one, and the second of "cave" and "cellar". The
+/// distance leads back to the sentence that named the answer last. The tasks follow bAbI (Weston et
+/// al. 2015, arXiv:1502.05698); the grammar is our own.
 Story tell_tale(const TalesOptions& options, const Chooser& chooser,
                 const TalesNames& names = tales_names());
 

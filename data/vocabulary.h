@@ -10,25 +10,26 @@
 
 namespace headcount {
 
-/// The characters (Unicode code points) that a model knows. A character's token is its index in
-/// `symbols()`. A vocabulary made from a text is in ascending order, as in nanoGPT's
-/// character-level data sets.
+/// Characters (Unicode code points) that a model knows. The token of a character is its index in
+/// `symbols()`.
 class Vocabulary {
  public:
   /// An empty vocabulary.
   Vocabulary() = default;
 
-  /// A vocabulary of `symbols` in this order. Throws DataError for a symbol that comes twice or is
-  /// no Unicode character.
+  /// Vocabulary of `symbols` in this order. Throws DataError for a symbol that comes twice or is no
+  /// Unicode character.
   explicit Vocabulary(std::u32string symbols);
 
-  /// A vocabulary of the distinct characters of `text`, in ascending order.
+  /// Vocabulary of the distinct characters of `text` in ascending order, as in nanoGPT's
+  /// character-level data sets.
   static Vocabulary from_text(std::u32string_view text);
 
   Index size() const { return static_cast<Index>(symbols_.size()); }
   const std::u32string& symbols() const { return symbols_; }
 
-  /// One token per character. Throws DataError that names the unknown characters, each once.
+  /// One token per character; searches the vocabulary for each. Throws DataError that names the
+  /// unknown characters, each once.
   std::vector<std::int32_t> encode(std::u32string_view text) const;
   /// Default prompt for sampling, one token: a line break, or the first symbol if the vocabulary
   /// has no line break.
@@ -41,7 +42,6 @@ class Vocabulary {
 
  private:
   std::u32string symbols_;
-  std::vector<std::int32_t> tokens_;  // by code point, up to the greatest symbol; -1: none
 };
 
 }  // namespace headcount

@@ -57,7 +57,6 @@ constexpr Field<CorpusOptions> kTextFields[] = {
 void check_data(const TrainOptions& options) {
   const BuiltInCorpus* const built_in = find_built_in(options.data);
   if (built_in == nullptr) return;
-  built_in->writer(options.corpus.own);
   const Index length = built_in->story_length, context = options.model->context;
   require_setting(length == 0 || context % length == 0,
                   "`context` must be a multiple of " + std::to_string(length) +

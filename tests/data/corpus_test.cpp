@@ -11,6 +11,7 @@
 #include "autograd/base/sha256.h"
 #include "autograd/base/utf8.h"
 #include "data/tales.h"
+#include "data/tales_corpus.h"
 #include "data/temporary_folder.h"
 
 namespace headcount {
@@ -164,17 +165,11 @@ TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {
   EXPECT_TRUE(train_text(longer).starts_with(train_text(one) + validation_text(one)));
 }
 
-TEST_P(BuiltInCorpus, HasAPartOfEachEvenWithHugeStories) {
-  const CorpusOptions options = {.characters = 1000,
-                                 .own = Given(corpus_settings(), {{"distance", 1000}})};
-  const Corpus corpus = load_corpus(GetParam(), options);
+TEST(WrittenCorpus, HasAPartOfEachEvenWithHugeStories) {
+  const Corpus corpus =
+      write_corpus(tales_of<TalesOptions{.events = 1000}>(), {.characters = 1000});
   EXPECT_FALSE(corpus.train.empty());
   EXPECT_FALSE(corpus.validation.empty());
-}
-
-TEST_P(BuiltInCorpus, RefusesALengthOutOfRange) {
-  EXPECT_THROW(load_corpus(GetParam(), {.characters = 999}), ShapeError);
-  EXPECT_THROW(load_corpus(GetParam(), {.characters = 1'000'000'001}), ShapeError);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "lookup"),

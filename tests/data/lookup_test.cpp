@@ -180,17 +180,5 @@ TEST(Lookup, AnyTwoKindsOfRowsCrossInOneSquare) {
   }
 }
 
-TEST(Lookup, RefusesOptionsOutOfRange) {
-  for (const Index kinds : {0, 7}) {
-    try {
-      write_lookup({kinds}, random_chooser({1, 2, 3}));
-      FAIL();
-    } catch (const ShapeError& error) {
-      EXPECT_EQ(std::string(error.what()),
-                "`kinds` is " + std::to_string(kinds) + " but must be 1 to 6");
-    }
-  }
-}
-
 }  // namespace
 }  // namespace headcount

@@ -30,8 +30,7 @@ TEST(CommonestIs, SharesItsGuessAmongThoseThatAreAsCommon) {
 TEST(NatsOfCharacters, AreThoseOfAllStoriesThatBeginAlike) {
   const TalesNames names = {
       .people = {"Ann", "Ben"}, .things = {"cap", "cup"}, .places = {"mill", "meadow", "barn"}};
-  const TalesOptions options = {
-      .people = 1, .things = 2, .places = 2, .distance = 1, .questions = 1};
+  const TalesOptions options = {.people = 1, .things = 2, .places = 2, .events = 1, .questions = 1};
   const auto write = [&](const Chooser& chooser) { return tell_tale(options, chooser, names); };
   const std::vector<Possibility> all = every_story(write);
   std::map<std::string, double> beginnings;
@@ -73,7 +72,7 @@ TEST(NatsOfCharacters, AddUpToThoseOfTheStory) {
 }
 
 TEST(NatsOfCharacters, NeedNoMoreOfALongStoryThanIsAskedFor) {
-  const TalesOptions longest = {.distance = 1000};
+  const TalesOptions longest = {.events = 1000};
   const auto write = [&](const Chooser& chooser) { return tell_tale(longest, chooser); };
   const std::string text = write(random_chooser({1, 2, 3})).text;
   const std::vector<double> nats = nats_of_characters(write, text.substr(0, 200));

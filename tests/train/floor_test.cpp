@@ -5,6 +5,7 @@
 #include <array>
 
 #include "data/corpus.h"
+#include "data/tales_corpus.h"
 #include "train/evaluation.h"
 #include "train/trainer.h"
 
@@ -21,9 +22,9 @@ constexpr std::array<Index, 5> kStops = {20, 60, 100, 300, 900};
 TEST(EntropyFloor, IsApproachedFromAboveByTraining) {
   CorpusOptions corpus_options;
   corpus_options.characters = 200'000;
-  corpus_options.own.put(
-      {{"people", 1}, {"things", 1}, {"places", 2}, {"distance", 0}, {"questions", 1}});
-  const Corpus corpus = load_corpus("tales", corpus_options);
+  constexpr TalesOptions kShort = {
+      .people = 1, .things = 1, .places = 2, .events = 0, .questions = 1};
+  const Corpus corpus = write_corpus(tales_of<kShort>(), corpus_options);
   const double floor = corpus.entropy_per_character.value();
 
   const TrainOptions options = resolve_training(Given(training_settings(), {{"layers", 2},

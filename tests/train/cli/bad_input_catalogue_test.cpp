@@ -85,7 +85,6 @@ const BadCase kFlags[] = {
     {"TRAIN+ --preset nanogpt", kUsage, "--preset must be one of nanogpt-cpu"},
     {"TRAIN+ --kinds 3", kUsage, "--kinds means nothing"},
     {"train --data lookup --context 100", kUsage, "--context must be a multiple of 16"},
-    {"train --data tales --questions 20 --people 2 --things 2", kUsage, "--questions"},
     {"compare --attention mha,", kUsage, "'' is no attention"},
     {"compare --attention mha,mla48+", kUsage, "'mla48+' is no attention"},
     {"compare --attention mha --seeds 1 --data text.txt", kUsage, "--seeds 1 gives no"},

@@ -343,16 +343,15 @@ TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGive
 TEST_F(TrainCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
   const auto trained = [&](const std::string& flags) {
     const ProgramResult result = folder_.headcount(
-        "train --data tales --layers 1 --dim 2 --heads 1 --ffn-dim 1 --batch 1 --steps 1 --quiet "
-        "--people 1 --things 1 --places 1 --distance 0 --questions 1 " +
+        "train --data tales --layers 1 --dim 2 --heads 1 --ffn-dim 1 --batch 1 --steps 1 --quiet " +
         flags);
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.out;
   };
   const std::string note =
-      "note: Stories of up to 87 characters do not fit into the context of 64 ";
+      "note: Stories of up to 279 characters do not fit into the context of 64 ";
   const std::string cut = trained("--context 64 --out cut"),
-                    whole = trained("--context 87 --out whole");
+                    whole = trained("--context 279 --out whole");
   EXPECT_NE(cut.find(note), std::string::npos) << cut;
   EXPECT_EQ(cut.find("best possible"), std::string::npos);
   EXPECT_EQ(cut.find("ceiling"), std::string::npos);
