@@ -12,8 +12,8 @@ namespace {
 constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_moment"};
 
 constexpr Field<AdamWSettings> kAdamWFields[] = {
-    number<&AdamWSettings::beta1>("beta1", "AdamW: decay of the mean", 0, 1, true),
-    number<&AdamWSettings::beta2>("beta2", "AdamW: decay of the mean square", 0, 1, true),
+    fraction<&AdamWSettings::beta1>("beta1", "AdamW: decay of the mean"),
+    fraction<&AdamWSettings::beta2>("beta2", "AdamW: decay of the mean square"),
     number<&AdamWSettings::weight_decay>("weight-decay", "AdamW: of matrices", 0, 100)};
 
 }  // namespace

@@ -30,7 +30,7 @@ constexpr Field<TrainSettings> kTrainFields[] = {
     whole<&TrainSettings::warmup>(
         "warmup", "steps of linear warm-up; if more than all steps, a tenth of these", 0),
     number<&TrainSettings::gradient_clip>("grad-clip", "greatest gradient norm; 0: any", 0),
-    number<&TrainSettings::dropout>("dropout", "probability", 0, 1, true),
+    fraction<&TrainSettings::dropout>("dropout", "probability"),
     natural<&TrainSettings::seed>("seed", "of weights, batches, dropout and the sample")
         .with({.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}),
     whole<&TrainSettings::eval_every>("eval-every", "steps between evaluations; 0: at the end only",

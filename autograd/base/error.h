@@ -5,8 +5,8 @@
 namespace headcount {
 
 /// Base of every error that the library throws on purpose. `what()` is one line: what is wrong,
-/// where, and what to do. Names of settings stand between backquotes, `kv-heads`; the command line
-/// shows them as its flags.
+/// where, and what to do. Names of settings are between backquotes, as in `kv-heads`; the command
+/// line shows them as flags.
 class Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
@@ -24,7 +24,7 @@ class StaleVarError : public Error {
   using Error::Error;
 };
 
-/// A NaN or an infinity, found by the debug trap; names the op and its shapes.
+/// A NaN or an infinity that the debug trap found; names the op, its shapes and the element.
 class NonFiniteError : public Error {
  public:
   using Error::Error;

@@ -26,7 +26,7 @@ void refuse(const std::string& key, const nlohmann::json& value, const std::stri
 Index whole_number(const nlohmann::json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end()) throw DataError("'" + key + "' is missing");
-  // Numbers that were parsed are unsigned where they can be, others are as they were put there.
+  // A number that was parsed is unsigned if it can be; others have the type of their C++ value.
   const bool whole =
       found->is_number_unsigned()
           ? found->get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<Index>::max()}

@@ -9,15 +9,15 @@
 
 namespace headcount {
 
-/// The JSON in `text`. Throws DataError that says where it stops being JSON, and for what is nested
-/// more deeply than any file of ours.
+/// Parses JSON. Throws DataError that says where `text` stops being JSON, and for values nested
+/// more deeply than in any file of this program.
 nlohmann::json parse_json(std::string_view text);
-/// Throws DataError: what `key` has in a file is of no use here, for the reason `why`.
+/// Throws DataError: the value that a file has for `key` cannot be used, for the reason `why`.
 [[noreturn]] void refuse(const std::string& key, const nlohmann::json& value,
                          const std::string& why);
 
-/// The whole number that `object` has under `key`. Throws DataError that names the key, for what is
-/// no whole number from 0 on; nlohmann::json itself would convert 1e300 somehow.
+/// The whole number, at least 0, of `key` in `object`. Throws DataError that names the key if it
+/// has no such value; nlohmann::json itself would convert 1e300 without an error.
 Index whole_number(const nlohmann::json& object, const std::string& key);
 
 }  // namespace headcount

@@ -13,7 +13,7 @@ namespace headcount {
 
 namespace {
 
-// The whole of `text` as a whole number; says whether it is one and whether it fits.
+// Reads a whole number that takes up all of `text`.
 template <class Number>
 std::errc parse_integer(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -26,7 +26,7 @@ std::string plain(double value) {
   return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
 }
 
-// Reads the value of the setting `name` from `text`.
+// Converts the text that was given for the setting `name`.
 struct ValueOf {
   std::string name;
   std::string_view text;
@@ -86,7 +86,7 @@ struct ValueOf {
   nlohmann::json operator()(const Grammar& grammar) const {
     try {
       return grammar.check(text);
-    } catch (const SettingError&) {  // it names the setting
+    } catch (const SettingError&) {  // names the setting already
       throw;
     } catch (const Error& error) {
       throw SettingError(name + ": " + error.what());
@@ -94,7 +94,7 @@ struct ValueOf {
   }
 };
 
-bool take_the_same(const Takes& a, const Takes& b) {
+bool accept_same_values(const Takes& a, const Takes& b) {
   const auto* const x = std::get_if<WholeRange>(&a);
   const auto* const y = std::get_if<WholeRange>(&b);
   return a.index() == b.index() && (x == nullptr || (x->low == y->low && x->high == y->high));
@@ -102,8 +102,8 @@ bool take_the_same(const Takes& a, const Takes& b) {
 
 }  // namespace
 
-bool Setting::is_for(std::string_view name_of_one) const {
-  return only_for.empty() || std::ranges::find(only_for, name_of_one) != only_for.end();
+bool Setting::is_for(std::string_view owner) const {
+  return only_for.empty() || std::ranges::find(only_for, owner) != only_for.end();
 }
 
 nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text) {
@@ -121,19 +121,19 @@ SettingList together(const std::vector<SettingList>& lists) {
   return all;
 }
 
-void add_settings(SettingList& list, SettingList more, std::string_view name) {
+void add_settings(SettingList& list, SettingList more, std::string_view owner) {
   for (Setting& setting : more) {
-    if (!name.empty()) setting.only_for = {std::string(name)};
+    if (!owner.empty()) setting.only_for = {std::string(owner)};
     const auto same = std::ranges::find(list, setting.name, &Setting::name);
     if (same == list.end()) {
       list.push_back(std::move(setting));
       continue;
     }
-    if (!take_the_same(same->takes, setting.takes))
-      throw std::logic_error("two settings `" + setting.name + "` take other values");
-    if (!same->only_for.empty()) same->only_for.emplace_back(name);
+    if (!accept_same_values(same->takes, setting.takes))
+      throw std::logic_error("two settings `" + setting.name + "` accept different values");
+    if (!same->only_for.empty()) same->only_for.emplace_back(owner);
     if (same->help.find(setting.help) == std::string::npos)
-      same->help += "; " + std::string(name) + ": " + setting.help;
+      same->help += "; " + std::string(owner) + ": " + setting.help;
   }
 }
 
@@ -159,8 +159,8 @@ void Given::put(const std::string& name, const nlohmann::json& value) {
     values_[name] = setting->value(text);
     return;
   }
-  for (const auto& [part, of_it] : setting->stands_for(text))
-    values_[part] = find_setting(*known_, part)->value(of_it);
+  for (const auto& [part, part_text] : setting->stands_for(text))
+    values_[part] = find_setting(*known_, part)->value(part_text);
 }
 
 void Given::put(const nlohmann::json& object) {

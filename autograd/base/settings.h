@@ -18,20 +18,20 @@
 #include "autograd/base/error.h"
 #include "autograd/base/real.h"
 
-/// Settings as data. A `Field` describes one setting of a struct, a list of fields is constant.
-/// What somebody gives (flags, presets, config.json, the words of an attention) is one kind of
-/// data, a `Given`. Reading it into structs, and filling in what nobody gave, is to resolve it.
+/// Settings as data. A `Field` describes one member of a struct; lists of fields are constant.
+/// Values that somebody gave (flags, presets, config.json, the spec of an attention) are a `Given`,
+/// from which `read_fields` fills a struct.
 
 namespace headcount {
 
-/// A setting with an unusable value; the message names the setting and says what it takes.
+/// A setting with an unusable value. The message names the setting and the values it accepts.
 class SettingError : public Error {
  public:
   using Error::Error;
 };
 
-/// What a setting belongs to. `run`: changes no result; `single`: the same, of one run where a
-/// comparison has many.
+/// What a setting belongs to. Settings of `run` and `single` change no result; a comparison, which
+/// makes many runs, has none of `single`.
 enum class Scope {
   attention,
   model,
@@ -51,14 +51,14 @@ enum class Scope {
 struct WholeRange {
   Index low, high;
 };
-/// Numbers of tokens, which may be given in units of 1024 or 1024^2, as contexts are: 128k, 1M.
+/// Numbers of tokens; k stands for 1024 and M for 1024^2, as in 128k or 1M.
 struct TokenRange {
   Index low, high;
 };
-struct Naturals {};  ///< of 64 bits
+struct Naturals {};  ///< whole numbers from 0 to 2^64 - 1
 struct NumberRange {
   double low, high;
-  bool open;  ///< `high` itself is no value
+  bool open = false;  ///< `high` itself is refused
 };
 struct Choice {
   std::string_view name;
@@ -78,40 +78,39 @@ struct Choices {
   std::span<const Choice> list() const { return std::span(all).first(count); }
 };
 struct FreeText {};  ///< UTF-8
-/// Texts with a grammar of their own; `check` gives the shortest form, and throws Error.
+/// Texts with a grammar of their own. `check` returns the shortest form of a text; throws Error.
 struct Grammar {
   std::string (*check)(std::string_view text);
 };
-/// What a setting takes.
+/// The values that a setting accepts.
 using Takes =
     std::variant<WholeRange, TokenRange, Naturals, NumberRange, Choices, FreeText, Grammar>;
 
-/// The value of the setting `name` in `text`. Throws SettingError.
+/// Converts the text that was given for the setting `name`. Throws SettingError.
 nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text);
 
-/// What a conversion to another attention does with a setting of the model.
+/// How a conversion to another attention treats a setting of the model.
 enum class InConversion {
-  unknown,  ///< it cannot heed it: it refuses another value than the default
+  unknown,  ///< not supported: a value other than the default is refused
   same,     ///< the converted model has the same value
-  kept,     ///< it has the same value unless another one is given
-  open,     ///< it is chosen anew
+  kept,     ///< the converted model has the same value unless another one is given
+  open,     ///< the converted model has a value of its own
 };
 
-/// The setting means something only where another one has this value.
+/// Condition under which a setting has an effect: another setting has this value.
 struct OnlyWhere {
   std::string_view setting, value;
-  std::string_view otherwise;  ///< what another value does: "rotates nothing"
+  std::string_view otherwise;  ///< effect of any other value: "rotates nothing"
 };
 
-/// What is known of a setting beside its name and its values.
+/// Properties of a setting besides its name and its values.
 struct Traits {
-  /// The default follows from the other settings; help says how. Such a setting is never neutral.
-  bool derived = false;
+  bool derived = false;             ///< the default follows from other settings; help says how
   bool bare = false;                ///< the name alone means "on"
   bool quiet = false;               ///< configurations leave the default out
-  std::optional<Scope> scope = {};  ///< if it is not that of its list
+  std::optional<Scope> scope = {};  ///< scope if it differs from that of the list
   InConversion conversion = InConversion::unknown;
-  std::string_view never_swept = {};  ///< why a comparison cannot try several values; empty: it can
+  std::string_view never_swept = {};  ///< why a comparison cannot try several values, if it cannot
   std::optional<OnlyWhere> only_where = {};
 };
 
@@ -122,33 +121,33 @@ struct Setting {
   Takes takes;
   Scope scope;
   Traits traits = {};
-  nlohmann::json neutral = {};             ///< the default; null: it follows from the others
+  nlohmann::json neutral = {};             ///< the default; null: derived from other settings
   std::vector<std::string> only_for = {};  ///< attentions, corpora or optimizers; empty: all
-  /// The settings that a text of this one stands for, itself among them: gqa2 is `attention` gqa
-  /// and `kv-heads` 2. Null: for itself.
+  /// Splits a text that gives several settings, this one among them: `attention` gqa2 stands for
+  /// `attention` gqa and `kv-heads` 2. Null: a text gives this setting only.
   std::vector<std::pair<std::string, std::string>> (*stands_for)(std::string_view text) = nullptr;
 
-  /// Whether it means something with the attention, corpus or optimizer of that name.
-  bool is_for(std::string_view name_of_one) const;
-  /// The value in `text`. Throws SettingError.
+  /// Whether the attention, corpus or optimizer `owner` has the setting.
+  bool is_for(std::string_view owner) const;
+  /// Converts the text that was given for the setting. Throws SettingError.
   nlohmann::json value(std::string_view text) const { return parse_value(name, takes, text); }
 };
 
 using SettingList = std::vector<Setting>;
 
-/// Null if there is none of that name.
+/// The setting of that name, or null.
 const Setting* find_setting(const SettingList& list, std::string_view name);
-/// Lists one after the other.
+/// Joins lists in order.
 SettingList together(const std::vector<SettingList>& lists);
-/// Adds settings that are for `name` alone, "": for all. One that is in the list already, for
-/// others, becomes one for both. Throws std::logic_error if the two take other values.
-void add_settings(SettingList& list, SettingList more, std::string_view name = "");
+/// Appends settings that only `owner` has; "": all owners. A setting that the list already has for
+/// other owners gets one more. Throws std::logic_error if the two accept different values.
+void add_settings(SettingList& list, SettingList more, std::string_view owner = "");
 
-/// The value of a setting as flags have it: texts without quotation marks.
+/// The value of a setting as on the command line: texts without quotation marks.
 std::string setting_text(const nlohmann::json& value);
 
-/// Settings that somebody gave, by name. A value is checked when it is put in; what is absent has
-/// its default. Precedence is the order in which values are put.
+/// Values of settings that somebody gave, by name. Each is checked when it is put in, and a later
+/// one replaces an earlier one. A setting that is absent has its default.
 class Given {
  public:
   /// `known` must live as long as the program.
@@ -156,16 +155,16 @@ class Given {
     if (!values.is_null()) put(values);
   }
 
-  /// Throws SettingError, also for a name that is no setting.
+  /// Throws SettingError for a bad value and for a name that is no setting.
   void put(const std::string& name, const nlohmann::json& value);
-  /// All of an object. Throws SettingError.
+  /// Puts in every member of an object. Throws SettingError.
   void put(const nlohmann::json& object);
-  /// Those of `others` that are known here.
+  /// Puts in those members of `others` that are known settings. Throws SettingError.
   void put_known(const nlohmann::ordered_json& others);
   void erase(const std::string& name) { values_.erase(name); }
 
   bool has(std::string_view name) const { return values_.contains(name); }
-  /// What was given, or `otherwise`.
+  /// The value that was given, or `otherwise`.
   template <class Value>
   Value get(std::string_view name, Value otherwise) const {
     return has(name) ? values_.at(std::string(name)).get<Value>() : std::move(otherwise);
@@ -178,9 +177,11 @@ class Given {
   nlohmann::ordered_json values_ = nlohmann::ordered_json::object();
 };
 
-/// Describes one setting of a struct; constant.
+/// Describes one member of a struct as a setting; constant.
 template <class Struct>
 struct Field {
+  using Owner = Struct;
+
   std::string_view name, help;
   Takes takes;
   void (*set)(Struct& object, const Takes& takes, const nlohmann::json& value);
@@ -196,68 +197,81 @@ struct Field {
 
 namespace field_details {
 
-/// Place of `name`, and of `value`; throws std::logic_error for a value without a name.
+/// Value of the choice `name`, and name of the choice `value`. Throws std::logic_error for a value
+/// without a name.
 int value_of(const Choices& choices, std::string_view name);
 std::string_view name_of(const Choices& choices, int value);
 
-template <auto member>
-struct Member;
-template <class Struct, class Value, Value Struct::*member>
-struct Member<member> {
-  using Owner = Struct;
-  using Type = Value;
+template <class Value>
+constexpr bool kIsChosen = std::is_enum_v<Value> || std::is_same_v<Value, bool>;
+template <class Value>
+constexpr bool kIsJson = std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>;
 
-  static void set(Struct& object, const Takes& takes, const nlohmann::json& value) {
-    if constexpr (std::is_enum_v<Value> || std::is_same_v<Value, bool>) {
-      object.*member =
-          static_cast<Value>(value_of(std::get<Choices>(takes), value.get<std::string>()));
-    } else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>) {
-      object.*member = value.get<Value>();
-    } else {
-      object.*member = Value::parse(value.get<std::string>());
-    }
+template <class Value>
+Value from_json(const Takes& takes, const nlohmann::json& value) {
+  if constexpr (kIsChosen<Value>) {
+    return static_cast<Value>(value_of(std::get<Choices>(takes), value.get<std::string>()));
+  } else if constexpr (kIsJson<Value>) {
+    return value.get<Value>();
+  } else {
+    return Value::parse(value.get<std::string>());
   }
-  static nlohmann::json get(const Struct& object, const Takes& takes) {
-    if constexpr (std::is_enum_v<Value> || std::is_same_v<Value, bool>) {
-      return name_of(std::get<Choices>(takes), static_cast<int>(object.*member));
-    } else if constexpr (std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>) {
-      return object.*member;
-    } else {
-      return (object.*member).text();
-    }
-  }
-};
-
-template <class Struct, std::size_t count>
-Struct struct_of(const Field<Struct> (&fields)[count]);
-
-template <auto member>
-constexpr Field<typename Member<member>::Owner> field(std::string_view name, std::string_view help,
-                                                      const Takes& takes) {
-  return {name, help, takes, &Member<member>::set, &Member<member>::get};
 }
+template <class Value>
+nlohmann::json to_json(const Takes& takes, const Value& value) {
+  if constexpr (kIsChosen<Value>) {
+    return name_of(std::get<Choices>(takes), static_cast<int>(value));
+  } else if constexpr (kIsJson<Value>) {
+    return value;
+  } else {
+    return value.text();
+  }
+}
+
+template <class Struct, class Value>
+Value type_of(Value Struct::*member);
+
+template <auto member, class Struct, class Value>
+constexpr Field<Struct> field(Value Struct::*, std::string_view name, std::string_view help,
+                              const Takes& takes) {
+  return {name, help, takes,
+          [](Struct& object, const Takes& t, const nlohmann::json& value) {
+            object.*member = from_json<Value>(t, value);
+          },
+          [](const Struct& object, const Takes& t) { return to_json(t, object.*member); }};
+}
+template <auto member>
+constexpr auto field(std::string_view name, std::string_view help, const Takes& takes) {
+  return field<member>(member, name, help, takes);
+}
+
+constexpr Index kMost = std::numeric_limits<std::int32_t>::max();
 
 }  // namespace field_details
 
 template <auto member>
 constexpr auto whole(std::string_view name, std::string_view help, Index low,
-                     Index high = std::numeric_limits<std::int32_t>::max()) {
+                     Index high = field_details::kMost) {
   return field_details::field<member>(name, help, WholeRange{low, high});
 }
 template <auto member>
 constexpr auto tokens(std::string_view name, std::string_view help, Index low,
-                      Index high = std::numeric_limits<std::int32_t>::max()) {
+                      Index high = field_details::kMost) {
   return field_details::field<member>(name, help, TokenRange{low, high});
 }
 template <auto member>
 constexpr auto natural(std::string_view name, std::string_view help) {
   return field_details::field<member>(name, help, Naturals{});
 }
-/// low <= value <= high, or < high with `open`.
 template <auto member>
 constexpr auto number(std::string_view name, std::string_view help, double low,
-                      double high = std::numeric_limits<double>::max(), bool open = false) {
-  return field_details::field<member>(name, help, NumberRange{low, high, open});
+                      double high = std::numeric_limits<double>::max()) {
+  return field_details::field<member>(name, help, NumberRange{.low = low, .high = high});
+}
+/// A number from 0 to below 1: a probability, a decay.
+template <auto member>
+constexpr auto fraction(std::string_view name, std::string_view help) {
+  return field_details::field<member>(name, help, NumberRange{.low = 0, .high = 1, .open = true});
 }
 /// One of the given names; the member gets the value beside it.
 template <auto member>
@@ -273,15 +287,15 @@ template <auto member>
 constexpr auto text(std::string_view name, std::string_view help) {
   return field_details::field<member>(name, help, FreeText{});
 }
-/// A member whose type reads and writes itself: `parse`, which throws Error, and `text`.
+/// A member whose type converts itself: `parse`, which throws Error, and `text`.
 template <auto member>
 constexpr auto parsed(std::string_view name, std::string_view help) {
-  using Type = typename field_details::Member<member>::Type;
+  using Type = decltype(field_details::type_of(member));
   return field_details::field<member>(
       name, help, Grammar{[](std::string_view given) { return Type::parse(given).text(); }});
 }
 
-/// `defaults` with what was given of these settings.
+/// A struct with the values in `given`; members that are not given keep those of `defaults`.
 template <class Struct, std::size_t count>
 Struct read_fields(const Field<Struct> (&fields)[count], const Given& given,
                    std::type_identity_t<Struct> defaults = {}) {
@@ -292,7 +306,7 @@ Struct read_fields(const Field<Struct> (&fields)[count], const Given& given,
   return defaults;
 }
 
-/// The values of these settings, name to value.
+/// The values of a struct's fields, name to value.
 template <class Struct, std::size_t count>
 nlohmann::ordered_json values_of(const Field<Struct> (&fields)[count], const Struct& object) {
   nlohmann::ordered_json all = nlohmann::ordered_json::object();
@@ -301,23 +315,22 @@ nlohmann::ordered_json values_of(const Field<Struct> (&fields)[count], const Str
   return all;
 }
 
-/// A setting as lists have it: help names the choices.
+/// An entry of a list of settings; its help names the choices.
 Setting listed(std::string_view name, std::string_view help, const Takes& takes, Scope scope,
                const Traits& traits = {}, const nlohmann::json& neutral = {});
-/// The settings that these fields describe.
+/// The settings that `fields` describe.
 template <class Struct, std::size_t count>
 SettingList settings_of(const Field<Struct> (&fields)[count], Scope scope) {
   SettingList list;
-  const Struct defaults{};
   for (const Field<Struct>& f : fields) {
     list.push_back(listed(f.name, f.help, f.takes, scope, f.traits,
-                          f.traits.derived ? nlohmann::json() : f.get(defaults, f.takes)));
+                          f.traits.derived ? nlohmann::json() : f.get(Struct{}, f.takes)));
   }
   return list;
 }
 
-/// The settings that a kind of attention, a corpus or an optimizer has for itself: fields of a
-/// struct that nobody else knows.
+/// Settings of one kind of attention, corpus or optimizer: fields of a struct that nothing else
+/// knows.
 struct OwnFields {
   SettingList (*settings)(Scope scope) = [](Scope) { return SettingList(); };
   nlohmann::ordered_json (*values)(const std::any& own) = [](const std::any&) {
@@ -326,11 +339,9 @@ struct OwnFields {
 };
 template <const auto& fields>
 constexpr OwnFields own_fields() {
+  using Struct = typename std::remove_cvref_t<decltype(fields[0])>::Owner;
   return {[](Scope scope) { return settings_of(fields, scope); },
-          [](const std::any& own) {
-            using Struct = decltype(field_details::struct_of(fields));
-            return values_of(fields, std::any_cast<const Struct&>(own));
-          }};
+          [](const std::any& own) { return values_of(fields, std::any_cast<const Struct&>(own)); }};
 }
 
 }  // namespace headcount

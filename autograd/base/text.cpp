@@ -27,8 +27,8 @@ std::string shell_word(std::string_view text) {
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_=+,.:/@%";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos)
     return std::string(text);
-  // Between single quotes only the quote itself is special. A control character, or a byte that is
-  // not UTF-8, would not survive a terminal or a page, so printf writes it.
+  // Between single quotes only the quote itself is special. Control characters and bytes that are
+  // not UTF-8 would be lost in a terminal or a page, so printf writes them.
   const bool is_text = utf8::is_valid(text);
   std::string word = "'";
   for (const char c : text) {
@@ -66,7 +66,7 @@ std::errc parse_number(std::string_view text, double& number) {
   stream >> number;
   if (!stream.eof()) return std::errc::invalid_argument;
   if (!stream.fail()) return {};
-  // A stream leaves 0 of what is no number, and the largest number of what is too large.
+  // A stream that fails returns 0 if there is no number, and the largest number on overflow.
   return number == 0 ? std::errc::invalid_argument : std::errc::result_out_of_range;
 }
 

@@ -6,13 +6,13 @@
 #include <system_error>
 #include <vector>
 
-/// Texts of one line: quoting, joining, splitting, numbers.
+/// Helpers for texts of one line: quoting, joining, splitting, numbers.
 namespace headcount {
 
-/// `text` between quotation marks, on one line: control characters as numbers.
+/// `text` between quotation marks, with control characters as \x00 to \x7f.
 std::string quoted(std::string_view text);
 
-/// `text` quoted as one word of a POSIX shell's command line, whatever bytes it has.
+/// `text`, any bytes, quoted as one word of a POSIX shell's command line.
 std::string shell_word(std::string_view text);
 
 /// The names of `items` with commas between them.
@@ -26,11 +26,11 @@ std::string joined(const Items& items, Name name = {}) {
   return text;
 }
 
-/// The parts of `text` between separators: at least one, any of them may be empty.
+/// The parts of `text` between separators: one or more, which may be empty.
 std::vector<std::string_view> split_text(std::string_view text, char separator);
 
-/// The whole of `text` as a number; invalid_argument if it is none, result_out_of_range if it is
-/// too large. Not every standard library has std::from_chars for it.
+/// Reads a number that takes up all of `text`. Returns invalid_argument if there is none,
+/// result_out_of_range if it is too large. Some standard libraries lack std::from_chars for double.
 std::errc parse_number(std::string_view text, double& number);
 
 }  // namespace headcount

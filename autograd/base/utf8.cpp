@@ -13,9 +13,9 @@ namespace headcount {
 
 namespace {
 
-// The code points of `bytes`, which stand at `offset` of `source`.
+// Decodes `bytes`, which begin at `offset` of `source`.
 std::u32string decode(std::string_view bytes, const std::string& source, std::size_t offset) {
-  // Most texts begin with ASCII or consist of it, and copying ASCII is faster than decoding it.
+  // Most texts begin with ASCII, which is faster to copy than to decode.
   const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
   const auto rest = std::ranges::find_if_not(bytes, is_ascii);
   const auto invalid =
@@ -34,12 +34,12 @@ std::u32string decode(std::string_view bytes, const std::string& source, std::si
   return text;
 }
 
-// Number of bytes at the end of `bytes` that begin a character which more bytes may complete.
+// Number of bytes at the end of `bytes` that are the beginning of a character.
 std::size_t begun(std::string_view bytes) {
   for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
     const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
     if (byte < 0x80) return 0;
-    if (byte < 0xC0) continue;  // the second byte of a character, or a later one
+    if (byte < 0xC0) continue;  // not the first byte of a character
     const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
     return length > back ? back : 0;
   }
@@ -56,7 +56,7 @@ std::string read_text(const std::filesystem::path& path,
                       const std::function<void(std::u32string_view)>& take) {
   const std::string source = path.string();
   Sha256 hash;
-  std::string held;  // what was read and not taken yet
+  std::string held;  // bytes that are not decoded yet
   std::size_t offset = 0;
   const auto take_first = [&](std::size_t size) {
     take(decode(std::string_view(held).substr(0, size), source, offset));

@@ -40,7 +40,7 @@ constexpr Field<LayerOptions> kLayerOptions[] = {
     choice<&LayerOptions::padding>(
         "padding", "",
         {{"none", Padding::none}, {"holes", Padding::holes}, {"sequence", Padding::sequence}}),
-    number<&LayerOptions::dropout>("dropout", "", 0, 1, true)};
+    fraction<&LayerOptions::dropout>("dropout", "")};
 
 const SettingList& case_settings() {
   static const SettingList list = [] {

@@ -31,7 +31,7 @@ constexpr Field<ExampleValues> kFields[] = {
     tokens<&ExampleValues::length>("length", "a length", 1, 1 << 24),
     natural<&ExampleValues::seed>("seed", "a seed"),
     number<&ExampleValues::rate>("rate", "a rate", 0),
-    number<&ExampleValues::share>("share", "a share", 0, 1, true),
+    fraction<&ExampleValues::share>("share", "a share"),
     on_off<&ExampleValues::bias>("bias", "biases"),
     on_off<&ExampleValues::tie>("tie", "tied").with({.bare = true}),
     text<&ExampleValues::name>("name", "a name"),
