@@ -10,7 +10,7 @@
 
 namespace headcount {
 
-/// Every tensor starts at a multiple of this: one cache line, one AVX-512 register. Eigen's sums
+/// Bytes; every tensor starts at a multiple: one cache line, one AVX-512 register. Eigen's sums
 /// group numbers from the first aligned one on, so equal bits need equal alignment.
 inline constexpr std::size_t kAlignment = 64;
 
@@ -23,9 +23,8 @@ using AlignedMemory = std::unique_ptr<std::byte[], AlignedDelete>;
 AlignedMemory allocate_aligned(std::size_t bytes);
 
 /// Bump allocator for data that lives as long as one training step: values, saved statistics, vjp
-/// closures. `reset` forgets everything and keeps the memory. From the second step of equal sizes
-/// on, nothing is taken from the heap and no page is mapped anew, which would cost more than using
-/// it.
+/// closures. `reset` forgets everything and keeps the memory: from the second step of equal sizes
+/// on, the heap is not used and no page is mapped, which would cost more than the use of the page.
 class Arena {
  public:
   /// Uninitialised, aligned to kAlignment, valid until `reset`.
@@ -52,12 +51,12 @@ class Arena {
   void add_block(std::size_t bytes);
 
   std::vector<Block> blocks_;
-  std::size_t current_ = 0;  // the block that is filled; those after it are empty
+  std::size_t current_ = 0;  // the block that is being filled; later blocks are empty
   std::size_t heap_allocations_ = 0;
 };
 
 /// Pool of buffers that are taken and given back in any order, for the gradients of a backward
-/// pass: each dies as soon as its node's vjp has run. A buffer given back is used again.
+/// pass: a gradient dies as soon as the vjp of its node has run.
 class BufferPool {
  public:
   Real* take(Index count);

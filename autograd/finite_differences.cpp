@@ -14,13 +14,16 @@ namespace {
 constexpr std::uint32_t kCotangentStream = 0;  // directions take the streams after it
 
 std::vector<Real> random_cotangent(std::uint64_t seed, Index count) {
-  std::vector<Real> result;
-  for (Index i = 0; i < count; ++i) {
-    const double deviate =
-        random_normal({seed, kCotangentStream, 0}, static_cast<std::uint64_t>(i));
-    result.push_back(static_cast<Real>(deviate));
-  }
-  return result;
+  std::vector<double> deviates(static_cast<std::size_t>(count));
+  random_normals({seed, kCotangentStream, 0}, 0, deviates);
+  return {deviates.begin(), deviates.end()};
+}
+
+double weigh(std::span<const Real> value, std::span<const Real> cotangent) {
+  double total = 0;
+  for (std::size_t i = 0; i < value.size(); ++i)
+    total += static_cast<double>(value[i]) * static_cast<double>(cotangent[i]);
+  return total;
 }
 
 // One tensor under check: its values, which are perturbed, and its gradient.
@@ -30,83 +33,58 @@ struct Checked {
   std::vector<Real> gradient;
 };
 
-// The loop over derivatives, common to inputs and parameters.
-class Check {
- public:
-  // `weighted` gives the function's value, weighted by the cotangent, at the current values.
-  Check(std::function<double()> weighted, const GradientCheckOptions& options)
-      : weighted_(std::move(weighted)), options_(options) {}
-
-  void tensor(const Checked& checked) {
-    if (std::ssize(checked.values) <= options_.every_element_up_to) {
-      for (Index i = 0; i < std::ssize(checked.values); ++i) element(checked, i);
-    } else {
-      for (int i = 0; i < options_.directions; ++i) random_direction(checked);
-    }
-  }
-  const GradientReport& report() const { return report_; }
-
- private:
-  static double magnitude(Real x) { return std::max(1.0, std::abs(static_cast<double>(x))); }
-
-  void element(const Checked& checked, Index i) {
-    const auto at = static_cast<std::size_t>(i);
-    const std::vector<double> direction = {magnitude(checked.values[at])};
-    compare({checked.input, checked.values.subspan(at, 1), {checked.gradient[at]}}, direction, i);
-  }
-
-  void random_direction(const Checked& checked) {
-    ++stream_;
-    std::vector<double> direction;
-    for (std::size_t i = 0; i < checked.values.size(); ++i) {
-      const double uniform = random_uniform({options_.seed, stream_, 0}, i);
-      direction.push_back((2 * uniform - 1) * magnitude(checked.values[i]));
-    }
-    compare(checked, direction, -1);
-  }
-
-  void compare(const Checked& checked, std::span<const double> direction, Index element) {
+// Compares all derivatives. `weighted` computes the function's value, weighted by the cotangent, at
+// the current values.
+GradientReport check(const std::vector<Checked>& all, const std::function<double()>& weighted,
+                     const GradientCheckOptions& options) {
+  GradientReport report;
+  // The derivative in `direction`, which belongs to the elements from `first` on.
+  const auto compare = [&](const Checked& checked, std::size_t first,
+                           std::span<const double> direction, Index element) {
+    const std::span<Real> values = checked.values.subspan(first, direction.size());
+    const std::vector<Real> saved(values.begin(), values.end());
     double analytic = 0;
-    for (std::size_t i = 0; i < direction.size(); ++i) {
-      analytic += static_cast<double>(checked.gradient[i]) * direction[i];
-    }
-    const std::vector<Real> saved(checked.values.begin(), checked.values.end());
+    for (std::size_t i = 0; i < direction.size(); ++i)
+      analytic += static_cast<double>(checked.gradient[first + i]) * direction[i];
     const auto at = [&](double steps) {
       for (std::size_t i = 0; i < direction.size(); ++i) {
-        const double moved = static_cast<double>(saved[i]) + steps * options_.step * direction[i];
-        checked.values[i] = static_cast<Real>(moved);
+        const double moved = static_cast<double>(saved[i]) + steps * options.step * direction[i];
+        values[i] = static_cast<Real>(moved);
       }
-      return weighted_();
+      return weighted();
     };
     const double near = at(1) - at(-1), far = at(2) - at(-2);
-    std::ranges::copy(saved, checked.values.begin());
-    note(checked.input, element, analytic, (8 * near - far) / (12 * options_.step));
-  }
-
-  void note(std::size_t input, Index element, double analytic, double numeric) {
-    const double size = std::max(options_.floor, std::abs(analytic) + std::abs(numeric));
+    std::ranges::copy(saved, values.begin());
+    const double numeric = (8 * near - far) / (12 * options.step);
+    const double size = std::max(options.floor, std::abs(analytic) + std::abs(numeric));
     const double difference = std::abs(analytic - numeric) / size;
     const double error =
         std::isfinite(difference) ? difference : std::numeric_limits<double>::infinity();
-    const Index derivatives = report_.derivatives + 1;
-    if (report_.derivatives == 0 || error > report_.error) {
-      report_ = {error, input, element, analytic, numeric, 0};
+    const Index derivatives = report.derivatives + 1;
+    if (report.derivatives == 0 || error > report.error)
+      report = {error, checked.input, element, analytic, numeric};
+    report.derivatives = derivatives;
+  };
+  std::uint32_t stream = kCotangentStream;
+  for (const Checked& checked : all) {
+    const auto size = checked.values.size();
+    std::vector<double> magnitudes;
+    for (const Real x : checked.values)
+      magnitudes.push_back(std::max(1.0, std::abs(static_cast<double>(x))));
+    if (std::ssize(checked.values) <= options.every_element_up_to) {
+      for (std::size_t i = 0; i < size; ++i)
+        compare(checked, i, std::span(magnitudes).subspan(i, 1), static_cast<Index>(i));
+      continue;
     }
-    report_.derivatives = derivatives;
+    for (int i = 0; i < options.directions; ++i) {
+      ++stream;
+      std::vector<double> direction;
+      for (std::size_t j = 0; j < size; ++j)
+        direction.push_back((2 * random_uniform({options.seed, stream, 0}, j) - 1) * magnitudes[j]);
+      compare(checked, 0, direction, -1);
+    }
   }
-
-  std::function<double()> weighted_;
-  GradientCheckOptions options_;
-  std::uint32_t stream_ = kCotangentStream;
-  GradientReport report_;
-};
-
-double weigh(std::span<const Real> value, std::span<const Real> cotangent) {
-  double total = 0;
-  for (std::size_t i = 0; i < value.size(); ++i) {
-    total += static_cast<double>(value[i]) * static_cast<double>(cotangent[i]);
-  }
-  return total;
+  return report;
 }
 
 }  // namespace
@@ -143,9 +121,8 @@ GradientReport check_gradients(const CheckedFunction& function, std::vector<Chec
     all.push_back({i, inputs[i].values, {arrived.begin(), arrived.end()}});
     all.back().gradient.resize(inputs[i].values.size());  // zeros where none arrived
   }
-  Check check([&] { return weigh(run().value(), cotangent); }, options);
-  for (const Checked& checked : all) check.tensor(checked);
-  return check.report();
+  return check(
+      all, [&] { return weigh(run().value(), cotangent); }, options);
 }
 
 GradientReport check_parameter_gradients(const std::function<Var(Tape& tape)>& function,
@@ -168,9 +145,7 @@ GradientReport check_parameter_gradients(const std::function<Var(Tape& tape)>& f
     tape.reset();
     return weigh(function(tape).value(), cotangent);
   };
-  Check check(weighted, options);
-  for (const Checked& checked : all) check.tensor(checked);
-  return check.report();
+  return check(all, weighted, options);
 }
 
 }  // namespace headcount

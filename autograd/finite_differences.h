@@ -8,8 +8,8 @@
 
 #include "autograd/tape.h"
 
-/// Gradient check by central differences, in the build's Real. Meaningful in double only: in float
-/// the differences themselves carry errors near 1e-3.
+/// Gradient check by central differences, in the build's Real. It means something in double only:
+/// in float the differences carry errors near 1e-3.
 namespace headcount {
 
 /// One input of a function under check.
@@ -25,12 +25,12 @@ struct CheckedInput {
 using CheckedFunction = std::function<Var(Tape& tape, std::span<const Var> inputs)>;
 
 struct GradientCheckOptions {
-  /// Inputs of at most this many elements are perturbed element by element; larger ones as a whole,
-  /// in `directions` random directions.
+  /// Inputs of at most this many elements are perturbed element by element, larger inputs in
+  /// `directions` random directions.
   Index every_element_up_to = 256;
   int directions = 1;
-  /// Distance between two points of the stencil for an element of magnitude up to 1. Its error,
-  /// step^4 |f^(5)| / 30, and that of rounding, about 1e-16 |f| / step, are then both near 1e-12.
+  /// Distance between two points of the stencil for an element of magnitude up to 1. Truncation
+  /// error, step^4 |f^(5)| / 30, and rounding error, 1e-16 |f| / step, are then both near 1e-12.
   double step = 5e-4;
   /// Derivatives smaller than this are compared absolutely.
   double floor = 1e-5;
@@ -41,17 +41,17 @@ struct GradientCheckOptions {
 struct GradientReport {
   /// |analytic - numeric| / max(floor, |analytic| + |numeric|); infinite if either is not finite.
   double error = 0;
-  std::size_t input = 0;  ///< which input, or which parameter of the store
-  Index element = -1;     ///< which of its elements; -1: a random direction
+  std::size_t input = 0;  ///< index of the input, or of the parameter in the store
+  Index element = -1;     ///< index of the element; -1: a random direction
   double analytic = 0;
   double numeric = 0;
-  Index derivatives = 0;  ///< how many were compared: 0 means that nothing was checked
+  Index derivatives = 0;  ///< number of derivatives compared; 0: nothing was checked
 
-  std::string text() const;  ///< one line with all of the above
+  std::string text() const;  ///< all of this on one line
 };
 
 /// Compares `backward` with fourth-order central differences,
-///   f'(x) d = (8 (f(x + h d) - f(x - h d)) - (f(x + 2 h d) - f(x - 2 h d))) / (12 h),
+///     f'(x) d = (8 (f(x + h d) - f(x - h d)) - (f(x + 2 h d) - f(x - 2 h d))) / (12 h),
 /// where f is the function's value weighted by a random cotangent. The cotangent is never all ones,
 /// because a plain sum hides errors: the outputs of a softmax sum to 1 whatever its input. For an
 /// element, d is the unit vector times max(1, |x|). Abramowitz and Stegun, "Handbook of

@@ -4,8 +4,8 @@
 
 namespace headcount {
 
-/// A target that `cross_entropy` does not count: its row adds nothing to the mean and gets no
-/// gradient. Where no row counts the mean is 0.
+/// Target of a row that `cross_entropy` leaves out: it adds nothing to the mean and gets no
+/// gradient. If all rows are left out, the mean is 0.
 inline constexpr std::int32_t kNoTarget = -1;
 
 }  // namespace headcount

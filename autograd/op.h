@@ -4,8 +4,8 @@
 
 namespace headcount {
 
-/// Every op of the engine. A node cannot be recorded without one of these, and the gradient check
-/// fails for one that has no case: that is how no op goes unchecked.
+/// Every op of the engine. Each node records its op, and the gradient check fails for an op that
+/// has no case: no op goes unchecked.
 enum class Op {
   leaf,
   parameter,

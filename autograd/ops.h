@@ -9,13 +9,15 @@
 #include "autograd/row_cache.h"
 #include "autograd/tape.h"
 
-/// The ops: each one shape check, forward and vjp in one function of one file under
-/// `autograd/ops/`. All throw ShapeError that names the op and the shapes. Tensors are row-major;
-/// "[..., n]" is any number of leading dimensions.
+/// The ops: each is one function under `autograd/ops/` with shape check, forward pass and vjp. All
+/// throw ShapeError that names the op and the shapes. Tensors are row-major; "[..., n]" is any
+/// number of leading dimensions. Some ops (subtract, divide, sum, transpose, softmax) are here
+/// because models of other kinds need them, although headcount itself uses them only in tests and
+/// examples.
 namespace headcount {
 
-// Elementwise arithmetic. `b` has the shape of `a`, or of its trailing dimensions, and is then
-// used for every leading index.
+// Elementwise arithmetic. `b` has the shape of `a`, or of its trailing dimensions; then it is
+// repeated for every leading index.
 Var add(Var a, Var b);
 Var subtract(Var a, Var b);
 Var multiply(Var a, Var b);
@@ -33,25 +35,30 @@ Var reshape(Var x, const Shape& shape);       ///< the same elements; no copy
 Var transpose(Var x, int first, int second);  ///< dimensions `first` and `second` exchanged
 Var columns(Var x, Index begin, Index size);  ///< [begin, begin + size) of the last dimension
 std::vector<Var> split(Var x, std::span<const Index> sizes);  ///< along the last dimension
-/// Along the last dimension. In `b` any leading extent may be 1: it is then repeated (one key that
-/// all heads share).
+/// Joins a and b along the last dimension. A leading extent of `b` may be 1: then b is repeated
+/// along it, as a key that all heads share.
 Var concat(Var a, Var b);
 
 /// a [..., m, k] times b [..., k, n]: equal leading dimensions, one product for each.
 Var matrix_product(Var a, Var b);
 /// x [..., in], weight [out, in], bias [out] -> x weight^T + bias, [..., out].
 Var linear(Var x, Var weight, std::optional<Var> bias = std::nullopt);
-/// Each head of x [B, T, H, in] times its own block of `weight` [H block, r], rows
-/// [first, first + count) of block h: x_h W_h with in = count -> [B, T, H, r], or, `transposed`,
-/// x_h W_h^T with in = r -> [B, T, H, count]. Folds MLA's expansion into queries and outputs.
-Var head_linear(Var x, Var weight, Index first, Index count, bool transposed);
+/// How a product reads a stored matrix.
+enum class Stored { as_is, transposed };
+/// Product of each head of x [B, T, H, in] with a block of its own of `weight` [H block, r], of
+/// which W_h are rows [first, first + count):
+///     - as_is: x_h W_h with in = count -> [B, T, H, r]
+///     - transposed: x_h W_h^T with in = r -> [B, T, H, count]
+///
+/// Folds MLA's expansion into queries and outputs.
+Var head_linear(Var x, Var weight, Index first, Index count, Stored stored);
 /// Rows `ids` of table [n, width] -> [rows..., width]; `rows` has as many elements as `ids`.
 Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
 
 /// (x - mean) / sqrt(variance + epsilon) * weight + bias over the last dimension; biased variance.
 /// Ba, Kiros and Hinton, "Layer normalization" (2016).
 Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
-/// x / sqrt(mean(x^2) + epsilon) * weight over the last dimension; without weight if there is none.
+/// x / sqrt(mean(x^2) + epsilon) * weight over the last dimension; the weight is optional.
 /// Zhang and Sennrich, "Root mean square layer normalization" (2019).
 Var rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 
@@ -67,7 +74,7 @@ Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
 /// otherwise. The probability is rounded to a multiple of 1/65536.
 Var dropout(Var x, Real probability);
 
-/// Which elements of a head form the pairs that rotary embedding rotates.
+/// Pairs of elements of a head that rotary embedding rotates.
 enum class RotaryLayout {
   half,         ///< (j, j + dim/2): Llama
   interleaved,  ///< (2j, 2j + 1): the paper, DeepSeek
@@ -89,67 +96,68 @@ class RotaryTable {
   std::vector<Real> cosines_, sines_;
 };
 
+enum class Rotation { forward, inverse };
+
 /// Rotary position embedding of the last `table.dim()` elements of each head of x [B, T, H, D];
 /// the elements before them pass through. Position of token t is `first_position` + t. The table
-/// must outlive the backward pass. `back` rotates the other way. Su et al., "RoFormer" (2021).
+/// must outlive the backward pass. Su et al., "RoFormer" (2021).
 Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position = 0,
-           bool back = false);
+           Rotation rotation = Rotation::forward);
 
 Var softmax(Var x);  ///< over the last dimension
 
-/// What a row of scores is multiplied by before the softmax, besides the scale.
+/// Factor of a row of scores before the softmax, besides the scale.
 enum class RowScale {
   one,
   inverse_norm,         ///< 1 / Euclidean norm of the row's visible scores
   inverse_sqrt_length,  ///< 1 / sqrt(number of keys that the row sees)
 };
 
-/// What queries look at, over the rows of attention that were computed with it: how far from
-/// one-hot the softmax is and, if asked for, the weights themselves. All of them before dropout.
+/// Attention weights before dropout: the entropy of their rows and, if asked for, the weights.
 struct AttentionStats {
   double entropy_sum = 0;  ///< nats
-  Index rows = 0;          ///< queries of all heads, those that see no key left out
+  Index rows = 0;          ///< queries of all heads that see a key
   bool keeps_weights = false;
-  std::vector<Real> weights;  ///< [B, H, T, S] of one call after the other, if it `keeps_weights`
+  std::vector<Real> weights;  ///< [B, H, T, S] of each call, if `keeps_weights`
 };
 
 struct AttentionOptions {
   Real scale = 1;
   bool causal = true;  ///< query t of T sees keys up to S - T + t
-  Index window = 0;    ///< with causal: sees only the last `window` of those; 0: all
+  Index window = 0;    ///< causal attention sees only the last `window` of those keys; 0: all
   RowScale row_scale = RowScale::one;
-  /// Of the attention weights, on a training tape; default: the tape's.
+  /// Dropout probability of the attention weights on a training tape; default: the tape's.
   std::optional<Real> dropout = {};
-  /// [B, S], 1 = key may be seen; empty: all may. A query that sees no key gives zeros.
+  /// [B, S], 1: the key may be seen; empty: all may. The output of a query that sees no key is 0.
   std::span<const std::uint8_t> key_mask = {};
-  AttentionStats* stats = nullptr;  ///< if given, the rows are added to it
+  AttentionStats* stats = nullptr;  ///< if not null, receives the statistics of this call
 };
 
-/// Rows that attention reads as keys or values: columns [first, first + width) of each head, either
-/// of a tape's value x [B, S, heads, n], or of what a cache holds of the tokens so far, in the form
-/// it is stored in. A view: nothing is copied.
+/// View of the rows that attention reads as keys or values: columns [first, first + width) of each
+/// head of a tape's value x [B, S, heads, n] or of the tokens in a cache. Nothing is copied.
 class Rows {
  public:
   Rows(Var x) : x_(x), width_(x.shape().last()) {}
-  /// `tokens` have been written to `cache`, which must outlive the tape's step.
+  /// The rows of the `tokens` tokens in `cache`, which must outlive the tape's step.
   Rows(const RowCache& cache, Index tokens)
       : cache_(&cache), tokens_(tokens), width_(cache.width()) {}
 
-  /// Columns [first, first + width) of these. Throws ShapeError if there are not so many.
+  /// Columns [first, first + width) of these rows. Throws ShapeError if there are fewer columns.
   Rows columns(Index first, Index width) const;
-  /// Of these R heads' rows one for each query head h: the sum over r of weights[h R + r] times row
-  /// r. `weights` are one head's rows of the same tokens, R numbers for each query head. On a tape
-  /// that is a product. In caches both stay as they are, and `attention` mixes what it reads; for
-  /// one query a sequence without computing the mixed rows. Zhang et al., "Tensor product attention
-  /// is all you need" (2025). Throws ShapeError where the two do not fit together.
+  /// Mixes the rows of R heads into one for each query head h: the sum over r of weights[h R + r]
+  /// times row r. `weights` are rows of one head for the same tokens, with R numbers for each query
+  /// head. On a tape this is a product; cached rows are mixed when `attention` reads them. Throws
+  /// ShapeError if the two disagree. Zhang et al., "Tensor product attention is all you need"
+  /// (2025).
   Rows mixed_by(const Rows& weights) const;
 
   const RowCache* cache() const { return cache_; }    ///< null: a tape's value
-  Var x() const { return x_; }                        ///< where there is no cache
-  const RowCache* mixing() const { return mixing_; }  ///< what a cache's rows are mixed by, or null
-  Index tokens() const { return tokens_; }            ///< written to the cache so far
+  Var x() const { return x_; }                        ///< the tape's value, if there is no cache
+  const RowCache* mixing() const { return mixing_; }  ///< weights that mix a cache's rows, or null
+  Index tokens() const { return tokens_; }            ///< tokens written to the cache so far
   Index first() const { return first_; }
   Index width() const { return width_; }
+  Shape shape() const;  ///< [B, S, heads, width] of the rows, mixed if they have weights
 
  private:
   Var x_;
@@ -157,46 +165,51 @@ class Rows {
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
-/// softmax(scale q k^T) v for each head: q [B, T, H, Dk]; keys in parts that lie side by side, part
-/// p [B, S, G_p, D_p] with sum of D_p = Dk, so that scores add up over the parts; values
-/// [B, S, G_v, Dv] -> [B, T, H, Dv]. H is a multiple of each G, and query head i reads head
-/// i / (H / G) of a part: with G = H its own, with G = 1 the one that all share.
+/// softmax(scale q k^T) v for each head:
+///     - q [B, T, H, Dk]
+///     - keys in parts side by side, part p [B, S, G_p, D_p] with sum of D_p = Dk: scores add up
+///     over
+///       the parts
+///     - values [B, S, G_v, Dv] -> [B, T, H, Dv]
+///
+/// H is a multiple of each G. Query head i reads head i / (H / G) of a part: with G = H its own,
+/// with G = 1 the one that all share.
 ///
 /// Computed in tiles with a running maximum and sum, and recomputed in backward from the saved
-/// logsumexp, so that no T x S tensor is kept; tiles that no query of theirs may see are skipped.
+/// logsumexp: no T x S tensor is kept. Tiles that are hidden from all their queries are skipped.
 /// Dao et al., "FlashAttention" (2022); Ainslie et al., "GQA" (2023).
 ///
-/// Rows of a cache are constants: an input that needs a gradient beside them is a ShapeError. With
-/// T = 1 and all rows in caches, each cached number is read once, in the form it is stored in. With
+/// Rows of a cache are constants; beside them, an input that needs a gradient is a ShapeError. With
+/// T = 1 and all rows in caches, each cached number is read once, in the type it is stored in. With
 /// T > 1 the caches must still hold every token.
 Var attention(Var q, std::span<const Rows> keys, const Rows& values,
               const AttentionOptions& options);
-/// With keys in one part.
+/// Attention whose keys are one part.
 inline Var attention(Var q, const Rows& keys, const Rows& values, const AttentionOptions& options) {
   return attention(q, std::span(&keys, 1), values, options);
 }
 
-/// The rows as a value of `tape` [B, S, heads, width]: x itself, columns of it, or a copy of what
-/// the cache holds, in the order of its slots, mixed if it is to be.
+/// The rows as a value of `tape` [B, S, heads, width]: x itself, columns of it, or a copy of the
+/// cached rows in the order of their slots, mixed if they have weights.
 Var read_rows(Tape& tape, const Rows& rows);
 
-/// Each channel on its own, with K taps that look back: x [B, T, C], weight [channels, 1, K], of
-/// which rows [first, first + C) are taken,
-///   y[b, t, c] = sum over j < K of weight[first + c, 0, j] x[b, t - (K - 1) + j, c].
-/// Before the first token stand the inputs `past` [B, K - 1, C], which then gets the last ones;
-/// empty: zeros. With `past` there are no gradients.
+/// Causal convolution of each channel with K taps: x [B, T, C], weight [channels, 1, K] of which
+/// rows [first, first + C) are used,
+///     y[b, t, c] = sum over j < K of weight[first + c, 0, j] x[b, t - (K - 1) + j, c]
+/// The inputs before the first token are `past` [B, K - 1, C], which is replaced by the last inputs
+/// of this call; empty: zeros. With `past` there are no gradients.
 Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past = {});
 
 /// Tokens that `gated_delta_rule` computes at once.
 inline constexpr Index kDeltaChunk = 64;
 
-/// A memory of fixed size for each head, S [Dk, Dv]: each token lets it fade by e^g, corrects what
-/// it answers to the key by beta of the error, and asks it the query:
-///   S_t = e^g_t S_{t-1} + k_t (beta_t (v_t - k_t^T e^g_t S_{t-1}))^T,  y_t = q_t^T S_t
+/// Gated delta rule. Each head has a state S [Dk, Dv] that a token scales by e^g, corrects by beta
+/// of the error of its answer to the key, and asks the query:
+///     S_t = e^g_t S_{t-1} + k_t (beta_t (v_t - k_t^T e^g_t S_{t-1}))^T,  y_t = q_t^T S_t
 /// q, k [B, T, G, Dk], v [B, T, H, Dv], g <= 0 and beta [B, T, H] -> [B, T, H, Dv]; H is a multiple
-/// of G, and head i reads q and k of head i / (H / G). Keys should have unit length at most, and
-/// beta lie in [0, 1], or S may grow without bound. S starts as `state` [B, H, Dk, Dv], which then
-/// gets the last one; empty: from zeros. With `state` there are no gradients.
+/// of G, and head i reads q and k of head i / (H / G). S is bounded if keys have at most unit
+/// length and beta lies in [0, 1]. The first state is `state` [B, H, Dk, Dv], which is replaced by
+/// the last one; empty: zeros. With `state` there are no gradients.
 ///
 /// Computed with matrix products in chunks of `kDeltaChunk` tokens; one state per chunk is kept for
 /// backward. A single token with `state` is one step of the recurrence. Yang, Kautz and
@@ -204,8 +217,8 @@ inline constexpr Index kDeltaChunk = 64;
 /// the delta rule over sequence length" (2024).
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state = {});
 
-/// Mean of -log softmax(logits)[target], logits [..., n], over the rows
-/// whose target is not kNoTarget. Throws ShapeError for any other target outside of [0, n).
+/// Mean of -log softmax(logits)[target], logits [..., n], over the rows whose target is not
+/// kNoTarget. Throws ShapeError for any other target outside [0, n).
 Var cross_entropy(Var logits, std::span<const std::int32_t> targets);
 
 }  // namespace headcount

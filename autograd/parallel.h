@@ -8,11 +8,11 @@
 
 namespace headcount {
 
-/// Number of threads that parallel loops of the calling thread use from now on; 0 chooses the
-/// number of processors.
+/// Sets the number of threads of parallel loops that the calling thread starts; 0: one for each
+/// processor.
 void set_threads(int threads);
 int threads();
-int this_thread();  ///< which of the threads of a parallel loop runs this code, from 0
+int this_thread();  ///< index of the running thread in its parallel loop, from 0
 
 /// Scope guard: while it lives, parallel loops that this thread starts run in order, on this thread
 /// alone.
@@ -50,12 +50,19 @@ void parallel_chunks(Index count, Index chunk, const Body& body) {
   for (Index i = 0; i < chunks; ++i) body(i * chunk, std::min(count, (i + 1) * chunk));
 }
 
+/// Runs `body(i)` for each i of [0, count), in the chunks of `parallel_chunks`.
+template <class Body>
+void parallel_for(Index count, Index chunk, const Body& body) {
+  parallel_chunks(count, chunk, [&](Index begin, Index end) {
+    for (Index i = begin; i < end; ++i) body(i);
+  });
+}
+
 /// Runs `body(task, thread)` for each task of [0, count), at most `max_threads` tasks at a time;
-/// `thread` counts from 0. Each task runs on one thread (see OnOneThread), even if there is only
-/// one thread. The exception is a task that is the only one: its own loops are parallel. `all` is
-/// the number of tasks over all ranks, by default `count`, so that a task computes the same bits
-/// wherever it runs. If tasks throw, one of the exceptions is thrown again once all tasks have
-/// ended.
+/// `thread` counts from 0. Each task runs on one thread (see OnOneThread), unless it is the only
+/// one: then its own loops are parallel. `all` is the number of tasks over all ranks, by default
+/// `count`; with it a task computes the same bits wherever it runs. If tasks throw, one of the
+/// exceptions is thrown again once all tasks have ended.
 template <class Body>
 void parallel_tasks(Index count, int max_threads, const Body& body, std::optional<Index> all = {}) {
   if (count == 1 && all.value_or(1) == 1) return body(Index{0}, 0);

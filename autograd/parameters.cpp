@@ -22,7 +22,7 @@ ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initi
   element_count_ += shape.size();
   if (__builtin_add_overflow(padded_count_, padded, &padded_count_) ||
       padded_count_ > std::numeric_limits<Index>::max() / 64) {
-    throw ShapeError("the model's parameters are too many for 64 bits");
+    throw ShapeError("the model's parameters are too many for 64 bits; lower `dim` or `layers`");
   }
   return {entries_.size() - 1};
 }

@@ -14,8 +14,8 @@
 
 namespace headcount {
 
-/// How a parameter starts: all `mean`, normal with that mean and `deviation`, or the logarithm of
-/// what is uniform between 0 and `greatest`.
+/// Distribution of a parameter's first values: all `mean`; normal with that mean and `deviation`;
+/// or the logarithm of numbers that are uniform between 0 and `greatest`.
 struct Initializer {
   double mean = 0;
   double deviation = 0;
@@ -39,17 +39,17 @@ class ParameterStore;
 class Gradients {
  public:
   Gradients() = default;
-  /// Memory for a store that is allocated; nothing has arrived.
+  /// Memory for the gradients of an allocated store; none has arrived.
   explicit Gradients(const ParameterStore& parameters);
-  /// Forgets the gradients. Nothing is written: the next contribution to each is assigned.
+  /// Forgets the gradients without writing: the next contribution to each is assigned.
   void clear() { arrived_.assign(arrived_.size(), false); }
 
  private:
   friend class ParameterStore;
   friend class Tape;
   AlignedMemory memory_;
-  // By parameter: whether its slice holds anything yet. Bytes, so that threads may write and read
-  // those of two parameters at a time.
+  // By parameter: whether its slice holds a gradient. Not bits: threads may write those of
+  // different parameters at the same time.
   std::vector<std::uint8_t> arrived_;
 };
 
@@ -58,50 +58,51 @@ class Gradients {
 /// fill with `initialize` or `value`.
 class ParameterStore {
  public:
-  /// Weight decay applies to matrices only, as in nanoGPT.
-  /// Throws ShapeError if the name is taken, the store is allocated already, or all are too many.
+  /// Throws ShapeError if the name is taken, the store is allocated already, or the parameters have
+  /// too many elements.
   ParameterId add(std::string name, Shape shape, Initializer initializer);
 
-  /// Takes the buffers; values and gradients are zero.
+  /// Allocates the buffers; values and gradients are zero.
   void allocate();
-  /// Draws every parameter from its initializer. The numbers depend on the seed and the
-  /// parameter's name, so that equal names start equal in models that differ elsewhere.
+  /// Draws every parameter from its initializer. The numbers depend on the seed and the parameter's
+  /// name: equal names start equal in models that differ elsewhere.
   void initialize(std::uint64_t seed);
 
   std::size_t size() const { return entries_.size(); }    ///< number of parameters (tensors)
   Index element_count() const { return element_count_; }  ///< sum of their sizes
   const std::string& name(ParameterId id) const { return entry(id).name; }
   const Shape& shape(ParameterId id) const { return entry(id).shape; }
+  /// Whether weight decay applies: to matrices only, as in nanoGPT.
   bool decays(ParameterId id) const { return entry(id).shape.rank() == 2; }
-  /// Throws ShapeError that names what is missing.
+  /// Throws ShapeError with the name if there is no such parameter.
   ParameterId find(std::string_view name) const;
 
   std::span<Real> value(ParameterId id) { return slice(values_, id); }
   std::span<const Real> value(ParameterId id) const { return slice(values_, id); }
-  /// Empty where none has arrived since `clear_gradients`.
+  /// Gradient of a parameter, the store's own or in `gradients`; empty if none has arrived since
+  /// they were cleared.
   std::span<const Real> gradient(ParameterId id) const { return gradient(gradients_, id); }
-  /// The same in gradients that are not the store's own.
   std::span<const Real> gradient(const Gradients& gradients, ParameterId id) const;
 
-  /// The whole buffers, padding between slices included (always zero).
+  /// The whole buffer, with the padding between slices (always zero).
   std::span<Real> all_values() { return whole(values_); }
 
-  /// Writes zeros where no gradient has arrived: from then on all have. Returns the whole buffer,
-  /// which nothing else gives, since a part of it may hold numbers of an earlier step.
+  /// Writes zeros where no gradient has arrived and returns the whole buffer. Before that, parts of
+  /// the buffer may hold numbers of an earlier step.
   std::span<Real> complete_gradients() { return complete_gradients(gradients_); }
   std::span<Real> complete_gradients(Gradients& gradients) const {
     return complete_gradients(gradients, 0, padded_count_);
   }
-  /// The same for the parameters that have elements in [begin, end) of the whole buffer, which is
-  /// what it returns.
+  /// Completes the parameters that have elements in [begin, end) of the whole buffer; returns that
+  /// range.
   std::span<Real> complete_gradients(Gradients& gradients, Index begin, Index end) const;
 
-  /// Calls `body(id, first, last)` for each parameter that has elements in [begin, end) of the
-  /// whole buffers: [first, last) are those.
+  /// Calls `body(id, first, last)` for each parameter with elements [first, last) in [begin, end)
+  /// of the whole buffers.
   template <class Body>
   void for_slices(Index begin, Index end, const Body& body) const {
     auto e = std::ranges::upper_bound(entries_, begin, {}, &Entry::offset);
-    if (e != entries_.begin()) --e;  // the one that `begin` lies in
+    if (e != entries_.begin()) --e;  // `begin` lies in it
     for (; e != entries_.end() && e->offset < end; ++e) {
       const Index first = std::max(begin, e->offset);
       const Index last = std::min(end, e->offset + e->shape.size());
@@ -136,15 +137,15 @@ class ParameterStore {
   Gradients gradients_;
 };
 
-/// One number for each number of a store that is allocated, zero at first: what an optimizer
-/// remembers. The store must outlive it.
+/// One number, at first 0, for each number of an allocated store: the memory of an optimizer. The
+/// store must outlive it.
 class ParameterNumbers {
  public:
   explicit ParameterNumbers(const ParameterStore& parameters)
       : parameters_(&parameters), memory_(parameters.zeros()) {}
 
   std::span<Real> of(ParameterId id) const { return parameters_->slice(memory_, id); }
-  /// The whole buffer, padding between slices included (always zero), as `all_values` has it.
+  /// The whole buffer, laid out as `ParameterStore::all_values`.
   std::span<Real> all() const { return parameters_->whole(memory_); }
 
  private:

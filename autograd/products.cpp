@@ -44,7 +44,7 @@ GemmLibrary chosen = GemmLibrary::onednn;
 // faster, 1.5 times at 32 x 32 x 16.
 constexpr Index kOneDnnMacs = 1 << 15;
 
-// Threads that the library would start for a product of its own accord, outside of our loops.
+// Keeps oneDNN from starting threads of its own for a product outside of a parallel loop.
 class OneThreadOfOpenMP {
  public:
   OneThreadOfOpenMP() : before_(omp_get_max_threads()) { set(1); }
@@ -57,12 +57,12 @@ class OneThreadOfOpenMP {
   int before_;
 };
 
-void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accumulate) {
+void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
   const OneThreadOfOpenMP one;
   const auto order = [](const ConstMatrix& m) { return m.transposed ? 'T' : 'N'; };
   const dnnl_status_t status =
       dnnl_sgemm(order(a), order(b), c.rows, c.cols, a.cols, 1, a.data, a.stride, b.data, b.stride,
-                 accumulate ? 1 : 0, c.data, c.stride);
+                 write == Write::add ? 1 : 0, c.data, c.stride);
   if (status != dnnl_success)
     throw Error("oneDNN could not multiply [" + std::to_string(c.rows) + ", " +
                 std::to_string(a.cols) + "] by [" + std::to_string(a.cols) + ", " +
@@ -80,17 +80,10 @@ void pin_cache_sizes() {
   static_cast<void>(pinned);
 }
 
-void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accumulate) {
+void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
   pin_cache_sizes();
-  if (!accumulate) {
-    if (c.stride == c.cols) {
-      std::fill_n(c.data, c.rows * c.cols, Real{0});
-    } else {
-      for (Index row = 0; row < c.rows; ++row)
-        std::fill_n(c.data + row * c.stride, c.cols, Real{0});
-    }
-  }
   Map out(c.data, c.rows, c.cols, Eigen::OuterStride<>(c.stride));
+  if (write == Write::assign) out.setZero();
   const ConstMap left = map(a), right = map(b);
   if (a.transposed && b.transposed) {
     out.noalias() += left.transpose() * right.transpose();
@@ -103,31 +96,32 @@ void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, bool accum
   }
 }
 
-// Eigen packs the whole of b again for each chunk, so few large chunks do less work, but many
-// threads need many chunks. Measured: tests/bench/README.md.
+// Eigen packs b again for each chunk, so few large chunks do less work, but many threads need many
+// chunks. Measured: tests/bench/README.md.
 constexpr Index kMaxChunks = 32;
 constexpr Index kChunkMacs = 1 << 17;  // some microseconds
 constexpr Index kChunkRows = 64, kTransposedChunkRows = 32;
-constexpr Index kPartDepth = 2048, kMaxParts = 8;  // of a k that is cut
+constexpr Index kPartDepth = 2048, kMaxParts = 8;  // when k is split
 
 Index ratio_up(Index value, Index by) { return (value + by - 1) / by; }
 
 // Length of each part of k if k is split.
 Index part_depth(Index k) { return std::max(kPartDepth, ratio_up(k, kMaxParts)); }
 
-// c = sum of the parts, in order.
-void add_parts(Matrix c, const Real* parts, Index count, bool accumulate) {
-  const Index size = c.rows * c.cols;
-  parallel_chunks(c.rows, std::max<Index>(1, kElementChunk / std::max<Index>(1, count * c.cols)),
-                  [&](Index begin, Index end) {
-                    for (Index row = begin; row < end; ++row) {
-                      Eigen::Map<RowMajor> out(c.data + row * c.stride, 1, c.cols);
-                      if (!accumulate) out.setZero();
-                      for (Index part = 0; part < count; ++part)
-                        out += Eigen::Map<const RowMajor>(parts + part * size + row * c.cols, 1,
-                                                          c.cols);
-                    }
-                  });
+// Writes the sum of the parts, in order, to c.
+void sum_parts(Matrix c, const Real* parts, Index count, Write write) {
+  parallel_for(c.rows, row_chunk(count * c.cols), [&](Index row) {
+    Eigen::Map<RowMajor> out(c.data + row * c.stride, 1, c.cols);
+    if (write == Write::assign) out.setZero();
+    for (Index part = 0; part < count; ++part)
+      out += Eigen::Map<const RowMajor>(parts + (part * c.rows + row) * c.cols, 1, c.cols);
+  });
+}
+
+Index chunk_rows(Index rows, Index cols, Index k, Index least) {
+  if (OnOneThread::active()) return std::max<Index>(1, rows);
+  const Index for_work = ratio_up(kChunkMacs, std::max<Index>(1, cols * k));
+  return ratio_up(std::max({for_work, least, ratio_up(rows, kMaxChunks)}), 8) * 8;
 }
 
 }  // namespace
@@ -178,21 +172,16 @@ void count_macs(std::int64_t macs) {
   if (counting.load(std::memory_order_relaxed)) counted += macs;
 }
 
-void gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate) {
+void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write) {
   count_macs(c.rows * c.cols * a.cols);
 #ifdef HEADCOUNT_ONEDNN
   if (chosen == GemmLibrary::onednn && c.rows * c.cols * a.cols >= kOneDnnMacs)
-    return onednn_gemm(c, a, b, accumulate);
+    return onednn_gemm(c, a, b, write);
 #endif
-  eigen_gemm(c, a, b, accumulate);
+  eigen_gemm(c, a, b, write);
 }
 
-Index gemm_chunk(Index rows, Index cols, Index k, bool a_transposed) {
-  if (OnOneThread::active()) return std::max<Index>(1, rows);  // nobody to share it with
-  const Index for_work = ratio_up(kChunkMacs, std::max<Index>(1, cols * k));
-  const Index min_rows = a_transposed ? kTransposedChunkRows : kChunkRows;
-  return ratio_up(std::max({for_work, min_rows, ratio_up(rows, kMaxChunks)}), 8) * 8;
-}
+Index gemm_chunk(Index rows, Index cols, Index k) { return chunk_rows(rows, cols, k, kChunkRows); }
 
 Index gemm_scratch(Index rows, Index cols, Index k) {
   if (OnOneThread::active()) return 0;
@@ -200,7 +189,7 @@ Index gemm_scratch(Index rows, Index cols, Index k) {
   return parts > 1 ? parts * rows * cols : 0;
 }
 
-void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate, Real* scratch) {
+void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write, Real* scratch) {
   const Index k = a.cols;
   if (scratch != nullptr && gemm_scratch(c.rows, c.cols, k) > 0) {
     const Index depth = part_depth(k);
@@ -208,12 +197,13 @@ void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, bool accumulate, Real
       gemm(Matrix(scratch + begin / depth * c.rows * c.cols, c.rows, c.cols),
            a.column_range(begin, end), b.row_range(begin, end));
     });
-    return add_parts(c, scratch, ratio_up(k, depth), accumulate);
+    return sum_parts(c, scratch, ratio_up(k, depth), write);
   }
-  const Index chunk = gemm_chunk(c.rows, c.cols, k, a.transposed);
+  const Index chunk =
+      chunk_rows(c.rows, c.cols, k, a.transposed ? kTransposedChunkRows : kChunkRows);
   parallel_chunks(c.rows, chunk, [&](Index begin, Index end) {
     gemm(Matrix(c.data + begin * c.stride, end - begin, c.cols, c.stride), a.row_range(begin, end),
-         b, accumulate);
+         b, write);
   });
 }
 

@@ -20,8 +20,8 @@ struct OpCost {
   double bytes = 0;  ///< size of the tensors read and written, each counted once per pass
 };
 
-/// Times every op of the tape that it is given to (`Tape::profile`), forward and backward. Use one
-/// at a time, because multiply-accumulates are counted in one global place (MacCounter).
+/// Times every op of a tape (`Tape::profile`), forward and backward. Use one at a time, because its
+/// MacCounter is global.
 class Profile {
  public:
   const OpCost& cost(Op op) const { return costs_[static_cast<std::size_t>(op)]; }

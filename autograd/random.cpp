@@ -34,7 +34,7 @@ std::array<std::uint32_t, 4> random_words(const RandomKey& key, std::uint64_t in
 
 void random_words(const RandomKey& key, std::uint64_t first,
                   std::span<std::array<std::uint32_t, 4>> words) {
-  // The compiler vectorises this loop over counters.
+  // A loop that the compiler vectorises.
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = philox(key, first + i);
 }
 

@@ -43,7 +43,7 @@ void read_halves(const std::byte* from, Index count, Real* to) {
   const auto* const halves = reinterpret_cast<const Eigen::half*>(from);
   Index i = 0;
 #if defined(__F16C__) && !defined(HEADCOUNT_DOUBLE)
-  // The processor's own conversion: what Eigen 3.4 makes of it takes seven times as long.
+  // The processor's own instruction: Eigen 3.4 takes seven times as long.
   for (; i + 8 <= count; i += 8) {
     _mm256_storeu_ps(
         to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
@@ -98,7 +98,7 @@ void RowCache::write(Index sequence, Index position, const Real* numbers) {
         break;
       case CacheType::int8: {
         const Real greatest = from.abs().maxCoeff();
-        // A step of 0 belongs to a row of zeros, or of numbers too small for a step.
+        // The step is 0 for a row of zeros, or of numbers too small to divide by 127.
         const Real step = greatest / 127 > 0 ? greatest / 127 : Real{1};
         *scale(index) = static_cast<float>(step);
         Numbers<std::int8_t>(reinterpret_cast<std::int8_t*>(row(index)), width_) =

@@ -16,7 +16,7 @@ enum class CacheType {
   int8,  ///< x = scale q with q in -127 .. 127; one float32 scale per row
 };
 
-/// Bytes that `elements` numbers in `rows` rows take, scales of rows included.
+/// Bytes of `elements` numbers in `rows` rows, with the scales of the rows.
 Index cache_bytes(CacheType type, Index elements, Index rows);
 
 /// Storage of a KV cache, which outlives a tape: for each sequence and head a ring buffer of
@@ -32,15 +32,15 @@ class RowCache {
   Index capacity() const { return capacity_; }
   /// Rows in use per sequence and head after `tokens` tokens were written.
   Index held(Index tokens) const { return std::min(tokens, capacity_); }
-  bool converts() const { return type_ != CacheType::real; }  ///< `read` needs scratch
+  bool converts() const { return type_ != CacheType::real; }  ///< if so, `read` needs scratch
 
   /// Stores `row` [heads, width] of token `position`.
   void write(Index sequence, Index position, const Real* row);
-  /// Columns [first, first + width) of slots [slot, slot + count) as Real: in place if they are
-  /// stored as Real, else converted into `scratch` [count, width].
+  /// Columns [first, first + width) of slots [slot, slot + count) as Real: in place if stored as
+  /// Real, else converted into `scratch` [count, width].
   ConstMatrix read(Index sequence, Index head, Index slot, Index count, Index first, Index width,
                    Real* scratch) const;
-  /// All numbers [sequences, heads, capacity, width]; only for CacheType::real.
+  /// All numbers [sequences, heads, capacity, width]; for CacheType::real only.
   std::span<Real> numbers();
   /// Copies sequence 0 of `other`, which has the same sizes, into every sequence here.
   void copy_first(const RowCache& other);

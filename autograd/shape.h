@@ -28,7 +28,7 @@ class Shape {
   Index size() const;  ///< number of elements
   Index rows() const;  ///< product of all extents but the last
 
-  Shape with_last(Index extent) const;  ///< this shape with another last extent
+  Shape with_last(Index extent) const;  ///< a copy with this last extent
   void append(Index extent);
   std::vector<std::int64_t> extents() const { return {extents_.begin(), extents_.begin() + rank_}; }
   bool operator==(const Shape& other) const = default;

@@ -49,7 +49,7 @@ Var Tape::push(const Node& node) {
   return {this, static_cast<std::uint32_t>(nodes_.size() - 1), generation_};
 }
 
-Var Tape::copy_in(const Shape& shape, std::span<const Real> values, bool needs_gradient) {
+Var Tape::constant(const Shape& shape, std::span<const Real> values) {
   if (static_cast<std::size_t>(shape.size()) != values.size()) {
     throw ShapeError("shape " + shape.text() + " does not hold " + std::to_string(values.size()) +
                      " values");
@@ -57,17 +57,8 @@ Var Tape::copy_in(const Shape& shape, std::span<const Real> values, bool needs_g
   Node n;
   n.shape = shape;
   n.value = arena_.take_reals(shape.size());
-  n.needs_gradient = needs_gradient;
   std::ranges::copy(values, n.value);
   return push(n);
-}
-
-Var Tape::constant(const Shape& shape, std::span<const Real> values) {
-  return copy_in(shape, values, false);
-}
-
-Var Tape::leaf(const Shape& shape, std::span<const Real> values) {
-  return copy_in(shape, values, true);
 }
 
 Var Tape::parameter(ParameterId id) {
@@ -87,26 +78,27 @@ Var Tape::parameter(ParameterId id) {
 }
 
 Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs) {
-  Node n;
-  n.op = op;
-  n.shape = shape;
-  for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
-  n.value = arena_.take_reals(shape.size());
-  if (profile_ != nullptr) {
-    Index inputs_size = 0;
-    for (const Var input : inputs) inputs_size += node(input).shape.size();
-    profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
-  }
-  return push(n);
+  Index inputs_size = 0;
+  for (const Var input : inputs) inputs_size += node(input).shape.size();
+  if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
+  return push_op(op, shape, arena_.take_reals(shape.size()), inputs);
 }
 
 Var Tape::record_alias(Op op, const Shape& shape, Var input) {
+  if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), 0, 0);
+  return push_op(op, shape, node(input).value, {&input, 1});
+}
+
+Var Tape::push_op(Op op, const Shape& shape, Real* value, std::span<const Var> inputs) {
   Node n;
   n.op = op;
   n.shape = shape;
-  n.value = node(input).value;
-  n.needs_gradient = needs_gradient(input);
-  if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), 0, 0);
+  n.value = value;
+  for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
+  if (trap_) {
+    inputs_.resize(nodes_.size());
+    inputs_.emplace_back(inputs.begin(), inputs.end());
+  }
   return push(n);
 }
 
@@ -115,13 +107,11 @@ GradientSink Tape::gradient_sink(Var input) {
   if (!n.needs_gradient) return {};
   if (n.parameter.valid()) {
     std::uint8_t& arrived = gradients_to_->arrived_[n.parameter.index];
-    const bool accumulate = arrived;
-    arrived = true;
-    return {n.gradient, accumulate};
+    return {n.gradient, add_if(std::exchange(arrived, true))};
   }
-  const bool accumulate = n.gradient != nullptr;
-  if (!accumulate) n.gradient = buffers_.take(n.shape.size());
-  return {n.gradient, accumulate};
+  const Write write = add_if(n.gradient != nullptr);
+  if (write == Write::assign) n.gradient = buffers_.take(n.shape.size());
+  return {n.gradient, write};
 }
 
 void Tape::pass_gradient(Var output, Var input) {
@@ -134,9 +124,7 @@ void Tape::pass_gradient(Var output, Var input) {
   }
   const Real* dy = from.gradient;
   const GradientSink dx = gradient_sink(input);
-  parallel_chunks(to.shape.size(), kElementChunk, [=](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) dx.put(i, dy[i]);
-  });
+  parallel_for(to.shape.size(), kElementChunk, [=](Index i) { dx.put(i, dy[i]); });
 }
 
 void Tape::backward(Var output, std::span<const Real> cotangent) {
@@ -155,14 +143,12 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
   for (std::size_t i = output.index + 1; i-- > 0;) {
     if (nodes_[i].gradient == nullptr) continue;
     if (nodes_[i].first_use) on_complete_(nodes_[i].parameter);
-    if (trap_) {
-      const Var at{this, static_cast<std::uint32_t>(i), generation_};
-      trap(nodes_[i], at.gradient(), "gradient");
-    }
     if (nodes_[i].vjp == nullptr) continue;
     if (profile_ != nullptr) profile_->begin_backward();
     nodes_[i].vjp(nodes_[i].closure, *this, nodes_[i].gradient);
     if (profile_ != nullptr) profile_->end_backward(nodes_[i].op, i);
+    for (std::size_t j = 0; i < inputs_.size() && j < inputs_[i].size(); ++j)
+      trap(i, inputs_[i][j].gradient(), "gradient of input " + std::to_string(j));
     // The gradient dies here, unless it was passed on to an input.
     if (nodes_[i].gradient != nullptr) buffers_.give_back(nodes_[i].gradient);
     nodes_[i].gradient = nullptr;
@@ -174,6 +160,7 @@ void Tape::reset() {
     if (n.gradient != nullptr && !n.parameter.valid()) buffers_.give_back(n.gradient);
   }
   nodes_.clear();
+  inputs_.clear();
   used_.clear();
   arena_.reset();
   random_.stream = 0;
@@ -193,13 +180,21 @@ RandomKey Tape::next_random_key() {
   return random_;
 }
 
-void Tape::trap(const Node& n, std::span<const Real> numbers, const char* what) const {
-  for (std::size_t i = 0; i < numbers.size(); ++i) {
-    if (std::isfinite(numbers[i])) continue;
-    throw NonFiniteError("the " + std::string(what) + " of op " + std::string(name(n.op)) + " " +
-                         n.shape.text() + ", node " + std::to_string(&n - nodes_.data()) + ", is " +
-                         std::to_string(numbers[i]) + " at element " + std::to_string(i));
-  }
+void Tape::trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const {
+  const auto found = std::ranges::find_if_not(numbers, [](Real x) { return std::isfinite(x); });
+  if (found == numbers.end()) return;
+  std::string inputs;
+  for (const Var input : inputs_[index])
+    inputs += (inputs.empty() ? "" : ", ") + describe(input.index);
+  throw NonFiniteError("op " + std::string(name(nodes_[index].op)) + " (" + inputs + ") -> " +
+                       nodes_[index].shape.text() + ", node " + std::to_string(index) + ": the " +
+                       what + " is " + std::to_string(*found) + " at element " +
+                       std::to_string(found - numbers.begin()));
+}
+
+std::string Tape::describe(std::size_t index) const {
+  const Node& n = nodes_[index];
+  return (n.parameter.valid() ? parameters_->name(n.parameter) + " " : "") + n.shape.text();
 }
 
 }  // namespace headcount

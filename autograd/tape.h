@@ -34,16 +34,16 @@ struct Var {
   std::span<const Real> gradient() const;
 };
 
-/// Where a vjp puts its contribution to the gradient of one input: the first one of a backward
-/// pass is assigned, later ones are added, so that gradients are never filled with zeros first.
+/// Destination of a vjp's contribution to the gradient of one input. The first contribution of a
+/// backward pass is assigned and later ones are added: gradients are never filled with zeros first.
 struct GradientSink {
   Real* data = nullptr;
-  bool accumulate = false;
+  Write write = Write::assign;
 
   /// False if the input needs no gradient; then nothing is to be computed for it.
   explicit operator bool() const { return data != nullptr; }
   void put(Index i, Real contribution) const {
-    data[i] = accumulate ? data[i] + contribution : contribution;
+    data[i] = write == Write::add ? data[i] + contribution : contribution;
   }
 };
 
@@ -53,10 +53,10 @@ struct GradientSink {
 /// An op is one function under `autograd/ops/`: it checks shapes, calls `record` for a node with
 /// room for the value, computes the value, and sets the vjp (vector-Jacobian product). The contract
 /// of a vjp, called as `vjp(tape, dy)` once for all inputs:
-///  - `dy` points to the gradient of the op's value, same shape;
-///  - for each input it asks `tape.gradient_sink(input)` exactly once, skips the input if the sink
-///    is empty, and otherwise writes or adds every element of the contribution;
-///  - what it captures is trivially destructible (Vars, sizes, pointers into the arena).
+///     - `dy` points to the gradient of the op's value, of the same shape;
+///     - for each input it asks `tape.gradient_sink(input)` exactly once, skips the input if the
+///       sink is empty, and otherwise assigns or adds every element of the contribution;
+///     - its captures are trivially destructible: Vars, sizes, pointers into the arena.
 class Tape {
  public:
   /// A tape for expressions, or for a model whose parameters are in `parameters`.
@@ -68,51 +68,55 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// A copy of `values` without, or with, a gradient. Throws ShapeError on a size that disagrees.
+  /// A copy of `values` without a gradient (constant) or with one (leaf). Throws ShapeError on a
+  /// size that disagrees.
   Var constant(const Shape& shape, std::span<const Real> values);
-  Var leaf(const Shape& shape, std::span<const Real> values);
+  Var leaf(const Shape& shape, std::span<const Real> values) {
+    const Var x = constant(shape, values);
+    node(x).needs_gradient = true;
+    return x;
+  }
   /// A parameter of the store, in place: its gradient is the store's.
   Var parameter(ParameterId id);
-  /// Parameters get their gradients in `gradients` from the next step on, instead of in the store.
+  /// From the next step on, gradients of parameters go to `gradients` instead of to the store.
   void collect_gradients_in(Gradients& gradients) { gradients_to_ = &gradients; }
 
-  /// From the next `reset` on, `backward` calls it for each parameter that was used, as soon as all
-  /// of its gradient has arrived: those used last come first. Empty: nothing is called.
+  /// From the next `reset` on, `backward` calls `call` for each parameter that was used, as soon as
+  /// its gradient is complete: those used last come first. Empty: nothing is called.
   void when_complete(std::function<void(ParameterId)> call) { on_complete_ = std::move(call); }
 
-  /// Gradients of `output` (all of its elements weighted by `cotangent`; by 1 if it is empty) with
-  /// respect to every leaf and parameter it depends on.
+  /// Computes the gradients of `output`, its elements weighted by `cotangent` (empty: by 1), with
+  /// respect to every leaf and parameter that it depends on. Throws ShapeError if there is none.
   void backward(Var output, std::span<const Real> cotangent = {});
 
   /// Starts a new step: forgets all nodes, keeps the memory.
   void reset();
-  /// Forgets all nodes but x, which becomes a constant: what is computed from now on takes the
-  /// memory of what led to it.
+  /// Forgets all nodes but x, which becomes a constant; later nodes reuse the memory.
   Var reset_to(Var x);
 
-  /// Whether dropout drops (training) or passes through (evaluation), and its probability where an
-  /// op is not given one. Off at first.
+  /// Sets whether dropout drops (training) or passes through (evaluation, at first), and its
+  /// probability for ops that are given none.
   void set_training(bool training, Real dropout = 0) {
     training_ = training;
     dropout_ = dropout;
   }
   bool training() const { return training_; }
   Real dropout() const { return dropout_; }
-  /// Randomness of this step: dropout draws from (seed, one stream per dropout op, step); streams
-  /// up to `used_streams` are another tape's.
+  /// Random numbers of this step: each dropout op draws from (seed, a stream of its own, step).
+  /// Streams up to `used_streams` are left to another tape.
   void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t used_streams = 0) {
     random_ = {seed, used_streams, step};
   }
   RandomKey next_random_key();
 
-  /// Debug switch: the first NaN or infinity in a value or a gradient throws NonFiniteError that
-  /// names the op and its shapes.
+  /// Debug switch: the first NaN or infinity in a value or a gradient throws NonFiniteError, which
+  /// names the op, the shapes of its inputs and output, and the element.
   void trap_non_finite(bool on) { trap_ = on; }
 
-  /// What times the ops from now on; null: nothing does.
+  /// Lets `profile` time the ops from now on; null: no timing.
   void profile(Profile* profile) { profile_ = profile; }
 
-  /// Bytes held, and heap allocations made so far, for values and gradients.
+  /// Bytes held for values and gradients, and heap allocations made for them so far.
   std::size_t memory_capacity() const { return arena_.capacity() + buffers_.capacity(); }
   std::size_t gradient_capacity() const { return buffers_.capacity(); }
   std::size_t heap_allocations() const {
@@ -126,7 +130,7 @@ class Tape {
   Var record(Op op, const Shape& shape, std::initializer_list<Var> inputs) {
     return record(op, shape, std::span(inputs.begin(), inputs.size()));
   }
-  /// The same for an op whose value is `input`'s own memory under another shape.
+  /// A new node whose value is `input`'s own memory under another shape.
   Var record_alias(Op op, const Shape& shape, Var input);
   /// Sets the vjp of `output` and, with the trap on, checks its value: call it last.
   template <class Vjp>
@@ -145,8 +149,8 @@ class Tape {
   /// Memory for the duration of one vjp.
   BufferPool& pool() { return buffers_; }
   GradientSink gradient_sink(Var input);
-  /// For an input whose contribution is the output's gradient itself (additions, reshapes): gives
-  /// it the buffer where it can, adds where it must. Last use of `dy` in a vjp.
+  /// Passes the output's gradient itself to an input (additions, reshapes): hands over the buffer
+  /// if it can, adds if it must. Must be the last use of `dy` in a vjp.
   void pass_gradient(Var output, Var input);
 
  private:
@@ -161,23 +165,26 @@ class Tape {
     ParameterId parameter;
     Op op = Op::leaf;
     bool needs_gradient = false;
-    bool first_use = false;  // of a parameter, where somebody waits for its gradient
+    bool first_use = false;  // of a parameter in this step; set if `on_complete_` waits for it
   };
   const Node& node(Var x) const;
   Node& node(Var x) { return const_cast<Node&>(static_cast<const Tape*>(this)->node(x)); }
   Var push(const Node& node);
-  Var copy_in(const Shape& shape, std::span<const Real> values, bool needs_gradient);
-  void trap(const Node& node, std::span<const Real> numbers, const char* what) const;
+  Var push_op(Op op, const Shape& shape, Real* value, std::span<const Var> inputs);
+  // Throws NonFiniteError for the op of a node if one of `numbers` is not finite.
+  void trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const;
+  std::string describe(std::size_t index) const;
 
   const ParameterStore* parameters_;
-  Gradients* gradients_to_ = nullptr;             // of its parameters, if they are wanted
-  std::function<void(ParameterId)> on_complete_;  // set before the nodes that it is told of
-  std::vector<bool> used_;                        // by parameter, since the last reset
+  Gradients* gradients_to_ = nullptr;  // null: parameters are constants
+  std::function<void(ParameterId)> on_complete_;
+  std::vector<bool> used_;  // by parameter, since the last reset
   std::vector<Node> nodes_;
-  std::vector<Real> carried_;  // by reset_to
+  std::vector<std::vector<Var>> inputs_;  // by node, with the trap on
+  std::vector<Real> carried_;             // through reset_to
   std::uint32_t generation_ = 0;
   Arena arena_;
-  BufferPool buffers_;  // of gradients, and of what a vjp works in
+  BufferPool buffers_;  // gradients and scratch of vjps
   RandomKey random_;
   Profile* profile_ = nullptr;
   bool training_ = false;
@@ -189,7 +196,7 @@ template <class Vjp>
 void Tape::finish(Var output, const Vjp& vjp) {
   Node& n = node(output);
   if (profile_ != nullptr) profile_->end_forward();
-  if (trap_) trap(n, output.value(), "value");
+  if (trap_) trap(output.index, output.value(), "value");
   if (!n.needs_gradient) return;
   n.closure = arena_.store(vjp);
   n.vjp = [](const void* closure, Tape& tape, const Real* dy) {

@@ -38,8 +38,8 @@ Var unary(Op op, Var x, Forward forward, Derivative derivative) {
   return y;
 }
 
-// y = open(gate, s) x, s = sigmoid(gate); dgate = dy x slope(gate, s), dx = dy open(gate, s), on
-// lanes.
+// y = open(gate, s) x, s = sigmoid(gate); dgate = dy x slope(gate, s), dx = dy open(gate, s), all
+// on lanes.
 template <class Open, class Slope>
 Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
   Tape& tape = tape_of(gate);
@@ -62,7 +62,7 @@ Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
       for_lanes(end - begin, [=]<int n>(Index j) {
         const Index i = begin + j;
         const Lanes<n> g = lanes<n>(gv + i), s = g.logistic(), d = lanes<n>(dy + i);
-        // In the order of the sinks: if both are one value, the second adds to the first.
+        // In the order of the sinks: if both inputs are one value, the second adds to the first.
         if (dgate) put_lanes(dgate, i, d * lanes<n>(xv + i) * slope(g, s));
         if (dx) put_lanes(dx, i, d * open(g, s));
       });
@@ -131,7 +131,7 @@ Dropout::Dropout(Real probability, RandomKey random_key)
       key(random_key) {}
 
 void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
-  // Each counter gives four words, each word two numbers, from its lower half and its upper one.
+  // Each counter gives four words, each word two numbers: its lower half and its upper half.
   constexpr Index kPiece = 64;
   std::array<std::array<std::uint32_t, 4>, kPiece> words;
   std::array<std::uint16_t, 8 * kPiece> halves;
@@ -142,8 +142,7 @@ void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
     random_words(key, (first + static_cast<std::uint64_t>(i)) / 8,
                  std::span(words.data(), counters));
     std::memcpy(halves.data(), words.data(), counters * sizeof(words.front()));
-    // Copies of the members, which `out` could overlap for all that the compiler knows: with them
-    // it vectorises the loop.
+    // Copies, because `out` might alias the members: with them the compiler vectorises the loop.
     const std::uint32_t limit = threshold;
     const Real multiplier = factor;
     for (Index j = 0; j < elements; ++j)

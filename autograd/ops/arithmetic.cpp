@@ -16,8 +16,8 @@ bool trails(const Shape& a, const Shape& b) {
   return true;
 }
 
-// y = forward(a, b) elementwise; a_part and b_part are dy's factors for the two gradients:
-// da = a_part(dy, a, b), db = b_part(dy, a, b).
+// y = forward(a, b), da = a_part(dy, a, b), db = b_part(dy, a, b), elementwise; db is summed over
+// the rows for which b is repeated.
 template <class Forward, class APart, class BPart>
 Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part) {
   Tape& tape = tape_of(a);
@@ -32,9 +32,7 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
     if (rows == 1) {
       parallel_chunks(width, kElementChunk, [&](Index begin, Index end) { body(0, begin, end); });
     } else {
-      parallel_chunks(rows, row_chunk(width), [&](Index begin, Index end) {
-        for (Index row = begin; row < end; ++row) body(row * width, 0, width);
-      });
+      parallel_for(rows, row_chunk(width), [&](Index row) { body(row * width, 0, width); });
     }
   };
   {
@@ -51,6 +49,8 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
         for (Index i = begin; i < end; ++i) da.put(row + i, a_part(dy[row + i], x[row + i], z[i]));
       });
     }
+    // Of equal shapes, a sum's second input takes dy itself.
+    if (op == Op::add && t.shape(a) == t.shape(b)) return t.pass_gradient(y, b);
     if (const GradientSink db = t.gradient_sink(b)) {
       // Cut by columns: each sums its rows in order, whatever the number of threads.
       parallel_chunks(width, row_chunk(rows), [=](Index begin, Index end) {
@@ -68,30 +68,11 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
 
 }  // namespace
 
-// y = a + b; da = dy, db = dy summed over what b was repeated for.
+// y = a + b; da = dy, db = dy.
 Var add(Var a, Var b) {
-  Tape& tape = tape_of(a);
-  if (tape.shape(a) != tape.shape(b)) {
-    return elementwise(
-        Op::add, a, b, [](Real x, Real z) { return x + z; }, [](Real dy, Real, Real) { return dy; },
-        [](Real dy, Real, Real) { return dy; });
-  }
-  const Index count = tape.shape(a).size();
-  const Var y = tape.record(Op::add, tape.shape(a), {a, b});
-  const Real *x = tape.value(a), *z = tape.value(b);
-  Real* out = tape.value(y);
-  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) out[i] = x[i] + z[i];
-  });
-  tape.finish(y, [=](Tape& t, const Real* dy) {
-    if (const GradientSink da = t.gradient_sink(a)) {
-      parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-        for (Index i = begin; i < end; ++i) da.put(i, dy[i]);
-      });
-    }
-    t.pass_gradient(y, b);
-  });
-  return y;
+  return elementwise(
+      Op::add, a, b, [](Real x, Real z) { return x + z; }, [](Real dy, Real, Real) { return dy; },
+      [](Real dy, Real, Real) { return dy; });
 }
 
 // y = a - b; da = dy, db = -dy.
@@ -123,14 +104,10 @@ Var scale(Var x, Real factor) {
   const Var y = tape.record(Op::scale, tape.shape(x), {x});
   const Real* in = tape.value(x);
   Real* out = tape.value(y);
-  parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) out[i] = factor * in[i];
-  });
+  parallel_for(count, kElementChunk, [=](Index i) { out[i] = factor * in[i]; });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (const GradientSink dx = t.gradient_sink(x)) {
-      parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-        for (Index i = begin; i < end; ++i) dx.put(i, factor * dy[i]);
-      });
+      parallel_for(count, kElementChunk, [=](Index i) { dx.put(i, factor * dy[i]); });
     }
   });
   return y;

@@ -4,8 +4,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
-#include "autograd/ops/attention_newest.h"
-#include "autograd/ops/attention_tiles.h"
+#include "autograd/ops/attention_kernels.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 
@@ -13,21 +12,16 @@ namespace headcount {
 
 namespace {
 
-// One tensor that a call reads, and where its gradient goes.
+// Columns of a tensor that a call reads, and the destination of their gradient.
 struct Use {
-  Var x = {};
-  Index first = 0, width = 0;  // columns of each head
-  Index group = 1;             // query heads that read one of its heads
-  GradientSink sink = {};      // of the whole tensor
-  RowGradient gradient = {};   // into it, or into a copy for each query head
+  Var x = {};  // of no tape for rows of a cache
+  Index first = 0, width = 0;
+  Index group = 1;            // query heads that read one head
+  GradientSink sink = {};     // of the whole tensor
+  RowGradient gradient = {};  // in the sink, or in a copy for each query head
 };
 using Uses = std::array<Use, kMaxKeyParts + 2>;  // the queries, the parts of the keys, the values
 
-Use use_of(const Rows& rows, const RowView& view) {
-  return {rows.x(), rows.first(), rows.width(), view.group};
-}
-
-// The tensors of a tape among them. Rows of caches have none.
 std::vector<Var> inputs_of(std::span<const Use> uses) {
   std::vector<Var> inputs;
   for (const Use& use : uses) {
@@ -36,7 +30,8 @@ std::vector<Var> inputs_of(std::span<const Use> uses) {
   return inputs;
 }
 
-// Each use gets its tensor's sink. A tensor that is used twice, or in part, is set to zero first.
+// Gives each use the sink of its tensor. A tensor of which there are several uses, or only columns
+// are used, is set to zero first.
 void take_sinks(Tape& tape, std::span<Use> uses) {
   for (auto use = uses.begin(); use != uses.end(); ++use) {
     const auto same = [&](const Use& other) { return other.x.index == use->x.index; };
@@ -47,24 +42,27 @@ void take_sinks(Tape& tape, std::span<Use> uses) {
     use->sink = tape.gradient_sink(use->x);
     const Shape& shape = tape.shape(use->x);
     const bool once = std::find_if(use + 1, uses.end(), same) == uses.end();
-    if (!use->sink || use->sink.accumulate || (once && use->width == shape[3])) continue;
+    if (!use->sink || use->sink.write == Write::add || (once && use->width == shape[3])) continue;
     Real* const data = use->sink.data;
     parallel_chunks(shape.size(), kElementChunk,
                     [=](Index begin, Index end) { std::fill(data + begin, data + end, Real{0}); });
-    use->sink.accumulate = true;
+    use->sink.write = Write::add;
   }
 }
 
-// Query heads that read one head meet in its gradient: each gets a copy, added up in order later.
+// Query heads that read the same head write to copies of its gradient, which are added up in order.
 void take_copies(Tape& tape, std::span<Use> uses, Index query_heads) {
   for (Use& use : uses) {
     if (!use.sink) continue;
     const Shape& shape = tape.shape(use.x);
-    use.gradient = {use.sink.data,       shape[1], shape[2], shape[3], use.first, use.width,
-                    !use.sink.accumulate};
-    if (use.group == 1) continue;
-    Real* const copies = tape.pool().take(shape[0] * shape[1] * query_heads * use.width);
-    use.gradient = {copies, shape[1], query_heads, use.width, 0, use.width, true};
+    const auto place = HeadRows<Real>::of;
+    if (use.group == 1) {
+      use.gradient = {place(use.sink.data, shape[1], shape[2], shape[3], use.first, use.width),
+                      use.sink.write};
+    } else {
+      Real* const copies = tape.pool().take(shape[0] * shape[1] * query_heads * use.width);
+      use.gradient = {place(copies, shape[1], query_heads, use.width, 0, use.width)};
+    }
   }
 }
 
@@ -74,33 +72,24 @@ void add_copies(Tape& tape, std::span<const Use> uses) {
     const Shape& shape = tape.shape(use.x);
     const Real* const copies = use.gradient.data;
     const Index group = use.group, width = use.width, row_width = shape[3], first = use.first;
-    parallel_chunks(shape.rows(), row_chunk(group * width), [&, copies](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) {
-        for (Index h = 0; h < group; ++h) {
-          put({use.sink.data, use.sink.accumulate || h > 0}, i * row_width + first,
-              array(copies + (i * group + h) * width, width));
-        }
+    parallel_for(shape.rows(), row_chunk(group * width), [&, copies](Index i) {
+      for (Index h = 0; h < group; ++h) {
+        put({use.sink.data, h > 0 ? Write::add : use.sink.write}, i * row_width + first,
+            array(copies + (i * group + h) * width, width));
       }
     });
     tape.pool().give_back(use.gradient.data);
   }
 }
 
-Shape shape_of(const Tape& tape, const Rows& rows) {
-  if (rows.cache() == nullptr) return tape.shape(rows.x()).with_last(rows.width());
-  const RowCache& cache = *rows.cache();
-  const Index heads = rows.mixing() ? rows.mixing()->width() / cache.heads() : cache.heads();
-  return {cache.sequences(), cache.held(rows.tokens()), heads, rows.width()};
-}
-
 void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
            const AttentionOptions& options) {
-  const Shape qs = tape.shape(q), vs = shape_of(tape, values);
+  const Shape qs = tape.shape(q), vs = values.shape();
   std::string key_shapes;
   const auto fail_unless = [&](bool condition, std::string_view message) {
     if (condition) return;
     for (const Rows& part : keys)
-      key_shapes += (key_shapes.empty() ? "" : " + ") + shape_of(tape, part).text();
+      key_shapes += (key_shapes.empty() ? "" : " + ") + part.shape().text();
     require(false, Op::attention, message, " (q ", qs, ", k ", key_shapes, ", v ", vs, ")");
   };
   const auto check_rows = [&](const Rows& rows, const Shape& s) {
@@ -113,7 +102,8 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
     fail_unless(other == nullptr || (other->capacity() == rows.cache()->capacity() &&
                                      values.tokens() == rows.tokens()),
                 "the caches of keys and values must hold the same tokens");
-    fail_unless(!tape.needs_gradient(q), "rows of a cache have no gradient; use a tape without");
+    fail_unless(!tape.needs_gradient(q),
+                "rows of a cache have no gradient; use a tape that computes none");
     fail_unless(options.key_mask.empty(), "rows of a cache cannot be masked");
     const bool overwritten = rows.tokens() > rows.cache()->capacity();
     fail_unless(!overwritten || qs[1] == 1,
@@ -123,7 +113,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
   check_rows(values, vs);
   Index key_width = 0;
   for (const Rows& part : keys) {
-    const Shape s = shape_of(tape, part);
+    const Shape s = part.shape();
     check_rows(part, s);
     key_width += s[3];
   }
@@ -138,27 +128,23 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
   fail_unless(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
 }
 
-// Rows of a cache that stores other numbers than Real, or that are mixed, are converted in tiles:
-// all of them at once would take the memory that such a cache saves.
+// Cached rows of another type than Real, and rows to mix, are converted in tiles: all rows at once
+// would take the memory that such a cache saves.
 RowView view(const Tape& tape, const Rows& rows, Index query_heads) {
-  const Shape shape = shape_of(tape, rows);
-  RowView result{.heads = shape[2], .group = query_heads / shape[2], .width = rows.width()};
-  if (rows.cache() != nullptr && (rows.cache()->converts() || rows.mixing() != nullptr)) {
-    result.converted = &rows;
-    return result;
-  }
+  const Shape shape = rows.shape();
+  const Index first = rows.first(), width = rows.width();
+  RowView result{.stored = {}, .group = query_heads / shape[2], .width = width};
   if (rows.cache() == nullptr) {
     const Shape whole = tape.shape(rows.x());
-    result.data = tape.value(rows.x()) + rows.first();
-    result.head_stride = whole[3];
-    result.row_stride = whole[2] * whole[3];
-    result.batch_stride = whole[1] * result.row_stride;
+    const Real* const x = tape.value(rows.x());
+    result.stored = HeadRows<const Real>::of(x, whole[1], whole[2], whole[3], first, width);
+  } else if (rows.cache()->converts() || rows.mixing() != nullptr) {
+    result.converted = &rows;
   } else {
     const RowCache& cache = *rows.cache();
-    result.data = cache.read(0, 0, 0, 1, rows.first(), rows.width(), nullptr).data;
-    result.row_stride = cache.width();
-    result.head_stride = cache.capacity() * cache.width();
-    result.batch_stride = cache.heads() * result.head_stride;
+    const Index head_stride = cache.capacity() * cache.width();
+    result.stored = {cache.read(0, 0, 0, 1, first, width, nullptr).data,
+                     cache.heads() * head_stride, cache.width(), head_stride, width};
   }
   return result;
 }
@@ -167,11 +153,14 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
                               const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
   const Index rows = qs[0] * qs[1] * qs[2];
-  AttentionProblem p{.q = {tape.value(q), qs[1], qs[2], qs[3]},
+  const auto all_queries = HeadRows<const Real>::of(tape.value(q), qs[1], qs[2], qs[3], 0, qs[3]);
+  AttentionProblem p{.batch = qs[0],
+                     .length = qs[1],
+                     .heads = qs[2],
+                     .q = all_queries,
                      .keys = {},
                      .values = view(tape, values, qs[2]),
-                     .batch = qs[0],
-                     .key_count = shape_of(tape, values)[1],
+                     .key_count = values.shape()[1],
                      .scale = options.scale,
                      .causal = options.causal,
                      .window = options.window,
@@ -202,18 +191,16 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
 // Calls body(sequence, head, first query, queries) for all query tiles, in parallel.
 template <class Body>
 void for_query_tiles(const AttentionProblem& p, const Body& body) {
-  const Index heads = p.q.heads, tiles = (p.q.length + kQueryTile - 1) / kQueryTile;
-  const Index macs = std::min(kQueryTile, p.q.length) * p.macs_per_query();
-  parallel_chunks(p.batch * heads * tiles, task_chunk(macs), [&](Index begin, Index end) {
-    for (Index task = begin; task < end; ++task) {
-      const Index i = task % tiles * kQueryTile;
-      body(task / tiles / heads, task / tiles % heads, i, std::min(kQueryTile, p.q.length - i));
-    }
+  const Index tiles = (p.length + kQueryTile - 1) / kQueryTile;
+  const Index macs = std::min(kQueryTile, p.length) * p.macs_per_query();
+  parallel_for(p.batch * p.heads * tiles, task_chunk(macs), [&](Index task) {
+    const Index head = task / tiles, i = task % tiles * kQueryTile;
+    body(head / p.heads, head % p.heads, i, std::min(kQueryTile, p.length - i));
   });
 }
 
 void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
-  const Index rows = p.batch * p.q.heads * p.q.length;
+  const Index rows = p.batch * p.heads * p.length;
   Real* const entropy = tape.scratch(rows);
   const std::size_t before = stats.weights.size();
   if (stats.keeps_weights)
@@ -232,19 +219,16 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
 }
 
 // Backward: one task per sequence and head.
-void backward(Tape& tape, const AttentionProblem& p, const Heads<const Real>& out, const Real* dy,
-              std::span<Use> uses) {
+void backward(Tape& tape, const AttentionProblem& p, const HeadRows<const Real>& out,
+              const Real* dy, std::span<Use> uses) {
   take_sinks(tape, uses);
-  take_copies(tape, uses, p.q.heads);
+  take_copies(tape, uses, p.heads);
   std::array<RowGradient, kMaxKeyParts> dk;
   for (std::size_t part = 0; part < p.keys.count; ++part) dk[part] = uses[part + 1].gradient;
-  parallel_chunks(p.batch * p.q.heads, task_chunk(p.q.length * p.macs_per_query()),
-                  [&](Index begin, Index end) {
-                    for (Index task = begin; task < end; ++task) {
-                      backward_head(p, out, dy, task / p.q.heads, task % p.q.heads,
-                                    uses.front().gradient, dk, uses.back().gradient);
-                    }
-                  });
+  parallel_for(p.batch * p.heads, task_chunk(p.length * p.macs_per_query()), [&](Index head) {
+    backward_head(p, out, dy, head / p.heads, head % p.heads, uses.front().gradient, dk,
+                  uses.back().gradient);
+  });
   add_copies(tape, uses);
 }
 
@@ -265,20 +249,23 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   }
   const AttentionProblem problem = make_problem(tape, q, keys, values, options);
   Uses uses;
-  uses[0] = {q, 0, qs[3]};
-  for (std::size_t part = 0; part < keys.size(); ++part)
-    uses[part + 1] = use_of(keys[part], problem.keys.parts[part]);
-  uses[keys.size() + 1] = use_of(values, problem.values);
-  const std::size_t count = keys.size() + 2;
+  std::size_t count = 0;
+  const auto add_use = [&](const Rows& rows, Index group) {
+    uses[count++] = {rows.x(), rows.first(), rows.width(), group};
+  };
+  add_use(q, 1);
+  for (const Rows& part : keys) add_use(part, problem.keys.parts[count - 1].group);
+  add_use(values, problem.values.group);
   const Var y = tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count)));
-  const Heads<Real> out{tape.value(y), qs[1], qs[2], values.width()};
+  const auto out = HeadRows<Real>::of(tape.value(y), qs[1], qs[2], ys[3], 0, ys[3]);
   for_query_tiles(problem, [&](Index b, Index h, Index i, Index rows) {
     forward_tile(problem, out, b, h, i, rows);
   });
   if (options.stats != nullptr) add_stats(tape, problem, *options.stats);
   tape.finish(y, [=](Tape& t, const Real* dy) {
     Uses own = uses;
-    const Heads<const Real> o{out.data, out.length, out.heads, out.width};
+    const HeadRows<const Real> o{out.data, out.batch_stride, out.row_stride, out.head_stride,
+                                 out.width};
     backward(t, problem, o, dy, std::span(own).first(count));
   });
   return y;

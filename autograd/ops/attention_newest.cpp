@@ -1,8 +1,8 @@
-#include "autograd/ops/attention_newest.h"
-
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
+#include "autograd/ops/attention_kernels.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
@@ -12,7 +12,7 @@ namespace headcount {
 namespace {
 
 constexpr Index kKeyChunk = 512;     // keys per task
-constexpr Index kRowsOfProduct = 4;  // with fewer query heads, a product for each is faster
+constexpr Index kRowsOfProduct = 4;  // fewer query heads are faster in products of one row each
 constexpr Index kAligned = static_cast<Index>(kAlignment / sizeof(Real));
 
 // Number of keys read at a time: few enough that their rows stay in the first-level cache while
@@ -22,10 +22,10 @@ Index keys_per_piece(Index width) {
   return std::clamp(kNumbers / width / kAligned * kAligned, kAligned, kKeyChunk);
 }
 
-// The newest token of each sequence, in two passes over the keys that it sees, each in tasks of one
-// cached head and one chunk of keys: all scores; then their exponentials and what these weigh of
-// the values. Between the passes each row's scale and greatest score are known, at the end its sum:
-// chunks are put together in their order.
+// Attention of the newest token of each sequence, in two passes over the keys that it sees. Both
+// run in tasks of one cached head and one chunk of keys. The first pass computes all scores, from
+// which follow the scale and the greatest score of each row. The second one computes their
+// exponentials and the weighted sums of values, which are added up in the order of the chunks.
 class NewestToken {
  public:
   NewestToken(Tape& tape, Var query, std::span<const Rows> key_parts, const Rows& value_rows,
@@ -39,16 +39,16 @@ class NewestToken {
         capacity(values.cache()->capacity()),
         v_width(values.width()) {
     const Index held = values.cache()->held(values.tokens());
-    // Keys are all rows held, in the order of slots, or those in a narrower window, which may wrap
-    // from the last slot to the first.
+    // The keys are all rows held, in the order of slots, or the rows of a narrower window, which
+    // may wrap from the last slot to the first.
     count = options.window > 0 ? std::min(held, options.window) : held;
     first_slot = count == held ? 0 : (values.tokens() - count) % capacity;
     chunks = (count + kKeyChunk - 1) / kKeyChunk;
-    heads = read_heads(values);
+    heads = 1;
     Index width = v_width, mixing_width = 0;
     bool converts = false;
     const auto include = [&](const Rows& rows) {
-      heads = std::max(heads, read_heads(rows));
+      heads = std::lcm(heads, read_heads(rows));
       width = std::max(width, rows.width());
       converts |= rows.cache()->converts();
       if (rows.mixing() == nullptr) return;
@@ -57,8 +57,6 @@ class NewestToken {
     };
     include(values);
     std::ranges::for_each(keys, include);
-    const auto nested = [&](const Rows& rows) { return heads % read_heads(rows) == 0; };
-    if (!nested(values) || !std::ranges::all_of(keys, nested)) heads = shape[2];
     group = shape[2] / heads;
     rows_at_once = group >= kRowsOfProduct ? group : 1;
     // Sizes of a full cache, so that every token takes the same memory.
@@ -80,21 +78,16 @@ class NewestToken {
   void run() {
     const Index tasks = shape[0] * heads * chunks;
     const Index chunk = task_chunk(group * std::min(kKeyChunk, count) * shape[3]);
-    const auto for_tasks = [&](void (NewestToken::*body)(Index) const) {
-      parallel_chunks(tasks, chunk, [&](Index begin, Index end) {
-        for (Index task = begin; task < end; ++task) (this->*body)(task);
-      });
-    };
-    for_tasks(&NewestToken::score);
-    for_tasks(&NewestToken::weigh);
+    parallel_for(tasks, chunk, [&](Index task) { score(task); });
+    parallel_for(tasks, chunk, [&](Index task) { weigh(task); });
     for (Index h = 0; h < shape[0] * heads; ++h) {
       for (Index i = 0; i < group; ++i) add_chunks(h, i);
     }
   }
 
  private:
-  // Range and sum of squares of one query head's scores in a chunk. Together, those of all chunks
-  // give the scale of the row.
+  // Range and sum of squares of one query head's scores in a chunk. The extents of all chunks give
+  // the scale of the row.
   struct Extent {
     Real least, greatest, squares;
   };
@@ -104,10 +97,10 @@ class NewestToken {
 
   Index first_key(Index task) const { return task % chunks * kKeyChunk; }
   Index key_count(Index task) const { return std::min(kKeyChunk, count - first_key(task)); }
-  // Scratch of the calling thread for converted rows, small enough for the processor's cache.
-  // Scratch for each task would be written to memory at the size of an unconverted KV cache.
+  // Scratch of the calling thread for converted rows: small enough for the processor's cache,
+  // unlike scratch of each task, which would amount to an unconverted KV cache.
   Real* workspace() const { return converted + (threads_here == 1 ? 0 : this_thread() * piece); }
-  // Task -> head, over all sequences; its `group` query heads lie side by side.
+  // Head of a task, counted over all sequences; its `group` query heads lie side by side.
   Index head(Index task) const { return task / chunks; }
 
   // Calls body(key, slot, count) for the pieces of a task's keys.
@@ -121,20 +114,20 @@ class NewestToken {
     }
   }
 
-  // Number of heads of which a task reads one; 1 for rows that are mixed, which are read whole.
+  // Number of heads of which a task reads one; 1 if the rows are mixed, because it reads all heads.
   static Index read_heads(const Rows& rows) {
     return rows.mixing() != nullptr ? 1 : rows.cache()->heads();
   }
 
-  // The rows that the query heads of `h` read of one part of the keys, or of the values.
+  // Rows of one part of the keys, or of the values, that the query heads of `h` read.
   ConstMatrix read(const Rows& rows, Index h, Index slot, Index n) const {
     const RowCache& cache = *rows.cache();
     const Index own = h % heads / (heads / cache.heads());
     return cache.read(h / heads, own, slot, n, rows.first(), rows.width(), workspace());
   }
 
-  // Calls body(i, rows, weights, stride) for each head r of rows that are mixed and each query head
-  // i of `h`: with `weights` [n], at a stride, row r adds to what i reads.
+  // Calls body(i, x, weights, stride) for each head x of rows to mix and each query head i of `h`,
+  // which reads the sum of x times `weights` [n], which are `stride` apart.
   template <class Body>
   void for_mixed(const Rows& rows, Index h, Index slot, Index n, const Body& body) const {
     const RowCache &cache = *rows.cache(), &mixing = *rows.mixing();
@@ -162,7 +155,7 @@ class NewestToken {
           const ConstMatrix k = read(part, h, slot, n);
           for (Index i = h * group; i < (h + 1) * group; i += rows_at_once)
             gemm(Matrix(score_row(i), rows_at_once, n, stride), q_rows(i, rows_at_once),
-                 k.transpose(), column > 0);
+                 k.transpose(), add_if(column > 0));
         } else {
           if (column == 0) {
             for (Index i = h * group; i < (h + 1) * group; ++i)
@@ -224,7 +217,8 @@ class NewestToken {
       if (values.mixing() == nullptr) {
         const ConstMatrix v = read(values, h, slot, n);
         if (rows_at_once > 1)
-          gemm(Matrix(sum, group, v_width), ConstMatrix(weights_of(0), group, n, stride), v, true);
+          gemm(Matrix(sum, group, v_width), ConstMatrix(weights_of(0), group, n, stride), v,
+               Write::add);
         else
           for (Index i = 0; i < group; ++i) add_weighted(sum + i * v_width, weights_of(i), v);
         return;
@@ -251,7 +245,7 @@ class NewestToken {
     total /= sum_of_exp;
   }
 
-  // sum += weights v, a few rows at once, so that the sum is not read and written for each.
+  // sum += weights v, four rows at a time: the sum is read and written less often.
   void add_weighted(Real* sum, const Real* weights, const ConstMatrix& v) const {
     ArrayMap total = array(sum, v_width);
     const auto row = [&](Index j) { return array(v.data + j * v.stride, v_width); };
@@ -270,15 +264,15 @@ class NewestToken {
   const Rows& values;
   const AttentionOptions& options;
   Index capacity, v_width;
-  Index count, first_slot;  // keys that the token sees, and where the first of them lies
+  Index count, first_slot;  // keys that the token sees, and the slot of the first one
   Index chunks;
-  Index heads, group;  // of tasks: as many as the caches' most heads
+  Index heads, group;  // heads of tasks, and query heads that share one
   Index rows_at_once;  // query heads of a group that go into one product
-  Index piece_keys;
-  // Scratch per thread: a piece of rows if they must be converted, the weights that mix them, and
-  // the mixed rows.
+  Index piece_keys;    // keys that are read at a time
+  // Scratch per thread, in numbers: converted rows, from `weights_at` the weights that mix them,
+  // from `products_at` weighted scores.
   Index piece, weights_at, products_at;
-  Index stride;  // of rows of scores: each piece starts aligned
+  Index stride;  // between rows of scores, so that each piece starts aligned
   Real* scores;  // [B, H, stride]
   Index threads_here;
   Real* converted;    // [threads_here, piece]

@@ -1,25 +1,25 @@
-#include "autograd/ops/attention_tiles.h"
-
 #include <cmath>
+
+#include "autograd/ops/attention_kernels.h"
 
 namespace headcount {
 
 namespace {
 
-// exp(x), and exactly 0 for -infinity. Eigen's vectorised exp ends at the smallest numbers above 0
-// instead: a query that sees no key would seem to see all of them, and such numbers are slow.
+// exp(x), and exactly 0 for -infinity. Eigen's vectorised exp returns denormal numbers there: a
+// query that sees no key would seem to see all of them, and arithmetic on denormals is slow.
 template <class Scores>
 auto exp_or_zero(const Scores& x) {
   return (x.exp() - std::numeric_limits<Real>::min()).max(Real{0});
 }
 
-// Memory of one thread for one tile of an AttentionProblem.
+// Memory for one tile.
 struct TileMemory {
   alignas(kAlignment) Real data[kQueryTile * kKeyTile];
   Tile tile(Index rows, Index cols) { return {data, rows, cols}; }
 };
 
-// Fills row_factor for queries [i, i + rows) where it depends on the row.
+// Computes row_factor of queries [i, i + rows).
 void find_row_factors(const AttentionProblem& p, Index b, Index h, Index i, Index rows,
                       TileMemory& memory) {
   Real* factor = p.row_factor + p.row(b, h, i);
@@ -63,16 +63,16 @@ ConstMatrix RowView::converted_rows(Index b, Index h, Index begin, Index count,
   return {scratch, count, width};
 }
 
-// Output rows [i, i + rows) of head h: a running maximum m and sum l of each row over the key
-// tiles; out is rescaled whenever m grows.
-void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
+// Keeps a running maximum and sum of each row over the key tiles; out is rescaled whenever the
+// maximum grows.
+void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b, Index h, Index i,
                   Index rows) {
   TileMemory memory, m_memory;
   if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
   std::fill_n(greatest, rows, -kInfinity);
   std::fill_n(total, rows, Real{0});
-  const Matrix o(out.at(b, i, h), rows, out.width, out.stride());
+  const Matrix o = out.rows(b, h, i, rows);
   bool written = false;
   p.for_key_tiles(i, i + rows, [&](Index j) {
     Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
@@ -91,8 +91,7 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
       p.multipliers(m, b, h, i, j);
       s *= m;
     }
-    gemm(o, ConstMatrix(s.data(), s.rows(), s.cols()),
-         p.values.rows(b, h, j, s.cols(), p.own_tile()), written);
+    gemm(o, matrix(s), p.values.rows(b, h, j, s.cols(), p.own_tile()), add_if(written));
     written = true;
   });
   for (Index r = 0; r < rows; ++r) {
@@ -104,7 +103,7 @@ void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, In
   }
 }
 
-// entropy[r] = logsumexp - sum of p s, for rows [i, i + rows) of head h; NaN where no key is seen.
+// The entropy of weights p of scores s is logsumexp - sum of p s.
 void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights) {
   TileMemory memory;
@@ -131,23 +130,25 @@ namespace {
 // the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2.
 class HeadBackward {
  public:
-  HeadBackward(const AttentionProblem& problem, Heads<const Real> out, const Real* dy, Index batch,
-               Index head)
-      : p(problem), o(out), d_o{dy, out.length, out.heads, out.width}, b(batch), h(head) {}
+  HeadBackward(const AttentionProblem& problem, HeadRows<const Real> out, const Real* dy,
+               Index batch, Index head)
+      : p(problem), o(out), d_o(out), b(batch), h(head) {
+    d_o.data = dy;
+  }
 
-  // Writes the gradients of this head to those destinations that are not empty.
+  // Writes the gradients of this head to those destinations that have data.
   void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
            const RowGradient& dv) {
-    // Queries see contiguous tiles of keys, later queries later ones: tiles before `seen` have been
-    // written to, and no query sees those before the first.
+    // Queries see contiguous tiles of keys, later queries later tiles. Keys before `seen` have been
+    // written; no query sees those before the first tile.
     Index seen = p.first_key(0) / kKeyTile * kKeyTile;
     const auto clear_keys = [&](Index begin, Index end) {
       for (std::size_t part = 0; part < p.keys.count; ++part) dk[part].clear(b, h, begin, end);
       dv.clear(b, h, begin, end);
     };
     clear_keys(0, seen);
-    for (Index i = 0; i < p.q.length; i += kQueryTile) {
-      const Index rows = std::min(kQueryTile, p.q.length - i);
+    for (Index i = 0; i < p.length; i += kQueryTile) {
+      const Index rows = std::min(kQueryTile, p.length - i);
       for (Index r = 0; r < rows; ++r) {
         const Real *const y = o.at(b, i + r, h), *const dy = d_o.at(b, i + r, h);
         LaneSum dot;
@@ -166,21 +167,20 @@ class HeadBackward {
         std::size_t index = 0;
         p.for_key_parts([&](const RowView& part, Index column) {
           if (dq) {
-            Matrix into = dq.rows(b, h, i, rows);
-            gemm(Matrix(into.data + column, rows, part.width, into.stride), ds,
-                 part.rows(b, h, j, cols(j)), !(dq.assigns && first));
+            gemm(dq.columns(column, part.width).rows(b, h, i, rows), ds,
+                 part.rows(b, h, j, cols(j)), first ? dq.write : Write::add);
           }
           if (const RowGradient& d = dk[index++]) {
             gemm(d.rows(b, h, j, cols(j)), ds.transpose(),
-                 rows_of(p.q, b, h, i, rows, column, part.width), !d.assigns || again);
+                 p.q.columns(column, part.width).rows(b, h, i, rows), again ? Write::add : d.write);
           }
         });
         first = false;
         seen = std::max(seen, j + kKeyTile);
       });
-      if (first) dq.clear(b, h, i, i + rows);  // they see no keys at all
+      if (first) dq.clear(b, h, i, i + rows);  // these queries see no key
     }
-    clear_keys(seen, p.key_count);  // no queries at all
+    clear_keys(seen, p.key_count);  // no query sees these keys
   }
 
  private:
@@ -194,8 +194,7 @@ class HeadBackward {
       s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
     }
     Tile ds = ds_memory.tile(rows, cols(j));
-    gemm(Matrix(ds.data(), rows, cols(j)), rows_of(d_o, b, h, i, rows),
-         p.values.rows(b, h, j, cols(j)).transpose());
+    gemm(matrix(ds), d_o.rows(b, h, i, rows), p.values.rows(b, h, j, cols(j)).transpose());
     if (p.drops()) {
       Tile m = m_memory.tile(rows, cols(j));
       p.multipliers(m, b, h, i, j);
@@ -229,8 +228,8 @@ class HeadBackward {
     Tile weight = p_memory.tile(rows, cols(j)), ds = ds_memory.tile(rows, cols(j));
     if (dv) {
       if (p.drops()) weight *= m_memory.tile(rows, cols(j));
-      gemm(dv.rows(b, h, j, cols(j)), ConstMatrix(weight.data(), rows, cols(j)).transpose(),
-           rows_of(d_o, b, h, i, rows), !dv.assigns || again);
+      gemm(dv.rows(b, h, j, cols(j)), transpose(matrix(weight)), d_o.rows(b, h, i, rows),
+           again ? Write::add : dv.write);
     }
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;
@@ -244,7 +243,7 @@ class HeadBackward {
   }
 
   const AttentionProblem& p;
-  Heads<const Real> o, d_o;
+  HeadRows<const Real> o, d_o;
   Index b, h;
   TileMemory p_memory, ds_memory, m_memory;
   Real out_dot[kQueryTile], along_row[kQueryTile];
@@ -252,9 +251,9 @@ class HeadBackward {
 
 }  // namespace
 
-void backward_head(const AttentionProblem& p, const Heads<const Real>& out, const Real* dy, Index b,
-                   Index h, const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
-                   const RowGradient& dv) {
+void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out, const Real* dy,
+                   Index b, Index h, const RowGradient& dq,
+                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv) {
   HeadBackward(p, out, dy, b, h).run(dq, dk, dv);
 }
 

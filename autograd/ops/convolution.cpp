@@ -10,7 +10,7 @@ namespace headcount {
 
 namespace {
 
-// Inputs x [B, T, C] of a convolution with K taps, and the K - 1 inputs before them.
+// Inputs x [B, T, C] of a convolution, and `past`, the inputs before them.
 struct Inputs {
   const Real *x, *past;
   Index length, channels, before;
@@ -22,11 +22,11 @@ struct Inputs {
   }
 };
 
-// past = the last inputs of each sequence.
+// Copies the last inputs of each sequence to `past`, in order: rows move towards the front and
+// never overwrite later ones.
 void remember(const Inputs& in, Index batch, Real* past) {
   for (Index b = 0; b < batch; ++b) {
-    for (Index i = 0; i < in.before;
-         ++i) {  // a row moves towards the front, never over a later one
+    for (Index i = 0; i < in.before; ++i) {
       const Real* const from = in.at(b, in.length - in.before + i);
       std::copy_n(from, in.channels, past + (b * in.before + i) * in.channels);
     }
@@ -44,7 +44,7 @@ void check(Tape& tape, Var x, Var weight, Index first, std::span<Real> past) {
           "earlier inputs must be [B, taps - 1, C], for an input ", shape, " and a weight ", w,
           ", are ", past.size(), " numbers");
   require(!tape.needs_gradient(x) && !tape.needs_gradient(weight), Op::causal_convolution,
-          "earlier inputs have no gradient; use a tape without");
+          "earlier inputs have no gradient; use a tape that computes none");
 }
 
 }  // namespace
@@ -67,30 +67,26 @@ Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past) {
   const Inputs in{tape.value(x), past.empty() ? nullptr : past.data(), length, channels, before};
   Real* const yv = tape.value(y);
   count_macs(shape.size() * kernel);
-  parallel_chunks(batch * length, row_chunk(kernel * channels), [=](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      ArrayMap out = array(yv + row * channels, channels);
-      out.setZero();
-      for (Index j = 0; j < kernel; ++j) {
-        const Real* const from = in.at(row / length, row % length - before + j);
-        if (from != nullptr) out += array(taps + j * channels, channels) * array(from, channels);
-      }
+  parallel_for(batch * length, row_chunk(kernel * channels), [=](Index row) {
+    ArrayMap out = array(yv + row * channels, channels);
+    out.setZero();
+    for (Index j = 0; j < kernel; ++j) {
+      const Real* const from = in.at(row / length, row % length - before + j);
+      if (from != nullptr) out += array(taps + j * channels, channels) * array(from, channels);
     }
   });
   if (!past.empty()) remember(in, batch, past.data());
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x), dw = t.gradient_sink(weight);
     if (dx) {
-      parallel_chunks(batch * length, row_chunk(kernel * channels), [=](Index begin, Index end) {
-        for (Index row = begin; row < end; ++row) {
-          GradientSink sink = dx;
-          const Index after = std::min(before, length - 1 - row % length);
-          for (Index i = 0; i <= after; ++i) {
-            put(sink, row * channels,
-                array(taps + (before - i) * channels, channels) *
-                    array(dy + (row + i) * channels, channels));
-            sink.accumulate = true;
-          }
+      parallel_for(batch * length, row_chunk(kernel * channels), [=](Index row) {
+        GradientSink sink = dx;
+        const Index after = std::min(before, length - 1 - row % length);
+        for (Index i = 0; i <= after; ++i) {
+          put(sink, row * channels,
+              array(taps + (before - i) * channels, channels) *
+                  array(dy + (row + i) * channels, channels));
+          sink.write = Write::add;
         }
       });
     }
@@ -103,10 +99,10 @@ Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past) {
             array(in.x + (row - before + j) * channels, channels);
       }
     });
-    if (!dw.accumulate) std::fill_n(dw.data, t.shape(weight).size(), Real{0});
+    if (dw.write == Write::assign) std::fill_n(dw.data, t.shape(weight).size(), Real{0});
     Real* const tap_sum = t.pool().take(channels);
     for (Index j = 0; j < kernel; ++j) {
-      sums.put_sum(j, {tap_sum, false});
+      sums.put_sum(j, {tap_sum});
       for (Index c = 0; c < channels; ++c) dw.data[(first + c) * kernel + j] += tap_sum[c];
     }
     t.pool().give_back(tap_sum);

@@ -34,26 +34,32 @@ struct Sinks {
   GradientSink q, k, v, g, beta;
 };
 
-// Multiplies row i of a matrix with `width` columns side by side by factors[i].
+// Multiplies row i of a matrix [count, width] by factors[i].
 void scale_rows(Real* rows, Index count, Index width, const Real* factors) {
   for (Index i = 0; i < count; ++i) array(rows + i * width, width) *= factors[i];
 }
+void copy_scaled(const Real* rows, Index count, Index width, const Real* factors, Real* to) {
+  for (Index i = 0; i < count; ++i)
+    array(to + i * width, width) = array(rows + i * width, width) * factors[i];
+}
 
 // One head of one sequence, chunk by chunk. In a chunk of n tokens that begins with the state S,
-// let G be the sums of g up to each token, D_ti = e^(G_t - G_i) for i <= t and 0 above, A = D o (K
-// K^T) below the diagonal and b the betas. The errors E that the tokens correct solve a triangular
-// system:
-//   E = N (V - e^G o (K S)),  N = (I + A diag(b))^-1,  U = b o E
-//   Y = e^G o (Q S) + P U,  P = D o (Q K^T);  S' = e^(G_n) S + K^T (e^(G_n - G) o U)
+// let
+//     G be the sums of g up to each token,
+//     D_ti = e^(G_t - G_i) for i <= t, 0 above the diagonal,
+//     A = D o (K K^T) below the diagonal, 0 elsewhere, and b the betas.
+// The errors E that the tokens correct solve a triangular system:
+//     E = N (V - e^G o (K S)),  N = (I + A diag(b))^-1,  U = b o E
+//     Y = e^G o (Q S) + P U,  P = D o (Q K^T);  S' = e^(G_n) S + K^T (e^(G_n - G) o U)
 // Backward, with dS' the gradient of the state after the chunk:
-//   dU = P^T dY + e^(G_n - G) o (K dS'),  dE = N^T (b o dU) = dV,  M = dE E^T
-//   db = rowsum(E o dU) - colsum(A o M),  dKK = -D o (M diag(b)) below the diagonal
-//   dQK = D o (dY U^T),  dKS = -e^G o dE
-//   dQ = e^G o (dY S^T) + dQK K,  dS = e^(G_n) dS' + (e^G o Q)^T dY + K^T dKS
+//     dU = P^T dY + e^(G_n - G) o (K dS'),  dE = N^T (b o dU) = dV,  M = dE E^T
+//     db = rowsum(E o dU) - colsum(A o M),  dKK = -D o (M diag(b)) below the diagonal
+//     dQK = D o (dY U^T),  dKS = -e^G o dE
+//     dQ = e^G o (dY S^T) + dQK K,  dS = e^(G_n) dS' + (e^G o Q)^T dY + K^T dKS
 // Each key reads (in row t of A, and in K S) and writes (in column i of A and P, and into S'):
-//   dK_read = dKS S^T + dKK K,  dK_write = dKK^T K + dQK^T Q + e^(G_n - G) o (U dS'^T)
-// G_t stands wherever q_t or the reading k_t does, and -G_i wherever the writing k_i does:
-//   dG = rowsum(Q o dQ + K o (dK_read - dK_write)), and <dS', S'> more for the last token.
+//     dK_read = dKS S^T + dKK K,  dK_write = dKK^T K + dQK^T Q + e^(G_n - G) o (U dS'^T)
+// Terms of q_t and of a reading k_t have a factor e^(G_t), terms of a writing k_i one of e^(-G_i):
+//     dG = rowsum(Q o dQ + K o (dK_read - dK_write)), and <dS', S'> more for the last token.
 class Head {
  public:
   static Index memory_size(const Problem& p) {
@@ -64,13 +70,13 @@ class Head {
   Head(const Problem& problem, Index batch, Index head, Real* memory)
       : p(problem), b(batch), h(head) {
     const auto take = [&](Index count) { return std::exchange(memory, memory + aligned(count)); };
-    for (Real** square : {&decay, &keys, &inverse, &scores, &m, &d_scores})
-      *square = take(kChunk * kChunk);
+    for (Real** matrix : {&decay, &keys, &inverse, &scores, &m, &d_scores})
+      *matrix = take(kChunk * kChunk);
     for (Real** vector : {&sums, &fade, &rest, &betas, &factors, &d_sums, &d_betas})
       *vector = take(kChunk);
-    for (Real** values : {&errors, &updates, &d_updates, &d_errors, &other})
-      *values = take(kChunk * p.dv);
-    for (Real** of_keys : {&faded_q, &dq, &dk_read, &dk_write}) *of_keys = take(kChunk * p.dk);
+    for (Real** row : {&errors, &updates, &d_updates, &d_errors, &other})
+      *row = take(kChunk * p.dv);
+    for (Real** row : {&faded_q, &dq, &dk_read, &dk_write}) *row = take(kChunk * p.dk);
     spare_state = take(p.state_size());
   }
 
@@ -84,16 +90,15 @@ class Head {
         std::copy_n(s, p.state_size(), states + first / kChunk * p.state_size());
       enter(first, s);
       const Matrix out(y + p.value_at(b, t0, h), n, p.dv, p.heads * p.dv);
-      gemm(out, ConstMatrix(faded_q, n, p.dk), matrix_of(s));
-      gemm(out, square(scores), ConstMatrix(updates, n, p.dv), true);
+      gemm(out, of_keys(faded_q), matrix_of(s));
+      gemm(out, square(scores), values(updates), Write::add);
       array(s, p.state_size()) *= fade[n - 1];
-      for (Index t = 0; t < n; ++t)
-        array(other + t * p.dv, p.dv) = array(updates + t * p.dv, p.dv) * rest[t];
-      gemm(Matrix(s, p.dk, p.dv), k().transpose(), ConstMatrix(other, n, p.dv), true);
+      copy_scaled(updates, n, p.dv, rest, other);
+      gemm(Matrix(s, p.dk, p.dv), k().transpose(), values(other), Write::add);
     }
   }
 
-  // `first_of_group` is true for the first head that adds to the gradients of its q and k.
+  // `first_of_group`: no head has written to the gradients of its q and k yet.
   void backward(const Real* dy, const Real* states, const Sinks& sinks, bool first_of_group) {
     Real* const ds = spare_state;
     std::fill_n(ds, p.state_size(), Real{0});
@@ -121,8 +126,9 @@ class Head {
   }
   ConstMatrix q() const { return {p.q + p.key_at(b, t0, h), n, p.dk, p.groups * p.dk}; }
   ConstMatrix k() const { return {p.k + p.key_at(b, t0, h), n, p.dk, p.groups * p.dk}; }
-  ConstMatrix square(const Real* numbers) const { return {numbers, n, n, kChunk}; }
-  Matrix into_square(Real* numbers) const { return {numbers, n, n, kChunk}; }
+  Matrix square(Real* numbers) const { return {numbers, n, n, kChunk}; }
+  Matrix values(Real* numbers) const { return {numbers, n, p.dv}; }
+  Matrix of_keys(Real* numbers) const { return {numbers, n, p.dk}; }
   ConstMatrix matrix_of(const Real* state) const { return {state, p.dk, p.dv}; }
   ArrayMap row(Real* of_square, Index t) const { return array(of_square + t * kChunk, n); }
 
@@ -131,8 +137,8 @@ class Head {
     t0 = first;
     n = std::min(kChunk, p.length - t0);
     gates();
-    gemm(into_square(keys), k(), k().transpose());
-    gemm(into_square(scores), q(), k().transpose());
+    gemm(square(keys), k(), k().transpose());
+    gemm(square(scores), q(), k().transpose());
     for (Index t = 0; t < n; ++t) {
       row(keys, t) *= row(decay, t);
       row(scores, t) *= row(decay, t);
@@ -140,14 +146,13 @@ class Head {
       array(faded_q + t * p.dk, p.dk) = array(q().data + t * q().stride, p.dk) * fade[t];
     }
     invert();
-    gemm(Matrix(other, n, p.dv), k(), matrix_of(state));
+    gemm(values(other), k(), matrix_of(state));
     for (Index t = 0; t < n; ++t) {
       ArrayMap x = array(other + t * p.dv, p.dv);
       x = array(p.v + p.value_at(b, t0 + t, h), p.dv) - x * fade[t];
     }
-    gemm(Matrix(errors, n, p.dv), square(inverse), ConstMatrix(other, n, p.dv));
-    for (Index t = 0; t < n; ++t)
-      array(updates + t * p.dv, p.dv) = array(errors + t * p.dv, p.dv) * betas[t];
+    gemm(values(errors), square(inverse), values(other));
+    copy_scaled(errors, n, p.dv, betas, updates);
   }
 
   // sums = G, fade = e^G, rest = e^(G_n - G), betas, decay = D.
@@ -176,7 +181,7 @@ class Head {
       array(factors, n) = row(keys, t) * array(betas, n);
       Real* const result = inverse + t * kChunk;
       for (Index column = 0; column < kChunk; column += kLanes) {
-        // Two sums, so that one need not wait for the other.
+        // Two sums, so that additions do not wait for each other.
         Lanes<kLanes> even = Lanes<kLanes>::Zero(), odd = even;
         Index i = column;
         for (; i + 1 < t; i += 2) {
@@ -192,14 +197,13 @@ class Head {
 
   // d_updates = dU, d_errors = dE, d_betas = db, m = dKK, d_scores = dQK; other = dKS.
   void update_gradients(const ConstMatrix& d_out, const Real* ds) {
-    gemm(Matrix(d_updates, n, p.dv), k(), matrix_of(ds));
+    gemm(values(d_updates), k(), matrix_of(ds));
     scale_rows(d_updates, n, p.dv, rest);
-    gemm(Matrix(d_updates, n, p.dv), square(scores).transpose(), d_out, true);
-    for (Index t = 0; t < n; ++t)
-      array(other + t * p.dv, p.dv) = array(d_updates + t * p.dv, p.dv) * betas[t];
-    gemm(Matrix(d_errors, n, p.dv), square(inverse).transpose(), ConstMatrix(other, n, p.dv));
-    gemm(into_square(m), ConstMatrix(d_errors, n, p.dv), ConstMatrix(errors, n, p.dv).transpose());
-    gemm(into_square(d_scores), d_out, ConstMatrix(updates, n, p.dv).transpose());
+    gemm(values(d_updates), transpose(square(scores)), d_out, Write::add);
+    copy_scaled(d_updates, n, p.dv, betas, other);
+    gemm(values(d_errors), transpose(square(inverse)), values(other));
+    gemm(square(m), values(d_errors), transpose(values(errors)));
+    gemm(square(d_scores), d_out, transpose(values(updates)));
     for (Index t = 0; t < n; ++t) {
       const Index at = t * p.dv;
       d_betas[t] = (array(errors + at, p.dv) * array(d_updates + at, p.dv)).sum();
@@ -213,18 +217,18 @@ class Head {
     }
   }
 
-  // dq, dk_read, dk_write and d_sums = dG, but for the last token's share.
+  // dq, dk_read, dk_write and d_sums = dG without <dS', S'>.
   void query_and_key_gradients(const ConstMatrix& d_out, const Real* state, const Real* ds) {
-    const Matrix into_q(dq, n, p.dk), reads(dk_read, n, p.dk), writes(dk_write, n, p.dk);
+    const Matrix into_q = of_keys(dq), reads = of_keys(dk_read), writes = of_keys(dk_write);
     gemm(into_q, d_out, matrix_of(state).transpose());
     scale_rows(dq, n, p.dk, fade);
-    gemm(into_q, square(d_scores), k(), true);
-    gemm(reads, ConstMatrix(other, n, p.dv), matrix_of(state).transpose());
-    gemm(reads, square(m), k(), true);
-    gemm(writes, ConstMatrix(updates, n, p.dv), matrix_of(ds).transpose());
+    gemm(into_q, square(d_scores), k(), Write::add);
+    gemm(reads, values(other), matrix_of(state).transpose());
+    gemm(reads, square(m), k(), Write::add);
+    gemm(writes, values(updates), matrix_of(ds).transpose());
     scale_rows(dk_write, n, p.dk, rest);
-    gemm(writes, square(m).transpose(), k(), true);
-    gemm(writes, square(d_scores).transpose(), q(), true);
+    gemm(writes, transpose(square(m)), k(), Write::add);
+    gemm(writes, transpose(square(d_scores)), q(), Write::add);
     for (Index t = 0; t < n; ++t) {
       const Index at = t * p.dk, row = p.key_at(b, t0 + t, h);
       d_sums[t] =
@@ -238,15 +242,15 @@ class Head {
   void state_gradient(const ConstMatrix& d_out, Real* ds) {
     array(ds, p.state_size()) *= fade[n - 1];
     const Matrix into(ds, p.dk, p.dv);
-    gemm(into, ConstMatrix(faded_q, n, p.dk).transpose(), d_out, true);
-    gemm(into, k().transpose(), ConstMatrix(other, n, p.dv), true);
+    gemm(into, transpose(of_keys(faded_q)), d_out, Write::add);
+    gemm(into, k().transpose(), values(other), Write::add);
   }
 
   void put_gradients(const Sinks& sinks, bool first_of_group) {
     const auto shared = [&](const GradientSink& sink) {
-      return GradientSink{sink.data, sink.accumulate || !first_of_group};
+      return GradientSink{sink.data, first_of_group ? sink.write : Write::add};
     };
-    Real dg = 0;  // g_i is part of G_t for all t >= i
+    Real dg = 0;  // g_i is a term of G_t for all t >= i
     for (Index t = n - 1; t >= 0; --t) {
       const Index key = p.key_at(b, t0 + t, h), gate = p.gate_at(b, t0 + t, h);
       if (sinks.q) put(shared(sinks.q), key, array(dq + t * p.dk, p.dk));
@@ -271,8 +275,8 @@ class Head {
   Real* spare_state;                                              // [dk, dv]
 };
 
-// Calls body(b, h, memory) for every head, in parallel over those that share no q and k, with
-// memory for a Head.
+// Calls body(b, h, memory) for every head, with memory for a Head; in parallel over heads that
+// share no q and k.
 template <class Body>
 void for_heads(Tape& tape, const Problem& p, const Body& body) {
   const Index size = (Head::memory_size(p) + kChunk - 1) / kChunk * kChunk;
@@ -291,17 +295,15 @@ void for_heads(Tape& tape, const Problem& p, const Body& body) {
 
 // One token: the recurrence itself.
 void step(const Problem& p, Real* y, Real* states) {
-  parallel_chunks(p.batch * p.heads, task_chunk(3 * p.state_size()), [&](Index begin, Index end) {
-    for (Index i = begin; i < end; ++i) {
-      Real *const s = states + i * p.state_size(), *const out = y + i * p.dv;
-      const Index key = p.key_at(i / p.heads, 0, i % p.heads);
-      const ConstMatrix q(p.q + key, 1, p.dk), k(p.k + key, 1, p.dk), state(s, p.dk, p.dv);
-      array(s, p.state_size()) *= std::exp(p.g[i]);
-      gemm(Matrix(out, 1, p.dv), k, state);
-      array(out, p.dv) = (array(p.v + i * p.dv, p.dv) - array(out, p.dv)) * p.beta[i];
-      gemm(Matrix(s, p.dk, p.dv), k.transpose(), ConstMatrix(out, 1, p.dv), true);
-      gemm(Matrix(out, 1, p.dv), q, state);
-    }
+  parallel_for(p.batch * p.heads, task_chunk(3 * p.state_size()), [&](Index i) {
+    Real *const s = states + i * p.state_size(), *const out = y + i * p.dv;
+    const Index key = p.key_at(i / p.heads, 0, i % p.heads);
+    const ConstMatrix q(p.q + key, 1, p.dk), k(p.k + key, 1, p.dk), state(s, p.dk, p.dv);
+    array(s, p.state_size()) *= std::exp(p.g[i]);
+    gemm(Matrix(out, 1, p.dv), k, state);
+    array(out, p.dv) = (array(p.v + i * p.dv, p.dv) - array(out, p.dv)) * p.beta[i];
+    gemm(Matrix(s, p.dk, p.dv), k.transpose(), ConstMatrix(out, 1, p.dv), Write::add);
+    gemm(Matrix(out, 1, p.dv), q, state);
   });
 }
 
@@ -319,7 +321,8 @@ Problem make_problem(Tape& tape, Var q, Var k, Var v, Var g, Var beta, std::span
   if (!state.empty()) {
     fail_unless(std::ssize(state) == vs[0] * vs[2] * qs[3] * vs[3], "a state is [B, H, Dk, Dv]");
     for (const Var input : {q, k, v, g, beta})
-      fail_unless(!tape.needs_gradient(input), "a state has no gradient; use a tape without");
+      fail_unless(!tape.needs_gradient(input),
+                  "a state has no gradient; use a tape that computes none");
   }
   return {tape.value(q), tape.value(k), tape.value(v), tape.value(g), tape.value(beta),
           vs[0],         vs[1],         qs[2],         vs[2],         qs[3],

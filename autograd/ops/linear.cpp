@@ -16,30 +16,26 @@ Var matrix_product(Var a, Var b) {
   require(agree, Op::matrix_product, "shapes ", left, " and ", right, " cannot be multiplied");
   const Index m = left[-2], k = left[-1], n = right[-1];
   const Index batch = m * k == 0 ? 0 : left.size() / (m * k);
-  const auto each = [batch, chunk = task_chunk(m * k * n)](const auto& body) {
-    parallel_chunks(batch, chunk, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i) body(i);
-    });
-  };
+  const Index chunk = task_chunk(m * k * n);
   const Var y = tape.record(Op::matrix_product, left.with_last(n), {a, b});
   const Real *x = tape.value(a), *z = tape.value(b);
   Real* out = tape.value(y);
-  each([=](Index i) {
+  parallel_for(batch, chunk, [=](Index i) {
     gemm(Matrix(out + i * m * n, m, n), ConstMatrix(x + i * m * k, m, k),
          ConstMatrix(z + i * k * n, k, n));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const Real *av = t.value(a), *bv = t.value(b);
     if (const GradientSink da = t.gradient_sink(a)) {
-      each([=](Index i) {
+      parallel_for(batch, chunk, [=](Index i) {
         gemm(Matrix(da.data + i * m * k, m, k), ConstMatrix(dy + i * m * n, m, n),
-             ConstMatrix(bv + i * k * n, k, n).transpose(), da.accumulate);
+             ConstMatrix(bv + i * k * n, k, n).transpose(), da.write);
       });
     }
     if (const GradientSink db = t.gradient_sink(b)) {
-      each([=](Index i) {
+      parallel_for(batch, chunk, [=](Index i) {
         gemm(Matrix(db.data + i * k * n, k, n), ConstMatrix(av + i * m * k, m, k).transpose(),
-             ConstMatrix(dy + i * m * n, m, n), db.accumulate);
+             ConstMatrix(dy + i * m * n, m, n), db.write);
       });
     }
   });
@@ -50,8 +46,7 @@ namespace {
 
 constexpr Index kFewRows = 8;
 
-// Outputs per chunk: enough chunks for several threads to have equal shares, and each chunk with
-// enough work for a thread.
+// Outputs per chunk: enough chunks for threads to have equal shares, enough work for each of them.
 Index few_rows_chunk(Index rows, Index out, Index in) {
   constexpr Index kChunkMacs = 1 << 14, kChunks = 32;
   const Index chunk = std::max(out / kChunks, kChunkMacs / std::max<Index>(1, rows * in));
@@ -87,25 +82,24 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
     }
   };
   if (rows < kFewRows) {
-    // Few rows, as in decoding: reading the weight takes the time, so the threads share its rows.
+    // Few rows, as in decoding: reading the weight takes most time, so the threads share its rows.
     parallel_chunks(out, few_rows_chunk(rows, out, in),
                     [&](Index begin, Index end) { block(0, rows, begin, end); });
   } else {
-    // Products of few rows round in another way. In decoding, where a row shall not depend on how
-    // many come with it, a rest of less than a quarter goes with the chunk before it.
+    // Products of few rows round differently. In decoding, where a row must not depend on the
+    // number of rows beside it, a last chunk of less than a quarter is joined to the one before it.
     const Index chunk = gemm_chunk(rows, out, in);
     const Index least = tape.needs_gradient(y) ? 1 : (chunk + 3) / 4;
     const Index chunks = std::max<Index>(1, (rows + chunk - least) / chunk);
-    parallel_chunks(chunks, 1, [&](Index begin, Index end) {
-      for (Index i = begin; i < end; ++i)
-        block(i * chunk, i + 1 == chunks ? rows : (i + 1) * chunk, 0, out);
+    parallel_for(chunks, 1, [&](Index i) {
+      block(i * chunk, i + 1 == chunks ? rows : (i + 1) * chunk, 0, out);
     });
   }
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (bias) {
       if (const GradientSink db = t.gradient_sink(*bias)) {
         parallel_chunks(out, row_chunk(rows), [=](Index begin, Index end) {
-          if (!db.accumulate) std::fill(db.data + begin, db.data + end, Real{0});
+          if (db.write == Write::assign) std::fill(db.data + begin, db.data + end, Real{0});
           for (Index row = 0; row < rows; ++row) {
             for (Index i = begin; i < end; ++i) db.data[i] += dy[row * out + i];
           }
@@ -116,20 +110,21 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
       const Index scratch_size = gemm_scratch(out, in, rows);
       Real* const scratch = scratch_size > 0 ? t.pool().take(scratch_size) : nullptr;
       parallel_gemm(Matrix(dw.data, out, in), ConstMatrix(dy, rows, out).transpose(),
-                    ConstMatrix(t.value(x), rows, in), dw.accumulate, scratch);
+                    ConstMatrix(t.value(x), rows, in), dw.write, scratch);
       if (scratch != nullptr) t.pool().give_back(scratch);
     }
     if (const GradientSink dx = t.gradient_sink(x)) {
       parallel_gemm(Matrix(dx.data, rows, in), ConstMatrix(dy, rows, out),
-                    ConstMatrix(t.value(weight), out, in), dx.accumulate);
+                    ConstMatrix(t.value(weight), out, in), dx.write);
     }
   });
   return y;
 }
 
-// y_h = x_h W_h, or x_h W_h^T, for the rows W_h of each head's block; dx_h = dy_h W_h^T, or
-// dy_h W_h; dW_h = x_h^T dy_h, or dy_h^T x_h.
-Var head_linear(Var x, Var weight, Index first, Index count, bool transposed) {
+// With W_h the rows of head h's block, as they are stored or transposed:
+//   y_h = x_h W_h, dx_h = dy_h W_h^T, dW_h = x_h^T dy_h
+Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
+  const bool transposed = stored == Stored::transposed;
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x), w_shape = tape.shape(weight);
   require(shape.rank() == 4 && w_shape.rank() == 2 && shape[2] > 0 && w_shape[0] % shape[2] == 0,
@@ -144,38 +139,29 @@ Var head_linear(Var x, Var weight, Index first, Index count, bool transposed) {
   const Var y = tape.record(Op::head_linear, shape.with_last(out), {x, weight});
   const Real *xv = tape.value(x), *wv = tape.value(weight);
   Real* const yv = tape.value(y);
-  const auto for_heads = [heads, chunk = task_chunk(rows * in * out)](const auto& body) {
-    parallel_chunks(heads, chunk, [&](Index begin, Index end) {
-      for (Index h = begin; h < end; ++h) body(h);
-    });
-  };
-  // Head h of the weight as [in, out].
-  const auto weight_of = [=](Index h) {
+  const Index chunk = task_chunk(rows * in * out);
+  const auto x_of = [=](Index h) { return ConstMatrix(xv + h * in, rows, in, heads * in); };
+  const auto weight_of = [=](Index h) {  // [in, out]
     const ConstMatrix w(wv + (h * block + first) * r, count, r);
     return transposed ? w.transpose() : w;
   };
-  for_heads([=](Index h) {
-    gemm(Matrix(yv + h * out, rows, out, heads * out),
-         ConstMatrix(xv + h * in, rows, in, heads * in), weight_of(h));
+  parallel_for(heads, chunk, [=](Index h) {
+    gemm(Matrix(yv + h * out, rows, out, heads * out), x_of(h), weight_of(h));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const auto dy_of = [=](Index h) { return ConstMatrix(dy + h * out, rows, out, heads * out); };
     if (const GradientSink dx = t.gradient_sink(x)) {
-      for_heads([=](Index h) {
+      parallel_for(heads, chunk, [=](Index h) {
         gemm(Matrix(dx.data + h * in, rows, in, heads * in), dy_of(h), weight_of(h).transpose(),
-             dx.accumulate);
+             dx.write);
       });
     }
     if (const GradientSink dw = t.gradient_sink(weight)) {
-      if (!dw.accumulate) std::fill_n(dw.data, heads * block * r, Real{0});
-      for_heads([=](Index h) {
-        const ConstMatrix x_h(xv + h * in, rows, in, heads * in);
+      if (dw.write == Write::assign) std::fill_n(dw.data, heads * block * r, Real{0});
+      parallel_for(heads, chunk, [=](Index h) {
         const Matrix into(dw.data + (h * block + first) * r, count, r);
-        if (transposed) {
-          gemm(into, dy_of(h).transpose(), x_h, true);
-        } else {
-          gemm(into, x_h.transpose(), dy_of(h), true);
-        }
+        const ConstMatrix left = transposed ? dy_of(h) : x_of(h);
+        gemm(into, left.transpose(), transposed ? x_of(h) : dy_of(h), Write::add);
       });
     }
   });
@@ -201,15 +187,13 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   const Var y = tape.record(Op::embedding, result, {table});
   const Real* from = tape.value(table);
   Real* to = tape.value(y);
-  parallel_chunks(count, row_chunk(width), [=](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      std::copy_n(from + saved_ids[row] * width, width, to + row * width);
-    }
+  parallel_for(count, row_chunk(width), [=](Index row) {
+    std::copy_n(from + saved_ids[row] * width, width, to + row * width);
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dt = t.gradient_sink(table);
     if (!dt) return;
-    if (!dt.accumulate) std::fill_n(dt.data, n * width, Real{0});
+    if (dt.write == Write::assign) std::fill_n(dt.data, n * width, Real{0});
     // Cut by columns, because rows with the same id meet in the same place.
     parallel_chunks(width, row_chunk(count), [=](Index begin, Index end) {
       for (Index row = 0; row < count; ++row) {

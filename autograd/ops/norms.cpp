@@ -10,19 +10,16 @@ namespace headcount {
 
 namespace {
 
-// Checks the shapes and makes the node.
+// Checks the shapes and records the node.
 Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
-  const auto shape_of = [&](std::optional<Var> p) {
-    return p ? std::optional(tape.shape(*p)) : std::nullopt;
-  };
+  const auto text = [&](std::optional<Var> p) { return p ? tape.shape(*p).text() : "none"; };
   const auto fits = [&](std::optional<Var> p) {
     return !p || tape.shape(*p) == Shape{shape.last()};
   };
   require(shape.rank() > 0 && fits(weight) && fits(bias), op, "weight and bias must be [",
-          shape.last(), "] for an input ", shape, ", are ", shape_of(weight), " and ",
-          shape_of(bias));
+          shape.last(), "] for an input ", shape, ", are ", text(weight), " and ", text(bias));
   return tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)});
 }
 
@@ -40,23 +37,21 @@ Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
   Real* const yv = tape.value(y);
   Real *const means = tape.scratch(rows), *const rstds = tape.scratch(rows);
   const auto inverse_width = Real{1} / static_cast<Real>(width);
-  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      const Real* const in = xv + row * width;
-      Real* const out = yv + row * width;
-      LaneSum sum, squares;
-      for_lanes(width, [&]<int n>(Index i) { sum.add(lanes<n>(in + i)); });
-      const Real mean = sum.total() * inverse_width;
-      for_lanes(width, [&]<int n>(Index i) { squares.add((lanes<n>(in + i) - mean).square()); });
-      const Real rstd = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
-      for_lanes(width, [&]<int n>(Index i) {
-        Lanes<n> result = (lanes<n>(in + i) - mean) * rstd * lanes<n>(wv + i);
-        if (bv != nullptr) result += lanes<n>(bv + i);
-        lanes<n>(out + i) = result;
-      });
-      means[row] = mean;
-      rstds[row] = rstd;
-    }
+  parallel_for(rows, row_chunk(width), [=](Index row) {
+    const Real* const in = xv + row * width;
+    Real* const out = yv + row * width;
+    LaneSum sum, squares;
+    for_lanes(width, [&]<int n>(Index i) { sum.add(lanes<n>(in + i)); });
+    const Real mean = sum.total() * inverse_width;
+    for_lanes(width, [&]<int n>(Index i) { squares.add((lanes<n>(in + i) - mean).square()); });
+    const Real rstd = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
+    for_lanes(width, [&]<int n>(Index i) {
+      Lanes<n> result = (lanes<n>(in + i) - mean) * rstd * lanes<n>(wv + i);
+      if (bv != nullptr) result += lanes<n>(bv + i);
+      lanes<n>(out + i) = result;
+    });
+    means[row] = mean;
+    rstds[row] = rstd;
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x), dw = t.gradient_sink(weight);
@@ -98,20 +93,18 @@ Var rms_norm(Var x, std::optional<Var> weight, Real epsilon) {
   const Real* const wv = weight ? tape.value(*weight) : nullptr;
   Real *const yv = tape.value(y), *const rstds = tape.scratch(rows);
   const auto inverse_width = Real{1} / static_cast<Real>(width);
-  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      const Real* const in = xv + row * width;
-      Real* const out = yv + row * width;
-      LaneSum squares;
-      for_lanes(width, [&]<int n>(Index i) { squares.add(lanes<n>(in + i).square()); });
-      const Real rstd = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
-      for_lanes(width, [&]<int n>(Index i) {
-        Lanes<n> result = lanes<n>(in + i) * rstd;
-        if (wv != nullptr) result *= lanes<n>(wv + i);
-        lanes<n>(out + i) = result;
-      });
-      rstds[row] = rstd;
-    }
+  parallel_for(rows, row_chunk(width), [=](Index row) {
+    const Real* const in = xv + row * width;
+    Real* const out = yv + row * width;
+    LaneSum squares;
+    for_lanes(width, [&]<int n>(Index i) { squares.add(lanes<n>(in + i).square()); });
+    const Real rstd = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
+    for_lanes(width, [&]<int n>(Index i) {
+      Lanes<n> result = lanes<n>(in + i) * rstd;
+      if (wv != nullptr) result *= lanes<n>(wv + i);
+      lanes<n>(out + i) = result;
+    });
+    rstds[row] = rstd;
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x);

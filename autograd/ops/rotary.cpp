@@ -20,9 +20,10 @@ RotaryTable::RotaryTable(Index dim, Index positions, double theta)
   }
 }
 
-// For each pair (a, b) and its angle: y = (a cos - b sin, a sin + b cos); the gradient rotates
-// back: dx = (da cos + db sin, db cos - da sin). Turning back exchanges the two.
-Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position, bool back) {
+// For each pair (a, b) and its angle: y = (a cos - b sin, a sin + b cos). The gradient is rotated
+// by the opposite angle: dx = (da cos + db sin, db cos - da sin).
+Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position,
+           Rotation rotation) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   require(shape.rank() == 4 && shape[3] >= table.dim(), Op::rotary,
@@ -35,22 +36,20 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
   // Pairs (i, i + partner), (i + kStride, i + kStride + partner), ...
   const auto rotate_rows = [=]<int kStride>(const Real* from, Real sign, const GradientSink& to) {
     const Index partner = kStride == 1 ? rotated / 2 : 1;
-    parallel_chunks(shape[0] * length, row_chunk(heads * width), [=](Index begin, Index end) {
-      for (Index token = begin; token < end; ++token) {
-        const Index position = first_position + token % length;
-        const Real *c = angles->cosines(position), *s = angles->sines(position);
-        for (Index row = token * heads; row < (token + 1) * heads; ++row) {
-          const Index start = row * width, pairs = start + width - rotated;
-          for (Index i = start; i < pairs; ++i) to.put(i, from[i]);
-          for_lanes<8>(rotated / 2, [&]<int n>(Index j) {
-            const Index i = pairs + j * kStride;
-            const Lanes<n> a = lanes<n, kStride>(from + i);
-            const Lanes<n> b = lanes<n, kStride>(from + i + partner);
-            const Lanes<n> cosine = lanes<n>(c + j), sine = sign * lanes<n>(s + j);
-            put_lanes<kStride>(to, i, b * -sine + a * cosine);
-            put_lanes<kStride>(to, i + partner, b * cosine + a * sine);
-          });
-        }
+    parallel_for(shape[0] * length, row_chunk(heads * width), [=](Index token) {
+      const Index position = first_position + token % length;
+      const Real *c = angles->cosines(position), *s = angles->sines(position);
+      for (Index row = token * heads; row < (token + 1) * heads; ++row) {
+        const Index start = row * width, pairs = start + width - rotated;
+        for (Index i = start; i < pairs; ++i) to.put(i, from[i]);
+        for_lanes<8>(rotated / 2, [&]<int n>(Index j) {
+          const Index i = pairs + j * kStride;
+          const Lanes<n> a = lanes<n, kStride>(from + i);
+          const Lanes<n> b = lanes<n, kStride>(from + i + partner);
+          const Lanes<n> cosine = lanes<n>(c + j), sine = sign * lanes<n>(s + j);
+          put_lanes<kStride>(to, i, b * -sine + a * cosine);
+          put_lanes<kStride>(to, i + partner, b * cosine + a * sine);
+        });
       }
     });
   };
@@ -62,8 +61,8 @@ Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_pos
     }
   };
   const Var y = tape.record(Op::rotary, shape, {x});
-  const Real sign = back ? Real{-1} : Real{1};  // in forward; the gradient's is the other one
-  rotate(tape.value(x), sign, {tape.value(y), false});
+  const Real sign = rotation == Rotation::inverse ? Real{-1} : Real{1};
+  rotate(tape.value(x), sign, {tape.value(y)});
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (const GradientSink dx = t.gradient_sink(x)) rotate(dy, -sign, dx);
   });

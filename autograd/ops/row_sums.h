@@ -7,9 +7,8 @@
 
 namespace headcount {
 
-/// Sums over the rows of a tensor, each a vector as long as a row. Each chunk of rows has its own
-/// vectors to add to; they are added up in order, so that any number of threads gives the same
-/// bits.
+/// Vectors that are sums over the rows of a tensor. Each chunk of rows has vectors of its own,
+/// which are added up in order: any number of threads gives the same bits.
 class RowSums {
  public:
   RowSums(BufferPool& pool, Index rows, Index width, Index vectors)
@@ -32,13 +31,13 @@ class RowSums {
       for (Index row = begin; row < end; ++row) body(row, vectors);
     });
   }
-  /// Writes or adds the sum of vector `which` to `sink`, unless the sink is empty.
+  /// Writes the sum of vector `which` to `sink`, unless the sink is empty.
   void put_sum(Index which, GradientSink sink) const {
     if (!sink) return;
     for (Index chunk = 0; chunk < chunks_; ++chunk) {
       const Real* const part = sums_ + (chunk * vectors_ + which) * width_;
       put(sink, 0, array(part, width_));
-      sink.accumulate = true;
+      sink.write = Write::add;
     }
   }
 

@@ -14,9 +14,15 @@ Rows Rows::columns(Index first, Index width) const {
   return result;
 }
 
+Shape Rows::shape() const {
+  if (cache_ == nullptr) return x_.shape().with_last(width_);
+  const Index heads = mixing_ != nullptr ? mixing_->width() / cache_->heads() : cache_->heads();
+  return {cache_->sequences(), cache_->held(tokens_), heads, width_};
+}
+
 Rows Rows::mixed_by(const Rows& weights) const {
   require((cache_ == nullptr) == (weights.cache_ == nullptr), Op::read_rows,
-          "rows and what mixes them must both be of the tape or both be cached");
+          "rows and their weights must both be on the tape or both be cached");
   const bool cached = cache_ != nullptr;
   const Index heads = cached ? cache_->heads() : x_.shape()[2];
   const Index weight_heads = cached ? weights.cache_->heads() : weights.x_.shape()[2];
@@ -32,7 +38,7 @@ Rows Rows::mixed_by(const Rows& weights) const {
   }
   require(
       weights.cache_->capacity() == cache_->capacity() && weights.width_ == weights.cache_->width(),
-      Op::read_rows, "rows and what mixes them must be whole and cached for the same tokens");
+      Op::read_rows, "weights of rows must be whole and cached for the same tokens");
   Rows result = *this;
   result.mixing_ = weights.cache_;
   return result;
@@ -40,7 +46,7 @@ Rows Rows::mixed_by(const Rows& weights) const {
 
 namespace {
 
-// Mixes the cached rows of sequence b: row h of each token goes to `out` [count, H, width].
+// Writes the mixed rows of sequence b, row h of each token, to `out` [count, H, width].
 void write_mixed(Tape& tape, const Rows& rows, Index b, Index count, Real* out) {
   const RowCache &cache = *rows.cache(), &mixing = *rows.mixing();
   const Index width = rows.width(), terms = cache.heads(), heads = mixing.width() / terms;
@@ -57,29 +63,27 @@ void write_mixed(Tape& tape, const Rows& rows, Index b, Index count, Real* out) 
 
 }  // namespace
 
-// A copy of what a cache holds is a constant of the tape; columns of a value are a piece of it.
+// Rows of a cache are copied as a constant of the tape.
 Var read_rows(Tape& tape, const Rows& rows) {
   const Index first = rows.first(), width = rows.width();
   if (rows.cache() == nullptr) {
     return width == tape.shape(rows.x()).last() ? rows.x() : columns(rows.x(), first, width);
   }
   const RowCache& cache = *rows.cache();
-  const Index count = cache.held(rows.tokens());
-  const Index heads = rows.mixing() ? rows.mixing()->width() / cache.heads() : cache.heads();
-  const Var y = tape.record(Op::read_rows, {cache.sequences(), count, heads, width}, {});
-  if (rows.mixing() != nullptr) {
-    for (Index b = 0; b < cache.sequences(); ++b)
-      write_mixed(tape, rows, b, count, tape.value(y) + b * count * heads * width);
-    tape.finish(y, [](Tape&, const Real*) {});
-    return y;
-  }
+  const Shape shape = rows.shape();
+  const Index count = shape[1], heads = shape[2];
+  const Var y = tape.record(Op::read_rows, shape, {});
   Real* const scratch = tape.scratch(count * width);
-  for (Index i = 0; i < cache.sequences() * heads; ++i) {
-    const Index b = i / heads, head = i % heads;
-    const ConstMatrix from = cache.read(b, head, 0, count, first, width, scratch);
-    for (Index t = 0; t < count; ++t) {
-      std::copy_n(from.data + t * from.stride, width,
-                  tape.value(y) + ((b * count + t) * heads + head) * width);
+  for (Index b = 0; b < cache.sequences(); ++b) {
+    Real* const out = tape.value(y) + b * count * heads * width;
+    if (rows.mixing() != nullptr) {
+      write_mixed(tape, rows, b, count, out);
+      continue;
+    }
+    for (Index head = 0; head < heads; ++head) {
+      const ConstMatrix from = cache.read(b, head, 0, count, first, width, scratch);
+      for (Index t = 0; t < count; ++t)
+        std::copy_n(from.data + t * from.stride, width, out + (t * heads + head) * width);
     }
   }
   tape.finish(y, [](Tape&, const Real*) {});

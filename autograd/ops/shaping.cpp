@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
@@ -18,42 +19,29 @@ Var reshape(Var x, const Shape& shape) {
 
 namespace {
 
-// The extents around two exchanged dimensions: [outer, first, middle, second, inner].
-struct Exchange {
-  Index outer = 1, first = 1, middle = 1, second = 1, inner = 1;
+// Place of each row of a tensor in another tensor with strides of its own, 0 for a dimension along
+// which it is repeated.
+struct Placed {
+  std::array<Index, Shape::kMaxRank> extents{1, 1, 1, 1}, strides{};
+  int rank = 0;
 
-  Exchange(const Shape& shape, int low, int high) {
-    for (int i = 0; i < low; ++i) outer *= shape[i];
-    first = shape[low];
-    for (int i = low + 1; i < high; ++i) middle *= shape[i];
-    second = shape[high];
-    for (int i = high + 1; i < shape.rank(); ++i) inner *= shape[i];
+  void add(Index extent, Index stride) {
+    extents[static_cast<std::size_t>(rank)] = extent;
+    strides[static_cast<std::size_t>(rank++)] = stride;
   }
-
-  // Calls body(offset in x, offset in y) for each run of `inner` elements.
-  template <class Body>
-  void for_each(const Body& body) const {
-    parallel_chunks(outer * second, 1 + kElementChunk / (1 + first * middle * inner),
-                    [&](Index begin, Index end) {
-                      for (Index i = begin; i < end; ++i) runs(i / second, i % second, body);
-                    });
-  }
-
- private:
-  template <class Body>
-  void runs(Index o, Index s, const Body& body) const {
-    for (Index m = 0; m < middle; ++m) {
-      for (Index f = 0; f < first; ++f) {
-        body((((o * first + f) * middle + m) * second + s) * inner,
-             (((o * second + s) * middle + m) * first + f) * inner);
-      }
+  Index place(Index row) const {
+    Index result = 0;
+    for (auto i = static_cast<std::size_t>(rank); i-- > 0;) {
+      result += row % extents[i] * strides[i];
+      row /= extents[i];
     }
+    return result;
   }
 };
 
 }  // namespace
 
-// y[.. j .. i ..] = x[.. i .. j ..]; dx the same way back.
+// y[.. j .. i ..] = x[.. i .. j ..]; dx is dy with the same exchange.
 Var transpose(Var x, int first, int second) {
   Tape& tape = tape_of(x);
   const Shape from = tape.shape(x);
@@ -61,24 +49,36 @@ Var transpose(Var x, int first, int second) {
   require(low >= 0 && high < from.rank() && low != high, Op::transpose, "dimensions ", first,
           " and ", second, " cannot be exchanged in ", from);
   Shape to;
-  for (int i = 0; i < from.rank(); ++i) to.append(from[i == low ? high : i == high ? low : i]);
-  const Exchange exchange(from, low, high);
+  Placed in_x;       // the rows of y
+  Index stride = 1;  // in x, between elements of a row of y
+  for (int i = 0; i < from.rank(); ++i) {
+    const int at = i == low ? high : i == high ? low : i;
+    stride = 1;
+    for (int j = at + 1; j < from.rank(); ++j) stride *= from[j];
+    to.append(from[at]);
+    if (i + 1 < from.rank()) in_x.add(from[at], stride);
+  }
+  const Index width = to.last();
   const Var y = tape.record(Op::transpose, to, {x});
   const Real* in = tape.value(x);
   Real* out = tape.value(y);
-  exchange.for_each([=](Index i, Index j) { std::copy_n(in + i, exchange.inner, out + j); });
+  parallel_for(to.rows(), row_chunk(width), [=](Index row) {
+    const Real* const first_in = in + in_x.place(row);
+    for (Index i = 0; i < width; ++i) out[row * width + i] = first_in[i * stride];
+  });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    if (const GradientSink dx = t.gradient_sink(x)) {
-      exchange.for_each([=](Index i, Index j) {
-        for (Index k = 0; k < exchange.inner; ++k) dx.put(i + k, dy[j + k]);
-      });
-    }
+    const GradientSink dx = t.gradient_sink(x);
+    if (!dx) return;
+    parallel_for(to.rows(), row_chunk(width), [=](Index row) {
+      const Index start = in_x.place(row);
+      for (Index i = 0; i < width; ++i) dx.put(start + i * stride, dy[row * width + i]);
+    });
   });
   return y;
 }
 
-// y = columns [begin, begin + size) of x. The pieces of one x share its gradient: whichever comes
-// first in backward clears it, and all add.
+// y = columns [begin, begin + size) of x. Pieces of one x share its gradient: the first one that
+// backward reaches clears it, and each adds its columns.
 Var columns(Var x, Index begin, Index size) {
   Tape& tape = tape_of(x);
   require(
@@ -88,19 +88,15 @@ Var columns(Var x, Index begin, Index size) {
   const Var y = tape.record(Op::split, tape.shape(x).with_last(size), {x});
   const Real* in = tape.value(x) + begin;
   Real* out = tape.value(y);
-  parallel_chunks(rows, row_chunk(size), [=](Index first, Index last) {
-    for (Index row = first; row < last; ++row)
-      std::copy_n(in + row * width, size, out + row * size);
-  });
+  parallel_for(rows, row_chunk(size),
+               [=](Index row) { std::copy_n(in + row * width, size, out + row * size); });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x);
     if (!dx) return;
-    parallel_chunks(rows, row_chunk(width), [=](Index first, Index last) {
-      for (Index row = first; row < last; ++row) {
-        if (!dx.accumulate) std::fill_n(dx.data + row * width, width, Real{0});
-        Real* to = dx.data + row * width + begin;
-        for (Index i = 0; i < size; ++i) to[i] += dy[row * size + i];
-      }
+    parallel_for(rows, row_chunk(width), [=](Index row) {
+      if (dx.write == Write::assign) std::fill_n(dx.data + row * width, width, Real{0});
+      Real* to = dx.data + row * width + begin;
+      for (Index i = 0; i < size; ++i) to[i] += dy[row * size + i];
     });
   });
   return y;
@@ -112,7 +108,7 @@ std::vector<Var> split(Var x, std::span<const Index> sizes) {
   Index total = 0;
   for (const Index size : sizes) total += size;
   require(shape.rank() > 0 && total == shape.last(), Op::split, "the sizes add up to ", total,
-          ", the last dimension of ", shape, " is another");
+          ", but must add up to the last dimension of ", shape);
   std::vector<Var> pieces;
   Index begin = 0;
   for (const Index size : sizes) {
@@ -122,57 +118,40 @@ std::vector<Var> split(Var x, std::span<const Index> sizes) {
   return pieces;
 }
 
-// y = [a, b] along the last dimension; da, db are dy's columns, db summed over what b was repeated
-// for.
+// y = [a, b] along the last dimension; da and db are dy's columns, db summed over the rows for
+// which b is repeated.
 Var concat(Var a, Var b) {
   Tape& tape = tape_of(a);
   const Shape left = tape.shape(a), right = tape.shape(b);
   bool agree = left.rank() == right.rank() && left.rank() > 0;
-  std::array<Index, Shape::kMaxRank> extents{1, 1, 1, 1},
-      strides{};  // leading ones; row strides in b
-  Index stride = 1;
-  for (int i = left.rank() - 2; agree && i >= 0; --i) {
-    const auto at = static_cast<std::size_t>(i + Shape::kMaxRank - left.rank() + 1);
+  Placed in_b;
+  for (int i = 0; agree && i + 1 < left.rank(); ++i) {
     agree = left[i] == right[i] || right[i] == 1;
-    extents[at] = left[i];
-    strides[at] = right[i] == 1 ? 0 : stride;
-    stride *= right[i];
+    Index stride = 1;
+    for (int j = i + 1; j + 1 < right.rank(); ++j) stride *= right[j];
+    in_b.add(left[i], right[i] == 1 ? 0 : stride);
   }
   require(agree, Op::concat, "shapes ", left, " and ", right, " do not agree");
   const Index rows = left.rows(), a_width = left.last(), b_width = right.last();
   const Index width = a_width + b_width;
-  const auto b_row = [=](Index row) {
-    Index result = 0;
-    for (std::size_t i = Shape::kMaxRank; i-- > 1;) {
-      result += row % extents[i] * strides[i];
-      row /= extents[i];
-    }
-    return result;
-  };
   const Var y = tape.record(Op::concat, left.with_last(width), {a, b});
   const Real *x = tape.value(a), *z = tape.value(b);
   Real* out = tape.value(y);
-  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      std::copy_n(x + row * a_width, a_width, out + row * width);
-      std::copy_n(z + b_row(row) * b_width, b_width, out + row * width + a_width);
-    }
+  parallel_for(rows, row_chunk(width), [=](Index row) {
+    std::copy_n(x + row * a_width, a_width, out + row * width);
+    std::copy_n(z + in_b.place(row) * b_width, b_width, out + row * width + a_width);
   });
   const Index b_rows = right.rows();
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (const GradientSink da = t.gradient_sink(a)) {
-      parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-        for (Index row = begin; row < end; ++row) {
-          for (Index i = 0; i < a_width; ++i) da.put(row * a_width + i, dy[row * width + i]);
-        }
-      });
+      parallel_for(rows, row_chunk(width),
+                   [=](Index row) { put(da, row * a_width, array(dy + row * width, a_width)); });
     }
     if (const GradientSink db = t.gradient_sink(b)) {
-      if (!db.accumulate) std::fill_n(db.data, b_rows * b_width, Real{0});
-      for (Index row = 0; row < rows; ++row) {
-        Real* to = db.data + b_row(row) * b_width;
-        for (Index i = 0; i < b_width; ++i) to[i] += dy[row * width + a_width + i];
-      }
+      if (db.write == Write::assign) std::fill_n(db.data, b_rows * b_width, Real{0});
+      for (Index row = 0; row < rows; ++row)
+        array(db.data + in_b.place(row) * b_width, b_width) +=
+            array(dy + row * width + a_width, b_width);
     }
   });
   return y;

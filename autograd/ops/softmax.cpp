@@ -17,23 +17,19 @@ Var softmax(Var x) {
   const Var y = tape.record(Op::softmax, shape, {x});
   const Real* xv = tape.value(x);
   Real* yv = tape.value(y);
-  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      const auto in = array(xv + row * width, width);
-      auto out = array(yv + row * width, width);
-      out = (in - in.maxCoeff()).exp();
-      out /= out.sum();
-    }
+  parallel_for(rows, row_chunk(width), [=](Index row) {
+    const auto in = array(xv + row * width, width);
+    auto out = array(yv + row * width, width);
+    out = (in - in.maxCoeff()).exp();
+    out /= out.sum();
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x);
     if (!dx) return;
-    parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-      for (Index row = begin; row < end; ++row) {
-        const auto out = array(static_cast<const Real*>(yv) + row * width, width);
-        const auto d = array(dy + row * width, width);
-        put(dx, row * width, out * (d - (d * out).sum()));
-      }
+    parallel_for(rows, row_chunk(width), [=](Index row) {
+      const auto out = array(static_cast<const Real*>(yv) + row * width, width);
+      const auto d = array(dy + row * width, width);
+      put(dx, row * width, out * (d - (d * out).sum()));
     });
   });
   return y;
@@ -56,12 +52,10 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   const auto counted = static_cast<double>(rows - std::ranges::count(targets, kNoTarget));
   const Var y = tape.record(Op::cross_entropy, {}, {logits});
   const Real* lv = tape.value(logits);
-  parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-    for (Index row = begin; row < end; ++row) {
-      const auto in = array(lv + row * width, width);
-      const Real greatest = in.maxCoeff();
-      logsumexps[row] = greatest + std::log((in - greatest).exp().sum());
-    }
+  parallel_for(rows, row_chunk(width), [=](Index row) {
+    const auto in = array(lv + row * width, width);
+    const Real greatest = in.maxCoeff();
+    logsumexps[row] = greatest + std::log((in - greatest).exp().sum());
   });
   double total = 0;
   for (Index row = 0; row < rows; ++row) {
@@ -73,14 +67,11 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
     const GradientSink dl = t.gradient_sink(logits);
     if (!dl) return;
     const Real weight = counted > 0 ? *dy / static_cast<Real>(counted) : 0;
-    parallel_chunks(rows, row_chunk(width), [=](Index begin, Index end) {
-      for (Index row = begin; row < end; ++row) {
-        const bool none = saved_targets[row] == kNoTarget;
-        put(dl, row * width,
-            (array(lv + row * width, width) - logsumexps[row]).exp() * (none ? 0 : weight));
-        if (none) continue;
-        dl.data[row * width + saved_targets[row]] -= weight;
-      }
+    parallel_for(rows, row_chunk(width), [=](Index row) {
+      const bool none = saved_targets[row] == kNoTarget;
+      put(dl, row * width,
+          (array(lv + row * width, width) - logsumexps[row]).exp() * (none ? 0 : weight));
+      if (!none) dl.data[row * width + saved_targets[row]] -= weight;
     });
   });
   return y;

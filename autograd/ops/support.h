@@ -2,7 +2,6 @@
 
 #include <Eigen/Core>
 #include <concepts>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -19,15 +18,20 @@ using ConstArrayMap = Eigen::Map<const Eigen::Array<Real, Eigen::Dynamic, 1>>;
 inline ArrayMap array(Real* data, Index size) { return {data, size}; }
 inline ConstArrayMap array(const Real* data, Index size) { return {data, size}; }
 
-/// Writes or adds `values` to elements [begin, begin + size) of a sink.
+/// Assigns `values` to an Eigen expression, or adds them.
+template <class Out, class Values>
+void write_to(Out out, Write write, const Values& values) {
+  if (write == Write::add) {
+    out += values;
+  } else {
+    out = values;
+  }
+}
+
+/// Writes `values` to elements [begin, begin + size) of a sink.
 template <class Values>
 void put(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& values) {
-  ArrayMap out = array(sink.data + begin, values.size());
-  if (sink.accumulate) {
-    out += values.derived();
-  } else {
-    out = values.derived();
-  }
+  write_to(array(sink.data + begin, values.size()), sink.write, values.derived());
 }
 
 /// Adds each row t of `from`, times the weight [t, column], to row t of `to`, whose rows are
@@ -63,18 +67,14 @@ void for_lanes(Index count, const Body& body) {
   for (; i < count; ++i) body.template operator()<1>(i);
 }
 
-/// Writes or adds lanes of `values` to every kStride-th element of a sink from `begin` on.
+/// Writes lanes of `values` to every kStride-th element of a sink from `begin` on.
 template <int kStride = 1, class Values>
 void put_lanes(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& values) {
-  auto out = lanes<Values::SizeAtCompileTime, kStride>(sink.data + begin);
-  if (sink.accumulate) {
-    out += values.derived();
-  } else {
-    out = values.derived();
-  }
+  write_to(lanes<Values::SizeAtCompileTime, kStride>(sink.data + begin), sink.write,
+           values.derived());
 }
 
-/// Running sum of numbers that are added lane by lane.
+/// Sum of numbers that are added lane by lane.
 class LaneSum {
  public:
   template <class Numbers>
@@ -100,23 +100,19 @@ inline Tape& tape_of(Var x) {
 
 inline std::string text_of(std::string_view text) { return std::string(text); }
 inline std::string text_of(const Shape& shape) { return shape.text(); }
-inline std::string text_of(const std::optional<Shape>& shape) {
-  return shape ? shape->text() : "none";
-}
 inline std::string text_of(Real number) { return std::to_string(number); }
 inline std::string text_of(std::integral auto number) { return std::to_string(number); }
 
-/// Throws ShapeError that names the op unless `condition` holds. The message is built only in that
-/// case.
+/// Throws ShapeError that names the op unless `condition` holds. Only then is the message built.
 template <class... Parts>
 void require(bool condition, Op op, const Parts&... message) {
   if (!condition) throw ShapeError((text_of(name(op)) + ": " + ... + text_of(message)));
 }
 
-/// Which elements dropout keeps. The probability is rounded to a multiple of 1/65536.
+/// Dropout mask. The probability is rounded to a multiple of 1/65536.
 struct Dropout {
-  std::uint32_t threshold = 0;  ///< drop where a 16-bit word is below this
-  Real factor = 1;              ///< what a kept element is multiplied by
+  std::uint32_t threshold = 0;  ///< elements whose random 16-bit word is below it are dropped
+  Real factor = 1;              ///< multiplier of the elements that are kept
   RandomKey key;
 
   Dropout() = default;

@@ -86,7 +86,8 @@ Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Ind
 }
 
 Var Attention::rotate(Var x, const Memory& memory, bool back) const {
-  return rotary_ ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position(), back) : x;
+  const Rotation rotation = back ? Rotation::inverse : Rotation::forward;
+  return rotary_ ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position(), rotation) : x;
 }
 
 Var Attention::normalize_for_scores(Var x) const {

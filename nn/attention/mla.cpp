@@ -117,7 +117,8 @@ class LatentAttention : public Attention {
     if (s_.latents == 1) return split_heads(kv_b_(merge_heads(latents)), plan().heads);
     Tape& tape = *latents.tape;
     const Index width = s_.nope_dim + s_.v_dim, of_one = plan().heads / s_.latents * width;
-    const Var all = merge_heads(head_linear(latents, kv_b_.weight(tape), 0, of_one, true));
+    const Var all =
+        merge_heads(head_linear(latents, kv_b_.weight(tape), 0, of_one, Stored::transposed));
     const std::optional<Var> bias = kv_b_.bias(tape);
     return split_heads(bias ? add(all, *bias) : all, plan().heads);
   }
@@ -130,11 +131,11 @@ class LatentAttention : public Attention {
     Tape& tape = *q.tape;
     const Var weight = kv_b_.weight(tape);
     const std::vector<Var> parts = split(q, std::array{s_.nope_dim, s_.rope_dim});
-    Var latent_q = head_linear(parts[0], weight, 0, s_.nope_dim, false);
+    Var latent_q = head_linear(parts[0], weight, 0, s_.nope_dim, Stored::as_is);
     if (s_.rope_dim > 0) latent_q = concat(latent_q, parts[1]);
     keys.insert(keys.begin(), latents);
     const Var sums = attention(latent_q, keys, latents, o);
-    const Var y = head_linear(sums, weight, s_.nope_dim, s_.v_dim, true);
+    const Var y = head_linear(sums, weight, s_.nope_dim, s_.v_dim, Stored::transposed);
     const std::optional<Var> bias = kv_b_.bias(tape);
     if (!bias) return y;
     const Var of_heads = reshape(*bias, {plan().heads, s_.nope_dim + s_.v_dim});

@@ -117,11 +117,13 @@ void add_head_linear(CaseList& cases) {
   const Index block = cases.pick(5, 30), first = 1, count = block - 2;
   const Shape weight = {heads * block, r};
   cases.add("into the latent", {{batch, length, heads, count}, weight},
-            [=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, false); });
-  cases.add("out of the latent", {{batch, length, heads, r}, weight},
-            [=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, true); });
+            [=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, Stored::as_is); });
+  cases.add("out of the latent", {{batch, length, heads, r}, weight}, [=](Tape&, Inputs x) {
+    return head_linear(x[0], x[1], first, count, Stored::transposed);
+  });
   cases.add("both with one weight", {{batch, length, heads, count}, weight}, [=](Tape&, Inputs x) {
-    return head_linear(head_linear(x[0], x[1], 0, count, false), x[1], 2, count, true);
+    return head_linear(head_linear(x[0], x[1], 0, count, Stored::as_is), x[1], 2, count,
+                       Stored::transposed);
   });
 }
 
@@ -228,7 +230,7 @@ void add_rotary(CaseList& cases) {
     add("part of the head, later positions", part, 5);
     const auto table = std::make_shared<const RotaryTable>(part, length, 100);
     cases.add(prefix + "back", {{batch, length, heads, width}},
-              [=](Tape&, Inputs x) { return rotary(x[0], *table, layout, 0, true); });
+              [=](Tape&, Inputs x) { return rotary(x[0], *table, layout, 0, Rotation::inverse); });
   }
 }
 

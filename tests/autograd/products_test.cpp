@@ -35,13 +35,13 @@ struct Product {
   }
   std::vector<Real> run() const {
     std::vector<Real> result = c;
-    gemm(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate);
+    gemm(Matrix(result.data(), m, n, n + gap), left(), right(), add_if(accumulate));
     return result;
   }
   std::vector<Real> run_in_parallel() const {
     std::vector<Real> result = c;
     std::vector<Real> scratch(static_cast<std::size_t>(gemm_scratch(m, n, k)));
-    parallel_gemm(Matrix(result.data(), m, n, n + gap), left(), right(), accumulate,
+    parallel_gemm(Matrix(result.data(), m, n, n + gap), left(), right(), add_if(accumulate),
                   scratch.empty() ? nullptr : scratch.data());
     return result;
   }

@@ -201,21 +201,21 @@ TEST_F(Trap, NamesTheOpAndShapeOfANonFiniteValue) {
   const std::vector<Real> ones = {1, 1, 1, 1, 1, 1}, zero = {1, 1, 1, 1, 0, 1};
   const Var a = tape.leaf({2, 3}, ones), b = tape.constant({2, 3}, zero);
   EXPECT_EQ(message_of<NonFiniteError>([&] { a / b; }),
-            "the value of op divide [2, 3], node 2, is inf at element 4");
+            "op divide ([2, 3], [2, 3]) -> [2, 3], node 2: the value is inf at element 4");
 }
 
 TEST_F(Trap, NamesTheOpAndShapeOfANonFiniteGradient) {
   const std::vector<Real> values = {tiny, tiny};
   const Var a = tape.constant({2}, values), b = scale(tape.leaf({2}, values), 1);
   EXPECT_EQ(message_of<NonFiniteError>([&] { tape.backward(a / b); }),
-            "the gradient of op scale [2], node 2, is -inf at element 0");
+            "op divide ([2], [2]) -> [2], node 3: the gradient of input 1 is -inf at element 0");
 }
 
 TEST_F(Trap, SeesTheGradientOfALeaf) {
   const std::vector<Real> values = {tiny, tiny};
   const Var a = tape.constant({2}, values), b = tape.leaf({2}, values);
   EXPECT_EQ(message_of<NonFiniteError>([&] { tape.backward(a / b); }),
-            "the gradient of op leaf [2], node 1, is -inf at element 0");
+            "op divide ([2], [2]) -> [2], node 2: the gradient of input 1 is -inf at element 0");
 }
 
 TEST_F(Trap, SeesTheGradientOfAParameter) {
@@ -230,7 +230,7 @@ TEST_F(Trap, SeesTheGradientOfAParameter) {
   const std::vector<Real> values = {tiny, tiny};
   const Var a = with_store.constant({2}, values), b = with_store.parameter(id);
   EXPECT_EQ(message_of<NonFiniteError>([&] { with_store.backward(a / b); }),
-            "the gradient of op parameter [2], node 2, is -inf at element 0");
+            "op divide ([2], b [2]) -> [2], node 3: the gradient of input 1 is -inf at element 0");
 }
 
 TEST_F(Trap, LetsFiniteNumbersPass) {

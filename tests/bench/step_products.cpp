@@ -110,7 +110,7 @@ void ProductRun::run_shard(const Operands& operands) const {
     };
     const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
     if (p.count == 1) {
-      parallel_gemm(result(0), left(0), right(0), false,
+      parallel_gemm(result(0), left(0), right(0), Write::assign,
                     reinterpret_cast<Real*>(operands.scratch.get()));
     } else {
       parallel_chunks(p.count, 1, [&](Index i, Index) { gemm(result(i), left(i), right(i)); });

@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <type_traits>
 
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
 
-/// The kernel of `attention` for many queries, in tiles. Not part of the public interface.
-/// Indices: b sequence, h query head, i query, j key, r and c row and column of a tile.
+/// Kernels of `attention`: for many queries, in tiles, and for decoding. Not part of the public
+/// interface. Indices: b sequence, h query head, i query, j key, r and c row and column of a tile.
 namespace headcount {
 
 inline constexpr Index kQueryTile = 64;
@@ -18,43 +19,46 @@ inline constexpr Index kKeyTile = 64;
 inline constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 
 using Tile = Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+inline Matrix matrix(Tile& tile) { return {tile.data(), tile.rows(), tile.cols()}; }
 
-/// A tensor [B, T, heads, width] read one head at a time.
+/// Rows of the heads of a tensor, or columns of them.
 template <class Number>
-struct Heads {
-  Number* data;
-  Index length, heads, width;
+struct HeadRows {
+  Number* data = nullptr;
+  Index batch_stride = 0, row_stride = 0, head_stride = 0;
+  Index width = 0;
 
-  Index stride() const { return heads * width; }
-  Number* at(Index batch, Index position, Index head) const {
-    return data + ((batch * length + position) * heads + head) * width;
+  /// Columns [first, first + columns) of a tensor [B, length, heads, row_width].
+  static HeadRows of(Number* tensor, Index length, Index heads, Index row_width, Index first,
+                     Index columns) {
+    const Index row_stride = heads * row_width;
+    return {tensor + first, length * row_stride, row_stride, row_width, columns};
+  }
+  HeadRows columns(Index first, Index count) const {
+    return {data + first, batch_stride, row_stride, head_stride, count};
+  }
+  Number* at(Index b, Index row, Index h) const {
+    return data + b * batch_stride + row * row_stride + h * head_stride;
+  }
+  /// Rows [begin, begin + count) of head h of sequence b.
+  auto rows(Index b, Index h, Index begin, Index count) const {
+    using Result = std::conditional_t<std::is_const_v<Number>, ConstMatrix, Matrix>;
+    return Result(at(b, begin, h), count, width, row_stride);
   }
 };
 
-/// Columns [first, first + width) of rows of one head.
-inline ConstMatrix rows_of(const Heads<const Real>& x, Index b, Index h, Index begin, Index count,
-                           Index first, Index width) {
-  return {x.at(b, begin, h) + first, count, width, x.stride()};
-}
-inline ConstMatrix rows_of(const Heads<const Real>& x, Index b, Index h, Index begin, Index count) {
-  return rows_of(x, b, h, begin, count, 0, x.width);
-}
-
-/// Keys or values: what query head h of sequence b reads, at any position.
+/// Keys or values.
 struct RowView {
-  const Real* data = nullptr;
-  Index batch_stride = 0, head_stride = 0, row_stride = 0;
-  Index heads = 0;  // of the tensor; `group` query heads read one of them
-  Index group = 1;
+  HeadRows<const Real> stored;
+  Index group = 1;  // query heads that read one head
   Index width = 0;
-  const Rows* converted = nullptr;  // instead of `data`: cached rows to convert tile by tile
+  const Rows* converted = nullptr;  // instead of `stored`: cached rows to convert tile by tile
 
   /// Rows [begin, begin + count) that query head h of sequence b reads, at most kKeyTile of them.
   /// `scratch` has room for `scratch_size()` numbers; rows that are converted go there.
   ConstMatrix rows(Index b, Index h, Index begin, Index count, Real* scratch = nullptr) const {
-    if (converted != nullptr) return converted_rows(b, h, begin, count, scratch);
-    return {data + b * batch_stride + h / group * head_stride + begin * row_stride, count, width,
-            row_stride};
+    return converted != nullptr ? converted_rows(b, h, begin, count, scratch)
+                                : stored.rows(b, h / group, begin, count);
   }
   Index scratch_size() const;
 
@@ -73,12 +77,13 @@ struct KeyParts {
   const RowView* end() const { return parts.data() + count; }
 };
 
-/// One call of `attention`: what forward and backward share.
+/// One call of `attention`, for forward and backward.
 struct AttentionProblem {
-  Heads<const Real> q;
+  Index batch, length, heads;  // of the queries
+  HeadRows<const Real> q;
   KeyParts keys;
   RowView values;
-  Index batch, key_count;
+  Index key_count;
   Real scale;
   bool causal;
   Index window;
@@ -86,17 +91,17 @@ struct AttentionProblem {
   Dropout dropout;
   const std::uint8_t* key_mask;  // [B, S] or null
   Real* logsumexp;               // [B, H, T]
-  Real* row_factor;              // [B, H, T]: the scale times the row's own; or null
+  Real* row_factor;              // [B, H, T]: the scale times the factor of the row; or null
   Real* tiles = nullptr;         // scratch for one tile of converted rows per thread
   Index tile_stride = 0;         // numbers of scratch per thread
 
-  Index row(Index b, Index h, Index i) const { return (b * q.heads + h) * q.length + i; }
+  Index row(Index b, Index h, Index i) const { return (b * heads + h) * length + i; }
   Index macs_per_query() const { return key_count * (q.width + values.width); }
   bool drops() const { return dropout.threshold > 0; }
   Real* own_tile() const { return tiles + this_thread() * tile_stride; }
 
-  // Keys [first_key(i), end_key(i)) are the ones that query i may see, mask aside.
-  Index end_key(Index i) const { return causal ? key_count - q.length + i + 1 : key_count; }
+  // Without a mask, query i may see keys [first_key(i), end_key(i)).
+  Index end_key(Index i) const { return causal ? key_count - length + i + 1 : key_count; }
   Index first_key(Index i) const {
     return window > 0 ? std::max<Index>(0, end_key(i) - window) : 0;
   }
@@ -121,8 +126,8 @@ struct AttentionProblem {
   // s = q k^T for a tile, unscaled; scores add up over the parts of the keys.
   void raw_scores(Tile& s, Index b, Index h, Index i, Index j) const {
     for_key_parts([&](const RowView& part, Index column) {
-      gemm(Matrix(s.data(), s.rows(), s.cols()), rows_of(q, b, h, i, s.rows(), column, part.width),
-           part.rows(b, h, j, s.cols(), own_tile()).transpose(), column > 0);
+      gemm(matrix(s), q.columns(column, part.width).rows(b, h, i, s.rows()),
+           part.rows(b, h, j, s.cols(), own_tile()).transpose(), add_if(column > 0));
     });
   }
   // Calls body(r, c) for each key of a tile that its query may not see.
@@ -139,14 +144,13 @@ struct AttentionProblem {
       }
     }
   }
-  // The scores that the softmax takes: scaled, with -infinity for a hidden key.
+  // Computes the scores for the softmax: scaled, with -infinity for a hidden key.
   void scores(Tile& s, Index b, Index h, Index i, Index j) const {
     raw_scores(s, b, h, i, j);
     if (row_scale == RowScale::one) {
       s *= scale;
     } else {
-      s.colwise() *=
-          Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, 1>>(row_factor + row(b, h, i), s.rows());
+      s.colwise() *= array(row_factor + row(b, h, i), s.rows());
     }
     for_hidden(s, b, i, j, [&](Index r, Index c) { s(r, c) = -kInfinity; });
   }
@@ -161,39 +165,38 @@ struct AttentionProblem {
   }
 };
 
-/// Destination of the gradient of queries, keys or values. If several query heads read one row,
-/// each head writes to a copy of its own.
-struct RowGradient {
-  Real* data = nullptr;  // null: not wanted
-  Index length = 0, heads = 0, row_width = 0, first = 0, width = 0;
-  bool assigns = false;  // the first contribution; later ones add
+/// Destination of the gradient of queries, keys or values; no data: the gradient is not needed. If
+/// several query heads read one row, each head writes to a copy of its own.
+struct RowGradient : HeadRows<Real> {
+  Write write = Write::assign;
 
   explicit operator bool() const { return data != nullptr; }
-  Matrix rows(Index b, Index h, Index begin, Index count) const {
-    return {data + ((b * length + begin) * heads + h) * row_width + first, count, width,
-            heads * row_width};
-  }
-  // Sets rows [begin, end) to zero, unless this contribution adds to earlier ones.
+  // Sets rows [begin, end) to zero, unless this contribution is added to earlier ones.
   void clear(Index b, Index h, Index begin, Index end) const {
-    if (!assigns) return;
-    for (Index row = begin; row < end; ++row) std::fill_n(rows(b, h, row, 1).data, width, Real{0});
+    if (data == nullptr || write == Write::add) return;
+    for (Index row = begin; row < end; ++row) std::fill_n(at(b, row, h), width, Real{0});
   }
 };
 
 /// Writes output rows [i, i + rows) of head h and their logsumexp.
-void forward_tile(const AttentionProblem& p, const Heads<Real>& out, Index b, Index h, Index i,
+void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b, Index h, Index i,
                   Index rows);
 
 /// Writes entropy[r], nats, of the attention weights of query rows [i, i + rows) of head h; NaN for
-/// a query that sees no key. If `weights` [rows, S] is not null, weights that are not zero are
-/// written there.
+/// a query that sees no key. If `weights` [rows, S] is not null, it receives the weights of the
+/// keys that are not hidden.
 void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights);
 
-/// Writes the gradients of head h of sequence b to those of `dq`, `dk` and `dv` that are not empty;
+/// Writes the gradients of head h of sequence b to those of `dq`, `dk` and `dv` that have data;
 /// `dk` has one entry per part of the keys.
-void backward_head(const AttentionProblem& p, const Heads<const Real>& out, const Real* dy, Index b,
-                   Index h, const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
-                   const RowGradient& dv);
+void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out, const Real* dy,
+                   Index b, Index h, const RowGradient& dq,
+                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv);
+
+/// Decoding: one query per sequence and head, q [B, 1, H, Dk], over keys and values in KV caches.
+/// Each cached number is read once, in the type it is stored in. Writes `out` [B, 1, H, Dv].
+void attend_newest(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
+                   const AttentionOptions& options, Var out);
 
 }  // namespace headcount
