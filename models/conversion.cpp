@@ -1,12 +1,9 @@
 #include "models/conversion.h"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "autograd/base/error.h"
-#include "autograd/base/text.h"
 
 namespace headcount {
 
@@ -14,7 +11,7 @@ namespace {
 
 using Values = nlohmann::ordered_json;
 
-// A weight of attention that stays as it was.
+// Weights of attention that a conversion copies.
 constexpr std::string_view kCarriedOver = "gate_proj";
 
 std::string attention_prefix(Index layer) {
@@ -26,18 +23,19 @@ LayerMatrices matrices(const LanguageModel& model, Index layer) {
           "model.layers." + std::to_string(layer) + ".input_layernorm"};
 }
 
-// Calls `body`; says of which layer it refuses something.
+// Calls `body`; adds the layer and `direction`, "from" or "to", to what it throws.
 template <class Body>
-auto of_layer(Index layer, const std::string& what, const Body& body) {
+auto of_layer(Index layer, const std::string& direction, const AttentionKind& kind,
+              const Body& body) {
   try {
     return body();
   } catch (const ShapeError& error) {
-    throw ShapeError("layer " + std::to_string(layer) + " cannot be converted " + what + ": " +
-                     error.what());
+    throw ShapeError("layer " + std::to_string(layer) + " cannot be converted " + direction + " " +
+                     std::string(kind.name) + ": " + error.what());
   }
 }
 
-// Throws ShapeError if a layer has what the conversions of its kind do not know.
+// Throws ShapeError if a setting that conversions of the kind do not know is not at its default.
 void require_known(const ModelPlan& model, const AttentionPlan& layer) {
   const AttentionKind& kind = layer.kind();
   Values settings = {{"attention", kind.name}};
@@ -66,7 +64,7 @@ std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
   for (Index layer = 0; layer < model.plan()->layers; ++layer) {
     const AttentionPlan& attention = model.plan()->layer_attention(layer);
     const AttentionKind& kind = attention.kind();
-    all.push_back(of_layer(layer, "from " + std::string(kind.name), [&] {
+    all.push_back(of_layer(layer, "from", kind, [&] {
       require_setting(kind.to_heads != nullptr, std::string(kind.no_heads));
       require_known(model.plan(), attention);
       const LayerMatrices weights = matrices(model, layer);
@@ -99,8 +97,8 @@ void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
   }
 }
 
-// Gives the heads of `layer` the mean of its keys and values and those of the layers that will
-// read them.
+// Gives the heads of `layer` the mean of its keys and values and of those of the layers that will
+// share them.
 void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, Index layer,
                 const ModelPlan& to) {
   double count = 1;
@@ -108,9 +106,9 @@ void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, I
        ++reader) {
     const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
     if (other.k.rows == 0) continue;
-    require_setting(
-        other.k.rows == heads.k.rows && other.v.rows == heads.v.rows,
-        "layer " + std::to_string(reader) + ", which is to share it, has heads of another width");
+    require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows,
+                    "layer " + std::to_string(reader) +
+                        ", which is to share its cache, has heads of another width");
     heads.k += other.k;
     heads.v += other.v;
     ++count;
@@ -125,18 +123,7 @@ void require_made_of_heads(const AttentionKind& kind) {
       "heads cannot be converted to " + std::string(kind.name) + ": " + std::string(kind.no_heads));
 }
 
-MadeLayer made_layer(const ModelPlan& to, const AttentionHeads& heads, Index layer,
-                     const ConversionOptions& options) {
-  const AttentionPlan& attention = to->layer_attention(layer);
-  const AttentionKind& kind = attention.kind();
-  require_made_of_heads(kind);
-  return of_layer(layer, "to " + std::string(kind.name), [&] {
-    require_known(to, attention);
-    return kind.of_heads(attention, heads, options);
-  });
-}
-
-// Fills a weight, or a bias, from a matrix whose last column is the bias if there is one.
+// Writes a weight or a bias; a matrix with a bias has it as last column.
 void write(const DoubleMatrix& matrix, const Shape& shape, bool bias, std::span<Real> values) {
   const Index width = bias ? 1 : shape.size() / shape[0];
   if (matrix.rows != shape[0] || matrix.columns < width)
@@ -165,25 +152,14 @@ void write(const MadeLayer& made, const LanguageModel& from, Index layer, Parame
   }
 }
 
-// Writes what is outside of attentions: as it was.
+// Copies everything outside of attentions.
 void write_rest(const LanguageModel& from, ParameterStore& store) {
-  const auto names = [](const ParameterStore& parameters) {
-    std::set<std::string> all;
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      if (parameters.name({i}).find(".self_attn.") == std::string::npos)
-        all.insert(parameters.name({i}));
-    }
-    return all;
-  };
-  const std::set<std::string> before = names(from.parameters()), after = names(store);
-  std::vector<std::string> different;
-  std::ranges::set_symmetric_difference(before, after, std::back_inserter(different));
-  require_setting(different.empty(), "only one of the two models has the weights '" +
-                                         joined(different) +
-                                         "'; a conversion changes the attention only");
-  for (const std::string& name : after)
-    std::ranges::copy(from.parameters().value(from.parameters().find(name)),
-                      store.value(store.find(name)).begin());
+  for (std::size_t i = 0; i < store.size(); ++i) {
+    const std::string& name = store.name({i});
+    if (name.find(".self_attn.") == std::string::npos)
+      std::ranges::copy(from.parameters().value(from.parameters().find(name)),
+                        store.value({i}).begin());
+  }
 }
 
 }  // namespace
@@ -209,15 +185,14 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
     Given own = to;
     for (const auto& [name, value] : part.settings) own.put(name, value);
     part.kind->fit(resolve_layer(*part.kind, own, place), place, own, heads, options);
-    // What the word itself gives is for its layers alone.
+    // Settings in the word itself are for its layers only.
     for (const auto& [name, value] : own.values().items()) {
       if (!part.gives(name)) to.put(name, value);
     }
     fits = true;
   }
-  require_setting(
-      fits || !options.energy,
-      "`energy` is for the width of latents, and `attention` " + spec_of(to) + " has none");
+  require_setting(fits || !options.energy, "`energy` sets the width of latents, but `attention` " +
+                                               spec_of(to) + " has none");
   return resolve_model(to);
 }
 
@@ -229,25 +204,27 @@ Conversion convert(const LanguageModel& from, const ModelPlan& to,
   ParameterStore& store = result.model->parameters();
   store.allocate();
   write_rest(from, store);
-  AttentionHeads before, kept;  // of the layer, or of the one that it reads
+  AttentionHeads before, kept;  // of the last layer with keys and values: source and result
   for (Index layer = 0; layer < to->layers; ++layer) {
     const AttentionPlan& attention = to->layer_attention(layer);
+    const AttentionKind& kind = attention.kind();
+    require_made_of_heads(kind);
     AttentionHeads heads = all[static_cast<std::size_t>(layer)];
     if (heads.k.rows > 0) before = heads;
-    if (attention.shares()) {
-      heads.k = kept.k;
-      heads.v = kept.v;
-    } else {
-      of_layer(layer, "to " + std::string(attention.kind().name), [&] {
+    of_layer(layer, "to", kind, [&] {
+      if (attention.shares()) {
+        heads.k = kept.k;
+        heads.v = kept.v;
+      } else {
         require_setting(heads.k.rows > 0, "it shares, and has no keys and values of its own");
         share_mean(heads, all, layer, to);
-      });
-    }
-    const MadeLayer made = made_layer(to, heads, layer, options);
-    if (!attention.shares()) kept = made.heads;
-    result.errors.push_back(head_errors(before, kept, to->context));
-    of_layer(layer, "to " + std::string(attention.kind().name),
-             [&] { write(made, from, layer, store); });
+      }
+      require_known(to, attention);
+      const MadeLayer made = kind.of_heads(attention, heads, options);
+      if (!attention.shares()) kept = made.heads;
+      result.errors.push_back(head_errors(before, kept, to->context));
+      write(made, from, layer, store);
+    });
   }
   return result;
 }

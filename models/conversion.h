@@ -6,28 +6,26 @@
 #include "models/language_model.h"
 #include "nn/attention/heads.h"
 
-/// A trained model with another attention: layer by layer its heads are written out, and layers of
-/// the other attention are made of them. Everything else stays as it is.
-
+/// Conversion of a trained model to another attention: layer by layer its heads are written out and
+/// layers of the other attention are made of them. All other weights stay.
 namespace headcount {
 
-/// What a model gives the one that it is converted to: all settings but those that a conversion
-/// chooses anew.
+/// Settings that a converted model takes over: all except those that a conversion chooses anew.
 Given without_attention(const ModelPlan& model);
 
-/// The model of `to`: what it leaves open suits the heads of `from`. Throws ShapeError, also for
-/// an `energy` where `to` has no latents.
+/// Plan of the converted model: settings missing in `to` are chosen to suit the heads of `from`.
+/// Throws ShapeError, also for an `energy` if `to` has no latents.
 ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& options);
 
 struct Conversion {
   std::unique_ptr<LanguageModel> model;
-  std::vector<HeadErrors> errors;  ///< by layer; of one that shares, against what it has to read
+  std::vector<HeadErrors> errors;  ///< by layer; for one that shares, of the rows that it reads
 };
 
-/// The model `from` with the attention of `to`. What layers share is the mean of
-/// their keys and values. Throws ShapeError that says why it cannot be, for models that differ in
-/// more than their attention, and for a setting (not at its default) or a weight that the
-/// conversion does not know.
+/// The model `from` with the attention of `to`. Layers that share read the mean of their keys and
+/// values. Throws ShapeError with the reason if that is impossible: models that differ in more than
+/// their attention; a weight, or a setting that is not at its default, that the conversion does not
+/// know.
 Conversion convert(const LanguageModel& from, const ModelPlan& to,
                    const ConversionOptions& options);
 

@@ -22,9 +22,11 @@ LanguageModel::LanguageModel(const ModelPlan& plan, Index vocabulary)
         for (Index layer = 0; layer < plan_->layers; ++layer) blocks.push_back(make_block(layer));
         return blocks;
       }()),
-      norm_(parameters_, "model.norm", plan_->dim, plan_->norm, plan_->bias, plan_->norm_epsilon) {
+      norm_(parameters_, "model.norm", plan_->dim,
+            {plan_->norm, plan_->bias, plan_->norm_epsilon}) {
   if (!plan_->tie_embeddings) {
-    head_.emplace(parameters_, "lm_head", plan_->dim, vocabulary, false, WeightInit{}.deviation);
+    head_.emplace(parameters_, "lm_head", Linear::Size{.in = plan_->dim, .out = vocabulary},
+                  WeightInit{}.deviation);
   }
 }
 
@@ -44,8 +46,8 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
   const std::string prefix = "model.layers." + std::to_string(layer) + ".";
   const WeightInit init = WeightInit::for_layers(plan_->layers);
   const auto norm = [&](const char* name) {
-    return Norm(parameters_, prefix + name, plan_->dim, plan_->norm, plan_->bias,
-                plan_->norm_epsilon);
+    return Norm(parameters_, prefix + name, plan_->dim,
+                {plan_->norm, plan_->bias, plan_->norm_epsilon});
   };
   // Braces evaluate in order: parameters are added as they are named here.
   return {norm("input_layernorm"),
@@ -76,7 +78,8 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
     const bool shares = plan_->layer_attention(static_cast<Index>(layer)).shares();
-    memory = shares ? Memory::sharing(memory, memory_of(layer).stats()) : memory_of(layer);
+    const Memory own = memory_of(layer);
+    memory = shares ? Memory::sharing(memory, own.stats()) : own;
     x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
     if (forgets) x = tape.reset_to(x);
@@ -95,12 +98,9 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<LayerCache> caches) const {
-  const Index first = caches.front().length();
-  const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer]); };
-  const Var logits = run(tape, tokens, sequences, first, memory_of, true);
-  for (LayerCache& cache : caches)
-    cache.set_length(first + static_cast<Index>(tokens.size()) / sequences);
-  return logits;
+  const Index count = std::ssize(tokens) / sequences;
+  const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer], count); };
+  return run(tape, tokens, sequences, caches.front().length(), memory_of, true);
 }
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) const {

@@ -23,10 +23,11 @@ std::optional<Var> on_tape(Tape& tape, std::optional<ParameterId> id) {
 
 }  // namespace
 
-Linear::Linear(ParameterStore& parameters, const std::string& prefix, Index in, Index out,
-               bool bias, double deviation)
-    : weight_(parameters.add(prefix + ".weight", {out, in}, Initializer::normal(deviation))),
-      bias_(add_bias(parameters, prefix, out, bias)) {}
+Linear::Linear(ParameterStore& parameters, const std::string& prefix, const Size& size,
+               double deviation)
+    : weight_(
+          parameters.add(prefix + ".weight", {size.out, size.in}, Initializer::normal(deviation))),
+      bias_(add_bias(parameters, prefix, size.out, size.bias)) {}
 
 Var Linear::operator()(Var x) const {
   return linear(x, x.tape->parameter(weight_), on_tape(*x.tape, bias_));
@@ -42,12 +43,12 @@ Var Embedding::operator()(Tape& tape, std::span<const std::int32_t> ids, const S
   return embedding(weight(tape), ids, rows);
 }
 
-Norm::Norm(ParameterStore& parameters, const std::string& prefix, Index width, NormKind kind,
-           bool bias, double epsilon)
-    : kind_(kind),
+Norm::Norm(ParameterStore& parameters, const std::string& prefix, Index width,
+           const NormOptions& options)
+    : kind_(options.kind),
       weight_(parameters.add(prefix + ".weight", {width}, Initializer::ones())),
-      bias_(add_bias(parameters, prefix, width, bias && kind == NormKind::layer)),
-      epsilon_(static_cast<Real>(epsilon)) {}
+      bias_(add_bias(parameters, prefix, width, options.bias && kind_ == NormKind::layer)),
+      epsilon_(static_cast<Real>(options.epsilon)) {}
 
 Var Norm::operator()(Var x) const {
   const Var weight = x.tape->parameter(weight_);
@@ -58,14 +59,27 @@ Var Norm::operator()(Var x) const {
   return layer_norm(x, weight, on_tape(*x.tape, bias_), epsilon_);
 }
 
+Var l2_norm(Var x, Real epsilon, Real factor) {
+  return scale(rms_norm(x, std::nullopt, epsilon), factor);
+}
+
+ShortConvolution::ShortConvolution(ParameterStore& parameters, const std::string& prefix,
+                                   Index channels, Index taps, double deviation)
+    : weight_(parameters.add(prefix + ".weight", {channels, 1, taps},
+                             Initializer::normal(deviation))) {}
+
+Var ShortConvolution::operator()(Var x, std::span<Real> past, Index first_channel) const {
+  return silu(causal_convolution(x, x.tape->parameter(weight_), first_channel, past));
+}
+
 Mlp::Mlp(ParameterStore& parameters, const std::string& prefix, Index width, Index hidden,
          Activation activation, bool bias, const WeightInit& init)
     : gate_(activation == Activation::swiglu
-                ? std::optional<Linear>(std::in_place, parameters, prefix + ".gate_proj", width,
-                                        hidden, bias, init.deviation)
+                ? std::optional(Linear(parameters, prefix + ".gate_proj", {width, hidden, bias},
+                                       init.deviation))
                 : std::nullopt),
-      up_(parameters, prefix + ".up_proj", width, hidden, bias, init.deviation),
-      down_(parameters, prefix + ".down_proj", hidden, width, bias, init.residual_deviation) {}
+      up_(parameters, prefix + ".up_proj", {width, hidden, bias}, init.deviation),
+      down_(parameters, prefix + ".down_proj", {hidden, width, bias}, init.residual_deviation) {}
 
 Var Mlp::operator()(Var x) const {
   return down_(gate_ ? silu_gate((*gate_)(x), up_(x)) : gelu(up_(x)));

@@ -20,8 +20,11 @@ struct WeightInit {
 /// y = x W^T + b; W is `prefix.weight` [out, in], b is `prefix.bias` [out].
 class Linear {
  public:
-  Linear(ParameterStore& parameters, const std::string& prefix, Index in, Index out, bool bias,
-         double deviation);
+  struct Size {
+    Index in, out;
+    bool bias = false;
+  };
+  Linear(ParameterStore& parameters, const std::string& prefix, const Size& size, double deviation);
   /// x [..., in] -> [..., out]
   Var operator()(Var x) const;
   Var weight(Tape& tape) const { return tape.parameter(weight_); }
@@ -47,13 +50,19 @@ class Embedding {
 
 enum class NormKind { rms, layer };
 
-/// RMSNorm, or LayerNorm with or without a bias; `prefix.weight` and `prefix.bias` [width].
+struct NormOptions {
+  NormKind kind = NormKind::rms;
+  bool bias = false;  ///< of a LayerNorm; an RMSNorm has none
+  double epsilon;
+};
+
+/// RMSNorm or LayerNorm; `prefix.weight` and `prefix.bias` [width].
 class Norm {
  public:
-  Norm(ParameterStore& parameters, const std::string& prefix, Index width, NormKind kind, bool bias,
-       double epsilon);
-  /// x [..., width] -> the same shape. RMSNorm also takes x [..., parts, width / parts]: each part
-  /// is normed on its own, with its share of the weights.
+  Norm(ParameterStore& parameters, const std::string& prefix, Index width,
+       const NormOptions& options);
+  /// x [..., width] -> the same shape. RMSNorm also takes x [..., parts, width / parts] and
+  /// normalises each part on its own, with its share of the weights.
   Var operator()(Var x) const;
 
  private:
@@ -61,6 +70,25 @@ class Norm {
   ParameterId weight_;
   std::optional<ParameterId> bias_;
   Real epsilon_;
+};
+
+/// L2 normalisation of vectors [..., width], times `factor` sqrt(width): x `factor` /
+/// sqrt(mean(x^2)
+/// + epsilon). A factor of 1 / sqrt(width) makes vectors of unit length.
+Var l2_norm(Var x, Real epsilon, Real factor);
+
+/// silu(causal convolution over the last `taps` tokens), each channel on its own: the short
+/// convolution of linear attentions. `prefix.weight` [channels, 1, taps].
+class ShortConvolution {
+ public:
+  ShortConvolution(ParameterStore& parameters, const std::string& prefix, Index channels,
+                   Index taps, double deviation);
+  /// x [B, T, C], the channels from `first_channel` on -> the same shape. `past` [B, taps - 1, C]
+  /// has the inputs before these tokens and gets the last ones; empty: zeros.
+  Var operator()(Var x, std::span<Real> past, Index first_channel = 0) const;
+
+ private:
+  ParameterId weight_;
 };
 
 enum class Activation { gelu, swiglu };

@@ -13,89 +13,69 @@ LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix
   output_ = form.output;
   for (const Projection& p : form.projections) {
     const std::string name = prefix + "." + p.name;
+    const double deviation = p.name == output_ ? init.residual_deviation : init.deviation;
     switch (p.form) {
       case Projection::Form::matrix:
-        linears_.emplace(p.name,
-                         Linear(parameters, name, p.in, p.out, plan.bias,
-                                p.name == output_ ? init.residual_deviation : init.deviation));
+        all_.emplace(p.name, Linear(parameters, name, {.in = p.in, .out = p.out, .bias = plan.bias},
+                                    deviation));
         break;
       case Projection::Form::norm:
-        norms_.emplace(p.name,
-                       Norm(parameters, name, p.out, NormKind::rms, false, plan.norm_epsilon));
+        all_.emplace(p.name, Norm(parameters, name, p.out, {.epsilon = plan.norm_epsilon}));
         break;
       case Projection::Form::vector:
-        parameters_.emplace(p.name, parameters.add(name, {p.out}, p.start.value()));
+        all_.emplace(p.name, parameters.add(name, {p.out}, p.start.value()));
         break;
       case Projection::Form::convolution:
-        parameters_.emplace(p.name, parameters.add(name + ".weight", {p.out, 1, p.in},
-                                                   Initializer::normal(init.deviation)));
+        all_.emplace(p.name, ShortConvolution(parameters, name, p.out, p.in, deviation));
         break;
     }
   }
 }
 
-std::optional<Linear> LayerWeights::find_linear(std::string_view name) const {
-  const auto found = linears_.find(name);
-  return found == linears_.end() ? std::nullopt : std::optional(found->second);
-}
-
-std::optional<Norm> LayerWeights::find_norm(std::string_view name) const {
-  const auto found = norms_.find(name);
-  return found == norms_.end() ? std::nullopt : std::optional(found->second);
-}
-
-ParameterId LayerWeights::parameter(std::string_view name) const {
-  const auto found = parameters_.find(name);
-  if (found == parameters_.end())
-    throw ShapeError("the layer declares no weights '" + std::string(name) + "'");
-  return found->second;
-}
-
-Linear LayerWeights::linear(std::string_view name) const {
-  const std::optional<Linear> found = find_linear(name);
-  if (!found) throw ShapeError("the layer declares no projection '" + std::string(name) + "'");
-  return *found;
-}
-
-QueryProjection::QueryProjection(const LayerWeights& weights, double latent_scale)
-    : a_(weights.find_linear("q_a_proj")),
-      b_(weights.linear(a_ ? "q_b_proj" : "q_proj")),
-      norm_(weights.find_norm("q_a_layernorm")),
-      latent_scale_(latent_scale) {}
+QueryProjection::QueryProjection(const LayerWeights& weights, const QueryLatent& latent)
+    : a_(weights.find<Linear>("q_a_proj")),
+      b_(weights.get<Linear>(a_ ? "q_b_proj" : "q_proj")),
+      norm_(weights.find<Norm>("q_a_layernorm")),
+      factor_(latent.factor) {}
 
 Var QueryProjection::operator()(Var x) const {
   if (!a_) return b_(x);
   Var latent = (*a_)(x);
   if (norm_) latent = (*norm_)(latent);
-  if (latent_scale_ != 1) latent = scale(latent, static_cast<Real>(latent_scale_));
+  if (factor_ != 1) latent = scale(latent, static_cast<Real>(factor_));
   return b_(latent);
 }
 
-std::vector<Projection> QueryProjection::declare(Index dim, Index rank, Index width, bool norm) {
-  if (rank == 0) return {{"q_proj", dim, width}};
-  std::vector<Projection> all = {{"q_a_proj", dim, rank}};
-  if (norm) all.push_back(Projection::norm("q_a_layernorm", rank));
-  all.push_back({"q_b_proj", rank, width});
+std::vector<Projection> QueryProjection::declare(Index dim, const QueryLatent& latent,
+                                                 Index width) {
+  if (latent.rank == 0) return {{"q_proj", dim, width}};
+  std::vector<Projection> all = {{"q_a_proj", dim, latent.rank}};
+  if (latent.normed) all.push_back(Projection::norm("q_a_layernorm", latent.rank));
+  all.push_back({"q_b_proj", latent.rank, width});
   return all;
 }
 
 Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Index rotary_width)
-    : plan_(plan), gate_proj_(weights.find_linear("gate_proj")), output_(weights.output()) {
+    : plan_(plan), gate_proj_(weights.find<Linear>("gate_proj")), output_(weights.output()) {
   if (plan.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, plan.max_positions, plan.rope_theta);
 }
 
-Var Attention::rotate(Var x, const Memory& memory, bool back) const {
-  const Rotation rotation = back ? Rotation::inverse : Rotation::forward;
-  return rotary_ ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position(), rotation) : x;
+Var Attention::rotate(Var x, const Memory& memory) const {
+  return rotary_ ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position()) : x;
+}
+
+Var Attention::rotate_back(Var x, const Memory& memory) const {
+  return rotary_
+             ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position(), Rotation::inverse)
+             : x;
 }
 
 Var Attention::normalize_for_scores(Var x) const {
   if (plan_.score_scale.kind != ScoreScale::Kind::qk_norm) return x;
   constexpr Real kTiny = Real{1e-12};  // against 0 / 0 only
-  // RMSNorm leaves vectors of length sqrt(width).
   const double length = std::sqrt(static_cast<double>(x.shape().last()));
-  return scale(rms_norm(x, std::nullopt, kTiny), static_cast<Real>(1 / length));
+  return l2_norm(x, kTiny, static_cast<Real>(1 / length));
 }
 
 std::vector<Rows> Attention::normalize_for_scores(Tape& tape, std::vector<Rows> parts) const {
@@ -111,27 +91,11 @@ AttentionOptions Attention::options(Index width, const Memory& memory) const {
   options.window = plan_.window;
   options.key_mask = memory.key_mask();
   options.stats = memory.stats();
-  const double inverse_sqrt = 1 / std::sqrt(static_cast<double>(width));
-  switch (plan_.score_scale.kind) {
-    case ScoreScale::Kind::inverse_sqrt:
-      options.scale = static_cast<Real>(inverse_sqrt);
-      break;
-    case ScoreScale::Kind::none:
-    case ScoreScale::Kind::qk_norm:
-      options.scale = 1;
-      break;
-    case ScoreScale::Kind::row_norm:
-      options.row_scale = RowScale::inverse_norm;
-      options.scale = 1;
-      break;
-    case ScoreScale::Kind::length:
-      options.row_scale = RowScale::inverse_sqrt_length;
-      options.scale = static_cast<Real>(inverse_sqrt);
-      break;
-    case ScoreScale::Kind::number:
-      options.scale = static_cast<Real>(plan_.score_scale.value);
-      break;
-  }
+  const ScoreScale& score = plan_.score_scale;
+  options.scale =
+      static_cast<Real>(score.by_width() ? 1 / std::sqrt(static_cast<double>(width)) : score.value);
+  if (score.kind == ScoreScale::Kind::row_norm) options.row_scale = RowScale::inverse_norm;
+  if (score.kind == ScoreScale::Kind::length) options.row_scale = RowScale::inverse_sqrt_length;
   return options;
 }
 

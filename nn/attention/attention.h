@@ -5,77 +5,87 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <variant>
 
 #include "nn/attention/kind.h"
 #include "nn/layers.h"
 
 namespace headcount {
 
-/// The parameters of a layer, added to a store as its description lists them.
+/// Weights of a layer, added to a store as its description lists them.
 class LayerWeights {
  public:
   LayerWeights(ParameterStore& parameters, const std::string& prefix, const AttentionPlan& plan,
                const WeightInit& init);
 
-  /// Throws ShapeError if the description has none of that name.
-  Linear linear(std::string_view name) const;
-  std::optional<Linear> find_linear(std::string_view name) const;
-  std::optional<Norm> find_norm(std::string_view name) const;
-  /// A convolution's taps or a vector.
-  ParameterId parameter(std::string_view name) const;
-  /// The output's projection, if there is one.
-  std::optional<Linear> output() const { return find_linear(output_); }
+  /// Weights of that name, if the layer declares them. `Weights` is Linear, Norm, ShortConvolution,
+  /// or ParameterId for a vector.
+  template <class Weights>
+  std::optional<Weights> find(std::string_view name) const {
+    const auto found = all_.find(name);
+    if (found == all_.end()) return {};
+    return std::get<Weights>(found->second);
+  }
+  /// Throws ShapeError if the layer declares no weights of that name.
+  template <class Weights>
+  Weights get(std::string_view name) const {
+    require_setting(all_.contains(name),
+                    "the layer declares no weights '" + std::string(name) + "'");
+    return *find<Weights>(name);
+  }
+  /// The output projection, if there is one.
+  std::optional<Linear> output() const { return find<Linear>(output_); }
 
  private:
-  std::map<std::string, Linear, std::less<>> linears_;
-  std::map<std::string, Norm, std::less<>> norms_;
-  std::map<std::string, ParameterId, std::less<>> parameters_;
+  std::map<std::string, std::variant<Linear, Norm, ShortConvolution, ParameterId>, std::less<>>
+      all_;
   std::string output_;
 };
 
-/// What makes queries: q_proj, or, where the layer declares them, q_a_proj into a latent, its norm
-/// q_a_layernorm, and q_b_proj.
+/// Makes queries, with a latent where the layer declares one.
 class QueryProjection {
  public:
-  /// The latent is multiplied by `latent_scale` after its norm.
-  explicit QueryProjection(const LayerWeights& weights, double latent_scale = 1);
+  explicit QueryProjection(const LayerWeights& weights, const QueryLatent& latent = {});
   /// x [B, T, dim] -> [B, T, heads width]
   Var operator()(Var x) const;
 
-  /// What a layer declares for queries that are `width` wide together; `rank` 0: no latent.
-  static std::vector<Projection> declare(Index dim, Index rank, Index width, bool norm);
+  /// Projections that a layer declares for queries `width` wide, all heads together.
+  static std::vector<Projection> declare(Index dim, const QueryLatent& latent, Index width);
 
  private:
   std::optional<Linear> a_;
   Linear b_;
   std::optional<Norm> norm_;
-  double latent_scale_;
+  double factor_;
 };
 
-/// An attention layer with its parameters, and what the kinds share.
+/// An attention layer with its parameters, and what kinds have in common.
 class Attention {
  public:
-  /// The last `rotary_width` elements of a head are rotated by position; 0: none.
+  /// RoPE rotates the last `rotary_width` dimensions of a head; 0: none.
   Attention(const AttentionPlan& plan, const LayerWeights& weights, Index rotary_width);
   virtual ~Attention() = default;
 
-  /// The next T tokens of each sequence, x [B, T, dim], which `memory` follows -> [B, T, dim] (or
-  /// [B, T, heads v_dim] without output projection). One path for training, prefill and decoding.
+  /// Output for the next T tokens of each sequence, after those in `memory`: x [B, T, dim] ->
+  /// [B, T, dim], or [B, T, heads v_dim] without output projection. Training, prefill and decoding
+  /// take this one path.
   virtual Var forward(Var x, Memory& memory) const = 0;
 
  protected:
   const AttentionPlan& plan() const { return plan_; }
-  /// x [B, T, heads, width], rotated by position, if positions are rotary; or rotated `back`.
-  Var rotate(Var x, const Memory& memory, bool back = false) const;
-  /// q or k [B, T, heads, width] as the score scale wants it: to unit length for QK-norm.
+  /// Rotates x [B, T, heads, width] by position if positions are rotary.
+  Var rotate(Var x, const Memory& memory) const;
+  /// Undoes `rotate`.
+  Var rotate_back(Var x, const Memory& memory) const;
+  /// Normalises q or k [B, T, heads, width] as the score scale asks: to unit length for QK-norm.
   Var normalize_for_scores(Var x) const;
-  /// The same for keys that are kept in parts, or as more than keys: the parts themselves, or, for
-  /// QK-norm, keys that are computed of all of them.
+  /// Normalises keys that are kept in parts or serve as values too. QK-norm makes one part of all;
+  /// otherwise `parts` come back.
   std::vector<Rows> normalize_for_scores(Tape& tape, std::vector<Rows> parts) const;
   /// Options of the fused op for q and k of `width` elements per head.
   AttentionOptions options(Index width, const Memory& memory) const;
-  /// The heads' outputs [B, T, heads, v], gated by x if the layer has a gate, through the output's
-  /// projection. Gated attention: Qiu et al. (2025).
+  /// Layer output from the heads' outputs [B, T, heads, v]: gated by x if the layer has a gate
+  /// (Qiu et al., "Gated attention", 2025), through the output projection if there is one.
   Var output(Var x, Var heads) const;
 
  private:
@@ -84,21 +94,18 @@ class Attention {
   std::optional<RotaryTable> rotary_;
 };
 
-/// What a kind whose layer is a `Layer(plan, weights)` has for its `make`.
+/// `make` of a kind whose layer has the constructor Layer(plan, weights).
 template <class Layer>
 std::unique_ptr<Attention> make_layer(const AttentionPlan& plan, const LayerWeights& weights) {
   return std::make_unique<Layer>(plan, weights);
 }
-/// Adds the parameters under `prefix` and returns the layer.
+/// Adds parameters under `prefix` and returns the layer.
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
                                           const AttentionPlan& plan, const WeightInit& init);
-/// An empty cache for a layer of `plan`. Throws ShapeError for a form that it
-/// does not have.
+/// An empty cache. Throws ShapeError for a form that the layer does not have.
 LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options);
 
-/// x [B, T, heads width] as [B, T, heads, width].
-Var split_heads(Var x, Index heads);
-/// The other way round.
-Var merge_heads(Var x);
+Var split_heads(Var x, Index heads);  ///< [B, T, heads width] -> [B, T, heads, width]
+Var merge_heads(Var x);               ///< [B, T, heads, width] -> [B, T, heads width]
 
 }  // namespace headcount

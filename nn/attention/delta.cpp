@@ -1,50 +1,43 @@
 #include <array>
 #include <cmath>
 
-#include "autograd/base/error.h"
 #include "nn/attention/attention.h"
-#include "nn/attention/kinds.h"
 
 /// The gated delta rule: each head has a state of fixed size instead of a cache that grows. Yang,
 /// Kautz and Hatamizadeh, "Gated delta networks" (2024); the layer is that of Qwen3-Next, as
-/// transformers has it. With H value heads and G key heads, r = H / G:
+/// transformers has it. With H value heads, G key heads and r = H / G:
 ///   q, k, v = silu(convolution(in_proj_qkvz x)), q and k of unit length, q / sqrt(d)
 ///   beta = sigmoid(b), g = -exp(A_log) softplus(a + dt_bias), b and a from in_proj_ba x
 ///   y = out_proj(RMSNorm(gated_delta_rule(q, k, v, g, beta)) silu(z)), the norm per head
-/// Parameters: in_proj_qkvz [G (2 d + 2 r v), dim], for each key head its rows of q, k, v and z;
+/// Parameters: in_proj_qkvz [G (2 d + 2 r v), dim], per key head its rows of q, k, v and z;
 /// in_proj_ba [G 2 r, dim], b then a; conv1d [G 2 d + H v, 1, taps], all q, then k, then v; A_log
 /// and dt_bias [H]; norm [v]; out_proj [dim, H v].
 namespace headcount {
 
 namespace {
 
-struct DeltaSettings {
+struct Own {
   Index v_dim = 0, value_heads = 0, key_heads = 0, taps = 4;
 };
 
-constexpr Field<DeltaSettings> kDeltaFields[] = {
-    whole<&DeltaSettings::v_dim>("v-dim", "width of v; default head-dim", 1)
+constexpr Field<Own> kFields[] = {
+    whole<&Own::v_dim>("v-dim", "width of v; default head-dim", 1).with({.derived = true}),
+    whole<&Own::value_heads>("value-heads", "heads of v, each with a state; default heads", 1)
         .with({.derived = true}),
-    whole<&DeltaSettings::value_heads>("value-heads",
-                                       "heads of v, each with a state; default heads", 1)
+    whole<&Own::key_heads>("key-heads", "heads of q and k; default value-heads", 1)
         .with({.derived = true}),
-    whole<&DeltaSettings::key_heads>("key-heads", "heads of q and k; default value-heads", 1)
-        .with({.derived = true}),
-    whole<&DeltaSettings::taps>("conv-taps", "tokens that the convolution sees; 1: itself alone",
-                                1),
+    whole<&Own::taps>("conv-taps", "tokens that the convolution sees; 1: itself alone", 1),
 };
 
-const DeltaSettings& delta(const AttentionPlan& c) { return c.own<DeltaSettings>(); }
-
-// Widths that follow from the settings.
 struct Sizes {
-  explicit Sizes(const AttentionPlan& c)
-      : heads(delta(c).value_heads),
-        key_heads(delta(c).key_heads),
+  explicit Sizes(const AttentionPlan& c) : Sizes(c, c.own<Own>()) {}
+  Sizes(const AttentionPlan& c, const Own& own)
+      : heads(own.value_heads),
+        key_heads(own.key_heads),
         group(heads / key_heads),
         k(c.head_dim),
-        v(delta(c).v_dim),
-        taps(delta(c).taps) {}
+        v(own.v_dim),
+        taps(own.taps) {}
   Index keys() const { return key_heads * k; }
   Index values() const { return heads * v; }
 
@@ -57,104 +50,97 @@ class GatedDelta : public Attention {
   GatedDelta(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, 0),
         s_(c),
-        in_proj_qkvz_(weights.linear("in_proj_qkvz")),
-        in_proj_ba_(weights.linear("in_proj_ba")),
-        norm_(*weights.find_norm("norm")),
-        convolution_(weights.parameter("conv1d")),
-        a_log_(weights.parameter("A_log")),
-        dt_bias_(weights.parameter("dt_bias")) {}
+        in_proj_qkvz_(weights.get<Linear>("in_proj_qkvz")),
+        in_proj_ba_(weights.get<Linear>("in_proj_ba")),
+        norm_(weights.get<Norm>("norm")),
+        convolution_(weights.get<ShortConvolution>("conv1d")),
+        a_log_(weights.get<ParameterId>("A_log")),
+        dt_bias_(weights.get<ParameterId>("dt_bias")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    if (!memory.key_mask().empty())
-      throw ShapeError("a delta layer takes every token into its state; it has no key mask");
+    require_setting(memory.key_mask().empty(),
+                    "a delta layer takes every token into its state; it has no key mask");
     Tape& tape = *x.tape;
     const std::vector<Var> qkvz = split(split_heads(in_proj_qkvz_(x), s_.key_heads),
                                         std::array{s_.k, s_.k, s_.group * s_.v, s_.group * s_.v});
     const std::vector<Var> ba =
         split(split_heads(in_proj_ba_(x), s_.key_heads), std::array{s_.group, s_.group});
-    // One convolution over all channels, in parts.
-    const auto convolve = [&](Var part, Index first, std::string_view inputs) {
-      return silu(causal_convolution(merge_heads(part), tape.parameter(convolution_), first,
-                                     memory.state(inputs)));
+    // One convolution over all channels, in three parts.
+    const auto convolved = [&](Var part, Index first, Index heads, std::string_view inputs) {
+      return split_heads(convolution_(merge_heads(part), memory.state(inputs), first), heads);
     };
-    const Var q = unit(convolve(qkvz[0], 0, "q_inputs"), 1 / static_cast<Real>(s_.k));
-    const Var k =
-        unit(convolve(qkvz[1], s_.keys(), "k_inputs"), 1 / std::sqrt(static_cast<Real>(s_.k)));
-    const Var v = split_heads(convolve(qkvz[2], 2 * s_.keys(), "v_inputs"), s_.heads);
+    const Var q = convolved(qkvz[0], 0, s_.key_heads, "q_inputs");
+    const Var k = convolved(qkvz[1], s_.keys(), s_.key_heads, "k_inputs");
+    const Var v = convolved(qkvz[2], 2 * s_.keys(), s_.heads, "v_inputs");
+    const auto width = static_cast<Real>(s_.k);
+    const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
+    const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));
+    const Var scaled_q = l2_norm(q, epsilon, 1 / width);
     const Var steps = softplus(merge_heads(ba[1]) + tape.parameter(dt_bias_));
     const Var g = scale(steps * exponential(tape.parameter(a_log_)), -1);
-    const Var y = gated_delta_rule(q, k, v, g, sigmoid(merge_heads(ba[0])), memory.state("state"));
-    const Var z = reshape(qkvz[3], y.shape());
-    return output(x, silu_gate(z, norm_(y)));
+    const Var beta = sigmoid(merge_heads(ba[0]));
+    const Var y = gated_delta_rule(scaled_q, unit_k, v, g, beta, memory.state("state"));
+    return output(x, silu_gate(reshape(qkvz[3], y.shape()), norm_(y)));
   }
 
  private:
-  // The heads of x [B, T, G d], each times factor / (its length / sqrt(d)).
-  Var unit(Var x, Real factor) const {
-    constexpr auto kEpsilon = Real{1e-6};  // transformers adds it to the square of the length
-    const Var heads = split_heads(x, s_.key_heads);
-    return scale(rms_norm(heads, std::nullopt, kEpsilon / static_cast<Real>(s_.k)), factor);
-  }
-
   Sizes s_;
   Linear in_proj_qkvz_, in_proj_ba_;
   Norm norm_;
-  ParameterId convolution_, a_log_, dt_bias_;
+  ShortConvolution convolution_;
+  ParameterId a_log_, dt_bias_;
 };
 
-AttentionDescription describe_delta(const AttentionPlan& c) {
+AttentionDescription describe_layer(const AttentionPlan& c) {
   const Sizes s(c);
-  const auto kept = [](std::string name, Index heads, Index width) {
-    return Kept{std::move(name), heads, width, true};
+  const auto state = [](std::string name, Index heads, Index width) {
+    return Kept{.name = std::move(name), .heads = heads, .width = width, .per_sequence = true};
   };
-  const Index before = s.taps - 1;
-  AttentionForm form = {
-      .name = "",
-      .projections = {{"in_proj_qkvz", c.dim, 2 * s.keys() + 2 * s.values()},
-                      {"in_proj_ba", c.dim, 2 * s.heads},
-                      Projection::convolution("conv1d", 2 * s.keys() + s.values(), s.taps),
-                      // As transformers starts them.
-                      Projection::vector("A_log", s.heads, Initializer::log_uniform(16)),
-                      Projection::vector("dt_bias", s.heads, Initializer::ones()),
-                      Projection::norm("norm", s.v)},
-      .key_width = s.k,
-      .value_width = s.v,
-      .output_heads = s.heads,
-      .output = "out_proj"};
   const Count heads = s.heads;
-  form.state = {.per_token = heads * (3 * Count(s.k) * s.v),
-                .chunk = kDeltaChunk,
-                .per_pair = heads * (2 * (Count(s.k) + s.v))};
-  return {.keeps = {kept("state", s.heads, s.k * s.v), kept("q_inputs", before, s.keys()),
-                    kept("k_inputs", before, s.keys()), kept("v_inputs", before, s.values())},
-          .forms = {std::move(form)}};
+  return {
+      .keeps = {state("state", s.heads, s.k * s.v), state("q_inputs", s.taps - 1, s.keys()),
+                state("k_inputs", s.taps - 1, s.keys()), state("v_inputs", s.taps - 1, s.values())},
+      .forms = {{
+          .projections = {{"in_proj_qkvz", c.dim, 2 * s.keys() + 2 * s.values()},
+                          {"in_proj_ba", c.dim, 2 * s.heads},
+                          Projection::convolution("conv1d", 2 * s.keys() + s.values(), s.taps),
+                          // Initial values as in transformers.
+                          Projection::vector("A_log", s.heads, Initializer::log_uniform(16)),
+                          Projection::vector("dt_bias", s.heads, Initializer::ones()),
+                          Projection::norm("norm", s.v)},
+          .key_width = s.k,
+          .value_width = s.v,
+          .output_heads = s.heads,
+          .output = "out_proj",
+          .state = StateCosts{.per_token = heads * (3 * Count(s.k) * s.v),
+                              .chunk = kDeltaChunk,
+                              .per_pair = heads * (2 * (Count(s.k) + s.v))},
+      }}};
 }
 
-std::any resolve_delta(const AttentionPlan& c, const Given& given) {
-  DeltaSettings own =
-      read_fields(kDeltaFields, given, DeltaSettings{.v_dim = c.head_dim, .value_heads = c.heads});
+std::any resolve(const AttentionPlan& c, const Given& given) {
+  Own own = read_fields(kFields, given, {.v_dim = c.head_dim, .value_heads = c.heads});
   if (!given.has("key-heads")) own.key_heads = own.value_heads;
-  require_setting(own.key_heads > 0 && own.value_heads % own.key_heads == 0,
+  require_setting(own.value_heads % own.key_heads == 0,
                   "`key-heads` " + std::to_string(own.key_heads) +
                       " does not divide `value-heads` " + std::to_string(own.value_heads));
-  require_setting(c.window == 0, "delta has no `window`: it keeps a state, not single tokens");
-  require_setting(c.causal, "delta takes in one token after the other and must be causal");
+  require_setting(c.window == 0, "delta has no `window`: it keeps a state and no rows of tokens");
+  require_setting(c.causal, "delta is recurrent and must be causal");
   return own;
 }
 
 }  // namespace
 
-const AttentionKind kDelta = {
+extern const AttentionKind kDelta = {
     .name = "delta",
     .summary =
         "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
     .numbers = {"v-dim"},
     .attends = false,
-    .own = own_fields<kDeltaFields>(),
-    .resolve = resolve_delta,
-    .describe = describe_delta,
+    .own = own_fields<kFields>(),
+    .resolve = resolve,
+    .describe = describe_layer,
     .make = make_layer<GatedDelta>,
-    .no_heads =
-        "its state takes tokens in one after the other and keeps no key and no value of each"};
+    .no_heads = "its state keeps no key and no value of single tokens"};
 
 }  // namespace headcount

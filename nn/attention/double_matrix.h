@@ -5,8 +5,7 @@
 
 #include "autograd/base/real.h"
 
-/// Matrices in double, for computations on weights that run once and not in every step.
-
+/// Matrices in double, for computations on weights outside of training steps.
 namespace headcount {
 
 /// A matrix, stored row by row.
@@ -39,20 +38,19 @@ DoubleMatrix transposed(const DoubleMatrix& a);
 /// `a` with columns of zeros on its right, `columns` in all.
 DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns);
 
-/// The best approximation of a matrix by a product of `left` [rows, rank] and `right` [rank,
-/// columns] (Eckart and Young, 1936). The rows of `right` are orthonormal: right singular vectors,
-/// computed as eigenvectors of the transpose times the matrix, which is accurate for singular
-/// values above 1e-8 of the largest.
+/// Best approximation of a matrix by a product of `left` [rows, rank] and `right` [rank, columns]
+/// (Eckart and Young, 1936). Rows of `right` are right singular vectors, computed as eigenvectors
+/// of the transpose times the matrix, which is accurate for singular values above 1e-8 of the
+/// largest.
 struct Factors {
   DoubleMatrix left, right;
 };
-/// Best factors of rank `rank`, from 1 to the number of columns; at that number the product is the
-/// matrix itself.
+/// `rank` is 1 to the number of columns, where the product is the matrix itself.
 Factors factors(const DoubleMatrix& matrix, Index rank);
-/// Least rank with which factors keep `share`, in (0, 1], of the matrix's sum of squares.
+/// Least rank at which factors keep `share`, in (0, 1], of the matrix's sum of squares.
 Index rank_for(const DoubleMatrix& matrix, double share);
 
-// Matrices of heads have blocks of rows, one after the other, each of `width`.
+// Matrices of heads consist of blocks of `width` rows.
 
 /// Picks these rows of each block, in this order.
 DoubleMatrix take_rows(const DoubleMatrix& matrix, Index width, const std::vector<Index>& rows);

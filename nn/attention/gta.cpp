@@ -1,38 +1,34 @@
 #include "nn/attention/attention.h"
-#include "nn/attention/kinds.h"
 
 /// Grouped-tied attention (Zadouri, Strauss and Dao, "Hardware-efficient attention for fast
-/// decoding", 2025): a group of query heads shares one state per token. The state is the value, and
-/// its first columns, beside one rotary key that all heads share, are the key.
+/// decoding", 2025): a group of query heads shares one state per token. The state is the value; the
+/// key is the first columns of the state, then one rotary key that all heads share.
 /// Parameters: q_proj [H d, dim], kv_proj [G d, dim], k_rope_proj [rope, dim], o_proj [dim, H d].
 namespace headcount {
 
 namespace {
 
-struct GtaSettings {
+struct Own {
   Index kv_heads = 0;
   Index rope_dim = 0;
 };
 
-constexpr Field<GtaSettings> kGtaFields[] = {
-    whole<&GtaSettings::kv_heads>("kv-heads", "key/value heads; default heads / 2", 1)
-        .with({.derived = true}),
-    whole<&GtaSettings::rope_dim>("rope-dim", "width of the rotary key; default head-dim / 2", 0)
+constexpr Field<Own> kFields[] = {
+    whole<&Own::kv_heads>("kv-heads", "KV heads; default heads / 2", 1).with({.derived = true}),
+    whole<&Own::rope_dim>("rope-dim", "width of the rotary key; default head-dim / 2", 0)
         .with({.derived = true}),
 };
-
-const GtaSettings& gta(const AttentionPlan& c) { return c.own<GtaSettings>(); }
 
 class GroupedTiedAttention : public Attention {
  public:
   GroupedTiedAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, gta(c).rope_dim),
-        q_proj_(weights.linear("q_proj")),
-        kv_proj_(weights.find_linear("kv_proj")),
-        rope_proj_(weights.find_linear("k_rope_proj")) {}
+      : Attention(c, weights, c.own<Own>().rope_dim),
+        q_proj_(weights.get<Linear>("q_proj")),
+        kv_proj_(weights.find<Linear>("kv_proj")),
+        rope_proj_(weights.find<Linear>("k_rope_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const GtaSettings& own = gta(plan());
+    const Own& own = plan().own<Own>();
     const Index width = plan().head_dim;
     const Rows state =
         memory.keep("state", [&] { return split_heads((*kv_proj_)(x), own.kv_heads); });
@@ -49,44 +45,43 @@ class GroupedTiedAttention : public Attention {
 
  private:
   Linear q_proj_;
-  std::optional<Linear> kv_proj_, rope_proj_;  // not in a layer that shares
+  std::optional<Linear> kv_proj_, rope_proj_;  // none in a layer that shares
 };
 
-AttentionDescription describe_gta(const AttentionPlan& c) {
-  const GtaSettings& own = gta(c);
+AttentionDescription describe_layer(const AttentionPlan& c) {
+  const Own& own = c.own<Own>();
   AttentionForm form = {
-      .name = "",
       .projections = {{"q_proj", c.dim, c.heads * c.head_dim},
-                      Projection::keeping("kv_proj", c.dim, own.kv_heads * c.head_dim)},
+                      {"kv_proj", c.dim, own.kv_heads * c.head_dim, Projection::Role::to_cache}},
       .key_width = c.head_dim,
       .value_width = c.head_dim};
   std::vector<Kept> keeps = {{"state", own.kv_heads, c.head_dim}};
   if (own.rope_dim > 0) {
-    form.projections.push_back(Projection::keeping("k_rope_proj", c.dim, own.rope_dim));
+    form.projections.push_back({"k_rope_proj", c.dim, own.rope_dim, Projection::Role::to_cache});
     keeps.push_back({"rope_key", 1, own.rope_dim});
   }
   return {std::move(keeps), {std::move(form)}};
 }
 
-std::any resolve_gta(const AttentionPlan& c, const Given& given) {
-  const GtaSettings own = {resolved_kv_heads(c, given),
-                           given.get("rope-dim", c.head_dim / 4 * 2)};  // half of it, and even
+std::any resolve(const AttentionPlan& c, const Given& given) {
+  const Own own = {resolved_kv_heads(c, given),
+                   given.get("rope-dim", c.head_dim / 4 * 2)};  // half of a head, and even
   require_rotary_part(c, own.rope_dim);
   return own;
 }
 
 }  // namespace
 
-const AttentionKind kGta = {
+extern const AttentionKind kGta = {
     .name = "gta",
     .summary =
-        "grouped-tied: a state per `kv-heads` is the value and, beside a shared rotary key of "
+        "grouped-tied: one row per `kv-heads` is the value and, beside a shared rotary key of "
         "`rope-dim`, the key",
     .numbers = {"kv-heads"},
-    .own = own_fields<kGtaFields>(),
-    .resolve = resolve_gta,
-    .describe = describe_gta,
+    .own = own_fields<kFields>(),
+    .resolve = resolve,
+    .describe = describe_layer,
     .make = make_layer<GroupedTiedAttention>,
-    .no_heads = "the first half of its keys is that of its values"};
+    .no_heads = "its keys and values share columns"};
 
 }  // namespace headcount

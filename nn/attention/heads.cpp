@@ -10,7 +10,7 @@ namespace headcount {
 
 namespace {
 
-// Where each row of a block in halves stands in the layout of the plan.
+// Place of each row of a block in halves, in the plan's layout.
 std::vector<Index> places_of_halves(Index width, Index rotated, const AttentionPlan& plan) {
   std::vector<Index> places(static_cast<std::size_t>(width));
   std::iota(places.begin(), places.end(), Index{0});
@@ -27,7 +27,7 @@ double dot(std::span<const double> a, std::span<const double> b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
-// Sums of squares: of the difference, and of what it is relative to.
+// Sums of squares of a difference and of the original.
 struct Squares {
   double difference = 0, whole = 0;
 
@@ -38,7 +38,7 @@ struct Squares {
   }
 };
 
-// Mean cosine and sine of so many radians a token over positions 0, 1, ...
+// Mean cosine and sine over the first positions, at `speed` radians per token.
 std::pair<double, double> mean_rotation(double speed, Index positions) {
   double c = 0, s = 0;
   for (Index t = 0; t < positions; ++t) {
@@ -73,37 +73,29 @@ HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after
   return {keys.relative(), values.relative()};
 }
 
-std::string module_of(const std::string& weight) {
-  const std::size_t dot = weight.rfind('.');
-  return weight.substr(0, dot);  // all of a vector's
-}
+std::string module_of(const std::string& weight) { return weight.substr(0, weight.rfind('.')); }
 
 LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string& prefix,
                              const std::string& norm) {
-  const std::string weight = ".weight", bias = ".bias";
-  std::map<std::string, std::span<const Real>> biases;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::string& name = parameters.name({i});
+    const Shape& shape = parameters.shape({i});
     const std::span<const Real> values = parameters.value({i});
-    if (name == norm + weight) scale_.assign(values.begin(), values.end());
-    if (name == norm + bias) shift_.assign(values.begin(), values.end());
+    if (name == norm + ".weight") scale_.assign(values.begin(), values.end());
+    if (name == norm + ".bias") shift_.assign(values.begin(), values.end());
     if (!name.starts_with(prefix + ".")) continue;
-    const std::string own = name.substr(prefix.size() + 1);
-    unread_.insert(module_of(own));
-    if (own.ends_with(bias)) {
-      biases[own.substr(0, own.size() - bias.size())] = values;
-    } else if (own.ends_with(weight)) {
-      const Shape& shape = parameters.shape({i});
+    const std::string module = module_of(name.substr(prefix.size() + 1));
+    unread_.insert(module);
+    if (name.ends_with(".weight")) {
       DoubleMatrix matrix(shape[0], shape.size() / shape[0]);
       std::ranges::copy(values, matrix.values.begin());
-      all_[own.substr(0, own.size() - weight.size())] = std::move(matrix);
+      all_[module] = std::move(matrix);
+    } else if (name.ends_with(".bias")) {  // a store has it after the weight
+      DoubleMatrix& matrix = all_.at(module);
+      matrix = zero_padded(matrix, matrix.columns + 1);
+      for (Index r = 0; r < matrix.rows; ++r)
+        matrix.row(r).back() = values[static_cast<std::size_t>(r)];
     }
-  }
-  for (const auto& [name, values] : biases) {
-    DoubleMatrix& matrix = all_.at(name);
-    matrix = zero_padded(matrix, matrix.columns + 1);
-    for (Index r = 0; r < matrix.rows; ++r)
-      matrix.row(r).back() = static_cast<double>(values[static_cast<std::size_t>(r)]);
   }
 }
 
@@ -147,7 +139,7 @@ std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width) {
 
 namespace {
 
-// Of each rotary pair, over all heads: how large its scores are.
+// Size of each rotary pair's scores, over all heads: squares of queries times squares of keys.
 std::vector<double> pair_sizes(const AttentionHeads& heads) {
   const auto squares = [&](const DoubleMatrix& matrix) {
     std::vector<double> sums(heads.speeds.size());
@@ -170,7 +162,7 @@ HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPa
   const Index has = std::ssize(heads.speeds), wanted = width / 2;
   require_setting(wanted <= has, "`rope-dim` " + std::to_string(width) + " is more than the " +
                                      std::to_string(heads.rotated()) +
-                                     " that are rotated in each head of the model");
+                                     " rotated dimensions of each head in the model");
   HeadRows rows;
   const std::vector<double> sizes = pair_sizes(heads);
   for (Index j = 0; j < wanted; ++j) {
@@ -210,8 +202,8 @@ DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                          const AttentionPlan& plan) {
   const std::vector<Index> places = places_of_halves(width, rotated, plan);
   std::vector<Index> back(places.size());
-  for (std::size_t i = 0; i < places.size(); ++i)
-    back[static_cast<std::size_t>(places[i])] = static_cast<Index>(i);
+  for (Index i = 0; i < width; ++i)
+    back[static_cast<std::size_t>(places[static_cast<std::size_t>(i)])] = i;
   return take_rows(matrix, width, back);
 }
 
@@ -243,29 +235,29 @@ DoubleMatrix norm_of_ones(Index width) {
   return weights;
 }
 
-DoubleMatrix queries(const LayerMatrices& weights, Index rank, bool normed, double factor) {
-  if (rank == 0) return weights.of_z("q_proj");
-  require_setting(!normed, "its queries come from a latent with a norm, and are no matrices of x");
-  DoubleMatrix latent = weights.of_z("q_a_proj");
-  latent *= factor;
-  return composed(weights.get("q_b_proj"), latent);
+DoubleMatrix queries(const LayerMatrices& weights, const QueryLatent& latent) {
+  if (latent.rank == 0) return weights.of_z("q_proj");
+  require_setting(!latent.normed,
+                  "its queries come from a latent with a norm and are no linear maps of x");
+  DoubleMatrix down = weights.of_z("q_a_proj");
+  down *= latent.factor;
+  return composed(weights.get("q_b_proj"), down);
 }
 
-void make_queries(MadeLayer& made, const DoubleMatrix& q, Index rank, bool normed, double factor) {
-  if (rank == 0) {
+void make_queries(MadeLayer& made, const DoubleMatrix& q, const QueryLatent& latent) {
+  if (latent.rank == 0) {
     made.of_z["q_proj"] = q;
     return;
   }
-  LatentMatrices latent = through_latent(q, rank, made.heads.dim, "q-rank", factor);
-  made.of_z["q_a_proj"] = std::move(latent.down);
-  made.others["q_b_proj"] = std::move(latent.up);
-  if (normed) made.others["q_a_layernorm"] = norm_of_ones(rank);
+  LatentMatrices matrices = through_latent(q, latent.rank, made.heads.dim, "q-rank", latent.factor);
+  made.of_z["q_a_proj"] = std::move(matrices.down);
+  made.others["q_b_proj"] = std::move(matrices.up);
+  if (latent.normed) made.others["q_a_layernorm"] = norm_of_ones(latent.rank);
 }
 
 double score_factor(const AttentionPlan& plan, Index from, Index to) {
-  const ScoreScale::Kind kind = plan.score_scale.kind;
-  const bool by_width = kind == ScoreScale::Kind::inverse_sqrt || kind == ScoreScale::Kind::length;
-  return by_width ? std::sqrt(static_cast<double>(to) / static_cast<double>(from)) : 1;
+  if (!plan.score_scale.by_width()) return 1;
+  return std::sqrt(static_cast<double>(to) / static_cast<double>(from));
 }
 
 void require_width(const std::string& what, Index here, Index there) {

@@ -8,76 +8,71 @@
 
 #include "autograd/parameters.h"
 #include "nn/attention/double_matrix.h"
-#include "nn/attention/plan.h"
+#include "nn/attention/kind.h"
 
-/// A layer of attention written out as heads: the form in which a layer of one kind becomes one of
-/// another kind.
-
+/// A layer written out as heads: the form in which a layer of one kind becomes one of another kind.
 namespace headcount {
 
-/// H query heads, each with matrices of its own, whatever the layer shares or compresses: q_i = Q_i
-/// z, k_i = K_i z, v_i = V_i z, and the output is O [o_1; ...; o_H]. Here z is what the norm before
-/// the layer makes of its input before it applies its weights, which are in the matrices: all
-/// numbers of z are about equally large. Where there are biases, matrices have one more column, as
-/// if z ended with a one.
+/// H query heads with matrices of their own, whatever the layer shares or compresses: q_i = Q_i z,
+/// k_i = K_i z, v_i = V_i z, and the output is O [o_1; ...; o_H]. z is the layer's input after the
+/// norm before the layer, without that norm's weights, which are in the matrices: the elements of z
+/// have about equal variance. With biases, matrices have one more column, as if z ended with a one.
 struct AttentionHeads {
   Index dim = 0, heads = 0, key_width = 0, value_width = 0;
-  DoubleMatrix q = {};
-  DoubleMatrix k = {}, v = {};  ///< [heads width, dim] as q; nothing in a layer that shares
-  DoubleMatrix o = {};          ///< [dim, heads value_width]; nothing without output projection
-  /// The last rows of each q and k, two for each of these numbers, are rotated: row j with row j +
-  /// size, by so many radians a token.
+  DoubleMatrix q = {};          ///< [heads key_width, dim]
+  DoubleMatrix k = {}, v = {};  ///< like q; empty in a layer that shares
+  DoubleMatrix o = {};          ///< [dim, heads value_width]; empty without output projection
+  /// RoPE frequencies in radians per token. The last 2 n rows of each q and k are rotated, for n
+  /// frequencies: row j with row j + n.
   std::vector<double> speeds = {};
 
   Index rotated() const { return 2 * std::ssize(speeds); }
 };
 
-/// How far keys and values have moved, relative to their length, if the numbers of z are
-/// independent and equally large; keys as they are rotated, over so many positions.
+/// Root mean square change of keys and values relative to their length, for independent z of equal
+/// variance. Rotated keys are compared over the given number of positions.
 struct HeadErrors {
   double keys = 0, values = 0;
 };
 HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after, Index positions);
 
-/// "q_proj" of "q_proj.weight" and "q_proj.bias"; a vector's name is the whole.
+/// "q_proj" for "q_proj.weight" and "q_proj.bias"; the name of a vector stays.
 std::string module_of(const std::string& weight);
 
-/// The matrices of one layer of a model, by the names of its projections.
+/// Matrices of one layer of a model, by the names of its projections.
 class LayerMatrices {
  public:
-  /// Of the projections under `prefix`, which follow the norm `norm`.
+  /// Reads the projections under `prefix`, which follow the norm named `norm`.
   LayerMatrices(const ParameterStore& parameters, const std::string& prefix,
                 const std::string& norm);
 
-  /// [out, in], with the bias as one more column. Throws ShapeError if the layer has none.
+  /// [out, in], with a bias as one more column. Throws ShapeError if the layer has none.
   const DoubleMatrix& get(const std::string& name) const;
-  /// Names of the layer's weights, vectors too, that were not asked for.
+  /// Names of weights, vectors too, that nobody got.
   std::vector<std::string> unread() const;
-  /// The same for one that the norm's output goes into, as AttentionHeads has it.
+  /// `get` for a projection of the norm's output, as a matrix of z (see AttentionHeads).
   DoubleMatrix of_z(const std::string& name) const;
-  /// What `get` gives where `of_z` gives `matrix`. Where the norm's weight is zero, so is it.
+  /// Inverse of `of_z`; zero where the norm's weight is zero.
   DoubleMatrix undone(DoubleMatrix matrix) const;
 
  private:
   std::map<std::string, DoubleMatrix> all_;
   mutable std::set<std::string> unread_;
-  std::vector<double> scale_, shift_;  // of the norm; no shift: empty
+  std::vector<double> scale_, shift_;  // of the norm; shift is empty for RMSNorm
 };
 
-/// What a layer is made of, by the names of its projections.
+/// Weights of a converted layer, by the names of its projections.
 struct MadeLayer {
-  std::map<std::string, DoubleMatrix> of_z;    ///< that the norm's output goes into
-  std::map<std::string, DoubleMatrix> others;  ///< norms too, as one column
-  /// The heads that it was made of, with keys, values and speeds as they have become.
-  AttentionHeads heads;
+  std::map<std::string, DoubleMatrix> of_z = {};    ///< projections of the norm's output
+  std::map<std::string, DoubleMatrix> others = {};  ///< norms as one column
+  AttentionHeads heads;  ///< the source, with keys, values and speeds that the weights compute
 };
 
-/// Which rotary pairs of the heads become those of a narrower rotary part. A part of that width
-/// rotates at speeds of its own; each of its pairs is chosen from the heads' pairs of about that
-/// speed.
+/// Which RoPE pairs of the heads go into a narrower rotary part. The part has frequencies of its
+/// own; each of its pairs is chosen among the heads' pairs of similar frequency.
 enum class RotaryPairs {
-  even,  ///< evenly spaced: their speeds are the same where the width divides that of the heads
-  norm,  ///< the ones whose queries and keys are largest
+  even,  ///< evenly spaced: frequencies stay where the new width divides the old one
+  norm,  ///< the pair with the largest queries and keys
 };
 
 struct ConversionOptions {
@@ -86,56 +81,54 @@ struct ConversionOptions {
   std::optional<double> energy = {};
 };
 
-// For kinds.
+// Parts of conversions, for kinds.
 
-/// Radians a token of the pairs of a rotary part of that width; none unless positions are rotary.
+/// RoPE frequencies of a rotary part of that width, in radians per token; none unless positions are
+/// rotary.
 std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width);
 
-/// The rows of a head's q and k, by place.
+/// Rows of a head's q and k.
 struct HeadRows {
-  std::vector<Index> pairs;    ///< chosen of the heads' rotary pairs
-  std::vector<Index> rotated;  ///< rows of these: first halves, then second ones
+  std::vector<Index> pairs;    ///< chosen among the heads' RoPE pairs
+  std::vector<Index> rotated;  ///< rows of these: first halves, then second halves
   std::vector<Index> others;
 };
-/// For a rotary part of that width. Throws ShapeError if less of the heads is rotated.
+/// Throws ShapeError if the heads rotate less than `width`.
 HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which);
-/// Gives `heads` keys [heads width, dim] whose rows are the others, then those that are rotated, at
-/// these speeds.
+/// Replaces the keys of `heads`: `keys` [heads width, dim] has the other rows of each head, then
+/// the rotated ones, which get these frequencies.
 void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatrix& keys,
                   const std::vector<double>& speeds);
 
-/// The rotary rows of each block, which are its last `rotated`, from the layout of the
-/// plan to halves, as AttentionHeads has them, and back.
+/// Reorders the last `rotated` rows of each block from the plan's RoPE layout to halves, as in
+/// AttentionHeads.
 DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                        const AttentionPlan& plan);
+/// Inverse of `to_halves`.
 DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                          const AttentionPlan& plan);
 
-/// What a matrix with a bias as its last column makes of what another one makes.
+/// `outer` after `inner`, both with a bias as last column if they have more columns than inputs.
 DoubleMatrix composed(const DoubleMatrix& outer, const DoubleMatrix& inner);
-/// A matrix of z as `up` (`factor` c), as nearly as can be, where c = `down` z is a latent whose
-/// numbers are as large as those of z: a norm of c changes as little as one can. `up` has the
-/// biases; `whole` is the matrix that the two make. Throws ShapeError for a rank of more than
-/// `dim`, which the setting gives.
+
+/// Best approximation of a matrix of z by `up` (factor c) with a latent c = `down` z. Elements of c
+/// are about as large as those of z, so that a norm changes c as little as possible.
 struct LatentMatrices {
-  DoubleMatrix down, up, whole;
+  DoubleMatrix down, up, whole;  ///< `up` has the biases; `whole` is the product
 };
+/// Throws ShapeError that names `setting` if the rank is more than `dim`.
 LatentMatrices through_latent(const DoubleMatrix& matrix, Index rank, Index dim,
                               const std::string& setting, double factor = 1);
 DoubleMatrix norm_of_ones(Index width);
 
-/// The queries of a layer with a query latent of that rank, 0: none, which is multiplied by
-/// `factor` after its norm. Throws ShapeError for one that is normed.
-DoubleMatrix queries(const LayerMatrices& weights, Index rank, bool normed, double factor = 1);
-/// Puts such queries into `made`.
-void make_queries(MadeLayer& made, const DoubleMatrix& q, Index rank, bool normed,
-                  double factor = 1);
-/// What queries are to be multiplied by so that scores stay what they were where the width of keys
-/// changes.
+/// Queries of a layer as one matrix of z. Throws ShapeError for a latent with a norm.
+DoubleMatrix queries(const LayerMatrices& weights, const QueryLatent& latent);
+/// Adds the projections that make the queries `q`.
+void make_queries(MadeLayer& made, const DoubleMatrix& q, const QueryLatent& latent);
+/// Factor for queries that keeps scores when the width of keys changes.
 double score_factor(const AttentionPlan& plan, Index from, Index to);
 
-/// Throws ShapeError: heads of `what`, which names a setting, are `here` wide, in the model that is
-/// converted `there`.
+/// Throws ShapeError if `here`, the width of `what`, differs from the source's, `there`.
 void require_width(const std::string& what, Index here, Index there);
 
 }  // namespace headcount

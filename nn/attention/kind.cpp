@@ -22,23 +22,21 @@ constexpr Field<LayerSettings> kLayerFields[] = {
     whole<&LayerSettings::heads>("heads", "query heads", 1).with(kSame),
     whole<&LayerSettings::head_dim>("head-dim", "width of a head; default dim / heads", 1)
         .with({.derived = true, .conversion = InConversion::kept}),
-    on_off<&LayerSettings::gate>("gate",
-                                 "the heads' outputs are multiplied by sigmoid(gate_proj(x))")
+    on_off<&LayerSettings::gate>("gate", "multiply the heads' outputs by sigmoid(gate_proj(x))")
         .with(kSame),
-    on_off<&LayerSettings::output_projection>("output-projection",
-                                              "off: the heads' outputs side by side are the output")
+    on_off<&LayerSettings::output_projection>(
+        "output-projection", "off: the heads' outputs, concatenated, are the output")
         .with(kSame),
     parsed<&LayerSettings::score_scale>("score-scale",
                                         "inv-sqrt, none, qk-norm, row-norm, length or a number")
         .with(kSame),
-    tokens<&LayerSettings::window>("window", "a token sees only this many, itself included; 0: all",
-                                   0)
+    tokens<&LayerSettings::window>("window", "tokens that a token sees, itself included; 0: all", 0)
         .with({.conversion = InConversion::kept}),
     choice<&LayerSettings::rotary_layout>(
-        "rope-layout", "which elements rotate together; default: as the attention's models have it",
+        "rope-layout", "which elements rotate together; default: that of published models",
         {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}})
         .with({.derived = true, .conversion = InConversion::open, .only_where = kOnlyRotary}),
-    number<&LayerSettings::rope_theta>("rope-theta", "base of the rotary wavelengths", 1)
+    number<&LayerSettings::rope_theta>("rope-theta", "base of the RoPE wavelengths", 1)
         .with({.conversion = InConversion::same, .only_where = kOnlyRotary}),
 };
 
@@ -67,10 +65,10 @@ LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
   if (!given.has("head-dim")) {
     require_setting(place.dim % common.heads == 0,
                     "`heads` " + std::to_string(common.heads) + " does not divide `dim` " +
-                        std::to_string(place.dim) + "; choose another or give `head-dim`");
+                        std::to_string(place.dim) + "; change one of them or give `head-dim`");
     common.head_dim = kind.head_dim_factor * (place.dim / common.heads);
   }
-  if (!kind.attends) common.score_scale = {};  // a text or a pattern may still name a scale
+  if (!kind.attends) common.score_scale = {};  // given for other layers of a pattern
   return common;
 }
 
@@ -84,7 +82,7 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
 void require_rotary_heads(const AttentionPlan& layer) {
   require_setting(
       !layer.rotary || layer.head_dim % 2 == 0,
-      "`positions` rope rotates pairs and needs an even head dimension, `head-dim` is " +
+      "`positions` rope rotates pairs and needs an even width of heads, but `head-dim` is " +
           std::to_string(layer.head_dim));
 }
 
@@ -100,8 +98,8 @@ Index resolved_kv_heads(const AttentionPlan& layer, const Given& given) {
   const Index heads = layer.heads;
   require_setting(given.has("kv-heads") || heads % 2 == 0,
                   "`attention` " + std::string(layer.kind().name) +
-                      " takes half of `heads` as key/value heads, but " + std::to_string(heads) +
-                      " is odd; give `kv-heads`");
+                      " has by default half as many KV heads as query heads, but `heads` " +
+                      std::to_string(heads) + " is odd; give `kv-heads`");
   const auto kv_heads = given.get<Index>("kv-heads", heads / 2);
   require_setting(kv_heads > 0 && heads % kv_heads == 0, "`kv-heads` " + std::to_string(kv_heads) +
                                                              " does not divide `heads` " +
@@ -117,13 +115,14 @@ void for_forms(AttentionDescription& description, const Body& body) {
   for (AttentionForm& form : description.counted_forms) body(form);
 }
 
-// Leaves what a layer has that reads what another one kept.
-void drop_what_keeps(AttentionDescription& description, std::string_view kind) {
+// Removes the cache and what computes it.
+void make_sharing(AttentionDescription& description, std::string_view kind) {
   description.keeps.clear();
   for_forms(description, [&](AttentionForm& form) {
-    const auto dropped = std::erase_if(form.projections, [](const auto& p) { return p.keeps; });
-    require_setting(dropped > 0,
-                    "a layer of " + std::string(kind) + " cannot share what another layer kept");
+    const auto removed = std::erase_if(
+        form.projections, [](const Projection& p) { return p.role == Projection::Role::to_cache; });
+    require_setting(removed > 0,
+                    "a layer of " + std::string(kind) + " cannot share the cache of another layer");
   });
 }
 
@@ -131,7 +130,7 @@ void drop_what_keeps(AttentionDescription& description, std::string_view kind) {
 
 AttentionDescription describe(const AttentionPlan& plan) {
   AttentionDescription description = plan.kind().describe(plan);
-  if (plan.shares()) drop_what_keeps(description, plan.kind().name);
+  if (plan.shares()) make_sharing(description, plan.kind().name);
   for_forms(description, [&](AttentionForm& form) {
     const Index width = form.heads_of_output(plan.heads) * form.head_output();
     if (plan.gate) form.projections.push_back({"gate_proj", plan.dim, width});
@@ -152,7 +151,7 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
     costs.linear_macs_per_token += macs;
     const bool biased = plan.bias && p.form == Projection::Form::matrix;
     costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
-    if (p.of_kept) costs.expansion_macs_per_key += macs;
+    if (p.role == Projection::Role::of_cache) costs.expansion_macs_per_key += macs;
   }
   costs.state = form.state;
   if (!form.state)

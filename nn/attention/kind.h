@@ -26,181 +26,180 @@ struct MadeLayer;
 struct Projection {
   enum class Form {
     matrix,       ///< `NAME.weight` [out, in], and `NAME.bias` [out] if the layer has biases
-    norm,         ///< an RMSNorm: `NAME.weight` [out]
+    norm,         ///< RMSNorm, `NAME.weight` [out]
     vector,       ///< `NAME` [out]
-    convolution,  ///< causal, of each channel on its own, without bias: `NAME.weight` [out, 1, in]
+    convolution,  ///< causal, one per channel, without bias: `NAME.weight` [out, 1, in]
+  };
+  enum class Role {
+    of_token,  ///< computed once per token
+    to_cache,  ///< makes cached rows and nothing else; a layer that shares has none
+    of_cache,  ///< applied to cached rows; decoding repeats it for each cached token
   };
   std::string name;
-  Index in, out;  ///< in = 0: a norm or a vector
-  /// Applied to what is kept, not to what a token brings: decoding repeats it for each cached
-  /// token.
-  bool of_kept = false;
-  /// Makes what is kept, and nothing else: a layer that reads what another one kept has none.
-  bool keeps = false;
+  Index in = 0, out = 0;  ///< `in` is 0 for norms and vectors
+  Role role = Role::of_token;
   Form form = Form::matrix;
-  std::optional<Initializer> start = {};  ///< of a vector
+  std::optional<Initializer> start = {};  ///< initial values of a vector
 
-  static Projection norm(std::string name, Index width, bool keeps = false) {
-    return {std::move(name), 0, width, false, keeps, Form::norm};
+  static Projection norm(std::string name, Index width, Role role = Role::of_token) {
+    return {.name = std::move(name), .out = width, .role = role, .form = Form::norm};
   }
   static Projection convolution(std::string name, Index channels, Index taps) {
-    return {std::move(name), taps, channels, false, false, Form::convolution};
+    return {.name = std::move(name), .in = taps, .out = channels, .form = Form::convolution};
   }
   static Projection vector(std::string name, Index size, const Initializer& start) {
-    return {std::move(name), 0, size, false, false, Form::vector, start};
-  }
-  static Projection keeping(std::string name, Index in, Index out) {
-    return {std::move(name), in, out, false, true};
+    return {.name = std::move(name), .out = size, .form = Form::vector, .start = start};
   }
 };
 
-/// Multiply-accumulates of a state that takes in one token after the other, for all heads.
+/// How a layer makes queries: by q_proj, or with a latent by q_a_proj, an RMSNorm q_a_layernorm, a
+/// factor and q_b_proj.
+struct QueryLatent {
+  Index rank = 0;  ///< width of the latent; 0: none
+  bool normed = true;
+  double factor = 1;
+};
+
+/// Multiply-accumulates of a recurrent state, all heads together.
 struct StateCosts {
-  Count per_token;  ///< to read the state and to change it
-  /// Several tokens at once are computed in chunks of so many, with work for each pair of a chunk's
-  /// tokens besides.
-  Index chunk;
-  Count per_pair;
+  Count per_token;  ///< to read the state and to update it
+  Index chunk;      ///< tokens that a prefill computes at once
+  Count per_pair;   ///< extra work for each pair of tokens in a chunk
 };
 
-/// The form in which keys and values of heads are made of all that is kept.
+/// Name of the form that rebuilds keys and values of all heads from the cache.
 inline constexpr std::string_view kExpanded = "expanded";
 
-/// One way to compute a layer. All forms give the same numbers; they cost differently.
+/// One way to compute a layer. All forms of a layer give the same numbers at different costs.
 struct AttentionForm {
-  std::string name;                     ///< "" where there is one form only
-  std::vector<Projection> projections;  ///< but for gate_proj and the output's, which any may have
-  Index key_width, value_width;         ///< of a head, as scores and sums see them
-  std::optional<Index> output_width = {};  ///< of a head's output, if it is not value_width
-  std::optional<Index> output_heads = {};  ///< heads of the output, if they are not `heads`
-  /// Multiply-accumulates of products that no matrix of the layer is in: of what a token brings,
-  /// and of what is kept of it, which decoding repeats for each cached token.
-  Count macs_per_token = 0, macs_per_kept = 0;
-  std::string output = "o_proj";         ///< the name of the output's projection
-  std::optional<StateCosts> state = {};  ///< for a state: instead of what pairs of tokens cost
+  std::string name = "";  ///< empty if the layer has one form only
+  /// All weights except gate_proj and the output projection, which `describe` adds.
+  std::vector<Projection> projections = {};
+  Index key_width = 0, value_width = 0;    ///< per head, as scores and weighted sums see them
+  std::optional<Index> output_width = {};  ///< of a head's output; default `value_width`
+  std::optional<Index> output_heads = {};  ///< default: the layer's `heads`
+  Count macs_per_token = 0;                ///< of a token's own factors, beside projections
+  Count macs_per_kept = 0;                 ///< to rebuild one cached token, beside projections
+  std::string output = "o_proj";           ///< name of the output projection
+  std::optional<StateCosts> state = {};    ///< given by a recurrent layer; replaces costs of pairs
 
   Index head_output() const { return output_width.value_or(value_width); }
   Index heads_of_output(Index heads) const { return output_heads.value_or(heads); }
 };
 
-/// What follows from a plan, without building the layer.
+/// Cache and weights of a layer, known from its plan alone.
 struct AttentionDescription {
-  std::vector<Kept> keeps;  ///< of each token, or of each sequence
-  /// As it is trained first, then others it can decode in, last the one that decoding chooses.
+  std::vector<Kept> keeps;  ///< parts of the cache
+  /// First the form that training uses; last the one that decoding chooses.
   std::vector<AttentionForm> forms;
-  /// Forms that nothing here computes: they are only counted.
+  /// Forms that appear in cost tables and are not implemented.
   std::vector<AttentionForm> counted_forms = {};
 };
 
-/// What a kind of attention declares, in its one file. Flags, help, specs, config.json, caches,
-/// costs, gradient checks and comparisons follow from it.
+/// Declaration of an attention, in its one file. Flags, help, specs, config.json, caches, costs,
+/// gradient checks and comparisons follow from it.
 struct AttentionKind {
   std::string_view name;
   std::string_view summary;  ///< one line for help
-  /// The published architecture whose layer it is, as Hugging Face's `model_type` names it:
-  /// "llama", "deepseek_v3"; empty: none.
+  /// Hugging Face's `model_type` of models with this layer, such as "llama"; empty: none.
   std::string_view architecture = {};
-  /// The default of `head-dim` is so many times dim / heads.
-  Index head_dim_factor = 1;
-  /// The settings that can be given as numbers after the name: gqa2, mla48+16. The first is what
-  /// sets the size of the cache.
+  Index head_dim_factor = 1;  ///< `head-dim` is by default this many times dim / heads
+  /// Settings that a spec gives as numbers after the name: gqa2, mla48+16. The first one sets the
+  /// size of the cache.
   std::array<std::string_view, 2> numbers = {};
-  /// Whether a query sees the tokens before it one by one, through a softmax. A state does not: it
-  /// has no scores to scale, no weights to drop, no window, no key masks and no positions to
-  /// rotate.
+  /// False for a recurrent state, which has no softmax over tokens: no score scale, dropout of
+  /// weights, window, key mask or rotary positions.
   bool attends = true;
-  RotaryLayout rotary_layout = RotaryLayout::half;  ///< the default
-  OwnFields own = {};                               ///< its own settings
-  /// Its own settings, with defaults for what is not given; `layer` has the others. Throws
-  /// ShapeError that names the settings which do not fit together.
+  RotaryLayout rotary_layout = RotaryLayout::half;  ///< default of `rope-layout`
+  OwnFields own = {};                               ///< settings of this kind only
+  /// Settings of this kind, with defaults for what is not given; `layer` has the common ones.
+  /// Throws ShapeError that names settings which do not fit together.
   std::any (*resolve)(const AttentionPlan& layer, const Given& given) = nullptr;
   AttentionDescription (*describe)(const AttentionPlan& plan) = nullptr;
   std::unique_ptr<Attention> (*make)(const AttentionPlan& plan,
                                      const LayerWeights& weights) = nullptr;
 
-  // To convert a trained layer of one kind to another: see heads.h. They throw ShapeError
-  // that says why a layer of such settings cannot be. A weight that `to_heads` does not read, or
-  // `of_heads` does not make, is refused; so is a layer in which a setting that conversions do not
-  // know is not at its default.
+  // Conversion between kinds, see heads.h. These throw ShapeError with the reason if a layer with
+  // such settings cannot be converted. Weights that `to_heads` does not read or `of_heads` does not
+  // make are refused, and so are settings unknown to conversions unless they have their default.
 
-  /// A layer written out as heads; of one that shares, queries and output.
+  /// Writes a layer out as heads; for a layer that shares, queries and output only.
   AttentionHeads (*to_heads)(const AttentionPlan& plan, const LayerMatrices& weights) = nullptr;
-  /// What a layer is made of that does what these heads do, as nearly as it can.
+  /// Makes the weights of a layer that computes what these heads compute, as nearly as possible.
   MadeLayer (*of_heads)(const AttentionPlan& plan, const AttentionHeads& heads,
                         const ConversionOptions& options) = nullptr;
-  /// Gives settings that are open what suits the heads of all layers; `layer` has those that all
-  /// kinds have. Null: there are none, and no options either.
+  /// Chooses settings that are not given so that they fit the heads of all layers. Null: this kind
+  /// has no such settings and no conversion options.
   void (*fit)(const LayerSettings& layer, const LayerPlace& place, Given& given,
               std::span<const AttentionHeads> layers, const ConversionOptions& options) = nullptr;
-  /// Why it has none of these.
-  std::string_view no_heads = "its file does not say how";
+  /// Reason for a kind without conversions.
+  std::string_view no_heads = "conversion is not implemented";
 };
 
 /// All attentions, in the order of help and tables.
 std::span<const AttentionKind* const> attention_kinds();
-/// Adds a kind, which must live as long as the program, before `attention_settings` is first
-/// called: best before main. Throws ShapeError if the name is taken.
+/// Adds a kind, which must live as long as the program. Call it before `attention_settings` is
+/// first called, best before main. Throws ShapeError if the name is taken.
 void register_attention(const AttentionKind& kind);
 /// Throws ShapeError that lists the known names.
 const AttentionKind& attention_kind(std::string_view name);
-/// The settings of attentions: those that all have, and those of all kinds, each marked with the
-/// kinds that it is for.
+/// Settings of attentions: first the common ones, then those of single kinds, marked with the kinds
+/// that they apply to.
 const SettingList& attention_settings();
 
-/// The settings that all kinds have, with defaults for what is not given. Throws ShapeError.
+/// Common settings, with defaults for what is not given. Throws ShapeError.
 LayerSettings resolve_layer(const AttentionKind& kind, const Given& given, const LayerPlace& place);
-/// The attention of a layer, with defaults for what is not given: those that all kinds share, then
-/// the kind's own. Throws ShapeError that names the settings which do not fit together.
+/// Plan of a layer, with defaults for what is not given. Throws ShapeError that names settings
+/// which do not fit together.
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place);
 
-/// The description of a plan. Throws ShapeError for one that `shares` where no projection is marked
-/// as one that makes what is kept.
+/// Cache and weights of the planned layer. Throws ShapeError for a layer that shares if its kind
+/// marks no projections with Role::to_cache.
 AttentionDescription describe(const AttentionPlan& plan);
 
-/// What one layer of an attention costs, counted from its description; tests hold it against the
-/// parameters and the products of real layers.
+/// Costs of one layer, counted from its description. Tests compare them with the parameters and
+/// matrix products of real layers.
 struct AttentionCosts {
-  std::string name;             ///< the kind's, for a second form with its name: "mla-absorbed"
-  bool computed = true;         ///< false: of one of the `counted_forms`
+  std::string name;             ///< the kind; forms after the first add their own: "mla-absorbed"
+  bool computed = true;         ///< false for `counted_forms`
   Count parameters;             ///< biases and norms included
-  Count linear_macs_per_token;  ///< multiply-accumulates of projections, and of a token's factors
-  Count macs_per_pair;          ///< of q.k and p v, for one query and one key, all heads
-  std::optional<StateCosts> state;  ///< instead of that
-  Count expansion_macs_per_key;     ///< in decoding: to get k and v back from what is cached
+  Count linear_macs_per_token;  ///< multiply-accumulates of projections and of factors
+  Count macs_per_pair;          ///< of q.k and p v for one query and one key, all heads
+  std::optional<StateCosts> state;  ///< given by a recurrent layer; replaces `macs_per_pair`
+  Count expansion_macs_per_key;     ///< in decoding, to rebuild k and v of one cached token
   Count cache_elements_per_token;
-  Count cache_rows_per_token;  ///< with a scale of their own in an int8 cache
-  Count state_elements;        ///< kept of each sequence, as Real whatever the cache's type
+  Count cache_rows_per_token;  ///< an int8 cache stores one scale for each
+  Count state_elements;        ///< per sequence; stored as Real in a cache of any type
 
-  /// Of scores and sums, or of the state, over a whole context in which a token sees `held` others;
-  /// and for one more token.
+  /// Scores and sums, or updates of the state, of a context whose tokens see `held` others each.
   Count prefill_macs(Count context, Count held) const;
+  /// Those of one token after `held` others.
   Count decode_macs(Count held) const;
 };
 
-/// One for each form, those that are only counted last.
+/// Costs of each form, `counted_forms` last.
 std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan);
-/// Those of a layer with the heads and biases of `plan` and this description.
+/// Costs of `description` with the heads and biases of `plan`.
 std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
                                             const AttentionDescription& description);
 
-/// What one layer keeps of one sequence.
+/// Size of one layer's cache for one sequence.
 struct KeptNumbers {
   Count elements;
-  Count rows;    ///< with a scale of their own in an int8 cache
-  Count states;  ///< elements that are stored as Real whatever the cache's type
+  Count rows;    ///< an int8 cache stores one scale for each
+  Count states;  ///< elements stored as Real in a cache of any type
 };
-/// Of so many tokens; a window holds no more than its own.
+/// Cache after `context` tokens; a window holds no more than its own.
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
 
-// For kinds.
+// Checks and defaults for kinds. They throw ShapeError.
 
-/// For kinds that rotate whole heads: an even width.
+/// Requires an even `head-dim` if positions are rotary.
 void require_rotary_heads(const AttentionPlan& layer);
-/// For kinds that rotate the last `rope_dim` of a head's width: an even part.
+/// Requires `rope_dim` to fit into a head, and to be even if positions are rotary.
 void require_rotary_part(const AttentionPlan& layer, Index rope_dim);
-/// For kinds whose query heads share key/value heads: by default half as many, which must divide
-/// theirs.
+/// `kv-heads`, by default heads / 2; it must divide `heads`.
 Index resolved_kv_heads(const AttentionPlan& layer, const Given& given);
 
 }  // namespace headcount

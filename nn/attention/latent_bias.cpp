@@ -1,33 +1,29 @@
 #include "nn/attention/attention.h"
-#include "nn/attention/kinds.h"
 
 /// Latent-bias attention, which a course teaches under the name of MLA: a projection z of each
-/// token adds z_i.z_j to the scores, softmax((q k^T + z z^T) scale) v. That is attention whose
-/// queries are [q; z] and whose keys are [k; z], which is how it is computed, and it compresses
-/// nothing: z is cached besides k and v.
+/// token adds z_i.z_j to the scores, softmax((q k^T + z z^T) scale) v. It is computed as attention
+/// with queries [q; z] and keys [k; z], and compresses nothing: the cache has z besides k and v.
 namespace headcount {
 
 namespace {
 
-struct LatentBiasSettings {
+struct Own {
   Index latent_dim = 0;
 };
 
-constexpr Field<LatentBiasSettings> kLatentBiasFields[] = {
-    whole<&LatentBiasSettings::latent_dim>("latent-dim", "width of z; default head-dim / 2", 1)
+constexpr Field<Own> kFields[] = {
+    whole<&Own::latent_dim>("latent-dim", "width of z; default head-dim / 2", 1)
         .with({.derived = true}),
 };
-
-Index latent_dim(const AttentionPlan& c) { return c.own<LatentBiasSettings>().latent_dim; }
 
 class LatentBiasAttention : public Attention {
  public:
   LatentBiasAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, c.head_dim),
-        q_proj_(weights.linear("q_proj")),
-        k_proj_(weights.linear("k_proj")),
-        v_proj_(weights.linear("v_proj")),
-        z_proj_(weights.linear("z_proj")) {}
+        q_proj_(weights.get<Linear>("q_proj")),
+        k_proj_(weights.get<Linear>("k_proj")),
+        v_proj_(weights.get<Linear>("v_proj")),
+        z_proj_(weights.get<Linear>("z_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const auto heads = [&](const Linear& projection) {
@@ -44,35 +40,33 @@ class LatentBiasAttention : public Attention {
   Linear q_proj_, k_proj_, v_proj_, z_proj_;
 };
 
-AttentionDescription describe_latent_bias(const AttentionPlan& c) {
-  const Index width = c.heads * c.head_dim, key_width = c.head_dim + latent_dim(c);
+AttentionDescription describe_layer(const AttentionPlan& c) {
+  const Index width = c.heads * c.head_dim, latent_dim = c.own<Own>().latent_dim,
+              key_width = c.head_dim + latent_dim;
   return {.keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
-          .forms = {{.name = "",
-                     .projections = {{"q_proj", c.dim, width},
+          .forms = {{.projections = {{"q_proj", c.dim, width},
                                      {"k_proj", c.dim, width},
                                      {"v_proj", c.dim, width},
-                                     {"z_proj", c.dim, c.heads * latent_dim(c)}},
+                                     {"z_proj", c.dim, c.heads * latent_dim}},
                      .key_width = key_width,
                      .value_width = c.head_dim}}};
 }
 
-std::any resolve_latent_bias(const AttentionPlan& c, const Given& given) {
+std::any resolve(const AttentionPlan& c, const Given& given) {
   require_rotary_heads(c);
-  return read_fields(kLatentBiasFields, given,
-                     LatentBiasSettings{.latent_dim = std::max<Index>(1, c.head_dim / 2)});
+  return read_fields(kFields, given, {.latent_dim = std::max<Index>(1, c.head_dim / 2)});
 }
 
 }  // namespace
 
-const AttentionKind kLatentBias = {
+extern const AttentionKind kLatentBias = {
     .name = "latent-bias",
-    .summary =
-        "multi-head whose scores also compare a projection of `latent-dim` per head with itself",
+    .summary = "multi-head whose scores add a product of two projections of `latent-dim` per head",
     .numbers = {"latent-dim"},
-    .own = own_fields<kLatentBiasFields>(),
-    .resolve = resolve_latent_bias,
-    .describe = describe_latent_bias,
+    .own = own_fields<kFields>(),
+    .resolve = resolve,
+    .describe = describe_layer,
     .make = make_layer<LatentBiasAttention>,
-    .no_heads = "a part of its keys is its queries too"};
+    .no_heads = "its queries and keys share columns"};
 
 }  // namespace headcount

@@ -21,23 +21,13 @@ Index LayerCache::bytes() const {
   return total;
 }
 
-std::size_t LayerCache::place(std::string_view name, bool per_sequence) const {
+RowCache& LayerCache::find(std::string_view name, bool per_sequence) {
   const auto kept = std::ranges::find(keeps_, name, &Kept::name);
   if (kept == keeps_.end() || kept->per_sequence != per_sequence) {
     throw ShapeError("the layer does not declare that it keeps '" + std::string(name) +
                      "' of each " + (per_sequence ? "sequence" : "token"));
   }
-  return static_cast<std::size_t>(kept - keeps_.begin());
-}
-
-const RowCache& LayerCache::rows(std::string_view name) const { return rows_[place(name, false)]; }
-
-std::span<Real> LayerCache::state(std::string_view name) {
-  return rows_[place(name, true)].numbers();
-}
-
-RowCache& LayerCache::rows(std::string_view name) {
-  return const_cast<RowCache&>(std::as_const(*this).rows(name));
+  return rows_[static_cast<std::size_t>(kept - keeps_.begin())];
 }
 
 void LayerCache::copy_first(const LayerCache& other) {
@@ -69,27 +59,25 @@ Rows Memory::keep(std::string_view name, Var x) {
 Rows Memory::store(std::string_view name, Var x) {
   if (cache_ == nullptr) return Rows(x);
   RowCache& rows = cache_->rows(name);
-  const Shape shape = x.shape();
-  const Index length = cache_->length();
-  if (shape.rank() != 4 || shape[0] != rows.sequences() || shape[2] != rows.heads() ||
-      shape[3] != rows.width()) {
-    throw ShapeError("the rows '" + std::string(name) + "' are " + shape.text() +
-                     ", the layer declares [" + std::to_string(rows.sequences()) + ", T, " +
-                     std::to_string(rows.heads()) + ", " + std::to_string(rows.width()) + "]");
+  const Shape declared = {rows.sequences(), tokens_, rows.heads(), rows.width()};
+  if (x.shape() != declared) {
+    throw ShapeError("the rows '" + std::string(name) + "' are " + x.shape().text() +
+                     ", the layer declares " + declared.text());
   }
   if (x.tape->needs_gradient(x))
     throw ShapeError("a cache keeps no gradients; decode on a tape without them");
   const Real* row = x.value().data();
-  for (Index b = 0; b < shape[0]; ++b) {
-    for (Index t = 0; t < shape[1]; ++t, row += shape[2] * shape[3]) rows.write(b, length + t, row);
+  for (Index b = 0; b < declared[0]; ++b) {
+    for (Index t = 0; t < tokens_; ++t, row += rows.heads() * rows.width())
+      rows.write(b, first_position_ + t, row);
   }
-  return {rows, length + shape[1]};
+  return {rows, first_position_ + tokens_};
 }
 
 std::span<Real> Memory::state(std::string_view name) {
   if (cache_ == nullptr) return {};
   const std::span<Real> numbers = cache_->state(name);
-  if (cache_->length() == 0) std::ranges::fill(numbers, Real{0});
+  if (first_position_ == 0) std::ranges::fill(numbers, Real{0});
   return numbers;
 }
 

@@ -13,8 +13,8 @@
 
 namespace headcount {
 
-/// Part of a layer's cache under one name: `heads` rows of `width` numbers, for each token or, if
-/// it is a state that takes in all tokens, for each sequence.
+/// Named part of a layer's cache: `heads` rows of `width` numbers per token, or per sequence for a
+/// recurrent state.
 struct Kept {
   std::string name;
   Index heads, width;
@@ -26,34 +26,34 @@ struct CacheOptions {
   Index sequences = 1;
   Index capacity = 0;                ///< tokens; a layer with a window holds at most the window
   CacheType type = CacheType::real;  ///< type of rows per token; states are always Real
-  std::string form = {};  ///< how the layer decodes: see AttentionForm; empty: it chooses
+  std::string form = {};             ///< name of an AttentionForm; empty: the layer chooses
 };
 
-/// KV cache of one layer: one RowCache for each `Kept`; that of a state has one row per head. A
-/// state is rewritten by every token, so that roundings would add up: it stays Real.
+/// KV cache of one layer: one RowCache for each `Kept`. Every token rewrites a state, so that
+/// roundings would add up: states are stored as Real.
 class LayerCache {
  public:
   LayerCache(std::vector<Kept> keeps, const CacheOptions& options);
 
-  Index length() const { return length_; }  ///< tokens written; the last `capacity` are held
+  Index length() const { return length_; }  ///< tokens so far; the last `capacity` are held
   Index capacity() const { return capacity_; }
+  /// Makes `tokens` the number of tokens so far: 0 forgets them. Decoding needs no call, since
+  /// `Memory` counts its tokens.
   void set_length(Index tokens) { length_ = tokens; }
   const std::string& form() const { return form_; }
   Index bytes() const;  ///< allocated
 
-  /// The rows under that name. Throws ShapeError if the layer declares none.
-  RowCache& rows(std::string_view name);
-  /// The state under that name [sequences, heads, width]. Throws ShapeError if the layer declares
-  /// none.
-  std::span<Real> state(std::string_view name);
-  const RowCache& rows(std::string_view name) const;
+  /// Rows per token. Throws ShapeError if the layer declares none under that name.
+  RowCache& rows(std::string_view name) { return find(name, false); }
+  /// State [sequences, heads, width]. Throws ShapeError if the layer declares none under that name.
+  std::span<Real> state(std::string_view name) { return find(name, true).numbers(); }
   const std::vector<Kept>& keeps() const { return keeps_; }
 
-  /// Copies sequence 0 of `other`, which was made with equal sizes, into every sequence here.
+  /// Copies sequence 0 of `other`, which has the same sizes, into every sequence here.
   void copy_first(const LayerCache& other);
 
  private:
-  std::size_t place(std::string_view name, bool per_sequence) const;
+  RowCache& find(std::string_view name, bool per_sequence);
 
   std::vector<Kept> keeps_;
   std::vector<RowCache> rows_;
@@ -62,42 +62,44 @@ class LayerCache {
 };
 
 /// Interface through which a layer keeps rows of its tokens and reads those of earlier tokens. A
-/// layer computes the same function whichever of the two kinds it is given:
+/// layer computes the same function with either kind of memory:
 ///
 ///     - for whole texts, in training and evaluation: there are no earlier tokens, and rows are
-///       values on the tape, with their gradients;
-///     - for decoding: rows join those of earlier tokens in a cache. The cached rows come back in
-///       the type they are stored in, without a copy and without gradients.
+///       values on the tape, with gradients;
+///     - for decoding: rows join those of earlier tokens in a cache. Cached rows come back in the
+///       type they are stored in, without a copy and without gradients.
 class Memory {
  public:
-  /// Memory for whole texts. `key_mask` [B, T] has 1 where a token may be attended to; empty:
+  /// Memory for whole texts. `key_mask` [B, T] is 1 where a token may be attended to; empty: 1
   /// everywhere. Attention adds to `stats` if given.
   explicit Memory(std::span<const std::uint8_t> key_mask = {}, AttentionStats* stats = nullptr)
       : key_mask_(key_mask), stats_(stats) {}
-  /// Memory for new tokens after those in `cache`, to which `keep` adds their rows; the caller then
-  /// sets the cache's length.
-  explicit Memory(LayerCache& cache) : cache_(&cache) {}
-  /// Memory for a layer that `shares`, with `stats` of its own: it reads the rows that the layer of
-  /// `earlier` has just kept.
+  /// Appends `tokens` tokens per sequence to `cache`, whose length grows at once; `keep` writes
+  /// their rows.
+  Memory(LayerCache& cache, Index tokens)
+      : cache_(&cache), first_position_(cache.length()), tokens_(tokens) {
+    cache.set_length(first_position_ + tokens);
+  }
+  /// Memory for a layer that shares: it reads the rows that the layer of `earlier` has kept.
   static Memory sharing(const Memory& earlier, AttentionStats* stats = nullptr);
 
   /// Keeps these tokens' rows x [B, T, heads, width] and returns them with those of earlier tokens,
   /// for `attention` or `read_rows`. Throws ShapeError if the layer declares other rows under that
-  /// name, or if x needs a gradient that a cache would lose.
+  /// name, if T is not the number of appended tokens, or if x needs a gradient, which a cache would
+  /// lose.
   Rows keep(std::string_view name, Var x);
-  /// Keeps the rows that `make` returns. For a layer that shares, `make` is not called, since such
-  /// a layer has no projections: it gets the rows that the earlier layer kept under that name.
+  /// Keeps the rows that `make` returns. A layer that shares has no projections to make rows with:
+  /// it gets the rows of the earlier layer, and `make` is not called.
   template <std::invocable Make>
   Rows keep(std::string_view name, const Make& make) {
     return shares_ ? shared(name) : keep(name, make());
   }
 
-  /// State of each sequence under that name [B, heads, width] as the tokens before these left it,
-  /// zeros before the first token. Whoever computes these tokens overwrites it with the state after
-  /// them. Empty if this memory is for whole texts.
+  /// State of each sequence [B, heads, width] after the earlier tokens, zero before the first one.
+  /// An op that computes these tokens overwrites it. Empty for whole texts.
   std::span<Real> state(std::string_view name);
 
-  Index first_position() const { return cache_ == nullptr ? 0 : cache_->length(); }
+  Index first_position() const { return first_position_; }
   std::span<const std::uint8_t> key_mask() const { return key_mask_; }
   AttentionStats* stats() const { return stats_; }
   std::string_view form() const { return cache_ == nullptr ? std::string_view() : cache_->form(); }
@@ -107,6 +109,7 @@ class Memory {
   Rows store(std::string_view name, Var x);
 
   LayerCache* cache_ = nullptr;
+  Index first_position_ = 0, tokens_ = 0;
   std::span<const std::uint8_t> key_mask_;
   AttentionStats* stats_ = nullptr;
   std::vector<std::pair<std::string, Rows>> kept_;

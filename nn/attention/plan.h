@@ -30,56 +30,59 @@ struct ScoreScale {
   /// Throws ShapeError otherwise.
   static ScoreScale parse(std::string_view text);
   std::string text() const;
+
+  /// Whether scores are divided by the square root of the width of q and k.
+  bool by_width() const { return kind == Kind::inverse_sqrt || kind == Kind::length; }
   bool operator==(const ScoreScale&) const = default;
 };
 
-/// The settings that all kinds of attention have. Widths are per head.
+/// Settings of every kind of attention. Widths are per head.
 struct LayerSettings {
   Index heads = 4;     ///< query heads
   Index head_dim = 0;  ///< default dim / heads
-  bool gate = false;   ///< heads' outputs times sigmoid(gate_proj(x)), elementwise
+  bool gate = false;   ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
   ScoreScale score_scale = {};
-  Index window = 0;  ///< a token sees only the last `window`, itself included; 0: all
-  RotaryLayout rotary_layout = RotaryLayout::half;  ///< default: the kind's, as its models have it
+  Index window = 0;  ///< tokens that a token sees, itself included; 0: all
+  RotaryLayout rotary_layout = RotaryLayout::half;  ///< default: the kind's
   double rope_theta = 10000;
 };
 
-/// What there is no setting for.
+/// Properties of layers without a setting.
 struct Unlisted {
   bool causal = true;
-  double norm_epsilon = 1e-6;  ///< of the RMSNorm of latents, and of heads in delta
+  double norm_epsilon = 1e-6;  ///< of RMSNorms inside attention
 };
 
-/// What a layer has from the model that it is in.
+/// Properties that a layer gets from its model.
 struct LayerPlace : Unlisted {
   Index dim = 128;          ///< width of the model
   Index max_positions = 0;  ///< longest sequence, for the rotary table
-  bool rotary = true;       ///< rotary positions; otherwise none in attention
+  bool rotary = true;       ///< RoPE; otherwise attention ignores positions
   bool bias = false;
 };
 
-/// Everything that defines an attention layer, settled: no default is open, and all fits together.
-/// `resolve_attention` alone makes one.
+/// Everything that defines an attention layer: all settings have values that fit together. Only
+/// `resolve_attention` makes plans.
 class AttentionPlan : public LayerSettings, public LayerPlace {
  public:
   const AttentionKind& kind() const { return *kind_; }
-  /// The settings that the kind declares for itself, in an object of its own type.
+  /// Settings of the kind itself, in its own struct.
   template <class Own>
   const Own& own() const {
     return std::any_cast<const Own&>(own_);
   }
 
-  /// The layer keeps nothing: it reads what an earlier one of the same settings kept. Brandon et
-  /// al., "Reducing Transformer Key-Value Cache Size with Cross-Layer Attention" (2024).
+  /// True if the layer has no cache and reads that of an earlier layer with the same settings.
+  /// Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer Attention" (2024).
   bool shares() const { return shares_; }
-  AttentionPlan sharing() const;
+  AttentionPlan sharing() const;  ///< a copy that shares
 
-  /// Tokens that a cache holds for a context of so many.
+  /// Tokens that a cache holds after `context` tokens.
   Index cached_tokens(Index context) const {
     return window > 0 ? std::min(window, context) : context;
   }
-  /// The settings, those of the kind too, with their values.
+  /// All settings, those of the kind too, with their values.
   nlohmann::ordered_json values() const;
 
  private:

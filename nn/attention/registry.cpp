@@ -1,9 +1,11 @@
 #include <algorithm>
 
 #include "autograd/base/error.h"
-#include "nn/attention/kinds.h"
+#include "nn/attention/kind.h"
 
 namespace headcount {
+
+extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kDelta;
 
 namespace {
 

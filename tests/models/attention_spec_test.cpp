@@ -226,8 +226,8 @@ TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
   EXPECT_EQ(resolve_refusal("mqa/gqa3"),
             "`attention` mqa/gqa3: 'gqa3': `kv-heads` 3 does not divide `heads` 4");
   EXPECT_EQ(resolve_refusal("latent-bias/share"),
-            "`attention` latent-bias/share: 'share': a layer of latent-bias cannot share what "
-            "another layer kept");
+            "`attention` latent-bias/share: 'share': a layer of latent-bias cannot share the "
+            "cache of another layer");
   EXPECT_EQ(resolve_refusal("5*gqa2@64/gqa2"),
             "`attention` 5*gqa2@64/gqa2 is for 6 layers or more, `layers` is 4, which leaves parts "
             "of it out");

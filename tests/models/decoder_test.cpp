@@ -468,7 +468,7 @@ TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
     const Index batch = x.shape[0], length = x.shape[1];
     LayerCache cache = make_cache(plan, {batch, length, CacheType::real, "absorbed"});
     Tape tape(std::as_const(parameters));
-    Memory memory(cache);
+    Memory memory(cache, length);
     const Var y = layer->forward(tape.constant({batch, length, config.dim}, input), memory);
     const double tolerance = kDouble ? 1e-9 : 1e-4;
     const std::vector<double> outputs = file.at("y").to_doubles();

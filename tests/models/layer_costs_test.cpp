@@ -116,7 +116,8 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
     Index expected = 0;
     const AttentionDescription description = describe(config);
     for (const Projection& p : description.forms.front().projections) {
-      if (p.of_kept) expected += store.shape(store.find("a." + p.name + ".weight")).size();
+      if (p.role == Projection::Role::of_cache)
+        expected += store.shape(store.find("a." + p.name + ".weight")).size();
     }
     expected += description.forms.front().macs_per_kept.value();
     RC_ASSERT(attention_costs(config).front().expansion_macs_per_key.value() == expected);
@@ -144,7 +145,7 @@ TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
     Tape tape(std::as_const(store));
     const Values x(static_cast<std::size_t>(batch * length * config.dim), Real{1});
     const Var input = tape.constant({batch, length, config.dim}, x);
-    Memory memory(cache);
+    Memory memory(cache, length);
     const MacCounter counter;
     layer->forward(input, memory);
     const Count macs =

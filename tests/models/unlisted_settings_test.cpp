@@ -8,7 +8,6 @@
 #include "models/checkpoint/hugging_face.h"
 #include "models/small_conversion.h"
 #include "nn/attention/attention.h"
-#include "nn/attention/kinds.h"
 
 namespace headcount {
 namespace {
@@ -30,11 +29,13 @@ constexpr Field<SinkingSettings> kSinkingFields[] = {
     on_off<&SinkingSettings::sinks>("sinks", "a learned score that no token has"),
     on_off<&SinkingSettings::ballast>("ballast", "a vector of each layer").with(kKnown)};
 
-// The same layer as gqa has it.
+const AttentionKind& gqa_kind() { return attention_kind("gqa"); }
+
+// The layer of gqa with the same settings.
 AttentionPlan as_gqa(const AttentionPlan& c) {
   Given given(attention_settings());
   given.put_known(c.values());
-  AttentionPlan gqa = resolve_attention(kGqa, given, c);
+  AttentionPlan gqa = resolve_attention(gqa_kind(), given, c);
   return c.shares() ? gqa.sharing() : gqa;
 }
 
@@ -49,25 +50,25 @@ const AttentionKind kSinking = [] {
   kind.name = "sinking";
   kind.own = own_fields<kSinkingFields>();
   kind.resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-    const nlohmann::ordered_json gqa = resolve_attention(kGqa, given, c).values();
+    const nlohmann::ordered_json gqa = resolve_attention(gqa_kind(), given, c).values();
     return read_fields(kSinkingFields, given,
                        {.kv_heads = gqa["kv-heads"], .rope_dim = gqa["rope-dim"]});
   };
   kind.describe = [](const AttentionPlan& c) {
-    AttentionDescription description = kGqa.describe(as_gqa(c));
+    AttentionDescription description = gqa_kind().describe(as_gqa(c));
     if (c.own<SinkingSettings>().sinks) add_vector(description, "sinks", c.heads);
     if (c.own<SinkingSettings>().ballast) add_vector(description, "ballast", c.heads);
     return description;
   };
   kind.make = [](const AttentionPlan& c, const LayerWeights& weights) {
-    return kGqa.make(as_gqa(c), weights);
+    return gqa_kind().make(as_gqa(c), weights);
   };
   kind.to_heads = [](const AttentionPlan& c, const LayerMatrices& weights) {
-    return kGqa.to_heads(as_gqa(c), weights);
+    return gqa_kind().to_heads(as_gqa(c), weights);
   };
   kind.of_heads = [](const AttentionPlan& c, const AttentionHeads& heads,
                      const ConversionOptions& options) {
-    return kGqa.of_heads(as_gqa(c), heads, options);
+    return gqa_kind().of_heads(as_gqa(c), heads, options);
   };
   return kind;
 }();
@@ -77,7 +78,7 @@ const AttentionKind kWeighed = [] {
   AttentionKind kind = attention_kind("gqa");
   kind.name = "weighed";
   kind.describe = [](const AttentionPlan& c) {
-    AttentionDescription description = kGqa.describe(c);
+    AttentionDescription description = gqa_kind().describe(c);
     add_vector(description, "ballast", c.heads);
     return description;
   };

@@ -1,4 +1,4 @@
-// The layer of Qwen3-Next: what it keeps of a text, how it starts, what it refuses.
+// The gated delta layer of Qwen3-Next: its cache, initial values and refusals.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -84,7 +84,7 @@ TEST(Delta, KeepsAsMuchOfALongTextAsOfAShortOne) {
             make_cache(config, {.capacity = 90000, .type = CacheType::int8}).bytes());
 }
 
-// transformers' own code: its state and the convolution's inputs after T tokens.
+// State and inputs of the convolution after T tokens, computed by transformers.
 TEST(Delta, KeepsWhatTransformersKeeps) {
   const Safetensors file =
       Safetensors::open(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/beyond_delta.safetensors");
@@ -108,7 +108,7 @@ TEST(Delta, KeepsWhatTransformersKeeps) {
   const Index batch = x.shape[0], length = x.shape[1];
   LayerCache cache = make_cache(plan, {.sequences = batch, .capacity = length});
   Tape tape(std::as_const(parameters));
-  Memory memory(cache);
+  Memory memory(cache, length);
   layer->forward(tape.constant({batch, length, config.dim}, input), memory);
 
   const double tolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-5;
@@ -116,7 +116,7 @@ TEST(Delta, KeepsWhatTransformersKeeps) {
   ASSERT_EQ(cache.state("state").size(), state.size());
   for (std::size_t i = 0; i < state.size(); ++i)
     EXPECT_NEAR(static_cast<double>(cache.state("state")[i]), state[i], tolerance);
-  // [B, channels, 4], of which the convolution never sees the first again.
+  // [B, channels, 4]; later convolutions do not see the first of the four.
   const TensorView& conv = file.at("cache.conv");
   const std::vector<double> inputs = conv.to_doubles();
   const Index channels = conv.shape[1], taps = conv.shape[2];

@@ -1,4 +1,4 @@
-// What a layer leaves behind and reads again: the tape's own rows, or those of a cache.
+// Memory of a layer: rows of the tape, or rows of a cache.
 #include "nn/attention/memory.h"
 
 #include <gtest/gtest.h>
@@ -31,9 +31,9 @@ TEST(Memory, OfACacheHandsBackTheRowsOfEarlierTokensToo) {
   LayerCache cache = cache_of(1, 4);
   const Values first = normal_values(1, 12), second = normal_values(2, 6);
   Tape tape;
-  Memory(cache).keep("k", tape.constant({1, 2, 2, 3}, first));
-  cache.set_length(2);
-  Memory later(cache);
+  Memory(cache, 2).keep("k", tape.constant({1, 2, 2, 3}, first));
+  EXPECT_EQ(cache.length(), 2);
+  Memory later(cache, 1);
   EXPECT_EQ(later.first_position(), 2);
   const Var all = read_rows(tape, later.keep("k", tape.constant({1, 1, 2, 3}, second)));
   Values expected = first;
@@ -45,18 +45,20 @@ TEST(Memory, OfACacheHandsBackTheRowsOfEarlierTokensToo) {
 TEST(Memory, OfACacheRefusesRowsThatTheLayerDoesNotDeclare) {
   LayerCache cache = cache_of(1, 4);
   Tape tape;
-  Memory memory(cache);
+  Memory memory(cache, 1);
   EXPECT_THROW(memory.keep("v", tape.constant({1, 1, 2, 3}, normal_values(1, 6))), ShapeError);
   EXPECT_THROW(memory.keep("k", tape.constant({1, 1, 3, 2}, normal_values(1, 6))), ShapeError);
   EXPECT_THROW(memory.keep("k", tape.constant({2, 1, 2, 3}, normal_values(1, 12))), ShapeError);
+  EXPECT_THROW(memory.keep("k", tape.constant({1, 2, 2, 3}, normal_values(1, 12))), ShapeError)
+      << "two tokens where one was appended";
 }
 
 TEST(Memory, OfACacheRefusesRowsWhoseGradientItWouldLose) {
   LayerCache cache = cache_of(1, 4);
   Tape tape;
-  Memory memory(cache);
+  Memory memory(cache, 1);
   EXPECT_THROW(memory.keep("k", tape.leaf({1, 1, 2, 3}, normal_values(1, 6))), ShapeError);
-  // Queries that need one are refused by attention.
+  // Attention refuses queries that need a gradient.
   const Rows rows = memory.keep("k", tape.constant({1, 1, 2, 3}, normal_values(1, 6)));
   const Var q = tape.leaf({1, 1, 2, 3}, normal_values(2, 6));
   EXPECT_THROW(attention(q, rows, rows, {}), ShapeError);
@@ -83,7 +85,7 @@ TEST(Memory, OfALayerThatSharesReadsTheCacheOfTheEarlierOne) {
   cache.rows("k").write(0, 0, rows.data());
   cache.set_length(1);
   Tape tape;
-  Memory first(cache);
+  Memory first(cache, 1);
   first.keep("k", tape.constant({1, 1, 2, 3}, std::span(rows).last(6)));
   Memory second = Memory::sharing(first);
   EXPECT_EQ(second.first_position(), 1);
@@ -111,7 +113,7 @@ TEST(Memory, OfACacheShowsTheNewestTokenItsWindowOnly) {
   }
 }
 
-// Nothing but attention reads what the cache holds of an earlier token.
+// Only attention reads cached rows: it must trap a number that is not finite.
 TEST(Memory, OfACacheLetsTheTrapSeeWhatDecodingComputes) {
   const Layer layer(small_config("mha"));
   LayerCache cache = make_cache(layer.config, {.capacity = 9});
@@ -120,7 +122,7 @@ TEST(Memory, OfACacheLetsTheTrapSeeWhatDecodingComputes) {
   cache.set_length(1);
   Tape tape(layer.store);
   tape.trap_non_finite(true);
-  Memory memory(cache);
+  Memory memory(cache, 1);
   try {
     layer.attention->forward(tape.constant({1, 1, 12}, normal_values(1, 12)), memory);
     ADD_FAILURE() << "an infinite value went through";
@@ -130,27 +132,27 @@ TEST(Memory, OfACacheLetsTheTrapSeeWhatDecodingComputes) {
 }
 
 LayerCache state_cache(CacheType type) {
-  return {{{"k", 2, 3}, {"state", 2, 5, true}}, {.sequences = 3, .capacity = 8, .type = type}};
+  return {{{"k", 2, 3}, {.name = "state", .heads = 2, .width = 5, .per_sequence = true}},
+          {.sequences = 3, .capacity = 8, .type = type}};
 }
 
 TEST(Memory, OfAWholeTextHasNoStateThatOutlivesIt) { EXPECT_TRUE(Memory().state("state").empty()); }
 
 TEST(Memory, OfACacheHandsBackTheStateThatWasLeft) {
   LayerCache cache = state_cache(CacheType::int8);
-  const std::span<Real> first = Memory(cache).state("state");
+  const std::span<Real> first = Memory(cache, 1).state("state");
   ASSERT_EQ(first.size(), 3u * 2 * 5);
   for (const Real x : first) EXPECT_EQ(x, 0);
   first[7] = Real{0.3};
-  cache.set_length(1);
-  EXPECT_EQ(Memory(cache).state("state")[7], Real{0.3});
+  EXPECT_EQ(Memory(cache, 1).state("state")[7], Real{0.3});
   cache.set_length(0);  // a new text
-  EXPECT_EQ(Memory(cache).state("state")[7], 0);
+  EXPECT_EQ(Memory(cache, 1).state("state")[7], 0);
 }
 
 TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
   LayerCache cache = state_cache(CacheType::real);
-  EXPECT_THROW(Memory(cache).state("k"), ShapeError);
-  EXPECT_THROW(Memory(cache).state("s"), ShapeError);
+  EXPECT_THROW(Memory(cache, 1).state("k"), ShapeError);
+  EXPECT_THROW(Memory(cache, 1).state("s"), ShapeError);
   EXPECT_THROW(cache.rows("state"), ShapeError);
 }
 

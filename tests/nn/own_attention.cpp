@@ -1,9 +1,8 @@
-// An attention that the library does not have, in one place, as a user of it would add one. It is
-// linked into the test programs, whose suites go over all attentions, and into a program of its
-// own; nothing else names it.
+// An attention that a user of the library adds, in one file. It is linked into test programs whose
+// suites go over all attentions, and into a program of its own; nothing else names it.
 //
-// One state per KV head is its key and its value, beside one rotary key that all heads share:
-// q = [nope | rotated], key = [state | rotated shared key], value = state.
+// One row per KV head is key and value, beside one rotary key that all heads share:
+// q = [nope | rotated], key = [row | rotated shared key], value = row.
 #include <array>
 #include <memory>
 
@@ -28,9 +27,9 @@ class OwnAttention : public Attention {
  public:
   OwnAttention(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, of(c).rope_dim),
-        q_proj_(weights.linear("q_proj")),
-        kv_proj_(weights.linear("kv_proj")),
-        shared_proj_(weights.find_linear("shared_proj")) {}
+        q_proj_(weights.get<Linear>("q_proj")),
+        kv_proj_(weights.get<Linear>("kv_proj")),
+        shared_proj_(weights.find<Linear>("shared_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const OwnSettings& own = of(plan());
@@ -51,11 +50,10 @@ class OwnAttention : public Attention {
 AttentionDescription describe_own(const AttentionPlan& c) {
   const OwnSettings& own = of(c);
   const Index key_width = c.head_dim + own.rope_dim;
-  AttentionForm form = {
-      "",
-      {{"q_proj", c.dim, c.heads * key_width}, {"kv_proj", c.dim, own.kv_heads * c.head_dim}},
-      key_width,
-      c.head_dim};
+  AttentionForm form = {.projections = {{"q_proj", c.dim, c.heads * key_width},
+                                        {"kv_proj", c.dim, own.kv_heads * c.head_dim}},
+                        .key_width = key_width,
+                        .value_width = c.head_dim};
   std::vector<Kept> keeps = {{"state", own.kv_heads, c.head_dim}};
   if (own.rope_dim > 0) {
     form.projections.push_back({"shared_proj", c.dim, own.rope_dim});
