@@ -1,5 +1,5 @@
-// Every attention of the registry against central differences: input and parameters, each option
-// on its own and many combinations of them.
+// Gradients of every registered attention against central differences: input and parameters, for
+// each option alone and for many combinations.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,8 +20,8 @@ namespace headcount {
 namespace {
 
 constexpr double kLayerTolerance = 1e-6;
-// Without positions a bias of the keys shifts all scores of a row alike and has no gradient: what
-// is below this is compared absolutely, to 1e-9.
+// Gradients below this are compared absolutely, to 1e-9. Without positions a bias of the keys
+// shifts all scores of a row alike and has no gradient.
 constexpr double kFloor = 1e-3;
 constexpr Index kSequences = 2, kLength = 5, kDim = 6;
 
@@ -29,7 +29,7 @@ using Assignment = std::pair<std::string, std::string>;  // setting, value
 
 enum class Padding { none, holes, sequence };
 
-// What only a layer has, besides the settings of models and dropout.
+// Options of a layer that models have no settings for.
 struct LayerOptions {
   bool causal = true;
   Padding padding = Padding::none;
@@ -51,8 +51,8 @@ const SettingList& case_settings() {
   return list;
 }
 
-// holes: every third key of both sequences, the very first one among them, so that a causal query
-// may see nothing. sequence: the whole of the second one.
+// Key mask. holes: hides every third key of both sequences, the first one too, so that a causal
+// query may see nothing. sequence: hides the whole second sequence.
 std::vector<std::uint8_t> key_mask(Padding padding) {
   std::vector<std::uint8_t> mask;
   if (padding == Padding::none) return mask;
@@ -62,8 +62,8 @@ std::vector<std::uint8_t> key_mask(Padding padding) {
   return mask;
 }
 
-// What each setting is tried with, the default too. Nothing that is normalised has width 1: what is
-// left of one number is its sign, whose derivative is zero nearly everywhere.
+// Values tried for each setting, the default too. Nothing that is normalised has width 1: a single
+// normalised number is its sign, whose derivative is zero nearly everywhere.
 const std::map<std::string, std::vector<std::string>>& variants() {
   static const std::map<std::string, std::vector<std::string>> all = {
       {"heads", {"4", "8"}},
@@ -115,7 +115,7 @@ GradientReport check(const std::vector<Assignment>& assignments,
   place.dim = kDim;
   place.max_positions = kLength;
   place.causal = options_of_case.causal;
-  // What is normalised may be near zero, where it would change its direction within a step.
+  // Vectors near zero would change their direction within a step of the differences.
   place.norm_epsilon = 0.1;
   // A window looks back and needs causality.
   if (!place.causal) given.put("window", 0);

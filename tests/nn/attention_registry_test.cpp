@@ -1,5 +1,4 @@
-// What the registry knows of attentions without building them: names, defaults, cache sizes,
-// impossible shapes.
+// Names, defaults, cache sizes and impossible shapes of attentions, known without building layers.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -96,7 +95,7 @@ TEST(AttentionDefaults, OfMlaFollowFromTheHeadDimension) {
   EXPECT_TRUE(get(c, "latent-norm"));
 }
 
-// 64 for MFA's one head, which keeps as much as two of 32 do, and 6 : 2 products as in TPA's paper.
+// MFA's one head of 64 keeps as much as two of 32; TPA has 6 : 2 products as in its paper.
 TEST(AttentionDefaults, OfNewerAttentions) {
   const AttentionPlan mfa = resolved(of_kind("mfa", 4, 128));
   EXPECT_EQ(mfa.head_dim, 64);
@@ -161,7 +160,7 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
 }
 
-// DeepSeek-V3 has 512 + 64 of them; Llama 3 8B has 8 KV heads of 128.
+// DeepSeek-V3 caches 512 + 64 elements per token; Llama 3 8B has 8 KV heads of 128.
 TEST(CacheElementsPerToken, AreThoseOfPublishedModels) {
   LayerConfig deepseek = of_kind("mla", 128, 7168);
   set(deepseek, "head-dim", 128);

@@ -55,7 +55,7 @@ LayerConfig with_kind(LayerConfig config, std::string_view kind) {
   return config;
 }
 
-// Blocks of `block` elements in a new order: block i comes from block order[i].
+// Reorders blocks of `block` elements: block i comes from block order[i].
 void permute_blocks(std::span<Real> values, std::size_t block,
                     const std::vector<std::size_t>& order) {
   const Values old(values.begin(), values.end());
@@ -136,14 +136,14 @@ RC_GTEST_PROP(GroupedAttention, DoesNotCareInWhichOrderGroupsStand, ()) {
             kRounding);
 }
 
-// A key that is turned is a value that is turned, and the query turns it back: what a token sees of
-// another depends on how far away that is, and not on where both are.
+// A tied row is rotated as key and as value, and the query's position rotates it back: a token's
+// output depends on distances to other tokens, not on positions.
 TEST(TiedGroupedAttention, ValuesTellHowFarAwayATokenIs) {
   LayerConfig config = small_config("mqa");
   set(config, "window", 3);
   set(config, "tie-kv", true);
   const Layer layer(config);
-  // One text of period 3: with a window of 3, each token sees what the one 3 before it saw.
+  // A text of period 3: with a window of 3, each token sees what the token 3 before it saw.
   const Values period = normal_values(0, 3 * 12);
   Values x;
   for (int i = 0; i < 3; ++i) x.insert(x.end(), period.begin(), period.end());
@@ -154,7 +154,7 @@ TEST(TiedGroupedAttention, ValuesTellHowFarAwayATokenIs) {
   EXPECT_GT(difference(Layer(config).forward(x, 1), y), 0.01);
 }
 
-// Keys and values of one weight: tied attention without rotation.
+// Tied attention without rotation equals attention whose keys and values have one weight.
 TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWeight) {
   LayerConfig config = small_config("gqa");
   set(config, "kv-heads", 1);
@@ -168,8 +168,7 @@ TEST(TiedGroupedAttention, WithoutRotationIsAttentionWhoseKeysAndValuesHaveOneWe
   EXPECT_LT(difference(plain.forward(x, 2), tied.forward(x, 2)), kRounding);
 }
 
-// MFA is MQA whose queries pass through a latent; GTA without its rotary key keeps one row that is
-// key and value.
+// MFA without query latent is MQA; GTA without rotary key is GQA with tied keys and values.
 RC_GTEST_PROP(OtherNamesOfGroupedAttention, GiveTheSameBits, ()) {
   const Input input;
   LayerConfig mfa = random_config("mfa", 2 * random_heads());
@@ -185,7 +184,7 @@ RC_GTEST_PROP(OtherNamesOfGroupedAttention, GiveTheSameBits, ()) {
             Layer(with_kind(gta, "gqa")).forward(x, input.batch));
 }
 
-// A query head reads the latent of its part of the heads: the others may be anything.
+// With several latents, a query head reads one and ignores the others.
 TEST(LatentAttention, OfSeveralLatentsGivesEachToItsHeads) {
   LayerConfig config = small_config("mla");
   set(config, "heads", 4);
@@ -283,7 +282,7 @@ RC_GTEST_PROP(LatentBiasAttention, WithoutABiasIsMha, ()) {
   RC_ASSERT(difference(y, biased.forward(x, input.batch)) < kRounding);
 }
 
-// What holds for every attention.
+// Properties of every attention.
 class EveryAttention : public testing::TestWithParam<const AttentionKind*> {
  protected:
   std::string_view kind() const { return GetParam()->name; }
@@ -385,7 +384,7 @@ TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
   EXPECT_EQ(drops, attends()) << "a state has no weights to drop";
 }
 
-// A state knows the order in which it took tokens in.
+// A recurrent state depends on the order of tokens, even without positions.
 TEST_P(EveryAttentionWithScores, SeesPositionsThroughRotationAlone) {
   // Without a mask and without positions, attention does not know the order of its tokens.
   LayerConfig config = small_config(kind());

@@ -8,7 +8,7 @@
 
 namespace headcount {
 
-/// The attentions whose tokens see others one by one, so that there are scores; or those without.
+/// Attentions with scores of pairs of tokens; with `scores` false, those with recurrent states.
 inline std::vector<const AttentionKind*> kinds_with_scores(bool scores = true) {
   std::vector<const AttentionKind*> kinds;
   std::ranges::copy_if(attention_kinds(), std::back_inserter(kinds),

@@ -6,10 +6,10 @@
 
 #include "nn/attention/kind.h"
 
-/// The attention of one layer as tests give it.
+/// Configuration of one layer in tests.
 namespace headcount {
 
-/// Settings by name, and what the layer has from its model.
+/// Settings by name, and properties that a layer gets from its model.
 struct LayerConfig : LayerPlace {
   std::string kind = "mha";
   Given given{attention_settings()};

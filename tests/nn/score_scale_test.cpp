@@ -64,7 +64,7 @@ TEST(ScoreScaling, ByQkNormMakesScoresCosines) {
 TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
   for (const char* const scale : {"qk-norm", "row-norm"}) {
     for (const AttentionKind* kind : attention_kinds()) {
-      // The queries of the one are partly z, those of the other have no scores.
+      // Queries of latent-bias are partly z; a recurrent state has no scores.
       if (kind->name == "latent-bias" || !kind->attends) continue;
       LayerConfig config = small_config(kind->name);
       set(config, "score-scale", scale);

@@ -14,14 +14,14 @@
 #include "nn/layer_config.h"
 #include "nn/random_weights.h"
 
-/// What the tests of attention layers share.
+/// Helpers for tests of attention layers.
 namespace headcount {
 
 using Values = std::vector<Real>;
 using Mask = std::vector<std::uint8_t>;
 
-/// What two ways of computing the same in float may differ by. Random weights are large: scores of
-/// 50 and more are rounded by some 1e-5, which a softmax passes on.
+/// Tolerance between two ways of computing the same in float. Random weights are large: scores of
+/// 50 and more have rounding errors of about 1e-5, which a softmax passes on.
 inline constexpr double kRounding = 1e-4;
 
 inline Values normal_values(std::uint32_t stream, Index count) {
@@ -45,7 +45,7 @@ inline double difference(std::span<const Real> a, std::span<const Real> b) {
   return worst;
 }
 
-/// A layer with random weights; those of one name are equal in all layers.
+/// A layer with random weights; weights of equal names are equal in all layers.
 struct Layer {
   AttentionPlan config;
   ParameterStore store;
@@ -57,7 +57,7 @@ struct Layer {
   }
   std::span<Real> weight(const std::string& name) { return store.value(store.find("a." + name)); }
 
-  /// `dropout`, if any, on a training tape.
+  /// Output for x; with `dropout`, on a training tape.
   Values forward(const Values& x, Index batch, const Mask& mask = {},
                  std::optional<Real> dropout = {}) const {
     Tape tape(store);
