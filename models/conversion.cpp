@@ -51,12 +51,12 @@ void require_known(const ModelPlan& model, const AttentionPlan& layer) {
   settings.update(layer.values());
   const std::vector<std::string> beyond = settings_beyond(settings, known);
   if (beyond.empty()) return;
-  throw ShapeError("its conversion does not know `" + beyond.front() + "`, which is " +
-                   setting_text(settings[beyond.front()]));
+  require_setting(false, "its conversion does not know `", beyond.front(), "`, which is ",
+                  setting_text(settings[beyond.front()]));
 }
 
-[[noreturn]] void refuse_weights(const std::string& name) {
-  throw ShapeError("its conversion does not know the weights '" + name + "'");
+void require_weights(bool known, const std::string& name) {
+  require_setting(known, "its conversion does not know the weights '", name, "'");
 }
 
 std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
@@ -65,13 +65,11 @@ std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
     const AttentionPlan& attention = model.plan()->layer_attention(layer);
     const AttentionKind& kind = attention.kind();
     all.push_back(of_layer(layer, "from", kind, [&] {
-      require_setting(kind.to_heads != nullptr, std::string(kind.no_heads));
+      require_setting(kind.to_heads != nullptr, kind.no_heads);
       require_known(model.plan(), attention);
       const LayerMatrices weights = matrices(model, layer);
       AttentionHeads heads = kind.to_heads(attention, weights);
-      for (const std::string& name : weights.unread()) {
-        if (name != kCarriedOver) refuse_weights(name);
-      }
+      for (const std::string& name : weights.unread()) require_weights(name == kCarriedOver, name);
       return heads;
     }));
   }
@@ -82,9 +80,9 @@ void require_same_rest(const Values& from, const Values& to, const std::string& 
   for (const auto& [name, value] : to.items()) {
     const Setting& setting = *find_setting(model_settings(), name);
     if (setting.traits.conversion != InConversion::same || !from.contains(name)) continue;
-    require_setting(value == from[name], "`" + name + "`" + where + " is " + value.dump() +
-                                             ", in the model it is " + from[name].dump() +
-                                             "; a conversion changes the attention only");
+    require_setting(value == from[name], "`", name, "`", where, " is ", value.dump(),
+                    ", in the model it is ", from[name].dump(),
+                    "; a conversion changes the attention only");
   }
 }
 
@@ -106,9 +104,8 @@ void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, I
        ++reader) {
     const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
     if (other.k.rows == 0) continue;
-    require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows,
-                    "layer " + std::to_string(reader) +
-                        ", which is to share its cache, has heads of another width");
+    require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows, "layer ", reader,
+                    ", which is to share its cache, has heads of another width");
     heads.k += other.k;
     heads.v += other.v;
     ++count;
@@ -118,16 +115,15 @@ void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, I
 }
 
 void require_made_of_heads(const AttentionKind& kind) {
-  require_setting(
-      kind.of_heads != nullptr,
-      "heads cannot be converted to " + std::string(kind.name) + ": " + std::string(kind.no_heads));
+  require_setting(kind.of_heads != nullptr, "heads cannot be converted to ", kind.name, ": ",
+                  kind.no_heads);
 }
 
 // Writes a weight or a bias; a matrix with a bias has it as last column.
 void write(const DoubleMatrix& matrix, const Shape& shape, bool bias, std::span<Real> values) {
   const Index width = bias ? 1 : shape.size() / shape[0];
-  if (matrix.rows != shape[0] || matrix.columns < width)
-    throw ShapeError("a matrix of " + std::to_string(matrix.rows) + " rows for " + shape.text());
+  require_setting(matrix.rows == shape[0] && matrix.columns >= width, "a matrix of ", matrix.rows,
+                  " rows for ", shape.text());
   auto to = values.begin();
   for (Index r = 0; r < matrix.rows; ++r) {
     const std::span<const double> row = matrix.row(r);
@@ -147,7 +143,7 @@ void write(const MadeLayer& made, const LanguageModel& from, Index layer, Parame
     if (!name.starts_with(prefix)) continue;
     const std::string module = module_of(name.substr(prefix.size()));
     if (module == kCarriedOver) all[module] = before.get(module);
-    if (!all.contains(module)) refuse_weights(module);
+    require_weights(all.contains(module), module);
     write(all.at(module), store.shape({i}), name.ends_with(".bias"), store.value({i}));
   }
 }
@@ -191,8 +187,8 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
     }
     fits = true;
   }
-  require_setting(fits || !options.energy, "`energy` sets the width of latents, but `attention` " +
-                                               spec_of(to) + " has none");
+  require_setting(fits || !options.energy, "`energy` sets the width of latents, but `attention` ",
+                  spec_of(to), " has none");
   return resolve_model(to);
 }
 

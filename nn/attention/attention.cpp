@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "autograd/base/error.h"
 #include "autograd/base/text.h"
 
 namespace headcount {
@@ -114,11 +113,9 @@ LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options) {
   AttentionDescription description = describe(plan);
   const std::string known = joined(description.forms, &AttentionForm::name);
   const auto is_wanted = [&](const AttentionForm& form) { return form.name == options.form; };
-  if (!options.form.empty() && std::ranges::none_of(description.forms, is_wanted)) {
-    throw ShapeError(std::string(plan.kind().name) + " with these settings cannot decode " +
-                     options.form + "; it can decode " +
-                     (known.empty() ? "in one way only" : known));
-  }
+  require_setting(options.form.empty() || std::ranges::any_of(description.forms, is_wanted),
+                  plan.kind().name, " with these settings cannot decode ", options.form,
+                  "; it can decode ", known.empty() ? "in one way only" : known);
   CacheOptions own = options;
   own.capacity = plan.cached_tokens(options.capacity);
   return {std::move(description.keeps), own};

@@ -29,8 +29,7 @@ class LayerWeights {
   /// Throws ShapeError if the layer declares no weights of that name.
   template <class Weights>
   Weights get(std::string_view name) const {
-    require_setting(all_.contains(name),
-                    "the layer declares no weights '" + std::string(name) + "'");
+    require_setting(all_.contains(name), "the layer declares no weights '", name, "'");
     return *find<Weights>(name);
   }
   /// The output projection, if there is one.

@@ -18,6 +18,11 @@ namespace {
 
 struct Own {
   Index v_dim = 0, value_heads = 0, key_heads = 0, taps = 4;
+  Index k_dim = 0;  // `head-dim`
+
+  Index group() const { return value_heads / key_heads; }
+  Index keys() const { return key_heads * k_dim; }
+  Index values() const { return value_heads * v_dim; }
 };
 
 constexpr Field<Own> kFields[] = {
@@ -29,27 +34,11 @@ constexpr Field<Own> kFields[] = {
     whole<&Own::taps>("conv-taps", "tokens that the convolution sees; 1: itself alone", 1),
 };
 
-struct Sizes {
-  explicit Sizes(const AttentionPlan& c) : Sizes(c, c.own<Own>()) {}
-  Sizes(const AttentionPlan& c, const Own& own)
-      : heads(own.value_heads),
-        key_heads(own.key_heads),
-        group(heads / key_heads),
-        k(c.head_dim),
-        v(own.v_dim),
-        taps(own.taps) {}
-  Index keys() const { return key_heads * k; }
-  Index values() const { return heads * v; }
-
-  Index heads;  // of values, each with a state
-  Index key_heads, group, k, v, taps;
-};
-
 class GatedDelta : public Attention {
  public:
   GatedDelta(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, 0),
-        s_(c),
+        s_(c.own<Own>()),
         in_proj_qkvz_(weights.get<Linear>("in_proj_qkvz")),
         in_proj_ba_(weights.get<Linear>("in_proj_ba")),
         norm_(weights.get<Norm>("norm")),
@@ -61,18 +50,19 @@ class GatedDelta : public Attention {
     require_setting(memory.key_mask().empty(),
                     "a delta layer takes every token into its state; it has no key mask");
     Tape& tape = *x.tape;
+    const Index v_width = s_.group() * s_.v_dim;
     const std::vector<Var> qkvz = split(split_heads(in_proj_qkvz_(x), s_.key_heads),
-                                        std::array{s_.k, s_.k, s_.group * s_.v, s_.group * s_.v});
+                                        std::array{s_.k_dim, s_.k_dim, v_width, v_width});
     const std::vector<Var> ba =
-        split(split_heads(in_proj_ba_(x), s_.key_heads), std::array{s_.group, s_.group});
+        split(split_heads(in_proj_ba_(x), s_.key_heads), std::array{s_.group(), s_.group()});
     // One convolution over all channels, in three parts.
     const auto convolved = [&](Var part, Index first, Index heads, std::string_view inputs) {
       return split_heads(convolution_(merge_heads(part), memory.state(inputs), first), heads);
     };
     const Var q = convolved(qkvz[0], 0, s_.key_heads, "q_inputs");
     const Var k = convolved(qkvz[1], s_.keys(), s_.key_heads, "k_inputs");
-    const Var v = convolved(qkvz[2], 2 * s_.keys(), s_.heads, "v_inputs");
-    const auto width = static_cast<Real>(s_.k);
+    const Var v = convolved(qkvz[2], 2 * s_.keys(), s_.value_heads, "v_inputs");
+    const auto width = static_cast<Real>(s_.k_dim);
     const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
     const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));
     const Var scaled_q = l2_norm(q, epsilon, 1 / width);
@@ -84,7 +74,7 @@ class GatedDelta : public Attention {
   }
 
  private:
-  Sizes s_;
+  Own s_;
   Linear in_proj_qkvz_, in_proj_ba_;
   Norm norm_;
   ShortConvolution convolution_;
@@ -92,38 +82,39 @@ class GatedDelta : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Sizes s(c);
+  const Own& s = c.own<Own>();
   const auto state = [](std::string name, Index heads, Index width) {
     return Kept{.name = std::move(name), .heads = heads, .width = width, .per_sequence = true};
   };
-  const Count heads = s.heads;
+  const Count heads = s.value_heads;
   return {
-      .keeps = {state("state", s.heads, s.k * s.v), state("q_inputs", s.taps - 1, s.keys()),
-                state("k_inputs", s.taps - 1, s.keys()), state("v_inputs", s.taps - 1, s.values())},
+      .keeps = {state("state", s.value_heads, s.k_dim * s.v_dim),
+                state("q_inputs", s.taps - 1, s.keys()), state("k_inputs", s.taps - 1, s.keys()),
+                state("v_inputs", s.taps - 1, s.values())},
       .forms = {{
           .projections = {{"in_proj_qkvz", c.dim, 2 * s.keys() + 2 * s.values()},
-                          {"in_proj_ba", c.dim, 2 * s.heads},
+                          {"in_proj_ba", c.dim, 2 * s.value_heads},
                           Projection::convolution("conv1d", 2 * s.keys() + s.values(), s.taps),
                           // Initial values as in transformers.
-                          Projection::vector("A_log", s.heads, Initializer::log_uniform(16)),
-                          Projection::vector("dt_bias", s.heads, Initializer::ones()),
-                          Projection::norm("norm", s.v)},
-          .key_width = s.k,
-          .value_width = s.v,
-          .output_heads = s.heads,
+                          Projection::vector("A_log", s.value_heads, Initializer::log_uniform(16)),
+                          Projection::vector("dt_bias", s.value_heads, Initializer::ones()),
+                          Projection::norm("norm", s.v_dim)},
+          .key_width = s.k_dim,
+          .value_width = s.v_dim,
+          .output_heads = s.value_heads,
           .output = "out_proj",
-          .state = StateCosts{.per_token = heads * (3 * Count(s.k) * s.v),
+          .state = StateCosts{.per_token = heads * (3 * Count(s.k_dim) * s.v_dim),
                               .chunk = kDeltaChunk,
-                              .per_pair = heads * (2 * (Count(s.k) + s.v))},
+                              .per_pair = heads * (2 * (Count(s.k_dim) + s.v_dim))},
       }}};
 }
 
 std::any resolve(const AttentionPlan& c, const Given& given) {
-  Own own = read_fields(kFields, given, {.v_dim = c.head_dim, .value_heads = c.heads});
+  Own own = read_fields(kFields, given,
+                        {.v_dim = c.head_dim, .value_heads = c.heads, .k_dim = c.head_dim});
   if (!given.has("key-heads")) own.key_heads = own.value_heads;
-  require_setting(own.value_heads % own.key_heads == 0,
-                  "`key-heads` " + std::to_string(own.key_heads) +
-                      " does not divide `value-heads` " + std::to_string(own.value_heads));
+  require_setting(own.value_heads % own.key_heads == 0, "`key-heads` ", own.key_heads,
+                  " does not divide `value-heads` ", own.value_heads);
   require_setting(c.window == 0, "delta has no `window`: it keeps a state and no rows of tokens");
   require_setting(c.causal, "delta is recurrent and must be causal");
   return own;

@@ -26,8 +26,8 @@ MadeLayer mean_of_groups(const AttentionPlan& c, const AttentionHeads& heads) {
 }
 
 void require_tied(const AttentionPlan& c, Index plain) {
-  const auto require = [](bool fits, const std::string& why) {
-    require_setting(fits, "`tie-kv` on: heads cannot be converted " + why);
+  const auto require = [](bool fits, const auto&... why) {
+    require_setting(fits, "`tie-kv` on: heads cannot be converted ", why...);
   };
   require(!c.shares(), "with share, where each layer would have to tell keys from values");
   require(!c.gate, "with `gate` on, which acts on single numbers of values");
@@ -35,12 +35,10 @@ void require_tied(const AttentionPlan& c, Index plain) {
   require(c.score_scale.kind != ScoreScale::Kind::qk_norm,
           "with `score-scale` qk-norm, which would normalise values too");
   require(plain > 0,
-          "if RoPE rotates whole heads and leaves nothing for values; give a "
-          "`rope-dim` below " +
-              std::to_string(c.head_dim));
-  require(plain <= c.dim, "with " + std::to_string(plain) +
-                              " unrotated dimensions per head, more than the model's width, " +
-                              std::to_string(c.dim));
+          "if RoPE rotates whole heads and leaves nothing for values; give a `rope-dim` below ",
+          c.head_dim);
+  require(plain <= c.dim, "with ", plain,
+          " unrotated dimensions per head, more than the model's width, ", c.dim);
 }
 
 // One row c of each group is key and value: [k_i; v_i] = [B_i; C_i] c for the heads i of the group,

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "autograd/base/error.h"
-
 namespace headcount {
 
 namespace {
@@ -101,7 +99,7 @@ LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string
 
 const DoubleMatrix& LayerMatrices::get(const std::string& name) const {
   const auto found = all_.find(name);
-  if (found == all_.end()) throw ShapeError("the layer has no weights '" + name + "'");
+  require_setting(found != all_.end(), "the layer has no weights '", name, "'");
   unread_.erase(name);
   return found->second;
 }
@@ -160,9 +158,8 @@ std::vector<double> pair_sizes(const AttentionHeads& heads) {
 
 HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which) {
   const Index has = std::ssize(heads.speeds), wanted = width / 2;
-  require_setting(wanted <= has, "`rope-dim` " + std::to_string(width) + " is more than the " +
-                                     std::to_string(heads.rotated()) +
-                                     " rotated dimensions of each head in the model");
+  require_setting(wanted <= has, "`rope-dim` ", width, " is more than the ", heads.rotated(),
+                  " rotated dimensions of each head in the model");
   HeadRows rows;
   const std::vector<double> sizes = pair_sizes(heads);
   for (Index j = 0; j < wanted; ++j) {
@@ -216,8 +213,7 @@ DoubleMatrix composed(const DoubleMatrix& outer, const DoubleMatrix& inner) {
 
 LatentMatrices through_latent(const DoubleMatrix& matrix, Index rank, Index dim,
                               const std::string& setting, double factor) {
-  require_setting(rank <= dim, "`" + setting + "` " + std::to_string(rank) +
-                                   " is more than the model's width, " + std::to_string(dim));
+  require_setting(rank <= dim, "`", setting, "` ", rank, " is more than the model's width, ", dim);
   Factors best = factors(matrix.column_part(0, dim), rank);
   const Index biases = matrix.columns - dim;
   LatentMatrices latent{zero_padded(best.right, dim + biases), {}, {}};
@@ -261,8 +257,7 @@ double score_factor(const AttentionPlan& plan, Index from, Index to) {
 }
 
 void require_width(const std::string& what, Index here, Index there) {
-  require_setting(here == there, what + " is " + std::to_string(here) + ", in the model it is " +
-                                     std::to_string(there));
+  require_setting(here == there, what, " is ", here, ", in the model it is ", there);
 }
 
 }  // namespace headcount

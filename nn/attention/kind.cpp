@@ -63,9 +63,9 @@ LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
                             const LayerPlace& place) {
   LayerSettings common = read_fields(kLayerFields, given, {.rotary_layout = kind.rotary_layout});
   if (!given.has("head-dim")) {
-    require_setting(place.dim % common.heads == 0,
-                    "`heads` " + std::to_string(common.heads) + " does not divide `dim` " +
-                        std::to_string(place.dim) + "; change one of them or give `head-dim`");
+    require_setting(place.dim % common.heads == 0, "`heads` ", common.heads,
+                    " does not divide `dim` ", place.dim,
+                    "; change one of them or give `head-dim`");
     common.head_dim = kind.head_dim_factor * (place.dim / common.heads);
   }
   if (!kind.attends) common.score_scale = {};  // given for other layers of a pattern
@@ -82,28 +82,24 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
 void require_rotary_heads(const AttentionPlan& layer) {
   require_setting(
       !layer.rotary || layer.head_dim % 2 == 0,
-      "`positions` rope rotates pairs and needs an even width of heads, but `head-dim` is " +
-          std::to_string(layer.head_dim));
+      "`positions` rope rotates pairs and needs an even width of heads, but `head-dim` is ",
+      layer.head_dim);
 }
 
 void require_rotary_part(const AttentionPlan& layer, Index rope_dim) {
-  require_setting(rope_dim <= layer.head_dim, "`rope-dim` " + std::to_string(rope_dim) +
-                                                  " is more than a head's width, `head-dim` " +
-                                                  std::to_string(layer.head_dim));
-  require_setting(!layer.rotary || rope_dim % 2 == 0,
-                  "`rope-dim` must be even, is " + std::to_string(rope_dim));
+  require_setting(rope_dim <= layer.head_dim, "`rope-dim` ", rope_dim,
+                  " is more than a head's width, `head-dim` ", layer.head_dim);
+  require_setting(!layer.rotary || rope_dim % 2 == 0, "`rope-dim` must be even, is ", rope_dim);
 }
 
 Index resolved_kv_heads(const AttentionPlan& layer, const Given& given) {
   const Index heads = layer.heads;
-  require_setting(given.has("kv-heads") || heads % 2 == 0,
-                  "`attention` " + std::string(layer.kind().name) +
-                      " has by default half as many KV heads as query heads, but `heads` " +
-                      std::to_string(heads) + " is odd; give `kv-heads`");
+  require_setting(given.has("kv-heads") || heads % 2 == 0, "`attention` ", layer.kind().name,
+                  " has by default half as many KV heads as query heads, but `heads` ", heads,
+                  " is odd; give `kv-heads`");
   const auto kv_heads = given.get<Index>("kv-heads", heads / 2);
-  require_setting(kv_heads > 0 && heads % kv_heads == 0, "`kv-heads` " + std::to_string(kv_heads) +
-                                                             " does not divide `heads` " +
-                                                             std::to_string(heads));
+  require_setting(heads % kv_heads == 0, "`kv-heads` ", kv_heads, " does not divide `heads` ",
+                  heads);
   return kv_heads;
 }
 
@@ -121,8 +117,7 @@ void make_sharing(AttentionDescription& description, std::string_view kind) {
   for_forms(description, [&](AttentionForm& form) {
     const auto removed = std::erase_if(
         form.projections, [](const Projection& p) { return p.role == Projection::Role::to_cache; });
-    require_setting(removed > 0,
-                    "a layer of " + std::string(kind) + " cannot share the cache of another layer");
+    require_setting(removed > 0, "a layer of ", kind, " cannot share the cache of another layer");
   });
 }
 

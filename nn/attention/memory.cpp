@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/base/error.h"
+#include "nn/attention/plan.h"
 
 namespace headcount {
 
@@ -23,10 +24,9 @@ Index LayerCache::bytes() const {
 
 RowCache& LayerCache::find(std::string_view name, bool per_sequence) {
   const auto kept = std::ranges::find(keeps_, name, &Kept::name);
-  if (kept == keeps_.end() || kept->per_sequence != per_sequence) {
-    throw ShapeError("the layer does not declare that it keeps '" + std::string(name) +
-                     "' of each " + (per_sequence ? "sequence" : "token"));
-  }
+  require_setting(kept != keeps_.end() && kept->per_sequence == per_sequence,
+                  "the layer does not declare that it keeps '", name, "' per ",
+                  per_sequence ? "sequence" : "token");
   return rows_[static_cast<std::size_t>(kept - keeps_.begin())];
 }
 
@@ -50,8 +50,7 @@ Rows Memory::shared(std::string_view name) const {
 }
 
 Rows Memory::keep(std::string_view name, Var x) {
-  if (shares_)
-    throw ShapeError("a layer that shares keeps nothing, but it has '" + std::string(name) + "'");
+  require_setting(!shares_, "a layer that shares keeps nothing, but it has '", name, "'");
   kept_.emplace_back(name, store(name, x));
   return kept_.back().second;
 }
@@ -64,8 +63,8 @@ Rows Memory::store(std::string_view name, Var x) {
     throw ShapeError("the rows '" + std::string(name) + "' are " + x.shape().text() +
                      ", the layer declares " + declared.text());
   }
-  if (x.tape->needs_gradient(x))
-    throw ShapeError("a cache keeps no gradients; decode on a tape without them");
+  require_setting(!x.tape->needs_gradient(x),
+                  "a cache keeps no gradients; decode on a tape without them");
   const Real* row = x.value().data();
   for (Index b = 0; b < declared[0]; ++b) {
     for (Index t = 0; t < tokens_; ++t, row += rows.heads() * rows.width())

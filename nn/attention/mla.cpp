@@ -198,14 +198,12 @@ std::any resolve(const AttentionPlan& c, const Given& given) {
   MlaSettings s = read_fields(
       kFields, given, {.nope_dim = c.head_dim, .rope_dim = mla_rope_dim(c), .v_dim = c.head_dim});
   if (!given.has("kv-rank")) s.kv_rank = 2 * c.head_dim - s.rope_dim;
-  require_setting(s.kv_rank > 0, "`kv-rank` must be at least 1, is " + std::to_string(s.kv_rank));
+  require_setting(s.kv_rank > 0, "`kv-rank` must be at least 1, is ", s.kv_rank);
   for (const auto& [name, number] : {std::pair("heads", c.heads), {"kv-rank", s.kv_rank}}) {
-    require_setting(number % s.latents == 0, "`latents` " + std::to_string(s.latents) +
-                                                 " does not divide `" + name + "` " +
-                                                 std::to_string(number));
+    require_setting(number % s.latents == 0, "`latents` ", s.latents, " does not divide `", name,
+                    "` ", number);
   }
-  require_setting(!c.rotary || s.rope_dim % 2 == 0,
-                  "`rope-dim` must be even, is " + std::to_string(s.rope_dim));
+  require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is ", s.rope_dim);
   return s;
 }
 

@@ -46,8 +46,4 @@ AttentionPlan AttentionPlan::sharing() const {
   return plan;
 }
 
-void require_setting(bool condition, const std::string& message) {
-  if (!condition) throw ShapeError(message);
-}
-
 }  // namespace headcount

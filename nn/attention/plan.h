@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <any>
+#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
 
+#include "autograd/base/error.h"
 #include "autograd/base/settings.h"
 #include "autograd/ops.h"
 
@@ -95,7 +97,13 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   bool shares_ = false;
 };
 
-/// Throws ShapeError with `message` unless `condition`.
-void require_setting(bool condition, const std::string& message);
+/// Throws ShapeError unless `condition`; `parts` of the message are texts and numbers.
+template <class... Parts>
+void require_setting(bool condition, const Parts&... parts) {
+  if (condition) return;
+  std::ostringstream message;
+  (message << ... << parts);
+  throw ShapeError(message.str());
+}
 
 }  // namespace headcount

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "autograd/base/error.h"
 #include "nn/attention/kind.h"
 
 namespace headcount {
@@ -20,8 +19,8 @@ std::vector<const AttentionKind*>& kinds() {
 std::span<const AttentionKind* const> attention_kinds() { return kinds(); }
 
 void register_attention(const AttentionKind& kind) {
-  if (std::ranges::find(kinds(), kind.name, &AttentionKind::name) != kinds().end())
-    throw ShapeError("two attentions are named " + std::string(kind.name));
+  require_setting(std::ranges::find(kinds(), kind.name, &AttentionKind::name) == kinds().end(),
+                  "two attentions are named ", kind.name);
   kinds().push_back(&kind);
 }
 
