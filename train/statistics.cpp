@@ -3,6 +3,7 @@
 #include <Eigen/Core>
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <unsupported/Eigen/SpecialFunctions>
 
 namespace headcount {
@@ -37,14 +38,14 @@ Estimate estimate(std::span<const double> values) {
   return estimate(values, errors);
 }
 
+// Sums in the order of the values: a vectorised sum depends on the address of its values.
 Estimate estimate(std::span<const double> values, std::optional<double> errors) {
-  const Eigen::Map<const Eigen::ArrayXd> x(values.data(), std::ssize(values));
-  Estimate result{x.mean(), std::nullopt};
-  if (errors) {
-    const double n = static_cast<double>(x.size());
-    const double deviation = std::sqrt((x - result.mean).square().sum() / (n - 1));
-    result.half_width = *errors * deviation / std::sqrt(n);
-  }
+  const auto n = static_cast<double>(values.size());
+  Estimate result{std::accumulate(values.begin(), values.end(), 0.0) / n, std::nullopt};
+  if (!errors) return result;
+  double squares = 0;
+  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
+  result.half_width = *errors * std::sqrt(squares / (n - 1)) / std::sqrt(n);
   return result;
 }
 

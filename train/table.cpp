@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/formatted.h"
+#include "autograd/base/real.h"
 #include "autograd/base/text.h"
 
 namespace headcount {
@@ -35,6 +36,10 @@ std::vector<std::string> lines_from_below(std::string_view text, std::size_t lin
 nlohmann::ordered_json json_number(double number) {
   if (number == std::floor(number) && std::abs(number) < 1e15) return static_cast<Index>(number);
   return number;
+}
+
+nlohmann::ordered_json or_null(const std::optional<double>& number) {
+  return number ? nlohmann::ordered_json(*number) : nlohmann::ordered_json();
 }
 
 std::string csv_field(const nlohmann::ordered_json& value) {

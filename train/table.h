@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -49,6 +50,8 @@ std::vector<std::string> lines_from_below(std::string_view text, std::size_t lin
 
 /// A number as JSON, an integer where it is whole: 64 and not 64.0.
 nlohmann::ordered_json json_number(double number);
+/// A number as JSON; null if there is none.
+nlohmann::ordered_json or_null(const std::optional<double>& number);
 
 /// A field of CSV (RFC 4180): empty for null, yes or no for booleans, all digits of a number. Text
 /// that is not one word is quoted; so is empty text, which differs from null.

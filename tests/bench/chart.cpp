@@ -17,7 +17,7 @@
 #include "autograd/base/error.h"
 #include "autograd/base/formatted.h"
 #include "models/checkpoint/durable.h"
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 
 namespace headcount {
 namespace {
@@ -68,8 +68,8 @@ Chart read_chart(std::istream& lines, const BenchTable& table) {
   chart.title = table.title;
   chart.description = std::string(table.y_title) + " against " + table.x_title;
   chart.kind = ChartKind::line;
-  chart.x = {table.x_title, Scale::log2, [](double x) { return number_text(x); }, {}, {}};
-  chart.y = {table.y_title, Scale::log10, nullptr, {}, {}};
+  chart.x = {table.x_title, Scale::log2, [](double x) { return number_text(x); }};
+  chart.y = {table.y_title, Scale::log10};
   for (std::string text; std::getline(lines, text);) {
     const std::optional<Line> line = read_line(text, table);
     if (!line || line->y <= 0) continue;
@@ -78,10 +78,7 @@ Chart read_chart(std::istream& lines, const BenchTable& table) {
       const auto style = static_cast<Index>(chart.series.size());
       series = chart.series.insert(series, {line->name, style, {}});
     }
-    series->points.push_back({line->x,
-                              line->y,
-                              {},
-                              {},
+    series->points.push_back({line->x, line->y,
                               line->name + ", " + table.x_title + " " + number_text(line->x) +
                                   ": " + formatted("%.4g", line->y) + " " + table.unit});
   }

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "train/cli/training_flags.h"
-#include "train/compare/plan.h"
+#include "train/compare/variants.h"
 
 using namespace headcount;
 

@@ -5,9 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
-#include "autograd/base/formatted.h"
-#include "train/compare/learned.h"
-#include "train/compare/result_text.h"
+#include "train/compare/premises.h"
 #include "train/compare/verdict.h"
 
 namespace headcount {
@@ -16,83 +14,80 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 using Variant = const VariantResult&;
+using Value = std::function<Json(Variant)>;
+using Text = std::function<std::string(Variant)>;
 
-Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
-
-/// Formatting of numbers for a reader.
-struct Words {
-  bool page;
-
-  std::string heading(const std::string& on_terminal, const std::string& on_page) const {
-    return page ? on_page : on_terminal;
-  }
-  std::string nothing() const { return page ? "–" : "-"; }
-  std::string number(double value, int decimals = 0) const {
-    return page ? number_text(value, decimals) : formatted("%.*f", decimals, value);
-  }
-  std::string half_width(const Estimate& e, int decimals, double unit = 1) const {
-    if (page) return half_width_text(e, decimals, unit);
-    return e.half_width ? " +- " + formatted("%.*f", decimals, *e.half_width * unit) : "";
-  }
-  std::string estimate(const Estimate& e, int decimals, double unit = 1) const {
-    return number(e.mean * unit, decimals) + half_width(e, decimals, unit);
-  }
-  std::string difference(const Estimate& e, int decimals = 4) const {
-    return (page ? signed_text(e.mean, decimals) : formatted("%+.*f", decimals, e.mean)) +
-           half_width(e, decimals);
-  }
-  std::string yes(bool value) const { return value ? "yes" : "no"; }
+struct Heading {
+  std::string terminal, page;
 };
 
-/// Collects columns. Figures that only finished runs have are empty for an attention without one.
+/// Collects columns for one reader. The text of a column follows from its value (see cell_text)
+/// unless it is given.
 class Columns {
  public:
-  explicit Columns(Words words) : words_(words) {}
+  explicit Columns(Reader reader) : reader_(reader) {}
 
-  void always(std::string heading, std::string key, std::function<std::string(Variant)> text,
-              std::function<Json(Variant)> value, bool are_words = false) {
-    all_.push_back(
-        {std::move(heading), std::move(key), std::move(text), std::move(value), are_words});
+  /// A column that attentions without a finished run have, too.
+  void always(const Heading& heading, std::string key, const Value& value, int decimals = 0,
+              bool words = false) {
+    const auto text = [=, reader = reader_](Variant v) {
+      return cell_text(value(v), decimals, reader);
+    };
+    add(heading, std::move(key), text, value, words);
   }
-  void of_runs(std::string heading, std::string key, std::function<std::string(Variant)> text,
-               std::function<Json(Variant)> value) {
-    always(
-        std::move(heading), std::move(key),
-        [text, none = words_.nothing()](Variant v) { return v.runs.empty() ? none : text(v); },
-        [value](Variant v) { return v.runs.empty() ? Json() : value(v); });
+  /// A figure of finished runs: a dash and null where there is none.
+  void measured(const Heading& heading, std::string key, const Value& value, int decimals = 0,
+                const Text& text = {}) {
+    add(
+        heading, std::move(key),
+        [=, reader = reader_](Variant v) {
+          const Json shown = v.runs.empty() ? Json() : value(v);
+          return text && !shown.is_null() ? text(v) : cell_text(shown, decimals, reader);
+        },
+        [=](Variant v) { return v.runs.empty() ? Json() : value(v); });
   }
-  /// Adds the columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null
-  /// if there is no estimate.
-  void estimate(std::string heading, const std::string& name,
+  /// The columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null if
+  /// there is no estimate.
+  void estimate(const Heading& heading, const std::string& name,
                 const std::function<const Estimate*(Variant)>& get,
                 const std::function<std::string(const Estimate&)>& text) {
-    of_runs(
-        std::move(heading), name + "_mean",
-        [=, none = words_.nothing()](Variant v) { return get(v) ? text(*get(v)) : none; },
-        [get](Variant v) { return get(v) ? Json(get(v)->mean) : Json(); });
-    of_runs(
-        "", name + "_ci95", [](Variant) { return ""; },
-        [get](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
+    measured(
+        heading, name + "_mean", [=](Variant v) { return get(v) ? Json(get(v)->mean) : Json(); }, 0,
+        [=](Variant v) { return text(*get(v)); });
+    measured({}, name + "_ci95",
+             [=](Variant v) { return get(v) ? or_null(get(v)->half_width) : Json(); });
   }
-  /// Adds a column for programs only.
-  void data(std::string key, std::function<Json(Variant)> value) {
-    always(
-        "", std::move(key), [](Variant) { return ""; }, std::move(value));
-  }
+  /// A column for programs only.
+  void data(std::string key, Value value) { add({}, std::move(key), nullptr, std::move(value)); }
 
+  void add(const Heading& heading, std::string key, Text text, Value value, bool words = false) {
+    all_.push_back({reader_ == Reader::page ? heading.page : heading.terminal, std::move(key),
+                    std::move(text), std::move(value), words});
+  }
   std::vector<Column<VariantResult>> take() { return std::move(all_); }
 
  private:
-  Words words_;
+  Reader reader_;
   std::vector<Column<VariantResult>> all_;
 };
 
 const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
-// Columns that are known before any run: attention, parameters, cache.
-void add_sizes(Columns& columns, Words words, const ComparisonResult& result) {
-  columns.always(
-      "attention", "attention", [words](Variant v) { return words.page ? v.spec : v.label(); },
+// Value of every run, by seed.
+template <class Get>
+Value of_runs(Get get) {
+  return [get](Variant v) {
+    Json values = Json::array();
+    for (const RunResult& run : v.runs) values.push_back(get(run));
+    return values;
+  };
+}
+
+// Columns that are known before any run, and what became of the runs.
+void add_sizes(Columns& columns, Reader reader, const ComparisonResult& result) {
+  columns.add(
+      {"attention", "attention"}, "attention",
+      [reader](Variant v) { return reader == Reader::page ? v.spec : v.label(); },
       [](Variant v) { return v.spec; }, true);
   columns.data("spec", [](Variant v) { return v.spec; });
   if (std::ranges::any_of(result.variants, [](Variant v) { return v.trained_on.has_value(); })) {
@@ -100,39 +95,16 @@ void add_sizes(Columns& columns, Words words, const ComparisonResult& result) {
                  [](Variant v) { return v.trained_on ? Json(*v.trained_on) : Json(); });
   }
   columns.always(
-      "adjusted", "adjusted", [](Variant v) { return v.adjusted; },
-      [](Variant v) { return v.adjusted; }, true);
+      {"adjusted", "adjusted"}, "adjusted", [](Variant v) { return v.adjusted; }, 0, true);
+  columns.always({"params", "parameters"}, "params", [](Variant v) { return v.parameters; });
   columns.always(
-      words.heading("params", "parameters"), "params",
-      [words](Variant v) { return words.number(static_cast<double>(v.parameters)); },
-      [](Variant v) { return v.parameters; });
-  const std::string context = number_text(static_cast<double>(result.context));
-  columns.always(
-      words.heading("KV B/token at " + context,
-                    "KV cache, bytes a token at " + context + " tokens"),
-      "kv_cache_bytes_per_token",
-      [words](Variant v) {
-        const bool whole = v.cache_bytes_per_token == std::floor(v.cache_bytes_per_token);
-        return words.number(v.cache_bytes_per_token, whole ? 0 : 1);
-      },
-      [](Variant v) { return json_number(v.cache_bytes_per_token); });
-}
-
-void add_runs(Columns& columns, Words words) {
-  columns.always(
-      words.heading("seeds", "seeds finished"), "runs",
-      [words](Variant v) { return words.number(static_cast<double>(v.runs.size())); },
-      [](Variant v) { return v.runs.size(); });
-  columns.data("seeds", [](Variant v) {
-    Json seeds = Json::array();
-    for (const RunResult& run : v.runs) seeds.push_back(run.seed);
-    return seeds;
-  });
-  columns.data("val_losses", [](Variant v) {
-    Json losses = Json::array();
-    for (const RunResult& run : v.runs) losses.push_back(run.validation_loss);
-    return losses;
-  });
+      {"KV B/token at " + count_text(result.context),
+       "KV cache, bytes a token at " + count_text(result.context) + " tokens"},
+      "kv_cache_bytes_per_token", [](Variant v) { return json_number(v.cache_bytes_per_token); },
+      1);
+  columns.always({"seeds", "seeds finished"}, "runs", [](Variant v) { return v.runs.size(); });
+  columns.data("seeds", of_runs([](const RunResult& run) { return run.seed; }));
+  columns.data("val_losses", of_runs([](const RunResult& run) { return run.validation_loss; }));
   columns.data("failures", [](Variant v) { return v.failures; });
   columns.data("sweep", [](Variant v) {
     Json values = Json::array();
@@ -144,62 +116,47 @@ void add_runs(Columns& columns, Words words) {
   });
 }
 
-void add_losses(Columns& columns, Words words, const ComparisonResult& result) {
-  const auto four_decimals = [words](const Estimate& e) { return words.estimate(e, 4); };
+void add_losses(Columns& columns, Reader reader, const ComparisonResult& result) {
   columns.estimate(
-      words.heading("val loss", "validation loss"), "val_loss", [](Variant v) { return &v.loss; },
-      four_decimals);
-  if (result.entropy_per_character) {
-    const double floor = *result.entropy_per_character;
-    columns.of_runs(
-        words.heading("above floor", "above the floor"), "excess_over_entropy",
-        [=](Variant v) { return words.number(v.loss.mean - floor, 4); },
-        [=](Variant v) { return v.loss.mean - floor; });
+      {"val loss", "validation loss"}, "val_loss", [](Variant v) { return &v.loss; },
+      [reader](const Estimate& e) { return estimate_text(e, 4, 1, reader); });
+  if (const auto floor = result.entropy_per_character) {
+    columns.measured(
+        {"above floor", "above the floor"}, "excess_over_entropy",
+        [=](Variant v) { return v.loss.mean - *floor; }, 4);
   }
   if (!result.only_answers) {
-    columns.of_runs(
-        words.heading("bits/char", "bits per character"), "bits_per_character",
-        [words](Variant v) { return words.number(v.loss.mean / std::numbers::ln2, 4); },
-        [](Variant v) { return v.loss.mean / std::numbers::ln2; });
+    columns.measured(
+        {"bits/char", "bits per character"}, "bits_per_character",
+        [](Variant v) { return v.loss.mean / std::numbers::ln2; }, 4);
   }
   const auto answers = [](Variant v) { return pointer(v.answer_accuracy); };
-  if (std::ranges::any_of(result.variants, answers)) {
-    columns.estimate(words.heading("answers right %", "answers right, %"), "answer_accuracy",
-                     answers, [words](const Estimate& e) { return words.estimate(e, 1, 100); });
-    const auto learned = [chance = result.answer_chance](Variant v) {
-      return runs_that_learned(v, chance);
-    };
-    columns.of_runs(
-        words.heading("learned", "seeds that learned it"), "learned",
-        [=](Variant v) {
-          return learned(v) ? words.number(static_cast<double>(*learned(v))) + " of " +
-                                  words.number(static_cast<double>(v.runs.size()))
-                            : words.nothing();
-        },
-        [=](Variant v) { return learned(v) ? Json(*learned(v)) : Json(); });
-    columns.data("answer_accuracies", [](Variant v) {
-      Json shares = Json::array();
-      for (const RunResult& run : v.runs) shares.push_back(run.answer_accuracy.value_or(0));
-      return shares;
-    });
-  }
+  if (std::ranges::none_of(result.variants, answers)) return;
+  columns.estimate({"answers right %", "answers right, %"}, "answer_accuracy", answers,
+                   [reader](const Estimate& e) { return estimate_text(e, 1, 100, reader); });
+  const auto learned = [chance = result.answer_chance](Variant v) {
+    const std::optional<Index> runs = runs_that_learned(v, chance);
+    return runs ? Json(*runs) : Json();
+  };
+  columns.measured({"learned", "seeds that learned it"}, "learned", learned, 0, [=](Variant v) {
+    return cell_text(learned(v), 0, reader) + " of " + cell_text(v.runs.size(), 0, reader);
+  });
+  columns.data("answer_accuracies",
+               of_runs([](const RunResult& run) { return run.answer_accuracy.value_or(0); }));
 }
 
-double cost_of_seed(const std::pair<std::uint64_t, double>& cost) { return cost.second; }
-
 // Columns that compare an attention with the reference.
-void add_comparison(Columns& columns, Words words, const ComparisonResult& result) {
+void add_comparison(Columns& columns, Reader reader, const ComparisonResult& result) {
+  const std::string minus = "minus " + reference(result).spec;
   columns.estimate(
-      "minus " + reference(result).spec, "paired_difference",
-      [](Variant v) { return pointer(v.difference); },
-      [words](const Estimate& e) { return words.difference(e); });
-  const auto decided = [](Variant v) {
-    return v.difference ? excludes_zero(*v.difference) : std::nullopt;
-  };
-  columns.of_runs(
-      words.heading("not zero", "excludes zero"), "difference_excludes_zero",
-      [=](Variant v) { return decided(v) ? words.yes(*decided(v)) : words.nothing(); },
-      [=](Variant v) { return decided(v) ? Json(*decided(v)) : Json(); });
+      {minus, minus}, "paired_difference", [](Variant v) { return pointer(v.difference); },
+      [reader](const Estimate& e) {
+        return signed_text(e.mean, 4, reader) + half_width_text(e, 4, 1, reader);
+      });
+  columns.measured({"not zero", "excludes zero"}, "difference_excludes_zero", [](Variant v) {
+    const auto decided = v.difference ? excludes_zero(*v.difference) : std::nullopt;
+    return decided ? Json(*decided) : Json();
+  });
   columns.data("costs", [](Variant v) {
     Json costs = Json::array();
     for (const auto& [seed, cost] : v.costs) costs.push_back({{"seed", seed}, {"cost", cost}});
@@ -208,37 +165,34 @@ void add_comparison(Columns& columns, Words words, const ComparisonResult& resul
   columns.data("cost_mean", [](Variant v) { return v.cost ? Json(v.cost->mean) : Json(); });
   columns.data("cost_ci95",
                [](Variant v) { return v.cost ? or_null(v.cost->half_width) : Json(); });
-  columns.of_runs(
-      words.heading("points lost", "answers lost, points: median (least to most)"), "cost_median",
-      [words](Variant v) {
-        if (v.costs.empty()) return words.nothing();
-        const auto number = [&](double value) { return words.difference({value, {}}, 1); };
-        const auto [least, most] = std::ranges::minmax(v.costs, {}, cost_of_seed);
-        return number(middle_cost(v, Metric::answers)) + " (" + number(least.second) + " to " +
-               number(most.second) + ")";
-      },
-      [](Variant v) { return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers)); });
-  columns.of_runs(
-      "verdict", "verdict",
-      [words](Variant v) { return v.cost ? verdict_word(v.verdict) : words.nothing(); },
-      [](Variant v) { return v.cost ? Json(verdict_word(v.verdict)) : Json(); });
+  const auto median_cost = [](Variant v) {
+    return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
+  };
+  columns.measured({"points lost", "answers lost, points: median (least to most)"}, "cost_median",
+                   median_cost, 0, [=](Variant v) {
+                     const auto number = [&](double value) {
+                       return signed_text(value, 1, reader);
+                     };
+                     const auto cost = [](const auto& of_seed) { return of_seed.second; };
+                     const auto [least, most] = std::ranges::minmax(v.costs, {}, cost);
+                     return number(median_cost(v)) + " (" + number(least.second) + " to " +
+                            number(most.second) + ")";
+                   });
+  columns.measured({"verdict", "verdict"}, "verdict",
+                   [](Variant v) { return v.cost ? Json(verdict_word(v.verdict)) : Json(); });
 }
 
-void add_speeds(Columns& columns, Words words, const ComparisonResult& result) {
-  columns.of_runs(
-      words.heading("train tok/s", "training, tokens/s"), "train_tokens_per_second",
-      [words](Variant v) {
-        return v.train_tokens_per_second ? words.number(*v.train_tokens_per_second)
-                                         : words.nothing();
-      },
-      [](Variant v) { return or_null(v.train_tokens_per_second); });
-  const std::string context = number_text(static_cast<double>(result.context));
-  columns.always(
-      words.heading("decode tok/s", "decoding, tokens/s at " + context + " tokens"),
+void add_speeds(Columns& columns, Reader reader, const ComparisonResult& result) {
+  columns.measured({"train tok/s", "training, tokens/s"}, "train_tokens_per_second",
+                   [](Variant v) { return or_null(v.train_tokens_per_second); });
+  // Sizes alone say these two, so programs get them for an attention without a finished run, too.
+  const auto if_finished = [reader](Variant v, const Json& value) {
+    return cell_text(v.runs.empty() ? Json() : value, 0, reader);
+  };
+  columns.add(
+      {"decode tok/s", "decoding, tokens/s at " + count_text(result.context) + " tokens"},
       "decode_tokens_per_second",
-      [words](Variant v) {
-        return v.runs.empty() ? words.nothing() : words.number(v.decode_tokens_per_second);
-      },
+      [=](Variant v) { return if_finished(v, v.decode_tokens_per_second); },
       [](Variant v) { return v.decode_tokens_per_second; });
   columns.data("decode", [](Variant v) {
     Json speeds = Json::array();
@@ -246,23 +200,39 @@ void add_speeds(Columns& columns, Words words, const ComparisonResult& result) {
       speeds.push_back({{"context", d.context}, {"tokens_per_second", d.tokens_per_second}});
     return speeds;
   });
-  columns.always(
-      words.heading("Pareto", "on the Pareto front"), "pareto",
-      [words](Variant v) { return v.runs.empty() ? words.nothing() : words.yes(v.pareto); },
-      [](Variant v) { return v.pareto; });
+  columns.add(
+      {"Pareto", "on the Pareto front"}, "pareto",
+      [=](Variant v) { return if_finished(v, v.pareto); }, [](Variant v) { return v.pareto; });
 }
 
 }  // namespace
 
 std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result,
                                                       Reader reader) {
-  const Words words{reader == Reader::page};
-  Columns columns(words);
-  add_sizes(columns, words, result);
-  add_runs(columns, words);
-  add_losses(columns, words, result);
-  add_comparison(columns, words, result);
-  add_speeds(columns, words, result);
+  Columns columns(reader);
+  add_sizes(columns, reader, result);
+  add_losses(columns, reader, result);
+  add_comparison(columns, reader, result);
+  add_speeds(columns, reader, result);
+  return columns.take();
+}
+
+std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result, Reader reader) {
+  if (result.variants.empty() || result.variants.front().swept.empty()) return {};
+  Columns columns(reader);
+  columns.always(
+      {"attention", "attention"}, "attention", [](Variant v) { return v.spec; }, 0, true);
+  for (std::size_t i = 0; i < result.variants.front().swept.size(); ++i) {
+    const std::string name = swept_setting(result) + " " + result.variants.front().swept[i].value;
+    columns.add(
+        {name, name}, name,
+        [i, reader](Variant v) {
+          const SweptValue& swept = v.swept.at(i);
+          if (!swept.loss) return std::string("failed");
+          return number_text(*swept.loss, 4, reader) + (swept.chosen ? " *" : "  ");
+        },
+        [i](Variant v) { return or_null(v.swept.at(i).loss); });
+  }
   return columns.take();
 }
 

@@ -3,15 +3,20 @@
 #include <vector>
 
 #include "train/compare/comparison.h"
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 #include "train/table.h"
+
+/// Columns of the tables of a comparison, one row per attention, for terminal, page, CSV and JSON.
 
 namespace headcount {
 
-/// All columns that tables of a comparison may have, one row per attention. A table picks columns
-/// and their order by `selected`. An estimate takes two columns, mean and interval; the first has
-/// the text of both. Columns that are empty for every attention are left out.
+/// All columns that results may have; a table picks columns and their order by `selected`. An
+/// estimate takes two columns, mean and interval, and the first has the text of both.
 std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result,
                                                       Reader reader);
+
+/// One column per value of the sweep: the tuning loss that values are chosen by, the chosen one
+/// marked. Empty without a sweep.
+std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result, Reader reader);
 
 }  // namespace headcount

@@ -9,10 +9,10 @@
 #include "data/built_in.h"
 #include "models/cost.h"
 #include "train/compare/decode_speed.h"
+#include "train/compare/needed_runs.h"
 #include "train/compare/premises.h"
 #include "train/compare/reading.h"
 #include "train/compare/results.h"
-#include "train/compare/run_plan.h"
 #include "train/compare/runner.h"
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
@@ -57,7 +57,7 @@ VariantResult described(const PlannedVariant& variant, const Candidate& candidat
 
 // What each value of the sweep gave one variant, whose candidates are in their order.
 std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
-                              const RunPlan::Chosen& chosen,
+                              const NeededRuns::Chosen& chosen,
                               const std::vector<std::optional<double>>& losses) {
   std::vector<SweptValue> all;
   for (std::size_t i = 0; i < losses.size(); ++i)
@@ -65,7 +65,7 @@ std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
   return all;
 }
 
-VariantResult variant_result(const PlannedVariant& variant, const RunPlan::Chosen& chosen,
+VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Chosen& chosen,
                              Index vocabulary) {
   VariantResult result = described(variant, *chosen.candidate, vocabulary);
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
@@ -80,7 +80,7 @@ VariantResult variant_result(const PlannedVariant& variant, const RunPlan::Chose
 }
 
 // The first run that finished reads the passage.
-void read(const Passage& passage, const RunPlan::Chosen& chosen, const Corpus& corpus,
+void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus& corpus,
           const ReadPassage& shown, VariantResult& result) {
   const auto finished = std::ranges::find_if(
       chosen.outcomes, [](const RunOutcome& o) { return o.result.has_value(); });
@@ -143,6 +143,27 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
   }
   common.erase("seed");
   return common;
+}
+
+// What is known of a comparison before any run. `corpus` has lost the sweep's part by now.
+ComparisonResult described(const ComparisonOptions& options, const Corpus& corpus,
+                           const TrainOptions& common) {
+  ComparisonResult result;
+  result.data = corpus.name;
+  result.data_sha256 = corpus.sha256;
+  result.match = options.match.text();
+  if (options.sweep) result.sweep = options.sweep->text();
+  result.context = common.model->context;
+  if (corpus.stories_fit(result.context))
+    result.entropy_per_character = corpus.entropy_per_character;
+  result.longest_story = corpus.longest_story;
+  if (common.corpus.validation_characters > 0)
+    result.evaluated_characters = std::ssize(corpus.validation);
+  result.only_answers = corpus.only_answers;
+  result.baselines = corpus.baselines;
+  if (result.baselines) result.answer_chance = result.baselines->best();
+  result.baseline_loss = baseline_loss(corpus);
+  return result;
 }
 
 // The reference by name, also where nobody named one: sizes alone say which it is.
@@ -236,34 +257,17 @@ ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orde
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks) {
   const TrainOptions& common = variants.front().candidates.front().options;  // text and context
-  ComparisonResult result;
+  const Index context = common.model->context, vocabulary = corpus.vocabulary.size();
+  if (options.sweep) cut_tuning_slice(corpus, context);
+  ComparisonResult result = described(options, corpus, common);
   result.command = orders.command;
-  result.data = corpus.name;
-  result.data_sha256 = corpus.sha256;
-  result.match = options.match.text();
-  result.context = common.model->context;
-  if (corpus.stories_fit(result.context))
-    result.entropy_per_character = corpus.entropy_per_character;
-  result.longest_story = corpus.longest_story;
-  if (common.corpus.validation_characters > 0)
-    result.evaluated_characters = std::ssize(corpus.validation);
-  result.only_answers = corpus.only_answers;
-  result.baselines = corpus.baselines;
-  if (result.baselines) result.answer_chance = result.baselines->best();
-  if (options.sweep) {
-    result.sweep = options.sweep->text();
-    cut_tuning_slice(corpus, result.context);
-  }
-
-  result.baseline_loss = baseline_loss(corpus);
-
-  const Index vocabulary = corpus.vocabulary.size();
-  const Passage passage = passage_to_read(corpus, common.corpus, options.passage, result.context);
+  const Passage passage = passage_to_read(corpus, common.corpus, options.passage, context);
   result.passage = shown(passage, corpus, options.passage);
   result.question = settled(options.question, variants, vocabulary);
   const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
   add_length(result, *named);
-  const RunPlan plan(
+
+  const NeededRuns plan(
       variants, result.question, static_cast<std::size_t>(named - variants.begin()), orders.folder,
       orders.command,
       [&result](std::span<const RunResult> reference) { return why_open(result, reference); });
@@ -288,17 +292,17 @@ ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orde
   }
   count_runs(result, outcomes, needed);
   if (orders.shard) return result;
+
   std::vector<TrainOptions> chosen;
   std::size_t seeds = 0;
   for (std::size_t i = 0; i < variants.size(); ++i) {
     stop_if_interrupted();
-    const RunPlan::Chosen best = plan.chosen(i, outcomes);
-    result.variants.push_back(variant_result(variants[i], best, vocabulary));
-    if (options.sweep) {
-      result.variants.back().swept =
-          swept(*options.sweep, variants[i], best, plan.tuning_losses(i, outcomes));
-    }
-    read(passage, best, corpus, result.passage, result.variants.back());
+    const NeededRuns::Chosen best = plan.chosen(i, outcomes);
+    VariantResult& variant =
+        result.variants.emplace_back(variant_result(variants[i], best, vocabulary));
+    if (options.sweep)
+      variant.swept = swept(*options.sweep, variants[i], best, plan.tuning_losses(i, outcomes));
+    read(passage, best, corpus, result.passage, variant);
     chosen.push_back(best.candidate->options);
     seeds = std::max(seeds, best.outcomes.size());
   }

@@ -8,8 +8,8 @@
 
 #include "data/corpus.h"
 #include "train/compare/comparison.h"
-#include "train/compare/plan.h"
 #include "train/compare/runner.h"
+#include "train/compare/variants.h"
 
 namespace headcount {
 

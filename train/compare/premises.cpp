@@ -4,11 +4,11 @@
 #include <cmath>
 
 #include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "data/character_pairs.h"
-#include "train/compare/result_text.h"
-#include "train/compare/sweep_table.h"
+#include "train/compare/number_text.h"
 #include "train/compare/verdict.h"
-#include "train/sign_test.h"
+#include "train/sequential_testing.h"
 #include "train/statistics.h"
 
 namespace headcount {
@@ -68,7 +68,7 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
 // Least number of seeds for a verdict about answers.
 Index least_seeds() {
   Index seeds = 1;
-  while (SignTest(seeds, seeds).exceptions(seeds) < 0) ++seeds;
+  while (sign_test_exceptions(seeds, seeds).front() < 0) ++seeds;
   return seeds;
 }
 
@@ -116,9 +116,9 @@ std::optional<double> fall_at_end(const ComparisonResult& result) {
   const std::optional<double> limit = tolerance(result.question, than.runs);
   const std::size_t tenth = curve.size() / 10;
   if (tenth < 2 || !limit) return std::nullopt;
-  const auto variance = [&](const Estimate& e) {  // of the mean
+  const auto variance = [](const Estimate& e) {
     return std::pow(*e.half_width, 2);
-  };
+  };  // of the mean
   const std::span all(curve);
   const Estimate last = estimate(all.last(tenth), 1.0),
                  before = estimate(all.last(2 * tenth).first(tenth), 1.0);
@@ -159,7 +159,54 @@ std::string seeds_of_means(const ComparisonResult& result) {
          ", which all finished; differences and verdicts take every seed of the attention.";
 }
 
+// "largest" or "smallest" if the value at `chosen` is one; empty otherwise, or if a value is no
+// number. A zero never counts as smallest, because settings with ordered values begin at zero or
+// above.
+std::string end_taken(const std::vector<SweptValue>& swept, std::size_t chosen) {
+  std::vector<double> values(swept.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (parse_number(swept[i].value, values[i]) != std::errc()) return "";
+  }
+  const double taken = values.at(chosen);
+  if (taken == std::ranges::max(values)) return "largest";
+  return taken == std::ranges::min(values) && taken != 0 ? "smallest" : "";
+}
+
+// What the losses of the sweep are of, and a warning for each attention whose chosen value is the
+// least or the greatest tried, since a value beyond may be better.
+void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& sentences) {
+  const std::string setting = swept_setting(result);
+  sentences.push_back("Each attention has the " + setting +
+                      " with the least loss (*) on the last tenth of the training text, which no "
+                      "run here was trained on.");
+  for (const VariantResult& variant : result.variants) {
+    const auto found = std::ranges::find(variant.swept, true, &SweptValue::chosen);
+    const auto chosen = static_cast<std::size_t>(found - variant.swept.begin());
+    const std::string end = end_taken(variant.swept, chosen);
+    if (end.empty()) continue;
+    sentences.push_back(variant.spec + " has the " + end + " " + setting + " that was tried, " +
+                        found->value + ": a " + (end == "largest" ? "larger" : "smaller") +
+                        " one may be better.");
+  }
+}
+
 }  // namespace
+
+double learned_from(double chance) {
+  constexpr double kShare = 0.9;
+  return chance + kShare * (1 - chance);
+}
+
+std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance) {
+  if (!chance) return std::nullopt;
+  return std::ranges::count_if(variant.runs, [&](const RunResult& run) {
+    return run.answer_accuracy.value_or(0) >= learned_from(*chance);
+  });
+}
+
+std::string swept_setting(const ComparisonResult& result) {
+  return result.sweep.substr(0, result.sweep.find('='));
+}
 
 std::vector<std::string> verdict_notes(const ComparisonResult& result) {
   std::vector<std::string> sentences;
@@ -179,8 +226,8 @@ std::vector<std::string> verdict_notes(const ComparisonResult& result) {
                   "shortened to a tenth of it.",
                   result.asked_warmup, result.steps));
   }
-  const std::vector<std::string> of_sweep = sweep_notes(result);
-  sentences.insert(sentences.end(), of_sweep.begin(), of_sweep.end());
+  if (!result.variants.empty() && !result.variants.front().swept.empty())
+    add_sweep_notes(result, sentences);
   return sentences;
 }
 

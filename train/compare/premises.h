@@ -31,6 +31,16 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
 /// 0.01 nats per percentage point of tolerance), or if the fall is within the noise.
 std::optional<double> fall_at_end(const ComparisonResult& result);
 
+/// Share of right answers from which on a run counts as having learned its corpus: chance + 0.9
+/// (1 - chance).
+double learned_from(double chance);
+/// Number of the attention's runs that learned the corpus. None without `chance`, that is, if the
+/// corpus marks no answers.
+std::optional<Index> runs_that_learned(const VariantResult& variant, std::optional<double> chance);
+
+/// Name of the setting that the comparison sweeps.
+std::string swept_setting(const ComparisonResult& result);
+
 /// Sentences that accompany the verdict: its assumptions, the seeds of the means, and reasons to
 /// train longer or with other settings.
 std::vector<std::string> verdict_notes(const ComparisonResult& result);

@@ -6,9 +6,7 @@
 
 #include "autograd/base/formatted.h"
 #include "train/compare/columns.h"
-#include "train/compare/learned.h"
 #include "train/compare/premises.h"
-#include "train/compare/sweep_table.h"
 #include "train/compare/verdict.h"
 #include "train/statistics.h"
 
@@ -85,8 +83,8 @@ void compare_with_reference(VariantResult& v, const ComparisonResult& result, co
   v.costs = paired_costs(v, than, question.metric);
   if (v.costs.empty()) return;
   const std::vector<double> costs = values_of(v.costs);
-  v.cost = judge.intervals().estimate(costs);
-  v.difference = judge.intervals().estimate(values_of(paired_costs(v, than, Metric::loss)));
+  v.cost = judge.interval(costs);
+  v.difference = judge.interval(values_of(paired_costs(v, than, Metric::loss)));
   if (!question.intervals) v.difference->half_width.reset();
   if (!question.intervals || question.metric == Metric::answers) v.cost->half_width.reset();
   const bool decidable = question.intervals && result.undecided.empty();
@@ -248,10 +246,10 @@ nlohmann::ordered_json verdict_json(const ComparisonResult& result) {
           {"enough", enough ? Json(enough->spec) : Json()},
           {"metric", result.question.metric == Metric::loss ? "loss" : "answers"},
           {"reference", than.spec},
-          {"tolerance", limit ? Json(*limit) : Json()},
+          {"tolerance", or_null(limit)},
           {"seeds", result.question.seeds.text()},
           {"undecided", result.undecided.empty() ? Json() : Json(result.undecided)},
-          {"loss_falls_per_100_steps", fall ? Json(*fall) : Json()},
+          {"loss_falls_per_100_steps", or_null(fall)},
           {"notes", verdict_notes(result)}};
 }
 
@@ -268,10 +266,9 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
   const auto variants = selected(comparison_columns(result, Reader::terminal), keys);
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},
-          {"entropy_per_character",
-           result.entropy_per_character ? Json(*result.entropy_per_character) : Json()},
+          {"entropy_per_character", or_null(result.entropy_per_character)},
           {"answer_baselines", result.baselines ? to_json(*result.baselines) : Json()},
-          {"baseline_loss", result.baseline_loss ? Json(*result.baseline_loss) : Json()},
+          {"baseline_loss", or_null(result.baseline_loss)},
           {"seeds", result.seeds},
           {"common_seeds", result.common_seeds},
           {"verdict", verdict_json(result)},

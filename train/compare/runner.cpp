@@ -14,8 +14,8 @@
 #include "autograd/base/sha256.h"
 #include "autograd/parallel.h"
 #include "models/checkpoint/checkpoint.h"
-#include "train/compare/run_queue.h"
-#include "train/compare/run_result.h"
+#include "train/compare/job_queue.h"
+#include "train/compare/result_files.h"
 #include "train/interrupt.h"
 #include "train/run/provenance.h"
 #include "train/run/training.h"
@@ -231,7 +231,7 @@ double work_of(const TrainOptions& options, Index vocabulary) {
 namespace {
 
 // Trains one run of the queue; false when there is no more.
-bool train_next(const RunTask& task, RunQueue& queue) {
+bool train_next(const RunTask& task, JobQueue& queue) {
   const auto i = queue.next();
   if (!i) return false;
   const PlannedRun& run = task.runs[*i];
@@ -258,7 +258,7 @@ bool train_next(const RunTask& task, RunQueue& queue) {
   return true;
 }
 
-void train_all(const RunTask& task, RunQueue& queue) {
+void train_all(const RunTask& task, JobQueue& queue) {
   const int threads_before = threads();
   side_by_side(task.workers.jobs, [&] {
     set_threads(task.workers.threads);
@@ -285,7 +285,7 @@ std::vector<RunOutcome> outcomes_before(const RunTask& task) {
 
 std::vector<RunOutcome> run_all(const RunTask& task, RunWatcher& watcher) {
   if (task.ranks.rank() > 0) {
-    DistantQueue queue(task.ranks, task.runs.size());
+    RemoteQueue queue(task.ranks, task.runs.size());
     train_all(task, queue);
     return {};
   }
@@ -294,8 +294,8 @@ std::vector<RunOutcome> run_all(const RunTask& task, RunWatcher& watcher) {
     for (const PlannedRun& run : task.runs)
       work.push_back(work_of(run.options, task.corpus.vocabulary.size()));
   }
-  OwnQueue queue(task.runs, task.needs, outcomes_before(task), task.elsewhere, std::move(work),
-                 watcher);
+  LocalQueue queue(task.runs, task.needs, outcomes_before(task), task.elsewhere, std::move(work),
+                   watcher);
   {
     std::future<void> serving;
     if (task.ranks.size() > 1)

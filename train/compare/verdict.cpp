@@ -8,6 +8,7 @@
 #include "autograd/base/formatted.h"
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
+#include "train/sequential_testing.h"
 
 namespace headcount {
 
@@ -55,17 +56,12 @@ struct Numbers {
   }
   std::string cost(const VariantResult& variant) const {
     const Estimate e{middle_cost(variant, metric), variant.cost->half_width};
-    const bool page = reader == Reader::page;
-    std::string text =
-        page ? signed_text(e.mean, decimals()) : formatted("%+.*f", decimals(), e.mean);
-    if (metric == Metric::answers) {
-      const auto below = std::ranges::count_if(
-          variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
-      return text + formatted(" points fewer right (%td of %td seeds below %.*f)", below,
-                              std::ssize(variant.costs), decimals(), tolerance);
-    }
-    if (page) return text + half_width_text(e, decimals());
-    return text + (e.half_width ? formatted(" +- %.*f", decimals(), *e.half_width) : "");
+    const std::string text = signed_text(e.mean, decimals(), reader);
+    if (metric == Metric::loss) return text + half_width_text(e, decimals(), 1, reader);
+    const auto below = std::ranges::count_if(
+        variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
+    return text + formatted(" points fewer right (%td of %td seeds below %.*f)", below,
+                            std::ssize(variant.costs), decimals(), tolerance);
   }
   // Counted seeds say it themselves.
   std::string limit(bool always = false) const {
@@ -74,17 +70,15 @@ struct Numbers {
   }
 };
 
-// The others by verdict, in the order given.
+// Attentions with this verdict, in the order given; those that are enough, by rising cache.
 std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict verdict) {
   std::vector<const VariantResult*> found;
   for (const VariantResult& variant : result.variants) {
     if (variant.cost && variant.verdict == verdict) found.push_back(&variant);
   }
+  if (verdict == Verdict::enough)
+    std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
   return found;
-}
-
-std::string named(const VariantResult& variant, const char* how, const Numbers& numbers) {
-  return variant.label() + " is " + how + ": " + numbers.cost(variant);
 }
 
 }  // namespace
@@ -160,31 +154,30 @@ std::string verdict_word(Verdict verdict) {
   return verdict == Verdict::enough ? "enough" : "not enough";
 }
 
-namespace {
+Judge::Judge(Metric metric, const SeedRange& seeds) : metric_(metric) {
+  // One seed alone has no interval.
+  const Index first = std::max<Index>(2, seeds.first), last = std::max<Index>(2, seeds.last);
+  first_ = static_cast<std::size_t>(first);
+  bounds_ = repeated_interval_bounds(first, last);
+  exceptions_ = sign_test_exceptions(first, last);
+}
 
-// One seed alone has no interval, and RepeatedIntervals says so of too few values.
-Index looked_at(Index seeds) { return std::max<Index>(2, seeds); }
-
-}  // namespace
-
-Judge::Judge(Metric metric, const SeedRange& seeds)
-    : metric_(metric),
-      intervals_(looked_at(seeds.first), looked_at(seeds.last)),
-      signs_(looked_at(seeds.first), looked_at(seeds.last)) {}
+Estimate Judge::interval(std::span<const double> costs) const {
+  if (bounds_.size() == 1) return estimate(costs);
+  const bool look = costs.size() >= first_ && costs.size() < first_ + bounds_.size();
+  return estimate(costs, look ? std::optional(bounds_[costs.size() - first_]) : std::nullopt);
+}
 
 Verdict Judge::verdict(std::span<const double> costs, std::optional<double> tolerance) const {
   if (costs.empty() || !tolerance) return Verdict::open;
-  if (metric_ == Metric::loss) return headcount::verdict(intervals_.estimate(costs), tolerance);
+  if (metric_ == Metric::loss) return headcount::verdict(interval(costs), tolerance);
   const Index seeds = std::ssize(costs);
-  if (signs_.first() == signs_.last())
-    return headcount::verdict(costs, *tolerance, SignTest(seeds, seeds));
-  return seeds < signs_.first() ? Verdict::open : headcount::verdict(costs, *tolerance, signs_);
-}
-
-Verdict verdict(std::span<const double> costs, double tolerance, const SignTest& signs) {
-  const Index seeds = std::ssize(costs), most = signs.exceptions(seeds);
-  const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < tolerance; });
-  const auto above = std::ranges::count_if(costs, [&](double cost) { return cost > tolerance; });
+  const bool fixed = exceptions_.size() == 1;
+  if (!fixed && costs.size() < first_) return Verdict::open;
+  const Index most =
+      fixed ? sign_test_exceptions(seeds, seeds).front() : exceptions_.at(costs.size() - first_);
+  const auto below = std::ranges::count_if(costs, [&](double cost) { return cost < *tolerance; });
+  const auto above = std::ranges::count_if(costs, [&](double cost) { return cost > *tolerance; });
   if (seeds - below <= most) return Verdict::enough;
   return seeds - above <= most ? Verdict::not_enough : Verdict::open;
 }
@@ -224,8 +217,7 @@ const VariantResult& reference(const ComparisonResult& result) {
 
 const VariantResult* cheapest_enough(const ComparisonResult& result) {
   const std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
-  const auto cheapest = std::ranges::min_element(enough, {}, &VariantResult::cache_bytes_per_token);
-  return cheapest == enough.end() ? nullptr : *cheapest;
+  return enough.empty() ? nullptr : enough.front();
 }
 
 std::string verdict_text(const ComparisonResult& result, Reader reader) {
@@ -236,7 +228,6 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   if (!result.undecided.empty()) return "nothing can be decided: " + result.undecided;
   const Numbers numbers{result.question.metric, *limit, reader};
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
-  std::ranges::stable_sort(enough, {}, &VariantResult::cache_bytes_per_token);
   std::vector<std::string> parts;
   const bool none = enough.empty();
   if (none) {
@@ -254,7 +245,8 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
     std::vector<std::string> names;
     for (const VariantResult* variant : variants) {
       names.push_back(variant->label());
-      if (!named_alone) parts.push_back(named(*variant, how, numbers));
+      if (!named_alone)
+        parts.push_back(variant->label() + " is " + how + ": " + numbers.cost(*variant));
     }
     if (named_alone && !names.empty()) parts.push_back(together + (": " + list_text(names)));
   };

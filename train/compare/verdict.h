@@ -8,9 +8,7 @@
 #include "data/corpus.h"
 #include "models/attention_spec.h"
 #include "train/compare/comparison.h"
-#include "train/compare/result_text.h"
-#include "train/repeated_intervals.h"
-#include "train/sign_test.h"
+#include "train/compare/number_text.h"
 
 /// Verdicts: which attentions are enough, and the statistics that decide it.
 
@@ -45,27 +43,28 @@ Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
 /// `seeds.first` seeds and again after each further one, up to `seeds.last`. Differences of losses
 /// are assumed to be normal, so the confidence interval of their mean decides. Shares of right
 /// answers are bounded, skewed, and sometimes in two clusters; no interval of the mean of so few
-/// values holds then, since a rare failure may not have been seen. For answers, a sign test decides
-/// instead, on which side of the tolerance at least half of all seeds lie.
+/// values is reliable then, since a rare failure may not have been seen. For answers, a sign test
+/// decides instead, on which side of the tolerance at least half of all seeds lie.
 class Judge {
  public:
   Judge(Metric metric, const SeedRange& seeds);
 
   /// Number of finished seeds before the first look.
-  std::size_t first() const { return static_cast<std::size_t>(intervals_.first()); }
-  const RepeatedIntervals& intervals() const { return intervals_; }
+  std::size_t first() const { return first_; }
+  /// Mean of `costs` with its confidence interval at that look; no interval if there is no look
+  /// after so many seeds. With a fixed number of seeds, Student's interval of however many
+  /// finished.
+  Estimate interval(std::span<const double> costs) const;
   /// Verdict after these costs, one per finished seed; open if there is no look after so many. With
   /// a fixed number of seeds, it looks at however many finished.
   Verdict verdict(std::span<const double> costs, std::optional<double> tolerance) const;
 
  private:
   Metric metric_;
-  RepeatedIntervals intervals_;
-  SignTest signs_;
+  std::size_t first_;
+  std::vector<double> bounds_;     // by look: see sequential_testing.h
+  std::vector<Index> exceptions_;  // by look
 };
-
-/// Verdict by the sign test: on which side of the tolerance at least half of all seeds lie.
-Verdict verdict(std::span<const double> costs, double tolerance, const SignTest& signs);
 
 /// Central value of an attention's costs: the mean for losses, the median for answers.
 double middle_cost(const VariantResult& variant, Metric metric);
@@ -87,7 +86,7 @@ const VariantResult& reference(const ComparisonResult& result);
 /// The attention with the least cache among those that are enough; null if none is.
 const VariantResult* cheapest_enough(const ComparisonResult& result);
 
-/// The verdict in words: "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.004
+/// Verdict in words: "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.004
 /// (tolerance 0.010); mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
 /// then the others. For answers it gives, instead of an interval, how many seeds lie below the
 /// tolerance. If nothing can be decided, it says why.

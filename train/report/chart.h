@@ -20,16 +20,16 @@ namespace headcount {
 enum class Scale { linear, log2, log10 };
 
 struct ChartAxis {
-  std::string title;
+  std::string title = {};
   Scale scale = Scale::linear;
-  std::function<std::string(double)> label;  ///< text of a tick; default: as many digits as needed
-  std::optional<double> lowest, highest;     ///< bounds of such values, for example 0 and 100 %
+  std::function<std::string(double)> label = {};  ///< text of a tick; default: the digits it needs
+  std::optional<double> lowest = {}, highest = {};  ///< bounds of values, such as 0 and 100 %
 };
 
 struct ChartPoint {
   double x = 0, y = 0;
-  std::optional<double> low, high;  ///< interval of y, both or neither
-  std::string hover;                ///< shown on pointing at the marker
+  std::string hover = {};                     ///< shown on pointing at the marker
+  std::optional<double> low = {}, high = {};  ///< interval of y, both or neither
 };
 
 struct ChartSeries {
@@ -46,13 +46,13 @@ enum class ChartKind {
 };
 
 struct Chart {
-  std::string title, description;  ///< description: for screen readers
+  std::string title = {}, description = {};  ///< description: for screen readers
   ChartKind kind = ChartKind::scatter;
-  ChartAxis x, y;
-  std::vector<ChartSeries> series;
-  std::vector<std::pair<double, double>> steps;  ///< corners of a falling staircase, by rising x
-  std::optional<std::pair<double, std::string>> floor;  ///< a level of y and its name; only named
-                                                        ///< where drawing it would flatten the rest
+  ChartAxis x = {}, y = {};
+  std::vector<ChartSeries> series = {};
+  std::vector<std::pair<double, double>> steps = {};  ///< corners of a falling staircase, by x
+  /// A level of y and its name; only named where drawing it would flatten the rest.
+  std::optional<std::pair<double, std::string>> floor = {};
 };
 
 /// The chart as one <svg> element without an XML declaration. Points that are not finite are left

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 
 namespace headcount {
 

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace headcount {
 
-ChartPoint estimate_point(double x, const Estimate& estimate, double unit) {
-  ChartPoint point{x, unit * estimate.mean, std::nullopt, std::nullopt, ""};
+ChartPoint estimate_point(double x, const Estimate& estimate, std::string hover, double unit) {
+  ChartPoint point{x, unit * estimate.mean, std::move(hover)};
   if (estimate.half_width) {
     point.low = unit * (estimate.mean - *estimate.half_width);
     point.high = unit * (estimate.mean + *estimate.half_width);

@@ -12,7 +12,7 @@
 namespace headcount {
 
 /// Point of a mean with its interval, both times `unit`.
-ChartPoint estimate_point(double x, const Estimate& estimate, double unit = 1);
+ChartPoint estimate_point(double x, const Estimate& estimate, std::string hover, double unit = 1);
 
 /// Unit of the comparison's loss: "nats per character" or "nats per answer".
 std::string unit_of_loss(const ComparisonResult& result);

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 
 namespace headcount {
 

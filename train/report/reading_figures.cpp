@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 #include "train/shades.h"
 
 namespace headcount {

@@ -4,12 +4,10 @@
 #include <cmath>
 
 #include "train/compare/columns.h"
+#include "train/compare/number_text.h"
 #include "train/compare/premises.h"
-#include "train/compare/result_text.h"
 #include "train/compare/results.h"
-#include "train/compare/sweep_table.h"
 #include "train/compare/verdict.h"
-#include "train/report/conversion_chart.h"
 #include "train/report/page.h"
 #include "train/report/reading_figures.h"
 
@@ -17,8 +15,7 @@ namespace headcount {
 
 namespace {
 
-constexpr std::string_view kDifferences = "differences.svg";  // the chart that comes first
-constexpr std::size_t kNamedInTitle = 6;                      // attentions
+constexpr std::size_t kNamedInTitle = 6;   // attentions
 constexpr std::size_t kNumbersInText = 6;  // differences; more stand in the table only
 
 /// The variants with a finished run; the others have no numbers.
@@ -62,7 +59,7 @@ std::string scope_sentences(const ComparisonResult& result) {
   if (runs == 0) {
     text += " No run finished, so there is nothing to compare.";
   } else if (runs < planned) {
-    text += " Of " + plural(planned, "run") + ", " + number_text(static_cast<double>(runs)) +
+    text += " Of " + plural(planned, "run") + ", " + count_text(static_cast<Index>(runs)) +
             " finished.";
   }
   if (failures > 0) text += " The failures are listed below.";
@@ -183,58 +180,54 @@ std::string sweep_section(const ComparisonResult& result) {
                     "Mean loss over the first seeds; * is the least.", {});
 }
 
-// Charts at the top of the page: the differences that the verdict is read from, and the question's
-// metric against the cache or after conversions.
-std::vector<std::string_view> leading_charts(const ComparisonResult& result) {
-  const bool answers = result.question.metric == Metric::answers;
-  if (has_conversions(result)) return {kDifferences, "conversions.svg"};
-  return {kDifferences, answers ? "answers_against_cache.svg" : "loss_against_cache.svg"};
+// Removes the chart from `charts` and returns its figure; empty if it is not there.
+std::string take_figure(std::vector<ReportChart>& charts, std::string_view file) {
+  const auto chart = std::ranges::find(charts, file, &ReportChart::file);
+  if (chart == charts.end()) return "";
+  const std::string drawn = figure(chart->svg, chart->caption);
+  charts.erase(chart);
+  return drawn;
 }
 
-std::string figures(const std::vector<ReportChart>& charts, const auto& wanted) {
-  std::string out;
-  for (const ReportChart& chart : charts) {
-    if (wanted(chart)) out += figure(chart.svg, chart.caption);
+// Top of the page, in columns on a wide screen: the verdict, the differences that it is read from,
+// and the question's metric after conversions or against the cache. Takes these charts.
+std::string answer(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  const std::string differences = take_figure(charts, "differences.svg");
+  std::string against = take_figure(charts, "conversions.svg");
+  if (against.empty()) {
+    const bool answers = result.question.metric == Metric::answers;
+    against = take_figure(charts, answers ? "answers_against_cache.svg" : "loss_against_cache.svg");
   }
-  return out;
-}
-
-// Top of the page: the verdict and the charts that it is read from, in columns on a wide screen.
-std::string answer(const ComparisonResult& result, const std::vector<ReportChart>& charts) {
-  const std::vector<std::string_view> leading = leading_charts(result);
-  const auto drawn = [&](std::string_view file) {
-    return figures(charts, [&](const ReportChart& chart) { return chart.file == file; });
-  };
   std::string notes;
   for (const std::string& note : verdict_notes(result))
     notes += "<p class=\"note\">" + xml_escaped(note) + "</p>\n";
   return "<div class=\"columns\">\n<p class=\"verdict\"><strong>Verdict:</strong> " +
-         xml_escaped(verdict_text(result, Reader::page)) + "</p>\n" + drawn(leading[0]) + notes +
-         element("p", summary(result)) + drawn(leading[1]) + "</div>\n";
+         xml_escaped(verdict_text(result, Reader::page)) + "</p>\n" + differences + notes +
+         element("p", summary(result)) + against + "</div>\n";
 }
 
-std::string other_charts(const ComparisonResult& result, const std::vector<ReportChart>& charts) {
-  const std::vector<std::string_view> leading = leading_charts(result);
-  const std::string out = figures(charts, [&](const ReportChart& chart) {
-    return std::ranges::find(leading, chart.file) == leading.end();
-  });
-  return out.empty() ? "" : "<h2>Charts</h2>\n<div class=\"columns\">\n" + out + "</div>\n";
+std::string chart_section(const std::vector<ReportChart>& charts) {
+  if (charts.empty()) return "";
+  std::string out = "<h2>Charts</h2>\n<div class=\"columns\">\n";
+  for (const ReportChart& chart : charts) out += figure(chart.svg, chart.caption);
+  return out + "</div>\n";
 }
 
-std::string failures(const ComparisonResult& result) {
-  std::string items;
+// A section with a list; empty without items.
+std::string list_section(const std::string& heading, const std::vector<std::string>& items) {
+  if (items.empty()) return "";
+  std::string out = element("h2", heading) + "<ul>\n";
+  for (const std::string& item : items) out += element("li", item);
+  return out + "</ul>\n";
+}
+
+std::vector<std::string> failures(const ComparisonResult& result) {
+  std::vector<std::string> all;
   for (const VariantResult& variant : result.variants) {
-    for (const std::string& failure : variant.failures) {
-      items += element("li", variant.spec + ", " + failure);
-    }
+    for (const std::string& failure : variant.failures)
+      all.push_back(variant.spec + ", " + failure);
   }
-  return items.empty() ? "" : "<h2>Failures</h2>\n<ul>\n" + items + "</ul>\n";
-}
-
-std::string notes_section(const ComparisonResult& result) {
-  std::string items;
-  for (const std::string& note : notes(result)) items += element("li", note);
-  return items.empty() ? "" : "<h2>Notes</h2>\n<ul>\n" + items + "</ul>\n";
+  return all;
 }
 
 std::string duration(double hours) {
@@ -267,11 +260,12 @@ std::string comparison_report(const ComparisonResult& result) {
   const std::string title = specs.size() <= kNamedInTitle
                                 ? "Attention compared: " + list_text(specs)
                                 : plural(specs.size(), "attention") + " compared";
-  const std::vector<ReportChart> charts = comparison_charts(result);
-  return page(title, element("h1", title) + answer(result, charts) + "<h2>Results</h2>\n" +
-                         results_table(result) + sweep_section(result) +
-                         other_charts(result, charts) + reading_figures(result) + failures(result) +
-                         notes_section(result) + origin(result));
+  std::vector<ReportChart> charts = comparison_charts(result);
+  const std::string top = element("h1", title) + answer(result, charts);
+  return page(title, top + "<h2>Results</h2>\n" + results_table(result) + sweep_section(result) +
+                         chart_section(charts) + reading_figures(result) +
+                         list_section("Failures", failures(result)) +
+                         list_section("Notes", notes(result)) + origin(result));
 }
 
 }  // namespace headcount

@@ -157,10 +157,8 @@ Json curves_json(const std::vector<RunCurves>& runs) {
         {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(run.options.model))},
         {"context", run.options.model->context},
         {"steps_done", run.steps_done()}};
-    for (const char* key : {"train_loss", "val_loss", "val_answer_accuracy"}) {
-      const std::optional<double> value = run.last(key);
-      object[key] = value ? Json(*value) : Json();
-    }
+    for (const char* key : {"train_loss", "val_loss", "val_answer_accuracy"})
+      object[key] = or_null(run.last(key));
     object["data_sha256"] = run.record.data_sha256;
     object["settings"] = to_json(run.options);
     Json& curve = object["curve"] = Json::array();

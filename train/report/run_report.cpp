@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/base/formatted.h"
 #include "models/cost.h"
 #include "train/report/chart_parts.h"
 #include "train/report/page.h"
@@ -13,19 +12,10 @@ namespace headcount {
 namespace {
 
 using Run = const RunCurves&;
+using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kCurvePoints = 200;  // of a training curve: the mean over equal stretches
 constexpr std::size_t kRunsInTitle = 4;
-
-std::string count_text(double number, Reader reader) {
-  return reader == Reader::page ? number_text(number) : formatted("%.0f", number);
-}
-
-std::string value_text(const std::optional<double>& value, int decimals, Reader reader) {
-  if (!value) return reader == Reader::page ? "–" : "-";
-  return reader == Reader::page ? number_text(*value, decimals)
-                                : formatted("%.*f", decimals, *value);
-}
 
 // Points of one value against the step, each the mean over `stretch` steps.
 std::vector<ChartPoint> points_of(Run run, const std::string& key, const std::string& what,
@@ -40,7 +30,7 @@ std::vector<ChartPoint> points_of(Run run, const std::string& key, const std::st
     if (++count < stretch && &row != &run.rows.back()) continue;
     const auto step = row["step"].get<double>();
     const double mean = sum / static_cast<double>(count);
-    points.push_back({step, mean, std::nullopt, std::nullopt,
+    points.push_back({step, mean,
                       run.name + ", step " + number_text(step) + ": " + what + " " +
                           number_text(mean, decimals)});
     sum = 0;
@@ -73,16 +63,15 @@ std::string loss_caption(const std::vector<RunCurves>& runs) {
   const bool means = std::ranges::any_of(runs, [](Run r) { return r.rows.size() > kCurvePoints; });
   text += means ? ", means over stretches of steps." : ".";
   if (const Index first = first_step(runs); first > 0)
-    text += " Steps before " + number_text(static_cast<double>(first)) + " are left out.";
+    text += " Steps before " + count_text(first) + " are left out.";
   return text;
 }
 
 std::string answers_figure(const std::vector<RunCurves>& runs) {
-  Chart chart;
-  chart.title = "Right answers";
-  chart.kind = ChartKind::line;
-  chart.x.title = "step";
-  chart.y = {"answers right, %", Scale::linear, nullptr, 0, 100};
+  Chart chart{.title = "Right answers",
+              .kind = ChartKind::line,
+              .x = {"step"},
+              .y = {"answers right, %", Scale::linear, nullptr, 0, 100}};
   bool any = false;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     std::vector<ChartPoint> points =
@@ -95,19 +84,13 @@ std::string answers_figure(const std::vector<RunCurves>& runs) {
   return figure(svg_text(chart), chart.description);
 }
 
-std::vector<std::string> names_of(const std::vector<RunCurves>& runs) {
-  std::vector<std::string> names;
-  for (Run run : runs) names.push_back(run.name);
-  return names;
-}
-
 // Summary of the runs: what to know before two losses are compared.
 std::string summary(const std::vector<RunCurves>& runs) {
   std::vector<std::string> unfinished;
   for (Run run : runs) {
     if (run.steps_done() < run.options.steps)
-      unfinished.push_back(run.name + " (" + number_text(static_cast<double>(run.steps_done())) +
-                           " of " + number_text(static_cast<double>(run.options.steps)) + ")");
+      unfinished.push_back(run.name + " (" + count_text(run.steps_done()) + " of " +
+                           count_text(run.options.steps) + ")");
   }
   const auto best = std::ranges::min_element(
       runs, {}, [](Run run) { return run.last("val_loss").value_or(HUGE_VAL); });
@@ -171,8 +154,7 @@ std::string origin(const std::vector<RunCurves>& runs) {
     out += element("dt", run.name);
     for (const RunStart& start : run.record.starts) {
       const std::string from =
-          start.from_step > 0 ? " from step " + number_text(static_cast<double>(start.from_step))
-                              : "";
+          start.from_step > 0 ? " from step " + count_text(start.from_step) : "";
       out += "<dd>" + element("pre", start.command) + xml_escaped(start.version) +
              (start.machine.empty() ? "" : ", on " + xml_escaped(start.machine)) + from + "</dd>\n";
     }
@@ -185,46 +167,40 @@ std::string origin(const std::vector<RunCurves>& runs) {
 std::vector<Column<RunCurves>> run_columns(const std::vector<RunCurves>& runs, Reader reader) {
   const bool page = reader == Reader::page;
   std::vector<Column<RunCurves>> columns;
-  const auto add = [&](std::string heading, auto text, bool words = false) {
-    columns.push_back({std::move(heading), "", std::move(text), nullptr, words});
+  const auto add = [&](const char* heading, auto value, int decimals = 0, bool words = false) {
+    const auto text = [=](Run r) { return cell_text(value(r), decimals, reader); };
+    columns.push_back({heading, "", text, nullptr, words});
+  };
+  const auto newest = [](const char* key, double unit = 1) {
+    return [=](Run r) {
+      const std::optional<double> value = r.last(key);
+      return value ? Json(unit * *value) : Json();
+    };
   };
   add(
-      "run", [](Run r) { return r.name; }, true);
+      "run", [](Run r) { return Json(r.name); }, 0, true);
   add(
-      "attention", [](Run r) { return r.options.model->attention; }, true);
-  add(page ? "parameters" : "params", [=](Run r) {
-    return value_text(
-        r.parameters ? std::optional(static_cast<double>(*r.parameters)) : std::nullopt, 0, reader);
-  });
-  add(page ? "KV cache, bytes a token" : "KV B/token", [=](Run r) {
-    const double bytes = kv_cache_bytes_per_token(r.options.model);
-    return value_text(bytes, bytes == std::floor(bytes) ? 0 : 1, reader);
-  });
-  add("context",
-      [=](Run r) { return count_text(static_cast<double>(r.options.model->context), reader); });
-  add("seed", [](Run r) { return std::to_string(r.options.seed); });
-  add(page ? "steps done" : "steps",
-      [=](Run r) { return count_text(static_cast<double>(r.steps_done()), reader); });
-  add(page ? "training loss" : "train loss",
-      [=](Run r) { return value_text(r.last("train_loss"), 4, reader); });
-  add(page ? "validation loss" : "val loss",
-      [=](Run r) { return value_text(r.last("val_loss"), 4, reader); });
-  if (std::ranges::any_of(runs, [](Run r) { return r.last("val_answer_accuracy").has_value(); })) {
-    add("answers right, %", [=](Run r) {
-      std::optional<double> share = r.last("val_answer_accuracy");
-      if (share) *share *= 100;
-      return value_text(share, 1, reader);
-    });
-  }
+      "attention", [](Run r) { return Json(r.options.model->attention); }, 0, true);
+  add(page ? "parameters" : "params",
+      [](Run r) { return r.parameters ? Json(*r.parameters) : Json(); });
+  add(
+      page ? "KV cache, bytes a token" : "KV B/token",
+      [](Run r) { return json_number(kv_cache_bytes_per_token(r.options.model)); }, 1);
+  add("context", [](Run r) { return Json(r.options.model->context); });
+  add("seed", [](Run r) { return Json(std::to_string(r.options.seed)); });
+  add(page ? "steps done" : "steps", [](Run r) { return Json(r.steps_done()); });
+  add(page ? "training loss" : "train loss", newest("train_loss"), 4);
+  add(page ? "validation loss" : "val loss", newest("val_loss"), 4);
+  if (std::ranges::any_of(runs, [](Run r) { return r.last("val_answer_accuracy").has_value(); }))
+    add("answers right, %", newest("val_answer_accuracy", 100), 1);
   return columns;
 }
 
 std::string losses_svg(const std::vector<RunCurves>& runs) {
-  Chart chart;
-  chart.title = runs.size() > 1 ? "Losses" : "Losses of " + runs[0].name;
-  chart.description = loss_caption(runs);
-  chart.kind = ChartKind::line;
-  chart.x.title = "step";
+  Chart chart{.title = runs.size() > 1 ? "Losses" : "Losses of " + runs[0].name,
+              .description = loss_caption(runs),
+              .kind = ChartKind::line,
+              .x = {"step"}};
   const Index first = first_step(runs);
   const auto add = [&](std::size_t i, std::vector<ChartPoint> points, bool faint) {
     std::erase_if(points, [&](const ChartPoint& p) { return p.x < static_cast<double>(first); });
@@ -236,13 +212,15 @@ std::string losses_svg(const std::vector<RunCurves>& runs) {
     add(i, training_points(runs[i]), validated);
     add(i, std::move(validation), false);
   }
-  chart.y = {"loss, nats", loss_scale(chart.series), nullptr, std::nullopt, std::nullopt};
+  chart.y = {"loss, nats", loss_scale(chart.series)};
   return svg_text(chart);
 }
 
 std::string run_report(const std::vector<RunCurves>& runs) {
+  std::vector<std::string> all;
+  for (Run run : runs) all.push_back(run.name);
   const std::string names =
-      runs.size() <= kRunsInTitle ? list_text(names_of(runs)) : plural(runs.size(), "run");
+      runs.size() <= kRunsInTitle ? list_text(all) : plural(runs.size(), "run");
   const std::string title = (runs.size() == 1 ? "Training run: " : "Training runs: ") + names;
   const std::string note =
       "Losses in nats: of the last batch of training, and of the newest evaluation over the "

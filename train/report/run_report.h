@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 #include "train/report/run_curves.h"
 #include "train/table.h"
 

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "autograd/base/formatted.h"
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 
 namespace headcount::svg {
 

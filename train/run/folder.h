@@ -22,7 +22,7 @@ namespace headcount {
 ///   checkpoints/    step-N/: see models/checkpoint/checkpoint.h and TrainingState; latest: the
 ///                   newest's name
 ///   samples/        step-N.txt
-/// and for a comparison (train/compare/run_result.h):
+/// and for a comparison (train/compare/result_files.h):
 ///   result.json     what the run measured, once it has finished
 ///   unfinished.json what the run is, until then
 ///   failed.json     in a shard: why the run has no result

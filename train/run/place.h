@@ -10,7 +10,7 @@ namespace headcount {
 /// Names in checkpoints/: a checkpoint about to be removed, and one about to replace another.
 inline constexpr const char *kRemoved = ".removed", *kAgain = ".again";
 
-/// Files in the folder of a comparison's run: see train/compare/run_result.h.
+/// Files in the folder of a comparison's run: see train/compare/result_files.h.
 inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json";
 
 /// Removes a file, or a folder with all its contents. Throws WriteError.

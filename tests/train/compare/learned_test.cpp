@@ -1,9 +1,8 @@
-#include "train/compare/learned.h"
-
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
+#include "train/compare/premises.h"
 #include "train/compare/results.h"
 
 namespace headcount {

@@ -8,22 +8,22 @@
 #include <vector>
 
 #include "train/compare/comparison.h"
-#include "train/compare/plan.h"
 #include "train/compare/runner.h"
+#include "train/compare/variants.h"
 #include "train/compare/verdict.h"
 
 namespace headcount {
 
 /// All runs that a comparison may train, and which of them it needs. Need follows from how runs
 /// ended and not from when, so results do not depend on how many runs go side by side.
-class RunPlan {
+class NeededRuns {
  public:
   /// Runs go to runs/ in `folder`; `reference` is an index into `variants`. `why_open`, if given,
   /// takes the runs of the reference and returns why no verdict can be reached, empty if verdicts
   /// can (see premises.h). `variants` must outlive the plan.
-  RunPlan(const std::vector<PlannedVariant>& variants, const Question& question,
-          std::size_t reference, const std::filesystem::path& folder, const std::string& command,
-          std::function<std::string(std::span<const RunResult>)> why_open = {});
+  NeededRuns(const std::vector<PlannedVariant>& variants, const Question& question,
+             std::size_t reference, const std::filesystem::path& folder, const std::string& command,
+             std::function<std::string(std::span<const RunResult>)> why_open = {});
 
   const std::vector<PlannedRun>& runs() const { return runs_; }
 

@@ -1,4 +1,4 @@
-#include "train/compare/plan.h"
+#include "train/compare/variants.h"
 
 #include <gtest/gtest.h>
 

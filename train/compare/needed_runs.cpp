@@ -1,4 +1,4 @@
-#include "train/compare/run_plan.h"
+#include "train/compare/needed_runs.h"
 
 #include <algorithm>
 #include <utility>
@@ -30,10 +30,10 @@ std::vector<RunResult> results(std::span<const RunOutcome> outcomes) {
 
 }  // namespace
 
-RunPlan::RunPlan(const std::vector<PlannedVariant>& variants, const Question& question,
-                 std::size_t reference, const std::filesystem::path& folder,
-                 const std::string& command,
-                 std::function<std::string(std::span<const RunResult>)> why_open)
+NeededRuns::NeededRuns(const std::vector<PlannedVariant>& variants, const Question& question,
+                       std::size_t reference, const std::filesystem::path& folder,
+                       const std::string& command,
+                       std::function<std::string(std::span<const RunResult>)> why_open)
     : variants_(variants),
       question_(question),
       reference_(reference),
@@ -53,14 +53,14 @@ RunPlan::RunPlan(const std::vector<PlannedVariant>& variants, const Question& qu
   }
 }
 
-std::size_t RunPlan::first_run(std::size_t variant, std::size_t candidate) const {
+std::size_t NeededRuns::first_run(std::size_t variant, std::size_t candidate) const {
   std::size_t before = candidate;
   for (std::size_t v = 0; v < variant; ++v) before += variants_[v].candidates.size();
   return before * seeds_;
 }
 
-std::optional<std::size_t> RunPlan::best(std::size_t variant,
-                                         std::span<const RunOutcome> outcomes) const {
+std::optional<std::size_t> NeededRuns::best(std::size_t variant,
+                                            std::span<const RunOutcome> outcomes) const {
   const std::size_t candidates = variants_[variant].candidates.size();
   if (candidates == 1) return first_run(variant, 0);
   std::optional<std::size_t> best;
@@ -77,8 +77,8 @@ std::optional<std::size_t> RunPlan::best(std::size_t variant,
   return best;
 }
 
-void RunPlan::need_more(std::size_t variant, std::span<const RunOutcome> outcomes,
-                        std::vector<Need>& needs) const {
+void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outcomes,
+                           std::vector<Need>& needs) const {
   const auto own = best(variant, outcomes), of_reference = best(reference_, outcomes);
   if (!own || !of_reference) return;
   const auto runs = of(outcomes, *own), references = of(outcomes, *of_reference);
@@ -110,7 +110,7 @@ void RunPlan::need_more(std::size_t variant, std::span<const RunOutcome> outcome
   for (std::size_t seed = first; seed < seeds_; ++seed) need(seed, Need::maybe);
 }
 
-std::vector<Need> RunPlan::needs(std::span<const RunOutcome> outcomes) const {
+std::vector<Need> NeededRuns::needs(std::span<const RunOutcome> outcomes) const {
   std::vector<Need> needs(runs_.size(), Need::no);
   for (std::size_t run = 0; run < needs.size(); ++run) {
     if (runs_[run].options.seed <= static_cast<std::uint64_t>(question_.seeds.first))
@@ -122,7 +122,8 @@ std::vector<Need> RunPlan::needs(std::span<const RunOutcome> outcomes) const {
   return needs;
 }
 
-RunPlan::Chosen RunPlan::chosen(std::size_t variant, std::span<const RunOutcome> outcomes) const {
+NeededRuns::Chosen NeededRuns::chosen(std::size_t variant,
+                                      std::span<const RunOutcome> outcomes) const {
   const std::vector<Need> all = needs(outcomes);
   const std::size_t first = best(variant, outcomes).value();
   Chosen chosen{&variants_[variant].candidates[first / seeds_ - first_run(variant, 0) / seeds_],
@@ -134,7 +135,7 @@ RunPlan::Chosen RunPlan::chosen(std::size_t variant, std::span<const RunOutcome>
   return chosen;
 }
 
-std::vector<std::optional<double>> RunPlan::tuning_losses(
+std::vector<std::optional<double>> NeededRuns::tuning_losses(
     std::size_t variant, std::span<const RunOutcome> outcomes) const {
   std::vector<std::optional<double>> losses;
   for (std::size_t i = 0; i < variants_[variant].candidates.size(); ++i) {

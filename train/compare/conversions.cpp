@@ -1,4 +1,4 @@
-#include "train/compare/conversion_plan.h"
+#include "train/compare/conversions.h"
 
 #include <algorithm>
 #include <cmath>

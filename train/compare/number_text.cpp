@@ -1,10 +1,11 @@
-#include "train/compare/result_text.h"
+#include "train/compare/number_text.h"
 
 #include <utf8.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "autograd/base/formatted.h"
 
@@ -39,7 +40,8 @@ std::string xml_escaped(std::string_view text) {
   return out;
 }
 
-std::string number_text(double value, int decimals) {
+std::string number_text(double value, int decimals, Reader reader) {
+  if (reader == Reader::terminal) return formatted("%.*f", decimals, value);
   if (!std::isfinite(value)) return std::string(kUnknown);
   if (std::abs(value) >= 1e15) decimals = 0;
   std::string text = formatted("%.*f", decimals, std::abs(value));
@@ -49,22 +51,35 @@ std::string number_text(double value, int decimals) {
   return value < 0 && !zero ? std::string(kMinus) + text : text;
 }
 
-std::string signed_text(double value, int decimals) {
+std::string count_text(Index count) { return number_text(static_cast<double>(count)); }
+
+std::string signed_text(double value, int decimals, Reader reader) {
+  if (reader == Reader::terminal) return formatted("%+.*f", decimals, value);
   const std::string text = number_text(value, decimals);
   const bool positive = value > 0 && text.find_first_of("123456789") != std::string::npos;
   return positive ? "+" + text : text;
 }
 
-std::string half_width_text(const Estimate& estimate, int decimals, double unit) {
-  if (!estimate.half_width || !std::isfinite(*estimate.half_width)) return "";
+std::string half_width_text(const Estimate& estimate, int decimals, double unit, Reader reader) {
+  if (!estimate.half_width) return "";
   const double half_width = unit * *estimate.half_width, smallest_shown = std::pow(10, -decimals);
+  if (reader == Reader::terminal) return " +- " + number_text(half_width, decimals, reader);
+  if (!std::isfinite(half_width)) return "";
   const bool tiny = half_width > 0 && half_width < smallest_shown / 2;
   return std::string("\u00a0±\u00a0") + (tiny ? "<" : "") +
          number_text(tiny ? smallest_shown : half_width, decimals);
 }
 
-std::string estimate_text(const Estimate& estimate, int decimals, double unit) {
-  return number_text(unit * estimate.mean, decimals) + half_width_text(estimate, decimals, unit);
+std::string estimate_text(const Estimate& estimate, int decimals, double unit, Reader reader) {
+  return number_text(unit * estimate.mean, decimals, reader) +
+         half_width_text(estimate, decimals, unit, reader);
+}
+
+std::string cell_text(const nlohmann::ordered_json& value, int decimals, Reader reader) {
+  if (value.is_null()) return reader == Reader::page ? std::string(kUnknown) : "-";
+  if (value.is_string()) return value;
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  return number_text(value, value.is_number_float() ? decimals : 0, reader);
 }
 
 std::string bytes_text(double bytes) {

@@ -1,4 +1,4 @@
-#include "train/compare/run_result.h"
+#include "train/compare/result_files.h"
 
 #include <nlohmann/json.hpp>
 
@@ -146,39 +146,12 @@ namespace {
 
 fs::path failure_file(const PlannedRun& run) { return run.folder / "failed.json"; }
 
-// A failure says so of the run that had these settings and this basis.
+// Identity of a run that failed: settings and basis.
 json failed_run(const PlannedRun& run, const json& basis) {
   return {{"settings", to_json(run.options)}, {"basis", basis}};
 }
 
-}  // namespace
-
-void write_run_failure(const PlannedRun& run, const RunOutcome& outcome, const json& basis) {
-  json failure = failed_run(run, basis);
-  failure["outcome"] = to_json(outcome);
-  try {
-    write_file_durably(failure_file(run), failure.dump(2) + "\n");
-  } catch (const WriteError&) {
-    return;  // whoever collects finds that the run is missing
-  }
-}
-
-std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const json& basis) {
-  if (!is_there(failure_file(run))) return std::nullopt;
-  try {
-    json failure = parse_json(read_file(failure_file(run)));
-    RunOutcome outcome = outcome_from(failure.at("outcome"));
-    failure.erase("outcome");
-    if (failure == failed_run(run, basis)) return outcome;
-  } catch (const DataError&) {
-  } catch (const json::exception&) {
-  }
-  return std::nullopt;
-}
-
-namespace {
-
-// An unfinished run that is equal in this goes on to the same bits.
+// Identity of an unfinished run: an equal one resumes to the same bits.
 json unfinished_run(const PlannedRun& run, const json& basis) {
   json settings = to_json(run.options);
   std::erase_if(settings.get_ref<json::object_t&>(),
@@ -186,29 +159,52 @@ json unfinished_run(const PlannedRun& run, const json& basis) {
   return {{"settings", settings}, {"basis", basis}, {"version", version_text()}};
 }
 
-}  // namespace
-
-void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const json& basis) {
-  json object = unfinished_run(run, basis);
-  object["spent"] = {{"machine_seconds", spent.machine_seconds},
-                     {"steps", spent.steps},
-                     {"step_seconds", spent.step_seconds}};
-  write_file_durably(unfinished_file(run), object.dump(2) + "\n");
+void write_record(const fs::path& file, json identity, const char* key, const json& value) {
+  identity[key] = value;
+  write_file_durably(file, identity.dump(2) + "\n");
 }
 
-std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const json& basis) {
-  if (!is_there(unfinished_file(run))) return std::nullopt;
+// What `key` has in a record of the same identity; none if the file is absent, damaged or of
+// another run.
+std::optional<json> read_record(const fs::path& file, const json& identity, const char* key) {
+  if (!is_there(file)) return std::nullopt;
   try {
-    json object = parse_json(read_file(unfinished_file(run)));
-    const json spent = object.at("spent");
-    object.erase("spent");
-    if (object == unfinished_run(run, basis)) {
-      return TimeSpent{spent.at("machine_seconds"), spent.at("steps"), spent.at("step_seconds")};
-    }
+    json object = parse_json(read_file(file));
+    const json value = object.value(key, json());
+    object.erase(key);
+    if (object == identity && !value.is_null()) return value;
   } catch (const DataError&) {
   } catch (const json::exception&) {
   }
   return std::nullopt;
+}
+
+}  // namespace
+
+void write_run_failure(const PlannedRun& run, const RunOutcome& outcome, const json& basis) {
+  try {
+    write_record(failure_file(run), failed_run(run, basis), "outcome", to_json(outcome));
+  } catch (const WriteError&) {
+    return;  // the process that collects finds that the run is missing
+  }
+}
+
+std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const json& basis) {
+  const auto outcome = read_record(failure_file(run), failed_run(run, basis), "outcome");
+  return outcome ? std::optional(outcome_from(*outcome)) : std::nullopt;
+}
+
+void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const json& basis) {
+  write_record(unfinished_file(run), unfinished_run(run, basis), "spent",
+               {{"machine_seconds", spent.machine_seconds},
+                {"steps", spent.steps},
+                {"step_seconds", spent.step_seconds}});
+}
+
+std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const json& basis) {
+  const auto spent = read_record(unfinished_file(run), unfinished_run(run, basis), "spent");
+  if (!spent) return std::nullopt;
+  return TimeSpent{spent->at("machine_seconds"), spent->at("steps"), spent->at("step_seconds")};
 }
 
 json to_json(const RunOutcome& outcome) {

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "train/compare/plan.h"
+#include "train/compare/variants.h"
 #include "train/run/loaded.h"
 
 /// A comparison of two ways to a smaller cache: training from random weights, and converting a

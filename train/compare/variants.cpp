@@ -1,4 +1,4 @@
-#include "train/compare/plan.h"
+#include "train/compare/variants.h"
 
 #include <algorithm>
 #include <cmath>
@@ -142,10 +142,6 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
   }
 }
 
-std::string joined(const std::string& first, const std::string& second) {
-  return first + (first.empty() || second.empty() ? "" : ", ") + second;
-}
-
 }  // namespace
 
 Match Match::parse(std::string_view text) {
@@ -230,7 +226,7 @@ std::vector<PlannedVariant> plan_comparison(const Given& common,
       }
       std::string suffix;
       if (sweep) {
-        adjusted = joined(adjusted, sweep->setting + " " + value);
+        adjusted += (adjusted.empty() ? "" : ", ") + sweep->setting + " " + value;
         suffix = "/" + sweep->setting + "=" + value;
       }
       variants[i].candidates.push_back({specs[i].text + suffix,

@@ -1,5 +1,5 @@
 // Which runs a comparison takes, with made-up results in place of training.
-#include "train/compare/run_plan.h"
+#include "train/compare/needed_runs.h"
 
 #include <gtest/gtest.h>
 
@@ -47,7 +47,7 @@ RunOutcome outcome(const PlannedRun& run, const Losses& losses) {
 
 // Trains what is needed until nothing is, with runs ending in an order that `pick` chooses among
 // those that wait; `idle` trains those that may be needed too. Names of the needed runs.
-std::vector<std::string> taken(const RunPlan& plan, const Losses& losses, bool last_first,
+std::vector<std::string> taken(const NeededRuns& plan, const Losses& losses, bool last_first,
                                bool idle = false) {
   std::vector<RunOutcome> outcomes(plan.runs().size());
   for (;;) {
@@ -84,9 +84,9 @@ const Losses kLosses = {{"mha", {1, 1, 1, 1, 1, 1, 1, 1}},
                         {"gqa", {1.0, 1.04, 0.96, 1.0, 1.0, 1.0, 9, 9}},
                         {"mla", {1.0, 1.2, 1.0, 1.2, 1.0, 1.2, 1.0, 1.2}}};
 
-TEST(RunPlan, AddsSeedsToWhatIsOpenAndToTheReference) {
+TEST(NeededRuns, AddsSeedsToWhatIsOpenAndToTheReference) {
   const auto all = variants({"mha", "mqa", "gqa"});
-  const RunPlan plan(all, question(3, 8), 0, "c", "");
+  const NeededRuns plan(all, question(3, 8), 0, "c", "");
   const auto runs = taken(plan, kLosses, false);
   EXPECT_EQ(of(runs, "mqa"), 3);
   EXPECT_GT(of(runs, "gqa"), 3);
@@ -95,12 +95,12 @@ TEST(RunPlan, AddsSeedsToWhatIsOpenAndToTheReference) {
 }
 
 // Answers of three seeds decide nothing, whatever they are; five that agree do.
-TEST(RunPlan, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
+TEST(NeededRuns, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
   const auto all = variants({"mha", "mqa"});
   Question q = question(3, 10);
   q.metric = Metric::answers;
   q.tolerance = 1;
-  const RunPlan plan(all, q, 0, "c", "");
+  const NeededRuns plan(all, q, 0, "c", "");
   const auto runs_with = [&](double third) {
     std::vector<RunOutcome> outcomes(plan.runs().size());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -118,9 +118,9 @@ TEST(RunPlan, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
   EXPECT_EQ(runs_with(0.995), 12) << "one more seed of both";
 }
 
-TEST(RunPlan, AddsNoSeedWhereNoneCanDecide) {
+TEST(NeededRuns, AddsNoSeedWhereNoneCanDecide) {
   const auto all = variants({"mha", "mla"});
-  const RunPlan plan(all, question(3, 8), 0, "c", "", [](std::span<const RunResult> reference) {
+  const NeededRuns plan(all, question(3, 8), 0, "c", "", [](std::span<const RunResult> reference) {
     EXPECT_EQ(reference.size(), 3u);
     return std::string("nobody has learned anything");
   });
@@ -128,12 +128,12 @@ TEST(RunPlan, AddsNoSeedWhereNoneCanDecide) {
   EXPECT_EQ(taken(plan, kLosses, true, true).size(), 6u);
 }
 
-TEST(RunPlan, TellsWhatEachCandidateIsChosenBy) {
+TEST(NeededRuns, TellsWhatEachCandidateIsChosenBy) {
   std::vector<PlannedVariant> all = variants({"mha"});
   all.push_back({"mla",
                  {{"mla/lr=1", "mla/lr=1", "", plain_options()},
                   {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
-  const RunPlan plan(all, question(2, 2), 0, "c", "");
+  const NeededRuns plan(all, question(2, 2), 0, "c", "");
   const Losses losses = {{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailed}}};
   std::vector<RunOutcome> outcomes;
   for (const PlannedRun& run : plan.runs()) outcomes.push_back(outcome(run, losses));
@@ -142,22 +142,22 @@ TEST(RunPlan, TellsWhatEachCandidateIsChosenBy) {
   EXPECT_EQ(plan.chosen(1, outcomes).candidate->name, "mla/lr=1");
 }
 
-TEST(RunPlan, EndsWithTheLastSeedOfTheRange) {
+TEST(NeededRuns, EndsWithTheLastSeedOfTheRange) {
   const auto all = variants({"mha", "mla"});
-  const RunPlan plan(all, question(3, 8), 0, "c", "");
+  const NeededRuns plan(all, question(3, 8), 0, "c", "");
   EXPECT_EQ(taken(plan, kLosses, false).size(), 16u);
 }
 
-TEST(RunPlan, TakesAllSeedsWhereTheirNumberIsFixed) {
+TEST(NeededRuns, TakesAllSeedsWhereTheirNumberIsFixed) {
   const auto all = variants({"mha", "mqa", "gqa"});
-  const RunPlan plan(all, question(8, 8), 0, "c", "");
+  const NeededRuns plan(all, question(8, 8), 0, "c", "");
   EXPECT_EQ(taken(plan, kLosses, false).size(), 24u);
 }
 
-TEST(RunPlan, TakesTheSameRunsWhateverEndsFirst) {
+TEST(NeededRuns, TakesTheSameRunsWhateverEndsFirst) {
   const auto all = variants({"mha", "mqa", "gqa", "mla"});
   for (const std::size_t reference : {0, 3}) {
-    const RunPlan plan(all, question(3, 8), reference, "c", "");
+    const NeededRuns plan(all, question(3, 8), reference, "c", "");
     const auto runs = taken(plan, kLosses, false);
     EXPECT_EQ(taken(plan, kLosses, true), runs) << reference;
     EXPECT_EQ(taken(plan, kLosses, false, true), runs) << reference;
@@ -165,16 +165,16 @@ TEST(RunPlan, TakesTheSameRunsWhateverEndsFirst) {
   }
 }
 
-TEST(RunPlan, GivesUpWhatFailsOnEverySeed) {
+TEST(NeededRuns, GivesUpWhatFailsOnEverySeed) {
   Losses losses = kLosses;
   losses["mla"].assign(8, kFailed);
   const auto all = variants({"mha", "mla"});
-  EXPECT_EQ(taken(RunPlan(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
+  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
   // And stops where there is nothing to compare with.
-  EXPECT_EQ(taken(RunPlan(all, question(3, 8), 1, "c", ""), losses, false).size(), 6u);
+  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 1, "c", ""), losses, false).size(), 6u);
 }
 
-TEST(RunPlan, AddsSeedsToTheBestCandidateOnly) {
+TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
   std::vector<PlannedVariant> all = variants({"mha"});
   all.push_back({"mla",
                  {{"mla/lr=1", "mla/lr=1", "", plain_options()},
@@ -182,7 +182,7 @@ TEST(RunPlan, AddsSeedsToTheBestCandidateOnly) {
   Losses losses = kLosses;
   losses["mla/lr=1"].assign(8, 7);
   losses["mla/lr=2"] = kLosses.at("mla");
-  const RunPlan plan(all, question(3, 8), 0, "c", "");
+  const NeededRuns plan(all, question(3, 8), 0, "c", "");
   const auto runs = taken(plan, losses, false);
   EXPECT_EQ(of(runs, "mla/lr=1"), 3);
   EXPECT_EQ(of(runs, "mla/lr=2"), 8);

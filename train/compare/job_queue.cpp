@@ -1,11 +1,11 @@
-#include "train/compare/run_queue.h"
+#include "train/compare/job_queue.h"
 
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "autograd/base/json.h"
-#include "train/compare/run_result.h"
+#include "train/compare/result_files.h"
 #include "train/interrupt.h"
 #include "train/run/state.h"
 
@@ -13,9 +13,9 @@ namespace headcount {
 
 using nlohmann::json;
 
-OwnQueue::OwnQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
-                   std::vector<RunOutcome> outcomes, std::vector<bool> elsewhere,
-                   std::vector<double> work, RunWatcher& watcher)
+LocalQueue::LocalQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
+                       std::vector<RunOutcome> outcomes, std::vector<bool> elsewhere,
+                       std::vector<double> work, RunWatcher& watcher)
     : runs_(runs),
       needs_of_(needs),
       outcomes_(std::move(outcomes)),
@@ -31,13 +31,13 @@ OwnQueue::OwnQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
 }
 
 // Calls the watcher, too: with the mutex, or before there are jobs.
-void OwnQueue::update() {
+void LocalQueue::update() {
   needs_ = needs_of_(outcomes_);
   for (std::size_t run = 0; run < needs_.size(); ++run) dropped_[run] = needs_[run] == Need::no;
   watcher_.update(runs_, outcomes_, needs_);
 }
 
-bool OwnQueue::waiting_for_any() const {
+bool LocalQueue::waiting_for_any() const {
   for (std::size_t run = 0; run < runs_.size(); ++run) {
     if (needs_[run] == Need::now && !outcomes_[run].ended && !elsewhere_[run]) return true;
   }
@@ -46,13 +46,13 @@ bool OwnQueue::waiting_for_any() const {
 
 // Seed by seed, so that a machine that slows down for a while does so for every variant; among
 // ranks the longest first, so that none is left to train one when all others have ended.
-bool OwnQueue::before(std::size_t run, std::size_t other, Need need) const {
+bool LocalQueue::before(std::size_t run, std::size_t other, Need need) const {
   if (need == Need::now && !work_.empty() && work_[run] != work_[other])
     return work_[run] > work_[other];
   return runs_[run].options.seed < runs_[other].options.seed;
 }
 
-std::optional<std::size_t> OwnQueue::first_of(Need need) const {
+std::optional<std::size_t> LocalQueue::first_of(Need need) const {
   std::optional<std::size_t> first;
   for (std::size_t run = 0; run < runs_.size(); ++run) {
     if (begun_[run] || needs_[run] != need) continue;
@@ -62,14 +62,14 @@ std::optional<std::size_t> OwnQueue::first_of(Need need) const {
 }
 
 // A run to train, if there is one at the moment.
-std::optional<std::size_t> OwnQueue::take() {
+std::optional<std::size_t> LocalQueue::take() {
   std::optional<std::size_t> run = first_of(Need::now);
   if (!run) run = first_of(Need::maybe);
   if (run) begun_[*run] = true;
   return run;
 }
 
-std::optional<std::size_t> OwnQueue::next() {
+std::optional<std::size_t> LocalQueue::next() {
   constexpr auto kPatience = std::chrono::milliseconds(100);  // a signal wakes nobody
   std::unique_lock lock(mutex_);
   while (!interrupted() && waiting_for_any()) {
@@ -79,13 +79,13 @@ std::optional<std::size_t> OwnQueue::next() {
   return std::nullopt;
 }
 
-bool OwnQueue::step(std::size_t run, const StepResult& result) {
+bool LocalQueue::step(std::size_t run, const StepResult& result) {
   if (dropped_[run]) return false;
   watcher_.step(run, result);
   return true;
 }
 
-void OwnQueue::end(std::size_t run, RunOutcome outcome) {
+void LocalQueue::end(std::size_t run, RunOutcome outcome) {
   const std::lock_guard lock(mutex_);
   outcome.ended = true;
   outcomes_[run] = std::move(outcome);
@@ -99,14 +99,14 @@ void OwnQueue::end(std::size_t run, RunOutcome outcome) {
 //   {"step", "result"} -> {"dropped"}
 //   {"end", "outcome"}, {"leave"} -> {}
 // Either side adds the signal that it was stopped by, if any: {"signal"}.
-json OwnQueue::reply(const json& question, int& left) {
+json LocalQueue::reply(const json& question, int& left) {
   if (question.contains("signal")) interrupt(question["signal"]);
   json answer = reply_to(question, left);
   if (interrupted()) answer["signal"] = interrupt_signal();
   return answer;
 }
 
-json OwnQueue::reply_to(const json& question, int& left) {
+json LocalQueue::reply_to(const json& question, int& left) {
   if (question.contains("next")) {
     const std::lock_guard lock(mutex_);
     if (interrupted() || !waiting_for_any()) return {{"done", true}};
@@ -126,7 +126,7 @@ json OwnQueue::reply_to(const json& question, int& left) {
   return json::object();
 }
 
-void OwnQueue::serve(Ranks& ranks) {
+void LocalQueue::serve(Ranks& ranks) {
   for (int left = 0; left < ranks.size() - 1;) {
     const bool asked = ranks.answer(
         [&](const std::string& question) { return reply(parse_json(question), left).dump(); });
@@ -134,16 +134,16 @@ void OwnQueue::serve(Ranks& ranks) {
   }
 }
 
-json DistantQueue::ask(json question) {
+json RemoteQueue::ask(json question) {
   if (interrupted()) question["signal"] = interrupt_signal();
   json answer = parse_json(ranks_.ask(question.dump()));
   if (answer.contains("signal")) interrupt(answer["signal"]);
   return answer;
 }
 
-DistantQueue::~DistantQueue() { ask({{"leave", true}}); }
+RemoteQueue::~RemoteQueue() { ask({{"leave", true}}); }
 
-std::optional<std::size_t> DistantQueue::next() {
+std::optional<std::size_t> RemoteQueue::next() {
   constexpr auto kPatience = std::chrono::milliseconds(20);
   while (true) {
     const json answer = ask({{"next", true}});
@@ -153,7 +153,7 @@ std::optional<std::size_t> DistantQueue::next() {
   }
 }
 
-bool DistantQueue::step(std::size_t run, const StepResult& result) {
+bool RemoteQueue::step(std::size_t run, const StepResult& result) {
   constexpr auto kEvery = std::chrono::milliseconds(100);
   const auto now = std::chrono::steady_clock::now();
   if (now - told_[run] < kEvery) return true;
@@ -161,7 +161,7 @@ bool DistantQueue::step(std::size_t run, const StepResult& result) {
   return !ask({{"step", run}, {"result", to_json(result)}})["dropped"];
 }
 
-void DistantQueue::end(std::size_t run, RunOutcome outcome) {
+void RemoteQueue::end(std::size_t run, RunOutcome outcome) {
   ask({{"end", run}, {"outcome", to_json(outcome)}});
 }
 

@@ -12,9 +12,9 @@
 namespace headcount {
 
 /// Queue from which the jobs of a comparison take runs; each job has a thread of its own.
-class RunQueue {
+class JobQueue {
  public:
-  virtual ~RunQueue() = default;
+  virtual ~JobQueue() = default;
   /// Returns the run to train next; none when all needed runs have ended, or after a signal.
   virtual std::optional<std::size_t> next() = 0;
   /// Call after each step of a run. Returns false if the run has turned out not to be needed.
@@ -24,20 +24,20 @@ class RunQueue {
 };
 
 /// The queue of this process, on rank 0: runs to be trained, under way and ended.
-class OwnQueue : public RunQueue {
+class LocalQueue : public JobQueue {
  public:
   /// `outcomes` has those of runs that ended before; `elsewhere`, if not empty, marks runs that are
   /// not to be trained here. Needed runs come longest first if `work` says how long they take,
   /// otherwise seed by seed.
-  OwnQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
-           std::vector<RunOutcome> outcomes, std::vector<bool> elsewhere, std::vector<double> work,
-           RunWatcher& watcher);
+  LocalQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
+             std::vector<RunOutcome> outcomes, std::vector<bool> elsewhere,
+             std::vector<double> work, RunWatcher& watcher);
 
   std::optional<std::size_t> next() override;
   bool step(std::size_t run, const StepResult& result) override;
   void end(std::size_t run, RunOutcome outcome) override;
 
-  /// Answers the questions of the other ranks' DistantQueues until all of them have left.
+  /// Answers the questions of the other ranks' RemoteQueues until all of them have left.
   void serve(Ranks& ranks);
 
   std::vector<RunOutcome> outcomes() && { return std::move(outcomes_); }
@@ -65,10 +65,10 @@ class OwnQueue : public RunQueue {
 };
 
 /// The queue of rank 0 as used by another rank: each call asks rank 0.
-class DistantQueue : public RunQueue {
+class RemoteQueue : public JobQueue {
  public:
-  DistantQueue(Ranks& ranks, std::size_t runs) : ranks_(ranks), told_(runs) {}
-  ~DistantQueue() override;
+  RemoteQueue(Ranks& ranks, std::size_t runs) : ranks_(ranks), told_(runs) {}
+  ~RemoteQueue() override;
 
   std::optional<std::size_t> next() override;
   bool step(std::size_t run, const StepResult& result) override;

@@ -1,0 +1,98 @@
+#include "train/sequential_testing.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+#include <span>
+#include <vector>
+
+#include "train/statistics.h"
+
+namespace headcount {
+namespace {
+
+TEST(RepeatedIntervals, OfOneLookAreStudents) {
+  EXPECT_NEAR(repeated_interval_bounds(5, 5).at(0), student_t(4, 0.05), 1e-9);
+}
+
+TEST(RepeatedIntervals, AreWiderThanStudentsAndNarrowerAtEveryLook) {
+  const std::vector<double> bounds = repeated_interval_bounds(3, 20);
+  ASSERT_EQ(bounds.size(), 18u);
+  for (std::size_t look = 0; look < bounds.size(); ++look) {
+    EXPECT_GT(bounds[look], student_t(static_cast<Index>(look) + 2, 0.05)) << look;
+    EXPECT_LT(bounds[look], look == 0 ? 7.2 : bounds[look - 1]) << look;
+  }
+}
+
+TEST(RepeatedIntervals, SpendAtTheFirstLookWhatTheFamilySays) {
+  EXPECT_NEAR(repeated_interval_bounds(5, 20).at(0), student_t(4, 0.05 / 2), 1e-9);
+}
+
+// Student's t of two values x and y is (x + y) / |x - y|. The direction of three normal values is
+// uniform on a sphere, so that its height there is uniform too (Archimedes). The error spent at the
+// second look is thus an area of the sphere, here counted point by point.
+TEST(RepeatedIntervals, SpendAtTheSecondLookWhatIsLeftOfIt) {
+  const std::vector<double> bounds = repeated_interval_bounds(2, 3);
+  constexpr int kHeights = 200, kTurns = 10'000;
+  double failed = 0;
+  for (int i = 0; i < kHeights; ++i) {
+    for (int j = 0; j < kTurns; ++j) {
+      const double z = 2 * (i + 0.5) / kHeights - 1,
+                   turn = 2 * std::numbers::pi * (j + 0.5) / kTurns;
+      const std::vector<double> x = {std::sqrt(1 - z * z) * std::cos(turn),
+                                     std::sqrt(1 - z * z) * std::sin(turn), z};
+      const auto t = [&](std::size_t n) {
+        const std::span<const double> values = std::span(x).first(n);
+        const Estimate one = estimate(values, 1.0);  // one standard error
+        return std::abs(one.mean) / *one.half_width;
+      };
+      failed += t(2) > bounds[0] || t(3) > bounds[1];
+    }
+  }
+  EXPECT_NEAR(failed / kHeights / kTurns, 0.05, 2e-4);
+}
+
+TEST(SignTest, OfAFixedNumberAllowsWhatCoinsDoInOneOfTwentyCases) {
+  const auto allowed = [](Index values) { return sign_test_exceptions(values, values).at(0); };
+  for (const Index few : {1, 2, 3, 4}) EXPECT_EQ(allowed(few), -1) << few;
+  EXPECT_EQ(allowed(5), 0);   // 1/32
+  EXPECT_EQ(allowed(7), 0);   // with one exception 8/128
+  EXPECT_EQ(allowed(8), 1);   // 9/256
+  EXPECT_EQ(allowed(10), 1);  // with two 56/1024
+  EXPECT_EQ(allowed(11), 2);  // 67/2048
+  EXPECT_EQ(allowed(20), 5);
+}
+
+// Probability that coins pass any look, over all 2^last ways that they can fall.
+double chance_of_coins(Index first, Index last) {
+  const std::vector<Index> allowed = sign_test_exceptions(first, last);
+  Index passed = 0;
+  for (Index coins = 0; coins < Index{1} << last; ++coins) {
+    Index exceptions = 0;
+    for (Index n = 1; n <= last; ++n) {
+      exceptions += coins >> (n - 1) & 1;
+      if (n < first || exceptions > allowed[static_cast<std::size_t>(n - first)]) continue;
+      ++passed;
+      break;
+    }
+  }
+  return std::ldexp(static_cast<double>(passed), -static_cast<int>(last));
+}
+
+TEST(SignTest, IsPassedByCoinsInAtMostOneOfTwentyCasesHoweverManyLooks) {
+  for (const auto& [first, last] : {std::pair<Index, Index>{5, 5}, {3, 10}, {5, 10}, {3, 16}}) {
+    const double chance = chance_of_coins(first, last);
+    EXPECT_LE(chance, 0.05) << first << " to " << last;
+    EXPECT_GT(chance, 0.025) << first << " to " << last << ": more than it need be";
+  }
+}
+
+TEST(SignTest, TakesFewValuesWhereAllAgree) {
+  EXPECT_EQ(sign_test_exceptions(5, 10).at(0), 0);
+  EXPECT_EQ(sign_test_exceptions(3, 20).at(2), -1);
+  EXPECT_EQ(sign_test_exceptions(3, 20).at(3), 0);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,124 @@
+#include "train/sequential_testing.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "train/statistics.h"
+
+namespace headcount {
+
+namespace {
+
+// Probability of a wrong conclusion that may be spent by the look after n values.
+double error_by(Index n, Index last) {
+  return kOutsideInterval * std::sqrt(static_cast<double>(n) / static_cast<double>(last));
+}
+
+// n normal values of mean zero are a vector in a uniformly random direction of n-space, at an angle
+// to the diagonal (1, ..., 1) whose cotangent is t / sqrt(n - 1) and whose density is proportional
+// to sin^(n-2). Functions of that angle are tabulated on a grid from 0 to a right angle; they are
+// even about it.
+constexpr std::size_t kAngles = 512;
+constexpr double kAngleStep = std::numbers::pi / 2 / kAngles;
+using AngleTable = std::vector<double>;
+
+double grid_angle(std::size_t i) { return static_cast<double>(i) * kAngleStep; }
+
+double interpolated(const AngleTable& table, double angle) {
+  const double place = std::min(angle / kAngleStep, static_cast<double>(kAngles));
+  const auto i = std::min(static_cast<std::size_t>(place), kAngles - 1);
+  const double share = place - static_cast<double>(i);
+  return (1 - share) * table[i] + share * table[i + 1];
+}
+
+AngleTable angle_density(Index n) {
+  AngleTable density(kAngles + 1);
+  double sum = 0;
+  for (std::size_t i = 0; i <= kAngles; ++i) {
+    density[i] = std::pow(std::sin(grid_angle(i)), n - 2);
+    sum += i == 0 || i == kAngles ? density[i] / 2 : density[i];
+  }
+  for (double& value : density) value /= sum * kAngleStep;
+  return density;
+}
+
+// Probability, by the angle of n values, that no look has failed up to n - 1 values. `inside` is
+// the probability, by the angle of n - 1 values, that no look before theirs has failed; theirs
+// fails at an angle below `least`. Given the angle of n values, the direction is still random about
+// the diagonal, which determines the last value's share of the length.
+AngleTable with_one_more(const AngleTable& inside, double least, Index n) {
+  constexpr int kTurns = 256;
+  const double root = std::sqrt(static_cast<double>(n));
+  const double rest = std::sqrt(static_cast<double>(n - 1));
+  std::vector<double> cosines(kTurns), weights(kTurns);
+  double sum = 0;
+  for (std::size_t k = 0; k < kTurns; ++k) {
+    const double turn = (static_cast<double>(k) + 0.5) * std::numbers::pi / kTurns;
+    cosines[k] = std::cos(turn);
+    sum += weights[k] = std::pow(std::sin(turn), n - 3);
+  }
+  AngleTable result(kAngles + 1);
+  for (std::size_t i = 0; i <= kAngles; ++i) {
+    const double along = std::cos(grid_angle(i)), across = std::sin(grid_angle(i));
+    for (std::size_t k = 0; k < kTurns; ++k) {
+      const double last = along / root + across * rest / root * cosines[k];
+      const double before = std::abs(root * along - last) / (rest * std::sqrt(1 - last * last));
+      const double angle = std::acos(std::min(before, 1.0));
+      if (angle >= least) result[i] += weights[k] / sum * interpolated(inside, angle);
+    }
+  }
+  return result;
+}
+
+// Angle below which lies the probability `allowed`, of all that no earlier look has excluded.
+double angle_with_probability_below(double allowed, const AngleTable& density,
+                                    const AngleTable& inside) {
+  double sum = 0, slice = 0;
+  std::size_t i = 0;
+  for (; i < kAngles; ++i, sum += slice) {
+    slice = kAngleStep / 2 * (density[i] * inside[i] + density[i + 1] * inside[i + 1]);
+    if (sum + slice >= allowed) break;
+  }
+  return grid_angle(i) + kAngleStep * (allowed - sum) / slice;
+}
+
+}  // namespace
+
+std::vector<double> repeated_interval_bounds(Index first, Index last) {
+  std::vector<double> bounds = {student_t(first - 1, error_by(first, last))};
+  AngleTable inside(kAngles + 1, 1);
+  for (Index n = first; n < last; ++n) {
+    const double root = std::sqrt(static_cast<double>(n));
+    const double least = std::atan(std::sqrt(static_cast<double>(n - 1)) / bounds.back());
+    inside = with_one_more(inside, least, n + 1);
+    const double allowed = error_by(n + 1, last) - error_by(n, last);
+    bounds.push_back(root /
+                     std::tan(angle_with_probability_below(allowed, angle_density(n + 1), inside)));
+  }
+  return bounds;
+}
+
+std::vector<Index> sign_test_exceptions(Index first, Index last) {
+  std::vector<Index> exceptions;
+  // undecided[k]: probability, for fair coins, of k exceptions without a decision at an earlier
+  // look.
+  std::vector<double> undecided(static_cast<std::size_t>(last) + 2);
+  undecided[0] = 1;
+  double spent = 0;
+  for (Index n = 1; n <= last; ++n) {
+    for (auto k = static_cast<std::size_t>(n); k > 0; --k)
+      undecided[k] = (undecided[k] + undecided[k - 1]) / 2;
+    undecided[0] /= 2;
+    if (n < first) continue;
+    std::size_t decisive = 0;
+    for (; spent + undecided[decisive] <= error_by(n, last); ++decisive) {
+      spent += undecided[decisive];
+      undecided[decisive] = 0;
+    }
+    exceptions.push_back(static_cast<Index>(decisive) - 1);
+  }
+  return exceptions;
+}
+
+}  // namespace headcount
