@@ -12,13 +12,14 @@
 
 namespace headcount {
 
-ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initializer) {
+ParameterId ParameterStore::add(std::string name, Shape shape, Initializer initializer,
+                                MatrixRows rows) {
   if (values_) throw ShapeError("parameter " + name + " comes after the store was allocated");
   if (!index_.emplace(name, entries_.size()).second)
     throw ShapeError("two parameters are named " + name);
   constexpr Index kPadding = static_cast<Index>(kAlignment / sizeof(Real));
   const Index padded = (shape.size() + kPadding - 1) / kPadding * kPadding;
-  entries_.push_back({std::move(name), shape, initializer, padded_count_});
+  entries_.push_back({std::move(name), shape, initializer, rows, padded_count_});
   element_count_ += shape.size();
   if (__builtin_add_overflow(padded_count_, padded, &padded_count_) ||
       padded_count_ > std::numeric_limits<Index>::max() / 64) {

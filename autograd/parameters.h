@@ -27,6 +27,10 @@ struct Initializer {
   static Initializer log_uniform(double greatest) { return {0, 0, greatest}; }
 };
 
+/// What the two sides of a matrix stand for: both for features, or the rows for tokens or
+/// positions.
+enum class MatrixRows { features, entries };
+
 /// Names one parameter of a `ParameterStore`.
 struct ParameterId {
   std::size_t index = SIZE_MAX;
@@ -60,7 +64,8 @@ class ParameterStore {
  public:
   /// Throws ShapeError if the name is taken, the store is allocated already, or the parameters have
   /// too many elements.
-  ParameterId add(std::string name, Shape shape, Initializer initializer);
+  ParameterId add(std::string name, Shape shape, Initializer initializer,
+                  MatrixRows rows = MatrixRows::features);
 
   /// Allocates the buffers; values and gradients are zero.
   void allocate();
@@ -74,6 +79,10 @@ class ParameterStore {
   const Shape& shape(ParameterId id) const { return entry(id).shape; }
   /// Whether weight decay applies: to matrices only, as in nanoGPT.
   bool decays(ParameterId id) const { return entry(id).shape.rank() == 2; }
+  /// Returns true for a matrix whose rows and columns are features: projections, no tables.
+  bool maps_features(ParameterId id) const {
+    return decays(id) && entry(id).rows == MatrixRows::features;
+  }
   /// Throws ShapeError with the name if there is no such parameter.
   ParameterId find(std::string_view name) const;
 
@@ -122,6 +131,7 @@ class ParameterStore {
     std::string name;
     Shape shape;
     Initializer initializer;
+    MatrixRows rows;
     Index offset = 0;
   };
   const Entry& entry(ParameterId id) const { return entries_[id.index]; }

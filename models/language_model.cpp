@@ -25,7 +25,8 @@ LanguageModel::LanguageModel(const ModelPlan& plan, Index vocabulary)
       norm_(parameters_, "model.norm", plan_->dim,
             {plan_->norm, plan_->bias, plan_->norm_epsilon}) {
   if (!plan_->tie_embeddings) {
-    head_.emplace(parameters_, "lm_head", Linear::Size{.in = plan_->dim, .out = vocabulary},
+    head_.emplace(parameters_, "lm_head",
+                  Linear::Size{.in = plan_->dim, .out = vocabulary, .rows = MatrixRows::entries},
                   WeightInit{}.deviation);
   }
 }

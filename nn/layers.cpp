@@ -25,8 +25,8 @@ std::optional<Var> on_tape(Tape& tape, std::optional<ParameterId> id) {
 
 Linear::Linear(ParameterStore& parameters, const std::string& prefix, const Size& size,
                double deviation)
-    : weight_(
-          parameters.add(prefix + ".weight", {size.out, size.in}, Initializer::normal(deviation))),
+    : weight_(parameters.add(prefix + ".weight", {size.out, size.in},
+                             Initializer::normal(deviation), size.rows)),
       bias_(add_bias(parameters, prefix, size.out, size.bias)) {}
 
 Var Linear::operator()(Var x) const {
@@ -37,7 +37,8 @@ std::optional<Var> Linear::bias(Tape& tape) const { return on_tape(tape, bias_);
 
 Embedding::Embedding(ParameterStore& parameters, const std::string& prefix, Index count,
                      Index width, double deviation)
-    : weight_(parameters.add(prefix + ".weight", {count, width}, Initializer::normal(deviation))) {}
+    : weight_(parameters.add(prefix + ".weight", {count, width}, Initializer::normal(deviation),
+                             MatrixRows::entries)) {}
 
 Var Embedding::operator()(Tape& tape, std::span<const std::int32_t> ids, const Shape& rows) const {
   return embedding(weight(tape), ids, rows);

@@ -12,47 +12,60 @@ namespace {
 constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_moment"};
 
 constexpr Field<AdamWSettings> kAdamWFields[] = {
-    fraction<&AdamWSettings::beta1>("beta1", "AdamW: decay of the mean"),
-    fraction<&AdamWSettings::beta2>("beta2", "AdamW: decay of the mean square"),
-    number<&AdamWSettings::weight_decay>("weight-decay", "AdamW: of matrices", 0, 100)};
+    fraction<&AdamWSettings::beta1>("beta1", "AdamW: decay of the mean of gradients, per step"),
+    fraction<&AdamWSettings::beta2>("beta2", "AdamW: decay of the mean of their squares, per step"),
+    number<&AdamWSettings::weight_decay>("weight-decay", "AdamW: weight decay of matrices", 0,
+                                         100)};
 
 }  // namespace
 
 AdamW::AdamW(const AdamWSettings& settings, const ParameterStore& parameters)
     : Optimizer(parameters, kMoments), settings_(settings) {}
 
-void AdamW::update(ParameterStore& parameters, double learning_rate, double gradient_scale,
-                   Index step) {
-  const auto& [beta1, beta2, weight_decay, epsilon] = settings_;
-  const auto n = static_cast<double>(step);
+void AdamW::update(ParameterStore& parameters, const Update& at) {
+  update_by_adamw(settings_, parameters, moments()[0].numbers, moments()[1].numbers, at,
+                  [](ParameterId) { return true; });
+}
+
+AdamWSettings resolve_adamw(const Given& given) { return read_fields(kAdamWFields, given); }
+
+void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
+                     const ParameterNumbers& first, const ParameterNumbers& second,
+                     const Update& at, const std::function<bool(ParameterId)>& trains) {
+  const auto& [beta1, beta2, weight_decay, epsilon] = settings;
+  const double learning_rate = at.learning_rate;
+  const auto n = static_cast<double>(at.step);
   const auto b1 = static_cast<Real>(beta1), b2 = static_cast<Real>(beta2);
   const auto one_b1 = static_cast<Real>(1 - beta1), one_b2 = static_cast<Real>(1 - beta2);
   const auto rate = static_cast<Real>(learning_rate / (1 - std::pow(beta1, n)));
   const auto inverse_root = static_cast<Real>(1 / std::sqrt(1 - std::pow(beta2, n)));
-  const auto tiny = static_cast<Real>(epsilon), factor = static_cast<Real>(gradient_scale);
+  const auto tiny = static_cast<Real>(epsilon), factor = static_cast<Real>(at.gradient_scale);
   const auto decayed = static_cast<Real>(1 - learning_rate * weight_decay);
   Real* const x = parameters.all_values().data();
-  Real* const m = moments()[0].numbers.all().data();
-  Real* const v = moments()[1].numbers.all().data();
+  Real* const m = first.all().data();
+  Real* const v = second.all().data();
   const std::span<const Real> gradients = parameters.complete_gradients();
   const Real* const gradient = gradients.data();
-  parallel_chunks(std::ssize(gradients), kElementChunk, [=, &parameters](Index begin, Index end) {
-    parameters.for_slices(begin, end, [=, &parameters](ParameterId id, Index first, Index last) {
-      const Real keep = parameters.decays(id) ? decayed : Real{1};
-      for (Index i = first; i < last; ++i) {
-        const Real g = gradient[i] * factor;
-        m[i] = b1 * m[i] + one_b1 * g;
-        v[i] = b2 * v[i] + one_b2 * g * g;
-        x[i] = keep * x[i] - rate * m[i] / (std::sqrt(v[i]) * inverse_root + tiny);
-      }
-    });
-  });
+  parallel_chunks(
+      std::ssize(gradients), kElementChunk, [=, &parameters, &trains](Index begin, Index end) {
+        parameters.for_slices(
+            begin, end, [=, &parameters, &trains](ParameterId id, Index first, Index last) {
+              if (!trains(id)) return;
+              const Real keep = parameters.decays(id) ? decayed : Real{1};
+              for (Index i = first; i < last; ++i) {
+                const Real g = gradient[i] * factor;
+                m[i] = b1 * m[i] + one_b1 * g;
+                v[i] = b2 * v[i] + one_b2 * g * g;
+                x[i] = keep * x[i] - rate * m[i] / (std::sqrt(v[i]) * inverse_root + tiny);
+              }
+            });
+      });
 }
 
 const OptimizerKind kAdamW = {
     .name = "adamw",
     .own = own_fields<kAdamWFields>(),
-    .resolve = [](const Given& given) -> std::any { return read_fields(kAdamWFields, given); },
+    .resolve = [](const Given& given) -> std::any { return resolve_adamw(given); },
     .make = [](const std::any& own,
                const ParameterStore& parameters) -> std::unique_ptr<Optimizer> {
       return std::make_unique<AdamW>(std::any_cast<const AdamWSettings&>(own), parameters);

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+
 #include "train/optimizer.h"
 
 namespace headcount {
@@ -18,12 +20,17 @@ struct AdamWSettings {
 class AdamW : public Optimizer {
  public:
   AdamW(const AdamWSettings& settings, const ParameterStore& parameters);
-  void update(ParameterStore& parameters, double learning_rate, double gradient_scale,
-              Index step) override;
+  void update(ParameterStore& parameters, const Update& at) override;
 
  private:
   AdamWSettings settings_;
 };
+
+/// AdamW's update of the parameters that `trains` accepts, with the moments m and v.
+void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
+                     const ParameterNumbers& m, const ParameterNumbers& v, const Update& at,
+                     const std::function<bool(ParameterId)>& trains);
+AdamWSettings resolve_adamw(const Given& given);
 
 extern const OptimizerKind kAdamW;
 

@@ -9,6 +9,7 @@
 
 #include "autograd/parallel.h"
 #include "train/adamw.h"
+#include "train/muon.h"
 
 namespace headcount {
 
@@ -19,7 +20,7 @@ constexpr const char* kChoice = "optimizer";
 }  // namespace
 
 std::span<const OptimizerKind* const> optimizer_kinds() {
-  static constexpr std::array<const OptimizerKind*, 1> kAll = {&kAdamW};
+  static constexpr std::array<const OptimizerKind*, 2> kAll = {&kAdamW, &kMuon};
   return kAll;
 }
 

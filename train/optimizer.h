@@ -12,6 +12,14 @@
 
 namespace headcount {
 
+/// What one update is given.
+struct Update {
+  double learning_rate = 0;   ///< of this step
+  double of_peak = 1;         ///< learning rate over its peak, for optimizers with several rates
+  double gradient_scale = 1;  ///< factor of the gradients
+  Index step = 1;             ///< counts from 1
+};
+
 /// Changes the weights by their gradients, and remembers of earlier gradients what it needs.
 class Optimizer {
  public:
@@ -23,9 +31,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  /// One update with the gradients of `parameters` times `gradient_scale`; `step` counts from 1.
-  virtual void update(ParameterStore& parameters, double learning_rate, double gradient_scale,
-                      Index step) = 0;
+  /// One update with the gradients of `parameters`.
+  virtual void update(ParameterStore& parameters, const Update& at) = 0;
   std::span<const Moment> moments() const { return moments_; }
 
  protected:
@@ -83,6 +90,7 @@ struct Schedule {
   Index steps = 1000;
 
   double at(Index step) const;  ///< `step` counts from 0
+  double of_peak(Index step) const { return peak > 0 ? at(step) / peak : 0; }
 };
 
 }  // namespace headcount

@@ -95,8 +95,9 @@ StepResult Trainer::step() {
     if (!std::isfinite(value)) throw DivergedError(what, value, result.step, options_, steps_done_);
   }
   const StepPart part(profile_, &TrainingProfile::update_seconds);
-  optimizer_.update(parameters, result.learning_rate,
-                    mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step);
+  optimizer_.update(parameters,
+                    {result.learning_rate, options_.schedule().of_peak(steps_done_),
+                     mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step});
   result.bytes = more_gradients_.size() * parameters.all_values().size_bytes();
   for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
   ++steps_done_;

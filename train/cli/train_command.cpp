@@ -147,14 +147,17 @@ TrainOptions resumed_options(const CommandLine& line) {
   put_flags(line, given);
   const TrainOptions options = resolve_training(given);
   const nlohmann::ordered_json now = to_json(options);
-  for (const auto& [name, value] : now.items()) {
-    if (before.contains(name) && before[name] == value) continue;
+  for (const Setting& setting : training_settings()) {
+    const std::string& name = setting.name;
+    const nlohmann::json was = before.value(name, setting.neutral),
+                         is = now.value(name, setting.neutral);
+    if (was == is) continue;
     if (name == "steps" && options.steps > trained.steps) {
       check_longer(run, options.steps);
       continue;
     }
-    throw UsageError("--" + name + " is " + value.dump() + ", but the run in " + run + " has " +
-                     (before.contains(name) ? before[name].dump() : "none") +
+    throw UsageError("--" + name + " is " + is.dump() + ", but the run in " + run + " has " +
+                     (was.is_null() ? "none" : was.dump()) +
                      "; leave the flag out, or start a new run");
   }
   return options;

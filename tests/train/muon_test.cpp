@@ -1,0 +1,133 @@
+#include "train/muon.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "autograd/random.h"
+#include "models/language_model.h"
+#include "train/options.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+ModelPlan small_model(const std::string& attention) {
+  return resolve_model(Given(model_settings(), {{"attention", attention},
+                                                {"layers", 2},
+                                                {"dim", 32},
+                                                {"positions", "learned"},
+                                                {"tie-embeddings", "off"},
+                                                {"context", 16}}));
+}
+
+TEST(Muon, TrainsTheMatricesOfLayersAndNothingElse) {
+  for (const std::string attention : {"mha", "mla", "delta"}) {
+    const LanguageModel model(small_model(attention), 10);
+    const ParameterStore& store = model.parameters();
+    for (std::size_t i = 0; i < store.size(); ++i) {
+      const std::string& name = store.name({i});
+      const bool of_layer = name.find(".layers.") != std::string::npos;
+      EXPECT_EQ(store.maps_features({i}), of_layer && store.shape({i}).rank() == 2) << name;
+    }
+  }
+}
+
+// Trains the rest as AdamW alone does.
+TEST(Muon, LeavesTheOtherParametersToAdamW) {
+  LanguageModel by_muon(small_model("mha"), 10), by_adamw(small_model("mha"), 10);
+  const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 8};
+  Muon muon({}, {}, by_muon.parameters());
+  AdamW adamw({}, by_adamw.parameters());
+  for (const auto& [model, optimizer] :
+       {std::pair<LanguageModel*, Optimizer*>{&by_muon, &muon}, {&by_adamw, &adamw}}) {
+    model->initialize(1);
+    Tape tape(&model->parameters());
+    tape.backward(model->loss(tape, tokens, tokens, 1));
+    optimizer->update(model->parameters(), {.learning_rate = 0.01});
+  }
+  const ParameterStore &a = by_muon.parameters(), &b = by_adamw.parameters();
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(std::ranges::equal(a.value({i}), b.value({i})), !a.maps_features({i})) << a.name({i});
+  }
+}
+
+TEST(Orthogonalize, BringsSingularValuesNearOne) {
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{8, 40}, {40, 8}, {1, 5}}) {
+    std::vector<Real> x;
+    for (Index i = 0; i < rows * cols; ++i)
+      x.push_back(static_cast<Real>(random_normal({3, 1, 0}, static_cast<std::uint64_t>(i))));
+    orthogonalize(x, rows, cols);
+    // Diagonal of the Gram matrix of the shorter side: a mean of squared singular values.
+    const Index n = std::min(rows, cols), step = rows > cols ? 1 : cols;
+    const Index inner = rows > cols ? rows : cols, inner_step = rows > cols ? cols : 1;
+    for (Index i = 0; i < n; ++i) {
+      double square = 0;
+      for (Index j = 0; j < inner; ++j)
+        square += std::pow(
+            static_cast<double>(x[static_cast<std::size_t>(i * step + j * inner_step)]), 2);
+      EXPECT_GT(square, 0.6 * 0.6) << rows << " x " << cols;
+      EXPECT_LT(square, 1.3 * 1.3) << rows << " x " << cols;
+    }
+  }
+}
+
+TEST(Orthogonalize, LeavesZerosAlone) {
+  std::vector<Real> x(12);
+  orthogonalize(x, 3, 4);
+  for (const Real number : x) EXPECT_EQ(number, 0);
+}
+
+const std::string kTrain =
+    "--optimizer muon --layers 2 --dim 32 --dropout 0.1 --batch 4 --shards 2 ";
+
+TEST(MuonRun, HasTheSameBitsForAnyNumberOfThreads) {
+  const TrainFolder folder;
+  ASSERT_EQ(folder.train(kTrain + "--steps 6 --quiet --out whole").exit_code, 0);
+  ASSERT_EQ(folder.train(kTrain + "--steps 6 --quiet --threads 3 --out threads").exit_code, 0);
+  EXPECT_EQ(folder.contents("whole/metrics.jsonl"), folder.contents("threads/metrics.jsonl"));
+  for (const std::string file : {"model", "optimizer"}) {
+    const std::string path = "/checkpoints/step-6/" + file + ".safetensors";
+    ASSERT_FALSE(folder.contents("whole" + path).empty());
+    EXPECT_EQ(folder.contents("whole" + path), folder.contents("threads" + path)) << file;
+  }
+}
+
+TEST(MuonRun, GoesOnAfterASignalWithTheSameBits) {
+  const TrainFolder folder;
+  const std::string flags = kTrain + "--steps 300 --checkpoint-every 20 --quiet ";
+  ASSERT_EQ(folder.train(flags + "--out whole").exit_code, 0);
+  const pid_t child = folder.start(TrainFolder::train_line(flags + "--out stopped"));
+  folder.wait_for("stopped/checkpoints/step-20");
+  kill(child, SIGTERM);
+  exit_code_of(child);
+  ASSERT_EQ(folder.headcount("train --resume stopped --quiet").exit_code, 0);
+  for (const std::string file : {"model", "optimizer"}) {
+    const std::string path = "/checkpoints/step-300/" + file + ".safetensors";
+    ASSERT_FALSE(folder.contents("whole" + path).empty());
+    EXPECT_EQ(folder.contents("whole" + path), folder.contents("stopped" + path)) << file;
+  }
+}
+
+TEST(MuonRun, RefusesWhatMeansNothingToItsOptimizer) {
+  const TrainFolder folder;
+  for (const auto& [flags, part] : std::vector<std::pair<std::string, std::string>>{
+           {"--optimizer sgd", "--optimizer must be one of adamw, muon"},
+           {"--muon-lr 0.01", "--muon-lr"},
+           {"--optimizer adamw --muon-weight-decay 0", "--muon-weight-decay"},
+           {"--optimizer muon --muon-lr -1", "--muon-lr must be"}}) {
+    expect_refusal(folder.train(flags + " --out run"), kUsage, {part}, flags);
+    EXPECT_FALSE(folder.has("run")) << flags;
+  }
+  ASSERT_EQ(folder.train("--optimizer muon --quiet --out run").exit_code, 0);
+  const std::string metrics = folder.contents("run/metrics.jsonl");
+  expect_refusal(folder.headcount("train --resume run --optimizer adamw"), kUsage,
+                 {"--optimizer is \"adamw\", but the run in run has \"muon\""}, "resume");
+  EXPECT_EQ(folder.contents("run/metrics.jsonl"), metrics);
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,39 @@
+#pragma once
+
+#include "train/adamw.h"
+
+namespace headcount {
+
+struct MuonSettings {
+  double learning_rate = 0.02;  ///< peak; follows the schedule of the learning rate of the others
+  double momentum = 0.95;       ///< there is no setting for it
+  double weight_decay = 0.01;   ///< of the orthogonalised matrices
+};
+
+/// Muon (Jordan et al. 2024; torch.optim.Muon): momentum whose update of a matrix W [rows, cols] is
+/// orthogonalised, so that all directions of the matrix learn at the same pace.
+///   M = momentum M + (1 - momentum) G
+///   U = (1 - momentum) G + momentum M                                  (Nesterov)
+///   W = (1 - rate decay) W - rate sqrt(max(1, rows / cols)) orthogonal(U)
+/// It trains the matrices that map features to features. Tables with a row per token or position
+/// (embeddings, learned positions, the head), norms, biases, vectors and convolutions are trained
+/// by AdamW.
+class Muon : public Optimizer {
+ public:
+  Muon(const MuonSettings& settings, const AdamWSettings& others, const ParameterStore& parameters);
+  void update(ParameterStore& parameters, const Update& at) override;
+
+ private:
+  MuonSettings settings_;
+  AdamWSettings others_;
+  std::vector<ParameterId> matrices_;  // the most expensive first
+};
+
+/// Replaces the singular values of `x` [rows, cols], row by row, by values between about 0.7 and
+/// 1.2: five Newton-Schulz steps X = a X + (b A + c A A) X with A = X X^T, on X scaled to norm 1
+/// and transposed if rows > cols. Source: Jordan et al. (2024). Runs on the calling thread.
+void orthogonalize(std::span<Real> x, Index rows, Index cols);
+
+extern const OptimizerKind kMuon;
+
+}  // namespace headcount
