@@ -30,8 +30,8 @@ class SettingError : public Error {
   using Error::Error;
 };
 
-/// What a setting belongs to. Settings of `run` and `single` change no result; a comparison, which
-/// makes many runs, has none of `single`.
+/// Part of the program that a setting belongs to. Settings of `run` and `single` change no result;
+/// a comparison, which makes many runs, has none of `single`.
 enum class Scope {
   attention,
   model,

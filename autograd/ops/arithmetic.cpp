@@ -49,7 +49,7 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
         for (Index i = begin; i < end; ++i) da.put(row + i, a_part(dy[row + i], x[row + i], z[i]));
       });
     }
-    // Of equal shapes, a sum's second input takes dy itself.
+    // If the shapes are equal, the second term of a sum takes over the buffer of dy.
     if (op == Op::add && t.shape(a) == t.shape(b)) return t.pass_gradient(y, b);
     if (const GradientSink db = t.gradient_sink(b)) {
       // Cut by columns: each sums its rows in order, whatever the number of threads.

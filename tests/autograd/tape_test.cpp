@@ -3,12 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
 
 #include "autograd/base/error.h"
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
+#include "autograd/parallel.h"
 
 namespace headcount {
 namespace {
@@ -231,6 +233,18 @@ TEST_F(Trap, SeesTheGradientOfAParameter) {
   const Var a = with_store.constant({2}, values), b = with_store.parameter(id);
   EXPECT_EQ(message_of<NonFiniteError>([&] { with_store.backward(a / b); }),
             "op divide ([2], b [2]) -> [2], node 3: the gradient of input 1 is -inf at element 0");
+}
+
+TEST_F(Trap, OfOneShardEndsTheTasksOfAll) {
+  const std::vector<Real> ones = {1, 1}, zeros = {0, 0};
+  std::array<Tape, 2> shards;
+  const auto divide = [&](Index task, int) {
+    Tape& shard = shards[static_cast<std::size_t>(task)];
+    shard.trap_non_finite(true);
+    shard.leaf({2}, ones) / shard.constant({2}, task == 0 ? ones : zeros);
+  };
+  EXPECT_EQ(message_of<NonFiniteError>([&] { parallel_tasks(2, 2, divide); }),
+            "op divide ([2], [2]) -> [2], node 2: the value is inf at element 0");
 }
 
 TEST_F(Trap, LetsFiniteNumbersPass) {
