@@ -231,7 +231,7 @@ TEST(Ranks, StopAComparisonTogetherAtASignalAndGoOnWithAnotherNumber) {
     const ProgramResult stopped =
         folder.shell(with_signal(3, rank, "TERM", "c/runs/mla/seed-1/metrics.jsonl", line));
     EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
-    EXPECT_NE(stopped.err.find("headcount: stopped, with what its runs have done saved; go on with "
+    EXPECT_NE(stopped.err.find("headcount: stopped; its runs are saved; go on with "
                                "headcount " +
                                line + "\n"),
               std::string::npos)

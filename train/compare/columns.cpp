@@ -149,11 +149,12 @@ void add_losses(Columns& columns, Reader reader, const ComparisonResult& result)
 void add_comparison(Columns& columns, Reader reader, const ComparisonResult& result) {
   const std::string minus = "minus " + reference(result).spec;
   columns.estimate(
-      {minus, minus}, "paired_difference", [](Variant v) { return pointer(v.difference); },
+      {minus, "loss " + minus}, "paired_difference",
+      [](Variant v) { return pointer(v.difference); },
       [reader](const Estimate& e) {
         return signed_text(e.mean, 4, reader) + half_width_text(e, 4, 1, reader);
       });
-  columns.measured({"not zero", "excludes zero"}, "difference_excludes_zero", [](Variant v) {
+  columns.data("difference_excludes_zero", [](Variant v) {
     const auto decided = v.difference ? excludes_zero(*v.difference) : std::nullopt;
     return decided ? Json(*decided) : Json();
   });
@@ -185,7 +186,7 @@ void add_comparison(Columns& columns, Reader reader, const ComparisonResult& res
 void add_speeds(Columns& columns, Reader reader, const ComparisonResult& result) {
   columns.measured({"train tok/s", "training, tokens/s"}, "train_tokens_per_second",
                    [](Variant v) { return or_null(v.train_tokens_per_second); });
-  // Sizes alone say these two, so programs get them for an attention without a finished run, too.
+  // Programs get these two for an attention without a finished run, too.
   const auto if_finished = [reader](Variant v, const Json& value) {
     return cell_text(v.runs.empty() ? Json() : value, 0, reader);
   };

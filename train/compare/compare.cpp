@@ -23,39 +23,18 @@ namespace headcount {
 
 namespace {
 
-// The part of the training text that a sweep is judged on, taken from its end.
+// Moves the last tenth of the training text to the slice by which a sweep chooses.
 void cut_tuning_slice(Corpus& corpus, Index context) {
   const std::size_t size = corpus.train.size() / 10, rest = corpus.train.size() - size;
   if (static_cast<Index>(size) <= context || static_cast<Index>(rest) <= context) {
-    throw DataError("a sweep takes a tenth of the training text to judge on, " +
-                    std::to_string(size) + " characters, and a context of " +
-                    std::to_string(context) + " needs more than that; give more text");
+    throw DataError("`sweep` chooses by the last tenth of the training text, which has " +
+                    std::to_string(size) + " characters; a context of " + std::to_string(context) +
+                    " needs more: give a longer text or a shorter context");
   }
   keep_for_tuning(corpus, static_cast<Index>(size));
 }
 
-// What a variant is, before any run.
-VariantResult described(const PlannedVariant& variant, const Candidate& candidate,
-                        Index vocabulary) {
-  VariantResult result;
-  result.spec = variant.spec;
-  result.attention = variant.attention;
-  result.trained_on = variant.trained_on;
-  result.adjusted = candidate.adjusted;
-  const ModelPlan& plan = candidate.options.model;
-  const LanguageModel model(plan, vocabulary);
-  result.parameters = static_cast<Index>(model.parameters().element_count());
-  result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
-  for (const LayerCache& cache : model.make_caches({.capacity = plan->context})) {
-    const Index window = plan->layer_attention(std::ssize(result.cache)).window;
-    CacheLayer& layer = result.cache.emplace_back();
-    for (const Kept& kept : cache.keeps())
-      layer.push_back({kept.name, kept.heads, kept.width, window, kept.per_sequence});
-  }
-  return result;
-}
-
-// What each value of the sweep gave one variant, whose candidates are in their order.
+// Tuning loss of one variant at each value of the sweep; candidates are in the order of the values.
 std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
                               const NeededRuns::Chosen& chosen,
                               const std::vector<std::optional<double>>& losses) {
@@ -65,9 +44,24 @@ std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
   return all;
 }
 
+// Sizes and runs of a variant.
 VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Chosen& chosen,
                              Index vocabulary) {
-  VariantResult result = described(variant, *chosen.candidate, vocabulary);
+  VariantResult result;
+  result.spec = variant.spec;
+  result.attention = variant.attention;
+  result.trained_on = variant.trained_on;
+  result.adjusted = chosen.candidate->adjusted;
+  const ModelPlan& plan = chosen.candidate->options.model;
+  const LanguageModel model(plan, vocabulary);
+  result.parameters = static_cast<Index>(model.parameters().element_count());
+  result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
+  for (const LayerCache& cache : model.make_caches({.capacity = plan->context})) {
+    const Index window = plan->layer_attention(std::ssize(result.cache)).window;
+    CacheLayer& layer = result.cache.emplace_back();
+    for (const Kept& kept : cache.keeps())
+      layer.push_back({kept.name, kept.heads, kept.width, window, kept.per_sequence});
+  }
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
     const RunOutcome& outcome = chosen.outcomes[i];
     if (outcome.result) {
@@ -79,14 +73,14 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
   return result;
 }
 
-// The first run that finished reads the passage.
+// Reads the passage with the weights of the first finished run.
 void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus& corpus,
           const ReadPassage& shown, VariantResult& result) {
   const auto finished = std::ranges::find_if(
       chosen.outcomes, [](const RunOutcome& o) { return o.result.has_value(); });
   if (finished == chosen.outcomes.end()) return;
   const PlannedRun& run = chosen.first[finished - chosen.outcomes.begin()];
-  // A run of no steps saves no weights: they are those that it started from.
+  // A run of no steps saves no weights: it ends with those that it started from.
   const std::filesystem::path weights =
       run.options.steps > 0 ? run.folder : std::filesystem::path(run.options.init);
   try {
@@ -97,13 +91,13 @@ void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus
   }
 }
 
-// A signal stops a comparison between its parts; each has what it needs from runs that are saved.
+// Stops after a signal, between two parts of a comparison; each part works from saved runs.
 void stop_if_interrupted() {
   if (!interrupted()) return;
-  throw InterruptedError(interrupt_signal(), "stopped, with what its runs have done saved");
+  throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
 }
 
-// Speeds at a few contexts and the model's own; at each, the variants take turns.
+// Measures decoding at a few contexts and the model's own; at each, the variants take turns.
 void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>& chosen,
                       Index vocabulary) {
   constexpr int kRounds = 5;
@@ -114,7 +108,7 @@ void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>&
   for (const Index context : contexts) {
     stop_if_interrupted();
     std::vector<DecodeTimer> timers;
-    std::vector<std::size_t> timer_of;  // one for variants that differ in their weights only
+    std::vector<std::size_t> timer_of;  // shared by variants that differ in weights only
     for (std::size_t i = 0; i < chosen.size(); ++i) {
       const auto same = std::ranges::find(result.variants, result.variants[i].attention,
                                           &VariantResult::attention);
@@ -131,7 +125,7 @@ void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>&
   }
 }
 
-// What all of these settings have in common.
+// Settings that are equal in all of `all`.
 nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
   nlohmann::ordered_json common = to_json(all.front());
   for (const TrainOptions& options : all) {
@@ -145,14 +139,11 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
   return common;
 }
 
-// What is known of a comparison before any run. `corpus` has lost the sweep's part by now.
-ComparisonResult described(const ComparisonOptions& options, const Corpus& corpus,
-                           const TrainOptions& common) {
+// Facts about a comparison that are known before any run. `corpus` has lost the tuning slice.
+ComparisonResult described(const Corpus& corpus, const TrainOptions& common) {
   ComparisonResult result;
   result.data = corpus.name;
   result.data_sha256 = corpus.sha256;
-  result.match = options.match.text();
-  if (options.sweep) result.sweep = options.sweep->text();
   result.context = common.model->context;
   if (corpus.stories_fit(result.context))
     result.entropy_per_character = corpus.entropy_per_character;
@@ -166,17 +157,18 @@ ComparisonResult described(const ComparisonOptions& options, const Corpus& corpu
   return result;
 }
 
-// The reference by name, also where nobody named one: sizes alone say which it is.
-Question settled(Question question, const std::vector<PlannedVariant>& variants, Index vocabulary) {
-  std::vector<VariantResult> sizes;
-  for (const PlannedVariant& variant : variants)
-    sizes.push_back(described(variant, variant.candidates.front(), vocabulary));
-  question.reference = sizes.at(reference_place(question, sizes)).spec;
+// The question with the name of its reference: without one, the variant with the largest cache.
+Question settled(Question question, const std::vector<PlannedVariant>& variants) {
+  const auto cache_bytes = [](const PlannedVariant& variant) {
+    return kv_cache_bytes_per_token(variant.candidates.front().options.model);
+  };
+  if (question.reference.empty())
+    question.reference = std::ranges::max_element(variants, {}, cache_bytes)->spec;
   return question;
 }
 
-// How long the reference is trained. Its warm-up counts as shortened if it was for every value of a
-// sweep.
+// Records how long the reference is trained. Its warm-up counts as shortened if it was for every
+// value of a sweep.
 void add_length(ComparisonResult& result, const PlannedVariant& reference) {
   const TrainOptions& options = reference.candidates.front().options;
   result.steps = options.steps;
@@ -185,7 +177,7 @@ void add_length(ComparisonResult& result, const PlannedVariant& reference) {
   if (shortened) result.asked_warmup = options.asked_warmup;
 }
 
-// The time of all runs and the failures of those that were needed.
+// Sums the time of all runs and counts the failures of needed runs.
 void count_runs(ComparisonResult& result, std::span<const RunOutcome> outcomes,
                 std::span<const Need> needs) {
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
@@ -198,8 +190,9 @@ void count_runs(ComparisonResult& result, std::span<const RunOutcome> outcomes,
   }
 }
 
-// Which runs another process trains; empty: none. Shards are dealt like cards, seed by seed and the
-// longest first, all seeds that there may ever be: what a shard has depends on nothing else.
+// Marks the runs that other processes train; empty if there are none. Runs are dealt to shards like
+// cards: seed by seed, the longest first, including all seeds that may ever be added. So a shard
+// depends on no result.
 std::vector<bool> trained_elsewhere(const RunOrders& orders, const std::vector<PlannedRun>& runs,
                                     Index vocabulary) {
   if (orders.collect) return std::vector<bool>(runs.size(), true);
@@ -229,8 +222,8 @@ void require_all(const std::vector<PlannedRun>& runs, std::span<const RunOutcome
   if (missing == 0) return;
   throw Error("`collect`: " + std::to_string(missing) + " of " +
               std::to_string(std::ranges::count(needs, Need::now)) +
-              " runs are not there, the first is " + first +
-              "; start every `shard` (again), then collect again");
+              " runs have no result, the first is " + first +
+              "; run every `shard` (again), then collect again");
 }
 
 }  // namespace
@@ -243,7 +236,7 @@ Shard Shard::parse(std::string_view text) {
   const auto second = divided ? std::from_chars(first.ptr + 1, end, shard.count) : first;
   const bool read = divided && second.ec == std::errc() && second.ptr == end;
   if (!read || shard.number < 1 || shard.number > shard.count)
-    throw SettingError("`shard` wants one of some, such as 2/8, got '" + std::string(text) + "'");
+    throw SettingError("`shard` must be I/N, for example 2/8; it is '" + std::string(text) + "'");
   return shard;
 }
 
@@ -259,25 +252,26 @@ ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orde
   const TrainOptions& common = variants.front().candidates.front().options;  // text and context
   const Index context = common.model->context, vocabulary = corpus.vocabulary.size();
   if (options.sweep) cut_tuning_slice(corpus, context);
-  ComparisonResult result = described(options, corpus, common);
+  ComparisonResult result = described(corpus, common);
   result.command = orders.command;
+  result.match = options.match.text();
+  if (options.sweep) result.sweep = options.sweep->text();
   const Passage passage = passage_to_read(corpus, common.corpus, options.passage, context);
   result.passage = shown(passage, corpus, options.passage);
-  result.question = settled(options.question, variants, vocabulary);
+  result.question = settled(options.question, variants);
   const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
   add_length(result, *named);
 
   const NeededRuns plan(
       variants, result.question, static_cast<std::size_t>(named - variants.begin()), orders.folder,
       orders.command,
-      [&result](std::span<const RunResult> reference) { return why_open(result, reference); });
+      [&result](std::span<const RunResult> runs) { return why_open(result, runs); });
   const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
   const Workers workers = Workers::share(threads(), orders.jobs, plan.runs().size(), ranks.size());
   const std::vector<bool> elsewhere = trained_elsewhere(orders, plan.runs(), vocabulary);
   const std::vector<RunOutcome> outcomes = run_all({.runs = plan.runs(),
                                                     .needs = needs,
                                                     .corpus = corpus,
-                                                    .tuning = corpus.tuning,
                                                     .workers = workers,
                                                     .again = orders.again,
                                                     .elsewhere = elsewhere,

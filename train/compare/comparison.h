@@ -14,7 +14,7 @@
 
 namespace headcount {
 
-/// Numbers of seeds of each attention. Each attention is trained with seeds 1 ... `first`; while
+/// Numbers of seeds per attention. Each attention is trained with seeds 1 ... `first`; while
 /// its verdict is open, with one more seed at a time, up to `last`.
 struct SeedRange {
   Index first = 3, last = 3;
@@ -35,12 +35,12 @@ enum class Metric {
 /// `tolerance`?
 struct Question {
   Metric metric = Metric::loss;
-  std::string reference;  ///< the spec of one of the attentions; empty: the largest cache
+  std::string reference;  ///< spec of an attention; empty: the one with the largest cache
   /// Nats per character, or percentage points; default a hundredth of the reference's loss, but
   /// at least a thousandth of a nat, or five points.
   std::optional<double> tolerance;
   SeedRange seeds;
-  bool intervals = true;  ///< without them nothing is decided
+  bool intervals = true;  ///< confidence intervals; without them nothing is decided
 };
 
 /// Verdict on the cost of an attention, that is, how much worse it is than the reference, on seeds
@@ -53,12 +53,12 @@ enum class Verdict {
   open,
 };
 
-/// Part of one layer's KV cache under one name, and for how many tokens.
+/// Named part of one layer's KV cache.
 struct CacheBlock {
   std::string name;
   Index heads = 0, width = 0;  ///< numbers
-  Index window = 0;            ///< tokens kept at most; 0: all
-  bool per_sequence = false;   ///< a state, once for all tokens
+  Index window = 0;            ///< most tokens that are kept; 0: all
+  bool per_sequence = false;   ///< one state for all tokens
 };
 using CacheLayer = std::vector<CacheBlock>;
 
@@ -66,7 +66,7 @@ using CacheLayer = std::vector<CacheBlock>;
 struct RunResult {
   std::uint64_t seed = 0;
   double validation_loss = 0;                  ///< nats per character of the validation split
-  std::optional<double> tuning_loss;           ///< loss on the slice that --sweep picks by
+  std::optional<double> tuning_loss;           ///< loss on the slice that `sweep` chooses by
   std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
   std::vector<AnswersAt> answers_by_distance;  ///< accuracy by distance, as in Evaluation
   double train_tokens_per_second = 0;          ///< over whole training steps, without evaluations
@@ -119,22 +119,22 @@ struct SweptValue {
 /// One attention of a comparison.
 struct VariantResult {
   std::string spec;      ///< as given, "gqa2"; "gqa2 converted" if both ways are compared
-  std::string adjusted;  ///< settings by --match or --sweep, "ffn-dim 540, lr 0.001"; may be empty
-  /// "gqa2", or "gqa2 (lr 0.001)" if --match or --sweep set something.
+  std::string adjusted;  ///< settings by `match` or `sweep`, "ffn-dim 540, lr 0.001"; may be empty
+  /// "gqa2", or "gqa2 (lr 0.001)" if `match` or `sweep` set something.
   std::string label() const { return spec + (adjusted.empty() ? "" : " (" + adjusted + ")"); }
 
   /// Training after conversion of a trained model, in percent of its steps; none if not converted.
   std::optional<Index> trained_on;
-  std::string attention;  ///< the spec without " converted"
+  std::string attention;  ///< spec without " converted"
 
   Index parameters = 0;
   double cache_bytes_per_token = 0;   ///< allocated for the context, divided by its tokens
   std::vector<CacheLayer> cache;      ///< layer by layer
-  std::vector<RunResult> runs;        ///< the finished ones, by seed
+  std::vector<RunResult> runs;        ///< finished runs, by seed
   std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them
-  std::optional<Reading> reading;     ///< by the first finished run that has its weights
-  std::string no_reading;             ///< why there is no `reading`
+  std::optional<Reading> reading;     ///< of the first finished run
+  std::string no_reading;             ///< reason why `reading` is absent
   std::vector<SweptValue> swept;      ///< every value of the sweep, in order; empty without one
 
   // Over the finished runs, one value a seed; meaningless while there is none.
@@ -169,15 +169,15 @@ struct ComparisonResult {
   /// Floor of the loss, if the corpus has one and its stories fit into the context.
   std::optional<double> entropy_per_character;
   Index longest_story = 0;             ///< characters; see Corpus
-  Index evaluated_characters = 0;      ///< limit on the validation part; 0: all
+  Index evaluated_characters = 0;      ///< of the validation part; 0: all
   bool only_answers = false;           ///< the loss counts the corpus's answers only
   std::optional<Baselines> baselines;  ///< see Corpus
   /// Share of answers that the best of `baselines` gets right.
   std::optional<double> answer_chance;
   std::optional<double> baseline_loss;  ///< loss of a baseline that learned nothing: see premises.h
   Index steps = 0, asked_warmup = 0;    ///< steps of the reference, as in TrainOptions
-  std::string undecided;                ///< why every verdict is open; else empty
-  nlohmann::ordered_json config;        ///< the settings that all variants share
+  std::string undecided;                ///< reason why every verdict is open, or empty
+  nlohmann::ordered_json config;        ///< settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them
   std::string version;  ///< version_text(): program, compiler and libraries
   Index failed_runs = 0, diverged_runs = 0;  ///< failed runs include diverged ones

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 constexpr Index kPercentTrained[] = {0, 1, 5, 20, 100};
 
-// So many percent of `number`, but some if there are to be any.
+// `percent` % of `number`, at least 1 unless `percent` is 0.
 Index percent_of(Index number, Index percent) {
   const auto part = static_cast<Index>(
       std::lround(static_cast<double>(number) * static_cast<double>(percent) / 100));
@@ -52,7 +52,8 @@ std::vector<PlannedVariant> plan_conversions(const Given& common,
     given.put("attention", spec.text);
     given.put_known(fitted(*run.model, given, {})->settings);
     const TrainOptions options = resolve_training(given);
-    convert(*run.model, options.model, {});  // refuses what cannot be, before anything is trained
+    convert(*run.model, options.model,
+            {});  // throws for impossible conversions before anything is trained
     variants.push_back(from_scratch(spec, options));
     for (const Index percent : kPercentTrained) {
       variants.push_back(

@@ -7,16 +7,16 @@
 
 namespace headcount {
 
-/// Times the decoding of the token that fills a context, from the cache that a Decoder has. Weights
-/// and cached numbers are random: what they are does not change the time.
+/// Times the decoding of the token that fills a context, with a cache like that of Decoder. Weights
+/// and cached numbers are random, since their values do not change the time.
 class DecodeTimer {
  public:
-  /// `config` is resolved but for its context, which becomes `context`.
+  /// `model` is used with the given context.
   DecodeTimer(const ModelPlan& model, Index vocabulary, Index context,
               const DecodeOptions& options = {});
 
-  /// Decodes token number `context` of each sequence, which sees all before it that the window lets
-  /// it see; milliseconds.
+  /// Decodes token number `context` of each sequence, which sees all earlier tokens within its
+  /// window. Returns milliseconds.
   double decode();
 
   const LanguageModel& model() const { return *model_; }
@@ -31,10 +31,10 @@ class DecodeTimer {
   std::vector<std::int32_t> tokens_;  // one of each sequence
 };
 
-/// Median milliseconds of a token of each timer over `rounds` rounds in which they take turns, so
-/// that what slows the machine down slows all of them down. A turn is 16 tokens, one after the
-/// other as in sampling. The first 8 do not count: they find in the processor's caches what another
-/// timer has read, and it takes some tokens until the last cache holds all that this one reads.
+/// Median milliseconds per token of each timer over `rounds` rounds. Timers take turns, so that a
+/// slow moment of the machine slows all of them. A turn is 16 tokens, one after the other as in
+/// sampling. The first 8 warm the processor's caches, which hold another timer's data, and do not
+/// count.
 std::vector<double> median_milliseconds(std::vector<DecodeTimer>& timers, int rounds);
 
 }  // namespace headcount

@@ -14,32 +14,35 @@ namespace headcount {
 using nlohmann::json;
 
 LocalQueue::LocalQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
-                       std::vector<RunOutcome> outcomes, std::vector<bool> elsewhere,
+                       std::vector<RunOutcome> outcomes, const std::vector<bool>& elsewhere,
                        std::vector<double> work, RunWatcher& watcher)
     : runs_(runs),
       needs_of_(needs),
       outcomes_(std::move(outcomes)),
-      begun_(runs.size()),
-      dropped_(runs.size()),
-      elsewhere_(std::move(elsewhere)),
+      states_(runs.size()),
       work_(std::move(work)),
       watcher_(watcher) {
-  elsewhere_.resize(runs.size());
-  for (std::size_t run = 0; run < runs.size(); ++run)
-    begun_[run] = outcomes_[run].ended || elsewhere_[run];
+  for (std::size_t run = 0; run < runs.size(); ++run) {
+    states_[run].elsewhere = !elsewhere.empty() && elsewhere[run];
+    states_[run].taken = outcomes_[run].ended || states_[run].elsewhere;
+  }
   update();
 }
 
 // Calls the watcher, too: with the mutex, or before there are jobs.
 void LocalQueue::update() {
-  needs_ = needs_of_(outcomes_);
-  for (std::size_t run = 0; run < needs_.size(); ++run) dropped_[run] = needs_[run] == Need::no;
-  watcher_.update(runs_, outcomes_, needs_);
+  const std::vector<Need> needs = needs_of_(outcomes_);
+  for (std::size_t run = 0; run < needs.size(); ++run) {
+    states_[run].need = needs[run];
+    states_[run].dropped = needs[run] == Need::no;
+  }
+  watcher_.update(runs_, outcomes_, needs);
 }
 
 bool LocalQueue::waiting_for_any() const {
   for (std::size_t run = 0; run < runs_.size(); ++run) {
-    if (needs_[run] == Need::now && !outcomes_[run].ended && !elsewhere_[run]) return true;
+    const RunState& state = states_[run];
+    if (state.need == Need::now && !outcomes_[run].ended && !state.elsewhere) return true;
   }
   return false;
 }
@@ -52,21 +55,19 @@ bool LocalQueue::before(std::size_t run, std::size_t other, Need need) const {
   return runs_[run].options.seed < runs_[other].options.seed;
 }
 
-std::optional<std::size_t> LocalQueue::first_of(Need need) const {
-  std::optional<std::size_t> first;
-  for (std::size_t run = 0; run < runs_.size(); ++run) {
-    if (begun_[run] || needs_[run] != need) continue;
-    if (!first || before(run, *first, need)) first = run;
-  }
-  return first;
-}
-
 // A run to train, if there is one at the moment.
 std::optional<std::size_t> LocalQueue::take() {
-  std::optional<std::size_t> run = first_of(Need::now);
-  if (!run) run = first_of(Need::maybe);
-  if (run) begun_[*run] = true;
-  return run;
+  for (const Need need : {Need::now, Need::maybe}) {
+    std::optional<std::size_t> first;
+    for (std::size_t run = 0; run < runs_.size(); ++run) {
+      if (states_[run].taken || states_[run].need != need) continue;
+      if (!first || before(run, *first, need)) first = run;
+    }
+    if (!first) continue;
+    states_[*first].taken = true;
+    return first;
+  }
+  return std::nullopt;
 }
 
 std::optional<std::size_t> LocalQueue::next() {
@@ -80,7 +81,7 @@ std::optional<std::size_t> LocalQueue::next() {
 }
 
 bool LocalQueue::step(std::size_t run, const StepResult& result) {
-  if (dropped_[run]) return false;
+  if (states_[run].dropped) return false;
   watcher_.step(run, result);
   return true;
 }
@@ -94,36 +95,34 @@ void LocalQueue::end(std::size_t run, RunOutcome outcome) {
   changed_.notify_all();
 }
 
-// Questions and answers are objects with one key, or with what it needs besides:
-//   {"next"} -> {"run"}, {"wait"} or {"done"}
-//   {"step", "result"} -> {"dropped"}
-//   {"end", "outcome"}, {"leave"} -> {}
-// Either side adds the signal that it was stopped by, if any: {"signal"}.
+// Questions and answers are objects with one key, or with its arguments besides:
+//     {"next"} -> {"run"}, {"wait"} or {"done"}
+//     {"step", "result"} -> {"dropped"}
+//     {"end", "outcome"}, {"leave"} -> {}
+// Either side adds the signal that stopped it, if any: {"signal"}.
 json LocalQueue::reply(const json& question, int& left) {
   if (question.contains("signal")) interrupt(question["signal"]);
-  json answer = reply_to(question, left);
-  if (interrupted()) answer["signal"] = interrupt_signal();
-  return answer;
-}
-
-json LocalQueue::reply_to(const json& question, int& left) {
+  json answer = json::object();
   if (question.contains("next")) {
     const std::lock_guard lock(mutex_);
-    if (interrupted() || !waiting_for_any()) return {{"done", true}};
-    if (const auto run = take()) return {{"run", *run}};
-    return {{"wait", true}};
-  }
-  if (question.contains("step")) {
+    if (interrupted() || !waiting_for_any()) {
+      answer["done"] = true;
+    } else if (const auto run = take()) {
+      answer["run"] = *run;
+    } else {
+      answer["wait"] = true;
+    }
+  } else if (question.contains("step")) {
     const json& result = question.at("result");
-    const StepResult step{result.at("step"), result.at("loss"), result.at("lr"),
-                          result.at("grad_norm")};
-    return {{"dropped", !this->step(question.at("step"), step)}};
-  }
-  if (question.contains("end"))
+    answer["dropped"] = !step(question.at("step"), {result.at("step"), result.at("loss"),
+                                                    result.at("lr"), result.at("grad_norm")});
+  } else if (question.contains("end")) {
     end(question.at("end"), outcome_from(question.at("outcome")));
-  else
+  } else {
     ++left;
-  return json::object();
+  }
+  if (interrupted()) answer["signal"] = interrupt_signal();
+  return answer;
 }
 
 void LocalQueue::serve(Ranks& ranks) {

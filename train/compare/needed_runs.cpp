@@ -86,7 +86,7 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outc
     for (const std::size_t run : {*own, *of_reference})
       needs[run + seed] = std::min(needs[run + seed], how);
   };
-  // Looks follow the order of seeds, so none comes after a run that is still under way.
+  // Looks are in the order of seeds, so a look never skips a run that is still under way.
   const auto first = static_cast<std::size_t>(question_.seeds.first);
   std::vector<std::optional<double>> costs;
   std::size_t failed = 0, failed_references = 0;

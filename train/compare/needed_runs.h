@@ -14,8 +14,8 @@
 
 namespace headcount {
 
-/// All runs that a comparison may train, and which of them it needs. Need follows from how runs
-/// ended and not from when, so results do not depend on how many runs go side by side.
+/// All runs that a comparison may train, and which of them it needs. Need depends on how runs end
+/// and not on when, so results do not depend on the number of runs side by side.
 class NeededRuns {
  public:
   /// Runs go to runs/ in `folder`; `reference` is an index into `variants`. `why_open`, if given,
@@ -39,7 +39,7 @@ class NeededRuns {
     const PlannedRun* first;           ///< run of seed 1; those of seeds 2, 3, ... follow it
     std::vector<RunOutcome> outcomes;  ///< outcomes of seeds 1, 2, ... as far as needed
   };
-  /// The candidate that is chosen. Call it when all needed runs have ended.
+  /// Chosen candidate of an attention. Call it when all needed runs have ended.
   Chosen chosen(std::size_t variant, std::span<const RunOutcome> outcomes) const;
   /// Tuning loss of each candidate of an attention, by which one is chosen: mean over the first
   /// seeds, none if one of them failed. Call it when all needed runs have ended.

@@ -19,7 +19,7 @@ double baseline_loss(const Corpus& corpus) {
 }
 
 std::string baseline_name(const ComparisonResult& result) {
-  return result.only_answers ? "guessing" : "a table of character pairs";
+  return result.only_answers ? "guessing" : "a bigram model";
 }
 
 namespace {
@@ -31,14 +31,15 @@ double mean_of(std::span<const RunResult> runs, const Value& value) {
   return sum / static_cast<double>(runs.size());
 }
 
-// Two standard errors of a guesser's share of right answers, for so many answers.
+// Two standard errors of a guesser's share of right answers, over the answers of `run`.
 double luck(double chance, const RunResult& run) {
   double asked = 0;
   for (const AnswersAt& at : run.answers_by_distance) asked += static_cast<double>(at.asked);
   return asked > 0 ? 2 * std::sqrt(chance * (1 - chance) / asked) : 0;
 }
 
-// Reason why the reference cannot serve as a measure; `runs` has one run or more.
+// Reason why nothing can be measured against the reference; empty if it can. `runs` are runs of the
+// reference, one or more.
 std::string why_unlearned(const ComparisonResult& result, std::span<const RunResult> runs) {
   const bool answers = result.question.metric == Metric::answers;
   const double limit = tolerance(result.question, runs).value();
@@ -50,8 +51,7 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
     if (*result.baseline_loss - loss <= (answers ? 0 : limit)) {
       return who + formatted("a loss of %.4f, ", loss) + baseline_name(result) +
              formatted(" has %.4f", *result.baseline_loss) +
-             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) +
-             "; train for longer";
+             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) + "; train longer";
     }
   }
   if (!answers || !result.answer_chance) return "";
@@ -61,11 +61,11 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
   if (right - chance > std::max(limit / 100, luck(chance, runs.front()))) return "";
   return who + formatted(
                    "%.1f %% of the answers right, %.1f %% are right without a lookup, and the "
-                   "tolerance is %.1f points; train for longer",
+                   "tolerance is %.1f points; train longer",
                    100 * right, 100 * chance, limit);
 }
 
-// Least number of seeds for a verdict about answers.
+// Least number of seeds with which a sign test decides.
 Index least_seeds() {
   Index seeds = 1;
   while (sign_test_exceptions(seeds, seeds).front() < 0) ++seeds;
@@ -83,14 +83,12 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
   if (first.empty()) return "";
   if (result.asked_warmup > 0) {
     return formatted(
-        "the %td steps are fewer than the warm-up of %td; train for longer, or warm "
-        "up for less",
+        "the %td steps are fewer than the warm-up of %td; train longer or shorten the warm-up",
         result.steps, result.asked_warmup);
   }
   if (const std::string why = why_unlearned(result, first); !why.empty()) return why;
   if (question.metric == Metric::answers && question.seeds.last < least_seeds()) {
-    return formatted("answers take %td seeds or more, since it is seeds that are counted there",
-                     least_seeds());
+    return formatted("verdicts about answers count seeds and need %td or more", least_seeds());
   }
   return "";
 }
@@ -136,11 +134,13 @@ namespace {
 std::string assumption(const Question& question) {
   if (question.metric == Metric::answers) {
     return "Verdicts count seeds (sign test): at least half of all seeds lose less than the "
-           "tolerance (enough) or more (not enough), each wrong with a chance of 5 % at most, "
-           "however seeds scatter.";
+           "tolerance (enough) or more (not enough). Each verdict is wrong with a probability of "
+           "at "
+           "most 5 %, whatever the distribution over seeds.";
   }
   const char* const how = question.seeds.grows() ? "repeated confidence intervals" : "Student t";
-  return "Verdicts suppose that the differences between seeds are normal (95 % intervals, " +
+  return "Verdicts assume that differences are normally distributed over seeds (95 % confidence "
+         "intervals, " +
          std::string(how) + ").";
 }
 
@@ -151,12 +151,12 @@ std::string seeds_of_means(const ComparisonResult& result) {
   });
   if (all) return "";
   if (seeds.empty())
-    return "No seed was finished by all: losses and answers are means over different seeds.";
+    return "No seed was finished by all attentions: their means are over different seeds.";
   std::vector<std::string> names;
   for (const std::uint64_t seed : seeds) names.push_back(std::to_string(seed));
   return "Losses and answers are means over " +
          std::string(seeds.size() == 1 ? "seed " : "seeds ") + list_text(names) +
-         ", which all finished; differences and verdicts take every seed of the attention.";
+         ", which all attentions finished; differences and verdicts use all seeds of an attention.";
 }
 
 // "largest" or "smallest" if the value at `chosen` is one; empty otherwise, or if a value is no
@@ -177,16 +177,16 @@ std::string end_taken(const std::vector<SweptValue>& swept, std::size_t chosen) 
 void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& sentences) {
   const std::string setting = swept_setting(result);
   sentences.push_back("Each attention has the " + setting +
-                      " with the least loss (*) on the last tenth of the training text, which no "
-                      "run here was trained on.");
+                      " with the least loss (*) on the last tenth of the training text, on which "
+                      "no run was trained.");
   for (const VariantResult& variant : result.variants) {
     const auto found = std::ranges::find(variant.swept, true, &SweptValue::chosen);
     const auto chosen = static_cast<std::size_t>(found - variant.swept.begin());
     const std::string end = end_taken(variant.swept, chosen);
     if (end.empty()) continue;
-    sentences.push_back(variant.spec + " has the " + end + " " + setting + " that was tried, " +
+    sentences.push_back(variant.spec + " has the " + end + " " + setting + " of the sweep, " +
                         found->value + ": a " + (end == "largest" ? "larger" : "smaller") +
-                        " one may be better.");
+                        " value may be better.");
   }
 }
 
@@ -215,15 +215,15 @@ std::vector<std::string> verdict_notes(const ComparisonResult& result) {
   if (judged && result.question.intervals) sentences.push_back(assumption(result.question));
   if (const auto fall = judged ? fall_at_end(result) : std::nullopt) {
     sentences.push_back(
-        formatted("The training loss of %s still falls at its end, by %.2g nats in "
+        formatted("The training loss of %s is still falling at the end, by %.2g nats per "
                   "100 steps: longer training may change the verdict.",
                   reference(result).spec.c_str(), *fall));
   }
   if (const std::string text = seeds_of_means(result); !text.empty()) sentences.push_back(text);
   if (result.asked_warmup > 0) {
     sentences.push_back(
-        formatted("The warm-up of %td steps is longer than the run of %td; it is "
-                  "shortened to a tenth of it.",
+        formatted("The warm-up of %td steps is longer than the run of %td steps; it is "
+                  "shortened to a tenth of the run.",
                   result.asked_warmup, result.steps));
   }
   if (!result.variants.empty() && !result.variants.front().swept.empty())

@@ -8,8 +8,8 @@
 #include "data/corpus.h"
 #include "train/compare/comparison.h"
 
-/// Conditions under which a difference between attentions means anything: models were trained, and
-/// the reference learned more than a model without attention could.
+/// Conditions under which a difference between attentions means anything: models are trained, and
+/// the reference has learned more than a model without attention could.
 
 namespace headcount {
 
@@ -17,7 +17,7 @@ namespace headcount {
 /// counts answers alone, it is that of a guesser, -log of its chance; otherwise that of a bigram
 /// model (see character_pair_loss).
 double baseline_loss(const Corpus& corpus);
-/// "guessing", "a table of character pairs".
+/// Name of the baseline: "guessing" or "a bigram model".
 std::string baseline_name(const ComparisonResult& result);
 
 /// Reason why no verdict can be reached, a clause without a full stop; empty if verdicts can be

@@ -10,7 +10,7 @@ namespace headcount {
 
 namespace {
 
-constexpr Index kLongest = 400;  // characters that a page shows of each attention
+constexpr Index kLongest = 400;  // characters of a passage on a page
 
 // -log p of each token but the first, given those before it.
 std::vector<double> losses_of(const LanguageModel& model, std::span<const std::int32_t> tokens) {
@@ -64,7 +64,8 @@ Reading read_passage(const std::filesystem::path& folder, const Passage& passage
                      const ReadPassage& shown, const Corpus& corpus) {
   const LoadedRun run = load_run(folder.string());
   if (!(run.vocabulary == corpus.vocabulary))
-    throw DataError(folder.string() + " has the weights of another text");
+    throw DataError(folder.string() +
+                    " has weights that were trained on a text with other characters");
   Reading reading;
   reading.losses.resize(passage.tokens.size());
   const std::vector<double> losses = losses_of(*run.model, passage.tokens);

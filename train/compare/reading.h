@@ -7,12 +7,12 @@
 
 namespace headcount {
 
-/// Passage `number` of the validation text, at most as long as the model's context and a page's
-/// width allow. Throws SettingError, naming `sample`, if no passage has that number.
+/// Passage `number` of the validation text, at most as long as the model's context and a page
+/// allow. Throws SettingError, naming `sample`, if no passage has that number.
 Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Index number,
                         Index context);
 
-/// The parts of a passage that the report shows.
+/// Passage as the report shows it.
 ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number);
 
 /// Reads the passage with the weights of the run in `folder`: the loss of each character, and each

@@ -20,7 +20,7 @@ namespace {
 fs::path result_file(const PlannedRun& run) { return run.folder / kResult; }
 fs::path unfinished_file(const PlannedRun& run) { return run.folder / kUnfinished; }
 
-// The checksum of `result`, in which it is not yet written.
+// Checksum of `result`, which does not contain it yet.
 std::string checksum(const json& result) { return sha256_hex(result.dump()); }
 
 [[noreturn]] void refuse_damaged(const PlannedRun& run, const fs::path& file,
@@ -46,13 +46,12 @@ json read_result(const PlannedRun& run) {
     refuse_damaged(run, result_file(run), "it has no checksum, as an older headcount wrote it");
   const json written = *sum;
   result.erase(sum);
-  if (written != checksum(result))
-    refuse_damaged(run, result_file(run), "its checksum is another one");
+  if (written != checksum(result)) refuse_damaged(run, result_file(run), "its checksum differs");
   return result;
 }
 
-// Whether a setting changes no result: paths, of what the basis tells apart, and when checkpoints
-// are saved.
+// Returns true if a setting changes no result: paths of files, whose contents the basis has, and
+// when checkpoints are saved.
 bool changes_nothing(const std::string& name) {
   return name == "data" || name == "init" || name == "checkpoint-every" || name == "keep";
 }
@@ -74,7 +73,7 @@ void require_same_settings(const PlannedRun& run, const json& had) {
   }
 }
 
-// What a run measured.
+// Measurements of a run as JSON.
 json numbers(const RunResult& r) {
   json result = {{"val_loss", r.validation_loss},
                  {"train_tokens_per_second", r.train_tokens_per_second},
@@ -106,7 +105,7 @@ void read_numbers(const json& result, RunResult& r) {
 
 void write_run_result(const PlannedRun& run, const RunResult& r, const json& basis,
                       const std::string& sharing) {
-  // Its settings too: config.json beside it may be of another run by now.
+  // With settings: config.json beside it may belong to another run by now.
   json result = numbers(r);
   result["settings"] = to_json(run.options);
   result["sharing"] = sharing;
@@ -130,7 +129,7 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
     require_same_settings(run, result.at("settings"));
     read_object(run, run.folder / "config.json");  // whoever opens the run needs it whole
     read_numbers(result, r);
-    // The speed is that of the last start which trained steps: starts at the end trained none.
+    // The last start that trained steps made the speed; a start at the last step trained none.
     for (const RunStart& start : read_run_record(run.folder).starts) {
       if (start.from_step >= run.options.steps && start.from_step > 0) continue;
       r.version = start.version;

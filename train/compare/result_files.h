@@ -27,8 +27,8 @@ void write_run_result(const PlannedRun& run, const RunResult& result, const nloh
 /// damaged.
 std::optional<RunResult> read_run_result(const PlannedRun& run, const nlohmann::json& basis);
 
-/// Writes failed.json, the reason why a run has no result, for the process that collects the runs
-/// of many. Does not throw: a folder that cannot be written is one reason why runs fail.
+/// Writes failed.json, the reason why a run has no result, for the process that collects the
+/// results of shards. Does not throw: a folder that cannot be written is one reason why runs fail.
 void write_run_failure(const PlannedRun& run, const RunOutcome& outcome,
                        const nlohmann::json& basis);
 /// Reads failed.json; none if the folder has none of `run` with these settings and this basis.
@@ -49,7 +49,7 @@ void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const nlohm
 /// version left `run` with these settings and this basis.
 std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const nlohmann::json& basis);
 
-/// Outcome of a run as JSON, to send it to another process.
+/// Outcome of a run as JSON, for another process.
 nlohmann::json to_json(const RunOutcome& outcome);
 RunOutcome outcome_from(const nlohmann::json& json);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "autograd/base/formatted.h"
 #include "train/compare/columns.h"
@@ -35,16 +34,15 @@ std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>
 }
 
 std::vector<std::uint64_t> finished_by_all(std::span<const VariantResult> variants) {
+  const auto finished = [](const VariantResult& v) { return !v.runs.empty(); };
+  const auto first = std::ranges::find_if(variants, finished);
   std::vector<std::uint64_t> seeds;
-  bool first = true;
-  for (const VariantResult& v : variants) {
-    if (v.runs.empty()) continue;
-    if (std::exchange(first, false)) {
-      for (const RunResult& run : v.runs) seeds.push_back(run.seed);
-    }
-    std::erase_if(seeds, [&](std::uint64_t seed) {
-      return std::ranges::find(v.runs, seed, &RunResult::seed) == v.runs.end();
+  for (std::size_t i = 0; first != variants.end() && i < first->runs.size(); ++i) {
+    const std::uint64_t seed = first->runs[i].seed;
+    const bool by_all = std::ranges::all_of(variants, [&](const VariantResult& v) {
+      return v.runs.empty() || std::ranges::find(v.runs, seed, &RunResult::seed) != v.runs.end();
     });
+    if (by_all) seeds.push_back(seed);
   }
   return seeds;
 }
@@ -147,23 +145,23 @@ std::vector<std::string> notes(const ComparisonResult& result) {
     sentences.push_back(cut);
   if (result.evaluated_characters > 0) {
     sentences.push_back("Evaluated on the first " + std::to_string(result.evaluated_characters) +
-                        " characters of the validation part: eval-characters limits it.");
+                        " characters of the validation part, as `eval-characters` says.");
   }
   for (const VariantResult& variant : result.variants) {
     if (!variant.no_reading.empty())
-      sentences.push_back(variant.spec + " does not show how it reads: " + variant.no_reading +
+      sentences.push_back(variant.spec + " has no reading of the passage: " + variant.no_reading +
                           ".");
   }
   std::size_t listed = 0;
   for (const VariantResult& variant : result.variants) listed += variant.failures.size();
   if (const auto failed = static_cast<std::size_t>(result.failed_runs); failed > listed)
     sentences.push_back(std::to_string(failed - listed) +
-                        " runs of values that the sweep did not choose failed.");
+                        " runs at values that the sweep did not choose failed.");
   for (const ForeignRuns& foreign : foreign_runs(result)) {
     std::string runs;
     for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;
-    sentences.push_back("Trained earlier, by " + foreign.version + ", on " + foreign.machine +
-                        ": " + runs + ". Their training speed is left out.");
+    sentences.push_back("Trained by " + foreign.version + ", on " + foreign.machine + ": " + runs +
+                        ". Their training speed does not count.");
   }
   return sentences;
 }
@@ -227,17 +225,7 @@ std::vector<std::string_view> keys_for_programs(std::string_view name) {
           "pareto"};
 }
 
-}  // namespace
-
-std::string comparison_csv(const ComparisonResult& result) {
-  const auto columns =
-      selected(comparison_columns(result, Reader::terminal), keys_for_programs("attention"));
-  std::string text;
-  for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
-  return text;
-}
-
-nlohmann::ordered_json verdict_json(const ComparisonResult& result) {
+Json verdict_json(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
   const auto enough = cheapest_enough(result);
@@ -251,6 +239,16 @@ nlohmann::ordered_json verdict_json(const ComparisonResult& result) {
           {"undecided", result.undecided.empty() ? Json() : Json(result.undecided)},
           {"loss_falls_per_100_steps", or_null(fall)},
           {"notes", verdict_notes(result)}};
+}
+
+}  // namespace
+
+std::string comparison_csv(const ComparisonResult& result) {
+  const auto columns =
+      selected(comparison_columns(result, Reader::terminal), keys_for_programs("attention"));
+  std::string text;
+  for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
+  return text;
 }
 
 nlohmann::ordered_json comparison_json(const ComparisonResult& result) {

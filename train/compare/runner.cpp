@@ -29,7 +29,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr Index kCurvePoints = 100;
 
-// Mean training losses over equal stretches of a run, of all its starts.
+// Mean training losses over equal stretches of a run, over all its starts.
 void read_curve(const PlannedRun& run, RunResult& result) {
   const Index steps = run.options.steps, stretch = std::max<Index>(1, steps / kCurvePoints);
   std::ifstream metrics(run.folder / "metrics.jsonl");
@@ -48,40 +48,39 @@ void read_curve(const PlannedRun& run, RunResult& result) {
   }
 }
 
-// What a result depends on besides the settings.
-nlohmann::json basis(const PlannedRun& run, const Corpus& corpus,
-                     std::span<const std::int32_t> tuning) {
+// What a result depends on besides settings: the contents of files.
+nlohmann::json basis(const PlannedRun& run, const Corpus& corpus) {
   nlohmann::json basis = {{"data_sha256", corpus.sha256},
                           {"train_characters", corpus.train.size()},
-                          {"tuning_characters", tuning.size()}};
+                          {"tuning_characters", corpus.tuning.size()}};
   if (!run.options.init.empty())
     basis["init_sha256"] = sha256_of_file(fs::path(run.options.init) / "model.safetensors");
   return basis;
 }
 
-// What a run takes, in all of its starts.
+// Time that a run takes, over all its starts.
 class RunClock {
  public:
   RunClock(const PlannedRun& run, const nlohmann::json& basis, int jobs)
       : run_(run), basis_(basis), jobs_(jobs) {}
 
   void go_on_from(const TimeSpent& before) { before_ = before; }
-  // After a step; `seconds` were spent on steps since the start.
+  // Call after each step; `seconds` is the time spent on steps since this start.
   void step(double seconds) {
-    steps_ += seconds > step_seconds_;  // another start may have taken the first one
+    steps_ += seconds > step_seconds_;  // an earlier start may have taken the first one
     step_seconds_ = seconds;
   }
   TimeSpent spent() const {
     return {before_.machine_seconds + seconds_since(start_) / jobs_, before_.steps + steps_,
             before_.step_seconds + step_seconds_};
   }
-  // Whether a checkpoint is worth its time after that step.
+  // Returns true if a checkpoint is due after this step: by number, or after five minutes.
   bool checkpoint_is_due(Index step) const {
     constexpr double kSeconds = 300;
     const Index every = run_.options.checkpoint_every;
     return every > 0 ? step % every == 0 : seconds_since(saved_) >= kSeconds;
   }
-  // Saves what a checkpoint, which is about to be saved or just was, has taken.
+  // Records the time up to a checkpoint that is saved now.
   void save() {
     write_unfinished(run_, spent(), basis_);
     saved_ = Clock::now();
@@ -94,20 +93,20 @@ class RunClock {
 
   const PlannedRun& run_;
   const nlohmann::json& basis_;
-  int jobs_;  // that share the machine
+  int jobs_;  // runs side by side
   TimeSpent before_;
   Clock::time_point start_ = Clock::now(), saved_ = start_;
   Index steps_ = 0;
   double step_seconds_ = 0;
 };
 
-// A run that is about to be trained.
+// Run that is ready to be trained.
 struct Begun {
   Learner learner;
   RunFolder folder;
 };
 
-// Where an earlier comparison left the run, if it can go on; what is damaged cannot.
+// The run as an earlier comparison left it, if it can resume; a damaged one cannot.
 std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
   if (!find_checkpoint(run.folder)) return std::nullopt;
   FolderLock lock(run.folder);
@@ -132,12 +131,12 @@ Begun begun(const PlannedRun& run, const RunTask& task, const nlohmann::json& ba
   Learner learner = initial_learner(run.options, task.corpus.vocabulary);
   Begun anew{std::move(learner),
              RunFolder::create(run.folder, run.options, task.corpus.sha256, run.command, true)};
-  clock.save();  // from here on it can go on
+  clock.save();  // from here on it can resume
   return anew;
 }
 
 RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& observe) {
-  const nlohmann::json on = basis(run, task.corpus, task.tuning);
+  const nlohmann::json on = basis(run, task.corpus);
   RunClock clock(run, on, task.workers.jobs);
   auto [learner, run_folder] = begun(run, task, on, clock);
   RunFolder& folder = run_folder;
@@ -162,8 +161,8 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;
-  if (!task.tuning.empty()) {
-    result.tuning_loss = evaluate(*learner.model, task.tuning,
+  if (!task.corpus.tuning.empty()) {
+    result.tuning_loss = evaluate(*learner.model, task.corpus.tuning,
                                   {.marks = task.corpus.tuning_marks(), .stop = interrupted})
                              .loss;
   }
@@ -176,10 +175,10 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
   return result;
 }
 
-// Thrown out of the training of a run that is not needed any more.
+// Thrown by the observer to abandon a run that is not needed any more.
 struct NotNeeded {};
 
-// Calls `work` on `jobs` threads, this one among them, or on none if the system refuses one.
+// Calls `work` on `jobs` threads, this one included; on none of them if the system refuses one.
 void side_by_side(int jobs, const std::function<void()>& work) {
   std::latch all_there(1);
   std::atomic<bool> refused = false;
@@ -230,7 +229,7 @@ double work_of(const TrainOptions& options, Index vocabulary) {
 
 namespace {
 
-// Trains one run of the queue; false when there is no more.
+// Trains one run of the queue. Returns false if there is none left.
 bool train_next(const RunTask& task, JobQueue& queue) {
   const auto i = queue.next();
   if (!i) return false;
@@ -249,10 +248,10 @@ bool train_next(const RunTask& task, JobQueue& queue) {
   } catch (const std::exception& error) {
     outcome.failure = error.what();
     outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
-    // Whoever has the folder of a run says how that run ends.
+    // The process that holds the lock of the folder says how the run ended.
     const bool of_another = dynamic_cast<const LockedError*>(&error) != nullptr;
     if (!task.elsewhere.empty() && !of_another)
-      write_run_failure(run, outcome, basis(run, task.corpus, task.tuning));
+      write_run_failure(run, outcome, basis(run, task.corpus));
   }
   queue.end(*i, std::move(outcome));
   return true;
@@ -267,12 +266,12 @@ void train_all(const RunTask& task, JobQueue& queue) {
   set_threads(threads_before);
 }
 
-// How runs ended before, as their folders tell.
+// Outcomes of runs that ended before, from their folders.
 std::vector<RunOutcome> outcomes_before(const RunTask& task) {
   std::vector<RunOutcome> before(task.runs.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
     const bool other = !task.elsewhere.empty() && task.elsewhere[i];
-    const nlohmann::json on = basis(task.runs[i], task.corpus, task.tuning);
+    const nlohmann::json on = basis(task.runs[i], task.corpus);
     if (other || !task.again) before[i].result = read_run_result(task.runs[i], on);
     before[i].reused = before[i].ended = before[i].result.has_value();
     if (other && !before[i].ended)

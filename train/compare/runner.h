@@ -45,7 +45,7 @@ struct RunOutcome {
   bool reused = false;  ///< finished by an earlier comparison
 };
 
-/// Need for a run: should it be trained?
+/// Need for a run.
 enum class Need {
   now,
   maybe,  ///< other runs will tell; trained only where a job would be idle
@@ -71,8 +71,7 @@ class RunWatcher {
 struct RunTask {
   const std::vector<PlannedRun>& runs;
   const Needs& needs;
-  const Corpus& corpus;
-  std::span<const std::int32_t> tuning;  ///< if not empty, a second text to evaluate on
+  const Corpus& corpus;  ///< with the slice that a sweep chooses by, if any
   Workers workers;
   bool again = false;  ///< repeats finished runs
   /// Marks runs that other processes train; empty: none. Results and failures that those processes

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kCacheBudget = "kv=";
 
-// In float32, of the whole context.
+// Bytes of the whole context in float32.
 Index cache_bytes(const ModelPlan& model) { return kv_cache_bytes(model, model->context).value(); }
 
 std::string per_token_text(Index bytes, Index context) {
@@ -49,7 +49,7 @@ std::string match_parameters(ModelPlan& model, Index wanted, Index vocabulary,
   return "ffn-dim " + std::to_string(model->ffn_dim);
 }
 
-// The settings that set the size of the cache and that the spec leaves open.
+// Settings that determine the size of the cache and that the spec leaves open.
 std::set<std::string> open_numbers(const AttentionSpec& spec) {
   std::set<std::string> open;
   for (const LayerSpec& part : spec.cycle) {
@@ -60,15 +60,15 @@ std::set<std::string> open_numbers(const AttentionSpec& spec) {
   return open;
 }
 
-// Adds the number that the spec leaves open to what is given, so that a token of the context costs
-// `per_token` bytes.
+// Adds to `given` the setting that the spec leaves open, such that a token of the context costs
+// `per_token` bytes. Returns the setting as text, empty if the spec leaves none open.
 std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec) {
   const ModelSettings sizes = read_model_settings(given);
   const Index context = sizes.context;
   const Index wanted = (Count(per_token) * context).value();
   const auto refuse = [&](Index nearest, const std::string& how) {
     throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + how +
-                       "; the nearest that it can is kv=" + per_token_text(nearest, context));
+                       "; the nearest possible is kv=" + per_token_text(nearest, context));
   };
   const std::set<std::string> open = open_numbers(spec);
   if (open.empty()) {
@@ -80,10 +80,9 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   const std::string name = *open.begin();
   if (open.size() > 1)
     throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + " leaves `" +
-                       name + "` and `" + *std::next(open.begin()) +
-                       "` open; give all of them but one");
+                       name + "` and `" + *std::next(open.begin()) + "` open; set all but one");
   Index nearest = -1;
-  std::string reason;  // why the first one cannot be
+  std::string reason;  // why the first number is impossible
   // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the
   // width of a feed-forward layer, is not tried.
   for (Index number = 1; number <= std::min(wanted, 4 * sizes.dim); ++number) {
@@ -106,11 +105,11 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   if (nearest < 0)
     throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + ": " +
                        reason);
-  refuse(nearest, " has no " + name + " that keeps so many bytes per token");
+  refuse(nearest, " has no " + name + " with this many bytes per token");
   return "";
 }
 
-// Why a sweep cannot vary `setting` (null: there is none of that name); empty if it can.
+// Reason why a sweep cannot vary `setting` (null: there is none of that name); empty if it can.
 std::string why_not_swept(const Setting* setting) {
   if (setting == nullptr) return "there is no such setting";
   if (setting->scope == Scope::data) return "all variants are trained on one text";
@@ -120,7 +119,7 @@ std::string why_not_swept(const Setting* setting) {
   return "";
 }
 
-// Refuses a sweep whose values leave a variant as it is.
+// Throws SettingError if two values of the sweep give the same settings of a variant.
 void require_difference(const PlannedVariant& variant, const AttentionSpec& spec,
                         const Match& match, const Sweep& sweep) {
   std::vector<nlohmann::json> seen;
@@ -131,9 +130,9 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
       continue;
     }
     const auto in_name = [&](const LayerSpec& part) { return part.gives(sweep.setting); };
-    std::string why = "which has none";
+    std::string why = "which has no such setting";
     if (std::ranges::any_of(spec.cycle, in_name)) {
-      why = "whose name says it";
+      why = "whose name sets it";
     } else if (seen.front().contains(sweep.setting)) {
       why = "for which `match` " + match.text() + " sets it";
     }
@@ -151,7 +150,7 @@ Match Match::parse(std::string_view text) {
     const WholeRange bytes = {1, std::numeric_limits<std::int32_t>::max()};
     return {Kind::cache_bytes, parse_value("match", bytes, text.substr(kCacheBudget.size()))};
   }
-  throw SettingError("`match` must be none, params or kv=BYTES, is '" + std::string(text) + "'");
+  throw SettingError("`match` must be none, params or kv=BYTES; it is '" + std::string(text) + "'");
 }
 
 std::string Match::text() const {
@@ -169,7 +168,7 @@ std::string Match::text() const {
 Sweep Sweep::parse(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    throw SettingError("`sweep` wants a setting and its values, such as lr=3e-4,1e-3, is " +
+    throw SettingError("`sweep` must be a setting with values, for example lr=3e-4,1e-3; it is " +
                        quoted(text));
   }
   Sweep sweep{std::string(text.substr(0, equals)), {}};
@@ -209,7 +208,7 @@ std::vector<PlannedVariant> plan_comparison(const Given& common,
                                             Index vocabulary) {
   std::vector<PlannedVariant> variants;
   for (const AttentionSpec& spec : specs) variants.push_back({spec.text, {}, spec.text});
-  // "" stands for no sweep.
+  // Without a sweep, one round with the empty value.
   for (const std::string& value : sweep ? sweep->values : std::vector<std::string>{""}) {
     Index wanted_parameters = 0;
     for (std::size_t i = 0; i < specs.size(); ++i) {

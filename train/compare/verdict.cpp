@@ -1,7 +1,6 @@
 #include "train/compare/verdict.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -14,36 +13,24 @@ namespace headcount {
 
 namespace {
 
-// With more attentions than this the text gives the cost of the cheapest one that is enough, and
-// names the others: the table has their costs.
+// With more attentions than this, the text gives the cost of the cheapest one only and names the
+// others; the table has their costs.
 constexpr std::size_t kMostCostsInText = 7;
 
-// A loss that is nearly nothing has no hundredth that means anything: a thousandth of a nat is a
-// tenth of a percent of perplexity.
+// The default tolerance is a hundredth of the loss. Of a loss near zero that would mean nothing, so
+// it is at least a thousandth of a nat, a tenth of a percent of perplexity.
 constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kPercent = 100;
 
 Index seed_count(std::string_view text) { return parse_value("seeds", WholeRange{1, 1000}, text); }
 
-// "a quarter of mha's", "12 % of mha's".
+// "25 % of mha's".
 std::string share_text(double bytes, const VariantResult& reference) {
-  static constexpr std::array<std::pair<Index, const char*>, 6> kShares = {{{2, "half"},
-                                                                            {3, "a third"},
-                                                                            {4, "a quarter"},
-                                                                            {5, "a fifth"},
-                                                                            {8, "an eighth"},
-                                                                            {16, "a sixteenth"}}};
-  const double all = reference.cache_bytes_per_token;
-  const std::string whose = " of " + reference.spec + "'s";
-  if (bytes == all) return "as much as " + reference.spec;
-  for (const auto& [parts, words] : kShares) {
-    if (bytes * static_cast<double>(parts) == all) return words + whose;
-  }
-  const double percent = kPercent * bytes / all;
-  return formatted("%.*f %%", percent < 10 ? 1 : 0, percent) + whose;
+  const double percent = kPercent * bytes / reference.cache_bytes_per_token;
+  return formatted("%.*f %% of ", percent < 10 ? 1 : 0, percent) + reference.spec + "'s";
 }
 
-// Numbers with as many decimals as show two digits of the tolerance, three of a loss at least, but
-// never more than a double has.
+// Numbers with decimals that show two digits of the tolerance: three or more of a loss, and no more
+// than a double has.
 struct Numbers {
   Metric metric;
   double tolerance;
@@ -60,10 +47,10 @@ struct Numbers {
     if (metric == Metric::loss) return text + half_width_text(e, decimals(), 1, reader);
     const auto below = std::ranges::count_if(
         variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
-    return text + formatted(" points fewer right (%td of %td seeds below %.*f)", below,
+    return text + formatted(" points lost (%td of %td seeds below %.*f)", below,
                             std::ssize(variant.costs), decimals(), tolerance);
   }
-  // Counted seeds say it themselves.
+  // Costs in answers name the tolerance already.
   std::string limit(bool always = false) const {
     if (metric == Metric::answers && !always) return "";
     return formatted(" (tolerance %.*f)", decimals(), tolerance);
@@ -91,8 +78,9 @@ SeedRange SeedRange::parse(std::string_view text) {
   }
   const SeedRange range{seed_count(text.substr(0, dots)), seed_count(text.substr(dots + 2))};
   if (range.first < 2 || range.last <= range.first) {
-    throw SettingError("`seeds` " + std::string(text) +
-                       " is no range: it begins with 2 or more and ends with more, as 3..20 does");
+    throw SettingError(
+        "`seeds` " + std::string(text) +
+        " must be a number or a range from 2 or more to a greater number, for example 3..20");
   }
   return range;
 }
@@ -106,15 +94,15 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
   const std::string& wanted = question.reference;
   if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
     throw SettingError("`reference` " + headcount::quoted(wanted) +
-                       " is none of the attentions compared");
+                       " is not among the compared attentions");
   if (question.metric == Metric::answers && corpus.validation_answers.empty()) {
     throw SettingError("`metric` answers: " + corpus.name +
-                       " marks no answers; leave it out, or take a built-in text that does");
+                       " marks no answers; leave `metric` out or take a built-in text");
   }
   const SeedRange& seeds = question.seeds;
   if (!question.intervals && seeds.grows()) {
     throw SettingError("`seeds` " + seeds.text() +
-                       " adds seeds until intervals decide; give one number with `intervals` off");
+                       " adds seeds until intervals decide; with `intervals` off give one number");
   }
 }
 
@@ -203,16 +191,13 @@ Decision decide(std::span<const std::optional<double>> costs, double tolerance,
   return decision;
 }
 
-std::size_t reference_place(const Question& question, std::span<const VariantResult> variants) {
-  const auto found =
-      question.reference.empty()
-          ? std::ranges::max_element(variants, {}, &VariantResult::cache_bytes_per_token)
-          : std::ranges::find(variants, question.reference, &VariantResult::spec);
-  return static_cast<std::size_t>(found - variants.begin());
-}
-
 const VariantResult& reference(const ComparisonResult& result) {
-  return result.variants.at(reference_place(result.question, result.variants));
+  const std::vector<VariantResult>& variants = result.variants;
+  const std::string& named = result.question.reference;
+  const auto found =
+      named.empty() ? std::ranges::max_element(variants, {}, &VariantResult::cache_bytes_per_token)
+                    : std::ranges::find(variants, named, &VariantResult::spec);
+  return variants.at(static_cast<std::size_t>(found - variants.begin()));
 }
 
 const VariantResult* cheapest_enough(const ComparisonResult& result) {
@@ -223,7 +208,7 @@ const VariantResult* cheapest_enough(const ComparisonResult& result) {
 std::string verdict_text(const ComparisonResult& result, Reader reader) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
-  if (result.variants.size() < 2) return "one attention alone is compared with nothing";
+  if (result.variants.size() < 2) return "there is one attention only, so nothing is compared";
   if (!limit || than.runs.empty()) return than.label() + ", the reference, has no finished run";
   if (!result.undecided.empty()) return "nothing can be decided: " + result.undecided;
   const Numbers numbers{result.question.metric, *limit, reader};
@@ -231,11 +216,12 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   std::vector<std::string> parts;
   const bool none = enough.empty();
   if (none) {
-    parts.push_back("nothing is shown to be enough" + numbers.limit(true));
+    parts.push_back("no attention is shown to be enough" + numbers.limit(true));
   } else {
     const VariantResult& cheapest = *enough.front();
     const double bytes = cheapest.cache_bytes_per_token;
-    parts.push_back(cheapest.label() + " is enough: " + formatted("%.0f B a token, ", bytes) +
+    parts.push_back(cheapest.label() +
+                    " is enough: " + formatted("%.0f B of KV cache per token, ", bytes) +
                     share_text(bytes, than) + ", at " + numbers.cost(cheapest) + numbers.limit());
     enough.erase(enough.begin());
   }

@@ -79,8 +79,7 @@ struct Decision {
 /// look decides.
 Decision decide(std::span<const std::optional<double>> costs, double tolerance, const Judge& judge);
 
-/// Index in `variants` of the reference: see Question::reference.
-std::size_t reference_place(const Question& question, std::span<const VariantResult> variants);
+/// The reference: see Question::reference.
 const VariantResult& reference(const ComparisonResult& result);
 
 /// The attention with the least cache among those that are enough; null if none is.

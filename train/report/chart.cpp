@@ -13,10 +13,10 @@ using namespace svg;
 
 namespace {
 
-constexpr double kTop = 48, kPlotHeight = 294, kBelow = 58;  // above, of and below what is plotted
+constexpr double kTop = 48, kPlotHeight = 294, kBelow = 58;  // of margin, plot and margin
 constexpr double kNameReach = 32, kNumberReach = 120;  // how far a label may stand from its marker
 constexpr double kLegendRow = 20, kLegendLeft = 14;
-constexpr std::size_t kMarkersOnLine = 8;  // where it has too many points to mark all of them
+constexpr std::size_t kMarkersOnLine = 8;  // on a line of more points than kAllMarked
 constexpr std::size_t kAllMarked = 12;
 
 /// A point of a scatter chart with its error bar, in the picture.

@@ -64,6 +64,10 @@ double AxisMap::fraction(double value) const {
   return result > 0 ? std::min(result, 1.0) : 0;
 }
 
+Tick AxisMap::tick(double value, double step) const {
+  return {value, axis_.label ? axis_.label(value) : number_text(value, decimals_of(step))};
+}
+
 std::vector<Tick> AxisMap::round_ticks(double low, double high) const {
   const double power = std::pow(10, std::floor(std::log10((high - low) / 5)));
   double step = power;
@@ -73,9 +77,7 @@ std::vector<Tick> AxisMap::round_ticks(double low, double high) const {
   }
   std::vector<Tick> ticks;
   for (double k = std::ceil(low / step); k * step <= high && ticks.size() < 2 * kMany; ++k) {
-    const double value = k * step;
-    ticks.push_back(
-        {value, axis_.label ? axis_.label(value) : number_text(value, decimals_of(step))});
+    ticks.push_back(tick(k * step, step));
   }
   return ticks;
 }
@@ -87,8 +89,7 @@ std::vector<Tick> AxisMap::power_ticks(double base, std::span<const double> fact
     for (const double factor : factors) {
       const double value = factor * std::pow(base, power);
       if (scaled(value) < low_ || scaled(value) > high_) continue;
-      ticks.push_back(
-          {value, axis_.label ? axis_.label(value) : number_text(value, decimals_of(value))});
+      ticks.push_back(tick(value, value));
     }
   }
   return ticks;

@@ -33,6 +33,7 @@ class AxisMap {
 
  private:
   double scaled(double value) const;
+  Tick tick(double value, double step) const;
   std::vector<Tick> round_ticks(double low, double high) const;
   std::vector<Tick> power_ticks(double base, std::span<const double> factors) const;
 

@@ -25,7 +25,7 @@ std::string thin_out_bands(std::vector<ChartSeries>& all) {
   for (ChartSeries& series : all) {
     for (ChartPoint& point : series.points) point.low = point.high = std::nullopt;
   }
-  return "intervals are not drawn, since the bands of so many lines would hide each other";
+  return "intervals are not drawn, since that many bands would hide each other";
 }
 
 Index first_step_shown(std::span<const Index> steps) {

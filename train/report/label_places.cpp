@@ -9,23 +9,23 @@ namespace headcount {
 
 namespace {
 
-constexpr double kAside = 5;          // between marker and label
-constexpr double kStep = 4;           // between places that are tried
-constexpr double kClear = 4;          // from other markers and labels
-constexpr double kNear = 20;          // nearer to another marker, a label may be taken for its
-constexpr double kPerNearArea = 0.4;  // what that costs
-constexpr double kPerArea = 10;       // what covering costs, a unit of distance costs 1
-constexpr double kPerCrossing = 100;  // of a leading line, a box
-constexpr double kAboveOrBelow = 6;   // beside the marker is better, the more the longer its bar
+constexpr double kAside = 5;  // between marker and label
+constexpr double kStep = 4;   // between neighbouring places
+constexpr double kClear = 4;  // from other markers and labels
+constexpr double kNear = 20;  // within this distance a label may seem to be another marker's
+constexpr double kPerNearArea = 0.4;  // cost of area within that distance
+constexpr double kPerArea = 10;       // cost of covered area; a unit of distance costs 1
+constexpr double kPerCrossing = 100;  // cost of a box that a leading line crosses
+constexpr double kAboveOrBelow = 6;   // cost of a place that is not beside the marker
 
-struct Marks {
-  Box marker, bar;
-};
+Box marker_box(const Labelled& m) {
+  constexpr double kRadius = svg::kMarker;
+  return {m.x - kRadius, m.y - kRadius, m.x + kRadius, m.y + kRadius};
+}
 
-Marks marks_of(const Labelled& m) {
-  constexpr double kHalfBar = 4.5;
-  const double r = svg::kMarker;
-  return {{m.x - r, m.y - r, m.x + r, m.y + r}, {m.x - kHalfBar, m.top, m.x + kHalfBar, m.bottom}};
+Box bar_box(const Labelled& m) {
+  constexpr double kHalfWidth = 4.5;
+  return {m.x - kHalfWidth, m.top, m.x + kHalfWidth, m.bottom};
 }
 
 Box widened(const Box& box, double x, double y) {
@@ -74,25 +74,6 @@ LabelPlace above_or_below(const Labelled& marker, double downwards, double away)
   return place;
 }
 
-struct Candidate {
-  LabelPlace place;
-  double cost;  // of its distance
-};
-
-std::vector<Candidate> candidates(const Labelled& marker, double reach) {
-  std::vector<Candidate> all;
-  for (double off = 0; off <= reach; off += kStep) {
-    for (const double up : {off, -off}) {
-      all.push_back({beside(marker, 1, up), off});
-      all.push_back({beside(marker, -1, up), off + 1});
-    }
-    const double up = marker.y - marker.top, down = marker.bottom - marker.y;
-    all.push_back({above_or_below(marker, -1, off), off + kAboveOrBelow + up / 2});
-    all.push_back({above_or_below(marker, 1, off), off + kAboveOrBelow + down / 2});
-  }
-  return all;
-}
-
 // Penalty for what a place covers, in units of distance.
 double covering_cost(const LabelPlace& place, const std::vector<Box>& taken, const Box& inside) {
   double cost = kPerArea * (area(place.box) - overlap(place.box, inside));
@@ -119,22 +100,30 @@ LabelPlaces place_labels(std::span<const Labelled> markers, std::vector<Box> tak
     for (const Labelled& other : markers) {
       const bool own = &other == &marker;
       const double clear = own ? 0 : kClear;
-      const Marks marks = marks_of(other);
-      avoided.push_back(widened(marks.marker, clear, clear));
-      avoided.push_back(widened(marks.bar, clear, clear));
-      if (!own) shunned.push_back(widened(marks.marker, kNear, kNear));
+      for (const Box& box : {marker_box(other), bar_box(other)})
+        avoided.push_back(widened(box, clear, clear));
+      if (!own) shunned.push_back(widened(marker_box(other), kNear, kNear));
     }
     double least = HUGE_VAL, covered = 0;
     LabelPlace best{};
-    for (const Candidate& candidate : candidates(marker, reach)) {
-      if (candidate.cost >= least) continue;
-      const double covering = covering_cost(candidate.place, avoided, inside);
-      double cost = candidate.cost + covering;
-      for (const Box& box : shunned) cost += kPerNearArea * overlap(candidate.place.box, box);
-      if (cost >= least) continue;
+    const auto consider = [&](const LabelPlace& place, double distance) {
+      if (distance >= least) return;
+      const double covering = covering_cost(place, avoided, inside);
+      double cost = distance + covering;
+      for (const Box& box : shunned) cost += kPerNearArea * overlap(place.box, box);
+      if (cost >= least) return;
       least = cost;
       covered = covering;
-      best = candidate.place;
+      best = place;
+    };
+    const double up = marker.y - marker.top, down = marker.bottom - marker.y;
+    for (double off = 0; off <= reach; off += kStep) {
+      for (const double raised : {off, -off}) {
+        consider(beside(marker, 1, raised), off);
+        consider(beside(marker, -1, raised), off + 1);
+      }
+      consider(above_or_below(marker, -1, off), off + kAboveOrBelow + up / 2);
+      consider(above_or_below(marker, 1, off), off + kAboveOrBelow + down / 2);
     }
     places.clean = places.clean && covered < 1e-6;
     places.labels.push_back(best);

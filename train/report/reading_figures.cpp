@@ -9,9 +9,9 @@ namespace headcount {
 
 namespace {
 
-constexpr std::size_t kOpenLooks = 48;      // more heads than that are folded up
+constexpr std::size_t kOpenLooks = 48;      // most heads that are not folded up
 constexpr std::size_t kMostLooks = 360;     // of all attentions: the page stays small
-constexpr double kLeastShownWeight = 0.01;  // says its number on pointing
+constexpr double kLeastShownWeight = 0.01;  // weights with a number on pointing
 
 std::vector<const VariantResult*> readers(const ComparisonResult& result) {
   std::vector<const VariantResult*> all;
@@ -36,10 +36,6 @@ std::string cell(const std::string& character, const std::string& classes,
 std::string shade_class(double value, const Shades& shades) {
   const std::size_t level = shade(value, shades);
   return level == 0 ? "" : "l" + std::to_string(level);
-}
-
-std::string joined_classes(const std::string& one, const std::string& other) {
-  return one + (one.empty() || other.empty() ? "" : " ") + other;
 }
 
 // Legend of the shades.
@@ -78,17 +74,15 @@ std::string mean_excess(const ReadPassage& passage, const Reading& reading, bool
 std::string passage_text(const ReadPassage& passage, const Reading& reading) {
   std::string out = "<pre class=\"text\">";
   for (std::size_t at = 0; at < passage.characters.size(); ++at) {
-    const std::string mark = !passage.answers.empty() && passage.answers[at] ? "d" : "";
-    if (!reading.losses[at]) {
-      out += cell(passage.characters[at], mark, "");
-      continue;
+    std::string classes, hover;
+    if (reading.losses[at]) {
+      classes = shade_class(excess(passage, reading, at), kLossShades);
+      hover = number_text(*reading.losses[at], 3) + " nats";
+      if (!passage.entropy.empty())
+        hover += ", " + number_text(passage.entropy[at], 3) + " of them the grammar's";
     }
-    std::string hover = number_text(*reading.losses[at], 3) + " nats";
-    if (!passage.entropy.empty())
-      hover += ", " + number_text(passage.entropy[at], 3) + " of them the grammar's";
-    out +=
-        cell(passage.characters[at],
-             joined_classes(shade_class(excess(passage, reading, at), kLossShades), mark), hover);
+    if (!passage.answers.empty() && passage.answers[at]) classes += classes.empty() ? "d" : " d";
+    out += cell(passage.characters[at], classes, hover);
   }
   return out + "</pre>";
 }
@@ -99,11 +93,11 @@ std::string loss_section(const ComparisonResult& result) {
                      " of the validation part, as the first seed of each attention reads it. The "
                      "darker a character, the more nats the model loses on it";
   if (!passage.entropy.empty())
-    text += " beyond what the grammar leaves open, which nobody can know";
+    text += " beyond the entropy of the grammar, which no model can avoid";
   text += ".";
   if (has_answers(passage))
-    text += " Underlined characters are answers: only what was told earlier settles them.";
-  if (result.only_answers) text += " The loss counts no others.";
+    text += " Underlined characters are answers: only earlier text determines them.";
+  if (result.only_answers) text += " The loss counts answers only.";
   std::string out = "<h2>Where the loss arises</h2>\n<p>" + xml_escaped(text) + "</p>\n";
   out += key(kLossShades, "nats", 1, "key") + "<div class=\"readings\">\n";
   for (const VariantResult* variant : readers(result)) {
@@ -161,16 +155,13 @@ std::string looks_section(const ComparisonResult& result) {
   for (const VariantResult* variant : all) {
     for (const auto& layer : variant->reading->looks) heads += layer.size();
   }
-  const bool asked = has_answers(passage);
   const std::string text =
-      "What each head looks at when the model is to say the boxed character of the same passage, "
-      "the last " +
-      std::string(asked ? "answer" : "one") +
-      ". Of the weights of one head, the share that each character has; their entropy is 0 where "
-      "the head looks at one character, and log n where at n alike.";
-  std::string out = "<h2>" +
-                    std::string(asked ? "What the question looks at" : "What each head looks at") +
-                    "</h2>\n<p>" + text + "</p>\n";
+      "Attention of each head when the model predicts the boxed character of the same passage, the "
+      "last " +
+      std::string(has_answers(passage) ? "answer" : "one") +
+      ". Shades are the shares of one head's attention weights; their entropy is 0 if the head "
+      "attends to one character only, and log n if it attends to n characters equally.";
+  std::string out = "<h2>What each head looks at</h2>\n<p>" + xml_escaped(text) + "</p>\n";
   out += key(kWeightShades, "of the weight", 2, "key w");
   for (const VariantResult* variant : all) {
     out += std::string("<details") + (heads <= kOpenLooks ? " open=\"open\"" : "") +

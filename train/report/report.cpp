@@ -51,9 +51,9 @@ std::string scope_sentences(const ComparisonResult& result) {
     text += ", " + std::string(grown ? "up to " : "") + plural(seeds.size(), "seed") + " each (" +
             list_text(seeds) + ")";
   }
-  if (grown) text += ", more of those that " + std::to_string(range.first) + " did not decide";
+  if (grown) text += ", more where " + std::to_string(range.first) + " did not decide";
   if (range.grows() && !grown)
-    text += "; none got more of the " + std::to_string(range.last) + " that were allowed";
+    text += "; none needed more of at most " + std::to_string(range.last);
   text += ".";
   const std::size_t planned = grown ? runs + failures : result.variants.size() * seeds.size();
   if (runs == 0) {
@@ -151,17 +151,18 @@ std::string results_table(const ComparisonResult& result) {
   note += result.evaluated_characters > 0 ? " over the beginning of the validation split."
                                           : " over the whole validation split.";
   if (result.baseline_loss) {
-    note += " What has learned nothing, " + baseline_name(result) + ", has " +
+    note += " The baseline, " + baseline_name(result) + ", has " +
             number_text(*result.baseline_loss, 4) + ".";
   }
   if (repeated(result)) {
     note +=
         " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "
         "between runs of the same seed";
-    note += result.question.seeds.grows()
-                ? ", and their intervals hold however often it was looked at (repeated confidence "
-                  "intervals)."
-                : ".";
+    note +=
+        result.question.seeds.grows()
+            ? ", and their intervals hold however often seeds were looked at (repeated confidence "
+              "intervals)."
+            : ".";
     note +=
         " Intervals are not corrected for several comparisons: of twenty attentions that are "
         "equal, about one interval excludes zero by chance.";
@@ -175,9 +176,9 @@ std::string results_table(const ComparisonResult& result) {
 std::string sweep_section(const ComparisonResult& result) {
   const std::vector<Column<VariantResult>> columns = sweep_columns(result, Reader::page);
   if (columns.empty()) return "";
-  return "<h2>What the sweep tried</h2>\n" +
+  return "<h2>Sweep</h2>\n" +
          html_table(cells_of(columns, result.variants), "Sweep",
-                    "Mean loss over the first seeds; * is the least.", {});
+                    "Mean tuning loss over the first seeds; * marks the least.", {});
 }
 
 // Removes the chart from `charts` and returns its figure; empty if it is not there.

@@ -88,9 +88,9 @@ void add_differences(const ComparisonResult& result, std::vector<ReportChart>& c
   const int decimals = answers ? 1 : 4;
   const std::string than = reference(result).spec;
   ForestPlot plot;
-  plot.title = answers ? "Answers lost against " + than : "Loss against that of " + than;
-  plot.x.title = answers ? "answers fewer right, percentage points"
-                         : "loss less that of " + than + ", " + unit_of_loss(result);
+  plot.title = answers ? "Answers lost compared with " + than : "Loss compared with " + than;
+  plot.x.title = answers ? "answers lost, percentage points"
+                         : "loss minus " + than + ", " + unit_of_loss(result);
   plot.tolerance = tolerance(result.question, reference(result).runs);
   for (std::size_t i = 0; i < result.variants.size(); ++i) {
     Variant variant = result.variants[i];
@@ -124,13 +124,13 @@ void add_differences(const ComparisonResult& result, std::vector<ReportChart>& c
         limit + ".";
     if (result.question.seeds.grows()) {
       caption +=
-          " The bars hold however often it was looked at (repeated 95\u00a0% confidence "
+          " The bars hold however often the seeds were looked at (repeated 95\u00a0% confidence "
           "intervals).";
     } else if (result.question.intervals && result.question.seeds.last > 1) {
       caption += " Bars are 95\u00a0% intervals (Student t).";
     }
     caption +=
-        " They suppose that seeds scatter about one value; where dots lie in two clusters, they "
+        " They assume that seeds scatter about one value; where dots lie in two clusters, they "
         "mean nothing.";
   }
   add_chart(charts, "differences.svg", plot, caption);
@@ -143,10 +143,11 @@ void add_caches(const ComparisonResult& result, std::vector<ReportChart>& charts
   }
   if (drawn.empty()) return;
   const std::string caption =
-      "What decoding keeps of one sequence, to scale. Layers stand side by side, each as wide as "
-      "the numbers that a token leaves behind there, with a border between heads; the height is "
-      "the tokens kept, in a frame as high as all tokens. At the right the height of " +
-      count_text(result.context) + " tokens is that of " + count_text(kLongContext) + ".";
+      "KV cache of one sequence, to scale. Layers stand side by side. The width of a layer is the "
+      "numbers that it stores per token, with a border between heads; the height is the tokens "
+      "that "
+      "it keeps, in a frame as high as all tokens. On the right, the height of " +
+      count_text(result.context) + " tokens stands for " + count_text(kLongContext) + ".";
   charts.push_back({"cache.svg", caption,
                     cache_drawing(drawn, result.context, "The cache of each attention", caption)});
 }
@@ -227,8 +228,9 @@ void add_decode_speed(const ComparisonResult& result, std::vector<ReportChart>& 
     return points;
   });
   if (contexts.size() < 2) return;
-  add_chart(charts, "decode_speed.svg", chart,
-            "One sequence, with so many tokens in the cache already. Higher is better.");
+  add_chart(
+      charts, "decode_speed.svg", chart,
+      "Decoding of one sequence, by the tokens that its cache already has. Higher is better.");
 }
 
 Chart answers_chart(std::string title, ChartKind kind, ChartAxis x) {
@@ -272,8 +274,8 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
   chart.series = front_first(result, answers_points);
   if (chart.series.empty()) return;
   std::string caption =
-      "Share of the answers that the model predicts right: characters that only what was told "
-      "earlier settles. Higher and further left is better." +
+      "Share of the answers that the model predicts right. An answer is a character that only "
+      "earlier text determines. Higher and further left is better." +
       points_text(result);
   add_baselines(result, chart, caption);
   add_chart(charts, "answers_against_cache.svg", chart, caption);
@@ -301,13 +303,15 @@ std::vector<ChartPoint> right_by_distance(Variant v) {
 
 void add_answers_against_distance(const ComparisonResult& result,
                                   std::vector<ReportChart>& charts) {
-  Chart chart = answers_chart("Right answers against distance", ChartKind::line,
-                              doubling_axis("characters back to what tells the answer"));
+  Chart chart =
+      answers_chart("Right answers against distance", ChartKind::line,
+                    doubling_axis("distance back to where the answer was told, characters"));
   chart.series = series_of(result, right_by_distance);
   if (chart.series.empty()) return;
   std::string caption =
-      "How many of the answers are right, by how far back the character stands that tells them. A "
-      "point stands for distances up to the next one. Means over seeds; " +
+      "Share of right answers by the distance back to where the answer was told. A point stands "
+      "for "
+      "distances up to the next point. Means over seeds; " +
       thin_out_bands(chart.series) + ".";
   add_baselines(result, chart, caption);
   add_chart(charts, "answers_against_distance.svg", chart, caption);
@@ -328,10 +332,9 @@ void add_conversions(const ComparisonResult& result, std::vector<ReportChart>& c
     const auto shown = std::ranges::find(percents, x, place);
     return shown == percents.end() ? "" : count_text(*shown) + " %";
   };
-  Chart chart{
-      .title = "Loss after conversion and training on",
-      .kind = ChartKind::line,
-      .x = {"share of the steps that converted models were trained on for", Scale::linear, label}};
+  Chart chart{.title = "Loss after conversion and further training",
+              .kind = ChartKind::line,
+              .x = {"further training, share of the steps from scratch", Scale::linear, label}};
   std::map<std::string, Index> styles;
   std::vector<ChartSeries> levels;
   for (Variant v : result.variants) {
@@ -353,8 +356,8 @@ void add_conversions(const ComparisonResult& result, std::vector<ReportChart>& c
   chart.series.insert(chart.series.end(), levels.begin(), levels.end());
   chart.y = loss_axis(result, loss_scale(chart.series));
   add_chart(charts, "conversions.svg", chart,
-            "Each attention converted from the trained model, then trained on; the level line is "
-            "the same attention trained from random weights for all steps." +
+            "Each attention converted from the trained model, then trained further; the level line "
+            "is the same attention trained from random weights for all steps." +
                 std::string(result.seeds.size() > 1
                                 ? " Bands are 95\u00a0% intervals over seeds (Student t)."
                                 : ""));

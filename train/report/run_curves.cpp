@@ -103,11 +103,6 @@ void name_by_difference(std::vector<RunCurves>& runs) {
   }
 }
 
-struct RunRow {
-  const RunCurves* run;
-  const CurveRow* row;
-};
-
 // Names of values that any row has, well-known ones first.
 std::vector<std::string> value_names(const std::vector<RunCurves>& runs) {
   std::set<std::string> all;
@@ -173,20 +168,16 @@ Json curves_json(const std::vector<RunCurves>& runs) {
 }
 
 std::string curves_csv(const std::vector<RunCurves>& runs) {
-  std::vector<Column<RunRow>> columns;
-  columns.push_back({"", "run", nullptr, [](const RunRow& r) { return Json(r.run->name); }});
-  for (const std::string& name : value_names(runs)) {
-    columns.push_back({"", name, nullptr, [name](const RunRow& r) {
-                         return r.row->contains(name) ? Json((*r.row)[name]) : Json();
-                       }});
-  }
-  std::vector<RunRow> rows;
+  const std::vector<std::string> names = value_names(runs);
+  std::string text = "run";
+  for (const std::string& name : names) text += "," + name;
   for (const RunCurves& run : runs) {
-    for (const CurveRow& row : run.rows) rows.push_back({&run, &row});
+    for (const CurveRow& row : run.rows) {
+      text += "\r\n" + csv_field(run.name);
+      for (const std::string& name : names) text += "," + csv_field(row.value(name, CurveRow()));
+    }
   }
-  std::string text;
-  for (const std::string& line : csv_lines(columns, rows)) text += line + "\r\n";
-  return text;
+  return text + "\r\n";
 }
 
 }  // namespace headcount

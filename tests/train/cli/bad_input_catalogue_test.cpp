@@ -89,7 +89,7 @@ const BadCase kFlags[] = {
     {"compare --attention mha,mla48+", kUsage, "'mla48+' is no attention"},
     {"compare --attention mha --seeds 1 --data text.txt", kUsage, "--seeds 1 gives no"},
     {"compare --match kv=1 --attention mla --data lookup", kUsage, "nearest"},
-    {"compare --sweep lr --data lookup", kUsage, "--sweep wants a setting and its values"},
+    {"compare --sweep lr --data lookup", kUsage, "--sweep must be a setting with values"},
     {"compare --seed 3", kUsage, "seed"},
     {"sample", kUsage, "--from is missing"},
     {"sample --from run --tokens 0", kUsage, "--tokens"},

@@ -79,8 +79,8 @@ TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
   EXPECT_EQ(stopped("--jobs 1 --out c", SIGTERM, run + "/metrics.jsonl"), 143);
   EXPECT_EQ(folder_.contents("out"), "");
   EXPECT_EQ(folder_.contents("err"),
-            "headcount: stopped, with what its runs have done saved; go on with headcount " +
-                kStoppedOnce + "--jobs 1 --out c\n");
+            "headcount: stopped; its runs are saved; go on with headcount " + kStoppedOnce +
+                "--jobs 1 --out c\n");
   const auto saved = find_checkpoint(folder_ / run);
   ASSERT_TRUE(saved);
   EXPECT_LT(*step_of(*saved), 4000) << "it had ended before it was stopped";

@@ -60,9 +60,10 @@ TEST(Premises, LeaveVerdictsOpenBesideALossNoBetterThanCharacterPairs) {
   r.baseline_loss = 2.5;
   EXPECT_EQ(why(r), "");
   r.baseline_loss = 2.42;  // with the tolerance of 0.024 what has learned nothing would be enough
-  EXPECT_EQ(why(r),
-            "mha, the reference, has a loss of 2.4003, a table of character pairs has 2.4200, and "
-            "the tolerance is 0.0240; train for longer");
+  EXPECT_EQ(
+      why(r),
+      "mha, the reference, has a loss of 2.4003, a bigram model has 2.4200, and the tolerance "
+      "is 0.0240; train longer");
   r.question.tolerance = 0.01;
   EXPECT_EQ(why(r), "");
 }
@@ -72,7 +73,7 @@ TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
   EXPECT_EQ(
       why(comparison_of(0.1, 0.24)),
       "mha, the reference, has 24.0 % of the answers right, 25.0 % are right without a lookup, "
-      "and the tolerance is 5.0 points; train for longer");
+      "and the tolerance is 5.0 points; train longer");
   // Two standard errors of 400 guesses are 4.3 points.
   const auto at_one_point = [](double right) {
     ComparisonResult result = comparison_of(0.1, right);
@@ -84,7 +85,7 @@ TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
   ComparisonResult sure = comparison_of(1.5, 0.5);
   sure.baseline_loss = 1.3863;
   EXPECT_EQ(why(sure),
-            "mha, the reference, has a loss of 1.5003, guessing has 1.3863; train for longer");
+            "mha, the reference, has a loss of 1.5003, guessing has 1.3863; train longer");
 }
 
 TEST(Premises, LeaveVerdictsOpenWhereTheWarmUpWasNotOver) {
@@ -92,7 +93,7 @@ TEST(Premises, LeaveVerdictsOpenWhereTheWarmUpWasNotOver) {
   r.steps = 5;
   r.asked_warmup = 100;
   EXPECT_EQ(why(r),
-            "the 5 steps are fewer than the warm-up of 100; train for longer, or warm up for less");
+            "the 5 steps are fewer than the warm-up of 100; train longer or shorten the warm-up");
   summarize(r);
   EXPECT_EQ(verdict_text(r), "nothing can be decided: " + r.undecided);
   EXPECT_EQ(comparison_json(r)["verdict"]["undecided"], r.undecided);
@@ -102,7 +103,7 @@ TEST(Premises, TakeFiveSeedsOfAnswers) {
   ComparisonResult r = comparison_of(0.1, 0.9);
   r.question.seeds = {3, 4};
   for (VariantResult& v : r.variants) v.runs.resize(4);
-  EXPECT_EQ(why(r), "answers take 5 seeds or more, since it is seeds that are counted there");
+  EXPECT_EQ(why(r), "verdicts about answers count seeds and need 5 or more");
 }
 
 // A loss that falls by `per_step` in the last tenth of 1000 steps and is level before, with noise
@@ -133,7 +134,7 @@ TEST(FallAtEnd, StandsBesideTheVerdict) {
   ComparisonResult r = falling(0.001, 0);
   summarize(r);
   const std::string note =
-      "The training loss of mha still falls at its end, by 0.055 nats in 100 steps: longer "
+      "The training loss of mha is still falling at the end, by 0.055 nats per 100 steps: longer "
       "training may change the verdict.";
   EXPECT_NE(comparison_table(r).find(note), std::string::npos) << comparison_table(r);
   const auto verdict = comparison_json(r)["verdict"];
@@ -160,9 +161,9 @@ TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
   for (const char* text :
        {"lr 1e-4   lr 1e-3   lr 1e-2\n", "mha        2.0000 *  2.2500    2.5000",
         "gqa2       2.0000    2.2500 *    failed",
-        "mha has the smallest lr that was tried, 1e-4: a smaller one may be better.\n",
-        "mqa has the largest lr that was tried, 1e-2: a larger one may be better.\n",
-        "on the last tenth of the training text, which no run here was trained on.\n"})
+        "mha has the smallest lr of the sweep, 1e-4: a smaller value may be better.\n",
+        "mqa has the largest lr of the sweep, 1e-2: a larger value may be better.\n",
+        "on the last tenth of the training text, on which no run was trained.\n"})
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
   EXPECT_EQ(table.find("gqa2 has"), std::string::npos) << table;
   EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);

@@ -127,7 +127,7 @@ TEST_F(Readings, AreLeftOutWhereTheWeightsAreGone) {
   const ProgramResult again = compare(kText);
   fs::rename(aside, weights);
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.out.find("delta/gqa does not show how it reads: "), std::string::npos)
+  EXPECT_NE(again.out.find("delta/gqa has no reading of the passage: "), std::string::npos)
       << again.out;
   EXPECT_EQ(folder_->contents("text/report.html").find("Where the loss arises"), std::string::npos);
 }

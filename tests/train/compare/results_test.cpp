@@ -83,8 +83,8 @@ TEST(ComparisonSummary, TakesMeansOverTheSeedsThatAllHave) {
   EXPECT_NEAR(r.variants[2].loss.mean, 2.15, 1e-12);
   EXPECT_EQ(r.variants[1].costs.size(), 4u) << "differences are of all seeds of the attention";
   const std::string note =
-      "Losses and answers are means over seeds 1 and 2, which all finished; differences and "
-      "verdicts take every seed of the attention.";
+      "Losses and answers are means over seeds 1 and 2, which all attentions finished; differences "
+      "and verdicts use all seeds of an attention.";
   EXPECT_NE(comparison_table(r).find(note), std::string::npos) << comparison_table(r);
   EXPECT_EQ(comparison_json(r)["common_seeds"], (std::vector<int>{1, 2}));
   // Nothing to say where all have the same.
@@ -100,7 +100,7 @@ TEST(ComparisonSummary, SaysWhereNoSeedWasFinishedByAll) {
   r.variants.pop_back();
   summarize(r);
   EXPECT_EQ(r.variants[1].loss.mean, 3);
-  EXPECT_NE(comparison_table(r).find("No seed was finished by all"), std::string::npos);
+  EXPECT_NE(comparison_table(r).find("No seed was finished by all attentions"), std::string::npos);
 }
 
 TEST(ComparisonSummary, ComparesLossesOfTheParetoFrontBySeed) {
@@ -143,10 +143,10 @@ TEST(ComparisonSummary, LeavesOutTheSpeedsOfOtherBuildsAndMachines) {
   EXPECT_FALSE(r.variants[2].train_tokens_per_second);
   EXPECT_TRUE(comparison_json(r)["variants"][2]["train_tokens_per_second"].is_null());
   EXPECT_EQ(notes(r), (std::vector<std::string>{
-                          "Trained earlier, by another build, on this machine: mha, seed 1; mha, "
-                          "seed 2. Their training speed is left out.",
-                          "Trained earlier, by this build, on another machine: mqa, seed 1; mqa, "
-                          "seed 3. Their training speed is left out."}));
+                          "Trained by another build, on this machine: mha, seed 1; mha, "
+                          "seed 2. Their training speed does not count.",
+                          "Trained by this build, on another machine: mqa, seed 1; mqa, "
+                          "seed 3. Their training speed does not count."}));
 }
 
 TEST(ComparisonSummary, TellsOfFailedRunsThatNoAttentionHas) {
@@ -154,7 +154,7 @@ TEST(ComparisonSummary, TellsOfFailedRunsThatNoAttentionHas) {
   r.failed_runs = 3;  // latent-bias has one of them
   summarize(r);
   EXPECT_EQ(notes(r),
-            (std::vector<std::string>{"2 runs of values that the sweep did not choose failed."}));
+            (std::vector<std::string>{"2 runs at values that the sweep did not choose failed."}));
 }
 
 TEST(ComparisonSummary, LeavesIntervalsOutWhereTheyAreNotWanted) {

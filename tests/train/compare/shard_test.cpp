@@ -70,8 +70,8 @@ TEST(Shards, HaveAsManyRunsAsEachOther) {
   EXPECT_EQ(finished, 2) << "of 6, for one of 3 shards";
   const ProgramResult early = folder.headcount(kShardArguments + "--seeds 2 --steps 2 --collect");
   expect_refusal(early, 1,
-                 {"--collect: 4 of 6 runs are not there, the first is ",
-                  "; start every --shard (again), then collect again"},
+                 {"--collect: 4 of 6 runs have no result, the first is ",
+                  "; run every --shard (again), then collect again"},
                  "collect");
 }
 
@@ -101,7 +101,7 @@ TEST(Shards, TellWhoCollectsThatRunsDiverged) {
   EXPECT_EQ(results(folder).dump(), results_of_one_process(line, 4));
   // Other settings have not failed.
   expect_refusal(folder.headcount(line + " --dropout 0.1 --collect"), 1,
-                 {"6 of 6 runs are not there"}, "another dropout");
+                 {"6 of 6 runs have no result"}, "another dropout");
 }
 
 // While one works, others may come, but nobody who wants the folder alone.
@@ -156,7 +156,7 @@ TEST(Shards, RefuseWhatDoesNotGoTogether) {
   const struct {
     const char *flags, *message;
   } cases[] = {
-      {"--shard 3/2", "--shard wants one of some, such as 2/8, got '3/2'"},
+      {"--shard 3/2", "--shard must be I/N, for example 2/8; it is '3/2'"},
       {"--shard 1/2 --collect", "--shard does not go with --collect"},
       {"--shard 1/2 --json", "--shard does not go with --json"},
       {"--collect --force", "--collect does not go with --force"},

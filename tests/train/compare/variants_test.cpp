@@ -103,16 +103,16 @@ TEST(ComparisonPlan, SaysWhyNoNumberFitsWhereNoneIsPossible) {
 
 TEST(ComparisonPlan, NamesTheNearestBudgetWhereNoneIsMet) {
   EXPECT_EQ(refusal([] { plan("gqa", "kv=1500"); }),
-            "`match` kv=1500: gqa has no kv-heads that keeps so many bytes per token; the nearest "
-            "that it can is kv=1024");
+            "`match` kv=1500: gqa has no kv-heads with this many bytes per token; the nearest "
+            "possible is kv=1024");
   EXPECT_EQ(refusal([] { plan("mla", "kv=1030"); }),
-            "`match` kv=1030: mla has no kv-rank that keeps so many bytes per token; the nearest "
-            "that it can is kv=1024");
+            "`match` kv=1030: mla has no kv-rank with this many bytes per token; the nearest "
+            "possible is kv=1024");
   EXPECT_EQ(refusal([] { plan("gqa,mha", "kv=1024"); }),
-            "`match` kv=1024: mha keeps 4096 bytes per token; the nearest that it can is kv=4096");
+            "`match` kv=1024: mha keeps 4096 bytes per token; the nearest possible is kv=4096");
   EXPECT_EQ(refusal([] { plan("gqa", "kv=1000000000"); }),
-            "`match` kv=1000000000: gqa has no kv-heads that keeps so many bytes per token; the "
-            "nearest that it can is kv=4096");
+            "`match` kv=1000000000: gqa has no kv-heads with this many bytes per token; the "
+            "nearest possible is kv=4096");
 }
 
 TEST(ComparisonPlan, TriesEveryValueOfASweepWithEveryVariant) {
@@ -151,18 +151,19 @@ TEST(Sweep, RefusesOneValueWrittenInTwoWays) {
 TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
   const std::string end = " out or sweep another setting";
   EXPECT_EQ(refusal([] { plan("mha,gqa", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for mha, which has none; leave mha" + end);
+            "`sweep` kv-heads changes nothing for mha, which has no such setting; leave mha" + end);
   EXPECT_EQ(refusal([] { plan("gqa,mqa", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for mqa, which has none; leave mqa" + end);
+            "`sweep` kv-heads changes nothing for mqa, which has no such setting; leave mqa" + end);
   EXPECT_EQ(refusal([] { plan("gqa,gqa2", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for gqa2, whose name says it; leave gqa2" + end);
+            "`sweep` kv-heads changes nothing for gqa2, whose name sets it; leave gqa2" + end);
   EXPECT_EQ(
       refusal([] { plan("gqa", "kv=1024", "kv-heads=1,2"); }),
       "`sweep` kv-heads changes nothing for gqa, for which `match` kv=1024 sets it; leave gqa" +
           end);
   const json learned = {{"positions", "learned"}};
-  EXPECT_EQ(refusal([&] { plan("mha", "none", "rope-theta=10,100", learned); }),
-            "`sweep` rope-theta changes nothing for mha, which has none; leave mha" + end);
+  EXPECT_EQ(
+      refusal([&] { plan("mha", "none", "rope-theta=10,100", learned); }),
+      "`sweep` rope-theta changes nothing for mha, which has no such setting; leave mha" + end);
   EXPECT_EQ(refusal([] { plan("gqa", "none", "kv-heads=1,2"); }), "accepted");
 }
 
@@ -192,14 +193,13 @@ TEST(PatternPlan, MeetsABudgetAtTheContext) {
 
 TEST(PatternPlan, NamesTheNearestBudgetAtTheContext) {
   EXPECT_EQ(refusal([] { plan("mqa@100/share", "kv=512"); }),
-            "`match` kv=512: mqa@100/share keeps 200 bytes per token; the nearest that it can is "
+            "`match` kv=512: mqa@100/share keeps 200 bytes per token; the nearest possible is "
             "kv=200");
   EXPECT_EQ(refusal([] { plan("mqa@99/share", "kv=512"); }),
-            "`match` kv=512: mqa@99/share keeps 198 bytes per token; the nearest that it can is "
+            "`match` kv=512: mqa@99/share keeps 198 bytes per token; the nearest possible is "
             "kv=198");
   EXPECT_EQ(refusal([] { plan("gqa/mla", "kv=512"); }),
-            "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; give all of them but "
-            "one");
+            "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; set all but one");
 }
 
 TEST(PatternPlan, MatchesParameters) {
@@ -220,7 +220,7 @@ TEST(PatternPlan, HasFoldersWithoutSlashesOfItsOwn) {
 
 TEST(PatternPlan, RefusesASweepOfWhatEveryPartSays) {
   EXPECT_EQ(refusal([] { plan("gqa2/gqa4", "none", "kv-heads=1,2"); }),
-            "`sweep` kv-heads changes nothing for gqa2/gqa4, whose name says it; leave gqa2/gqa4 "
+            "`sweep` kv-heads changes nothing for gqa2/gqa4, whose name sets it; leave gqa2/gqa4 "
             "out or sweep another setting");
   EXPECT_EQ(refusal([] { plan("gqa/mqa", "none", "kv-heads=1,2"); }), "accepted");
 }

@@ -233,9 +233,10 @@ TEST(VerdictText, SaysThatTheReferenceHasNoRunAlsoWithATolerance) {
 TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
   ComparisonResult r = decided_comparison();
   summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.000 (tolerance "
-            "0.010); mla8+4 is not: +0.052 +- 0.000; gqa2 is open: +0.005 +- 0.013");
+  EXPECT_EQ(
+      verdict_text(r),
+      "mqa is enough: 256 B of KV cache per token, 25 % of mha's, at +0.003 +- 0.000 (tolerance "
+      "0.010); mla8+4 is not: +0.052 +- 0.000; gqa2 is open: +0.005 +- 0.013");
   const auto json = comparison_json(r);
   EXPECT_EQ(json["verdict"]["text"], verdict_text(r));
   EXPECT_EQ(json["verdict"]["enough"], "mqa");
@@ -254,9 +255,10 @@ TEST(VerdictText, JudgesByAnotherReferenceAndTolerance) {
   r.question.reference = "mqa";
   r.question.tolerance = 0.1;
   summarize(r);
-  EXPECT_TRUE(verdict_text(r).starts_with(
-      "mla8+4 is enough: 96 B a token, 38 % of mqa's, at +0.049 +- 0.000 (tolerance 0.100); gqa2 "
-      "is too: +0.002 +- 0.013; mha is too: -0.003 +- 0.000"))
+  EXPECT_TRUE(
+      verdict_text(r).starts_with("mla8+4 is enough: 96 B of KV cache per token, 38 % of mqa's, at "
+                                  "+0.049 +- 0.000 (tolerance 0.100); gqa2 "
+                                  "is too: +0.002 +- 0.013; mha is too: -0.003 +- 0.000"))
       << verdict_text(r);
 }
 
@@ -265,9 +267,10 @@ TEST(VerdictText, SaysWhenNothingIsEnough) {
   r.question.tolerance = 0.001;
   r.variants.pop_back();
   summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "nothing is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
-            "0.0000; mqa is not enough: +0.0030 +- 0.0000");
+  EXPECT_EQ(
+      verdict_text(r),
+      "no attention is shown to be enough (tolerance 0.0010); mla8+4 is not enough: +0.0520 +- "
+      "0.0000; mqa is not enough: +0.0030 +- 0.0000");
   EXPECT_TRUE(comparison_json(r)["verdict"]["enough"].is_null());
 }
 
@@ -283,7 +286,7 @@ TEST(VerdictText, WithoutIntervalsDecidesNothing) {
   ComparisonResult r = decided_comparison();
   r.question.intervals = false;
   summarize(r);
-  EXPECT_TRUE(verdict_text(r).starts_with("nothing is shown to be enough")) << verdict_text(r);
+  EXPECT_TRUE(verdict_text(r).starts_with("no attention is shown to be enough")) << verdict_text(r);
 }
 
 VariantResult answering(const std::string& spec, Index bytes, const std::vector<double>& answers) {
@@ -307,10 +310,11 @@ ComparisonResult answered_comparison() {
 TEST(VerdictText, CountsSeedsWhoseAnswersLieBelowTheTolerance) {
   ComparisonResult r = answered_comparison();
   summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "mqa is enough: 256 B a token, a quarter of mha's, at +0.1 points fewer right (5 of 5 "
-            "seeds below 5.0); mla8+4 is not: +61.0 points fewer right (0 of 5 seeds below 5.0); "
-            "gqa2 is open: +0.5 points fewer right (4 of 5 seeds below 5.0)");
+  EXPECT_EQ(
+      verdict_text(r),
+      "mqa is enough: 256 B of KV cache per token, 25 % of mha's, at +0.1 points lost (5 of 5 "
+      "seeds below 5.0); mla8+4 is not: +61.0 points lost (0 of 5 seeds below 5.0); "
+      "gqa2 is open: +0.5 points lost (4 of 5 seeds below 5.0)");
   const auto json = comparison_json(r);
   EXPECT_NEAR(json["variants"][3]["cost_median"].get<double>(), 0.5, 1e-9);
   EXPECT_TRUE(json["variants"][3]["cost_ci95"].is_null());
@@ -324,10 +328,11 @@ TEST(VerdictText, OfManyAttentionsGivesOnlyTheCostOfTheCheapest) {
     r.variants.push_back(answering(spec, 768, {0.985, 0.975, 0.985, 0.975, 0.98}));
   r.variants.push_back(answering("tpa", 100, {0.3, 0.3, 0.3, 0.3, 0.3}));
   summarize(r);
-  EXPECT_EQ(verdict_text(r),
-            "mqa is enough: 256 B a token, a quarter of mha's, at +0.1 points fewer right (5 of 5 "
-            "seeds below 5.0); enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; open: "
-            "gqa2");
+  EXPECT_EQ(
+      verdict_text(r),
+      "mqa is enough: 256 B of KV cache per token, 25 % of mha's, at +0.1 points lost (5 of 5 "
+      "seeds below 5.0); enough too: gqa4, gqa8 and mfa; not enough: mla8+4 and tpa; open: "
+      "gqa2");
 }
 
 TEST(VerdictNotes, SayWhatVerdictsSuppose) {
@@ -338,8 +343,8 @@ TEST(VerdictNotes, SayWhatVerdictsSuppose) {
     return comparison_json(r)["verdict"]["notes"][0].get<std::string>();
   };
   EXPECT_EQ(note(losses),
-            "Verdicts suppose that the differences between seeds are normal (95 % intervals, "
-            "Student t).");
+            "Verdicts assume that differences are normally distributed over seeds (95 % confidence "
+            "intervals, Student t).");
   EXPECT_TRUE(note(answers).starts_with("Verdicts count seeds (sign test): ")) << note(answers);
   EXPECT_NE(comparison_table(answers).find(note(answers)), std::string::npos);
   losses.question.seeds = {3, 9};

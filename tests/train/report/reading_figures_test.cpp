@@ -105,7 +105,7 @@ TEST(ReadingFigures, AreNotThereWithoutAReadingAndTheReasonIsSaid) {
   EXPECT_EQ(figures(result), "");
   expect_sound(result);
   EXPECT_TRUE(
-      has(comparison_report(result), "<li>mqa does not show how it reads: it is gone.</li>"));
+      has(comparison_report(result), "<li>mqa has no reading of the passage: it is gone.</li>"));
 }
 
 TEST(ReadingFigures, FoldManyHeadsUpAndKeepThePageSmall) {
