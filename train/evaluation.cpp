@@ -41,7 +41,7 @@ std::string cut_stories_note(Index longest, Index context) {
 
 namespace {
 
-// What a part of a text adds to an evaluation. Small, since a long text has many parts.
+// Sums over a part of a text. Small, since a long text has many parts.
 struct EvaluatedPart {
   struct Answers {
     std::int32_t asked = 0, right = 0;
@@ -49,8 +49,8 @@ struct EvaluatedPart {
   double loss = 0;  // sum over its characters
   Index characters = 0, right = 0;
   std::array<Answers, 32> answers = {};  // by the logarithm of the distance
-  double entropy_sum = 0;                // of attention, over layers, if it is measured
-  Index rows = 0;                        // with entropies
+  double entropy_sum = 0;                // of attention, over layers and rows, if it is measured
+  Index rows = 0;                        // number of these rows
 };
 
 // Counts right predictions of a batch of windows that begin at `starts` of the text.
@@ -83,7 +83,7 @@ Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
                        decoder.feed(batch.inputs));
 }
 
-// Windows [begin, end) of the text.
+// Evaluates windows [begin, end) of the text.
 EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::int32_t> tokens,
                                std::span<const Index> windows, const EvaluationOptions& options,
                                Index begin, Index end, Tape& tape) {
@@ -110,13 +110,13 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
   return part;
 }
 
-// The parts of this rank, of windows that begin at `starts`; `per_part` of them make a part.
+// Evaluates the parts of this rank. Windows begin at `starts`; a part has `per_part` of them.
 void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> tokens,
                   std::span<const Index> starts, const EvaluationOptions& options, Index per_part,
                   Part own, std::span<EvaluatedPart> parts) {
   constexpr Index kLongWindow = 1024;
-  // Long windows come one by one: their ops are large enough to be shared out, and several at a
-  // time would take as many times the memory.
+  // Long windows come one by one: each of their ops runs on all threads, and several windows at a
+  // time would take several times the memory.
   const bool one_by_one = model.plan()->context >= kLongWindow;
   std::vector<std::unique_ptr<Tape>> tapes;
   for (Index i = 0; i < (one_by_one ? 1 : std::min<Index>(own.size(), threads())); ++i)
@@ -136,7 +136,7 @@ void evaluate_own(const LanguageModel& model, std::span<const std::int32_t> toke
   }
 }
 
-// The answers of all parts.
+// Sums up the answers of all parts.
 void add_answers(std::span<const EvaluatedPart> parts, Evaluation& result) {
   Index asked = 0, right = 0;
   for (std::size_t i = 0; i < EvaluatedPart().answers.size(); ++i) {

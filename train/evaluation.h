@@ -13,8 +13,8 @@
 
 namespace headcount {
 
-/// Accuracy on the answers (see Story) that are told by a character `from` to 2 `from` - 1
-/// characters back.
+/// Accuracy over the answers (see Story) that a character `from` to 2 `from` - 1 characters back
+/// tells.
 struct AnswersAt {
   Index from = 0;  ///< a power of two
   Index asked = 0, right = 0;
@@ -25,13 +25,13 @@ struct AnswersAt {
 /// Losses and accuracies over a text, each target counted once.
 struct Evaluation {
   double loss = 0;       ///< nats per character that counts
-  double accuracy = 0;   ///< share of them whose likeliest prediction is right
-  Index characters = 0;  ///< how many count
-  std::optional<double>
-      attention_entropy;  ///< nats, mean over rows, heads and layers; if asked for
+  double accuracy = 0;   ///< share of these characters that the likeliest prediction gets right
+  Index characters = 0;  ///< number of characters that count
+  /// Nats, mean over rows, heads and layers; if it was measured.
+  std::optional<double> attention_entropy;
   /// Accuracy over the answers; none if the corpus marks none.
   std::optional<double> answer_accuracy;
-  std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty ones
+  std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
 };
 
 /// "guesser 25.0 %, copier 30.6 %, commonest value 49.8 %".
@@ -57,17 +57,17 @@ class EvaluationStopped : public Error {
 /// Options of `evaluate`.
 struct EvaluationOptions {
   TextMarks marks = {};
-  /// Reads keys and values from a cache of this type instead of as they were computed.
+  /// Reads keys and values from a cache of this type; none: as they were computed.
   std::optional<CacheType> cache_type = std::nullopt;
   /// Called before each part of the text, on any thread; returning true stops the evaluation.
   bool (*stop)() = nullptr;
   bool attention_stats = false;  ///< measure the entropy of attention; not through a cache
-  Ranks* ranks = nullptr;        ///< ranks that share the windows; null: this process has all
+  Ranks* ranks = nullptr;        ///< ranks that share the windows; null: this process alone
 };
 
-/// Evaluates all of `tokens` in order, in windows of the model's context that begin anew at each of
-/// the marks' starts; without starts, windows do not overlap. Throws EvaluationStopped, at all
-/// ranks if one of them was stopped.
+/// Evaluates all of `tokens`, in windows of the model's context that do not overlap; at each start
+/// of the marks a new window begins. Throws EvaluationStopped at all ranks if one of them was
+/// stopped.
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options = {});
 

@@ -66,6 +66,11 @@ void interrupt(int signal) {
 
 int interrupt_signal() { return caught; }
 
+int interrupt_signal(Ranks& ranks) {
+  const auto flag = first_flag(ranks, interrupt_signal());
+  return flag ? flag->second : 0;
+}
+
 bool interrupted() { return caught != 0; }
 
 }  // namespace headcount

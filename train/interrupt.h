@@ -3,6 +3,7 @@
 #include <string>
 
 #include "autograd/base/error.h"
+#include "train/ranks.h"
 
 namespace headcount {
 
@@ -26,6 +27,8 @@ void interrupt(int signal);
 
 /// The signal that asked training to stop, or 0.
 int interrupt_signal();
+/// The signal that asked any of `ranks` to stop, the same at all of them, or 0. Collective.
+int interrupt_signal(Ranks& ranks);
 /// Returns true if a signal has asked training to stop.
 bool interrupted();
 

@@ -4,10 +4,7 @@
 #include <array>
 #include <cmath>
 #include <numbers>
-#include <numeric>
-#include <vector>
 
-#include "autograd/parallel.h"
 #include "train/adamw.h"
 #include "train/muon.h"
 
@@ -50,43 +47,6 @@ nlohmann::ordered_json OptimizerPlan::values() const {
   nlohmann::ordered_json all = kind->own.values(own);
   if (optimizer_kinds().size() > 1) all[kChoice] = kind->name;
   return all;
-}
-
-namespace {
-
-double sum_of_squares(std::span<const Real> numbers) {
-  constexpr std::size_t kLanes = 16;  // independent sums, which the compiler vectorises
-  double lanes[kLanes] = {};
-  std::size_t i = 0;
-  for (; i + kLanes <= numbers.size(); i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const auto x = static_cast<double>(numbers[i + lane]);
-      lanes[lane] += x * x;
-    }
-  }
-  for (; i < numbers.size(); ++i)
-    lanes[0] += static_cast<double>(numbers[i]) * static_cast<double>(numbers[i]);
-  return std::accumulate(lanes, lanes + kLanes, 0.0);
-}
-
-}  // namespace
-
-double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards) {
-  const std::span<Real> sums = parameters.complete_gradients();
-  std::vector<const Real*> parts;
-  for (Gradients& shard : shards) parts.push_back(parameters.complete_gradients(shard).data());
-  const Index count = std::ssize(sums);
-  std::vector<double> squares(
-      static_cast<std::size_t>((count + kElementChunk - 1) / kElementChunk));
-  parallel_chunks(count, kElementChunk, [&](Index begin, Index end) {
-    Real* const sum = sums.data();
-    for (const Real* const part : parts) {
-      for (Index i = begin; i < end; ++i) sum[i] += part[i];
-    }
-    squares[static_cast<std::size_t>(begin / kElementChunk)] = sum_of_squares(
-        sums.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
-  });
-  return std::sqrt(std::accumulate(squares.begin(), squares.end(), 0.0));
 }
 
 double clip_scale(double norm, double limit) {

@@ -20,10 +20,11 @@ struct Update {
   Index step = 1;             ///< counts from 1
 };
 
-/// Changes the weights by their gradients, and remembers of earlier gradients what it needs.
+/// Changes weights by their gradients. It may keep moments: numbers per weight that depend on
+/// earlier gradients.
 class Optimizer {
  public:
-  /// What it remembers of each number, under a name that checkpoints know it by.
+  /// One number per weight, under its name in checkpoints.
   struct Moment {
     std::string name;
     ParameterNumbers numbers;
@@ -45,7 +46,7 @@ class Optimizer {
   std::vector<Moment> moments_;
 };
 
-/// What an optimizer declares, in its one file. Flags, help, config.json and checkpoints follow.
+/// What the file of an optimizer declares. Flags, help, config.json and checkpoints follow from it.
 struct OptimizerKind {
   std::string_view name;
   OwnFields own = {};  ///< its own settings
@@ -54,13 +55,13 @@ struct OptimizerKind {
                                      const ParameterStore& parameters) = nullptr;
 };
 
-/// All of them, in the order of help; the first is the default.
+/// All optimizers, in the order of help; the first is the default.
 std::span<const OptimizerKind* const> optimizer_kinds();
-/// The setting `optimizer`, if there is more than one, and the settings of each, marked with the
-/// optimizers that they are for.
+/// The settings of each optimizer, marked with its name, and the setting `optimizer`, if there is
+/// more than one.
 SettingList optimizer_settings();
 
-/// An optimizer with its settings, settled.
+/// An optimizer with its settings, resolved.
 struct OptimizerPlan {
   const OptimizerKind* kind;
   std::any own;
@@ -68,21 +69,17 @@ struct OptimizerPlan {
   std::unique_ptr<Optimizer> make(const ParameterStore& parameters) const {
     return kind->make(own, parameters);
   }
-  /// Its settings with their values.
+  /// The settings with their values.
   nlohmann::ordered_json values() const;
 };
 OptimizerPlan resolve_optimizer(const Given& given);
 
-/// Adds the gradients of `shards`, in their order, to those of the store, and returns the Euclidean
-/// norm of all sums together, itself summed in double over fixed chunks.
-double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards = {});
-
-/// What gradients of norm `norm` are multiplied by so that it does not exceed `limit`; 1 if `limit`
-/// is 0. As torch.nn.utils.clip_grad_norm_.
+/// Factor for gradients of norm `norm`, so that the norm does not exceed `limit`; 1 if `limit` is
+/// 0. As torch.nn.utils.clip_grad_norm_.
 double clip_scale(double norm, double limit);
 
-/// Learning rate over a run: linear warm-up to `peak`, then half a cosine down to `least`, which
-/// the step after the last would have. As in nanoGPT.
+/// Learning rate over a run: linear warm-up to `peak`, then half a cosine down to `least`, which is
+/// reached one step after the last. As in nanoGPT.
 struct Schedule {
   double peak = 1e-3;
   double least = 1e-4;

@@ -14,13 +14,13 @@ namespace {
 
 constexpr Field<TrainSettings> kTrainFields[] = {
     text<&TrainSettings::data>("data", "or a UTF-8 text file").with({.scope = Scope::data}),
-    whole<&TrainSettings::steps>("steps", "updates", 1),
-    whole<&TrainSettings::batch>("batch", "sequences in a forward pass", 1, 1 << 20),
-    whole<&TrainSettings::accumulate>("accumulate", "forward passes in a step", 1, 1 << 16),
+    whole<&TrainSettings::steps>("steps", "optimizer steps", 1),
+    whole<&TrainSettings::batch>("batch", "sequences per forward pass", 1, 1 << 20),
+    whole<&TrainSettings::accumulate>("accumulate", "forward passes per step", 1, 1 << 16),
     whole<&TrainSettings::shards>(
         "shards",
-        "parts of a batch that threads and ranks compute side by side; 0: by sizes, 8 at most. "
-        "Results depend on it as on rounding, with dropout also by chance",
+        "parts of a batch that threads and ranks compute side by side; 0: by sizes, at most 8. It "
+        "changes results by rounding only, and with dropout by chance",
         0, 1 << 12)
         .with({.quiet = true}),
     number<&TrainSettings::learning_rate>("lr", "peak learning rate", 0, 100),
@@ -28,10 +28,12 @@ constexpr Field<TrainSettings> kTrainFields[] = {
         "min-lr", "learning rate after the last step; default lr / 10", 0, 100)
         .with({.derived = true}),
     whole<&TrainSettings::warmup>(
-        "warmup", "steps of linear warm-up; if more than all steps, a tenth of these", 0),
-    number<&TrainSettings::gradient_clip>("grad-clip", "greatest gradient norm; 0: any", 0),
-    fraction<&TrainSettings::dropout>("dropout", "probability"),
-    natural<&TrainSettings::seed>("seed", "of weights, batches, dropout and the sample")
+        "warmup",
+        "steps of linear warm-up; shortened to a tenth of the run if it is longer than the run", 0),
+    number<&TrainSettings::gradient_clip>(
+        "grad-clip", "norm that gradients are scaled down to if theirs is greater; 0: no limit", 0),
+    fraction<&TrainSettings::dropout>("dropout", "probability that dropout zeroes an activation"),
+    natural<&TrainSettings::seed>("seed", "seed of weights, batches, dropout and the sample")
         .with({.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}),
     whole<&TrainSettings::eval_every>("eval-every", "steps between evaluations; 0: at the end only",
                                       0)
@@ -39,21 +41,21 @@ constexpr Field<TrainSettings> kTrainFields[] = {
     whole<&TrainSettings::checkpoint_every>("checkpoint-every",
                                             "steps between checkpoints; 0: at the end only", 0)
         .with({.scope = Scope::run}),
-    whole<&TrainSettings::keep>("keep", "newest checkpoints that are kept, besides the best", 1)
+    whole<&TrainSettings::keep>("keep", "newest checkpoints to keep, besides the best", 1)
         .with({.scope = Scope::single}),
     text<&TrainSettings::init>(
-        "init", "start from the weights of this run, checkpoint or Hugging Face model folder")
+        "init", "begin with the weights of this run, checkpoint or Hugging Face model folder")
         .with({.scope = Scope::single, .never_swept = "all models start from random weights"})};
 
 constexpr Field<CorpusOptions> kTextFields[] = {
     tokens<&CorpusOptions::validation_characters>(
         "eval-characters",
-        "evaluate on so many characters of the validation part, the first ones (of a built-in text "
-        "on the stories that have them); 0: all",
+        "evaluate only this many characters of the validation part, the first ones (of a built-in "
+        "text, the whole stories that hold them); 0: all",
         0)
         .with({.quiet = true})};
 
-// What the text `data` names says about the other settings.
+// Throws if other settings contradict the text that `data` names.
 void check_data(const TrainOptions& options) {
   const BuiltInCorpus* const built_in = find_built_in(options.data);
   if (built_in == nullptr) return;
@@ -99,8 +101,8 @@ TrainOptions resolve_training(const Given& given) {
   }
   check_data(options);
   require_setting(own.shards <= own.batch, "`shards` " + std::to_string(own.shards) +
-                                               " are more than `batch` " +
-                                               std::to_string(own.batch) + " has sequences");
+                                               " must not exceed the sequences of `batch`, " +
+                                               std::to_string(own.batch));
   const Index characters = options.corpus.validation_characters, context = options.model->context;
   require_setting(characters == 0 || characters > context,
                   "`eval-characters` " + std::to_string(characters) +
@@ -108,7 +110,7 @@ TrainOptions resolve_training(const Given& given) {
                       ", or 0 for all");
   require_setting(own.least_learning_rate <= own.learning_rate, "`min-lr` is greater than `lr`");
   require_setting(static_cast<Real>(own.dropout) < 1,
-                  "`dropout` is so near to 1 that nothing is left; lower it");
+                  "`dropout` rounds to 1, which zeroes everything; lower it");
   // Each batch has a number of 32 bits, from which it is drawn.
   require_setting(
       own.steps <= std::numeric_limits<std::uint32_t>::max() / own.accumulate,
@@ -146,7 +148,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
 namespace {
 
 constexpr Field<DecodeOptions> kCacheType[] = {
-    choice<&DecodeOptions::cache_type>("cache-dtype", "type of the cached numbers",
+    choice<&DecodeOptions::cache_type>("cache-dtype", "number type of cached rows",
                                        {{"f32", CacheType::real},
                                         {"bf16", CacheType::bf16},
                                         {"f16", CacheType::f16},
@@ -169,7 +171,7 @@ const SettingList& form_settings() {
       for (const AttentionForm& form : forms)
         choices.all[choices.count++] = {names.emplace_back(form.name), 0};
       const std::string name(kind->name);
-      add_settings(all, {listed(name, "how it decodes", choices, Scope::decoding, {}, kAnyForm)},
+      add_settings(all, {listed(name, "way of decoding", choices, Scope::decoding, {}, kAnyForm)},
                    name);
     }
     return all;
@@ -193,50 +195,26 @@ nlohmann::json data_defaults(std::string_view data) {
 
 const std::vector<Preset>& presets() {
   // The two character-level configurations of nanoGPT, which has no flag for most of this.
-  static const nlohmann::json nanogpt = {
-      {"norm", "layer"},        {"activation", "gelu"}, {"positions", "learned"},
-      {"tie-embeddings", "on"}, {"bias", "off"},        {"lr", 1e-3},
-      {"min-lr", 1e-4},         {"warmup", 100},        {"beta1", 0.9},
-      {"beta2", 0.99},          {"weight-decay", 0.1},  {"grad-clip", 1.0},
-      {"eval-every", 250}};
-  const auto with = [](nlohmann::json settings, const nlohmann::json& more) {
-    settings.update(more);
+  const auto nanogpt = [](const char* sizes) {
+    nlohmann::json settings = nlohmann::json::parse(R"({
+      "norm": "layer", "activation": "gelu", "positions": "learned", "tie-embeddings": "on",
+      "bias": "off", "lr": 1e-3, "min-lr": 1e-4, "warmup": 100, "beta1": 0.9, "beta2": 0.99,
+      "weight-decay": 0.1, "grad-clip": 1.0, "eval-every": 250})");
+    settings.update(nlohmann::json::parse(sizes));
     return settings;
   };
   static const std::vector<Preset> all = {
-      {"nanogpt-cpu", "4 layers, 4 heads, 128 wide, context 64: 0.8 M parameters",
-       with(nanogpt, {{"layers", 4},
-                      {"heads", 4},
-                      {"dim", 128},
-                      {"context", 64},
-                      {"batch", 12},
-                      {"dropout", 0.0},
-                      {"steps", 2000}})},
+      {"nanogpt-cpu", nanogpt(R"({
+        "layers": 4, "heads": 4, "dim": 128, "context": 64, "batch": 12, "dropout": 0.0,
+        "steps": 2000})")},
       // For Tiny Shakespeare: rotary positions, RMSNorm and SwiGLU, as models have now.
-      {"shakespeare-rope",
-       "4 layers, 4 heads, 128 wide, context 256, rotary: 0.8 M parameters",
-       {{"layers", 4},
-        {"heads", 4},
-        {"dim", 128},
-        {"context", 256},
-        {"norm", "rms"},
-        {"activation", "swiglu"},
-        {"positions", "rope"},
-        {"batch", 8},
-        {"steps", 1000},
-        {"lr", 3e-3},
-        {"warmup", 100},
-        {"beta2", 0.99},
-        {"weight-decay", 0.1},
-        {"eval-every", 500}}},
-      {"nanogpt-gpu", "6 layers, 6 heads, 384 wide, context 256: 10.7 M parameters",
-       with(nanogpt, {{"layers", 6},
-                      {"heads", 6},
-                      {"dim", 384},
-                      {"context", 256},
-                      {"batch", 64},
-                      {"dropout", 0.2},
-                      {"steps", 5000}})},
+      {"shakespeare-rope", nlohmann::json::parse(R"({
+        "layers": 4, "heads": 4, "dim": 128, "context": 256, "norm": "rms", "activation": "swiglu",
+        "positions": "rope", "batch": 8, "steps": 1000, "lr": 3e-3, "warmup": 100, "beta2": 0.99,
+        "weight-decay": 0.1, "eval-every": 500})")},
+      {"nanogpt-gpu", nanogpt(R"({
+        "layers": 6, "heads": 6, "dim": 384, "context": 256, "batch": 64, "dropout": 0.2,
+        "steps": 5000})")},
   };
   return all;
 }

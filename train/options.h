@@ -10,7 +10,7 @@
 
 namespace headcount {
 
-/// The settings of a training run but those of its model, its text and its optimizer.
+/// The settings of a training run, without those of its model, its text and its optimizer.
 struct TrainSettings {
   double dropout = 0;
   std::string data = "tales";
@@ -21,21 +21,19 @@ struct TrainSettings {
   double learning_rate = 1e-3;
   double least_learning_rate = 1e-4;  ///< default a tenth of learning_rate
   Index warmup = 100;
-  /// The warm-up that was asked for, where it was longer than the run and is shortened; 0
-  /// elsewhere.
+  /// The warm-up that was given, if it was longer than the run and is shortened; 0 otherwise.
   Index asked_warmup = 0;
   double gradient_clip = 1;
   std::uint64_t seed = 1;
   Index eval_every = 250;        ///< 0: at the end only
   Index checkpoint_every = 250;  ///< 0: at the end only
-  Index keep = 2;                ///< newest checkpoints; the one with the least loss besides
+  Index keep = 2;                ///< newest checkpoints to keep, besides the one of least loss
   std::string init = {};         ///< checkpoint folder that the weights start from; empty: random
 
   Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
 };
 
-/// Everything that defines a training run, settled: `headcount train` with the same options trains
-/// the same weights.
+/// Everything that defines a training run, resolved: equal options give equal weights.
 struct TrainOptions : TrainSettings {
   ModelPlan model;
   CorpusOptions corpus;
@@ -45,35 +43,35 @@ struct TrainOptions : TrainSettings {
 /// The settings of training: the model's, the texts' and the optimizer's among them.
 const SettingList& training_settings();
 
-/// What is trained on, and its settings.
+/// The setting `data`, and the settings of the text that it names.
 std::string data_of(const Given& given);
 CorpusOptions corpus_options(const Given& given);
 
-/// The training of what is given, with defaults for the rest; a warm-up that is longer than the run
-/// is made a tenth of it. Throws ShapeError that names the settings which do not fit together, and
-/// for a model that no checkpoint could hold.
+/// The options that follow from given settings and defaults. A warm-up that is longer than the run
+/// is shortened to a tenth of it. Throws ShapeError that names settings which contradict each
+/// other, and for a model that no checkpoint could hold.
 TrainOptions resolve_training(const Given& given);
 
-/// That the warm-up was shortened; empty where it was not.
+/// Note on a warm-up that was shortened; empty if it was not.
 std::string warmup_note(const TrainOptions& options);
 
-/// Settings of `options` that mean something, with their values; resolving them gives `options`.
+/// The settings that apply to `options`, with their values; resolving them gives `options` again.
 nlohmann::ordered_json to_json(const TrainOptions& options);
 
-/// How a cache is stored, for commands that decode.
+/// The setting `cache-dtype`, for commands that decode.
 SettingList cache_settings(Scope scope);
 /// For each attention that can decode in several ways, a setting of its name that chooses one.
 const SettingList& form_settings();
-/// What both say.
+/// The options that both kinds of settings give.
 DecodeOptions read_decode_options(const Given& given);
 
-/// Settings of model and optimizer with which the built-in corpus of that name is learned in
-/// seconds or a minute; none for a file. Flags, presets and configurations come before them.
+/// Default settings with which the built-in corpus of that name is learned within a minute; none
+/// for a file. Flags, presets and configurations override them.
 nlohmann::json data_defaults(std::string_view data);
 
 /// A named set of settings.
 struct Preset {
-  std::string name, summary;
+  std::string name;
   nlohmann::json settings;
 };
 const std::vector<Preset>& presets();

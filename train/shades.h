@@ -5,7 +5,7 @@
 
 namespace headcount {
 
-/// Lower limits of four shades, from light to dark, in which numbers are drawn.
+/// Least values of four shades, from light to dark, in which numbers are drawn.
 using Shades = std::array<double, 4>;
 
 inline constexpr Shades kWeightShades = {0.03, 0.1, 0.3, 0.6};  ///< attention weights

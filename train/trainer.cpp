@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 
 #include "autograd/parallel.h"
 
@@ -28,10 +27,16 @@ std::string remedy(const TrainOptions& options, Index updates) {
 
 }  // namespace
 
-DivergedError::DivergedError(const std::string& what, double value, Index step,
-                             const TrainOptions& options, Index updates)
-    : Error("the " + what + (std::isnan(value) ? " became NaN" : " became infinite") + " at step " +
-            std::to_string(step) + "; " + remedy(options, updates)) {}
+DivergedError::DivergedError(const std::string& what, Index step, const TrainOptions& options,
+                             Index updates)
+    : Error(what + " at step " + std::to_string(step) + "; " + remedy(options, updates)) {}
+
+void require_finite(const std::string& name, double value, Index step, const TrainOptions& options,
+                    Index updates) {
+  if (std::isfinite(value)) return;
+  throw DivergedError("the " + name + (std::isnan(value) ? " became NaN" : " became infinite"),
+                      step, options, updates);
+}
 
 Index shard_count(Index sequences, Index context, Index dim) {
   constexpr Index kMostShards = 8, kFewestTokens = 128;
@@ -62,18 +67,12 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
                    ? std::vector<Index>()
                    : evaluation_windows(std::ssize(tokens), options.model->context, marks.starts)),
       marks_{marks.answers, windows_, marks.only_answers},
-      ranks_(ranks),
-      shards_(shard_count(options)),
-      own_(part_of(shards_, ranks.rank(), ranks.size())),
-      losses_(static_cast<std::size_t>(shards_ * options.accumulate)),
-      steps_done_(steps_done) {
-  for (Index shard = 1; shard < own_.size(); ++shard)
-    more_gradients_.emplace_back(model.parameters());
-}
+      reducer_(ranks, model.parameters(), shard_count(options), options.accumulate),
+      steps_done_(steps_done) {}
 
 void Trainer::profile(TrainingProfile* profile) {
   profile_ = profile;
-  if (profile != nullptr) profile->shards = shards_;
+  if (profile != nullptr) profile->shards = reducer_.shards();
 }
 
 StepResult Trainer::step() {
@@ -81,85 +80,66 @@ StepResult Trainer::step() {
   StepResult result;
   result.step = steps_done_ + 1;
   result.learning_rate = options_.schedule().at(steps_done_);
-  result.loss = compute_gradients();
-  ParameterStore& parameters = model_.parameters();
+  reducer_.begin_step();
+  try {
+    for (Index pass = 0; pass < options_.accumulate; ++pass) run_pass(pass);
+  } catch (const NonFiniteError& error) {
+    throw DivergedError(std::string(error.what()) + ",", result.step, options_, steps_done_);
+  }
   const double mean = 1 / static_cast<double>(options_.accumulate);
   {
     const StepPart part(profile_, &TrainingProfile::norm_seconds);
-    const bool summed = ranks_.size() > 1;
-    result.gradient_norm =
-        sum_gradients(parameters, summed ? std::span<Gradients>() : more_gradients_) * mean;
+    const Reducer::Sums sums = reducer_.finish_step();
+    result.loss = sums.loss;
+    result.gradient_norm = sums.gradient_norm * mean;
   }
-  for (const auto& [what, value] :
-       {std::pair{"loss", result.loss}, std::pair{"gradient norm", result.gradient_norm}}) {
-    if (!std::isfinite(value)) throw DivergedError(what, value, result.step, options_, steps_done_);
-  }
+  require_finite("loss", result.loss, result.step, options_, steps_done_);
+  require_finite("gradient norm", result.gradient_norm, result.step, options_, steps_done_);
   const StepPart part(profile_, &TrainingProfile::update_seconds);
-  optimizer_.update(parameters,
+  optimizer_.update(model_.parameters(),
                     {result.learning_rate, options_.schedule().of_peak(steps_done_),
                      mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step});
-  result.bytes = more_gradients_.size() * parameters.all_values().size_bytes();
+  result.bytes = reducer_.bytes();
   for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
   ++steps_done_;
   if (profile_ != nullptr) ++profile_->steps;
   return result;
 }
 
-// Forward and backward of a whole step. Among several ranks the store then has the sums of all
-// shards. Returns the mean loss.
-double Trainer::compute_gradients() {
-  model_.parameters().clear_gradients();
-  for (Gradients& gradients : more_gradients_) gradients.clear();
-  std::optional<GradientExchange> exchange;
-  for (Index pass = 0; pass < options_.accumulate; ++pass) {
-    if (pass == options_.accumulate - 1 && ranks_.size() > 1)
-      exchange.emplace(ranks_, model_.parameters(), own_.size(), more_gradients_);
-    accumulate_gradients(pass, exchange ? &*exchange : nullptr);
-  }
-  exchange.reset();
-  const auto passes = static_cast<std::size_t>(options_.accumulate);
-  ranks_.gather(std::as_writable_bytes(std::span(losses_)), passes * sizeof(double));
-  double mean = 0;
-  for (std::size_t pass = 0; pass < passes; ++pass) {
-    double loss = 0;
-    for (std::size_t i = pass; i < losses_.size(); i += passes) loss += losses_[i];
-    mean += loss / static_cast<double>(passes);
-  }
-  return mean;
-}
-
-// One batch, forward and backward of this rank's shards; `exchange`, if any, is told of gradients
-// to which no pass will add.
-void Trainer::accumulate_gradients(Index pass, GradientExchange* exchange) {
+// One batch: forward and backward of this rank's shards.
+void Trainer::run_pass(Index pass) {
   const auto draw = static_cast<std::uint32_t>(steps_done_ * options_.accumulate + pass);
   {
     const StepPart part(profile_, &TrainingProfile::batch_seconds);
     sample_windows(tokens_, {options_.seed, random_stream("batches"), draw}, options_.batch,
                    options_.model->context, batch_, marks_);
   }
+  const Part own = reducer_.own();
   const int side_by_side = profile_ == nullptr ? threads() : 1;  // ops are timed one at a time
-  while (std::ssize(tapes_) < std::min<Index>(own_.size(), side_by_side)) {
-    tapes_.push_back(std::make_unique<Tape>(&model_.parameters()));
-    tapes_.back()->set_training(true, static_cast<Real>(options_.dropout));
-  }
-  for (const std::unique_ptr<Tape>& tape : tapes_) {
-    tape->when_complete(nullptr);
-    if (exchange != nullptr)
-      tape->when_complete([exchange](ParameterId parameter) { exchange->complete(parameter); });
-  }
+  make_tapes(std::min<Index>(own.size(), side_by_side));
+  reducer_.begin_pass(pass);
   const auto run = [&](Index i, int thread) {
-    const Index shard = own_.first + i;
-    losses_[static_cast<std::size_t>(shard * options_.accumulate + pass)] =
-        run_shard(shard, draw, *tapes_[static_cast<std::size_t>(thread)]);
+    const Index shard = own.first + i;
+    reducer_.set_loss(pass, shard,
+                      run_shard(shard, draw, *tapes_[static_cast<std::size_t>(thread)]));
   };
-  parallel_tasks(own_.size(), side_by_side, run, shards_);
+  parallel_tasks(own.size(), side_by_side, run, reducer_.shards());
+}
+
+void Trainer::make_tapes(Index count) {
+  while (std::ssize(tapes_) < count) {
+    Tape& tape = *tapes_.emplace_back(std::make_unique<Tape>(&model_.parameters()));
+    tape.set_training(true, static_cast<Real>(options_.dropout));
+    tape.trap_non_finite(trap_);
+    reducer_.listen(tape);
+  }
 }
 
 // Forward and backward of one shard of the batch; returns its part of the mean loss.
 double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   constexpr Index kStreams = 1 << 16;  // more than a pass has dropouts
-  const Index first = shard * options_.batch / shards_;
-  const Index count = (shard + 1) * options_.batch / shards_ - first;
+  const Index first = shard * options_.batch / reducer_.shards();
+  const Index count = (shard + 1) * options_.batch / reducer_.shards() - first;
   const auto tokens = [&](const std::vector<std::int32_t>& all) {
     return std::span(all).subspan(static_cast<std::size_t>(first * batch_.length),
                                   static_cast<std::size_t>(count * batch_.length));
@@ -167,12 +147,10 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   tape.reset();
   tape.set_random(options_.seed, draw, static_cast<std::uint32_t>(shard * kStreams));
   tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
-  tape.collect_gradients_in(
-      shard == own_.first ? model_.parameters().gradients()
-                          : more_gradients_[static_cast<std::size_t>(shard - own_.first - 1)]);
+  tape.collect_gradients_in(reducer_.gradients(shard));
   const auto targets = tokens(batch_.targets);
   const Var loss = model_.loss(tape, tokens(batch_.inputs), targets, count);
-  // Its part of the targets that count; some batches may have none.
+  // The share of the batch's targets that this shard has; a batch of answers may have none.
   const double part = static_cast<double>(counted(targets)) /
                       static_cast<double>(std::max<Index>(1, counted(batch_.targets)));
   const auto weight = static_cast<Real>(part);

@@ -12,6 +12,7 @@
 #include "models/language_model.h"
 #include "nn/layer_config.h"
 #include "train/adamw.h"
+#include "train/reducer.h"
 
 namespace headcount {
 namespace {

@@ -10,6 +10,7 @@
 #include "autograd/parallel.h"
 #include "autograd/random.h"
 #include "train/adamw.h"
+#include "train/reducer.h"
 
 namespace headcount {
 namespace {

@@ -5,7 +5,7 @@
 #include "models/attention_map.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
-#include "train/cli/named_run.h"
+#include "train/cli/from_run.h"
 #include "train/cli/use_threads.h"
 #include "train/shades.h"
 
@@ -17,14 +17,14 @@ using Json = nlohmann::ordered_json;
 
 const CommandHelp kAttendHelp = {
     "attend",
-    "What each head looks at in a text: a row for each character, darker where it looks more.",
+    "Draw the attention of each head over a text: a row per character, darker for greater weights.",
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\"\n"
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
     "--json\n"};
 
 const std::vector<Flag> kAttendFlags = {
-    {"from", "run folder, or checkpoint folder", true},
-    {"text", "no longer than the context", true},
+    {"from", "run folder or checkpoint folder", true},
+    {"text", "text to look at, no longer than the context", true},
     {"json", "print one JSON object instead of the maps", false}};
 
 struct AttendOptions {
@@ -32,8 +32,9 @@ struct AttendOptions {
 };
 
 constexpr Field<AttendOptions> kAttendFields[] = {
-    whole<&AttendOptions::layer>("layer", "this one only, from 1 on; 0: all", 0),
-    whole<&AttendOptions::head>("head", "this one of each layer only, from 1 on; 0: all", 0)};
+    whole<&AttendOptions::layer>("layer", "number of the layer to show, from 1; 0: all", 0),
+    whole<&AttendOptions::head>("head", "number of the head to show in each layer, from 1; 0: all",
+                                0)};
 
 const SettingList& attend_settings() {
   static const SettingList list =
@@ -42,7 +43,6 @@ const SettingList& attend_settings() {
 }
 
 std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& run) {
-  if (!line.has("text")) throw UsageError("--text is missing; give the text to look at");
   std::vector<std::int32_t> tokens = encode_flag(line, "text", run.vocabulary);
   const Index context = run.model->plan()->context;
   if (std::ssize(tokens) > context) {
@@ -52,18 +52,18 @@ std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& 
   return tokens;
 }
 
-/// A layer that was asked for, with those of its heads that were.
+// A layer to show, with the heads to show.
 struct ShownLayer {
-  Index number;  // from 1 on
+  Index number;  // from 1
   std::string attention;
-  std::vector<std::pair<Index, HeadMap>> heads;  // by number; none of a layer without scores
+  std::vector<std::pair<Index, HeadMap>> heads;  // by number; none if the layer has no scores
 };
 
 std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, const ModelPlan& plan,
                                      const AttendOptions& options) {
   if (options.layer > plan->layers) {
     throw UsageError("--layer " + std::to_string(options.layer) + ": the model has " +
-                     std::to_string(plan->layers) + " layers");
+                     std::to_string(plan->layers) + " layers; name one of them");
   }
   std::vector<ShownLayer> layers;
   bool any = false;
@@ -76,7 +76,7 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
     if (!heads.empty() && options.head > std::ssize(heads)) {
       throw UsageError("--head " + std::to_string(options.head) + ": layer " +
                        std::to_string(layer + 1) + " has " + std::to_string(heads.size()) +
-                       " heads");
+                       " heads; name one of them");
     }
     for (Index head = 0; head < std::ssize(heads); ++head) {
       if (options.head == 0 || head + 1 == options.head)
@@ -85,13 +85,13 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
   }
   if (!any) {
     throw UsageError("there is no map: " + layers.front().attention +
-                     " has no scores, its tokens go into a state; name a run or a layer that "
-                     "looks at tokens one by one");
+                     " has no scores, it keeps a state; name a run or a layer whose "
+                     "attention has scores");
   }
   return layers;
 }
 
-/// The characters of the text as they fit into one place each.
+// The characters of the text, each as one visible column.
 std::vector<std::string> labels(std::span<const std::int32_t> tokens,
                                 const Vocabulary& vocabulary) {
   std::vector<std::string> all;
@@ -136,7 +136,7 @@ Json layer_json(const ShownLayer& layer) {
 
 }  // namespace
 
-int attend_command(const std::vector<std::string>& arguments) {
+int attend_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line =
       parse_command_line(arguments, kAttendHelp, attend_settings(), kAttendFlags);
   if (line.has("help")) return 0;
@@ -157,7 +157,7 @@ int attend_command(const std::vector<std::string>& arguments) {
   for (const ShownLayer& layer : layers) {
     if (layer.heads.empty()) {
       std::cout << "layer " << layer.number << ": " << layer.attention
-                << " has no scores, its tokens go into a state\n";
+                << " has no scores, it keeps a state\n";
     }
     for (const auto& [head, map] : layer.heads) {
       std::cout << "layer " << layer.number << " (" << layer.attention << "), head " << head

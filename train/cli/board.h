@@ -13,8 +13,8 @@
 
 namespace headcount {
 
-/// Progress of a whole comparison on standard error: on a terminal one line that is rewritten, with
-/// the loss of each run under way; otherwise one plain line per finished run. Thread-safe.
+/// Progress of a comparison on standard error: on a terminal one rewritten line with the loss of
+/// each run under way, otherwise one plain line per finished run. Thread-safe.
 class Board : public RunWatcher {
  public:
   explicit Board(ProgressMode mode);

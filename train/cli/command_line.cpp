@@ -4,6 +4,8 @@
 
 // The regular expressions that it would use recurse for each character of an argument.
 #define CXXOPTS_NO_REGEX
+#include <utf8.h>
+
 #include <algorithm>
 #include <cxxopts.hpp>
 #include <iomanip>
@@ -17,25 +19,40 @@
 
 namespace headcount {
 
-bool CommandLine::has(std::string_view flag) const {
-  for (const auto& [name, text] : flags) {
-    if (name == flag) return true;
-  }
-  return false;
+namespace {
+
+// The text of the flag or setting `name`; null if it was not given.
+const std::string* text_of(const std::vector<std::pair<std::string, std::string>>& given,
+                           std::string_view name) {
+  const auto found = std::ranges::find(given, name, &std::pair<std::string, std::string>::first);
+  return found == given.end() ? nullptr : &found->second;
 }
 
+}  // namespace
+
+bool CommandLine::has(std::string_view flag) const { return text_of(flags, flag) != nullptr; }
+
 std::string CommandLine::get(std::string_view flag, std::string otherwise) const {
-  for (const auto& [name, text] : flags) {
-    if (name == flag) return text;
-  }
-  return otherwise;
+  const std::string* const text = text_of(flags, flag);
+  return text == nullptr ? otherwise : *text;
 }
 
 const std::string* CommandLine::setting(std::string_view name) const {
-  for (const auto& given : settings) {
-    if (given.first == name) return &given.second;
+  return text_of(settings, name);
+}
+
+std::string CommandLine::required(const std::string& flag, const std::string& remedy) const {
+  if (get(flag).empty())
+    throw UsageError("--" + flag + (has(flag) ? " is empty; " : " is missing; ") + remedy);
+  return get(flag);
+}
+
+void CommandLine::refuse_beside(const std::string& other, const std::vector<std::string>& which,
+                                const std::string& why) const {
+  for (const std::string& flag : which) {
+    if (has(flag) && has(other))
+      throw UsageError("--" + flag + " does not go with --" + other + why);
   }
-  return nullptr;
 }
 
 UsageError changes_nothing(const std::string& name, const std::string& text,
@@ -46,14 +63,14 @@ UsageError changes_nothing(const std::string& name, const std::string& text,
 
 namespace {
 
-// Headings in help, in the order of scopes. All flags stand under that of the run.
+// Headings in help, in the order of scopes. Flags stand under the heading of the run.
 constexpr const char* kHeadings[] = {
     "Attention",  "Model",      "Data",     "Optimiser", "Run",   "Run", "Comparison",
     "Conversion", "Evaluation", "Sampling", "Decoding",  "Cache", "Maps"};
 std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(scope)]; }
 
-// "--bias off" as "--bias=off": cxxopts takes a word after a flag that can stand alone for the next
-// argument.
+// Arguments with "--bias off" as "--bias=off": to cxxopts, the word after a flag that can stand
+// alone is another argument.
 std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
                                    const SettingList& settings) {
   std::vector<std::string> joined;
@@ -77,7 +94,7 @@ std::string default_text(const Setting& setting) {
   return shown ? " [" + setting_text(setting.neutral) + "]" : "";
 }
 
-// cxxopts puts what it quotes between typographic marks; a terminal may not have them.
+// A message of cxxopts with plain quotation marks; a terminal may not have its typographic ones.
 std::string plain(std::string message) {
   for (const std::string_view mark : {"\u2018", "\u2019"}) {
     for (std::size_t at; (at = message.find(mark)) != std::string::npos;)
@@ -86,8 +103,8 @@ std::string plain(std::string message) {
   return message;
 }
 
-// The error of `unmatched`, which is no flag of the command: what was typed, and what may have been
-// meant. Of several letters after one dash, -steps, `unmatched` is one.
+// The error of `unmatched`, which is no flag of the command: it says what was typed, and what may
+// have been meant. If that is several letters after one dash, -steps, `unmatched` is one of them.
 UsageError unknown_flag(const std::string& unmatched, const std::vector<std::string>& arguments,
                         const std::vector<std::string>& known, const std::string& hint) {
   if (!unmatched.starts_with('-')) return UsageError("'" + unmatched + "' is not a flag" + hint);
@@ -102,13 +119,22 @@ UsageError unknown_flag(const std::string& unmatched, const std::vector<std::str
   return UsageError("unknown flag " + typed + hint + suggestion(name, known, "--"));
 }
 
+void check_paths(const CommandLine& line) {
+  for (const std::string flag : {"out", "resume", "config", "logits", "data"}) {
+    if (!line.has(flag)) continue;
+    line.required(flag, "give a path, or leave it out");
+    if (!utf8::is_valid(line.get(flag)))
+      throw UsageError("--" + flag + " must be UTF-8; name another path");
+  }
+}
+
 void print_attentions() {
   std::cout << "\nAttentions:\n";
   for (const AttentionKind* kind : attention_kinds()) {
     std::cout << "  " << std::left << std::setw(12) << kind->name << as_flags(kind->summary)
               << '\n';
   }
-  std::cout << "Of several, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
+  std::cout << "Patterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
 }
 
 }  // namespace
@@ -162,7 +188,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
       options.add_options(run)(f.name, f.help);
     }
   }
-  options.add_options(run)("h,help", "this text");
+  options.add_options(run)("h,help", "show this text");
 
   const std::vector<std::string> joined = join_bare(arguments, settings);
   std::vector<const char*> argv = {"headcount"};
@@ -190,6 +216,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   } catch (const cxxopts::exceptions::exception& error) {
     throw UsageError(plain(error.what()) + hint);
   }
+  check_paths(line);
   std::vector<std::string> groups;
   for (const Setting& s : settings) {
     const std::string group = heading(s.scope);

@@ -14,7 +14,7 @@ class UsageError : public Error {
   using Error::Error;
 };
 
-/// A flag without a value, or one with a value that is no setting of the run.
+/// A flag that is not a setting of the run.
 struct Flag {
   std::string name, help;
   bool takes_value = false;
@@ -37,28 +37,34 @@ struct CommandLine {
   std::string get(std::string_view flag, std::string otherwise = "") const;
   /// The text that was given for a setting; null if none was.
   const std::string* setting(std::string_view name) const;
+
+  /// The flag's text. Throws UsageError that ends with `remedy` if it was not given, or is empty.
+  std::string required(const std::string& flag, const std::string& remedy) const;
+  /// Throws UsageError if one of `flags` was given beside the flag `other`. `why` ends the message.
+  void refuse_beside(const std::string& other, const std::vector<std::string>& flags,
+                     const std::string& why) const;
 };
 
-/// The error of a setting that was given while `by` ("--attention mla") sets another value.
+/// The error of a setting that is given while `by` ("--attention mla") sets another value.
 UsageError changes_nothing(const std::string& name, const std::string& text, const std::string& by);
 
-/// A whole command line as a shell takes it, for records and reports.
+/// A command line as a shell takes it, for records and reports.
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments);
 
-/// A message of the library with the settings that it names, `kv-heads`, as flags: --kv-heads.
+/// A message of the library in which settings, such as `kv-heads`, become flags: --kv-heads.
 std::string as_flags(std::string_view message);
 
-/// Splits the arguments after the subcommand into settings and flags, none of them given twice.
-/// Prints help, with every setting and flag in it, and returns with `help` among the flags if that
-/// was asked for. Throws UsageError.
+/// Splits the arguments after the subcommand into settings and flags. With --help among them it
+/// prints help on every setting and flag. Throws UsageError: for a flag that is unknown or given
+/// twice, and for a path that is empty or not UTF-8, which records need.
 CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
                                const std::vector<Flag>& flags);
 
-/// Puts the flags that `given` knows over what it has. Throws SettingError, and UsageError for one
-/// that the text of --attention sets to something else, as gqa2 does --kv-heads.
+/// Puts the flags that `given` knows over its values. Throws SettingError, and UsageError for a
+/// flag whose setting the text of --attention sets to another value, as gqa2 does with --kv-heads.
 void put_flags(const CommandLine& line, Given& given);
-/// The flags alone. `settings` must live as long as the program.
+/// The values of flags alone. `settings` must live as long as the program.
 Given flags_given(const CommandLine& line, const SettingList& settings);
 
 }  // namespace headcount

@@ -10,7 +10,6 @@
 #include "train/cli/board.h"
 #include "train/cli/commands.h"
 #include "train/cli/training_flags.h"
-#include "train/cli/use_threads.h"
 #include "train/compare/compare.h"
 #include "train/compare/conversions.h"
 #include "train/compare/result_files.h"
@@ -18,10 +17,11 @@
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
 #include "train/report/report.h"
+#include "train/run/loaded.h"
 #include "train/run/lock.h"
 #include "train/run/place.h"
 #include "train/run/provenance.h"
-#include "train/run/training.h"
+#include "train/training.h"
 
 namespace headcount {
 
@@ -31,8 +31,9 @@ namespace fs = std::filesystem;
 
 const CommandHelp kCompareHelp = {
     "compare",
-    "Train several attentions on the same text, set their loss against their cache, and say which "
-    "is enough.",
+    "Train several attentions on one text, compare their loss with their KV cache, and say which "
+    "is "
+    "enough.",
     "  headcount compare\n"
     "  headcount compare --attention mha,gqa2,mqa,mla48+16 --seeds 5 --preset nanogpt-cpu --data "
     "input.txt\n"
@@ -43,27 +44,25 @@ const CommandHelp kCompareHelp = {
 
 const std::vector<Flag> kCompareFlags = {
     {"preset", "start from a named set of settings: " + preset_names(), true},
-    {"config", "start from the settings of a config.json, but for its attention and seed", true},
+    {"config", "start from the settings of a config.json, without its attention and seed", true},
     {"init-from",
-     "a trained run of headcount train: with its settings each attention is trained from random "
-     "weights, and converted from it, then trained on for 0, 1, 5, 20 and 100 % of the steps",
+     "a run of headcount train: each attention is trained from random weights with the settings of "
+     "that run, and also converted from it and trained on for 0, 1, 5, 20 and 100 % of its steps",
      true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
-    {"force", "train all runs again, finished ones too", false},
+    {"force", "train all runs again, also finished ones", false},
     {"shard",
-     "I/N: train the I-th of N shares of the runs, for N processes that know nothing of each "
-     "other; "
-     "then --collect",
+     "I/N: train the I-th of N shares of the runs, for N independent processes; --collect follows",
      true},
-    {"collect", "train nothing: results of the runs that all shards have left in the folder",
-     false},
-    {"quiet", "no progress", false},
+    {"collect",
+     "train nothing; make the results of the runs that all shards have left in the folder", false},
+    {"quiet", "show no progress", false},
     {"json", "print results.json instead of the table", false}};
 
-// Trained on where nothing else is said.
+// The default of --data.
 constexpr const char* kDefaultData = "lookup";
 
-// A list of attentions. Says which setting it is of.
+// A list of attentions; the error names the setting.
 std::string checked_attentions(std::string_view list) {
   try {
     parse_attention_specs(list);
@@ -76,51 +75,53 @@ std::string checked_attentions(std::string_view list) {
 constexpr Field<Question> kQuestionFields[] = {
     parsed<&Question::seeds>(
         "seeds",
-        "runs of each, with seeds 1, 2, ...; 3..20: of each 3, then more where the verdict is "
-        "open, 20 at most; default 3, or 5..10 for answers. Intervals of differences then allow "
-        "for the looks in between (repeated confidence intervals of Jennison and Turnbull, error "
-        "spending of Lan and DeMets), and so do counts of seeds")
+        "runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of each, then "
+        "more while the verdict is open, up to 20; default 3, or 5..10 for answers. Verdicts of a "
+        "range allow for the looks in between: repeated confidence intervals of Jennison and "
+        "Turnbull, or a sequential sign test")
         .with({.derived = true}),
-    text<&Question::reference>("reference",
-                               "the attention that others are judged by; default the largest cache")
+    text<&Question::reference>(
+        "reference", "attention that the others are compared with; default the largest cache")
         .with({.derived = true}),
     choice<&Question::metric>(
         "metric",
-        "what verdicts are about: loss, of which means over seeds are judged, supposed to be "
-        "normal, or answers right where the text marks them, of which seeds are counted, however "
-        "they scatter; default answers where the loss counts nothing else",
+        "what verdicts compare: loss, by its means over seeds, supposed to be normal; or answers "
+        "right, if the text marks them, by the number of seeds, whatever their distribution; "
+        "default answers if the loss counts answers alone",
         {{"loss", Metric::loss}, {"answers", Metric::answers}})
         .with({.derived = true}),
     on_off<&Question::intervals>(
-        "intervals", "95 % confidence intervals, from two seeds on; they decide the verdict")};
+        "intervals", "95 % confidence intervals, which decide the verdict; they need two seeds")};
 constexpr Field<ComparisonOptions> kComparisonFields[] = {
     parsed<&ComparisonOptions::match>(
         "match",
-        "none, params (as many as the first attention has, by ffn-dim) or kv=BYTES (bytes a token, "
-        "by KV heads or latent rank)"),
+        "what is made equal: none, params (as many parameters as the first attention has, by "
+        "ffn-dim) or kv=BYTES (cache bytes per token, by KV heads or latent rank)"),
     whole<&ComparisonOptions::passage>(
         "sample",
-        "the passage of the validation part that the report looks at: a story of a built-in text, "
-        "a stretch of a file",
+        "number of the passage of the validation part that the report shows: a story of a built-in "
+        "text, a stretch of a file",
         1)};
 constexpr Field<RunOrders> kRunOrders[] = {
-    whole<&RunOrders::jobs>("jobs", "runs side by side; 0: as many as there are threads", 0, 1024)};
+    whole<&RunOrders::jobs>("jobs", "runs side by side; 0: one per thread", 0, 1024)};
 
 const SettingList& compare_settings() {
   static const SettingList list = [] {
     const double any = std::numeric_limits<double>::max();
     SettingList all = {
         listed("attention",
-               "which, with their sizes: a list such as mha,gqa2,mqa/share,mla48+16; default of "
+               "attentions to compare: a list such as mha,gqa2,mqa/share,mla48+16; default for "
                "other texts than " +
                    std::string(kDefaultData) + ": " + std::string(default_attentions("")),
                Grammar{checked_attentions}, Scope::comparison, {},
                std::string(default_attentions(kDefaultData))),
-        listed("tolerance",
-               "what is enough costs less than this: nats per character, or percentage points; "
-               "default 1 % of the reference's loss, but at least 0.001, or 5 points",
-               NumberRange{0, any, false}, Scope::comparison),
-        listed("sweep", "a flag with values, e.g. lr=3e-4,1e-3: each variant gets its best",
+        listed(
+            "tolerance",
+            "an attention that costs less than this is enough: nats per character, or percentage "
+            "points; default 1 % of the reference's loss, at least 0.001, or 5 points",
+            NumberRange{0, any, false}, Scope::comparison),
+        listed("sweep",
+               "a setting with values, such as lr=3e-4,1e-3: each attention gets its best one",
                Grammar{[](std::string_view text) { return Sweep::parse(text).text(); }},
                Scope::comparison)};
     add_settings(all, settings_of(kQuestionFields, Scope::comparison));
@@ -130,7 +131,7 @@ const SettingList& compare_settings() {
       if (setting.scope == Scope::single || setting.name == "attention") continue;
       if (setting.name == "data") setting.neutral = kDefaultData;
       if (setting.name == "checkpoint-every")
-        setting.help = "steps between checkpoints; 0: five minutes, and at the end";
+        setting.help = "steps between checkpoints; 0: every five minutes and at the end";
       all.push_back(std::move(setting));
     }
     add_settings(all, run_settings());
@@ -149,36 +150,12 @@ ComparisonOptions read_comparison_options(const Given& given, std::string_view d
   return options;
 }
 
-// Whether results that a comparison wrote are in a folder.
-bool has_results(const fs::path& folder) {
-  try {
-    const nlohmann::json results = parse_json(read_file(folder / "results.json"));
-    return results.is_object() && results.contains("variants");
-  } catch (const DataError&) {
-    return false;
-  }
-}
-
-// Throws UsageError if results would take the place of files that no comparison wrote.
-void check_place_of_results(const fs::path& folder) {
-  if (!is_there(folder) || has_results(folder)) return;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    const fs::path name = entry.path().filename();
-    if (name != "results.json" && name != "results.csv" && name != "report.html" &&
-        name.extension() != ".svg") {
-      continue;
-    }
-    throw UsageError("--out " + folder.string() + " has a " + name.string() +
-                     " that no comparison wrote; name another folder");
-  }
-}
-
 void write_results(const ComparisonResult& result, const fs::path& folder) {
   write_file_durably(folder / "results.json", comparison_json(result).dump(2) + "\n");
   write_file_durably(folder / "results.csv", comparison_csv(result));
   const std::vector<ReportChart> charts = comparison_charts(result);
   for (const ReportChart& chart : charts) write_file_durably(folder / chart.file, chart.svg);
-  // What an earlier comparison drew here and this one does not would tell of other results.
+  // Charts of an earlier comparison that this one does not draw would show other results.
   for (const std::string_view file : kChartFiles) {
     if (std::ranges::find(charts, file, &ReportChart::file) == charts.end())
       fs::remove(folder / file);
@@ -186,7 +163,7 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
   write_file_durably(folder / "report.html", comparison_report(result));
 }
 
-// `again` is the command line that goes on where a signal stopped this one.
+// Runs the comparison. `again` is the command line that continues it after a signal.
 ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrders& orders,
                                 Corpus corpus, const std::vector<PlannedVariant>& variants,
                                 RunWatcher& watcher, Ranks& ranks, const std::string& again) {
@@ -200,27 +177,23 @@ ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrder
   }
 }
 
-// Which part of the runs this process is to train, if not all.
+// Reads --shard and --collect: which part of the runs this process trains, if not all.
 void read_shard(const CommandLine& line, RunOrders& orders, const Ranks& ranks) {
-  if (!line.has("shard") && !line.has("collect")) return;
-  const std::string flag = line.has("shard") ? "--shard" : "--collect";
-  if (ranks.size() > 1)
-    throw UsageError(flag + " is for processes started one by one; ranks share all runs");
-  if (line.has("shard") && line.has("collect"))
-    throw UsageError("--shard does not go with --collect, which comes when all shards have ended");
-  if (line.has("shard") && line.has("json"))
-    throw UsageError("--shard does not go with --json: a shard has no results of its own");
-  if (line.has("init-from"))
-    throw UsageError(flag + " does not go with --init-from, whose conversions each would write");
-  if (line.has("collect") && line.has("force"))
-    throw UsageError("--collect does not go with --force: it trains nothing");
-  if (line.has("collect") && !is_there(orders.folder))
-    throw UsageError("--out " + orders.folder.string() + " is not there: nothing to collect");
   orders.collect = line.has("collect");
+  if (!line.has("shard") && !orders.collect) return;
+  const std::string flag = line.has("shard") ? "shard" : "collect";
+  if (ranks.size() > 1)
+    throw UsageError("--" + flag + " is for processes started one by one; ranks share all runs");
+  line.refuse_beside("collect", {"shard"}, ", which comes when all shards have ended");
+  line.refuse_beside("json", {"shard"}, ": a shard has no results of its own");
+  line.refuse_beside("init-from", {flag}, ", whose conversions each process would write");
+  line.refuse_beside("force", {"collect"}, ": it trains nothing");
+  if (orders.collect && !is_there(orders.folder))
+    throw UsageError("--out " + orders.folder.string() + " is not there: nothing to collect");
   if (line.has("shard")) orders.shard = Shard::parse(line.get("shard"));
 }
 
-// The command line for records: that of the whole comparison.
+// The command line of the whole comparison, for records.
 std::string command_of_all(const std::vector<std::string>& arguments) {
   std::vector<std::string> all;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
@@ -232,8 +205,8 @@ std::string command_of_all(const std::vector<std::string>& arguments) {
   return command_text("compare", all);
 }
 
-// The folder of the comparison, locked by rank 0; shards may be in it together. All ranks must see
-// it: runs go on where they were, whichever rank gets them.
+// Locks the folder of the comparison at rank 0; several shards may hold it together. All ranks must
+// see it, because any of them may continue any run.
 std::optional<FolderLock> lock_folder(const RunOrders& orders, Ranks& ranks) {
   std::optional<FolderLock> lock;
   if (ranks.rank() == 0) {
@@ -244,28 +217,24 @@ std::optional<FolderLock> lock_folder(const RunOrders& orders, Ranks& ranks) {
   std::string seen;
   try {
     if (ranks.size() > 1) seen = read_file(orders.folder / kLockFile);
-  } catch (const DataError&) {  // it is not there: not what rank 0 sees
+  } catch (const DataError&) {  // rank 0 sees a lock file that this rank does not
   }
   require_same(ranks, seen, "folder " + orders.folder.string(),
                "name one by --out on a file system that all ranks share");
   return lock;
 }
 
-// What a comparison of conversions begins with.
+// The trained run that --init-from names.
 LoadedRun load_trained_run(const CommandLine& line) {
-  for (const char* flag : {"preset", "config"}) {
-    if (line.has(flag))
-      throw UsageError("--" + std::string(flag) +
-                       " does not go with --init-from, which names a run with its settings");
-  }
+  line.refuse_beside("init-from", {"preset", "config"}, ", which names a run with its settings");
   LoadedRun run = load_run(line.get("init-from"));
   if (!run.options)
     throw UsageError("--init-from names a checkpoint without its run; name a run folder");
   return run;
 }
 
-// What all variants have in common: flags over a preset or a configuration, or over the settings of
-// the trained run, but for its attention.
+// The settings that all variants share: flags over a preset or a configuration, or over the
+// settings of the trained run without its attention.
 Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& trained,
                       const Given& flags) {
   Given common(training_settings());
@@ -292,7 +261,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
   return common;
 }
 
-// Whether a flag says what the text is.
+// Returns true if a flag says which text to train on.
 bool names_text(const CommandLine& line) {
   return std::ranges::any_of(line.settings, [](const auto& given) {
     return find_setting(compare_settings(), given.first)->scope == Scope::data;
@@ -316,15 +285,14 @@ std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOption
   }
 }
 
-// Writes and prints what the comparison found; the exit code.
+// Writes and prints the results; returns the exit code.
 int tell(const CommandLine& line, const RunOrders& orders, const ComparisonResult& result) {
   if (!orders.shard) write_results(result, orders.folder);
   if (orders.shard) {
-    std::cout << "shard " << line.get("shard") << " has ended"
-              << (result.failed_runs > 0
-                      ? ", " + std::to_string(result.failed_runs) + " of its runs without a result"
-                      : "")
-              << "; when all have, get the results by " << orders.command << " --collect\n";
+    std::cout << "shard " << line.get("shard") << " has ended";
+    if (result.failed_runs > 0)
+      std::cout << ", " << result.failed_runs << " of its runs without a result";
+    std::cout << "; when all have, get the results by " << orders.command << " --collect\n";
   } else if (line.has("json")) {
     std::cout << comparison_json(result).dump(2) << '\n';
   } else {
@@ -342,12 +310,10 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line =
       parse_command_line(arguments, kCompareHelp, compare_settings(), kCompareFlags);
   if (line.has("help")) return 0;
-  check_paths(line);
   std::optional<LoadedRun> trained;
   if (line.has("init-from")) trained = load_trained_run(line);
   const Given flags = flags_given(line, compare_settings());
   const Given common = common_settings(line, trained, flags);
-  const RunOptions run = read_run_options(flags);
   ComparisonOptions options = read_comparison_options(flags, data_of(common));
   RunOrders orders = read_fields(kRunOrders, flags);
   if (options.question.seeds.last < 2 && options.question.intervals) {
@@ -356,15 +322,17 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   orders.folder = line.get("out", "runs/compare-" + fs::path(data_of(common)).stem().string());
   if (ranks.rank() == 0) {
-    check_out_folder(orders.folder);
-    check_place_of_results(orders.folder);
+    check_place_of_results(orders.folder, "headcount compare", "results.json", "variants",
+                           [](const fs::path& name) {
+                             return name == "results.json" || name == "results.csv" ||
+                                    name == "report.html" || name.extension() == ".svg";
+                           });
   }
   orders.command = command_of_all(arguments);
   orders.again = line.has("force");
   read_shard(line, orders, ranks);
 
-  use_threads(run.threads);
-  use_folder_locks(run.lock);
+  const ProgressMode progress = use_run_settings(flags);
   Corpus corpus = load_training_corpus(common);
   if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"));
   if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
@@ -388,7 +356,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::vector<std::string> unforced = arguments;
   std::erase(unforced, "--force");  // runs that ended would begin again
   const std::string again = command_text("compare", unforced);
-  Board board(line.has("quiet") ? ProgressMode::never : run.progress);
+  Board board(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result =
       run_comparison(options, orders, std::move(corpus), variants, board, ranks, again);
   if (ranks.rank() > 0) return 0;

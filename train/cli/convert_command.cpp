@@ -14,7 +14,7 @@
 #include "models/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
-#include "train/cli/eval_text.h"
+#include "train/cli/from_run.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/evaluation.h"
@@ -30,19 +30,19 @@ using Json = nlohmann::ordered_json;
 
 const CommandHelp kConvertHelp = {
     "convert",
-    "Give a trained model another attention, and say what that loses. Groups get the mean of their "
-    "heads' keys and values, latents the singular values, layers that share the mean of what they "
-    "kept.",
+    "Give a trained model another attention, and report what that costs. A KV head becomes the "
+    "mean "
+    "of those that it replaces, latents come from a singular value decomposition, layers that "
+    "share "
+    "a cache get the mean of theirs.",
     "  headcount convert --from runs/mha --attention gqa2 --out runs/gqa2\n"
     "  headcount convert --from runs/mha --attention mla --energy 0.9 --out runs/mla\n"
     "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"};
 
 const std::vector<Flag> kConvertFlags = {
     {"from", "run folder, checkpoint folder or Hugging Face model folder", true},
-    {"out", "folder for the converted model, a new one", true},
-    {"data",
-     "a text file to measure the loss on, all of it; default: the validation part of the run's own "
-     "data",
+    {"out", "new folder for the converted model", true},
+    {"data", "text file to measure the loss on; default the validation part of the run's own text",
      true},
     {"json", "print one JSON object instead of text", false}};
 
@@ -54,14 +54,14 @@ struct ConvertOptions {
 constexpr Field<ConvertOptions> kConvertFields[] = {
     number<&ConvertOptions::energy>(
         "energy",
-        "latents get the least kv-rank that keeps this share of the squares of keys' and values' "
-        "matrices in every layer",
+        "chooses the least kv-rank whose latents keep this share of the squared norm of the "
+        "projections of keys and values, in every layer; 0: not used",
         0.01, 1),
     choice<&ConvertOptions::rotary_pairs>(
         "rotary-pairs",
-        "what becomes the rotary part of latents, in the mean of the heads: evenly spaced pairs, "
+        "RoPE pairs that become the rotary key beside a latent: evenly spaced frequencies (even), "
         "or "
-        "of those that rotate about as fast the one of greatest norm",
+        "of neighbouring frequencies the one with the greatest norm (norm)",
         {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}})};
 
 const SettingList& convert_settings() {
@@ -82,7 +82,7 @@ ConversionOptions read_conversion_options(const Given& given) {
   return {options.rotary_pairs, options.energy > 0 ? std::optional(options.energy) : std::nullopt};
 }
 
-// Throws UsageError for a flag that was given and means nothing.
+// Throws UsageError for a flag that means nothing to the converted model.
 void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   for (const auto& [name, text] : line.settings) {
     const Setting* const setting = find_setting(model_settings(), name);
@@ -95,7 +95,7 @@ void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   }
 }
 
-// Its name, and the settings that are its alone: "mla: kv-rank 48, rope-dim 16, ...".
+// A model's attention with the settings of its kind: "mla: kv-rank 48, rope-dim 16, ...".
 std::string attention_line(const ModelPlan& model) {
   std::string line = model->attention;
   for (const Setting& setting : model_settings()) {
@@ -106,7 +106,7 @@ std::string attention_line(const ModelPlan& model) {
   return line;
 }
 
-// One side of the conversion: what the model is, and what it does on the text, if there is one.
+// One side of the conversion: the model, and its loss on the text, if there is one.
 Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
   Json json = {{"attention", model.plan()->attention},
                {"settings", attention_line(model.plan())},
@@ -143,7 +143,7 @@ void print(const Json& result) {
   }
   if (result.contains("note")) std::printf("note: %s\n", result["note"].get<std::string>().c_str());
   const std::string out = result["out"];
-  std::printf("model in %s; go on with headcount train --init %s\n", out.c_str(),
+  std::printf("model in %s; train it further by headcount train --init %s\n", out.c_str(),
               shell_word(out).c_str());
 }
 
@@ -151,12 +151,10 @@ void print(const Json& result) {
   throw UsageError("--out " + out.string() + " is there already; name a new folder");
 }
 
-// Written under a name of this process, then renamed: of two processes that name a folder one gets
-// it, whole.
+// Writes the model under a name that no other process uses, then renames it: if two processes name
+// one folder, one of them gets it, whole.
 void save(const fs::path& out, const LanguageModel& model, const Vocabulary& vocabulary) {
-  std::error_code error;
-  if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
-  if (error) throw WriteError(out.parent_path(), error.value());
+  if (out.has_parent_path()) make_folder(out.parent_path());
   const fs::path own =
       out.parent_path() / ("." + out.filename().string() + "." + std::to_string(getpid()));
   try {
@@ -164,9 +162,9 @@ void save(const fs::path& out, const LanguageModel& model, const Vocabulary& voc
   } catch (const WriteError& failure) {
     throw WriteError(out, failure.error_number());
   }
+  std::error_code error, ignored;
   fs::rename(own, out, error);
   if (!error) return;
-  std::error_code ignored;
   fs::remove_all(own, ignored);
   if (fs::exists(fs::symlink_status(out, ignored))) refuse_old(out);
   throw WriteError(out, error.value());
@@ -174,16 +172,12 @@ void save(const fs::path& out, const LanguageModel& model, const Vocabulary& voc
 
 }  // namespace
 
-int convert_command(const std::vector<std::string>& arguments) {
+int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line =
       parse_command_line(arguments, kConvertHelp, convert_settings(), kConvertFlags);
   if (line.has("help")) return 0;
   const Given given = flags_given(line, convert_settings());
-  check_paths(line);
-  for (const char* flag : {"from", "out"}) {
-    if (line.get(flag).empty())
-      throw UsageError("--" + std::string(flag) + " is missing; see headcount convert --help");
-  }
+  for (const char* flag : {"from", "out"}) line.required(flag, "see headcount convert --help");
   if (line.setting("attention") == nullptr)
     throw UsageError("--attention is missing; name the one to convert to, such as gqa2");
   fs::path out = line.get("out");
@@ -209,7 +203,7 @@ int convert_command(const std::vector<std::string>& arguments) {
     result["layers"].push_back({{"key_error", error.keys}, {"value_error", error.values}});
   if (text) {
     result["data"] = text->name;
-    result["unit"] = text->only_answers ? "answer" : "character";
+    result["unit"] = text->unit();
   }
   if (const std::string note = hugging_face_note(to); !note.empty()) result["note"] = note;
   result["out"] = out.string();

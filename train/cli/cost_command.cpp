@@ -1,16 +1,14 @@
 #include <array>
-#include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
 #include "autograd/base/formatted.h"
-#include "autograd/base/json.h"
-#include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/options.h"
+#include "train/run/loaded.h"
 #include "train/table.h"
 
 namespace headcount {
@@ -21,7 +19,8 @@ using Json = nlohmann::ordered_json;
 
 const CommandHelp kCostHelp = {
     "cost",
-    "Count parameters, multiply-accumulates and KV cache of each attention, from sizes alone.",
+    "Count parameters, multiply-accumulates (MACs) and KV cache of each attention, from sizes "
+    "alone.",
     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
     "  headcount cost --layers 24 --attention mqa/share\n"
@@ -30,10 +29,10 @@ const CommandHelp kCostHelp = {
 const std::vector<Flag> kCostFlags = {
     {"preset", "sizes of a well-known model; --help lists them", true},
     {"from", "sizes of a run that headcount train made", true},
-    {"csv", "comma-separated values", false},
-    {"json", "print one JSON object", false}};
+    {"csv", "print comma-separated values instead of tables", false},
+    {"json", "print one JSON object instead of tables", false}};
 
-// 1,234 up to six digits, then four digits and a unit of `base`.
+// A number with a unit: up to 99,999 as it is, then four digits and a unit of a power of `base`.
 std::string short_number(double value, double base, const std::array<const char*, 7>& units) {
   std::size_t unit = 0;
   while (value >= base * (unit == 0 ? 100 : 1) && unit + 1 < units.size()) {
@@ -53,7 +52,7 @@ std::string binary(Count count) {
                       {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
 }
 
-// Of one layer: the mean, where layers are not alike.
+// A cost of one layer: the mean if layers differ.
 Json per_layer(const CostRow& row, Count Costs::*count) {
   const std::int64_t total = (row.costs.*count).value();
   return total % row.layers == 0
@@ -63,23 +62,24 @@ Json per_layer(const CostRow& row, Count Costs::*count) {
 
 std::string long_key(Index context) { return "cache_bytes_at_" + std::to_string(context); }
 
-constexpr std::size_t kWidth = 11;  // of a column with its heading
+constexpr std::size_t kWidth = 11;  // of most columns, with their headings
 
-// An attention's name for people: the ends of a long one.
+// An attention's name in a table: its beginning and end if it is long.
 std::string shown(const std::string& attention) {
   constexpr std::size_t kEnd = 12;
   if (attention.size() <= 2 * kEnd + 3) return attention;
   return attention.substr(0, kEnd) + "..." + attention.substr(attention.size() - kEnd);
 }
 
-// Where the sizes come from, and the attention that they were chosen for; none if flags chose them.
-// Of its forms the one that decoding chooses is marked.
+// The attention that sizes were chosen for, and where they come from; empty if flags chose them.
 struct Origin {
   std::string attention, mark;
 };
 
-std::vector<Column<CostRow>> columns(const Origin& origin) {
-  using Row = const CostRow&;
+using Row = const CostRow&;
+
+// Columns for programs. Tables for people have those with a heading.
+std::vector<Column<CostRow>> columns() {
   std::vector<Column<CostRow>> all = {{"attention", "attention",
                                        [](Row row) { return shown(row.attention); },
                                        [](Row row) { return row.attention; }, true, kWidth + 2}};
@@ -96,7 +96,7 @@ std::vector<Column<CostRow>> columns(const Origin& origin) {
   add("decode\nexpansion", "decode_expansion_macs_per_layer", &Costs::decode_expansion_macs);
   add("cache\na token", "cache_elements_per_token_per_layer", &Costs::cache_elements_per_token,
       kWidth - 1);
-  add("cache\na layer", "cache_elements_per_layer", &Costs::cache_elements);
+  add("", "cache_elements_per_layer", &Costs::cache_elements);
   all.push_back({"cache\nall layers", "cache_bytes",
                  [](Row row) { return binary(row.cache_bytes); },
                  [](Row row) { return row.cache_bytes.value(); }, false, kWidth});
@@ -105,14 +105,20 @@ std::vector<Column<CostRow>> columns(const Origin& origin) {
                    [=](Row row) { return binary(row.long_cache_bytes[i]); },
                    [=](Row row) { return row.long_cache_bytes[i].value(); }});
   }
-  all.push_back({"", "origin",
-                 [origin](Row row) {
-                   const bool chosen = !origin.mark.empty() && row.decodes &&
-                                       row.attention.starts_with(origin.attention);
-                   return chosen ? "<- " + origin.mark : "";
-                 },
-                 [](Row) { return Json(); }, true});
   return all;
+}
+
+// Costs at one context, with a mark at the attention of `origin`, in the form that decodes.
+std::string short_table(const std::vector<CostRow>& rows, const Origin& origin) {
+  std::vector<Column<CostRow>> shown_columns = columns();
+  std::erase_if(shown_columns, [](const auto& column) { return column.heading.empty(); });
+  const auto mark = [&](Row row) {
+    const bool chosen =
+        !origin.mark.empty() && row.decodes && row.attention.starts_with(origin.attention);
+    return chosen ? "<- " + origin.mark : "";
+  };
+  shown_columns.push_back({"", "origin", mark, {}, true});
+  return text_table(shown_columns, rows);
 }
 
 // The cache of all layers at long contexts, for each attention.
@@ -126,7 +132,7 @@ std::string long_table(const std::vector<CostRow>& rows) {
   }
   std::vector<TextColumn> table = {std::move(contexts)};
   for (const CostRow& row : rows) {
-    if (!row.trained) continue;  // another form keeps the same
+    if (!row.trained) continue;  // other forms of an attention keep the same rows
     TextColumn& column = table.emplace_back();
     column.width = kWidth;
     column.cells.push_back(shown(row.attention));
@@ -149,22 +155,8 @@ void print_table(const std::vector<CostRow>& rows, const ModelSettings& config,
   std::cout << config.layers << " layers, width " << config.dim << ", context " << config.context
             << "; cached rows of tokens take " << numbers << "; MACs are multiply-accumulates;"
             << " all but the last column are of one layer\n\n"
-            << text_table(
-                   selected(columns(origin),
-                            {"attention", "params_per_layer", "linear_macs_per_token_per_layer",
-                             "prefill_attention_macs_per_layer", "decode_attention_macs_per_layer",
-                             "decode_expansion_macs_per_layer",
-                             "cache_elements_per_token_per_layer", "cache_bytes", "origin"}),
-                   rows)
-            << '\n'
+            << short_table(rows, origin) << '\n'
             << long_table(rows);
-}
-
-// What programs get.
-std::vector<Column<CostRow>> figures() {
-  std::vector<Column<CostRow>> all = columns({});
-  std::erase_if(all, [](const auto& column) { return column.key == "origin"; });
-  return all;
 }
 
 void print_json(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {
@@ -172,23 +164,15 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
                                          {"dtype_bytes", bytes},
                                          {"state_dtype_bytes", kStateBytes},
                                          {"layers", layers},
-                                         {"rows", json_rows(figures(), rows)}};
+                                         {"rows", json_rows(columns(), rows)}};
   std::cout << result.dump(2) << '\n';
 }
 
-// Sizes of a run: the settings that it has and `given` knows.
+// Puts the sizes of a run.
 void put_run(const std::string& run, Given& given) {
-  const std::string path = run + "/config.json";
-  if (!is_there(path)) throw DataError("--from " + run + " is no run folder: cannot read " + path);
-  const std::string text = read_file(path);
-  try {
-    const nlohmann::json values = parse_json(text);
-    if (!values.is_object()) throw DataError("no configuration: it must be a JSON object");
-    if (!values.contains("dim")) throw DataError("no configuration of a run: it has no 'dim'");
-    given.put_known(values);
-  } catch (const Error& error) {
-    throw DataError(path + ": " + error.what());
-  }
+  if (!is_there(run + "/config.json"))
+    throw DataError("--from " + run + " is no run folder: it has no config.json");
+  given.put_known(to_json(read_run_options(run)));
 }
 
 const SettingList& cost_settings() {
@@ -202,17 +186,15 @@ const SettingList& cost_settings() {
 
 }  // namespace
 
-int cost_command(const std::vector<std::string>& arguments) {
+int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   CommandHelp help = kCostHelp;
   help.examples += "\nModels for --preset:\n";
   for (const KnownModel& model : known_models())
     help.examples += "  " + model.name + ": " + model.source + '\n';
   const CommandLine line = parse_command_line(arguments, help, cost_settings(), kCostFlags);
   if (line.has("help")) return 0;
-  if (line.has("preset") && line.has("from"))
-    throw UsageError("--preset and --from both give sizes; name one of them");
-  if (line.has("csv") && line.has("json"))
-    throw UsageError("--csv and --json both say how to print; name one of them");
+  line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
+  line.refuse_beside("json", {"csv"}, ": both say how to print; name one of them");
   Given given(cost_settings());
   std::optional<StandIn> stand_in;
   if (line.has("preset")) {
@@ -244,7 +226,7 @@ int cost_command(const std::vector<std::string>& arguments) {
   if (line.has("json")) {
     print_json(rows, config.layers, config.context, numbers.bytes_per_element);
   } else if (line.has("csv")) {
-    for (const std::string& row : csv_lines(figures(), rows)) std::cout << row << '\n';
+    for (const std::string& row : csv_lines(columns(), rows)) std::cout << row << '\n';
   } else {
     print_table(rows, config, stored(type, given.get<std::string>("cache-dtype", "f32")), origin);
   }

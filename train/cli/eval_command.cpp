@@ -13,8 +13,7 @@
 #include "models/checkpoint/safetensors.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
-#include "train/cli/eval_text.h"
-#include "train/cli/named_run.h"
+#include "train/cli/from_run.h"
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/evaluation.h"
@@ -26,20 +25,21 @@ namespace headcount {
 namespace {
 
 const CommandHelp kEvalHelp = {
-    "eval", "Loss, bits per character and accuracy of a trained model over a whole text.",
+    "eval", "Compute loss, bits per character and accuracy of a trained model over a text.",
     "  headcount eval --from runs/mla\n"
     "  headcount eval --from runs/mla --cache-dtype int8\n"
     "  headcount eval --from runs/mla --data other.txt --window 32 --json\n"};
 
 const std::vector<Flag> kEvalFlags = {
-    {"from", "run folder, or checkpoint folder", true},
-    {"data", "a text file, all of it; default: the validation part of the run's own data", true},
-    {"attention-stats", "measure the entropy of attention, too", false},
-    {"logits", "write tokens and logits of the text's first context to this safetensors file",
+    {"from", "run folder or checkpoint folder", true},
+    {"data", "text file, evaluated as a whole; default the validation part of the run's own text",
      true},
+    {"attention-stats", "also measure the entropy of attention", false},
+    {"logits", "safetensors file to write: tokens and logits of the text's first context", true},
     {"json", "print one JSON object instead of text", false}};
 
-// What the model makes of the first tokens: "tokens" [length], "logits" [length, vocabulary].
+// Writes the first tokens and what the model predicts after each: "tokens" [length], "logits"
+// [length, vocabulary].
 void write_logits(const std::string& path, const LanguageModel& model,
                   std::span<const std::int32_t> tokens) {
   Tape tape(model.parameters());
@@ -62,7 +62,7 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
                      ", whose attention is " + plan->attention + "; leave it out");
 }
 
-// The file that --logits names is written and must not be one that is read.
+// Throws UsageError if the file that --logits names, which is written, is one that is read.
 void require_other_file(const CommandLine& line) {
   if (!line.has("logits")) return;
   const std::string logits = line.get("logits");
@@ -74,18 +74,18 @@ void require_other_file(const CommandLine& line) {
   }
   for (const std::filesystem::path& path : read) {
     if (std::filesystem::equivalent(logits, path, none))
-      throw UsageError("--logits " + logits + " is read, too; name another file");
+      throw UsageError("--logits " + logits + " is a file that eval reads; name another file");
   }
 }
 
-// Of all layers, or what layers have in turn.
+// The window of all layers, or the list of windows that layers have in turn.
 nlohmann::ordered_json windows(const ModelPlan& plan) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
   for (const AttentionPlan& attention : plan->cycle) all.push_back(attention.window);
   return all.size() == 1 ? all.front() : all;
 }
 
-// What all ranks must have alike.
+// Text that is the same at all ranks if program, model and text are.
 std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
   const auto bytes = [](auto numbers) {
     const auto all = std::as_bytes(numbers);
@@ -98,19 +98,20 @@ std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
 const SettingList& eval_settings() {
   static const SettingList list = [] {
     const Index any = std::numeric_limits<std::int32_t>::max();
-    return together({cache_settings(Scope::evaluation),
-                     {listed("window", "a token sees only this many; default: as trained",
-                             TokenRange{1, any}, Scope::evaluation),
-                      listed("eval-characters",
-                             "evaluate on so many characters, the first ones; 0: all; default: all "
-                             "of --data, or as trained",
-                             TokenRange{0, any}, Scope::evaluation),
-                      threads_setting()}});
+    return together(
+        {cache_settings(Scope::evaluation),
+         {listed("window", "tokens that each token sees, itself included; default as trained",
+                 TokenRange{1, any}, Scope::evaluation),
+          listed("eval-characters",
+                 "evaluate only this many characters, the first ones; 0: all; default "
+                 "all of --data, or as many as in training",
+                 TokenRange{0, any}, Scope::evaluation),
+          threads_setting()}});
   }();
   return list;
 }
 
-// The run that --from names, its model with the window that is given.
+// The run that --from names, with the setting `window` in place of its model's windows.
 LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
   LoadedRun run = load_named_run(line);
   if (!given.has("window")) return run;
@@ -126,7 +127,6 @@ LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
 int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line = parse_command_line(arguments, kEvalHelp, eval_settings(), kEvalFlags);
   if (line.has("help")) return 0;
-  check_paths(line);
   const Given given = flags_given(line, eval_settings());
   const CacheType cache_type = read_decode_options(given).cache_type;
   require_other_file(line);
@@ -167,7 +167,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     std::cout << json.dump(2) << '\n';
     return 0;
   }
-  const char* const unit = text.only_answers ? "answer" : "character";
+  const char* const unit = text.unit();
   std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%", result.loss, unit, bits,
               100 * result.accuracy);

@@ -25,29 +25,23 @@ namespace {
 
 using namespace headcount;
 
-struct Command {
+struct NamedCommand {
   std::string_view name, summary;
-  int (*run)(const std::vector<std::string>& arguments, Ranks& ranks);
-  bool shared = true;  // ranks can share its work
+  Command* run;
+  bool shared = false;  // ranks can share its work
 };
 
-using Arguments = std::vector<std::string>;
-
-constexpr Command kCommands[] = {
-    {"train", "trains a model and reports its loss and its KV-cache cost", train_command},
+constexpr NamedCommand kCommands[] = {
+    {"train", "trains a model and reports its loss and its KV-cache cost", train_command, true},
     {"compare", "trains several attentions and says which is enough, and at what cache",
-     compare_command},
-    {"report", "draws the curves of finished or unfinished runs side by side",
-     [](const Arguments& arguments, Ranks&) { return report_command(arguments); }, false},
-    {"sample", "continues a text from a KV cache",
-     [](const Arguments& arguments, Ranks&) { return sample_command(arguments); }, false},
-    {"eval", "computes the loss of a trained model over a text", eval_command},
-    {"attend", "draws what each head of a trained model looks at in a text",
-     [](const Arguments& arguments, Ranks&) { return attend_command(arguments); }, false},
-    {"convert", "gives a trained model another attention",
-     [](const Arguments& arguments, Ranks&) { return convert_command(arguments); }, false},
+     compare_command, true},
+    {"report", "draws the curves of finished or unfinished runs side by side", report_command},
+    {"sample", "continues a text from a KV cache", sample_command},
+    {"eval", "computes the loss of a trained model over a text", eval_command, true},
+    {"attend", "draws what each head of a trained model looks at in a text", attend_command},
+    {"convert", "gives a trained model another attention", convert_command},
     {"cost", "counts parameters, operations and cache of each attention, from sizes alone",
-     [](const Arguments& arguments, Ranks&) { return cost_command(arguments); }, false},
+     cost_command},
 };
 
 void print_help(std::ostream& out) {
@@ -56,19 +50,19 @@ void print_help(std::ostream& out) {
          "  headcount compare                  five attentions, and which is enough: a minute\n"
          "  headcount train --attention gqa2   one model, with two KV heads\n\n"
          "Commands\n";
-  for (const Command& command : kCommands)
+  for (const NamedCommand& command : kCommands)
     out << "  " << std::left << std::setw(9) << command.name << command.summary << '\n';
   out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command.\n"
          "headcount --version says what it is built with.\n";
 }
 
-const Command& command_named(const std::string& name) {
-  const auto found = std::ranges::find(kCommands, name, &Command::name);
+const NamedCommand& command_named(const std::string& name) {
+  const auto found = std::ranges::find(kCommands, name, &NamedCommand::name);
   if (found != std::end(kCommands)) return *found;
   std::vector<std::string> known;
-  for (const Command& command : kCommands) known.emplace_back(command.name);
+  for (const NamedCommand& command : kCommands) known.emplace_back(command.name);
   throw UsageError("'" + name + "' is no command of headcount; known are " +
-                   joined(kCommands, &Command::name) + suggestion(name, known));
+                   joined(kCommands, &NamedCommand::name) + suggestion(name, known));
 }
 
 int run(const std::vector<std::string>& arguments, Ranks& ranks) {
@@ -87,7 +81,7 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
     std::cout << version_text() << ", " << mpi_text() << '\n';
     return 0;
   }
-  const Command& command = command_named(first);
+  const NamedCommand& command = command_named(first);
   if (!command.shared && ranks.size() > 1)
     throw UsageError("headcount " + first + " is the work of one process; start it without mpirun");
   return command.run({arguments.begin() + 1, arguments.end()}, ranks);
@@ -107,9 +101,8 @@ int exit_code(const std::exception& error) {
   return 1;
 }
 
-// A file that is opened takes the lowest descriptor that is free: where standard error is closed,
-// progress would go into that file. So /dev/null takes the place of closed streams: reading and
-// results then fail, and messages are lost.
+// Replaces closed standard streams by /dev/null. Otherwise a file that is opened would get the
+// lowest free descriptor, that of standard error, and progress would be written into it.
 void open_standard_streams() {
   constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
   for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
@@ -117,10 +110,7 @@ void open_standard_streams() {
   }
 }
 
-// A write beyond the limit of `ulimit -f` then fails, and is told of as others are.
-void survive_file_limits() { std::signal(SIGXFSZ, SIG_IGN); }
-
-// How the command ended: its exit code, and what was wrong if something was.
+// How the command ended: its exit code, and its error if there was one.
 struct End {
   int code = 0;
   std::string error;
@@ -141,19 +131,19 @@ End end_of(const Work& work) {
 
 int main(int argc, char** argv) {
   open_standard_streams();
-  survive_file_limits();
+  std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` then fails as other writes do
   std::unique_ptr<Ranks> ranks = std::make_unique<Ranks>();
   const End end = end_of([&] {
     ranks = started_ranks();
     if (ranks->rank() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr)
       throw std::runtime_error("cannot open /dev/null");
     const int code = run({argv + 1, argv + argc}, *ranks);
-    // Both write to one buffer; a disk that is full is found at the latest here.
+    // A full disk is found here at the latest.
     if (!std::cout.flush() || std::fflush(stdout) != 0)
       throw std::runtime_error("cannot write to standard output");
     return code;
   });
-  // What all ranks find is told by one.
+  // One rank reports an error that all have.
   if (!end.error.empty() && ranks->rank() == 0) std::cerr << "headcount: " << end.error << '\n';
   if (ranks->end(end.code == 0)) return end.code;
   if (ranks->rank() > 0)

@@ -20,18 +20,9 @@
 
 namespace headcount {
 
-namespace {
-
-// Returns true if an MPI launcher started this process. MPI is initialised only then, because it
-// takes time to start and changes how signals are handled.
-bool started_by_launcher() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"}) {
-    if (std::getenv(name) != nullptr) return true;
-  }
-  return false;
-}
-
 #ifdef HEADCOUNT_MPI
+
+namespace {
 
 using Clock = std::chrono::steady_clock;
 
@@ -195,15 +186,15 @@ class MpiRanks : public Ranks {
   std::mutex asking_;
 };
 
-#endif
-
 }  // namespace
 
-#ifdef HEADCOUNT_MPI
-
 std::unique_ptr<Ranks> started_ranks() {
-  if (!started_by_launcher()) return std::make_unique<Ranks>();
-  return std::make_unique<MpiRanks>();
+  // MPI is initialised only if a launcher started this process: it takes time to start and changes
+  // how signals are handled.
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"}) {
+    if (std::getenv(name) != nullptr) return std::make_unique<MpiRanks>();
+  }
+  return std::make_unique<Ranks>();
 }
 
 std::string mpi_text() {
@@ -220,12 +211,12 @@ std::string mpi_text() {
 #else
 
 std::unique_ptr<Ranks> started_ranks() {
-  const char* const size = std::getenv("OMPI_COMM_WORLD_SIZE");
-  const char* const other = std::getenv("PMI_SIZE");
-  const std::string_view ranks = size != nullptr ? size : other != nullptr ? other : "1";
-  if (started_by_launcher() && ranks != "1") {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    const char* const size = std::getenv(name);
+    if (size == nullptr) continue;
+    if (std::string_view(size) == "1") break;
     throw Error("this headcount was built without MPI and cannot share work with " +
-                std::string(ranks) +
+                std::string(size) +
                 " processes; build it with -DHEADCOUNT_MPI=ON, or start it without mpirun");
   }
   return std::make_unique<Ranks>();

@@ -1,11 +1,8 @@
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/files.h"
-#include "autograd/base/json.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
@@ -21,20 +18,18 @@ namespace {
 
 const CommandHelp kReportHelp = {
     "report",
-    "The curves and settings of training runs beside each other: report.html, curves.json and "
-    "curves.csv.",
+    "Compare curves and settings of training runs: writes report.html, curves.json and curves.csv.",
     "  headcount report --from runs/mha\n"
     "  headcount report --from runs/mha runs/mla --out runs/two --json\n"
     "  headcount report --from runs/compare-lookup/runs/*/seed-1\n"};
 
 const std::vector<Flag> kReportFlags = {
-    {"from", "run folders, one or more words; runs may be going on", true},
+    {"from", "one or more run folders; the runs may still be training", true},
     {"out", "folder of the report; default runs/report", true},
     {"json", "print curves.json instead of the table", false}};
 
-constexpr std::array kFiles = {"report.html", "curves.json", "curves.csv"};
-
-// Takes the words that follow the first one after --from out of `arguments`, up to the next flag.
+// Removes the words after the first one of --from from `arguments`, up to the next flag, and
+// returns them.
 std::vector<std::string> take_more_runs(std::vector<std::string>& arguments) {
   std::vector<std::string> more;
   const auto from = std::ranges::find_if(arguments, [](const std::string& word) {
@@ -49,31 +44,8 @@ std::vector<std::string> take_more_runs(std::vector<std::string>& arguments) {
   return more;
 }
 
-// Returns true if this command wrote the report in the folder.
-bool has_report(const fs::path& folder) {
-  try {
-    const nlohmann::json curves = parse_json(read_file(folder / "curves.json"));
-    return curves.is_object() && curves.contains("runs");
-  } catch (const DataError&) {
-    return false;
-  }
-}
-
-// Throws UsageError if the report would replace files that no report wrote.
-void check_place_of_report(const fs::path& folder) {
-  check_out_folder(folder);
-  if (has_report(folder)) return;
-  for (const char* file : kFiles) {
-    if (is_there(folder / file))
-      throw UsageError("--out " + folder.string() + " has a " + file +
-                       " that headcount report did not write; name another folder");
-  }
-}
-
 void write_report(const std::vector<RunCurves>& runs, const fs::path& folder) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw WriteError(folder, error.value());
+  make_folder(folder);
   write_file_durably(folder / "curves.json", curves_json(runs).dump(2) + "\n");
   write_file_durably(folder / "curves.csv", curves_csv(runs));
   write_file_durably(folder / "report.html", run_report(runs));
@@ -81,19 +53,20 @@ void write_report(const std::vector<RunCurves>& runs, const fs::path& folder) {
 
 }  // namespace
 
-int report_command(const std::vector<std::string>& arguments) {
+int report_command(const std::vector<std::string>& arguments, Ranks&) {
   std::vector<std::string> others = arguments;
   std::vector<std::string> folders = take_more_runs(others);
   const CommandLine line = parse_command_line(others, kReportHelp, SettingList(), kReportFlags);
   if (line.has("help")) return 0;
-  check_paths(line);
-  if (!line.has("from"))
-    throw UsageError("--from is missing; name one or more run folders that headcount train made");
-  folders.insert(folders.begin(), line.get("from"));
+  const std::string first =
+      line.required("from", "name one or more run folders that headcount train made");
+  folders.insert(folders.begin(), first);
   if (std::ranges::find(folders, "") != folders.end())
     throw UsageError("--from has an empty word; name run folders");
   const fs::path out = line.get("out", "runs/report");
-  check_place_of_report(out);
+  check_place_of_results(out, "headcount report", "curves.json", "runs", [](const fs::path& file) {
+    return file == "report.html" || file == "curves.json" || file == "curves.csv";
+  });
   const std::vector<RunCurves> runs = read_runs(folders);
   write_report(runs, out);
   if (line.has("json")) {

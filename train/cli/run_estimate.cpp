@@ -42,7 +42,7 @@ std::optional<std::string> RunEstimate::measured(const StepResult& result,
   if (done == 1) first_seconds_ = training_seconds;
   if (done != kMeasured || rest == 0) return std::nullopt;
   const double step = (training_seconds - first_seconds_) / (kMeasured - 1);
-  // An evaluation goes forward only, which is a third of a step's products.
+  // An evaluation runs forward only, a third of the products of a step.
   const double tokens =
       static_cast<double>(options_.batch * options_.accumulate * options_.model->context);
   const double evaluation = step * static_cast<double>(std::ssize(corpus_.validation)) / tokens / 3;
@@ -52,10 +52,11 @@ std::optional<std::string> RunEstimate::measured(const StepResult& result,
   const double all =
       static_cast<double>(rest) * step + static_cast<double>(evaluations) * evaluation;
   return formatted(
-      "about %s to go: %td steps of %.1f ms, %td evaluation%s of %.1f s\n"
+      "about %s to go: %td step%s of %.1f ms, %td evaluation%s of %.1f s\n"
       "measured memory: a step %s, the process %s so far",
-      duration_text(all).c_str(), rest, 1e3 * step, evaluations, evaluations == 1 ? "" : "s",
-      evaluation, memory_text(result.bytes).c_str(), memory_text(peak_memory()).c_str());
+      duration_text(all).c_str(), rest, rest == 1 ? "" : "s", 1e3 * step, evaluations,
+      evaluations == 1 ? "" : "s", evaluation, memory_text(result.bytes).c_str(),
+      memory_text(peak_memory()).c_str());
 }
 
 }  // namespace headcount

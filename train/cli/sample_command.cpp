@@ -7,7 +7,7 @@
 #include "models/sampling.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
-#include "train/cli/named_run.h"
+#include "train/cli/from_run.h"
 #include "train/cli/use_threads.h"
 #include "train/options.h"
 #include "train/table.h"
@@ -21,29 +21,34 @@ const CommandHelp kSampleHelp = {
     "  headcount sample --from runs/mla --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
     "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --json\n"};
 
-const std::vector<Flag> kSampleFlags = {{"from", "run folder, or checkpoint folder", true},
+const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folder", true},
                                         {"prompt", "text to continue; default: a line break", true},
                                         {"json", "print one JSON object instead of text", false}};
 
 constexpr Field<SamplingOptions> kSamplingFields[] = {
     number<&SamplingOptions::temperature>(
-        "temperature", "divides the logits; 0 takes the likeliest character", 0, 1e6),
-    whole<&SamplingOptions::top_k>("top-k", "only the k likeliest; 0: all", 0),
+        "temperature", "divides the logits; 0: always the likeliest character", 0, 1e6),
+    whole<&SamplingOptions::top_k>("top-k", "sample from the k likeliest characters only; 0: all",
+                                   0),
     number<&SamplingOptions::top_p>(
-        "top-p", "only the likeliest that together reach this probability", 0, 1),
-    number<&SamplingOptions::min_p>("min-p",
-                                    "only those this many times as likely as the likeliest", 0, 1),
-    natural<&SamplingOptions::seed>("seed", "of the choices")};
-constexpr Field<DecodeOptions> kRepeat[] = {
-    whole<&DecodeOptions::sequences>("repeat", "texts, side by side from one prefill", 1, 4096)};
+        "top-p", "sample from the fewest likeliest characters that together reach this probability",
+        0, 1),
+    number<&SamplingOptions::min_p>(
+        "min-p",
+        "sample from characters whose probability is at least this share of the likeliest one's", 0,
+        1),
+    natural<&SamplingOptions::seed>("seed", "seed of the sampling")};
+constexpr Field<DecodeOptions> kRepeat[] = {whole<&DecodeOptions::sequences>(
+    "repeat", "number of texts, sampled side by side from one prefill", 1, 4096)};
 constexpr Field<GenerationOptions> kGenerationFields[] = {
     tokens<&GenerationOptions::tokens>("tokens", "characters to add", 1)
         .with({.scope = Scope::sampling}),
-    on_off<&GenerationOptions::cache>("cache",
-                                      "keep keys and values, or run over the whole text each time"),
-    choice<&GenerationOptions::slide>("at-context",
-                                      "when the context is full: forget its older half, or stop",
-                                      {{"slide", true}, {"stop", false}})};
+    on_off<&GenerationOptions::cache>(
+        "cache",
+        "on: read keys and values from a cache; off: run over the whole text for each character"),
+    choice<&GenerationOptions::slide>(
+        "at-context", "when the context is full: slide, which forgets its older half, or stop",
+        {{"slide", true}, {"stop", false}})};
 
 const SettingList& sample_settings() {
   static const SettingList list = together({settings_of(kGenerationFields, Scope::decoding),
@@ -66,16 +71,15 @@ std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabular
   return line.has("prompt") ? encode_flag(line, "prompt", vocabulary) : vocabulary.default_prompt();
 }
 
-// Flags of the cache mean nothing where there is none, nor how one attention decodes to another.
+// Throws UsageError for flags of the cache if there is none, and for ways in which other attentions
+// decode.
 void refuse_meaningless(const CommandLine& line, const GenerationOptions& options,
                         const ModelPlan& model) {
   for (const auto& [name, text] : line.settings) {
     const Setting& setting = *find_setting(sample_settings(), name);
     const bool of_cache = name == "cache-dtype" || !setting.only_for.empty();
     if (!options.cache && of_cache) {
-      throw UsageError("--" + name +
-                       " means nothing with --cache off, which keeps no cache; leave " +
-                       "one of the two out");
+      throw UsageError("--" + name + " means nothing with --cache off; leave one of the two out");
     }
     const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
     if (std::ranges::none_of(model->cycle, is_its)) {
@@ -109,7 +113,7 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
 
 }  // namespace
 
-int sample_command(const std::vector<std::string>& arguments) {
+int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   const CommandLine line =
       parse_command_line(arguments, kSampleHelp, sample_settings(), kSampleFlags);
   if (line.has("help")) return 0;

@@ -15,14 +15,13 @@
 #include "train/cli/commands.h"
 #include "train/cli/run_estimate.h"
 #include "train/cli/training_flags.h"
-#include "train/cli/use_threads.h"
 #include "train/interrupt.h"
+#include "train/run/folder.h"
 #include "train/run/loaded.h"
-#include "train/run/lock.h"
 #include "train/run/place.h"
 #include "train/run/provenance.h"
-#include "train/run/training.h"
 #include "train/table.h"
+#include "train/training.h"
 
 namespace headcount {
 
@@ -40,13 +39,15 @@ const std::vector<Flag> kTrainFlags = {
     {"config", "start from the settings of a config.json", true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
     {"resume",
-     "go on with the run in this folder where its newest checkpoint left it; with more --steps "
-     "than it had, it becomes longer: from there on its learning rates are those of a run of so "
-     "many steps, so its weights are not",
+     "continue the run in this folder from its newest checkpoint. With more --steps than before, "
+     "it continues with the learning rates of a run of that length",
      true},
     {"force", "replace the run that is in the run folder", false},
-    {"quiet", "no progress", false},
+    {"quiet", "show no progress", false},
     {"profile", "measure where the time of a step goes, op by op", false},
+    {"trap-non-finite",
+     "stop at the first NaN or infinity in a training step and name the op and its shapes; slower",
+     false},
     {"json", "print one JSON object instead of text", false},
     {"print-config", "print the settings as JSON and stop", false}};
 
@@ -70,76 +71,91 @@ std::string write_sample(const LanguageModel& model, const Corpus& corpus, std::
   return text;
 }
 
-void print_outcome(const TrainOptions& options, const LanguageModel& model, const Corpus& corpus,
-                   const TrainingOutcome& outcome, const std::filesystem::path& folder, bool json,
-                   const TrainingProfile* profile) {
+// A finished run, for its results.
+struct Trained {
+  const TrainOptions& options;
+  const Corpus& corpus;
+  const TrainingOutcome& outcome;
+  Index parameters;
+  std::filesystem::path folder;
+  const TrainingProfile* profile;  // null if none was taken
+
+  double speed() const {
+    return tokens_per_second(options, std::ssize(outcome.step_milliseconds),
+                             outcome.training_seconds);
+  }
   // Shards that are profiled run on one thread.
-  const int step_threads = profile != nullptr && profile->shards > 1 ? 1 : threads();
-  const nlohmann::ordered_json per_token = json_number(kv_cache_bytes_per_token(options.model));
-  nlohmann::ordered_json result = {{"attention", options.model->attention},
-                                   {"params", model.parameters().element_count()},
+  int step_threads() const { return profile != nullptr && profile->shards > 1 ? 1 : threads(); }
+  bool stories_fit() const { return corpus.stories_fit(options.model->context); }
+  // The least loss that a model can have, if it is known and the context does not forbid it.
+  std::optional<double> floor() const {
+    return stories_fit() ? corpus.entropy_per_character : std::nullopt;
+  }
+  nlohmann::ordered_json cache_bytes() const {
+    return json_number(kv_cache_bytes_per_token(options.model));
+  }
+};
+
+void print_json(const Trained& run) {
+  const TrainingOutcome& outcome = run.outcome;
+  nlohmann::ordered_json result = {{"attention", run.options.model->attention},
+                                   {"params", run.parameters},
                                    {"val_loss", outcome.validation.loss},
                                    {"train_loss", outcome.last.loss},
                                    {"steps", outcome.last.step},
-                                   {"tokens_per_second", outcome.tokens_per_second(options)},
+                                   {"tokens_per_second", run.speed()},
                                    {"ms_per_step_median", outcome.median_milliseconds()},
-                                   {"kv_cache_bytes_per_token", per_token},
-                                   {"seed", options.seed},
-                                   {"threads", step_threads},
-                                   {"data_sha256", corpus.sha256},
+                                   {"kv_cache_bytes_per_token", run.cache_bytes()},
+                                   {"seed", run.options.seed},
+                                   {"threads", run.step_threads()},
+                                   {"data_sha256", run.corpus.sha256},
                                    {"val_accuracy", outcome.validation.accuracy},
-                                   {"run", folder.string()}};
-  if (outcome.validation.answer_accuracy)
-    result["val_answer_accuracy"] = *outcome.validation.answer_accuracy;
-  const bool stories_fit = corpus.stories_fit(options.model->context);
-  const bool has_floor = stories_fit && corpus.entropy_per_character;
-  if (corpus.baselines) result["answer_baselines"] = to_json(*corpus.baselines);
-  if (has_floor) result["entropy_per_character"] = *corpus.entropy_per_character;
-  if (profile != nullptr) result["profile"] = to_json(*profile);
-  if (json) {
-    std::cout << result.dump(2) << '\n';
-    return;
-  }
+                                   {"run", run.folder.string()}};
+  if (const auto& accuracy = outcome.validation.answer_accuracy)
+    result["val_answer_accuracy"] = *accuracy;
+  if (run.corpus.baselines) result["answer_baselines"] = to_json(*run.corpus.baselines);
+  if (run.floor()) result["entropy_per_character"] = *run.floor();
+  if (run.profile != nullptr) result["profile"] = to_json(*run.profile);
+  std::cout << result.dump(2) << '\n';
+}
+
+void print_text(const Trained& run) {
+  const Evaluation& validation = run.outcome.validation;
+  const ModelPlan& model = run.options.model;
+  const char* const unit = run.corpus.only_answers ? "answer" : "character";
   std::printf("%s: %td parameters, %s bytes of KV cache per token at %td tokens\n",
-              options.model->attention.c_str(), model.parameters().element_count(),
-              per_token.dump().c_str(), options.model->context);
-  const char* const unit = corpus.only_answers ? "answer" : "character";
-  std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n",
-              outcome.validation.loss, unit, outcome.validation.characters, unit,
-              100 * outcome.validation.accuracy);
-  if (has_floor)
-    std::printf("best possible loss on this text %.4f\n", *corpus.entropy_per_character);
-  std::cout << answers_line(outcome.validation, corpus.baselines, stories_fit);
-  for (const std::string& note : {cut_stories_note(corpus.longest_story, options.model->context),
-                                  hugging_face_note(options.model)}) {
+              model->attention.c_str(), run.parameters, run.cache_bytes().dump().c_str(),
+              model->context);
+  std::printf("validation loss %.4f nats per %s over %td %ss, accuracy %.1f %%\n", validation.loss,
+              unit, validation.characters, unit, 100 * validation.accuracy);
+  if (run.floor()) std::printf("best possible loss on this text %.4f\n", *run.floor());
+  std::cout << answers_line(validation, run.corpus.baselines, run.stories_fit());
+  for (const std::string& note :
+       {cut_stories_note(run.corpus.longest_story, model->context), hugging_face_note(model)}) {
     if (!note.empty()) std::printf("note: %s\n", note.c_str());
   }
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
-              outcome.last.step, outcome.median_milliseconds(), outcome.tokens_per_second(options),
-              step_threads, folder.c_str());
-  if (profile != nullptr) std::cout << "\n" << table(*profile);
+              run.outcome.last.step, run.outcome.median_milliseconds(), run.speed(),
+              run.step_threads(), run.folder.c_str());
+  if (run.profile != nullptr) std::cout << "\n" << table(*run.profile);
 }
 
-// Throws UsageError where a run may not become longer: a comparison holds it against others.
+// Throws UsageError if the run belongs to a comparison, whose runs keep one length.
 void check_longer(const std::string& run, Index steps) {
   for (const char* file : {kResult, kUnfinished}) {
     if (!is_there(std::filesystem::path(run) / file)) continue;
     throw UsageError("--steps " + std::to_string(steps) + ": the run in " + run +
-                     " is one of a comparison, which would no longer be of runs of one length; "
-                     "begin a new run with its weights by headcount train --init " +
+                     " belongs to a comparison, whose runs have one length; begin a new run with "
+                     "its weights by headcount train --init " +
                      shell_word(run) + " --steps " + std::to_string(steps));
   }
 }
 
-// The options of the run that --resume names; other flags may repeat its settings, not change them,
-// but for more steps.
+// The options of the run that --resume names. Other flags may repeat its settings and raise its
+// steps, but change nothing else.
 TrainOptions resumed_options(const CommandLine& line) {
   const std::string run = line.get("resume");
-  for (const char* flag : {"out", "force", "preset", "config"}) {
-    if (line.has(flag))
-      throw UsageError("--" + std::string(flag) +
-                       " does not go with --resume, which names the run");
-  }
+  line.refuse_beside("resume", {"out", "force", "preset", "config"}, ", which names the run");
   const TrainOptions trained = read_run_options(run);
   const nlohmann::ordered_json before = to_json(trained);
   Given given(training_settings());
@@ -163,17 +179,18 @@ TrainOptions resumed_options(const CommandLine& line) {
   return options;
 }
 
-// What becomes of a run that had fewer steps and goes on from one of them; empty otherwise.
+// Note on a run that is made longer; empty if its steps are those before.
 std::string longer_note(const TrainOptions& options, Index steps_before, Index step) {
   if (options.steps == steps_before) return "";
   const std::string all = std::to_string(options.steps);
-  return "the run goes on from step " + std::to_string(step) + " to " + all + " instead of " +
-         std::to_string(steps_before) + ", from here on with the learning rates of a run of " +
-         all + " steps: it will not have the weights of one that had " + all + " from the start";
+  return "the run continues from step " + std::to_string(step) + " to " + all + " instead of " +
+         std::to_string(steps_before) + ", with the learning rates of a run of " + all +
+         " steps: its weights will differ from those of a run that had " + all +
+         " steps from the start";
 }
 
-// The options of a new run. With --init its model is the one in that folder, or the newest of a
-// run folder, and preset, configuration and flags may repeat what that model is, not change it.
+// The options of a new run. With --init its model is that of the folder, and preset, configuration
+// and flags may repeat the settings of that model, but not change them.
 TrainOptions new_options(const CommandLine& line) {
   Given given(training_settings());
   put_preset_and_config(line, given);
@@ -192,40 +209,90 @@ TrainOptions new_options(const CommandLine& line) {
   return resolve_training(all);
 }
 
-// The folder of the run, which rank 0 alone has: the run that --resume names, at `state`, or a new
-// one.
-std::optional<RunFolder> run_folder(const CommandLine& line, const TrainOptions& options,
-                                    const std::string& command, const Corpus& corpus,
-                                    std::optional<FolderLock> lock, const TrainingState& state,
-                                    const Ranks& ranks) {
-  if (ranks.rank() > 0) return std::nullopt;
-  if (lock)
-    return RunFolder::resume(std::move(*lock), state, options.steps, corpus.sha256, command);
-  return RunFolder::create(
-      line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options), options,
-      corpus.sha256, command, line.has("force"));
-}
-
-// What to tell whoever started more ranks than the run can use; empty otherwise.
+// Note on ranks that the run cannot use; empty if it uses all.
 std::string idle_ranks_note(const TrainOptions& options, int ranks) {
   const Index shards = shard_count(options);
   if (ranks <= shards) return "";
   std::string note = std::to_string(ranks) + " ranks share the " + std::to_string(shards) +
                      " shards of a batch: " + std::to_string(ranks - shards) +
-                     " of them only help to evaluate; a new run with ";
-  constexpr Index kMostBatch = 1 << 12;
-  TrainOptions more = options;
-  more.shards = 0;
-  while (shard_count(more) < ranks && more.batch < kMostBatch) ++more.batch;
-  if (shard_count(more) >= ranks) note += "--batch " + std::to_string(more.batch) + " or ";
-  note += "--shards " + std::to_string(ranks);
+                     " of them only help to evaluate; a new run with --shards " +
+                     std::to_string(ranks);
   if (options.batch < ranks) note += " --batch " + std::to_string(ranks);
   return note + " would use them";
 }
 
-void tell(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) {
-    if (!note.empty()) std::cerr << "headcount: " << note << '\n';
+void tell(const std::string& note) {
+  if (!note.empty()) std::cerr << "headcount: " << note << '\n';
+}
+
+// A run that is about to be trained.
+struct Job {
+  TrainOptions options;
+  Corpus corpus;
+  Learner learner;
+  Index steps_done;
+  std::optional<RunFolder> folder;  // rank 0 has it
+};
+
+// Loads text and learner of `options`, or of the run that --resume names, and opens its folder.
+Job begin(const CommandLine& line, const std::string& command, TrainOptions options, Ranks& ranks) {
+  const bool resumes = line.has("resume"), writes = ranks.rank() == 0;
+  const std::string run = line.get("resume");
+  std::optional<FolderLock> lock;
+  Index steps_before = options.steps;
+  if (resumes) {
+    if (writes) lock.emplace(run);
+    wait_for_all(ranks);
+    // As they are now that nobody changes them.
+    steps_before = read_run_options(run).steps;
+    options = found_from_here(resumed_options(line), run);
+  }
+  Corpus corpus = load_training_corpus(options);
+  require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
+               "program, settings or text");
+  catch_interrupts();  // from here on a run folder may be there, which must be left in order
+  auto [learner, state] =
+      resumes ? resumed_learner(options, run, corpus.vocabulary)
+              : std::pair(initial_learner(options, corpus.vocabulary), TrainingState{});
+  adopt_vocabulary(corpus, learner.vocabulary);
+  wait_for_all(ranks);  // what they read may be replaced now
+  std::optional<RunFolder> folder;
+  if (resumes && writes) {
+    folder.emplace(
+        RunFolder::resume(std::move(*lock), state, options.steps, corpus.sha256, command));
+  } else if (writes) {
+    const std::filesystem::path out =
+        line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options);
+    folder.emplace(RunFolder::create(out, options, corpus.sha256, command, line.has("force")));
+  }
+  if (writes) {
+    tell(folder->lost_metrics());
+    tell(idle_ranks_note(options, ranks.size()));
+    tell(longer_note(options, steps_before, state.step));
+  }
+  return {std::move(options), std::move(corpus), std::move(learner), state.step, std::move(folder)};
+}
+
+TrainingOutcome train(const CommandLine& line, Job& job, ProgressMode shown,
+                      TrainingProfile* profile, Ranks& ranks) {
+  const TrainOptions& options = job.options;
+  Progress progress(shown, options.steps,
+                    options.batch * options.model->context * options.accumulate, job.steps_done);
+  RunEstimate estimate(options, job.learner, job.corpus, job.steps_done);
+  progress.tell(estimate.sizes());
+  const auto observe = [&](const StepResult& result, std::optional<double> validation,
+                           double training_seconds) {
+    progress.update(result, validation, training_seconds);
+    if (const auto takes = estimate.measured(result, training_seconds)) progress.tell(*takes);
+  };
+  TrainingLog none;
+  try {
+    return train_to_end(options, job.learner, job.corpus, job.folder ? *job.folder : none,
+                        {observe, profile, line.has("trap-non-finite")}, ranks);
+  } catch (const InterruptedError& error) {
+    const std::string run = job.folder ? shell_word(job.folder->path().string()) : "RUN";
+    throw InterruptedError(error.signal(), std::string(error.what()) +
+                                               "; resume with headcount train --resume " + run);
   }
 }
 
@@ -234,70 +301,36 @@ void tell(const std::vector<std::string>& notes) {
 int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CommandLine line = parse_command_line(arguments, kTrainHelp, train_settings(), kTrainFlags);
   if (line.has("help")) return 0;
-  check_paths(line);
-  const RunOptions run = read_run_options(flags_given(line, train_settings()));
-  TrainOptions options = line.has("resume") ? resumed_options(line) : new_options(line);
-  Index steps_before = options.steps;
-  if (!line.has("resume")) {
-    refuse_foreign(line, {options});
-    if (line.has("out") && ranks.rank() == 0) check_out_folder(line.get("out"));
-  }
+  const Given flags = flags_given(line, train_settings());
+  const bool resumes = line.has("resume"), writes = ranks.rank() == 0, json = line.has("json");
+  const TrainOptions options = resumes ? resumed_options(line) : new_options(line);
+  if (!resumes) refuse_foreign(line, {options});
+  if (line.has("out") && writes) check_out_folder(line.get("out"));
   if (line.has("print-config")) {
     std::cout << to_json(options).dump(2) << '\n';
     return 0;
   }
-  use_threads(run.threads);
-  use_folder_locks(run.lock);
+  const ProgressMode progress = use_run_settings(flags);
   const std::future<void> kernels = std::async(prepare_gemm);  // while the text is read
-  std::optional<FolderLock> lock;
-  if (line.has("resume")) {
-    if (ranks.rank() == 0) lock.emplace(line.get("resume"));
-    wait_for_all(ranks);
-    // As they are now that nobody changes them.
-    steps_before = read_run_options(line.get("resume")).steps;
-    options = found_from_here(resumed_options(line), line.get("resume"));
+  Job job = begin(line, command_text("train", arguments), options, ranks);
+  const ProgressMode shown = line.has("quiet") || !writes ? ProgressMode::never : progress;
+  if (shown != ProgressMode::never) tell(warmup_note(job.options));
+  TrainingProfile measured;
+  TrainingProfile* const profile = line.has("profile") ? &measured : nullptr;
+  const TrainingOutcome outcome = train(line, job, shown, profile, ranks);
+  if (!writes) return 0;
+  const LanguageModel& model = *job.learner.model;
+  const std::filesystem::path sample_file = job.folder->sample(job.options.steps);
+  const std::string sample = write_sample(model, job.corpus, job.options.seed, sample_file);
+  const Trained trained{job.options,        job.corpus, outcome, model.parameters().element_count(),
+                        job.folder->path(), profile};
+  if (json) {
+    print_json(trained);
+    return 0;
   }
-  Corpus corpus = load_training_corpus(options);
-  require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
-               "program, settings or text");
-  catch_interrupts();  // from here on a run folder may be there, which must be left in order
-  const std::string command = command_text("train", arguments);
-  auto [learner, state] = line.has("resume")
-                              ? resumed_learner(options, line.get("resume"), corpus)
-                              : std::pair(initial_learner(options, corpus), TrainingState{});
-  const LanguageModel& model = *learner.model;
-  wait_for_all(ranks);  // what they read may be replaced now
-  std::optional<RunFolder> folder =
-      run_folder(line, options, command, corpus, std::move(lock), state, ranks);
-  const bool speaks = ranks.rank() == 0;
-  const ProgressMode shown = line.has("quiet") || !speaks ? ProgressMode::never : run.progress;
-  if (speaks) {
-    tell({folder->lost_metrics(), idle_ranks_note(options, ranks.size())});
-    if (line.has("resume")) tell({longer_note(options, steps_before, state.step)});
-  }
-  if (shown != ProgressMode::never) tell({warmup_note(options)});
-  std::optional<TrainingProfile> profile;
-  if (line.has("profile")) profile.emplace();
-  TrainingProfile* const profile_or_null = profile ? &*profile : nullptr;
-  const TrainingOutcome outcome = [&] {
-    Progress progress(shown, options.steps,
-                      options.batch * options.model->context * options.accumulate, state.step);
-    RunEstimate estimate(options, learner, corpus, state.step);
-    progress.tell(estimate.sizes());
-    return train_to_end(
-        options, learner, corpus, folder ? &*folder : nullptr,
-        [&](const StepResult& result, std::optional<double> validation, double training_seconds) {
-          progress.update(result, validation, training_seconds);
-          if (const auto takes = estimate.measured(result, training_seconds)) progress.tell(*takes);
-        },
-        profile_or_null, ranks);
-  }();
-  if (!speaks) return 0;
-  const std::filesystem::path sample_file = folder->sample(options.steps);
-  const std::string sample = write_sample(model, corpus, options.seed, sample_file);
-  print_outcome(options, model, corpus, outcome, folder->path(), line.has("json"), profile_or_null);
-  // Of a text whose answers alone were learned the sample is noise.
-  if (!line.has("json") && !corpus.only_answers) {
+  print_text(trained);
+  // If answers alone were learned, the rest of a sample is noise.
+  if (!job.corpus.only_answers) {
     std::cout << "\nsample, temperature " << kSampleTemperature << " (" << sample_file.string()
               << "):\n"
               << sample << '\n';

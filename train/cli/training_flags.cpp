@@ -1,53 +1,55 @@
 #include "train/cli/training_flags.h"
 
-#include <utf8.h>
-
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "train/cli/use_threads.h"
+#include "train/run/lock.h"
 
 namespace headcount {
 
 namespace {
 
+struct RunOptions {
+  ProgressMode progress = ProgressMode::automatic;
+  bool lock = true;
+};
+
 constexpr Field<RunOptions> kRunFields[] = {
-    whole<&RunOptions::threads>("threads", "0: all processors; results do not depend on it", 0,
-                                1024),
-    choice<&RunOptions::progress>("progress", "on standard error",
+    choice<&RunOptions::progress>("progress", "how progress is shown on standard error",
                                   {{"auto", ProgressMode::automatic},
                                    {"always", ProgressMode::always},
                                    {"never", ProgressMode::never}}),
     on_off<&RunOptions::lock>(
         "lock",
-        "off: train where the file system cannot lock folders; no other process may write to the "
-        "same one")};
+        "lock folders that are written; off: for file systems without locks, if no other process "
+        "writes to them")};
 
 }  // namespace
 
-SettingList run_settings() { return settings_of(kRunFields, Scope::run); }
+SettingList run_settings() {
+  return together({{threads_setting()}, settings_of(kRunFields, Scope::run)});
+}
 
-RunOptions read_run_options(const Given& given) { return read_fields(kRunFields, given); }
-
-void check_paths(const CommandLine& line) {
-  for (const char* flag : {"out", "resume", "config", "logits", "data"}) {
-    if (!line.has(flag)) continue;
-    const std::string path = line.get(flag), name = std::string("--") + flag;
-    if (path.empty()) throw UsageError(name + " is empty; give a path, or leave it out");
-    if (!utf8::is_valid(path)) throw UsageError(name + " must be UTF-8; name another path");
-  }
+ProgressMode use_run_settings(const Given& given) {
+  const RunOptions options = read_fields(kRunFields, given);
+  use_threads(given);
+  use_folder_locks(options.lock);
+  return options.progress;
 }
 
 namespace {
 
-// What --config names; an empty object without it.
+// The file that --config names as JSON; an empty object without the flag.
 nlohmann::json read_config(const CommandLine& line) {
   if (!line.has("config")) return nlohmann::json::object();
   return parse_json(read_file(line.get("config")));
 }
 
-// The text that flag, configuration or `given` have for a setting, or its default.
+// The value of a setting in flags, the configuration, `given` or by default, the first that has it;
+// empty if it is not a text.
 std::string text_for(const CommandLine& line, const nlohmann::json& config, const Given& given,
                      const std::string& name) {
   nlohmann::json value = given.get(name, find_setting(given.known(), name)->neutral);
@@ -90,7 +92,7 @@ std::string attentions(const std::vector<TrainOptions>& runs) {
   return text;
 }
 
-// Why `setting` means nothing to any of `runs`.
+// Says why `setting` means nothing to any of `runs`: the end of an error.
 std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
   if (const std::optional<OnlyWhere>& where = setting.traits.only_where) {
@@ -100,7 +102,6 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
   }
   std::string chosen = "--data " + first.data;
   if (setting.scope != Scope::data) chosen = "--attention " + attentions(runs);
-  // Otherwise every part of a pattern says it.
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
 
@@ -109,7 +110,7 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs) {
   for (const auto& [name, text] : line.settings) {
     const Setting* const setting = find_setting(training_settings(), name);
-    // Of attentions a comparison takes a list, and each run has one.
+    // A comparison takes a list of attentions, and each run has one of them.
     if (setting == nullptr || name == "attention") continue;
     const nlohmann::ordered_json value = setting->value(text);
     bool known = false, heeded = false;

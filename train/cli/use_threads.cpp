@@ -31,8 +31,8 @@ std::size_t own_stack() {
   return size;
 }
 
-// Starts that many threads at a time and ends them again: OpenMP would end the process over one
-// that it does not get.
+// Starts that many threads at a time and ends them again. OpenMP would end the process if the
+// system refused it one.
 void try_threads(int count) {
   std::latch tried(1);
   std::vector<std::future<void>> others;
@@ -73,7 +73,8 @@ void use_threads(Index count) {
 }
 
 Setting threads_setting() {
-  return listed("threads", "0: all processors", WholeRange{0, 1024}, Scope::run, {}, 0);
+  return listed("threads", "threads to use; 0: one per processor. Results do not depend on it",
+                WholeRange{0, 1024}, Scope::run, {}, 0);
 }
 
 void use_threads(const Given& given) { use_threads(given.get<Index>("threads", 0)); }

@@ -4,13 +4,14 @@
 
 namespace headcount {
 
-/// Parallel loops use `threads` threads from now on, 0: one per processor, as set_threads. Throws
-/// Error where the system refuses so many, or where OMP_STACKSIZE or the limit on stacks leaves
-/// them too little: both would end the process in the middle of its work.
+/// Makes parallel loops use `threads` threads from now on, 0: one per processor. Throws Error if
+/// the system refuses that many, or if OMP_STACKSIZE or the limit on stacks leaves them too little
+/// stack: both would end the process in the middle of its work.
 void use_threads(Index threads);
 
-/// The setting `threads`, and the threads that it says.
+/// The setting `threads`.
 Setting threads_setting();
+/// Uses as many threads as that setting says.
 void use_threads(const Given& given);
 
 }  // namespace headcount

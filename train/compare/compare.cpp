@@ -17,7 +17,6 @@
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
 #include "train/run/provenance.h"
-#include "train/run/training.h"
 
 namespace headcount {
 

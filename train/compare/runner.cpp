@@ -17,8 +17,9 @@
 #include "train/compare/job_queue.h"
 #include "train/compare/result_files.h"
 #include "train/interrupt.h"
+#include "train/run/folder.h"
+#include "train/run/loaded.h"
 #include "train/run/provenance.h"
-#include "train/run/training.h"
 
 namespace headcount {
 
@@ -112,6 +113,7 @@ std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
   FolderLock lock(run.folder);
   try {
     auto [learner, state] = resumed_learner(run.options, run.folder, corpus.vocabulary);
+    require_vocabulary(learner, corpus.vocabulary);
     return Begun{std::move(learner), RunFolder::resume(std::move(lock), state, run.options.steps,
                                                        corpus.sha256, run.command)};
   } catch (const DataError&) {
@@ -129,6 +131,7 @@ Begun begun(const PlannedRun& run, const RunTask& task, const nlohmann::json& ba
     }
   }
   Learner learner = initial_learner(run.options, task.corpus.vocabulary);
+  require_vocabulary(learner, task.corpus.vocabulary);
   Begun anew{std::move(learner),
              RunFolder::create(run.folder, run.options, task.corpus.sha256, run.command, true)};
   clock.save();  // from here on it can resume
@@ -150,7 +153,7 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
   };
   TrainingOutcome outcome;
   try {
-    outcome = train_to_end(run.options, learner, task.corpus, &folder, watch);
+    outcome = train_to_end(run.options, learner, task.corpus, folder, {.observe = watch});
   } catch (const InterruptedError&) {
     clock.save();
     throw;

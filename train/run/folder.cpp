@@ -15,18 +15,12 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void make_folder(const fs::path& path) {
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error) throw WriteError(path, error.value());
-}
-
 void write_options(const fs::path& path, const TrainOptions& options) {
   write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
 }
 
-// How long metrics.jsonl is that a run whose newest checkpoint has `state` goes on with: as long as
-// the checkpoint says, or, where the file has become shorter, as its whole lines are.
+// Length of metrics.jsonl to continue with: `bytes`, as the newest checkpoint says, or the length
+// of its whole lines if the file has become shorter.
 std::uint64_t kept_metrics(const fs::path& path, std::uint64_t bytes) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
@@ -37,8 +31,8 @@ std::uint64_t kept_metrics(const fs::path& path, std::uint64_t bytes) {
 
 }  // namespace
 
-RunFolder::RunFolder(FolderLock lock, const TrainingState& state)
-    : lock_(std::move(lock)), state_(state) {
+RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
+    : lock_(std::move(lock)), state_(state), keep_(keep) {
   make_folder(path() / "checkpoints");
   make_folder(path() / "samples");
   const fs::path metrics = path() / "metrics.jsonl";
@@ -60,7 +54,7 @@ RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
   record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0,
                options.steps, command);
   write_options(path, options);
-  return {std::move(lock), {}};
+  return {std::move(lock), {}, options.keep};
 }
 
 RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index steps,
@@ -69,7 +63,8 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index s
   RunRecord record = read_run_record(path);
   if (record.data_sha256 != data_sha256) {
     throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
-                    record.data_sha256 + ", the text now has " + data_sha256);
+                    record.data_sha256 + ", the text now has " + data_sha256 +
+                    "; restore the old text");
   }
   TrainOptions options = read_run_options(path);
   if (options.steps != steps) {
@@ -77,7 +72,7 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index s
     write_options(path, options);
   }
   record_start(path, std::move(record), state.step, steps, command);
-  return {std::move(lock), state};
+  return {std::move(lock), state, options.keep};
 }
 
 fs::path RunFolder::checkpoint(Index step) const {
@@ -100,35 +95,31 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
   metrics_bytes_ += text.size();
 }
 
-void RunFolder::save(Index step, std::optional<double> validation_loss, const Learner& learner,
-                     const Vocabulary& vocabulary, Index keep) {
+void RunFolder::save(const Learner& learner, Index step, std::optional<double> validation_loss) {
   TrainingState next = state_;
   next.step = step;
-  next.metrics_bytes = metrics_bytes_;
   next.validation_loss = validation_loss;
   next.unevaluated.reset();
   if (validation_loss && (!next.best_loss || *validation_loss < *next.best_loss)) {
     next.best_loss = validation_loss;
     next.best_step = step;
   }
-  save(next, learner, vocabulary, keep);
+  save(learner, next);
 }
 
-void RunFolder::save_unevaluated(const StepResult& result, const Learner& learner,
-                                 const Vocabulary& vocabulary, Index keep) {
-  if (state_.unevaluated) return;  // it was stopped once more, and is there
+void RunFolder::save_unevaluated(const Learner& learner, const StepResult& result) {
+  if (state_.unevaluated) return;  // stopped once more in this evaluation: it is saved
   TrainingState next = state_;
   next.step = result.step;
-  next.metrics_bytes = metrics_bytes_;
   next.validation_loss.reset();
   next.unevaluated = result;
-  save(next, learner, vocabulary, keep);
+  save(learner, next);
 }
 
-void RunFolder::save(const TrainingState& next, const Learner& learner,
-                     const Vocabulary& vocabulary, Index keep) {
+void RunFolder::save(const Learner& learner, TrainingState next) {
+  next.metrics_bytes = metrics_bytes_;
   const auto save_in = [&](const fs::path& folder) {
-    save_checkpoint(folder, *learner.model, vocabulary, [&](const fs::path& staging) {
+    save_checkpoint(folder, *learner.model, learner.vocabulary, [&](const fs::path& staging) {
       write_training_state(staging, next, learner.model->parameters(), *learner.optimizer);
     });
   };
@@ -146,7 +137,7 @@ void RunFolder::save(const TrainingState& next, const Learner& learner,
   write_file_durably(path() / "checkpoints" / "latest", folder.filename().string() + "\n");
   state_ = next;
   wants_checkpoint_ = false;
-  remove_old(keep);
+  remove_old();
 }
 
 void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
@@ -160,14 +151,14 @@ void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
   if (error) throw WriteError(old, error.value());
 }
 
-void RunFolder::remove_old(Index keep) const {
+void RunFolder::remove_old() const {
   std::vector<Index> steps;
   for (const auto& entry : fs::directory_iterator(path() / "checkpoints")) {
     const std::optional<Index> step = step_of(entry.path());
     if (step && step != state_.best_step) steps.push_back(*step);
   }
   std::ranges::sort(steps, std::greater());
-  for (std::size_t i = static_cast<std::size_t>(keep); i < steps.size(); ++i)
+  for (std::size_t i = static_cast<std::size_t>(keep_); i < steps.size(); ++i)
     remove_checkpoint(steps[i], {});
 }
 

@@ -5,6 +5,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/run/record.h"
 
 namespace headcount {
@@ -23,7 +24,7 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   std::string directory;
   try {
     directory = read_run_record(folder).working_directory;
-  } catch (const DataError&) {  // what is wrong with it is said where it is needed
+  } catch (const DataError&) {  // an error about the record belongs to those who need it
   }
   std::error_code error;
   const auto found = [&](const std::string& path) {
@@ -36,7 +37,7 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   if (!std::filesystem::exists(data, error)) {
     throw DataError("the text of " + folder.string() + ", '" + options.data + "', is not here" +
                     (directory.empty() ? "" : " and no longer in " + directory) +
-                    "; bring it back, or run this where it is");
+                    "; bring it back, or run this command in its directory");
   }
   options.data = data;
   return options;
@@ -47,7 +48,7 @@ void require_own_text(const Corpus& corpus, const std::filesystem::path& folder)
   if (corpus.sha256 == trained_on) return;
   throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +
                   trained_on + ", it is now " + corpus.sha256 +
-                  "; give the old text back, or name a text with `data`");
+                  "; restore the old text, or name a text with `data`");
 }
 
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest) {
@@ -77,6 +78,65 @@ LoadedRun load_run(const std::string& path) {
   if (*folder == std::filesystem::path(path)) return run;
   run.options = read_run_options(path);
   return run;
+}
+
+void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
+                        const nlohmann::json& there) {
+  std::string different;
+  for (const auto& [name, value] : here.items()) {
+    const nlohmann::json other = there.value(name, nlohmann::json());
+    if (other == value) continue;
+    different += (different.empty() ? "`" : ", `") + name + "` is " + value.dump() + " here and " +
+                 (other.is_null() ? "nothing" : other.dump()) + " there";
+  }
+  if (different.empty()) return;
+  throw SettingError("the model of " + folder.string() + " differs: " + different +
+                     "; leave out what contradicts it");
+}
+
+namespace {
+
+// The learner that begins with `checkpoint`, which is of the model in `options`.
+Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& options) {
+  Checkpoint read = load_checkpoint(checkpoint);
+  require_same_model(checkpoint, options.model->settings, read.model->plan()->settings);
+  auto optimizer = options.optimizer.make(read.model->parameters());
+  return {std::move(read.model), std::move(optimizer), std::move(read.vocabulary)};
+}
+
+}  // namespace
+
+Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary) {
+  if (!options.init.empty())
+    return learner_at(find_checkpoint(options.init).value_or(options.init), options);
+  auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
+  model->initialize(options.seed);
+  auto optimizer = options.optimizer.make(model->parameters());
+  return {std::move(model), std::move(optimizer), vocabulary};
+}
+
+std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
+                                                  const std::filesystem::path& folder,
+                                                  const Vocabulary& vocabulary) {
+  if (!find_checkpoint(folder)) return {initial_learner(options, vocabulary), TrainingState{}};
+  const auto load = [&](const std::filesystem::path& checkpoint) {
+    Learner learner = learner_at(checkpoint, options);
+    const TrainingState state =
+        read_training_state(checkpoint, learner.model->parameters(), *learner.optimizer);
+    return std::pair(std::move(learner), state);
+  };
+  auto newest = load_newest(folder, load);
+  const Index step = newest.second.step;
+  if (step > options.steps)
+    throw DataError(folder.string() + " has a checkpoint of step " + std::to_string(step) +
+                    ", but its `steps` are " + std::to_string(options.steps) +
+                    "; give config.json the number that it was trained with");
+  return newest;
+}
+
+void require_vocabulary(const Learner& learner, const Vocabulary& vocabulary) {
+  if (learner.vocabulary != vocabulary)
+    throw DataError("the model to begin with has other characters than the text");
 }
 
 }  // namespace headcount

@@ -10,11 +10,13 @@
 #include "data/vocabulary.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/options.h"
+#include "train/run/state.h"
+#include "train/trainer.h"
 
 namespace headcount {
 
-/// What `--from RUN` names: a trained model with its vocabulary and, if RUN is a run folder, the
-/// options it was trained with.
+/// A trained model with its vocabulary and, if it comes from a run folder, the options of its
+/// training.
 struct LoadedRun {
   std::unique_ptr<LanguageModel> model;
   Vocabulary vocabulary;
@@ -24,20 +26,19 @@ struct LoadedRun {
 /// The options of the run in a folder, resolved. Throws DataError.
 TrainOptions read_run_options(const std::string& folder);
 
-/// The options of the run in `folder` with relative paths as they lead to the same files from here:
-/// in the directory that the run was started in, or else in this one. Throws DataError if the text
-/// is in neither.
+/// The options of the run in `folder` with paths that are valid here: relative ones are looked up
+/// in the directory in which the run was started, then in the current one. Throws DataError if the
+/// text is in neither.
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder);
 
-/// Throws DataError, with what to do, unless `corpus` is of the text that the run in `folder` was
-/// trained on.
+/// Throws DataError unless the run in `folder` was trained on the text of `corpus`.
 void require_own_text(const Corpus& corpus, const std::filesystem::path& folder);
 
-/// The checkpoints of the same run that are older than `newest`, from new to old.
+/// The checkpoints beside `newest` that are older, from new to old.
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest);
 
-/// Of a run folder the newest checkpoint, as `load` reads it, or of a checkpoint folder itself;
-/// there is one. Throws DataError: where an older checkpoint loads, the message names it.
+/// Calls `load` with the newest checkpoint of a run folder, or with a checkpoint folder itself; one
+/// of them must be there. Throws DataError; if an older checkpoint loads, the message names it.
 template <class Load>
 auto load_newest(const std::filesystem::path& folder, const Load& load) {
   const std::filesystem::path newest = *find_checkpoint(folder);
@@ -51,7 +52,7 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
         continue;
       }
       throw DataError(std::string(error.what()) + "; " + older.string() +
-                      " is whole: to go on from it, remove " + newest.string());
+                      " is whole: to continue from it, remove " + newest.string());
     }
     throw;
   }
@@ -59,5 +60,23 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
 
 /// Reads a run folder (its newest checkpoint) or a checkpoint folder. Throws DataError.
 LoadedRun load_run(const std::string& path);
+
+/// Throws SettingError that names every setting of a model whose value `here` differs from the
+/// value `there`, that of the model in `folder`.
+void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
+                        const nlohmann::json& there);
+
+/// What a run of `options` starts from: the model of the setting `init`, or random weights for
+/// tokens of `vocabulary`. Throws DataError, and SettingError if `init` has another model.
+Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary);
+
+/// The newest checkpoint of the run in `folder`, and the state there; without a checkpoint, the
+/// initial learner and step 0. Throws DataError as load_newest does.
+std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
+                                                  const std::filesystem::path& folder,
+                                                  const Vocabulary& vocabulary);
+
+/// Throws DataError unless the tokens of `learner` stand for the characters of `vocabulary`.
+void require_vocabulary(const Learner& learner, const Vocabulary& vocabulary);
 
 }  // namespace headcount

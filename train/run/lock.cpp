@@ -12,7 +12,9 @@
 #include <system_error>
 #include <utility>
 
+#include "autograd/base/formatted.h"
 #include "models/checkpoint/durable.h"
+#include "train/run/place.h"
 
 namespace headcount {
 
@@ -28,9 +30,8 @@ std::string this_process() {
   gethostname(host.data(), host.size() - 1);
   const std::time_t now = std::time(nullptr);
   std::tm utc{};
-  gmtime_r(&now, &utc);
-  std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S UTC", &utc);
-  return "process " + std::to_string(getpid()) + " on " + host.data() + " since " + time.data();
+  std::strftime(time.data(), time.size(), "%Y-%m-%d %H:%M:%S UTC", gmtime_r(&now, &utc));
+  return formatted("process %d on %s since %s", getpid(), host.data(), time.data());
 }
 
 std::string holder(int file) {
@@ -42,7 +43,7 @@ std::string holder(int file) {
   return whole ? read : "another process";
 }
 
-// Returns true if `path` still names the open file. Its last holder may have removed it.
+// Returns true if `path` still names the open file: its last holder may have removed it.
 bool is_named(int file, const fs::path& path) {
   struct stat opened {
   }, named{};
@@ -58,9 +59,7 @@ template <class Failure>
 }
 
 int lock(const fs::path& folder, FolderLock::Holders holders) {
-  std::error_code error;
-  fs::create_directories(folder, error);
-  if (error) throw WriteError(folder, error.value());
+  make_folder(folder);
   const fs::path path = folder / kLockFile;
   while (true) {
     const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
@@ -72,18 +71,16 @@ int lock(const fs::path& folder, FolderLock::Holders holders) {
       close(file);
       continue;
     }
-    if (errno == EINTR) {
-      close(file);
-      continue;
-    }
     if (errno == EWOULDBLOCK) {
       fail(file, LockedError(folder.string() + " is in use by " + holder(file) +
                              "; wait until that ends, or name another folder"));
     }
-    fail(file,
-         Error("cannot lock " + folder.string() + ": " + std::generic_category().message(errno) +
-               "; this file system does not keep two processes apart: name a folder on another "
-               "one or, if no other process writes this one, set `lock` off"));
+    fail(
+        file,
+        Error(
+            "cannot lock " + folder.string() + ": " + std::generic_category().message(errno) +
+            "; this file system has no locks: name a folder on another one or, if no other process "
+            "writes to this one, set `lock` off"));
   }
 }
 
@@ -103,8 +100,8 @@ FolderLock::FolderLock(FolderLock&& other) noexcept
 
 FolderLock::~FolderLock() {
   if (file_ < 0) return;
-  // The file is removed while one process holds the lock alone: a process that has opened it
-  // meanwhile finds that it has no name any more. Of many holders, the last one does so.
+  // The last holder removes the file while it holds the lock alone. A process that has opened the
+  // file meanwhile finds that it has no name any more.
   const fs::path path = folder_ / kLockFile;
   const bool last = !locks_are_used || system_calls().flock(file_, LOCK_EX | LOCK_NB) == 0;
   if (last && is_named(file_, path)) unlink(path.c_str());

@@ -25,7 +25,7 @@ void use_folder_locks(bool on);
 /// it holds between machines. Readers need no lock. Source: flock(2).
 class FolderLock {
  public:
-  /// Who may hold locks on a folder at a time: one process, or all processes that ask for `many`.
+  /// Processes that may hold locks on a folder at a time: one, or all that ask for `many`.
   enum class Holders { one, many };
 
   /// Locks a folder and creates it if it is absent. Throws LockedError; WriteError; Error if the

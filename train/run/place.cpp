@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "autograd/base/files.h"
+#include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
@@ -48,7 +50,7 @@ bool is_of_samples(const fs::path& path) {
   return name.extension() == ".txt" && step_of(name.stem());
 }
 
-// What runs write in `folder`, and the folder itself if nothing else is in it.
+// The entries of `folder` that runs write, and the folder itself if it has no others.
 std::vector<fs::path> ours_in(const fs::path& folder, bool (*is_ours)(const fs::path& path)) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return {};
@@ -60,11 +62,11 @@ std::vector<fs::path> ours_in(const fs::path& folder, bool (*is_ours)(const fs::
 }
 
 void remove_run(const fs::path& path) {
-  // Listed before anything is removed: a run of which something cannot be read stays whole.
+  // Listed before anything is removed: a run with a folder that cannot be read stays whole.
   const std::vector<fs::path> checkpoints = ours_in(path / "checkpoints", is_of_checkpoints);
   const std::vector<fs::path> samples = ours_in(path / "samples", is_of_samples);
-  // result.json first: what says that the run has finished must not outlive the run. The record
-  // last: without it the rest is no run.
+  // result.json first: it says that the run has finished, and must not outlive the run. The record
+  // last: without it the rest is not recognised as a run.
   for (const char* file : {kResult, kUnfinished, "failed.json", "config.json", "metrics.jsonl"})
     erase(path / file);
   for (const std::vector<fs::path>& list : {checkpoints, samples}) {
@@ -73,7 +75,7 @@ void remove_run(const fs::path& path) {
   erase(path / kRecord);
 }
 
-// Whether nothing is in a folder but what an attempt to start a run may have left.
+// Returns true if a folder has nothing in it but what an attempt to start a run may have left.
 bool holds_nothing(const fs::path& path) {
   return std::ranges::all_of(entries(path), [](const fs::path& entry) {
     return entry.filename() == kLockFile ||
@@ -81,7 +83,7 @@ bool holds_nothing(const fs::path& path) {
   });
 }
 
-// Whether a run of this program is in a folder: its record says so.
+// Returns true if a folder holds a run of this program: its record says so.
 bool is_run(const fs::path& path) {
   try {
     read_run_record(path);
@@ -101,14 +103,19 @@ void check_place(const fs::path& path, bool force) {
     throw SettingError(name + " and holds no run that `force` may replace; name a new folder");
   }
   if (force) return;
-  throw SettingError(
-      name +
-      "; name a new folder, add `force` to replace the run in it, or go on with that "
-      "run by `resume` " +
-      shell_word(path.string()));
+  throw SettingError(name +
+                     "; name a new folder, add `force` to replace the run in it, or continue that "
+                     "run by `resume` " +
+                     shell_word(path.string()));
 }
 
 }  // namespace
+
+void make_folder(const fs::path& path) {
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error) throw WriteError(path, error.value());
+}
 
 void erase(const fs::path& path) {
   std::error_code error;
@@ -118,9 +125,7 @@ void erase(const fs::path& path) {
 
 fs::path new_run_folder(const TrainOptions& options) {
   const fs::path parent = "runs";
-  std::error_code error;
-  fs::create_directories(parent, error);
-  if (error) throw WriteError(parent, error.value());
+  make_folder(parent);
   const std::string name =
       fs::path(options.data).stem().string() + "-" + file_name_of(options.model->attention);
   for (int i = 1;; ++i) {
@@ -140,6 +145,24 @@ void check_out_folder(const fs::path& path) {
     fs::directory_iterator(path, error);
   }
   if (error) throw SettingError(name + " cannot be read: " + error.message() + "; name another");
+}
+
+void check_place_of_results(const fs::path& folder, const std::string& command,
+                            const std::string& own, const std::string& key,
+                            bool (*replaces)(const fs::path& name)) {
+  check_out_folder(folder);
+  if (!is_there(folder)) return;
+  try {
+    const nlohmann::json results = parse_json(read_file(folder / own));
+    if (results.is_object() && results.contains(key)) return;
+  } catch (const DataError&) {  // no results of this command
+  }
+  for (const fs::path& file : entries(folder)) {
+    const fs::path name = file.filename();
+    if (replaces(name))
+      throw SettingError("`out` " + folder.string() + " has a " + name.string() + " that " +
+                         command + " did not write; name another folder");
+  }
 }
 
 FolderLock lock_for_new_run(const fs::path& path, bool force) {

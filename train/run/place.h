@@ -13,15 +13,24 @@ inline constexpr const char *kRemoved = ".removed", *kAgain = ".again";
 /// Files in the folder of a comparison's run: see train/compare/result_files.h.
 inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json";
 
+/// Creates a folder and its parents, if they are absent. Throws WriteError.
+void make_folder(const std::filesystem::path& path);
 /// Removes a file, or a folder with all its contents. Throws WriteError.
 void erase(const std::filesystem::path& path);
 
 /// Creates runs/DATA-ATTENTION or, if it exists, the first of runs/DATA-ATTENTION-2, -3, ... that
-/// does not. No two processes get the same folder. Throws WriteError.
+/// does not. Two processes never get one folder. Throws WriteError.
 std::filesystem::path new_run_folder(const TrainOptions& options);
 
-/// Throws SettingError if `--out` names a file or a folder that cannot be read.
+/// Throws SettingError if the setting `out` names a file or a folder that cannot be read.
 void check_out_folder(const std::filesystem::path& path);
+
+/// Throws SettingError, as check_out_folder does, and if results of `command` would replace files
+/// that it did not write: `replaces` tells which names it writes, and a folder has its results if
+/// the JSON file `own` there has `key`.
+void check_place_of_results(const std::filesystem::path& folder, const std::string& command,
+                            const std::string& own, const std::string& key,
+                            bool (*replaces)(const std::filesystem::path& name));
 
 /// Locks the folder of a run that starts at step 0, and creates it if it is absent. Throws
 /// SettingError if the folder is not empty, unless it holds a run and `force` is set: then the

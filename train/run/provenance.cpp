@@ -7,23 +7,23 @@
 #include <fstream>
 #include <thread>
 
+#include "autograd/base/formatted.h"
 #include "autograd/products.h"
 
 namespace headcount {
 
 std::string version_text() {
 #if defined(__clang__)
-  const std::string compiler = "Clang " + std::to_string(__clang_major__) + "." +
-                               std::to_string(__clang_minor__) + "." +
-                               std::to_string(__clang_patchlevel__);
+  const std::string compiler =
+      formatted("Clang %d.%d.%d", __clang_major__, __clang_minor__, __clang_patchlevel__);
 #else
   const std::string compiler = "GCC " __VERSION__;
 #endif
-  return "headcount " HEADCOUNT_VERSION ", " + compiler + ", " + Eigen::SimdInstructionSetsInUse() +
-         ", Eigen " + std::to_string(EIGEN_WORLD_VERSION) + "." +
-         std::to_string(EIGEN_MAJOR_VERSION) + "." + std::to_string(EIGEN_MINOR_VERSION) +
-         ", OpenMP " + std::to_string(_OPENMP) + ", products by " + name(gemm_library()) + ", " +
-         (sizeof(Real) == sizeof(float) ? "float" : "double");
+  return formatted("headcount %s, %s, %s, Eigen %d.%d.%d, OpenMP %d, products by %s, %s",
+                   HEADCOUNT_VERSION, compiler.c_str(), Eigen::SimdInstructionSetsInUse(),
+                   EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION, _OPENMP,
+                   std::string(name(gemm_library())).c_str(),
+                   sizeof(Real) == sizeof(float) ? "float" : "double");
 }
 
 std::string machine_text() {
@@ -38,9 +38,8 @@ std::string machine_text() {
   uname(&system);
   const double gigabytes = static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
                            static_cast<double>(sysconf(_SC_PAGESIZE)) / 1e9;
-  return processor + ", " + std::to_string(std::thread::hardware_concurrency()) + " processors, " +
-         std::to_string(static_cast<int>(gigabytes + 0.5)) + " GB, " + system.sysname + " " +
-         system.release;
+  return formatted("%s, %u processors, %.0f GB, %s %s", processor.c_str(),
+                   std::thread::hardware_concurrency(), gigabytes, system.sysname, system.release);
 }
 
 }  // namespace headcount

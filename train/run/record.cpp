@@ -16,40 +16,33 @@ using nlohmann::json;
 
 namespace {
 
-fs::path record_file(const fs::path& folder) { return folder / kRecord; }
-
 std::string text_of(const json& object, const std::string& key) {
-  const auto found = object.find(key);
-  if (found == object.end()) throw DataError("'" + key + "' is missing");
-  if (!found->is_string()) throw DataError("'" + key + "' must be a text, is " + found->dump());
-  return found->get<std::string>();
+  const json& text = object.at(key);
+  if (!text.is_string()) throw DataError("'" + key + "' must be a text, is " + text.dump());
+  return text;
 }
 
-RunStart start_of(const json& object) {
-  if (!object.is_object()) throw DataError("'starts' must hold objects");
-  RunStart start{whole_number(object, "from_step"), text_of(object, "command"),
-                 text_of(object, "version"), ""};
-  if (object.contains("machine")) start.machine = text_of(object, "machine");
-  if (object.contains("steps")) start.steps = whole_number(object, "steps");
-  return start;
+RunStart start_of(const json& start) {
+  return {.from_step = whole_number(start, "from_step"),
+          .command = text_of(start, "command"),
+          .version = text_of(start, "version"),
+          .machine = start.value("machine", ""),
+          .steps = start.contains("steps") ? whole_number(start, "steps") : 0};
 }
 
 RunRecord record_of(const json& object) {
-  if (!object.is_object()) throw DataError("it must be a JSON object");
-  RunRecord record{.data_sha256 = text_of(object, "data_sha256"), .starts = {}};
-  const auto seed = object.find("seed"), starts = object.find("starts");
-  if (seed == object.end() || !seed->is_number_unsigned())
-    throw DataError("'seed' must be a whole number");
-  record.seed = seed->get<std::uint64_t>();
-  if (starts == object.end() || !starts->is_array() || starts->empty())
+  RunRecord record{.data_sha256 = text_of(object, "data_sha256"),
+                   .seed = object.at("seed").get_ref<const json::number_unsigned_t&>(),
+                   .working_directory = object.value("working_directory", ""),
+                   .starts = {}};
+  const json& starts = object.at("starts");
+  if (!starts.is_array() || starts.empty())
     throw DataError("'starts' must be a list of the starts of the program");
-  if (object.contains("working_directory"))
-    record.working_directory = text_of(object, "working_directory");
-  for (const json& start : *starts) record.starts.push_back(start_of(start));
+  for (const json& start : starts) record.starts.push_back(start_of(start));
   return record;
 }
 
-// Where this program was started; empty where JSON cannot say it.
+// The current directory; empty if its name is not UTF-8, which JSON needs.
 std::string working_directory() {
   std::error_code error;
   const std::string path = fs::current_path(error).string();
@@ -59,12 +52,14 @@ std::string working_directory() {
 }  // namespace
 
 RunRecord read_run_record(const fs::path& folder) {
-  const fs::path file = record_file(folder);
-  const std::string text = read_file(file);
+  const fs::path file = folder / kRecord;
+  const std::string text = read_file(file), damaged = file.string() + " is damaged: ";
   try {
     return record_of(parse_json(text));
   } catch (const DataError& error) {
-    throw DataError(file.string() + " is damaged: " + error.what());
+    throw DataError(damaged + error.what());
+  } catch (const json::exception& error) {
+    throw DataError(damaged + error.what());
   }
 }
 
@@ -83,7 +78,7 @@ void record_start(const fs::path& folder, RunRecord record, Index from_step, Ind
   nlohmann::ordered_json object = {{"data_sha256", record.data_sha256}, {"seed", record.seed}};
   if (!record.working_directory.empty()) object["working_directory"] = record.working_directory;
   object["starts"] = starts;
-  write_file_durably(record_file(folder), object.dump(2) + "\n");
+  write_file_durably(folder / kRecord, object.dump(2) + "\n");
 }
 
 }  // namespace headcount

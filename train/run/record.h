@@ -26,7 +26,7 @@ struct RunRecord {
   std::string data_sha256;  ///< hash of the text
   std::uint64_t seed = 0;
   /// Working directory of the first start, to which relative paths in the settings refer; empty if
-  /// unknown.
+  /// it is not known.
   std::string working_directory = {};
   std::vector<RunStart> starts;
 };

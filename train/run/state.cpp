@@ -21,10 +21,6 @@ nlohmann::json json_of(const std::optional<Number>& number) {
   return number ? nlohmann::json(*number) : nlohmann::json();
 }
 
-std::optional<double> loss_of(const nlohmann::json& json) {
-  return json.is_null() ? std::nullopt : std::optional(json.get<double>());
-}
-
 }  // namespace
 
 nlohmann::ordered_json to_json(const StepResult& result) {
@@ -71,9 +67,8 @@ TrainingState read_training_state(const std::filesystem::path& folder,
     TrainingState state;
     state.step = whole_number(json, "step");
     state.metrics_bytes = static_cast<std::uint64_t>(whole_number(json, "metrics_bytes"));
-    state.validation_loss = loss_of(json.at("val_loss"));
     if (!json.at("best_step").is_null()) state.best_step = whole_number(json, "best_step");
-    state.best_loss = loss_of(json.at("best_val_loss"));
+    if (!json.at("best_val_loss").is_null()) state.best_loss = json["best_val_loss"].get<double>();
     if (json.contains("unevaluated")) {
       const nlohmann::json& step = json["unevaluated"];
       state.unevaluated = {state.step, step.at("loss"), step.at("lr"), step.at("grad_norm")};

@@ -10,21 +10,21 @@
 
 namespace headcount {
 
-/// What a checkpoint holds besides the model, so that training goes on from it bit for bit: the
-/// optimizer's moments (optimizer.safetensors) and these numbers (trainer_state.json). Random
-/// numbers are functions of seed and step, so there is no more to keep.
+/// The state of a training run in a checkpoint, besides the model: these numbers
+/// (trainer_state.json) and the optimizer's moments (optimizer.safetensors). Random numbers are
+/// functions of seed and step, so a run continues from here to the same bits.
 struct TrainingState {
   Index step = 0;                         ///< steps done
   std::uint64_t metrics_bytes = 0;        ///< length of metrics.jsonl after that step
-  std::optional<double> validation_loss;  ///< where the step ended with an evaluation
+  std::optional<double> validation_loss;  ///< if the step ended with an evaluation; not read back
   // The checkpoint with the least validation loss so far.
   std::optional<Index> best_step;
   std::optional<double> best_loss;
-  /// The step itself, where a signal stopped its evaluation: it has no line in metrics.jsonl yet.
+  /// The step, if a signal stopped the evaluation after it: it has no line in metrics.jsonl yet.
   std::optional<StepResult> unevaluated;
 };
 
-/// One line of metrics.jsonl, without what an evaluation adds.
+/// A line of metrics.jsonl, without the fields of an evaluation.
 nlohmann::ordered_json to_json(const StepResult& result);
 
 /// Writes both files into `folder`. Throws WriteError.

@@ -95,7 +95,7 @@ TEST_F(AttendCommand, SaysInOneLineWhichLayersHaveNoScores) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const std::vector<std::string> lines = lines_of(result.out);
   ASSERT_EQ(lines.size(), 7u) << result.out;
-  EXPECT_EQ(lines[0], "layer 1: delta has no scores, its tokens go into a state");
+  EXPECT_EQ(lines[0], "layer 1: delta has no scores, it keeps a state");
   EXPECT_EQ(lines[1], "layer 2 (mqa), head 1");
   EXPECT_EQ(json::parse(attend("pattern", "9 is", "--json").out)["layers"][0]["heads"],
             json::array());

@@ -64,7 +64,7 @@ const BadCase kFlags[] = {
     {"TRAIN+ --min-lr 1", kUsage, "--min-lr is greater than --lr"},
     {"TRAIN+ --steps 3000000 --accumulate 65536", kUsage,
      "--steps times --accumulate must be below"},
-    {"TRAIN+ --dropout 0.99999999", kUsage, "--dropout is so near to 1"},
+    {"TRAIN+ --dropout 0.99999999", kUsage, "--dropout rounds to 1"},
     {"TRAIN+ --dropout 1", kUsage, "--dropout must be at least 0 and below 1"},
     {"TRAIN+ --beta1 1", kUsage, "--beta1"},
     {"TRAIN+ --seed -1", kUsage, "--seed"},
@@ -98,7 +98,7 @@ const BadCase kFlags[] = {
     {"sample --from run --cache maybe", kUsage, "--cache must be one of on, off"},
     {"sample --from run --repeat 0", kUsage, "--repeat"},
     {"sample --from run --cache off --cache-dtype f16", kUsage,
-     "--cache-dtype means nothing with --cache off, which keeps no cache"},
+     "--cache-dtype means nothing with --cache off; leave one"},
     {"sample --from run --cache off --mla expanded", kUsage,
      "--mla means nothing with --cache off"},
     {"sample --from run --mla absorbed", kUsage,
@@ -113,7 +113,7 @@ const BadCase kFlags[] = {
      "--kv-heads 4 changes nothing: --attention gqa2"},
     {"cost --layers 10000 --dim 1048576 --context 16777216 --heads 1048576 --ffn-dim 2147483647",
      kUsage, "64 bits"},
-    {"cost --csv --json", kUsage, "--csv and --json both say how to print"},
+    {"cost --csv --json", kUsage, "--csv does not go with --json: both say how to print"},
     {"cost --preset gpt-5", kUsage, "--preset must be one of"},
 };
 

@@ -248,6 +248,19 @@ TEST_F(BadInput, RunThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) 
   }
 }
 
+TEST_F(BadInput, TrapNamesTheOpThatDivergesAndCostsNoBits) {
+  const ProgramResult spoiled =
+      folder_.train("--score-scale 1e39 --trap-non-finite --quiet --out spoiled");
+  expect_refusal(spoiled, kDiverged,
+                 {"the value of op attention [", "at step 1; ", "--score-scale"},
+                 "scores that overflow");
+  for (const char* trap : {"", " --trap-non-finite"}) {
+    const std::string run = std::string("run") + (*trap == 0 ? "" : "-trapped");
+    ASSERT_EQ(folder_.train("--steps 3 --quiet --out " + run + trap).exit_code, 0);
+  }
+  EXPECT_EQ(folder_.contents("run/metrics.jsonl"), folder_.contents("run-trapped/metrics.jsonl"));
+}
+
 // The last update may be the one that spoils the weights.
 TEST_F(BadInput, RunThatDivergesInItsLastStepIsNoSuccess) {
   const int step = diverged_at(folder_.train(kExploding + "--steps 50 --out first").err);

@@ -163,7 +163,7 @@ TEST_F(EvalCommand, WritesLogitsOverNothingThatItReads) {
   const std::string model = weights.substr(0, weights.find('\n')) + "/model.safetensors";
   const std::string before = folder_->contents(model);
   for (const std::string& file : {model, std::string("text.txt")})
-    expect_refusal(2, "--from run --data text.txt --logits " + file, {"is read, too"});
+    expect_refusal(2, "--from run --data text.txt --logits " + file, {"is a file that eval reads"});
   EXPECT_EQ(folder_->contents(model), before);
 }
 

@@ -24,7 +24,8 @@ class RunEstimateTest : public testing::Test {
   }
 
   TrainOptions options_ = tiny_options();
-  Learner learner_ = {std::make_unique<LanguageModel>(options_.model, kTinyVocabulary), nullptr};
+  Learner learner_ = {
+      std::make_unique<LanguageModel>(options_.model, kTinyVocabulary), nullptr, {}};
   Corpus corpus_;
 };
 

@@ -19,7 +19,8 @@ namespace fs = std::filesystem;
 class RunFolderOnABadDisk : public testing::Test {
  protected:
   RunFolderOnABadDisk() {
-    learner_.model = std::make_unique<LanguageModel>(options_.model, vocabulary_.size());
+    learner_.vocabulary = Vocabulary(U"abc");
+    learner_.model = std::make_unique<LanguageModel>(options_.model, learner_.vocabulary.size());
     learner_.model->initialize(1);
     learner_.optimizer = options_.optimizer.make(learner_.model->parameters());
     // Flushing to the disk takes long, and no disk loses its power here.
@@ -34,13 +35,12 @@ class RunFolderOnABadDisk : public testing::Test {
     StepResult result;
     result.step = step;
     folder.log(result, std::nullopt);
-    folder.save(step, std::nullopt, learner_, vocabulary_, 1);
+    folder.save(learner_, step, std::nullopt);
   }
 
   SystemCalls calls_ = system_calls();
-  TrainOptions options_ = resolve_training(
-      Given(training_settings(), {{"layers", 1}, {"dim", 8}, {"context", 8}, {"heads", 2}}));
-  Vocabulary vocabulary_{U"abc"};
+  TrainOptions options_ = resolve_training(Given(
+      training_settings(), {{"layers", 1}, {"dim", 8}, {"context", 8}, {"heads", 2}, {"keep", 1}}));
   Learner learner_;
   TemporaryFolder parent_;
 };

@@ -38,10 +38,11 @@ TEST_F(LongerRun, HasTheLearningRatesOfItsNewLengthFromThereOnAndSaysSo) {
   const auto before = metrics("run"), whole = metrics("long");
   const ProgramResult longer = folder_.headcount("train --quiet --resume run --steps 30");
   ASSERT_EQ(longer.exit_code, 0) << longer.err;
-  EXPECT_EQ(longer.err,
-            "headcount: the run goes on from step 12 to 30 instead of 12, from here on with the "
-            "learning rates of a run of 30 steps: it will not have the weights of one that had 30 "
-            "from the start\n");
+  EXPECT_EQ(
+      longer.err,
+      "headcount: the run continues from step 12 to 30 instead of 12, with the learning rates of "
+      "a run of 30 steps: its weights will differ from those of a run that had 30 steps from "
+      "the start\n");
   const auto after = metrics("run");
   ASSERT_EQ(after.size(), 30u);
   for (std::size_t i = 0; i < 30; ++i) {
@@ -89,7 +90,8 @@ TEST_F(LongerRun, IsNoShorterAndNotOneOfAComparison) {
             0);
   const std::string run = "c/runs/mha/seed-1", config = folder_.contents(run + "/config.json");
   expect_refusal(folder_.headcount("train --resume " + run + " --steps 6"), kUsage,
-                 {"one of a comparison", "headcount train --init " + run + " --steps 6"}, "of c");
+                 {"belongs to a comparison", "headcount train --init " + run + " --steps 6"},
+                 "of c");
   EXPECT_EQ(folder_.contents(run + "/config.json"), config);
   const ProgramResult instead =
       folder_.headcount("train --quiet --data text.txt --init " + run + " --steps 6 --out new");

@@ -149,7 +149,7 @@ TEST(Out, OfAComparisonKeepsFilesThatNoComparisonWrote) {
     folder.file("mine/" + file, "{\"mine\": 1}");
     for (const char* force : {"", " --force"}) {
       expect_refusal(folder.headcount(line + "mine" + force), 2,
-                     {"--out mine has a " + file + " that no comparison wrote"}, file);
+                     {"--out mine has a " + file + " that headcount compare did not write"}, file);
     }
     EXPECT_EQ(folder.contents("mine/" + file), "{\"mine\": 1}");
     EXPECT_FALSE(folder.has("mine/runs")) << file;

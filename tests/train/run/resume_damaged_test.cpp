@@ -78,7 +78,7 @@ TEST_F(DamagedRun, NamesTheOlderCheckpointThatLoads) {
   for (const char* line : {"train --resume run", "sample --from run"}) {
     expect_refusal(folder_.headcount(line), 3,
                    {"run/checkpoints/step-20/optimizer.safetensors is damaged",
-                    "run/checkpoints/step-10 is whole: to go on from it, remove "
+                    "run/checkpoints/step-10 is whole: to continue from it, remove "
                     "run/checkpoints/step-20"},
                    line);
   }

@@ -98,7 +98,7 @@ TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
     kill(child, signal);
     EXPECT_EQ(exit_code_of(child), code);
     const std::string message = folder_.contents("err");
-    EXPECT_NE(message.find("go on with headcount train --resume stopped"), std::string::npos)
+    EXPECT_NE(message.find("resume with headcount train --resume stopped"), std::string::npos)
         << message;
     const auto newest = find_checkpoint(folder_ / "stopped");
     ASSERT_TRUE(newest);
@@ -176,8 +176,8 @@ TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
   EXPECT_EQ(exit_code_of(child), 143);
   EXPECT_LT(std::chrono::steady_clock::now() - asked, whole / 2);
   const std::string message = folder_.contents("err");
-  EXPECT_NE(message.find("stopped in the evaluation after step 10, which is saved; go on with "
-                         "headcount train --resume stopped"),
+  EXPECT_NE(message.find("stopped in the evaluation after step 10; a checkpoint is saved; "
+                         "resume with headcount train --resume stopped"),
             std::string::npos)
       << message;
   EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "stopped")), 10);

@@ -8,7 +8,17 @@
 #include "train/cli/command_line.h"
 #include "train/run/loaded.h"
 
+/// What commands that take --from RUN read: the run, and a text for its model.
+
 namespace headcount {
+
+/// Loads the run that --from names. Throws UsageError if there is no --from, DataError.
+LoadedRun load_named_run(const CommandLine& line);
+
+/// The text of a flag, at least one character, in the run's tokens. Throws UsageError and
+/// DataError, whose messages name the flag.
+std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string& flag,
+                                      const Vocabulary& vocabulary);
 
 /// A text that a model is evaluated on.
 struct EvalText {
@@ -21,12 +31,14 @@ struct EvalText {
   Index longest_story = 0;
 
   TextMarks marks() const { return {answers, starts, only_answers}; }
+  /// What the loss is a mean over.
+  const char* unit() const { return only_answers ? "answer" : "character"; }
 };
 
 /// Loads the text that --data names or, without --data, the validation part of the run's own text.
 /// `characters` limits it to its first characters; 0 means all. By default, all of --data is taken,
-/// or what the run was evaluated on. Throws DataError, and UsageError for a checkpoint without its
-/// run if no --data is given.
+/// or the part that the run was evaluated on. Throws DataError, and UsageError for a checkpoint
+/// without its run if no --data is given.
 EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
                         std::optional<Index> characters = std::nullopt);
 

@@ -1,12 +1,27 @@
-#include "train/cli/eval_text.h"
+#include "train/cli/from_run.h"
 
+#include "autograd/base/utf8.h"
 #include "data/encoded_text.h"
 
 namespace headcount {
 
+LoadedRun load_named_run(const CommandLine& line) {
+  return load_run(line.required("from", "name a run folder that headcount train made"));
+}
+
+std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string& flag,
+                                      const Vocabulary& vocabulary) {
+  const std::string text = line.required(flag, "give at least one character");
+  try {
+    return vocabulary.encode(decode_utf8(text, "--" + flag));
+  } catch (const DataError& error) {
+    throw DataError("--" + flag + ": " + error.what());
+  }
+}
+
 namespace {
 
-// "the first 1000 characters of input.txt", where those are not all.
+// "the first 1000 characters of input.txt" if the text is limited.
 std::string name_of(const std::string& text, bool limited, std::size_t characters) {
   return limited ? "the first " + std::to_string(characters) + " characters of " + text : text;
 }

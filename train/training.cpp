@@ -1,0 +1,158 @@
+#include "train/training.h"
+
+#include <chrono>
+#include <limits>
+
+#include "train/interrupt.h"
+#include "train/statistics.h"
+
+namespace headcount {
+
+namespace {
+
+Corpus load_longer_than(Index context, const std::string& data, const CorpusOptions& options) {
+  Corpus corpus = load_corpus(data, options);
+  for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
+                                     std::pair{"validation", std::ssize(corpus.validation)}}) {
+    if (tokens > context) continue;
+    throw DataError("`context` " + std::to_string(context) + " is not shorter than the " + part +
+                    " part of " + corpus.name + ", " + std::to_string(tokens) +
+                    " characters; lower it or give more text");
+  }
+  return corpus;
+}
+
+// A run on its way to the last step.
+class Training {
+ public:
+  Training(const TrainOptions& options, Learner& learner, const Corpus& corpus, TrainingLog& log,
+           const TrainingWatch& watch, Ranks& ranks)
+      : options_(options),
+        learner_(learner),
+        corpus_(corpus),
+        log_(log),
+        watch_(watch),
+        ranks_(ranks) {}
+
+  TrainingOutcome run();
+
+ private:
+  TrainingLog::Position shared_position();
+  bool due(Index every, Index step) const {
+    return step == options_.steps || (every > 0 && step % every == 0);
+  }
+  void evaluate_model();
+  void complete(const StepResult& result);
+
+  const TrainOptions& options_;
+  Learner& learner_;
+  const Corpus& corpus_;
+  TrainingLog& log_;
+  const TrainingWatch& watch_;
+  Ranks& ranks_;
+  TrainingOutcome outcome_;
+};
+
+TrainingOutcome Training::run() {
+  using Clock = std::chrono::steady_clock;
+  const TrainingLog::Position from = shared_position();
+  Trainer trainer(*learner_.model, options_, corpus_.train, from.step, corpus_.train_marks(),
+                  ranks_, learner_.optimizer.get());
+  trainer.profile(watch_.profile);
+  trainer.trap_non_finite(watch_.trap_non_finite);
+  if (from.unevaluated) {
+    complete(*from.unevaluated);
+  } else if (from.step == options_.steps) {
+    outcome_.last = {.step = options_.steps, .loss = std::numeric_limits<double>::quiet_NaN()};
+    evaluate_model();
+  }
+  while (trainer.steps_done() < options_.steps) {
+    const Clock::time_point start = Clock::now();
+    const StepResult result = trainer.step();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    outcome_.training_seconds += seconds;
+    outcome_.step_milliseconds.push_back(1e3 * seconds);
+    complete(result);
+  }
+  return outcome_;
+}
+
+// The position, weights and moments of rank 0, at all ranks.
+TrainingLog::Position Training::shared_position() {
+  TrainingLog::Position position = log_.position();
+  broadcast(ranks_, std::span(&position, 1));
+  broadcast(ranks_, learner_.model->parameters().all_values());
+  for (const Optimizer::Moment& moment : learner_.optimizer->moments())
+    broadcast(ranks_, moment.numbers.all());
+  return position;
+}
+
+[[noreturn]] void stop(int signal, const std::string& where) {
+  throw InterruptedError(signal, "stopped " + where + "; a checkpoint is saved");
+}
+
+void Training::evaluate_model() {
+  try {
+    outcome_.validation =
+        evaluate(*learner_.model, corpus_.validation,
+                 {.marks = corpus_.validation_marks(), .stop = interrupted, .ranks = &ranks_});
+  } catch (const EvaluationStopped&) {
+    stop(interrupt_signal(ranks_),
+         "in the evaluation after step " + std::to_string(outcome_.last.step));
+  }
+}
+
+// What follows a step: evaluation, log and checkpoint where they are due.
+void Training::complete(const StepResult& result) {
+  outcome_.last = result;
+  const Index step = result.step;
+  std::optional<Evaluation> evaluation;
+  std::optional<double> loss;
+  if (due(options_.eval_every, step)) {
+    try {
+      evaluate_model();
+    } catch (const InterruptedError&) {
+      log_.save_unevaluated(learner_, result);
+      throw;
+    }
+    evaluation = outcome_.validation;
+    loss = evaluation->loss;
+    // The loss of the next step shows weights that a step has spoiled. After the last step there is
+    // no next one, only this loss.
+    require_finite("validation loss", *loss, step, options_, step);
+  }
+  log_.log(result, evaluation);
+  watch_.observe(result, loss, outcome_.training_seconds);
+  const int signal = interrupt_signal(ranks_);
+  if (due(options_.checkpoint_every, step) || signal != 0 || log_.wants_checkpoint())
+    log_.save(learner_, step, loss);
+  if (signal != 0 && step < options_.steps) stop(signal, "after step " + std::to_string(step));
+}
+
+}  // namespace
+
+Corpus load_training_corpus(const TrainOptions& options) {
+  return load_longer_than(options.model->context, options.data, options.corpus);
+}
+
+Corpus load_training_corpus(const Given& given) {
+  return load_longer_than(read_model_settings(given).context, data_of(given),
+                          corpus_options(given));
+}
+
+double TrainingOutcome::median_milliseconds() const {
+  return step_milliseconds.empty() ? 0 : median(step_milliseconds);
+}
+
+double tokens_per_second(const TrainOptions& options, Index steps, double seconds) {
+  if (steps == 0) return 0;
+  return static_cast<double>(steps * options.batch * options.accumulate * options.model->context) /
+         seconds;
+}
+
+TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,
+                             TrainingLog& log, const TrainingWatch& watch, Ranks& ranks) {
+  return Training(options, learner, corpus, log, watch, ranks).run();
+}
+
+}  // namespace headcount

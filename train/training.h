@@ -1,0 +1,79 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "data/corpus.h"
+#include "train/evaluation.h"
+#include "train/options.h"
+#include "train/trainer.h"
+
+namespace headcount {
+
+/// The corpus of a training run. Throws DataError as load_corpus does, and if a part of the text is
+/// not longer than the context.
+Corpus load_training_corpus(const TrainOptions& options);
+/// The corpus of settings that are not resolved yet.
+Corpus load_training_corpus(const Given& given);
+
+/// What a training run keeps: a line for each step, and checkpoints. This base class keeps nothing:
+/// it is the log of ranks that write no files. RunFolder (train/run/folder.h) writes them.
+class TrainingLog {
+ public:
+  virtual ~TrainingLog() = default;
+
+  /// Where the run stands.
+  struct Position {
+    Index step = 0;  ///< steps done
+    /// The last of these steps, if a signal stopped the evaluation after it.
+    std::optional<StepResult> unevaluated;
+  };
+  virtual Position position() const { return {}; }
+
+  /// Logs a step, with the evaluation after it if there was one.
+  virtual void log(const StepResult&, const std::optional<Evaluation>&) {}
+  /// Returns true if the step under way is to end with a checkpoint, even if none is due.
+  virtual bool wants_checkpoint() const { return false; }
+  /// Saves a checkpoint after `step`, with the validation loss if it was evaluated.
+  virtual void save(const Learner&, Index /*step*/, std::optional<double> /*validation_loss*/) {}
+  /// Saves a checkpoint after a step that is not logged, because a signal stopped its evaluation.
+  virtual void save_unevaluated(const Learner&, const StepResult&) {}
+};
+
+/// Called after each step, with the validation loss if the step ended with an evaluation, and the
+/// seconds of all steps that were trained here.
+using StepObserver = std::function<void(const StepResult& result, std::optional<double> validation,
+                                        double training_seconds)>;
+
+/// How a training run is watched. Nothing here changes a result.
+struct TrainingWatch {
+  StepObserver observe;
+  TrainingProfile* profile = nullptr;  ///< gets the time of the steps; null: no profile is taken
+  bool trap_non_finite = false;        ///< see Trainer::trap_non_finite
+};
+
+/// What a training run measured. Times are of the steps that were trained here, not of those before
+/// it was resumed.
+struct TrainingOutcome {
+  StepResult last;
+  Evaluation validation;        ///< after the last step, of the whole validation part
+  double training_seconds = 0;  ///< of whole steps: evaluations left out
+  std::vector<double> step_milliseconds;
+
+  double median_milliseconds() const;  ///< 0 without a step
+};
+
+/// Characters per second of `steps` steps that took `seconds`; 0 without a step.
+double tokens_per_second(const TrainOptions& options, Index steps, double seconds);
+
+/// Trains `learner` to the end of `options`, from the position that `log` has: logs every step,
+/// evaluates and saves when it is due. Throws DivergedError, WriteError, and InterruptedError after
+/// a signal that was caught, once a checkpoint is saved. A signal stops an evaluation too; a
+/// resumed run then begins with that evaluation. Among several `ranks`, rank 0 alone has a log that
+/// keeps anything. All ranks begin with its position, weights and moments, and a signal at any of
+/// them stops all.
+TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,
+                             TrainingLog& log, const TrainingWatch& watch, Ranks& ranks = alone());
+
+}  // namespace headcount
