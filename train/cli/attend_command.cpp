@@ -11,16 +11,15 @@
 
 namespace headcount {
 
-namespace {
-
-using Json = nlohmann::ordered_json;
-
 const CommandHelp kAttendHelp = {
-    "attend",
-    "Draw the attention of each head over a text: a row per character, darker for greater weights.",
+    "attend", "Draw the attention weights of each head over a text, darker where they are greater.",
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\"\n"
     "  headcount attend --from runs/mla --text \"Tom is in the mill.\" --layer 2 --head 1 "
     "--json\n"};
+
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 const std::vector<Flag> kAttendFlags = {
     {"from", "run folder or checkpoint folder", true},

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "train/cli/command_line.h"
 #include "train/ranks.h"
 
 namespace headcount {
@@ -12,6 +13,10 @@ namespace headcount {
 /// share their work among all ranks, and only rank 0 writes files and results; the others are
 /// called by one process alone.
 using Command = int(const std::vector<std::string>& arguments, Ranks& ranks);
+
+/// The help of each subcommand.
+extern const CommandHelp kTrainHelp, kCompareHelp, kReportHelp, kSampleHelp, kEvalHelp, kAttendHelp,
+    kConvertHelp, kCostHelp;
 
 Command train_command, compare_command, report_command, sample_command, eval_command,
     attend_command, convert_command, cost_command;

@@ -25,15 +25,8 @@
 
 namespace headcount {
 
-namespace {
-
-namespace fs = std::filesystem;
-
 const CommandHelp kCompareHelp = {
-    "compare",
-    "Train several attentions on one text, compare their loss with their KV cache, and say which "
-    "is "
-    "enough.",
+    "compare", "Train several attentions on a text and say which is enough, and at what KV cache.",
     "  headcount compare\n"
     "  headcount compare --attention mha,gqa2,mqa,mla48+16 --seeds 5 --preset nanogpt-cpu --data "
     "input.txt\n"
@@ -41,6 +34,10 @@ const CommandHelp kCompareHelp = {
     "  headcount compare --attention gqa,mla --match kv=32\n"
     "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
     "  headcount compare --init-from runs/mha --attention gqa2,mqa,mla48\n"};
+
+namespace {
+
+namespace fs = std::filesystem;
 
 const std::vector<Flag> kCompareFlags = {
     {"preset", "start from a named set of settings: " + preset_names(), true},

@@ -23,21 +23,16 @@
 
 namespace headcount {
 
+const CommandHelp kConvertHelp = {
+    "convert", "Give a trained model another attention and report what that costs.",
+    "  headcount convert --from runs/mha --attention gqa2 --out runs/gqa2\n"
+    "  headcount convert --from runs/mha --attention mla --energy 0.9 --out runs/mla\n"
+    "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"};
+
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-const CommandHelp kConvertHelp = {
-    "convert",
-    "Give a trained model another attention, and report what that costs. A KV head becomes the "
-    "mean "
-    "of those that it replaces, latents come from a singular value decomposition, layers that "
-    "share "
-    "a cache get the mean of theirs.",
-    "  headcount convert --from runs/mha --attention gqa2 --out runs/gqa2\n"
-    "  headcount convert --from runs/mha --attention mla --energy 0.9 --out runs/mla\n"
-    "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"};
 
 const std::vector<Flag> kConvertFlags = {
     {"from", "run folder, checkpoint folder or Hugging Face model folder", true},
@@ -59,9 +54,8 @@ constexpr Field<ConvertOptions> kConvertFields[] = {
         0.01, 1),
     choice<&ConvertOptions::rotary_pairs>(
         "rotary-pairs",
-        "RoPE pairs that become the rotary key beside a latent: evenly spaced frequencies (even), "
-        "or "
-        "of neighbouring frequencies the one with the greatest norm (norm)",
+        "RoPE pairs that become the rotary key beside a latent: even (at evenly spaced "
+        "frequencies) or norm (of greatest norm among neighbouring frequencies)",
         {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}})};
 
 const SettingList& convert_settings() {

@@ -13,18 +13,16 @@
 
 namespace headcount {
 
-namespace {
-
-using Json = nlohmann::ordered_json;
-
 const CommandHelp kCostHelp = {
-    "cost",
-    "Count parameters, multiply-accumulates (MACs) and KV cache of each attention, from sizes "
-    "alone.",
+    "cost", "Count parameters, operations and KV cache of each attention, from sizes alone.",
     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
     "  headcount cost --layers 24 --attention mqa/share\n"
     "  headcount cost --from runs/mla --context 4096 --csv\n"};
+
+namespace {
+
+using Json = nlohmann::ordered_json;
 
 const std::vector<Flag> kCostFlags = {
     {"preset", "sizes of a well-known model; --help lists them", true},

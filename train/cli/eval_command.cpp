@@ -22,13 +22,13 @@
 
 namespace headcount {
 
-namespace {
-
 const CommandHelp kEvalHelp = {
     "eval", "Compute loss, bits per character and accuracy of a trained model over a text.",
     "  headcount eval --from runs/mla\n"
     "  headcount eval --from runs/mla --cache-dtype int8\n"
     "  headcount eval --from runs/mla --data other.txt --window 32 --json\n"};
+
+namespace {
 
 const std::vector<Flag> kEvalFlags = {
     {"from", "run folder or checkpoint folder", true},

@@ -26,23 +26,16 @@ namespace {
 using namespace headcount;
 
 struct NamedCommand {
-  std::string_view name, summary;
+  const CommandHelp& help;
   Command* run;
   bool shared = false;  // ranks can share its work
 };
 
 constexpr NamedCommand kCommands[] = {
-    {"train", "trains a model and reports its loss and its KV-cache cost", train_command, true},
-    {"compare", "trains several attentions and says which is enough, and at what cache",
-     compare_command, true},
-    {"report", "draws the curves of finished or unfinished runs side by side", report_command},
-    {"sample", "continues a text from a KV cache", sample_command},
-    {"eval", "computes the loss of a trained model over a text", eval_command, true},
-    {"attend", "draws what each head of a trained model looks at in a text", attend_command},
-    {"convert", "gives a trained model another attention", convert_command},
-    {"cost", "counts parameters, operations and cache of each attention, from sizes alone",
-     cost_command},
-};
+    {kTrainHelp, train_command, true}, {kCompareHelp, compare_command, true},
+    {kReportHelp, report_command},     {kSampleHelp, sample_command},
+    {kEvalHelp, eval_command, true},   {kAttendHelp, attend_command},
+    {kConvertHelp, convert_command},   {kCostHelp, cost_command}};
 
 void print_help(std::ostream& out) {
   out << "headcount: how many KV heads does a transformer need, and what does each one cost?\n\n"
@@ -51,18 +44,19 @@ void print_help(std::ostream& out) {
          "  headcount train --attention gqa2   one model, with two KV heads\n\n"
          "Commands\n";
   for (const NamedCommand& command : kCommands)
-    out << "  " << std::left << std::setw(9) << command.name << command.summary << '\n';
+    out << "  " << std::left << std::setw(9) << command.help.name << command.help.summary << '\n';
   out << "\nheadcount COMMAND --help, or headcount help COMMAND, lists the flags of a command.\n"
          "headcount --version says what it is built with.\n";
 }
 
 const NamedCommand& command_named(const std::string& name) {
-  const auto found = std::ranges::find(kCommands, name, &NamedCommand::name);
-  if (found != std::end(kCommands)) return *found;
   std::vector<std::string> known;
-  for (const NamedCommand& command : kCommands) known.emplace_back(command.name);
-  throw UsageError("'" + name + "' is no command of headcount; known are " +
-                   joined(kCommands, &NamedCommand::name) + suggestion(name, known));
+  for (const NamedCommand& command : kCommands) {
+    if (command.help.name == name) return command;
+    known.push_back(command.help.name);
+  }
+  throw UsageError("'" + name + "' is no command of headcount; known are " + joined(known) +
+                   suggestion(name, known));
 }
 
 int run(const std::vector<std::string>& arguments, Ranks& ranks) {

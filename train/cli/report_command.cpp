@@ -14,14 +14,13 @@ namespace headcount {
 
 namespace fs = std::filesystem;
 
-namespace {
-
 const CommandHelp kReportHelp = {
-    "report",
-    "Compare curves and settings of training runs: writes report.html, curves.json and curves.csv.",
+    "report", "Show curves and settings of training runs side by side, as a page, JSON and CSV.",
     "  headcount report --from runs/mha\n"
     "  headcount report --from runs/mha runs/mla --out runs/two --json\n"
     "  headcount report --from runs/compare-lookup/runs/*/seed-1\n"};
+
+namespace {
 
 const std::vector<Flag> kReportFlags = {
     {"from", "one or more run folders; the runs may still be training", true},

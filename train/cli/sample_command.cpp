@@ -14,12 +14,12 @@
 
 namespace headcount {
 
-namespace {
-
 const CommandHelp kSampleHelp = {
     "sample", "Continue a text with a trained model, token by token, from its KV cache.",
     "  headcount sample --from runs/mla --prompt \"Mary has\" --tokens 300 --temperature 0.8\n"
     "  headcount sample --from runs/mla --repeat 3 --temperature 0 --cache off --json\n"};
+
+namespace {
 
 const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folder", true},
                                         {"prompt", "text to continue; default: a line break", true},

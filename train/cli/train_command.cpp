@@ -25,14 +25,14 @@
 
 namespace headcount {
 
-namespace {
-
 const CommandHelp kTrainHelp = {
     "train", "Train a character-level transformer and report its loss and its KV-cache cost.",
     "  headcount train --attention gqa --kv-heads 2\n"
     "  headcount train --preset nanogpt-cpu --data input.txt --attention mla --kv-rank 48 "
     "--rope-dim 16\n"
     "  headcount train --layers 6 --attention '5*gqa2@64/gqa2'\n"};
+
+namespace {
 
 const std::vector<Flag> kTrainFlags = {
     {"preset", "start from a named set of settings: " + preset_names(), true},
