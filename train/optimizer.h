@@ -46,7 +46,7 @@ class Optimizer {
   std::vector<Moment> moments_;
 };
 
-/// What the file of an optimizer declares. Flags, help, config.json and checkpoints follow from it.
+/// A kind of optimizer, declared in its one file. Flags, help, config.json and checkpoints follow.
 struct OptimizerKind {
   std::string_view name;
   OwnFields own = {};  ///< its own settings

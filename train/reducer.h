@@ -26,7 +26,7 @@ class Reducer {
   Index shards() const { return shards_; }
   /// The shards of a batch that this rank computes.
   Part own() const { return own_; }
-  /// Where the tape of one of these shards collects its gradients.
+  /// The gradients that the tape of one of these shards collects.
   Gradients& gradients(Index shard);
   /// Makes a tape tell which gradients are complete, if other ranks wait for them.
   void listen(Tape& tape);

@@ -36,7 +36,7 @@ struct Learner {
   Vocabulary vocabulary;
 };
 
-/// What one step did.
+/// Results of one step.
 struct StepResult {
   Index step = 0;   ///< counts from 1
   double loss = 0;  ///< mean of the batch before the update, nats per character

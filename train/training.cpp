@@ -102,7 +102,7 @@ void Training::evaluate_model() {
   }
 }
 
-// What follows a step: evaluation, log and checkpoint where they are due.
+// Evaluation, log and checkpoint after a step, where they are due.
 void Training::complete(const StepResult& result) {
   outcome_.last = result;
   const Index step = result.step;

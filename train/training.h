@@ -17,13 +17,13 @@ Corpus load_training_corpus(const TrainOptions& options);
 /// The corpus of settings that are not resolved yet.
 Corpus load_training_corpus(const Given& given);
 
-/// What a training run keeps: a line for each step, and checkpoints. This base class keeps nothing:
-/// it is the log of ranks that write no files. RunFolder (train/run/folder.h) writes them.
+/// Keeps a line for each step of a training run, and checkpoints. This base class keeps nothing: it
+/// is the log of ranks that write no files. RunFolder (train/run/folder.h) writes them.
 class TrainingLog {
  public:
   virtual ~TrainingLog() = default;
 
-  /// Where the run stands.
+  /// Place of a run between two steps, where training begins or continues.
   struct Position {
     Index step = 0;  ///< steps done
     /// The last of these steps, if a signal stopped the evaluation after it.
@@ -53,8 +53,8 @@ struct TrainingWatch {
   bool trap_non_finite = false;        ///< see Trainer::trap_non_finite
 };
 
-/// What a training run measured. Times are of the steps that were trained here, not of those before
-/// it was resumed.
+/// Measurements of a training run. Times are of the steps that were trained here, not of those
+/// before it was resumed.
 struct TrainingOutcome {
   StepResult last;
   Evaluation validation;        ///< after the last step, of the whole validation part

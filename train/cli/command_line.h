@@ -20,7 +20,7 @@ struct Flag {
   bool takes_value = false;
 };
 
-/// What a subcommand understands.
+/// Texts for the help of a subcommand.
 struct CommandHelp {
   std::string name;      ///< "train"
   std::string summary;   ///< one line

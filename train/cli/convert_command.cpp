@@ -100,7 +100,7 @@ std::string attention_line(const ModelPlan& model) {
   return line;
 }
 
-// One side of the conversion: the model, and its loss on the text, if there is one.
+// One model of the conversion as JSON, with its loss on the text if there is one.
 Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
   Json json = {{"attention", model.plan()->attention},
                {"settings", attention_line(model.plan())},

@@ -8,7 +8,7 @@
 #include "train/cli/command_line.h"
 #include "train/run/loaded.h"
 
-/// What commands that take --from RUN read: the run, and a text for its model.
+/// Runs and texts for commands that take --from RUN.
 
 namespace headcount {
 
@@ -31,7 +31,7 @@ struct EvalText {
   Index longest_story = 0;
 
   TextMarks marks() const { return {answers, starts, only_answers}; }
-  /// What the loss is a mean over.
+  /// Unit of the loss, which is a mean over these.
   const char* unit() const { return only_answers ? "answer" : "character"; }
 };
 

@@ -243,7 +243,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   if (resumes) {
     if (writes) lock.emplace(run);
     wait_for_all(ranks);
-    // As they are now that nobody changes them.
+    // Read again, now that the lock keeps other processes from changing them.
     steps_before = read_run_options(run).steps;
     options = found_from_here(resumed_options(line), run);
   }

@@ -66,8 +66,9 @@ LoadedRun load_run(const std::string& path);
 void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
                         const nlohmann::json& there);
 
-/// What a run of `options` starts from: the model of the setting `init`, or random weights for
-/// tokens of `vocabulary`. Throws DataError, and SettingError if `init` has another model.
+/// The learner that a run of `options` starts with: the model of the setting `init`, or random
+/// weights for tokens of `vocabulary`. Throws DataError, and SettingError if `init` has another
+/// model.
 Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary);
 
 /// The newest checkpoint of the run in `folder`, and the state there; without a checkpoint, the
