@@ -119,11 +119,9 @@ DoubleMatrix mean_of_blocks(const DoubleMatrix& matrix, Index width, Index count
 }
 
 DoubleMatrix repeated_blocks(const DoubleMatrix& matrix, Index width, Index count) {
-  DoubleMatrix result;
-  for (Index first = 0; first < matrix.rows; first += width) {
-    for (Index i = 0; i < count; ++i) result.append(matrix.part(first, width));
-  }
-  return result;
+  std::vector<Index> rows;
+  for (Index i = 0; i < width * count; ++i) rows.push_back(i % width);
+  return take_rows(matrix, width, rows);
 }
 
 }  // namespace headcount

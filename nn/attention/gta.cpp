@@ -75,8 +75,8 @@ std::any resolve(const AttentionPlan& c, const Given& given) {
 extern const AttentionKind kGta = {
     .name = "gta",
     .summary =
-        "grouped-tied: one row per `kv-heads` is the value and, beside a shared rotary key of "
-        "`rope-dim`, the key",
+        "grouped-tied: a row per KV head (`kv-heads`) is the value and, beside a shared rotary key "
+        "of `rope-dim`, the key",
     .numbers = {"kv-heads"},
     .own = own_fields<kFields>(),
     .resolve = resolve,

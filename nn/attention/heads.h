@@ -68,7 +68,7 @@ struct MadeLayer {
   AttentionHeads heads;  ///< the source, with keys, values and speeds that the weights compute
 };
 
-/// Which RoPE pairs of the heads go into a narrower rotary part. The part has frequencies of its
+/// Choice of RoPE pairs of the heads for a narrower rotary part. The part has frequencies of its
 /// own; each of its pairs is chosen among the heads' pairs of similar frequency.
 enum class RotaryPairs {
   even,  ///< evenly spaced: frequencies stay where the new width divides the old one

@@ -172,9 +172,10 @@ struct AttentionCosts {
   Count cache_rows_per_token;  ///< an int8 cache stores one scale for each
   Count state_elements;        ///< per sequence; stored as Real in a cache of any type
 
-  /// Scores and sums, or updates of the state, of a context whose tokens see `held` others each.
+  /// Multiply-accumulates of scores and sums, or of the state, for a context whose tokens see
+  /// `held` others each.
   Count prefill_macs(Count context, Count held) const;
-  /// Those of one token after `held` others.
+  /// Multiply-accumulates of scores and sums, or of the state, for one token after `held` others.
   Count decode_macs(Count held) const;
 };
 

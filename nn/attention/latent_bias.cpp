@@ -61,7 +61,7 @@ std::any resolve(const AttentionPlan& c, const Given& given) {
 
 extern const AttentionKind kLatentBias = {
     .name = "latent-bias",
-    .summary = "multi-head whose scores add a product of two projections of `latent-dim` per head",
+    .summary = "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
     .numbers = {"latent-dim"},
     .own = own_fields<kFields>(),
     .resolve = resolve,

@@ -19,7 +19,7 @@ struct MlaSettings {
   Index latent_width() const { return kv_rank / latents; }
 };
 
-/// What `latent-scale` multiplies a latent of that width by; 1 without it.
+/// Factor of `latent-scale` for a latent of that width; 1 without the setting.
 double mla_latent_factor(const AttentionPlan& plan, Index width);
 QueryLatent mla_query_latent(const AttentionPlan& plan);
 /// Half of a head, rounded down to an even number.
