@@ -19,25 +19,25 @@ using Name = std::string_view;
 struct Person {
   Name name;
   std::size_t place;  // in Tale::places_
-  Index told = 0;     // where the place's name stands
+  Index told = 0;     // position of the place's name
 };
 
 struct Thing {
   Name name;
   std::optional<std::size_t> holder;  // in Tale::people_
-  std::size_t place;                  // where it lies; of a held thing, its holder's place counts
-  Index told = 0;                     // where the name of the holder, or of the place, stands
+  std::size_t place;                  // where it lies; a held thing is where its holder is
+  Index told = 0;                     // position of the name of the holder, or of the place
 };
 
-/// Something that can happen now. A field that the kind of deed does not need stays 0.
+/// Event that is possible now. A field that the kind of deed does not need stays 0.
 struct Deed {
   std::size_t person = 0;
   std::size_t thing = 0;
   std::size_t receiver = 0;
 };
 
-/// A story while it is told. Each choice shows in the text at once, in the order of choosing:
-/// that makes the map from choices to texts injective.
+/// Story while it is told. Each choice shows in the text at once, in the order of choosing, which
+/// makes the map from choices to texts injective.
 class Tale {
  public:
   Tale(const TalesOptions& options, const Chooser& chooser, const TalesNames& names)
@@ -104,48 +104,6 @@ class Tale {
     writer_.write("\n");
   }
 
-  // The deeds of each kind that are possible now.
-
-  std::vector<Deed> walks() const {
-    std::vector<Deed> deeds;
-    if (options_.places == 1) return deeds;
-    for (std::size_t person = 0; person < people_.size(); ++person) deeds.push_back({person});
-    return deeds;
-  }
-
-  std::vector<Deed> gifts() const {
-    std::vector<Deed> deeds;
-    for (std::size_t thing = 0; thing < things_.size(); ++thing) {
-      const auto giver = things_[thing].holder;
-      if (!giver) continue;
-      for (std::size_t receiver = 0; receiver < people_.size(); ++receiver) {
-        if (receiver != *giver && people_[receiver].place == people_[*giver].place) {
-          deeds.push_back({*giver, thing, receiver});
-        }
-      }
-    }
-    return deeds;
-  }
-
-  std::vector<Deed> drops() const {
-    std::vector<Deed> deeds;
-    for (std::size_t thing = 0; thing < things_.size(); ++thing) {
-      if (things_[thing].holder) deeds.push_back({*things_[thing].holder, thing});
-    }
-    return deeds;
-  }
-
-  std::vector<Deed> finds() const {
-    std::vector<Deed> deeds;
-    for (std::size_t thing = 0; thing < things_.size(); ++thing) {
-      if (things_[thing].holder) continue;
-      for (std::size_t person = 0; person < people_.size(); ++person) {
-        if (people_[person].place == things_[thing].place) deeds.push_back({person, thing});
-      }
-    }
-    return deeds;
-  }
-
   void walk(const Deed& deed) {
     constexpr std::array<Name, 3> verbs = {" goes to the ", " walks to the ", " runs to the "};
     Person& person = people_[deed.person];
@@ -179,31 +137,40 @@ class Tale {
     write({people_[deed.person].name, " picks up the ", thing.name, "."});
   }
 
-  /// The kind is chosen first, so that the many possible walks do not crowd out the few gifts.
-  /// Some kind is always possible: what is held can be dropped, and where there is one place only,
-  /// what lies there can be picked up.
+  /// Tells one of the deeds that are possible now. Its kind is chosen first, so that the many walks
+  /// do not crowd out the few gifts. Some kind is always possible: what is held can be dropped, and
+  /// where there is one place only, what lies there can be picked up.
   void tell_event() {
-    struct Kind {
-      std::vector<Deed> deeds;
-      void (Tale::*tell)(const Deed&);
-    };
-    std::vector<Kind> kinds = {{walks(), &Tale::walk},
-                               {gifts(), &Tale::give},
-                               {drops(), &Tale::drop},
-                               {finds(), &Tale::find}};
-    std::erase_if(kinds, [](const Kind& kind) { return kind.deeds.empty(); });
-    const Kind& kind = kinds[writer_.choose(kinds.size())];
-    (this->*kind.tell)(kind.deeds[writer_.choose(kind.deeds.size())]);
+    std::vector<Deed> walks, gifts, drops, finds;
+    for (std::size_t person = 0; person < people_.size() && options_.places > 1; ++person)
+      walks.push_back({person});
+    for (std::size_t thing = 0; thing < things_.size(); ++thing) {
+      const auto holder = things_[thing].holder;
+      if (holder) drops.push_back({*holder, thing});
+      for (std::size_t person = 0; person < people_.size(); ++person) {
+        if (person == holder || people_[person].place != place_of(things_[thing])) continue;
+        if (holder) {
+          gifts.push_back({*holder, thing, person});
+        } else {
+          finds.push_back({person, thing});
+        }
+      }
+    }
+    std::vector<std::pair<std::vector<Deed>, void (Tale::*)(const Deed&)>> kinds = {
+        {walks, &Tale::walk}, {gifts, &Tale::give}, {drops, &Tale::drop}, {finds, &Tale::find}};
+    std::erase_if(kinds, [](const auto& kind) { return kind.first.empty(); });
+    const auto& [deeds, tell] = kinds[writer_.choose(kinds.size())];
+    (this->*tell)(deeds[writer_.choose(deeds.size())]);
   }
 
-  /// The answer, which stands at `told` too, and a full stop. Where names that begin alike go on
-  /// differently, only the story decides; the best guess is the letter that most of them have, for
-  /// all are equally likely.
+  /// Writes an answer, which the story told at position `told`, and a full stop. Where names that
+  /// begin alike go on differently, only the story decides. All names are equally likely, so that
+  /// the best guess is the letter that most of them have.
   void write_answer(Name answer, Index told, const std::vector<Name>& names) {
     const std::string text = std::string(answer) + ".";
     for (std::size_t i = 0; i < text.size(); ++i) {
-      // How often each letter comes next: in the names that begin so, and in those of them that
-      // earlier answers gave, and that the story told.
+      // Counts of the next letter: over the names that begin so, and over those of them that
+      // earlier answers gave and that the story told.
       std::map<char, Index> next, answered, told_so_far;
       Index alike = 0;
       for (const Name name : names) {
@@ -234,8 +201,8 @@ class Tale {
     struct Question {
       std::array<std::string_view, 3> ask;
       Name answer;
-      Index told;                    // where the story says so
-      const std::vector<Name>* all;  // what it could be
+      Index told;                    // position of the name in the story
+      const std::vector<Name>* all;  // names among which the answer is
     };
     std::vector<Question> questions;
     for (const Person& person : people_) {
@@ -266,12 +233,12 @@ class Tale {
 
   TalesOptions options_;
   const TalesNames& all_;
-  TalesNames names_;  // those not yet in the story
+  TalesNames names_;  // names that are not yet in the story
   StoryWriter writer_;
   std::vector<Person> people_;
   std::vector<Thing> things_;
   std::vector<Name> places_;
-  std::map<Name, Index> told_, answered_;  // how often, by the story and by answers
+  std::map<Name, Index> told_, answered_;  // counts in the story and in its answers
 };
 
 }  // namespace

@@ -19,9 +19,8 @@ struct HeadMap {
   double entropy(Index token) const;
 };
 
-/// Attention maps of all heads, layer by layer; a layer without scores, whose tokens go into a
-/// state, has none. Computed from the scores of a forward pass over `tokens`, which must fit into
-/// the context.
+/// Attention maps of all heads [layers][heads], from a forward pass over `tokens`, which must fit
+/// into the context. A layer with a state has no scores, hence no maps.
 std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
                                                  std::span<const std::int32_t> tokens);
 

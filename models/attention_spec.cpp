@@ -18,7 +18,7 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "mha, mqa, gqa or gqa2 (--kv-heads 2), ...", with the numbers of the default model.
+// "mha, mqa, gqa or gqa2 (`kv-heads` 2), ...", with the numbers of the default model.
 std::string known_specs() {
   std::string known;
   for (const AttentionKind* kind : attention_kinds()) {
@@ -38,7 +38,7 @@ std::string known_specs() {
   return known + "; " + std::string(kSpecGrammar);
 }
 
-// Cuts what follows the last `mark` off `text`: nothing if there is no mark.
+// Cuts the last `mark` and what follows it off `text`, and returns what follows.
 std::optional<std::string_view> cut_after(std::string_view& text, char mark) {
   const std::size_t at = text.rfind(mark);
   if (at == std::string_view::npos) return std::nullopt;
@@ -47,7 +47,7 @@ std::optional<std::string_view> cut_after(std::string_view& text, char mark) {
   return after;
 }
 
-// "tie-kv=on" as a name and a value; throws SettingError unless it is a setting of `kind`.
+// Name and value of "tie-kv=on". Throws SettingError unless it is a setting of `kind`.
 std::pair<std::string, std::string_view> named_setting(std::string_view text,
                                                        const AttentionKind& kind) {
   const std::size_t equals = text.find('=');
@@ -61,7 +61,8 @@ std::pair<std::string, std::string_view> named_setting(std::string_view text,
   return {name, text.substr(equals + 1)};
 }
 
-// What stands after the name of `kind`, as settings; nothing if that is no way to write them.
+// Layer of `kind` with the settings in `rest`, the text after its name; nothing for another
+// grammar.
 std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_view rest) {
   const std::optional<std::string_view> window = cut_after(rest, '@');
   std::vector<std::string_view> named = split_text(rest, ':');
@@ -93,7 +94,7 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   return spec;
 }
 
-// `where` says which pattern the word is part of.
+// Parses one word; `where` names the pattern that it is part of.
 LayerSpec parse_layer(std::string_view word, const std::string& where) {
   if (word == kShare) return {std::string(kShare), nullptr, {}};
   if (word.starts_with(kShare))
@@ -110,7 +111,7 @@ LayerSpec parse_layer(std::string_view word, const std::string& where) {
   throw SettingError(quoted(word) + where + " is no attention; known are " + known_specs());
 }
 
-// Takes "5*" off `part`.
+// Cuts "5*" off `part` and returns the 5; 1 without it.
 std::size_t take_count(std::string_view& part, const std::string& where) {
   const std::size_t star = part.find('*');
   if (star == std::string_view::npos || !is_number(part.substr(0, star))) return 1;
@@ -124,7 +125,7 @@ std::size_t take_count(std::string_view& part, const std::string& where) {
   return count;
 }
 
-// Leaves the shortest cycle that gives the same layers.
+// Shortens `cycle` to the shortest one that gives the same layers.
 void shorten(std::vector<LayerSpec>& cycle) {
   for (std::size_t length = 1; length < cycle.size(); ++length) {
     if (cycle.size() % length != 0 ||

@@ -10,33 +10,23 @@ namespace headcount {
 
 namespace {
 
-// How many layers have what is at `place` of the cycle.
+// Number of layers that have the attention at `place` of the cycle.
 Index layers_at(const ModelPlan& model, std::size_t place) {
   const auto length = std::ssize(model->cycle), first = static_cast<std::ptrdiff_t>(place);
   return first < model->layers ? (model->layers - 1 - first) / length + 1 : 0;
 }
 
-// Of so many layers that are alike; `held`: keys that a query sees.
-Costs costs_of(const AttentionCosts& one, Count layers, Count context, Count held) {
-  Costs costs;
-  costs.parameters = layers * one.parameters;
-  costs.linear_macs_per_token = layers * one.linear_macs_per_token;
-  costs.prefill_attention_macs = layers * one.prefill_macs(context, held);
-  costs.decode_attention_macs = layers * one.decode_macs(held);
-  costs.decode_expansion_macs = layers * one.expansion_macs_per_key * held;
-  costs.cache_elements_per_token = layers * one.cache_elements_per_token;
-  return costs;
+// Adds the costs of `layers` equal layers in which a query sees `held` keys.
+void add(Costs& sum, const AttentionCosts& one, Count layers, Count context, Count held) {
+  sum.parameters += layers * one.parameters;
+  sum.linear_macs_per_token += layers * one.linear_macs_per_token;
+  sum.prefill_attention_macs += layers * one.prefill_macs(context, held);
+  sum.decode_attention_macs += layers * one.decode_macs(held);
+  sum.decode_expansion_macs += layers * one.expansion_macs_per_key * held;
+  sum.cache_elements_per_token += layers * one.cache_elements_per_token;
 }
 
-Costs& operator+=(Costs& sum, const Costs& more) {
-  for (const auto count : {&Costs::parameters, &Costs::linear_macs_per_token,
-                           &Costs::prefill_attention_macs, &Costs::decode_attention_macs,
-                           &Costs::decode_expansion_macs, &Costs::cache_elements_per_token})
-    sum.*count += more.*count;
-  return sum;
-}
-
-// One row for each form; a layer that has fewer of them is in its last one.
+// Adds one row for each form; a layer with fewer forms is in its last one.
 void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
               const CacheNumbers& numbers, const std::optional<StandIn>& stand_in = std::nullopt) {
   std::vector<std::vector<AttentionCosts>> cycle;
@@ -50,24 +40,20 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
                                       cycle.back(), true, &AttentionCosts::computed)));
   }
   for (std::size_t form = 0; form < forms; ++form) {
-    CostRow row{attention_text(model->attention, stand_in),
-                form == 0,
-                form + 1 == computed,
-                model->layers,
-                {},
-                0,
-                {}};
+    CostRow row;
+    row.trained = form == 0;
+    row.decodes = form + 1 == computed;
+    row.layers = model->layers;
     std::string suffix;
     for (std::size_t place = 0; place < cycle.size(); ++place) {
       const AttentionPlan& attention = model->cycle[place];
       const AttentionCosts& costs = cycle[place][std::min(form, cycle[place].size() - 1)];
       if (form < cycle[place].size()) suffix = costs.name.substr(attention.kind().name.size());
-      row.costs +=
-          costs_of(costs, layers_at(model, place), context, attention.cached_tokens(context));
+      add(row.costs, costs, layers_at(model, place), context, attention.cached_tokens(context));
     }
     const KeptNumbers kept = kept_numbers(model, context);
     row.costs.cache_elements = kept.elements + kept.states;
-    row.attention += suffix;
+    row.attention = attention_text(model->attention, stand_in) + suffix;
     row.cache_bytes = kv_cache_bytes(model, context, numbers);
     for (const Index tokens : long_contexts())
       row.long_cache_bytes.push_back(kv_cache_bytes(model, tokens, numbers));
@@ -177,98 +163,47 @@ AttentionDescription describe_kimi_delta(const AttentionPlan& c) {
 }  // namespace
 
 const std::vector<KnownModel>& known_models() {
+  using namespace nlohmann::literals;
   static const std::vector<KnownModel> all = {
-      {"gpt-2",
-       "Radford et al. (2019); config.json of openai-community/gpt2",
-       {{"attention", "mha"}, {"layers", 12}, {"dim", 768}, {"heads", 12}, {"bias", "on"}}},
-      {"llama-2-7b",
-       "Touvron et al. (2023); config.json of meta-llama/Llama-2-7b-hf",
-       {{"attention", "mha"}, {"layers", 32}, {"dim", 4096}, {"heads", 32}}},
-      {"llama-3-8b",
-       "Grattafiori et al. (2024), table 3",
-       {{"attention", "gqa"}, {"layers", 32}, {"dim", 4096}, {"heads", 32}, {"kv-heads", 8}}},
-      {"llama-3-70b",
-       "Grattafiori et al. (2024), table 3",
-       {{"attention", "gqa"}, {"layers", 80}, {"dim", 8192}, {"heads", 64}, {"kv-heads", 8}}},
+      {"gpt-2", "Radford et al. (2019); config.json of openai-community/gpt2",
+       R"({"attention": "mha", "layers": 12, "dim": 768, "heads": 12, "bias": "on"})"_json},
+      {"llama-2-7b", "Touvron et al. (2023); config.json of meta-llama/Llama-2-7b-hf",
+       R"({"attention": "mha", "layers": 32, "dim": 4096, "heads": 32})"_json},
+      {"llama-3-8b", "Grattafiori et al. (2024), table 3",
+       R"({"attention": "gqa8", "layers": 32, "dim": 4096, "heads": 32})"_json},
+      {"llama-3-70b", "Grattafiori et al. (2024), table 3",
+       R"({"attention": "gqa8", "layers": 80, "dim": 8192, "heads": 64})"_json},
       {"mistral-7b",
        "Jiang et al. (2023), table 1, without its window: config.json of mistralai/Mistral-7B-v0.3",
-       {{"attention", "gqa"}, {"layers", 32}, {"dim", 4096}, {"heads", 32}, {"kv-heads", 8}}},
-      {"qwen3-8b",
-       "Yang et al. (2025), table 1; config.json of Qwen/Qwen3-8B",
-       {{"attention", "gqa"},
-        {"layers", 36},
-        {"dim", 4096},
-        {"heads", 32},
-        {"head-dim", 128},
-        {"kv-heads", 8}}},
-      {"deepseek-v2",
-       "DeepSeek-AI (2024), section 3.1.2",
-       {{"attention", "mla"},
-        {"layers", 60},
-        {"dim", 5120},
-        {"heads", 128},
-        {"head-dim", 128},
-        {"kv-rank", 512},
-        {"q-rank", 1536},
-        {"nope-dim", 128},
-        {"rope-dim", 64},
-        {"v-dim", 128}}},
-      {"deepseek-v3",
-       "DeepSeek-AI (2024), section 4.2",
-       {{"attention", "mla"},
-        {"layers", 61},
-        {"dim", 7168},
-        {"heads", 128},
-        {"head-dim", 128},
-        {"kv-rank", 512},
-        {"q-rank", 1536},
-        {"nope-dim", 128},
-        {"rope-dim", 64},
-        {"v-dim", 128}}},
-      {"gemma-3-27b",
-       "Gemma Team (2025), section 2.1; config.json of google/gemma-3-27b-it",
-       {{"attention", "5*gqa@1024/gqa"},
-        {"layers", 62},
-        {"dim", 5376},
-        {"heads", 32},
-        {"head-dim", 128},
-        {"kv-heads", 16}}},
+       R"({"attention": "gqa8", "layers": 32, "dim": 4096, "heads": 32})"_json},
+      {"qwen3-8b", "Yang et al. (2025), table 1; config.json of Qwen/Qwen3-8B",
+       R"({"attention": "gqa8", "layers": 36, "dim": 4096, "heads": 32, "head-dim": 128})"_json},
+      {"deepseek-v2", "DeepSeek-AI (2024), section 3.1.2",
+       R"({"attention": "mla512+64", "layers": 60, "dim": 5120, "heads": 128, "head-dim": 128,
+           "q-rank": 1536, "nope-dim": 128, "v-dim": 128})"_json},
+      {"deepseek-v3", "DeepSeek-AI (2024), section 4.2",
+       R"({"attention": "mla512+64", "layers": 61, "dim": 7168, "heads": 128, "head-dim": 128,
+           "q-rank": 1536, "nope-dim": 128, "v-dim": 128})"_json},
+      {"gemma-3-27b", "Gemma Team (2025), section 2.1; config.json of google/gemma-3-27b-it",
+       R"({"attention": "5*gqa@1024/gqa", "layers": 62, "dim": 5376, "heads": 32,
+           "head-dim": 128, "kv-heads": 16})"_json},
       {"qwen3-next-80b",
        "Qwen Team (2025); configuration of Qwen/Qwen3-Next-80B-A3B-Instruct as transformers has it",
-       {{"attention", "3*deltax128/gqa"},
-        {"layers", 48},
-        {"dim", 2048},
-        {"heads", 16},
-        {"head-dim", 256},
-        {"kv-heads", 2},
-        {"gate", "on"},
-        {"value-heads", 32},
-        {"key-heads", 16},
-        {"v-dim", 128}}},
+       R"({"attention": "3*deltax128/gqa", "layers": 48, "dim": 2048, "heads": 16,
+           "head-dim": 256, "kv-heads": 2, "gate": "on", "value-heads": 32, "key-heads": 16,
+           "v-dim": 128})"_json},
       {"kimi-linear-48b",
        "Kimi Team (2025), arXiv 2510.26692; config.json of "
        "moonshotai/Kimi-Linear-48B-A3B-Instruct; kda is delta with a decay for each channel and "
        "low-rank gates",
-       {{"attention",
-         "3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/2*delta/mla"},
-        {"layers", 27},
-        {"dim", 2304},
-        {"heads", 32},
-        {"head-dim", 128},
-        {"kv-rank", 512},
-        {"q-rank", 0},
-        {"nope-dim", 128},
-        {"rope-dim", 64},
-        {"v-dim", 128}},
+       R"({"attention": "3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/)"
+       R"(3*delta/mla/3*delta/mla/2*delta/mla", "layers": 27, "dim": 2304, "heads": 32,
+           "head-dim": 128, "kv-rank": 512, "q-rank": 0, "nope-dim": 128, "rope-dim": 64,
+           "v-dim": 128})"_json,
        StandIn{"delta", "kda", describe_kimi_delta}},
-      {"step-3",
-       "StepFun (2025), arXiv 2507.19427; model card of stepfun-ai/step3",
-       {{"attention", "mfa"},
-        {"layers", 61},
-        {"dim", 7168},
-        {"heads", 64},
-        {"head-dim", 256},
-        {"q-rank", 2048}}},
+      {"step-3", "StepFun (2025), arXiv 2507.19427; model card of stepfun-ai/step3",
+       R"({"attention": "mfa", "layers": 61, "dim": 7168, "heads": 64, "head-dim": 256,
+           "q-rank": 2048})"_json},
   };
   return all;
 }

@@ -14,7 +14,7 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index sequences = options_.sequences, count = std::ssize(tokens) / sequences;
   const Index capacity = std::ranges::min_element(caches_, {}, &LayerCache::capacity)->capacity();
-  // The ring would overwrite rows that the first of several tokens still see: one at a time.
+  // Several tokens at once would overwrite rows of a full window that the first of them still see.
   const Index chunk = length() + count > capacity ? 1 : kPrefillChunk;
   const auto chunk_at = [&](Index t) {
     const Index left = count - t;
@@ -24,7 +24,7 @@ std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
     tape_->reset();
     return model_->decode(*tape_, next, sequences, caches_).value();
   };
-  // What ends beyond the context is refused as a whole.
+  // Tokens that end beyond the context are refused all at once.
   if (length() + count > model_->plan()->context || chunk_at(0) == count) return decode(tokens);
   const Index width = model_->vocabulary();
   logits_.resize(tokens.size() * static_cast<std::size_t>(width));

@@ -75,7 +75,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     x = add(x, (*embed_positions_)(tape, ids, {length}));
   }
   x = drop(x);
-  Memory memory;  // of the layer, and, until the next one that keeps, of the layers that share it
+  Memory memory;  // of the layer, and of the following layers that share it
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
     const bool shares = plan_->layer_attention(static_cast<Index>(layer)).shares();

@@ -19,11 +19,11 @@ class LanguageModel {
  public:
   /// Parameters are named and shaped, but take no memory before `initialize` or `read_weights`.
   LanguageModel(const ModelPlan& plan, Index vocabulary);
-  /// The model `from` with a plan that gives its parameters the same shapes.
+  /// Copy of the model `from` with a plan that gives its parameters the same shapes.
   LanguageModel(const ModelPlan& plan, const LanguageModel& from);
 
-  /// Fresh weights: normal with standard deviation 0.02, of projections to the residual stream 0.02
-  /// / sqrt(2 layers).
+  /// Draws fresh weights: normal with standard deviation 0.02; projections to the residual stream
+  /// 0.02 / sqrt(2 layers).
   void initialize(std::uint64_t seed);
 
   const ModelPlan& plan() const { return plan_; }
@@ -33,21 +33,21 @@ class LanguageModel {
 
   /// Logits [sequences, length, vocabulary] of the next token at each position; `tokens` is
   /// [sequences, length] and `tape` must have been made with `parameters()`.
-  /// Throws ShapeError if the length exceeds the context.
-  /// Each layer's attention adds to its own of `stats` [layers], if given.
+  /// Each layer's attention adds to its element of `stats` [layers], if given. Throws ShapeError if
+  /// the length exceeds the context.
   Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<AttentionStats> stats = {}) const;
   /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
 
-  /// Logits of the tokens that follow those in `caches`, one cache per layer, which get them too.
-  /// On a tape made with the const `parameters()`, which is reset after each layer: layers take
-  /// turns in the memory of one. Throws ShapeError if the tokens end beyond the context.
+  /// Appends tokens to `caches`, one cache per layer, and returns their logits. `tape` must have
+  /// been made with the const `parameters()`; it is reset after each layer, so that all layers use
+  /// the memory of one. Throws ShapeError if the tokens end beyond the context.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
-  /// Empty caches, one per layer; a layer that shares keeps nothing in its own. `options.form` is
-  /// for the layers that can decode so; throws ShapeError if there are none.
+  /// Empty caches, one per layer; the cache of a layer that shares stays empty. `options.form` is
+  /// for the layers that have that form; throws ShapeError if there are none.
   std::vector<LayerCache> make_caches(const CacheOptions& options) const;
 
  private:
@@ -58,8 +58,8 @@ class LanguageModel {
     Mlp mlp;
   };
   Block make_block(Index layer);
-  // Logits of tokens at positions from `first` on; `memory_of(layer)` is what the layer follows.
-  // With `forgets`, the tape holds one layer at a time.
+  // Logits of tokens at positions from `first` on; `memory_of(layer)` is the layer's memory. With
+  // `forgets`, the tape holds one layer at a time.
   template <class MemoryOf>
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
           const MemoryOf& memory_of, bool forgets) const;

@@ -9,15 +9,15 @@ namespace headcount {
 namespace {
 
 constexpr Field<ModelSettings> kModelFields[] = {
-    whole<&ModelSettings::layers>("layers", "blocks", 1, 10000),
-    whole<&ModelSettings::dim>("dim", "width", 1, 1 << 20),
-    tokens<&ModelSettings::context>("context", "tokens of a sequence", 1, 1 << 24)
+    whole<&ModelSettings::layers>("layers", "transformer blocks", 1, 10000),
+    whole<&ModelSettings::dim>("dim", "width of the residual stream", 1, 1 << 20),
+    tokens<&ModelSettings::context>("context", "tokens of the longest sequence", 1, 1 << 24)
         .with({.never_swept = "losses at two contexts do not compare"}),
     whole<&ModelSettings::ffn_dim>(
         "ffn-dim", "width of the feed-forward layer; default 4 dim, swiglu 8/3 dim", 1)
         .with({.derived = true}),
     choice<&ModelSettings::positions>(
-        "positions", "how the model knows the order",
+        "positions", "encoding of positions",
         {{"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}}),
     choice<&ModelSettings::norm>("norm", "normalisation before each layer",
                                  {{"rms", NormKind::rms}, {"layer", NormKind::layer}}),
@@ -25,9 +25,10 @@ constexpr Field<ModelSettings> kModelFields[] = {
                                          "added to variances; default 1e-6, layer norm 1e-5", 0)
         .with({.derived = true}),
     choice<&ModelSettings::activation>(
-        "activation", "of the feed-forward layer",
+        "activation", "activation of the feed-forward layer",
         {{"swiglu", Activation::swiglu}, {"gelu", Activation::gelu}}),
-    on_off<&ModelSettings::tie_embeddings>("tie-embeddings", "the head uses the embedding table")
+    on_off<&ModelSettings::tie_embeddings>("tie-embeddings",
+                                           "the output head uses the embedding table")
         .with({.bare = true}),
     on_off<&ModelSettings::bias>("bias", "biases in linear layers and LayerNorm")
         .with({.bare = true}),
@@ -43,10 +44,10 @@ void check_output(const AttentionPlan& a) {
                       " do not");
 }
 
-// One layer of a pattern: what the word gives, over what all have.
+// Layer of a pattern: settings of the word override those of all layers.
 AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace& place) {
-  // The window is for those layers of a pattern that have scores; so is the gate, as in
-  // Qwen3-Next, whose states have one of their own.
+  // In a pattern the window is for layers with scores; so is the gate, as in Qwen3-Next, whose
+  // states have a gate of their own.
   if (!part.kind->attends) {
     given.erase("window");
     given.erase("gate");
@@ -55,7 +56,7 @@ AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace&
   return resolve_attention(*part.kind, given, place);
 }
 
-// The layers of one cycle.
+// Layers of one cycle.
 std::vector<AttentionPlan> resolve_cycle(const std::vector<LayerSpec>& pattern, const Given& given,
                                          const LayerPlace& place) {
   std::vector<AttentionPlan> cycle;
@@ -71,7 +72,7 @@ std::vector<AttentionPlan> resolve_cycle(const std::vector<LayerSpec>& pattern, 
   return cycle;
 }
 
-// The settings of attentions that some layer of the pattern takes, as far as they have values.
+// Settings of attentions that some layer of the pattern takes, if they have values.
 nlohmann::ordered_json common_settings(const std::vector<LayerSpec>& pattern, const Given& given) {
   nlohmann::ordered_json values;
   for (const Setting& setting : attention_settings()) {
@@ -90,7 +91,7 @@ const SettingList& model_settings() {
   static const SettingList list = [] {
     SettingList all = {listed(
         "attention",
-        "which, or with its size, or what layers take in turn: " +
+        "attention of the layers, with its size, or a pattern that layers take in turn: " +
             joined(attention_kinds(), &AttentionKind::name) + "; gqa2, mla48+16, mqa/share",
         FreeText{}, Scope::attention,
         {.conversion = InConversion::open, .never_swept = "the attentions are what is compared"},
@@ -145,11 +146,11 @@ std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
   for (const std::string_view name : listed) {
     if (settings.contains(name)) known.put(std::string(name), settings.at(std::string(name)));
   }
-  // What the others are otherwise depends on these: `rope-dim` on `head-dim`.
+  // Defaults of other settings depend on the listed ones: `rope-dim` on `head-dim`.
   nlohmann::ordered_json otherwise;
   try {
     otherwise = resolve_model(known)->settings;
-  } catch (const ShapeError&) {  // then none of the rest can be left out
+  } catch (const ShapeError&) {  // no other setting can be left out
   }
   std::vector<std::string> beyond;
   for (const auto& [name, value] : settings.items()) {

@@ -16,7 +16,7 @@ enum class Positions {
   none,
 };
 
-/// The settings of the language model but its attention.
+/// Settings of the language model except its attention.
 struct ModelSettings {
   Index layers = 4;
   Index dim = 128;      ///< width of the residual stream
@@ -30,11 +30,11 @@ struct ModelSettings {
   bool bias = false;
 };
 
-/// Everything that defines the language model but its vocabulary, settled.
+/// Everything that defines the language model except its vocabulary, resolved.
 struct ResolvedModel : ModelSettings {
-  std::string attention;             ///< as the setting says it: "gqa", "mqa/share"
-  std::vector<AttentionPlan> cycle;  ///< layer i has the one at i % size
-  /// The settings that its layers use, with their values; resolving them gives this model again.
+  std::string attention;             ///< value of the setting: "gqa", "mqa/share"
+  std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
+  /// Settings that its layers use, with their values; resolving them gives this model again.
   nlohmann::ordered_json settings;
 
   const AttentionPlan& layer_attention(Index layer) const {
@@ -42,7 +42,7 @@ struct ResolvedModel : ModelSettings {
   }
 };
 
-/// A resolved model, which nobody changes. `resolve_model` alone makes one.
+/// Resolved model, constant. Only `resolve_model` makes one.
 class ModelPlan {
  public:
   const ResolvedModel* operator->() const { return model_.get(); }
@@ -56,25 +56,24 @@ class ModelPlan {
   std::shared_ptr<const ResolvedModel> model_;
 };
 
-/// `attention`, the settings of attentions, then those of the model.
+/// The setting `attention`, the settings of attentions, then those of the model.
 const SettingList& model_settings();
 
-/// The model of what is given, of which the model's settings count, with defaults for the rest.
-/// Throws ShapeError that names the settings which do not fit
-/// together, and the part of a pattern that does not fit.
+/// Resolves the model's settings in `given`, with defaults for the rest. Throws ShapeError that
+/// names the settings which do not fit together, and the part of a pattern that does not fit.
 ModelPlan resolve_model(const Given& given, const Unlisted& unlisted = {});
-/// The settings but the attention's, of which some may still be open: 0.
+/// Settings except the attention's; derived ones that were not given are 0.
 ModelSettings read_model_settings(const Given& given);
-/// What a layer has from its model.
+/// Sizes that a layer has from its model.
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {});
 
-/// Settings that whoever knows only those of `listed` would lose: names of those in `settings`, of
-/// a model whose layers are all alike, that are not what they are where only the listed ones are
-/// given.
+/// Names of the settings in `settings` that a reader who knows only `listed` would lose: they
+/// differ from those of the model of which only the listed settings are given. All layers are
+/// alike.
 std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
                                          std::span<const std::string_view> listed);
 
-/// The same model but for these settings. Throws as resolve_model, and SettingError.
+/// Model `plan` with other values of these settings. Throws as resolve_model, and SettingError.
 ModelPlan with_settings(const ModelPlan& plan, const nlohmann::json& settings);
 
 }  // namespace headcount

@@ -17,7 +17,7 @@ struct Candidate {
   double weight;  // proportional to its probability
 };
 
-// Likeliest first; tokens that are equally likely in their own order.
+// All tokens, likeliest first; equally likely tokens in their own order.
 std::vector<Candidate> candidates(std::span<const Real> logits, double temperature) {
   const auto greatest = static_cast<double>(*std::ranges::max_element(logits));
   std::vector<Candidate> all;
@@ -71,7 +71,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The texts of one generation, all of one length, and the logits of their next tokens.
+// Texts of one generation, all of one length, and the logits of their next tokens.
 class Generator {
  public:
   Generator(const LanguageModel& model, std::span<const std::int32_t> prompt,
@@ -93,73 +93,52 @@ class Generator {
     return texts_.front().size() - start_ > static_cast<std::size_t>(model_.plan()->context);
   }
 
-  // Room for more tokens: the newer half of the context stays.
+  // Makes room for more tokens: the newer half of the context stays.
   void slide() {
     start_ += static_cast<std::size_t>((model_.plan()->context + 1) / 2);
     decoder_.reset();
   }
 
-  // Logits [sequences, vocabulary] of the next token, after the texts so far.
-  std::span<const Real> next() { return options_.cache ? cached() : uncached(); }
+  // Logits [sequences, vocabulary] of the next token of each text.
+  std::span<const Real> next() {
+    // At first all texts are the prompt: one of them goes through the model.
+    const bool one_for_all = options_.cache && !decoder_ && start_ == 0;
+    DecodeOptions options = options_.decode;
+    if (one_for_all) options.sequences = 1;
+    if (options_.cache && !decoder_) decoder_.emplace(model_, options);
+    const Index seen = static_cast<Index>(start_) + (decoder_ ? decoder_->length() : 0);
+    tokens_.clear();
+    for (Index b = 0; b < options.sequences; ++b) {
+      const std::vector<std::int32_t>& text = texts_[static_cast<std::size_t>(b)];
+      tokens_.insert(tokens_.end(), text.begin() + seen, text.end());
+    }
+    tape_.reset();
+    const std::span<const Real> logits =
+        decoder_ ? decoder_->feed(tokens_)
+                 : model_.logits(tape_, tokens_, options.sequences).value();
+    // Logits [sequences, T, vocabulary]: the last token's are wanted.
+    const auto width = static_cast<std::size_t>(model_.vocabulary());
+    const std::size_t per_text = logits.size() / static_cast<std::size_t>(options.sequences);
+    logits_.clear();
+    for (std::size_t b = 0; b < texts_.size(); ++b) {
+      const auto row = logits.subspan((one_for_all ? 1 : b + 1) * per_text - width, width);
+      logits_.insert(logits_.end(), row.begin(), row.end());
+    }
+    if (one_for_all && texts_.size() > 1) decoder_ = decoder_->repeat(options_.decode.sequences);
+    return logits_;
+  }
 
   void append(std::size_t sequence, std::int32_t token) { texts_[sequence].push_back(token); }
   Index cache_bytes() const { return decoder_ ? decoder_->cache_bytes() : 0; }
 
  private:
-  std::span<const Real> cached() {
-    const std::size_t done =
-        decoder_ ? start_ + static_cast<std::size_t>(decoder_->length()) : start_;
-    if (!decoder_ && start_ == 0) return share_prefill();
-    if (!decoder_) decoder_.emplace(model_, options_.decode);
-    std::vector<std::int32_t>& tokens = buffer_;
-    tokens.clear();
-    for (const auto& text : texts_)
-      tokens.insert(tokens.end(), text.begin() + static_cast<std::ptrdiff_t>(done), text.end());
-    return last_rows(decoder_->feed(tokens));
-  }
-
-  // The texts are still the same: one of them goes through the model.
-  std::span<const Real> share_prefill() {
-    DecodeOptions one = options_.decode;
-    one.sequences = 1;
-    Decoder first(model_, one);
-    const auto logits = first.feed(std::span(texts_.front()).subspan(start_));
-    const auto last = logits.last(static_cast<std::size_t>(model_.vocabulary()));
-    logits_.clear();
-    for (std::size_t b = 0; b < texts_.size(); ++b)
-      logits_.insert(logits_.end(), last.begin(), last.end());
-    decoder_.emplace(texts_.size() == 1 ? std::move(first)
-                                        : first.repeat(options_.decode.sequences));
-    return logits_;
-  }
-
-  std::span<const Real> uncached() {
-    buffer_.clear();
-    for (const auto& text : texts_)
-      buffer_.insert(buffer_.end(), text.begin() + static_cast<std::ptrdiff_t>(start_), text.end());
-    tape_.reset();
-    return last_rows(model_.logits(tape_, buffer_, options_.decode.sequences).value());
-  }
-
-  // Of logits [sequences, T, vocabulary], those of each last token.
-  std::span<const Real> last_rows(std::span<const Real> logits) {
-    const auto width = static_cast<std::size_t>(model_.vocabulary());
-    const std::size_t per_text = logits.size() / texts_.size();
-    logits_.clear();
-    for (std::size_t b = 0; b < texts_.size(); ++b) {
-      const auto row = logits.subspan((b + 1) * per_text - width, width);
-      logits_.insert(logits_.end(), row.begin(), row.end());
-    }
-    return logits_;
-  }
-
   const LanguageModel& model_;
   const GenerationOptions& options_;
   Tape tape_;
   std::optional<Decoder> decoder_;
   std::vector<std::vector<std::int32_t>> texts_;
   std::size_t start_ = 0;  // first token that the model still sees
-  std::vector<std::int32_t> buffer_;
+  std::vector<std::int32_t> tokens_;
   std::vector<Real> logits_;
 };
 
@@ -186,7 +165,7 @@ GenerationResult generate(const LanguageModel& model, std::span<const std::int32
     result.cache_bytes = std::max(result.cache_bytes, generator.cache_bytes());
     (i == 0 ? result.prefill_seconds : result.decode_seconds) +=
         std::chrono::duration<double>(Clock::now() - begin).count();
-    // The last token's own logits are not wanted, so a full context may end the text.
+    // No token follows the last one, so the text may end with a full context.
     if (i + 1 < options.tokens && generator.beyond_context()) {
       if (!options.slide) break;
       generator.slide();

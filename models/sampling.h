@@ -9,18 +9,18 @@
 
 namespace headcount {
 
-/// How the next token is drawn from the logits. The filters apply in this order, each to the tokens
-/// that the one before left.
+/// Distribution from which the next token is drawn. The filters apply in this order, each to the
+/// tokens that the one before left.
 struct SamplingOptions {
   double temperature = 1;  ///< divides the logits; 0 takes the likeliest token
-  Index top_k = 0;         ///< only the k likeliest; 0: all
-  double top_p = 1;        ///< only the likeliest that together reach probability p
-  double min_p = 0;        ///< only those at least p times as likely as the likeliest
+  Index top_k = 0;         ///< keeps the k likeliest tokens; 0: all
+  double top_p = 1;        ///< keeps the likeliest tokens that together reach probability p
+  double min_p = 0;        ///< keeps tokens at least p times as likely as the likeliest
   std::uint64_t seed = 1;
 };
 
-/// Token drawn from `logits` [vocabulary] for position `position` of text number `sequence`: a pure
-/// function of its arguments.
+/// Draws a token from `logits` [vocabulary] for position `position` of text number `sequence`: a
+/// pure function of its arguments.
 std::int32_t sample_token(std::span<const Real> logits, const SamplingOptions& options,
                           Index position, Index sequence = 0);
 
@@ -29,7 +29,7 @@ struct GenerationOptions {
   Index tokens = 200;    ///< tokens to add to the prompt
   bool cache = true;     ///< decode with a KV cache, or run the model over the whole text each time
   DecodeOptions decode;  ///< `sequences` texts continue one prompt
-  /// At the end of the context, true forgets its older half and continues; false stops.
+  /// At the end of the context: true forgets its older half and continues, false stops.
   bool slide = true;
 };
 

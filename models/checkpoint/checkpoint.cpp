@@ -21,13 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Dtype kRealDtype = sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32;
 constexpr const char* kConfig = "config.json";
 constexpr const char* kTokenizer = "tokenizer.json";
 constexpr const char* kTokenizerConfig = "tokenizer_config.json";
 constexpr const char* kSums = "SHA256SUMS";
 
-// What `read` makes of the JSON in a file; errors name the file.
+// Reads the JSON in a file with `read`; errors name the file.
 template <class Read>
 auto from_json(const fs::path& path, const Read& read) {
   const std::string text = read_file(path);
@@ -38,25 +37,34 @@ auto from_json(const fs::path& path, const Read& read) {
   }
 }
 
-// As `sha256sum` writes them, in the order of the names.
+// Everything in a folder. Throws DataError: a folder that cannot be read must not look empty.
+std::vector<fs::path> paths_in(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  try {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
+      paths.push_back(entry.path());
+  } catch (const fs::filesystem_error& error) {
+    throw DataError(folder.string() + " cannot be read: " + error.code().message());
+  }
+  return paths;
+}
+
+// Writes the checksums as `sha256sum` does, in the order of the names.
 void write_sums(const fs::path& folder) {
-  std::vector<std::string> names;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-    names.push_back(entry.path().filename().string());
-  std::ranges::sort(names);
+  std::vector<fs::path> paths = paths_in(folder);
+  std::ranges::sort(paths);
   std::string sums;
-  for (const std::string& name : names) sums += sha256_of_file(folder / name) + "  " + name + "\n";
+  for (const fs::path& path : paths)
+    sums += sha256_of_file(path) + "  " + path.filename().string() + "\n";
   write_file_durably(folder / kSums, sums);
 }
 
-using Sums = std::map<std::string, std::string>;  // file name to checksum
-
-// What SHA256SUMS says; nothing if it is not there.
-std::optional<Sums> read_sums(const fs::path& folder) {
+// Checksums by file name, from SHA256SUMS; nothing if it is not there.
+std::optional<std::map<std::string, std::string>> read_sums(const fs::path& folder) {
   const fs::path path = folder / kSums;
   if (!is_there(path)) return std::nullopt;
   constexpr std::size_t kDigits = 64, kName = 66;  // two spaces between
-  Sums sums;
+  std::map<std::string, std::string> sums;
   const std::string text = read_file(path);
   for (const std::string_view line : split_text(text, '\n')) {
     if (line.empty()) continue;
@@ -66,6 +74,17 @@ std::optional<Sums> read_sums(const fs::path& folder) {
     sums.emplace(name, line.substr(0, kDigits));
   }
   return sums;
+}
+
+// Checks every file that SHA256SUMS names.
+void check_sums(const fs::path& folder) {
+  const auto sums = read_sums(folder);
+  if (!sums) return;
+  for (const auto& [name, sum] : *sums) {
+    if (sha256_of_file(folder / name) == sum) continue;
+    throw DataError((folder / name).string() + " is damaged: its checksum is not the one in " +
+                    kSums);
+  }
 }
 
 }  // namespace
@@ -92,34 +111,22 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
   });
 }
 
-void check_sums(const fs::path& folder) {
-  for (const auto& [name, sum] : read_sums(folder).value_or(Sums())) {
-    if (sha256_of_file(folder / name) == sum) continue;
-    throw DataError((folder / name).string() + " is damaged: its checksum is not the one in " +
-                    kSums);
-  }
-}
-
 void require_sums(const fs::path& folder, std::span<const std::string> files) {
-  const std::optional<Sums> sums = read_sums(folder);
-  if (!sums) return;
+  const auto sums = read_sums(folder);
   for (const std::string& name : files) {
-    if (!sums->contains(name)) {
+    if (sums && !sums->contains(name))
       throw DataError((folder / kSums).string() + " is damaged: it has no line for " + name);
-    }
   }
 }
 
 void require_checkpoint_alone(const fs::path& folder) {
   if (!is_there(folder)) return;
-  const Sums sums = read_sums(folder).value_or(Sums());
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::string name = it->path().filename().string();
-    if (name != kSums && !sums.contains(name))
-      throw DataError(it->path().string() + " is no file of a model; move it away");
+  const auto sums = read_sums(folder);
+  for (const fs::path& path : paths_in(folder)) {
+    const std::string name = path.filename().string();
+    if (name != kSums && !(sums && sums->contains(name)))
+      throw DataError(path.string() + " is no file of a model; move it away");
   }
-  if (error) throw DataError(folder.string() + " cannot be read: " + error.message());
 }
 
 std::optional<Index> step_of(const fs::path& folder) {
@@ -134,17 +141,14 @@ std::optional<Index> step_of(const fs::path& folder) {
 
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
   if (has_weights(path)) return path;
-  std::error_code error;
   const fs::path folder = path / "checkpoints";
+  std::error_code error;
   if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return std::nullopt;
   std::optional<fs::path> newest;
-  error.clear();
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    const std::optional<Index> step = step_of(it->path());
-    if (step && (!newest || *step > *step_of(*newest))) newest = it->path();
+  for (const fs::path& each : paths_in(folder)) {
+    const std::optional<Index> step = step_of(each);
+    if (step && (!newest || *step > *step_of(*newest))) newest = each;
   }
-  // Without this, a folder that cannot be read would look like one without checkpoints.
-  if (error) throw DataError(folder.string() + " cannot be read: " + error.message());
   return newest;
 }
 

@@ -11,12 +11,12 @@
 #include "models/language_model.h"
 
 /// A checkpoint is a folder that Hugging Face's libraries open as a model: config.json,
-/// tokenizer.json, tokenizer_config.json and model.safetensors; and SHA256SUMS, the checksum of
-/// each file in it, for reading and for `sha256sum --check`.
+/// tokenizer.json, tokenizer_config.json and model.safetensors; and SHA256SUMS with the checksum of
+/// each file, as for `sha256sum --check`.
 
 namespace headcount {
 
-/// A model and the characters that its tokens stand for.
+/// Model with the characters that its tokens stand for.
 struct Checkpoint {
   std::unique_ptr<LanguageModel> model;
   Vocabulary vocabulary;
@@ -29,30 +29,26 @@ void save_checkpoint(
     const std::function<void(const std::filesystem::path& staging)>& write_more = {});
 
 /// Reads a checkpoint folder, made here or elsewhere. Throws DataError that names the file and what
-/// is wrong in it: a key that means a model which is not here, a weight of another shape with both
-/// shapes, a wrong checksum.
+/// is wrong in it: a key that no model here has, a weight of another shape with both shapes, a
+/// wrong checksum.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
 
-/// The plan of the model in a checkpoint folder, of which only config.json is read.
-/// Throws DataError.
+/// Plan of the model in a checkpoint folder, read from config.json alone. Throws DataError.
 ModelPlan load_model_plan(const std::filesystem::path& folder);
 
-/// Checks every file that SHA256SUMS names, if there is one. Throws DataError.
-void check_sums(const std::filesystem::path& folder);
-
-/// Checks that SHA256SUMS, if there is one, names each of `files`: nothing was cut off it. Throws
-/// DataError.
+/// Checks that SHA256SUMS, if there is one, names each of `files`, so that nothing was cut off it.
+/// Throws DataError.
 void require_sums(const std::filesystem::path& folder, std::span<const std::string> files);
 
-/// Checks that a checkpoint folder has nothing in it but the files that SHA256SUMS names, if it is
-/// there at all: it may be removed. Throws DataError that names something else.
+/// Checks that a folder, if it exists, is a checkpoint without other files, so that it may be
+/// removed. Throws DataError that names another file.
 void require_checkpoint_alone(const std::filesystem::path& folder);
 
-/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder; nothing if
-/// it is neither. Throws DataError where there is a folder of checkpoints that cannot be read.
+/// Newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder; nothing if it
+/// is neither. Throws DataError if a folder of checkpoints cannot be read.
 std::optional<std::filesystem::path> find_checkpoint(const std::filesystem::path& path);
 
-/// The step that a checkpoint folder step-N is named after; nothing for other names.
+/// Step N of a checkpoint folder named step-N; nothing for other names.
 std::optional<Index> step_of(const std::filesystem::path& folder);
 
 }  // namespace headcount

@@ -11,9 +11,9 @@
 
 #include "autograd/base/error.h"
 
-/// Files that survive a crash: whoever looks at a path, at any moment, finds the old contents or
-/// the new ones, whole. Source: rename(2) replaces atomically, and neither a file nor its name is
-/// on the disk before fsync(2) of the file and of the folder that holds the name.
+/// Files that survive a crash: a reader of a path finds, at any moment, the old contents or the new
+/// ones, whole. Source: rename(2) replaces atomically, and neither a file nor its name is on the
+/// disk before fsync(2) of the file and of the folder that holds the name.
 
 namespace headcount {
 
@@ -32,8 +32,8 @@ class WriteError : public Error {
   int error_number_;
 };
 
-/// The system calls behind this file, in one place so that a test can make the n-th one fail.
-/// Each keeps the contract of the call it is named after: -1 and errno on failure.
+/// System calls, in one place so that a test can make the n-th one fail. Each keeps the contract of
+/// the call that it is named after: -1 and errno on failure.
 struct SystemCalls {
   std::function<int(const char* path, int flags, mode_t mode)> open;
   std::function<ssize_t(int file, const void* bytes, std::size_t count)> write;
@@ -44,31 +44,25 @@ struct SystemCalls {
   std::function<int(int file, int operation)> flock;  ///< used by train/run/lock.h
 };
 
-/// The system calls in use. Only tests change them, and only while no other thread writes files.
+/// System calls in use. Only tests change them, and only while no other thread writes files.
 SystemCalls& system_calls();
 
-/// A file that is written front to back and is on the disk once `close` has returned. If the object
-/// dies before `close`, an incomplete file stays behind: create it inside `publish_folder`, which
-/// removes it then.
+/// File that is written front to back and is on the disk once `flush` has returned.
 class DurableFile {
  public:
-  /// Creates the file, or empties it. Throws WriteError.
-  explicit DurableFile(std::filesystem::path path);
-  /// Opens a file to append after its first `bytes` bytes and cuts off the rest; creates it if it
-  /// is absent. Throws WriteError.
-  DurableFile(std::filesystem::path path, std::uint64_t bytes);
+  /// Opens a file to append after its first `kept` bytes and cuts off the rest; creates it if it is
+  /// absent. Throws WriteError.
+  explicit DurableFile(std::filesystem::path path, std::uint64_t kept = 0);
   ~DurableFile();
   DurableFile(const DurableFile&) = delete;
   DurableFile& operator=(const DurableFile&) = delete;
 
   /// Appends all of `bytes`. Throws WriteError.
   void write(std::span<const std::byte> bytes);
-  void write(std::string_view text);
+  void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
 
   /// Flushes to the disk what was written so far. Throws WriteError.
   void flush();
-  /// Flushes to the disk and closes. Throws WriteError. Call it once.
-  void close();
 
  private:
   std::filesystem::path path_;
@@ -76,18 +70,15 @@ class DurableFile {
 };
 
 /// Replaces the file at `path`, or creates it, atomically: writes ".NAME.partial" beside it and
-/// renames that. The folder must exist; one writer of a path at a time.
-/// Throws WriteError; the partial file is gone then, and `path` has its old contents (or, where
-/// only the last flush of the folder failed, the new ones).
+/// renames that. The folder must exist; one writer of a path at a time. Throws WriteError; then
+/// `path` has its old contents, or the new ones if only the last flush of the folder failed.
 void write_file_durably(const std::filesystem::path& path, std::string_view bytes);
 
 /// Creates the folder `path` with everything in it, atomically: calls `fill` with an empty staging
 /// folder ".NAME.partial" beside it, flushes what `fill` made and renames the staging folder.
-/// A staging folder that a crash left behind is replaced. The parent must exist and `path` must
-/// not; one writer of a path at a time.
-/// Throws WriteError, naming files by their final path, and whatever `fill` throws; the staging
-/// folder is gone then and `path` absent (or, where only the last flush of the parent failed,
-/// complete).
+/// The parent must exist and `path` must not; one writer of a path at a time. Throws WriteError,
+/// which names files by their final path, and whatever `fill` throws; then `path` is absent, or
+/// complete if only the last flush of the parent failed.
 void publish_folder(const std::filesystem::path& path,
                     const std::function<void(const std::filesystem::path& staging)>& fill);
 

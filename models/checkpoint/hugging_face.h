@@ -4,17 +4,16 @@
 
 #include "models/plan.h"
 
-/// A checkpoint folder is a Hugging Face model folder: its config.json, as `transformers` writes
-/// and reads it.
+/// config.json of a Hugging Face model folder, as `transformers` writes and reads it.
 /// Source: LlamaConfig and DeepseekV3Config, huggingface.co/docs/transformers.
 
 namespace headcount {
 
-/// config.json of a model: LlamaForCausalLM for the GQA family with RMSNorm, SwiGLU and rotary
-/// positions, DeepseekV3ForCausalLM with all layers dense for such a model with MLA; otherwise
-/// "HeadcountForCausalLM", which nobody else reads: so for any weight, and any setting that is not
-/// as it is by default, that the architecture's list does not have. What keys do not say of a
-/// model, such as its attention's name here, is in a block "headcount" of our own settings.
+/// config.json of a model: LlamaForCausalLM for the GQA family with RMSNorm, SwiGLU and RoPE;
+/// DeepseekV3ForCausalLM with all layers dense for such a model with MLA; otherwise
+/// HeadcountForCausalLM, which other programs do not read. Any weight, and any setting that is not
+/// at its default, makes it the last one unless the architecture lists it. Settings that no key
+/// expresses, such as the attention's name here, are in a block "headcount".
 nlohmann::ordered_json hugging_face_config(const ModelPlan& model, Index vocabulary);
 
 struct NamedConfig {
@@ -22,15 +21,14 @@ struct NamedConfig {
   Index vocabulary = 0;
 };
 
-/// The model that such a config.json describes, made here or elsewhere. Throws DataError that names
-/// the key for anything that this project's models do not have.
+/// Model that a config.json describes, made here or elsewhere. Throws DataError that names the key
+/// for anything that this project's models do not have.
 NamedConfig read_hugging_face_config(const nlohmann::json& json);
 
-/// Throws ShapeError if config.json could not say what `model` is, so that a model would be
-/// trained and then lost.
+/// Throws ShapeError if config.json cannot express `model`, before training it is lost.
 void require_savable(const ModelPlan& model);
 
-/// Why some version of transformers does not open `model`; empty if nothing is known.
+/// Reason why some version of transformers does not open `model`; empty if none is known.
 std::string hugging_face_note(const ModelPlan& model);
 
 }  // namespace headcount

@@ -1,9 +1,7 @@
 #include "models/checkpoint/tokenizer.h"
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -19,82 +17,75 @@ using nlohmann::json;
 
 constexpr char32_t kUnderline = U'\u2581';  // what SentencePiece writes for a space
 
-// The value of `key`, null where there is none.
+// The value of `key`; null if there is none.
 json value_of(const json& object, const char* key) {
   return object.is_object() ? object.value(key, json()) : json();
 }
 
-json type_of(const json& part) { return value_of(part, "type"); }
-
 // Normalizers, decoders and the like come alone, as a sequence under `key`, or not at all.
-std::vector<json> parts_of(const json& part, const char* key) {
-  if (part.is_null()) return {};
-  if (type_of(part) != "Sequence") return {part};
-  std::vector<json> parts;
-  for (const json& inner : part.at(key)) {
-    for (json& one : parts_of(inner, key)) parts.push_back(std::move(one));
-  }
-  return parts;
+json parts_of(const json& part, const char* key) {
+  if (part.is_null()) return json::array();
+  return value_of(part, "type") == "Sequence" ? part.at(key) : json::array({part});
 }
 
 std::u32string text_of(const json& value) {
   return value.is_string() ? decode_utf8(value.get<std::string>(), "a text in it") : U"";
 }
 
-// What a normalizer writes for a space; the space itself without one.
+// True for the step that replaces `from`.
+bool replaces(const json& step, const std::string& from) {
+  return value_of(step, "type") == "Replace" && value_of(step, "pattern") == json{{"String", from}};
+}
+
+// The character that a normalizer writes for a space; the space itself without one.
 char32_t written_space(const json& normalizer) {
   char32_t space = U' ';
   for (const json& part : parts_of(normalizer, "normalizers")) {
     const std::u32string content = text_of(value_of(part, "content"));
-    if (type_of(part) != "Replace" || value_of(part, "pattern") != json{{"String", " "}} ||
-        content.size() != 1 || space != U' ') {
+    if (!replaces(part, " ") || content.size() != 1 || space != U' ')
       refuse("normalizer", part, "text is taken as it is here, but for how a space is written");
-    }
     space = content[0];
   }
   return space;
 }
 
-// True if texts are cut into single characters before the model sees them. Throws DataError for
-// what changes them, or cuts otherwise.
+// Returns true if texts are cut into single characters before the model sees them. Throws DataError
+// for what changes them, or cuts otherwise.
 bool cuts_characters(const json& pre_tokenizer) {
-  bool cuts = false;
-  constexpr std::array kAnyCharacter = {"[\\s\\S]", "(?s).", "(?s:.)"};
-  for (const json& part : parts_of(pre_tokenizer, "pretokenizers")) {
+  const json parts = parts_of(pre_tokenizer, "pretokenizers");
+  for (const json& part : parts) {
     const json pattern = value_of(value_of(part, "pattern"), "Regex");
-    const bool any =
-        std::ranges::any_of(kAnyCharacter, [&](const char* each) { return pattern == each; });
-    if (type_of(part) != "Split" || !any || value_of(part, "behavior") != "Isolated")
+    const bool any = pattern == "[\\s\\S]" || pattern == "(?s)." || pattern == "(?s:.)";
+    if (value_of(part, "type") != "Split" || !any || value_of(part, "behavior") != "Isolated")
       refuse("pre_tokenizer", part, "every token is one character here");
-    cuts = true;
   }
-  return cuts;
+  return !parts.empty();
 }
 
-// A template that leaves a text as it is, such as transformers 5 writes into every tokenizer.
-bool adds_nothing(const json& post_processor) {
-  if (type_of(post_processor) != "TemplateProcessing") return false;
+// Refuses all but a template that leaves a text as it is, such as transformers 5 writes into every
+// tokenizer.
+void check_post_processor(const json& post_processor) {
   const json single = value_of(post_processor, "single");
-  return single.is_array() && single.size() == 1 && single[0].contains("Sequence");
+  if (!post_processor.is_null() &&
+      (value_of(post_processor, "type") != "TemplateProcessing" || single.size() != 1 ||
+       !value_of(single.front(), "Sequence").is_object()))
+    refuse("post_processor", post_processor, "texts are taken as they are here");
 }
 
 void check_decoder(const json& decoder, char32_t space) {
-  bool gives_spaces_back = space == U' ';
+  bool gives_spaces_back = space == U' ' || decoder.is_null();
   for (const json& part : parts_of(decoder, "decoders")) {
-    const json type = type_of(part);
+    const json type = value_of(part, "type");
     if (type == "Fuse" || type == "ByteFallback") continue;
-    const json from = value_of(value_of(part, "pattern"), "String");
-    if (type != "Replace" || text_of(from) != std::u32string(1, space) ||
-        value_of(part, "content") != " ") {
+    if (!replaces(part, encode_utf8({&space, 1})) || value_of(part, "content") != " ")
       refuse("decoder", part, "characters side by side are the text here");
-    }
     gives_spaces_back = true;
   }
-  if (!gives_spaces_back && !decoder.is_null())
+  if (!gives_spaces_back)
     refuse("decoder", decoder, "'normalizer' writes spaces as another character");
 }
 
-// The tokens by number, each a character.
+// Characters in the order of their tokens.
 std::u32string read_symbols(const json& tokens) {
   std::u32string symbols(tokens.size(), U'\0');
   std::vector<bool> taken(tokens.size());
@@ -116,9 +107,10 @@ std::u32string read_symbols(const json& tokens) {
   return symbols;
 }
 
-// Throws DataError for a model that does not take each of these characters for a token.
+// Throws DataError for a model that does not make one token of each character; `cut`: texts are cut
+// into characters before.
 void check_model(const json& model, bool cut) {
-  const json type = type_of(model);
+  const json type = value_of(model, "type");
   if (!value_of(model, "merges").empty())
     throw DataError("'model.merges' is not empty, but every token is one character here");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -128,11 +120,10 @@ void check_model(const json& model, bool cut) {
   }
   if (type == "BPE" || (type == "WordLevel" && cut)) return;
   if (type != "WordLevel") refuse("model.type", type, "known are BPE and WordLevel");
-  throw DataError("'pre_tokenizer' does not cut texts into characters, and the words of " +
-                  std::string("'model.type' \"WordLevel\" are then whole texts"));
+  throw DataError("'pre_tokenizer' does not cut texts into characters, as WordLevel needs");
 }
 
-// A token that is found in a text before all else must be one that is there anyway.
+// Throws DataError for an added token that is no character of the vocabulary.
 void check_added(const json& added, const std::u32string& symbols) {
   for (const json& token : added) {
     const std::u32string text = text_of(value_of(token, "content"));
@@ -201,9 +192,7 @@ Vocabulary read_hugging_face_tokenizer(const json& file) {
     check_added(value_of(file, "added_tokens"), symbols);
     const char32_t space = written_space(value_of(file, "normalizer"));
     check_model(model, cuts_characters(value_of(file, "pre_tokenizer")));
-    const json post_processor = value_of(file, "post_processor");
-    if (!post_processor.is_null() && !adds_nothing(post_processor))
-      refuse("post_processor", post_processor, "texts are taken as they are here");
+    check_post_processor(value_of(file, "post_processor"));
     check_decoder(value_of(file, "decoder"), space);
     if (space != U' ' && symbols.find(U' ') != std::u32string::npos)
       throw DataError("'model.vocab' has a space, but 'normalizer' writes it as another character");

@@ -20,48 +20,19 @@ constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
 
-// Tensor name to file name, as the index of `folder` has it.
-std::map<std::string, std::string> read_index(const fs::path& folder) {
-  const fs::path path = folder / kIndex;
-  const std::string text = read_file(path);
-  try {
-    std::map<std::string, std::string> files = parse_json(text).at("weight_map");
-    for (const auto& [tensor, name] : files) {
-      if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
-        throw DataError("'weight_map' puts " + headcount::quoted(tensor) + " into " +
-                        headcount::quoted(name) + ", which is no file in this folder");
-      }
-    }
-    return files;
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(path.string() + ": " + error.what());
-  } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
-  }
-}
-
-std::set<std::string> names_of_files(const std::map<std::string, std::string>& index) {
-  std::set<std::string> names;
-  for (const auto& [tensor, name] : index) names.insert(name);
-  return names;
-}
-
-bool is_whole(const fs::path& folder) { return is_there(folder / kWhole); }
-
-std::string text_of(const std::vector<std::int64_t>& shape) { return nlohmann::json(shape).dump(); }
-
 void check_shapes(const Safetensors& file, const ParameterStore& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const TensorView& tensor = file.at(parameters.name({i}));
     const auto expected = parameters.shape({i}).extents();
     if (tensor.shape != expected) {
-      throw DataError(tensor.source + ": " + tensor.name + " has shape " + text_of(tensor.shape) +
-                      ", the configuration wants " + text_of(expected));
+      throw DataError(tensor.source + ": " + tensor.name + " has shape " +
+                      nlohmann::json(tensor.shape).dump() + ", the configuration wants " +
+                      nlohmann::json(expected).dump());
     }
   }
 }
 
-// Throws for a tensor that the model has no place for, unless nothing is lost without it.
+// Throws DataError for a tensor that the model lacks, unless nothing is lost without it.
 void check_left_over(const Safetensors& file, const ParameterStore& parameters) {
   std::set<std::string_view> known;
   for (std::size_t i = 0; i < parameters.size(); ++i) known.insert(parameters.name({i}));
@@ -80,36 +51,37 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
 
 }  // namespace
 
-bool has_weights(const fs::path& folder) { return is_whole(folder) || is_there(folder / kIndex); }
+bool has_weights(const fs::path& folder) {
+  return is_there(folder / kWhole) || is_there(folder / kIndex);
+}
 
 std::vector<std::string> weight_files(const fs::path& folder) {
-  // As transformers does: the index counts only without the whole file.
-  if (is_whole(folder) || !is_there(folder / kIndex)) return {kWhole};
+  // As in transformers, the index counts only without the whole file.
+  if (is_there(folder / kWhole) || !is_there(folder / kIndex)) return {kWhole};
+  const fs::path path = folder / kIndex;
   std::vector<std::string> names = {kIndex};
-  for (const std::string& name : names_of_files(read_index(folder))) names.push_back(name);
+  const std::string text = read_file(path);
+  try {
+    const std::map<std::string, std::string> files = parse_json(text).at("weight_map");
+    for (const auto& [tensor, name] : files) {
+      if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
+        throw DataError("'weight_map' puts " + headcount::quoted(tensor) + " into " +
+                        headcount::quoted(name) + ", which is no file in this folder");
+      }
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(path.string() + ": " + error.what());
+  } catch (const DataError& error) {
+    throw DataError(path.string() + ": " + error.what());
+  }
   return names;
 }
 
 Safetensors open_weights(const fs::path& folder) {
-  if (is_whole(folder) || !is_there(folder / kIndex)) return Safetensors::open(folder / kWhole);
-  const std::map<std::string, std::string> index = read_index(folder);
-  std::vector<Safetensors> files;
-  for (const std::string& name : names_of_files(index)) {
-    files.push_back(Safetensors::open(folder / name));
-    for (const TensorView& tensor : files.back().tensors()) {
-      const auto listed = index.find(tensor.name);
-      if (listed != index.end() && listed->second == name) continue;
-      throw DataError(tensor.source + " has " + headcount::quoted(tensor.name) + ", which " +
-                      kIndex +
-                      (listed == index.end() ? " does not list"
-                                             : " puts into " + headcount::quoted(listed->second)));
-    }
-  }
-  const Safetensors all = Safetensors::join(files, (folder / kIndex).string());
-  for (const auto& [tensor, name] : index) {
-    if (all.contains(tensor)) continue;
-    throw DataError((folder / kIndex).string() + " puts " + headcount::quoted(tensor) + " into " +
-                    headcount::quoted(name) + ", which does not have it");
+  Safetensors all;
+  for (const std::string& name : weight_files(folder)) {
+    if (name != kIndex) all.add(Safetensors::open(folder / name));
   }
   return all;
 }

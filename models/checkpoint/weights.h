@@ -7,22 +7,20 @@
 #include "autograd/parameters.h"
 #include "models/checkpoint/safetensors.h"
 
-/// The weights in a Hugging Face model folder: one file model.safetensors, or several that
+/// Weights of a Hugging Face model folder: one file model.safetensors, or several that
 /// model.safetensors.index.json names.
 /// Source: huggingface.co/docs/transformers/main/en/big_models, "Sharded checkpoints".
 
 namespace headcount {
 
-/// True if the folder has weights, in either form. Throws DataError if the folder cannot be looked
-/// into.
+/// Returns true if the folder has weights, in either form. Throws DataError if it cannot be read.
 bool has_weights(const std::filesystem::path& folder);
 
-/// The names of the files in the folder that hold its weights, the index included. Throws
-/// DataError for an unusable index, such as one that names files outside of the folder.
+/// Names of the files that hold the folder's weights, the index included. Throws DataError for an
+/// unusable index, such as one that names files outside of the folder.
 std::vector<std::string> weight_files(const std::filesystem::path& folder);
 
-/// All weights of the folder. Throws DataError that names the file, and the tensor if an index
-/// puts it into another file than the one that has it.
+/// All weights of the folder. Throws DataError that names the file.
 Safetensors open_weights(const std::filesystem::path& folder);
 
 /// Allocates `parameters` and copies the weights of `file` into them. Skips tables of RoPE

@@ -1,9 +1,8 @@
-#include "data/passage.h"
-
 #include <gtest/gtest.h>
 
 #include <numeric>
 
+#include "data/corpus.h"
 #include "data/temporary_folder.h"
 
 namespace headcount {

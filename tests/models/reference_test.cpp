@@ -67,7 +67,7 @@ Shape shape_of(const TensorView& tensor) {
 }
 
 std::vector<std::int32_t> tokens_of(const TensorView& tensor) {
-  const std::vector<std::int64_t> wide = read_integers(tensor);
+  const std::vector<double> wide = tensor.to_doubles();
   return {wide.begin(), wide.end()};
 }
 
@@ -199,7 +199,7 @@ void Reference::check_attention() {
   copy_weights(parameters, prefix);
   std::vector<std::uint8_t> mask;
   if (file_.contains("key_mask")) {
-    for (const std::int64_t keep : read_integers(file_.at("key_mask"))) mask.push_back(keep != 0);
+    for (const double keep : file_.at("key_mask").to_doubles()) mask.push_back(keep != 0);
   }
   Tape tape(&parameters);
   const Var input = tape.leaf(shape_of(x), reals(x));

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "data/passage.h"
+#include "data/corpus.h"
 #include "train/compare/comparison.h"
 
 namespace headcount {
