@@ -159,7 +159,9 @@ void read_into(const TensorView& tensor, std::span<Real> target) {
 }
 
 Safetensors Safetensors::open(const std::filesystem::path& path) {
-  const auto content = std::make_shared<const std::string>(read_file(path));
+  const auto content = std::make_shared<std::string>();
+  read_pieces(path,
+              [&](std::string_view piece) { *content += piece; });  // an empty file is damaged
   Safetensors file = parse(std::as_bytes(std::span(*content)), path.string());
   file.files_.push_back(content);
   return file;

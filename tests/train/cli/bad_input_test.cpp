@@ -251,9 +251,10 @@ TEST_F(BadInput, RunThatHasNoNumbersToBeginWithIsNotToldToLowerItsLearningRate) 
 TEST_F(BadInput, TrapNamesTheOpThatDivergesAndCostsNoBits) {
   const ProgramResult spoiled =
       folder_.train("--score-scale 1e39 --trap-non-finite --quiet --out spoiled");
-  expect_refusal(spoiled, kDiverged,
-                 {"the value of op attention [", "at step 1; ", "--score-scale"},
-                 "scores that overflow");
+  expect_refusal(
+      spoiled, kDiverged,
+      {"op attention ([", ": the value is -nan at element 0, at step 1; ", "--score-scale"},
+      "scores that overflow");
   for (const char* trap : {"", " --trap-non-finite"}) {
     const std::string run = std::string("run") + (*trap == 0 ? "" : "-trapped");
     ASSERT_EQ(folder_.train("--steps 3 --quiet --out " + run + trap).exit_code, 0);
