@@ -30,7 +30,7 @@ void AdamW::update(ParameterStore& parameters, const Update& at) {
 AdamWSettings resolve_adamw(const Given& given) { return read_fields(kAdamWFields, given); }
 
 void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
-                     const ParameterNumbers& first, const ParameterNumbers& second,
+                     const ParameterNumbers& means, const ParameterNumbers& squares,
                      const Update& at, const std::function<bool(ParameterId)>& trains) {
   const auto& [beta1, beta2, weight_decay, epsilon] = settings;
   const double learning_rate = at.learning_rate;
@@ -42,8 +42,8 @@ void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
   const auto tiny = static_cast<Real>(epsilon), factor = static_cast<Real>(at.gradient_scale);
   const auto decayed = static_cast<Real>(1 - learning_rate * weight_decay);
   Real* const x = parameters.all_values().data();
-  Real* const m = first.all().data();
-  Real* const v = second.all().data();
+  Real* const m = means.all().data();
+  Real* const v = squares.all().data();
   const std::span<const Real> gradients = parameters.complete_gradients();
   const Real* const gradient = gradients.data();
   parallel_chunks(

@@ -26,10 +26,11 @@ class AdamW : public Optimizer {
   AdamWSettings settings_;
 };
 
-/// AdamW's update of the parameters that `trains` accepts, with the moments m and v.
+/// AdamW's update of the parameters that `trains` accepts, with its first moments, `means`, and its
+/// second, `squares`.
 void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
-                     const ParameterNumbers& m, const ParameterNumbers& v, const Update& at,
-                     const std::function<bool(ParameterId)>& trains);
+                     const ParameterNumbers& means, const ParameterNumbers& squares,
+                     const Update& at, const std::function<bool(ParameterId)>& trains);
 AdamWSettings resolve_adamw(const Given& given);
 
 extern const OptimizerKind kAdamW;

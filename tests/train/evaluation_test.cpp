@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "train/tiny_training.h"
+#include "train/trainer.h"
 
 namespace headcount {
 namespace {
