@@ -100,8 +100,10 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
     if (value != where->value)
       return "--" + name + " " + value + ", which " + std::string(where->otherwise);
   }
-  std::string chosen = "--data " + first.data;
-  if (setting.scope != Scope::data) chosen = "--attention " + attentions(runs);
+  std::string chosen = "--attention " + attentions(runs);
+  if (setting.scope == Scope::data) chosen = "--data " + first.data;
+  if (setting.scope == Scope::optimiser)
+    chosen = "--optimizer " + std::string(first.optimizer.kind->name);
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
 
