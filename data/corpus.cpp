@@ -30,7 +30,7 @@ Corpus make_corpus(const std::string& name, EncodedText text, std::size_t cut,
   }
   if (cut == 0 || cut >= tokens.size()) {
     throw DataError("'" + name + "' has " + std::to_string(tokens.size()) +
-                    " characters, too few for this validation fraction; use a longer text");
+                    " characters, too few to split off a validation part; use a longer text");
   }
   Corpus corpus;
   corpus.name = name;

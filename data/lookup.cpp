@@ -88,8 +88,12 @@ Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
 
 namespace {
 
-constexpr Field<LookupOptions> kLookupFields[] = {whole<&LookupOptions::kinds>(
-    "kinds", "kinds of lookups that questions ask for", 1, kMostLookupKinds)};
+constexpr Field<LookupOptions> kLookupFields[] = {
+    whole<&LookupOptions::kinds>("kinds",
+                                 "number of directions in which lines run over the board: columns, "
+                                 "then diagonals, rows last; each "
+                                 "question asks for the piece on one line",
+                                 1, kMostLookupKinds)};
 
 std::function<Story(const Chooser&)> lookup_writer(const Given& given) {
   return [options = read_fields(kLookupFields, given)](const Chooser& chooser) {

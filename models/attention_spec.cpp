@@ -52,8 +52,7 @@ std::pair<std::string, std::string_view> named_setting(std::string_view text,
                                                        const AttentionKind& kind) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
-    throw SettingError("what follows : is a setting with a value, such as gate=on, not " +
-                       quoted(text));
+    throw SettingError("after : there must be NAME=VALUE, such as gate=on, not " + quoted(text));
   const std::string name(text.substr(0, equals));
   const Setting* setting = find_setting(attention_settings(), name);
   if (setting == nullptr || !setting->is_for(kind.name))
@@ -98,8 +97,9 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
 LayerSpec parse_layer(std::string_view word, const std::string& where) {
   if (word == kShare) return {std::string(kShare), nullptr, {}};
   if (word.starts_with(kShare))
-    throw SettingError(quoted(word) + where +
-                       ": share has the numbers of the layer that it reads; give it none");
+    throw SettingError(
+        quoted(word) + where +
+        ": share takes its sizes from the layer whose cache it reads; write share alone");
   try {
     for (const AttentionKind* kind : attention_kinds()) {
       if (!word.starts_with(kind->name)) continue;
@@ -168,8 +168,9 @@ AttentionSpec parse_attention_spec(std::string_view text) {
     const std::size_t count = take_count(part, where);
     const LayerSpec layer = parse_layer(part, where);
     if (layer.shares() && spec.cycle.empty())
-      throw SettingError(quoted(part) + where +
-                         " comes first: no earlier layer kept anything; begin with another part");
+      throw SettingError(
+          quoted(part) + where +
+          " comes first, but no earlier layer has a cache to share; begin with another part");
     if (spec.cycle.size() + count > kMostLayers)
       throw SettingError(quoted(part) + where + " is beyond the " + std::to_string(kMostLayers) +
                          " layers that a pattern can have");

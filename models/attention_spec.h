@@ -42,8 +42,9 @@ struct AttentionSpec {
 
 /// Grammar of specs, for help and errors.
 inline constexpr std::string_view kSpecGrammar =
-    "parts between / take turns, N*PART repeats one, PARTxN has heads N wide, PART:NAME=VALUE has "
-    "a setting of its own, PART@N a window of N, share reads what the nearest earlier layer kept";
+    "layers take the parts between / in turn, N*PART repeats one, PARTxN has N dimensions per "
+    "head, PART:NAME=VALUE has a setting of its own, PART@N a window of N tokens, share reads the "
+    "KV cache of the nearest earlier layer that has one";
 
 /// Text of a cycle: "5*gqa2@64/gqa2".
 std::string text_of(std::span<const LayerSpec> cycle);

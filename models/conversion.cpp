@@ -51,12 +51,12 @@ void require_known(const ModelPlan& model, const AttentionPlan& layer) {
   settings.update(layer.values());
   const std::vector<std::string> beyond = settings_beyond(settings, known);
   if (beyond.empty()) return;
-  require_setting(false, "its conversion does not know `", beyond.front(), "`, which is ",
+  require_setting(false, "conversion does not support `", beyond.front(), "`, which is ",
                   setting_text(settings[beyond.front()]));
 }
 
 void require_weights(bool known, const std::string& name) {
-  require_setting(known, "its conversion does not know the weights '", name, "'");
+  require_setting(known, "conversion does not support the weights '", name, "'");
 }
 
 std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
@@ -105,7 +105,7 @@ void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, I
     const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
     if (other.k.rows == 0) continue;
     require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows, "layer ", reader,
-                    ", which is to share its cache, has heads of another width");
+                    ", which would share its cache, has heads of another width");
     heads.k += other.k;
     heads.v += other.v;
     ++count;
@@ -212,7 +212,9 @@ Conversion convert(const LanguageModel& from, const ModelPlan& to,
         heads.k = kept.k;
         heads.v = kept.v;
       } else {
-        require_setting(heads.k.rows > 0, "it shares, and has no keys and values of its own");
+        require_setting(
+            heads.k.rows > 0,
+            "it shares the cache of another layer and has no keys and values of its own");
         share_mean(heads, all, layer, to);
       }
       require_known(to, attention);

@@ -9,28 +9,34 @@ namespace headcount {
 namespace {
 
 constexpr Field<ModelSettings> kModelFields[] = {
-    whole<&ModelSettings::layers>("layers", "transformer blocks", 1, 10000),
-    whole<&ModelSettings::dim>("dim", "width of the residual stream", 1, 1 << 20),
-    tokens<&ModelSettings::context>("context", "tokens of the longest sequence", 1, 1 << 24)
+    whole<&ModelSettings::layers>("layers", "number of transformer blocks", 1, 10000),
+    whole<&ModelSettings::dim>("dim", "width of the residual stream (d_model)", 1, 1 << 20),
+    tokens<&ModelSettings::context>("context", "context length: tokens of the longest sequence", 1,
+                                    1 << 24)
         .with({.never_swept = "losses at two contexts do not compare"}),
-    whole<&ModelSettings::ffn_dim>(
-        "ffn-dim", "width of the feed-forward layer; default 4 dim, swiglu 8/3 dim", 1)
+    whole<&ModelSettings::ffn_dim>("ffn-dim",
+                                   "hidden width of the feed-forward layer; default with swiglu "
+                                   "8/3 dim, rounded up to a multiple of 8, with gelu 4 dim",
+                                   1)
         .with({.derived = true}),
     choice<&ModelSettings::positions>(
-        "positions", "encoding of positions",
+        "positions", "position encoding",
         {{"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}}),
-    choice<&ModelSettings::norm>("norm", "normalisation before each layer",
-                                 {{"rms", NormKind::rms}, {"layer", NormKind::layer}}),
-    number<&ModelSettings::norm_epsilon>("norm-epsilon",
-                                         "added to variances; default 1e-6, layer norm 1e-5", 0)
+    choice<&ModelSettings::norm>(
+        "norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
+        {{"rms", NormKind::rms}, {"layer", NormKind::layer}}),
+    number<&ModelSettings::norm_epsilon>(
+        "norm-epsilon",
+        "epsilon that normalisations add to the variance; default with rms 1e-6, with layer 1e-5",
+        0)
         .with({.derived = true}),
     choice<&ModelSettings::activation>(
         "activation", "activation of the feed-forward layer",
         {{"swiglu", Activation::swiglu}, {"gelu", Activation::gelu}}),
-    on_off<&ModelSettings::tie_embeddings>("tie-embeddings",
-                                           "the output head uses the embedding table")
+    on_off<&ModelSettings::tie_embeddings>(
+        "tie-embeddings", "use the embedding table as output head, too; default off")
         .with({.bare = true}),
-    on_off<&ModelSettings::bias>("bias", "biases in linear layers and LayerNorm")
+    on_off<&ModelSettings::bias>("bias", "add biases to linear layers and LayerNorm; default off")
         .with({.bare = true}),
 };
 
@@ -39,9 +45,9 @@ void check_output(const AttentionPlan& a) {
   const AttentionForm form = describe(a).forms.front();
   const Index heads = form.heads_of_output(a.heads), width = form.head_output();
   require_setting(a.output_projection || heads * width == a.dim,
-                  "`output-projection` off needs heads that fill `dim` " + std::to_string(a.dim) +
-                      ", " + std::to_string(heads) + " heads of " + std::to_string(width) +
-                      " do not");
+                  "`output-projection` off needs heads that add up to `dim` " +
+                      std::to_string(a.dim) + ", " + std::to_string(heads) + " heads of " +
+                      std::to_string(width) + " do not");
 }
 
 // Layer of a pattern: settings of the word override those of all layers.
@@ -91,8 +97,9 @@ const SettingList& model_settings() {
   static const SettingList list = [] {
     SettingList all = {listed(
         "attention",
-        "attention of the layers, with its size, or a pattern that layers take in turn: " +
-            joined(attention_kinds(), &AttentionKind::name) + "; gqa2, mla48+16, mqa/share",
+        "attention of all layers: " + joined(attention_kinds(), &AttentionKind::name) +
+            "; a size may follow, as in gqa2 or mla48+16; in a pattern such as mqa/share, layers "
+            "take the parts in turn",
         FreeText{}, Scope::attention,
         {.conversion = InConversion::open, .never_swept = "the attentions are what is compared"},
         kDefaultAttention)};
@@ -125,9 +132,9 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
   const std::vector<LayerSpec> pattern = parse_attention_spec(model.attention).cycle;
   if (pattern.size() > 1) {
     require_setting(std::ssize(pattern) <= model.layers,
-                    "`attention` " + model.attention + " is for " + std::to_string(pattern.size()) +
+                    "`attention` " + model.attention + " needs " + std::to_string(pattern.size()) +
                         " layers or more, `layers` is " + std::to_string(model.layers) +
-                        ", which leaves parts of it out");
+                        "; raise it or shorten the pattern");
     model.cycle = resolve_cycle(pattern, given, place);
   } else {
     model.cycle = {resolve_attention(*pattern.front().kind, given, place)};

@@ -12,10 +12,10 @@ namespace {
 constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_moment"};
 
 constexpr Field<AdamWSettings> kAdamWFields[] = {
-    fraction<&AdamWSettings::beta1>("beta1", "AdamW: decay rate of the mean of gradients"),
-    fraction<&AdamWSettings::beta2>("beta2", "AdamW: decay rate of the mean of squared gradients"),
+    fraction<&AdamWSettings::beta1>("beta1", "AdamW's decay rate of the mean of gradients"),
+    fraction<&AdamWSettings::beta2>("beta2", "AdamW's decay rate of the mean of squared gradients"),
     number<&AdamWSettings::weight_decay>(
-        "weight-decay", "AdamW: decoupled weight decay, of matrices only", 0, 100)};
+        "weight-decay", "AdamW's decoupled weight decay, of matrices only", 0, 100)};
 
 }  // namespace
 

@@ -17,9 +17,11 @@ namespace {
 constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_moment"};
 
 constexpr Field<MuonSettings> kMuonFields[] = {
-    number<&MuonSettings::learning_rate>("muon-lr", "Muon: peak learning rate of matrices", 0, 100),
-    number<&MuonSettings::weight_decay>("muon-weight-decay", "Muon: weight decay of matrices", 0,
-                                        100)};
+    number<&MuonSettings::learning_rate>(
+        "muon-lr", "peak learning rate of the weight matrices that Muon trains", 0, 100),
+    number<&MuonSettings::weight_decay>(
+        "muon-weight-decay", "decoupled weight decay of the weight matrices that Muon trains", 0,
+        100)};
 
 struct Resolved {
   MuonSettings muon;

@@ -28,8 +28,10 @@ SettingList optimizer_settings() {
   if (several) {
     Choices names = {};
     for (const OptimizerKind* kind : optimizer_kinds()) names.all[names.count++] = {kind->name, 0};
-    all.push_back(listed(kChoice, "what changes the weights", names, Scope::optimiser,
-                         {.quiet = true}, standard));
+    all.push_back(listed(kChoice,
+                         "optimizer; muon trains the weight matrices of layers with Muon and "
+                         "everything else with AdamW",
+                         names, Scope::optimiser, {.quiet = true}, standard));
   }
   for (const OptimizerKind* kind : optimizer_kinds())
     add_settings(all, kind->own.settings(Scope::optimiser), several ? kind->name : "");

@@ -13,45 +13,56 @@ namespace headcount {
 namespace {
 
 constexpr Field<TrainSettings> kTrainFields[] = {
-    text<&TrainSettings::data>("data", "or a UTF-8 text file").with({.scope = Scope::data}),
-    whole<&TrainSettings::steps>("steps", "optimizer steps", 1),
+    text<&TrainSettings::data>("data", "or the path of a UTF-8 text file")
+        .with({.scope = Scope::data}),
+    whole<&TrainSettings::steps>("steps", "optimizer steps of the run", 1),
     whole<&TrainSettings::batch>("batch", "sequences per forward pass", 1, 1 << 20),
-    whole<&TrainSettings::accumulate>("accumulate", "forward passes per step", 1, 1 << 16),
+    whole<&TrainSettings::accumulate>(
+        "accumulate", "forward passes per step, whose gradients are averaged", 1, 1 << 16),
     whole<&TrainSettings::shards>(
         "shards",
-        "parts of a batch that threads and ranks compute side by side; 0: by sizes, at most 8. It "
-        "changes results by rounding only, and with dropout by chance",
+        "parts of a batch that threads and MPI ranks compute in parallel; 0: up to 8, by batch, "
+        "context and dim. The number changes results by rounding only; with dropout, it changes "
+        "which activations are zeroed",
         0, 1 << 12)
         .with({.quiet = true}),
-    number<&TrainSettings::learning_rate>("lr", "peak learning rate", 0, 100),
+    number<&TrainSettings::learning_rate>("lr", "peak learning rate, at the end of the warm-up", 0,
+                                          100),
     number<&TrainSettings::least_learning_rate>(
-        "min-lr", "learning rate after the last step; default lr / 10", 0, 100)
+        "min-lr", "learning rate at the end of the cosine decay; default lr / 10", 0, 100)
         .with({.derived = true}),
     whole<&TrainSettings::warmup>(
         "warmup",
-        "steps of linear warm-up; shortened to a tenth of the run if it is longer than the run", 0),
-    number<&TrainSettings::gradient_clip>(
-        "grad-clip", "norm that gradients are scaled down to if theirs is greater; 0: no limit", 0),
+        "steps of linear warm-up of the learning rate; a tenth of the run if the run is shorter",
+        0),
+    number<&TrainSettings::gradient_clip>("grad-clip",
+                                          "largest norm of all gradients together; if it is "
+                                          "greater, they are scaled down to this; 0: no limit",
+                                          0),
     fraction<&TrainSettings::dropout>("dropout", "probability that dropout zeroes an activation"),
-    natural<&TrainSettings::seed>("seed", "seed of weights, batches, dropout and the sample")
+    natural<&TrainSettings::seed>(
+        "seed", "random seed of the initial weights, batches, dropout and the sample text")
         .with({.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}),
-    whole<&TrainSettings::eval_every>("eval-every", "steps between evaluations; 0: at the end only",
-                                      0)
+    whole<&TrainSettings::eval_every>(
+        "eval-every", "steps between evaluations on the validation part; 0: at the end only", 0)
         .with({.scope = Scope::run}),
     whole<&TrainSettings::checkpoint_every>("checkpoint-every",
                                             "steps between checkpoints; 0: at the end only", 0)
         .with({.scope = Scope::run}),
-    whole<&TrainSettings::keep>("keep", "newest checkpoints to keep, besides the best", 1)
+    whole<&TrainSettings::keep>(
+        "keep", "number of newest checkpoints to keep, besides the one of lowest validation loss",
+        1)
         .with({.scope = Scope::single}),
-    text<&TrainSettings::init>(
-        "init", "begin with the weights of this run, checkpoint or Hugging Face model folder")
+    text<&TrainSettings::init>("init",
+                               "start from the weights of this run, checkpoint or Hugging Face "
+                               "model folder; default random weights")
         .with({.scope = Scope::single, .never_swept = "all models start from random weights"})};
 
 constexpr Field<CorpusOptions> kTextFields[] = {
     tokens<&CorpusOptions::validation_characters>(
         "eval-characters",
-        "evaluate only this many characters of the validation part, the first ones (of a built-in "
-        "text, the whole stories that hold them); 0: all",
+        "evaluate on the first so many characters of the validation part (of a built-in text: on "
+        "the whole stories that contain them); 0: all",
         0)
         .with({.quiet = true})};
 
@@ -71,7 +82,8 @@ void check_data(const TrainOptions& options) {
 const SettingList& training_settings() {
   static const SettingList list = [] {
     SettingList all = model_settings(), own = settings_of(kTrainFields, Scope::optimiser);
-    own.front().help = joined(built_in_corpora(), &BuiltInCorpus::name) + ", " + own.front().help;
+    own.front().help = "text to train on: the built-in " +
+                       joined(built_in_corpora(), &BuiltInCorpus::name) + ", " + own.front().help;
     add_settings(all, std::move(own));
     add_settings(all, settings_of(kTextFields, Scope::run));
     add_settings(all, corpus_settings());
@@ -108,13 +120,14 @@ TrainOptions resolve_training(const Given& given) {
                   "`eval-characters` " + std::to_string(characters) +
                       " must be more than `context`, " + std::to_string(context) +
                       ", or 0 for all");
-  require_setting(own.least_learning_rate <= own.learning_rate, "`min-lr` is greater than `lr`");
+  require_setting(own.least_learning_rate <= own.learning_rate,
+                  "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
   require_setting(static_cast<Real>(own.dropout) < 1,
                   "`dropout` rounds to 1, which zeroes everything; lower it");
   // Each batch has a number of 32 bits, from which it is drawn.
-  require_setting(
-      own.steps <= std::numeric_limits<std::uint32_t>::max() / own.accumulate,
-      "`steps` times `accumulate` must be below 2^32, the number of batches that differ");
+  require_setting(own.steps <= std::numeric_limits<std::uint32_t>::max() / own.accumulate,
+                  "`steps` times `accumulate` must be below 2^32, the number of different batches; "
+                  "lower one of them");
   return options;
 }
 
@@ -148,7 +161,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
 namespace {
 
 constexpr Field<DecodeOptions> kCacheType[] = {
-    choice<&DecodeOptions::cache_type>("cache-dtype", "number type of cached rows",
+    choice<&DecodeOptions::cache_type>("cache-dtype", "number type of the KV cache",
                                        {{"f32", CacheType::real},
                                         {"bf16", CacheType::bf16},
                                         {"f16", CacheType::f16},
@@ -171,8 +184,14 @@ const SettingList& form_settings() {
       for (const AttentionForm& form : forms)
         choices.all[choices.count++] = {names.emplace_back(form.name), 0};
       const std::string name(kind->name);
-      add_settings(all, {listed(name, "way of decoding", choices, Scope::decoding, {}, kAnyForm)},
-                   name);
+      add_settings(
+          all,
+          {listed(
+              name,
+              "how to compute from the cache: expanded rebuilds the keys and values of each head; "
+              "absorbed or factored uses the cached numbers as they are; auto: the cheaper way",
+              choices, Scope::decoding, {}, kAnyForm)},
+          name);
     }
     return all;
   }();

@@ -39,8 +39,8 @@ void require_same(Ranks& ranks, const std::string& text, const std::string& what
   std::string first = own;
   broadcast(ranks, std::span(first));
   if (const auto other = first_flag(ranks, own != first)) {
-    throw Error("rank " + std::to_string(other->first) + " has another " + what + " than rank 0; " +
-                remedy);
+    throw Error("rank " + std::to_string(other->first) + " has a different " + what +
+                " than rank 0; " + remedy);
   }
 }
 

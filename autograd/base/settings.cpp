@@ -35,7 +35,7 @@ struct ValueOf {
     Index number = 0;
     const std::errc error = parse_integer(text, number);
     if (error == std::errc::invalid_argument)
-      throw SettingError(name + " wants a whole number, got " + quoted(text));
+      throw SettingError(name + " must be a whole number, is " + quoted(text));
     if (error != std::errc{} || number < range.low || number > range.high) {
       throw SettingError(name + " must be between " + std::to_string(range.low) + " and " +
                          std::to_string(range.high) + ", is " + std::string(text));
@@ -54,14 +54,14 @@ struct ValueOf {
   nlohmann::json operator()(const Naturals&) const {
     std::uint64_t number = 0;
     if (parse_integer(text, number) != std::errc{})
-      throw SettingError(name + " wants a whole number from 0 to 2^64 - 1, got " + quoted(text));
+      throw SettingError(name + " must be a whole number from 0 to 2^64 - 1, is " + quoted(text));
     return number;
   }
   nlohmann::json operator()(const NumberRange& range) const {
     double number = 0;
     const std::errc error = parse_number(text, number);
     if (error == std::errc::invalid_argument)
-      throw SettingError(name + " wants a number, got " + quoted(text));
+      throw SettingError(name + " must be a number, is " + quoted(text));
     if (error != std::errc{} || number < range.low || number > range.high ||
         (range.open && number == range.high)) {
       const bool bounded = range.high < std::numeric_limits<double>::max();

@@ -296,7 +296,7 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
   try {
     Given model(model_settings());
     if (!json.contains("model_type") || !json["model_type"].is_string())
-      throw DataError("'model_type' is missing, or no text");
+      throw DataError("'model_type' is missing or not a string");
     const std::string type = json["model_type"];
     const Index vocabulary = whole_number(json, "vocab_size");
     if (type == kLlama.model_type) {

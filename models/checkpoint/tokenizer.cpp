@@ -57,7 +57,8 @@ bool cuts_characters(const json& pre_tokenizer) {
     const json pattern = value_of(value_of(part, "pattern"), "Regex");
     const bool any = pattern == "[\\s\\S]" || pattern == "(?s)." || pattern == "(?s:.)";
     if (value_of(part, "type") != "Split" || !any || value_of(part, "behavior") != "Isolated")
-      refuse("pre_tokenizer", part, "every token is one character here");
+      refuse("pre_tokenizer", part,
+             "headcount needs tokenizers whose every token is one character");
   }
   return !parts.empty();
 }
@@ -93,13 +94,13 @@ std::u32string read_symbols(const json& tokens) {
     const std::u32string symbol = decode_utf8(text, "'model.vocab'");
     if (symbol.size() != 1) {
       throw DataError("'model.vocab' has the token " + json(text).dump() +
-                      ", but every token is one character here");
+                      ", but headcount needs tokenizers whose every token is one character");
     }
     const std::size_t place =
         number.is_number_unsigned() ? number.get<std::size_t>() : taken.size();
     if (place >= taken.size() || taken[place]) {
-      throw DataError("'model.vocab' numbers its " + std::to_string(taken.size()) +
-                      " tokens with " + number.dump() + ", but must with 0, 1, 2, ..., each once");
+      throw DataError("'model.vocab' has " + std::to_string(taken.size()) + " tokens and the id " +
+                      number.dump() + "; ids must be 0, 1, 2, ..., each once");
     }
     taken[place] = true;
     symbols[place] = symbol[0];
@@ -112,11 +113,14 @@ std::u32string read_symbols(const json& tokens) {
 void check_model(const json& model, bool cut) {
   const json type = value_of(model, "type");
   if (!value_of(model, "merges").empty())
-    throw DataError("'model.merges' is not empty, but every token is one character here");
+    throw DataError(
+        "'model.merges' is not empty, but headcount needs tokenizers whose every token is one "
+        "character");
   for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     const json value = value_of(model, key);
     if (!value.is_null() && value != "")
-      refuse("model." + std::string(key), value, "every token is one character here");
+      refuse("model." + std::string(key), value,
+             "headcount needs tokenizers whose every token is one character");
   }
   if (type == "BPE" || (type == "WordLevel" && cut)) return;
   if (type != "WordLevel") refuse("model.type", type, "known are BPE and WordLevel");

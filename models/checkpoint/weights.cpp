@@ -42,10 +42,11 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
       const TensorView& embedding = file.at(kEmbedding);
       if (tensor.shape == embedding.shape && tensor.to_doubles() == embedding.to_doubles())
         continue;
-      throw DataError(tensor.source + ": " + kHead + " is no weight of the configured model: it " +
-                      "has 'tie_word_embeddings', and this is not equal to " + kEmbedding);
+      throw DataError(tensor.source + ": " + kHead + " differs from " + kEmbedding +
+                      ", but config.json ties both; set 'tie_word_embeddings' to false there");
     }
-    throw DataError(tensor.source + ": " + tensor.name + " is no weight of the configured model");
+    throw DataError(tensor.source + ": " + tensor.name +
+                    " is no weight of the configured model; use the config.json of these weights");
   }
 }
 

@@ -114,8 +114,9 @@ LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options) {
   const std::string known = joined(description.forms, &AttentionForm::name);
   const auto is_wanted = [&](const AttentionForm& form) { return form.name == options.form; };
   require_setting(options.form.empty() || std::ranges::any_of(description.forms, is_wanted),
-                  plan.kind().name, " with these settings cannot decode ", options.form,
-                  "; it can decode ", known.empty() ? "in one way only" : known);
+                  plan.kind().name,
+                  " with these settings cannot compute from its cache in the form ", options.form,
+                  "; choose ", known.empty() ? "auto" : known);
   CacheOptions own = options;
   own.capacity = plan.cached_tokens(options.capacity);
   return {std::move(description.keeps), own};

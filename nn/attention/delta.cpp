@@ -26,12 +26,17 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    whole<&Own::v_dim>("v-dim", "width of v; default head-dim", 1).with({.derived = true}),
-    whole<&Own::value_heads>("value-heads", "heads of v, each with a state; default heads", 1)
+    whole<&Own::v_dim>("v-dim", "dimensions of v per head; default head-dim", 1)
         .with({.derived = true}),
-    whole<&Own::key_heads>("key-heads", "heads of q and k; default value-heads", 1)
+    whole<&Own::value_heads>("value-heads",
+                             "value heads, each with a recurrent state; default heads", 1)
         .with({.derived = true}),
-    whole<&Own::taps>("conv-taps", "tokens that the convolution sees; 1: itself alone", 1),
+    whole<&Own::key_heads>("key-heads",
+                           "query and key heads, a divisor of value-heads; default value-heads", 1)
+        .with({.derived = true}),
+    whole<&Own::taps>(
+        "conv-taps",
+        "length in tokens of the causal convolution over q, k and v; 1: the token itself only", 1),
 };
 
 class GatedDelta : public Attention {
@@ -115,7 +120,8 @@ std::any resolve(const AttentionPlan& c, const Given& given) {
   if (!given.has("key-heads")) own.key_heads = own.value_heads;
   require_setting(own.value_heads % own.key_heads == 0, "`key-heads` ", own.key_heads,
                   " does not divide `value-heads` ", own.value_heads);
-  require_setting(c.window == 0, "delta has no `window`: it keeps a state and no rows of tokens");
+  require_setting(c.window == 0,
+                  "delta has no `window`: it keeps a state instead of keys and values of tokens");
   require_setting(c.causal, "delta is recurrent and must be causal");
   return own;
 }
@@ -132,6 +138,6 @@ extern const AttentionKind kDelta = {
     .resolve = resolve,
     .describe = describe_layer,
     .make = make_layer<GatedDelta>,
-    .no_heads = "its state keeps no key and no value of single tokens"};
+    .no_heads = "its state does not keep the keys and values of single tokens"};
 
 }  // namespace headcount

@@ -69,16 +69,23 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 
 constexpr Traits kDerived = {.derived = true, .conversion = InConversion::open};
 constexpr auto kKvHeads =
-    whole<&GroupedSettings::kv_heads>("kv-heads", "KV heads; default heads / 2", 1).with(kDerived);
+    whole<&GroupedSettings::kv_heads>(
+        "kv-heads", "KV heads, default heads / 2; each serves heads / kv-heads query heads", 1)
+        .with(kDerived);
 constexpr auto kQRank =
-    whole<&GroupedSettings::q_rank>("q-rank", "width of the query latent; default dim / 2", 0)
+    whole<&GroupedSettings::q_rank>(
+        "q-rank",
+        "width of the latent between x and the queries; 0: none; default mla 0, mfa half of dim", 0)
         .with(kDerived);
 constexpr auto kRopeDim =
-    whole<&GroupedSettings::rope_dim>("rope-dim",
-                                      "dimensions per head that RoPE rotates; default head-dim", 0)
+    whole<&GroupedSettings::rope_dim>(
+        "rope-dim",
+        "dimensions per head that RoPE rotates; default head-dim, gta and mla half of it", 0)
         .with(kDerived);
-constexpr auto kTieKv = on_off<&GroupedSettings::tie_kv>("tie-kv", "one row is key and value")
-                            .with({.conversion = InConversion::open});
+constexpr auto kTieKv =
+    on_off<&GroupedSettings::tie_kv>(
+        "tie-kv", "use one projection of x as both key and value; the cache keeps it once")
+        .with({.conversion = InConversion::open});
 
 constexpr Field<GroupedSettings> kFields[] = {kRopeDim, kTieKv};
 constexpr Field<GroupedSettings> kGqaFields[] = {kKvHeads, kRopeDim, kTieKv};

@@ -14,8 +14,12 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    whole<&Own::kv_heads>("kv-heads", "KV heads; default heads / 2", 1).with({.derived = true}),
-    whole<&Own::rope_dim>("rope-dim", "width of the rotary key; default head-dim / 2", 0)
+    whole<&Own::kv_heads>(
+        "kv-heads", "KV heads, default heads / 2; each serves heads / kv-heads query heads", 1)
+        .with({.derived = true}),
+    whole<&Own::rope_dim>(
+        "rope-dim",
+        "dimensions per head that RoPE rotates; default head-dim, gta and mla half of it", 0)
         .with({.derived = true}),
 };
 
@@ -82,6 +86,6 @@ extern const AttentionKind kGta = {
     .resolve = resolve,
     .describe = describe_layer,
     .make = make_layer<GroupedTiedAttention>,
-    .no_heads = "its keys and values share columns"};
+    .no_heads = "its keys reuse dimensions of its values"};
 
 }  // namespace headcount

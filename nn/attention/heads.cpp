@@ -233,8 +233,7 @@ DoubleMatrix norm_of_ones(Index width) {
 
 DoubleMatrix queries(const LayerMatrices& weights, const QueryLatent& latent) {
   if (latent.rank == 0) return weights.of_z("q_proj");
-  require_setting(!latent.normed,
-                  "its queries come from a latent with a norm and are no linear maps of x");
+  require_setting(!latent.normed, "its queries come from a normed latent and are not linear in x");
   DoubleMatrix down = weights.of_z("q_a_proj");
   down *= latent.factor;
   return composed(weights.get("q_b_proj"), down);

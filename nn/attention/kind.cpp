@@ -19,24 +19,34 @@ constexpr Traits kSame = {.conversion = InConversion::same};
 constexpr OnlyWhere kOnlyRotary = {"positions", "rope", "rotates nothing"};
 
 constexpr Field<LayerSettings> kLayerFields[] = {
-    whole<&LayerSettings::heads>("heads", "query heads", 1).with(kSame),
-    whole<&LayerSettings::head_dim>("head-dim", "width of a head; default dim / heads", 1)
+    whole<&LayerSettings::heads>("heads", "query heads of each layer", 1).with(kSame),
+    whole<&LayerSettings::head_dim>(
+        "head-dim", "dimensions per head; default dim / heads, mfa 2 dim / heads", 1)
         .with({.derived = true, .conversion = InConversion::kept}),
-    on_off<&LayerSettings::gate>("gate", "multiply the heads' outputs by sigmoid(gate_proj(x))")
+    on_off<&LayerSettings::gate>("gate",
+                                 "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))")
         .with(kSame),
     on_off<&LayerSettings::output_projection>(
-        "output-projection", "off: the heads' outputs, concatenated, are the output")
+        "output-projection",
+        "multiply the concatenated heads by o_proj; off: they are the layer's output")
         .with(kSame),
-    parsed<&LayerSettings::score_scale>("score-scale",
-                                        "inv-sqrt, none, qk-norm, row-norm, length or a number")
+    parsed<&LayerSettings::score_scale>(
+        "score-scale",
+        "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none (1), "
+        "qk-norm (q and k normalised to unit length), row-norm (each row of scores divided by its "
+        "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number")
         .with(kSame),
-    tokens<&LayerSettings::window>("window", "tokens that a token sees, itself included; 0: all", 0)
+    tokens<&LayerSettings::window>(
+        "window",
+        "sliding window: latest tokens that each token attends to, itself included; 0: all", 0)
         .with({.conversion = InConversion::kept}),
     choice<&LayerSettings::rotary_layout>(
-        "rope-layout", "which elements rotate together; default: that of published models",
+        "rope-layout",
+        "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
+        "(interleaved); default half, mla interleaved",
         {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}})
         .with({.derived = true, .conversion = InConversion::open, .only_where = kOnlyRotary}),
-    number<&LayerSettings::rope_theta>("rope-theta", "base of the RoPE wavelengths", 1)
+    number<&LayerSettings::rope_theta>("rope-theta", "base of the RoPE frequencies, theta", 1)
         .with({.conversion = InConversion::same, .only_where = kOnlyRotary}),
 };
 
@@ -82,7 +92,7 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
 void require_rotary_heads(const AttentionPlan& layer) {
   require_setting(
       !layer.rotary || layer.head_dim % 2 == 0,
-      "`positions` rope rotates pairs and needs an even width of heads, but `head-dim` is ",
+      "`positions` rope rotates pairs of dimensions and needs an even `head-dim`, which is ",
       layer.head_dim);
 }
 

@@ -12,7 +12,9 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    whole<&Own::latent_dim>("latent-dim", "width of z; default head-dim / 2", 1)
+    whole<&Own::latent_dim>(
+        "latent-dim",
+        "dimensions of z per head, default head-dim / 2; the product z.z is added to q.k", 1)
         .with({.derived = true}),
 };
 
@@ -67,6 +69,6 @@ extern const AttentionKind kLatentBias = {
     .resolve = resolve,
     .describe = describe_layer,
     .make = make_layer<LatentBiasAttention>,
-    .no_heads = "its queries and keys share columns"};
+    .no_heads = "its queries and keys share the projection z"};
 
 }  // namespace headcount

@@ -32,22 +32,30 @@ namespace {
 constexpr Traits kDerived = {.derived = true, .conversion = InConversion::open};
 constexpr Traits kOpen = {.conversion = InConversion::open};
 constexpr Field<MlaSettings> kFields[] = {
-    whole<&MlaSettings::kv_rank>("kv-rank", "width of the latent; default 2 head-dim - rope-dim", 1)
+    whole<&MlaSettings::kv_rank>(
+        "kv-rank", "width of the KV latent that is cached per token; default 2 head-dim - rope-dim",
+        1)
         .with(kDerived),
     whole<&MlaSettings::rope_dim>(
-        "rope-dim", "dimensions of q and k per head with RoPE; default head-dim / 2", 0)
+        "rope-dim",
+        "dimensions per head that RoPE rotates; default head-dim, gta and mla half of it", 0)
         .with(kDerived),
-    whole<&MlaSettings::q_rank>("q-rank", "width of the query latent; default 0, none", 0)
+    whole<&MlaSettings::q_rank>(
+        "q-rank",
+        "width of the latent between x and the queries; 0: none; default mla 0, mfa half of dim", 0)
         .with(kDerived),
     whole<&MlaSettings::nope_dim>(
-        "nope-dim", "dimensions of q and k per head without RoPE; default head-dim", 1)
+        "nope-dim",
+        "dimensions of q and k per head without RoPE, beside rope-dim; default head-dim", 1)
         .with(kDerived),
-    whole<&MlaSettings::v_dim>("v-dim", "width of v; default head-dim", 1).with(kDerived),
-    on_off<&MlaSettings::latent_norm>("latent-norm", "RMSNorm on the latents").with(kOpen),
-    whole<&MlaSettings::latents>("latents", "parts of the latent, each for heads / latents heads",
-                                 1)
+    whole<&MlaSettings::v_dim>("v-dim", "dimensions of v per head; default head-dim", 1)
+        .with(kDerived),
+    on_off<&MlaSettings::latent_norm>("latent-norm", "apply RMSNorm to the latents").with(kOpen),
+    whole<&MlaSettings::latents>(
+        "latents", "equal parts of the KV latent; each serves heads / latents heads", 1)
         .with(kOpen),
-    on_off<&MlaSettings::latent_scale>("latent-scale", "latents times sqrt(dim / their width)")
+    on_off<&MlaSettings::latent_scale>("latent-scale",
+                                       "multiply each latent by sqrt(dim / its width)")
         .with(kOpen),
 };
 

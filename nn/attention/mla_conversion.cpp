@@ -43,9 +43,10 @@ DoubleMatrix shared_rope_key(const AttentionPlan& c, const AttentionHeads& heads
 AttentionHeads mla_to_heads(const AttentionPlan& c, const LayerMatrices& weights) {
   const MlaSettings& s = mla(c);
   require_setting(!s.latent_norm && !c.shares(),
-                  c.shares() ? "a layer of mla that shares expands the latent of another layer"
-                             : "its keys and values come from a latent with a norm and are no "
-                               "linear maps of x (`latent-norm` on)");
+                  c.shares()
+                      ? "a layer of mla that shares expands the latent of another layer"
+                      : "its keys and values come from a normed latent and are not linear in x; "
+                        "only models that were trained with `latent-norm` off can be converted");
   const Index width = s.nope_dim + s.rope_dim;
   AttentionHeads heads = {.dim = c.dim,
                           .heads = c.heads,

@@ -16,10 +16,13 @@ struct Own {
 
 constexpr Index kMostFactors = 1 << 20;  // as many as a model may be wide
 constexpr Field<Own> kFields[] = {
-    whole<&Own::kv_factors>("kv-factors", "products whose mean is k; as many for v", 1,
-                            kMostFactors),
-    whole<&Own::q_factors>("q-factors", "products whose mean is q; default 3 kv-factors", 1,
-                           kMostFactors)
+    whole<&Own::kv_factors>("kv-factors",
+                            "rank of k, and of v: number of products of factors that are averaged",
+                            1, kMostFactors),
+    whole<&Own::q_factors>(
+        "q-factors",
+        "rank of q: number of products of factors that are averaged; default 3 kv-factors", 1,
+        kMostFactors)
         .with({.derived = true}),
 };
 
@@ -116,6 +119,6 @@ extern const AttentionKind kTpa = {
     .resolve = resolve,
     .describe = describe_layer,
     .make = make_layer<TensorProductAttention>,
-    .no_heads = "its keys and values are products of factors and no linear maps of x"};
+    .no_heads = "its keys and values are products of factors, not linear maps of x"};
 
 }  // namespace headcount

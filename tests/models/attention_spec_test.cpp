@@ -115,7 +115,7 @@ TEST(AttentionSpec, RefusesNamesOfOtherKindsAndWhatIsGivenTwice) {
   EXPECT_EQ(refusal("mha:nosuch=1"), "'mha:nosuch=1': 'nosuch' is no setting of mha");
   EXPECT_EQ(refusal("gqa2:kv-heads=4"), "'gqa2:kv-heads=4': `kv-heads` is given twice");
   EXPECT_EQ(refusal("mha:gate"),
-            "'mha:gate': what follows : is a setting with a value, such as gate=on, not 'gate'");
+            "'mha:gate': after : there must be NAME=VALUE, such as gate=on, not 'gate'");
   EXPECT_NE(refusal("mha:gate=maybe").find("`gate` must be one of on, off"), std::string::npos);
 }
 
@@ -194,9 +194,9 @@ TEST(AttentionPattern, ErrorsNameThePart) {
        {std::pair{"mqa/nosuch", "'nosuch' in 'mqa/nosuch' is no attention; known are mha"},
         {"mqa/gqa0", "'gqa0' in 'mqa/gqa0': `kv-heads` must be between 1"},
         {"mqa/mqax0", "'mqax0' in 'mqa/mqax0': `head-dim` must be between 1"},
-        {"share/mqa", "'share' in 'share/mqa' comes first: no earlier layer kept anything"},
-        {"share", "'share' comes first"},
-        {"mqa/share@4", "'share@4' in 'mqa/share@4': share has the numbers of the layer"},
+        {"share/mqa", "'share' in 'share/mqa' comes first, but no earlier layer has a cache"},
+        {"share", "'share' comes first, but"},
+        {"mqa/share@4", "'share@4' in 'mqa/share@4': share takes its sizes from the layer"},
         {"0*mqa/mha", "'0*mqa' in '0*mqa/mha' repeats 0 times"},
         {"99999999999999999999*mqa",
          "'99999999999999999999*mqa' repeats 99999999999999999999 times; a part can be"},
@@ -229,8 +229,8 @@ TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
             "`attention` latent-bias/share: 'share': a layer of latent-bias cannot share the "
             "cache of another layer");
   EXPECT_EQ(resolve_refusal("5*gqa2@64/gqa2"),
-            "`attention` 5*gqa2@64/gqa2 is for 6 layers or more, `layers` is 4, which leaves parts "
-            "of it out");
+            "`attention` 5*gqa2@64/gqa2 needs 6 layers or more, `layers` is 4; raise it or shorten "
+            "the pattern");
 }
 
 TEST(AttentionPattern, IsReadBackFromItsSettings) {

@@ -43,9 +43,8 @@ TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithItsReason) {
 
 TEST(Conversion, RefusesWhatItCannotKeep) {
   const auto mha = small_model("mha"), mla = small_model("mla");
-  expect_refusal(refusal(*mla, "mha"), {"from mla", "latent with a norm", "`latent-norm` on"});
-  expect_refusal(refusal(*small_model("mfa"), "mha"),
-                 {"from mfa", "queries", "latent with a norm"});
+  expect_refusal(refusal(*mla, "mha"), {"from mla", "normed latent", "`latent-norm` off"});
+  expect_refusal(refusal(*small_model("mfa"), "mha"), {"from mfa", "queries", "normed latent"});
   expect_refusal(refusal(*small_model("mqa/share"), "mha"),
                  {"layer 1", "shares", "no keys and values"});
   const auto shared = small_model("mha/share/mha/share", {{"layers", "4"}});

@@ -32,8 +32,9 @@ TEST(ModelConfigWithoutOutputProjection, WantsHeadsThatFillTheWidth) {
     resolve_model(config);
     FAIL() << "4 heads of 6 are not 32";
   } catch (const ShapeError& error) {
-    EXPECT_STREQ(error.what(),
-                 "`output-projection` off needs heads that fill `dim` 32, 4 heads of 6 do not");
+    EXPECT_STREQ(
+        error.what(),
+        "`output-projection` off needs heads that add up to `dim` 32, 4 heads of 6 do not");
   }
 }
 

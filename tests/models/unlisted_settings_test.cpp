@@ -123,7 +123,7 @@ std::string refusal(const LanguageModel& from, const std::string& attention, con
 TEST(UnlistedSetting, IsNotConvertedUnlessItIsNeutral) {
   EXPECT_EQ(refusal(*small_model("sinking"), "mha", {}), "accepted");
   EXPECT_EQ(refusal(*small_model("mha"), "sinking", {}), "accepted");
-  const std::string why = "its conversion does not know `sinks`, which is on";
+  const std::string why = "conversion does not support `sinks`, which is on";
   EXPECT_EQ(refusal(*small_model("sinking", {{"sinks", "on"}}), "mha", {}),
             "layer 0 cannot be converted from sinking: " + why);
   EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"sinks", "on"}}),
@@ -133,7 +133,7 @@ TEST(UnlistedSetting, IsNotConvertedUnlessItIsNeutral) {
 }
 
 TEST(UnlistedWeight, IsNotConverted) {
-  const std::string why = "its conversion does not know the weights 'ballast'";
+  const std::string why = "conversion does not support the weights 'ballast'";
   EXPECT_EQ(refusal(*small_model("sinking", {{"ballast", "on"}}), "mha", {}),
             "layer 0 cannot be converted from sinking: " + why);
   EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"ballast", "on"}}),

@@ -181,7 +181,8 @@ TEST(TrainSettings, ReachTheCorpus) {
 TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
   EXPECT_EQ(error_of({{"data", "lookup"}, {"context", 100}}),
             "`context` must be a multiple of 16, the length of a line of lookup, is 100");
-  EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}), "`min-lr` is greater than `lr`");
+  EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}),
+            "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
 }
 
 // Such as score scales, which mean nothing to a state.

@@ -68,7 +68,7 @@ TEST_F(OwnAttention, IsComparedWithMhaByItsSpec) {
 TEST_F(OwnAttention, RefusesSettingsThatAreNotItsOwn) {
   const ProgramResult result =
       own("train --attention own --kv-rank 4 --steps 1 --out run" + std::string(kModel));
-  expect_refusal(result, 2, {"--kv-rank means nothing with --attention own", "mla"}, "kv-rank");
+  expect_refusal(result, 2, {"--kv-rank has no effect with --attention own", "mla"}, "kv-rank");
 }
 
 }  // namespace

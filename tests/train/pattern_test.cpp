@@ -90,7 +90,7 @@ TEST_F(Pattern, TakesTheFormOfTheLayersThatHaveIt) {
   EXPECT_EQ(output(flags + "absorbed"), output(flags + "expanded"));
   train("--layers 2 --out none --attention mha/mqa");
   expect_refusal(folder_.headcount("sample --from none --mla absorbed"), 2,
-                 {"--mla means nothing to none, whose attention is mha/mqa"}, "mla");
+                 {"--mla does not apply to none, whose attention is mha/mqa"}, "mla");
 }
 
 TEST_F(Pattern, IsComparedAndReported) {
@@ -119,11 +119,11 @@ TEST_F(Pattern, MayNotContradictOtherFlags) {
   expect_refusal(folder_.train("--kv-heads 2 --attention gqa1 --out x"), 2,
                  {"--kv-heads 2 changes nothing"}, "gqa1, the other way round");
   expect_refusal(folder_.train("--attention mqa@4/mha@5 --layers 2 --window 3 --out x"), 2,
-                 {"--window means nothing with --attention mqa@4/mha@5"}, "windows");
+                 {"--window has no effect with --attention mqa@4/mha@5"}, "windows");
   expect_refusal(folder_.train("--attention mqa/mha --layers 2 --kv-rank 3 --out x"), 2,
-                 {"--kv-rank means nothing with --attention mqa/mha", "mla"}, "kv-rank");
+                 {"--kv-rank has no effect with --attention mqa/mha", "mla"}, "kv-rank");
   expect_refusal(folder_.train("--attention mqa/share/mha --layers 2 --out x"), 2,
-                 {"--attention mqa/share/mha is for 3 layers or more, --layers is 2"}, "layers");
+                 {"--attention mqa/share/mha needs 3 layers or more, --layers is 2"}, "layers");
   EXPECT_FALSE(folder_.has("x"));
 }
 

@@ -230,7 +230,7 @@ TEST(Ranks, StopAComparisonTogetherAtASignalAndGoOnWithAnotherNumber) {
     const ProgramResult stopped =
         folder.shell(with_signal(3, rank, "TERM", "c/runs/mla/seed-1/metrics.jsonl", line));
     EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
-    EXPECT_NE(stopped.err.find("headcount: stopped; its runs are saved; go on with "
+    EXPECT_NE(stopped.err.find("headcount: stopped; its runs are saved; continue with "
                                "headcount " +
                                line + "\n"),
               std::string::npos)
@@ -269,13 +269,15 @@ TEST(Ranks, RefuseWhatTheyCannotShare) {
   };
   const ProgramResult cost = headcount(folder, 2, "cost");
   EXPECT_EQ(cost.exit_code, 2);
-  says(cost, "headcount: headcount cost is the work of one process; start it without mpirun\n");
+  says(cost, "headcount: headcount cost runs in one process; start it without mpirun\n");
   const ProgramResult flag = headcount(folder, 2, "train --layers none");
   EXPECT_EQ(flag.exit_code, 2);
-  says(flag, "--layers wants a whole number, got 'none'");
+  says(flag, "--layers must be a whole number, is 'none'");
   const ProgramResult shard = headcount(folder, 2, kCompare + " --shard 1/2");
   EXPECT_EQ(shard.exit_code, 2);
-  says(shard, "--shard is for processes started one by one; ranks share all runs");
+  says(shard,
+       "--shard is for processes started one by one; MPI ranks share all runs without it, leave it "
+       "out");
   // Only rank 0 looks into the run's folder.
   std::filesystem::create_directories(folder / "full");
   folder.file("full/mine", "");
@@ -291,7 +293,7 @@ TEST(Ranks, RefuseWhatTheyCannotShare) {
                    kCompare);
   EXPECT_EQ(apart.exit_code, 1);
   says(apart,
-       "headcount: rank 1 has another folder c than rank 0; name one by --out on a file "
+       "headcount: rank 1 has a different folder c than rank 0; name one by --out on a file "
        "system that all ranks share\n");
 }
 

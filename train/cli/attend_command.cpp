@@ -23,7 +23,7 @@ using Json = nlohmann::ordered_json;
 
 const std::vector<Flag> kAttendFlags = {
     {"from", "run folder or checkpoint folder", true},
-    {"text", "text to look at, no longer than the context", true},
+    {"text", "text to attend over, no longer than the model's context", true},
     {"json", "print one JSON object instead of the maps", false}};
 
 struct AttendOptions {

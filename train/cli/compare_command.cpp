@@ -40,19 +40,24 @@ namespace {
 namespace fs = std::filesystem;
 
 const std::vector<Flag> kCompareFlags = {
-    {"preset", "start from a named set of settings: " + preset_names(), true},
-    {"config", "start from the settings of a config.json, without its attention and seed", true},
+    {"preset", "start from a named set of settings, which flags override: " + preset_names(), true},
+    {"config",
+     "start from the settings in this config.json of a run, except its attention and seed; flags "
+     "override them",
+     true},
     {"init-from",
      "a run of headcount train: each attention is trained from random weights with the settings of "
      "that run, and also converted from it and trained on for 0, 1, 5, 20 and 100 % of its steps",
      true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
-    {"force", "train all runs again, also finished ones", false},
+    {"force", "train all runs again, even finished ones", false},
     {"shard",
-     "I/N: train the I-th of N shares of the runs, for N independent processes; --collect follows",
+     "I/N, such as 2/8: train only the I-th of N shares of the runs, so that N separate processes "
+     "can share them; afterwards, run once with --collect",
      true},
     {"collect",
-     "train nothing; make the results of the runs that all shards have left in the folder", false},
+     "train nothing; write results and report from the finished runs of all shards in the folder",
+     false},
     {"quiet", "show no progress", false},
     {"json", "print results.json instead of the table", false}};
 
@@ -72,53 +77,56 @@ std::string checked_attentions(std::string_view list) {
 constexpr Field<Question> kQuestionFields[] = {
     parsed<&Question::seeds>(
         "seeds",
-        "runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of each, then "
-        "more while the verdict is open, up to 20; default 3, or 5..10 for answers. Verdicts of a "
-        "range allow for the looks in between: repeated confidence intervals of Jennison and "
-        "Turnbull, or a sequential sign test")
+        "training runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of "
+        "each, then more until the verdict is decided, at most 20; default 3, or 5..10 if answers "
+        "are compared. Verdicts of a range correct for repeated looks: by repeated confidence "
+        "intervals (Jennison and Turnbull), or for answers by a sequential sign test")
         .with({.derived = true}),
     text<&Question::reference>(
-        "reference", "attention that the others are compared with; default the largest cache")
+        "reference",
+        "attention that the others are compared with; default the one with the largest KV cache")
         .with({.derived = true}),
     choice<&Question::metric>(
         "metric",
-        "what verdicts compare: loss, by its means over seeds, supposed to be normal; or answers "
-        "right, if the text marks them, by the number of seeds, whatever their distribution; "
-        "default answers if the loss counts answers alone",
+        "what verdicts compare: loss (its mean over seeds, assumed normal) or answers (share of "
+        "right answers, by a sign test over seeds; for texts that mark answers); default answers "
+        "if only answers count in the loss, as in lookup",
         {{"loss", Metric::loss}, {"answers", Metric::answers}})
         .with({.derived = true}),
-    on_off<&Question::intervals>(
-        "intervals", "95 % confidence intervals, which decide the verdict; they need two seeds")};
+    on_off<&Question::intervals>("intervals",
+                                 "decide verdicts by 95 % confidence intervals over seeds, of "
+                                 "which there must be two or more")};
 constexpr Field<ComparisonOptions> kComparisonFields[] = {
     parsed<&ComparisonOptions::match>(
         "match",
-        "what is made equal: none, params (as many parameters as the first attention has, by "
-        "ffn-dim) or kv=BYTES (cache bytes per token, by KV heads or latent rank)"),
-    whole<&ComparisonOptions::passage>(
-        "sample",
-        "number of the passage of the validation part that the report shows: a story of a built-in "
-        "text, a stretch of a file",
-        1)};
+        "make the compared models equal in size: none, params (as many parameters as with the "
+        "first attention, by ffn-dim) or kv=BYTES (KV-cache bytes per token, by kv-heads or "
+        "kv-rank)"),
+    whole<&ComparisonOptions::passage>("sample",
+                                       "number, from 1, of the validation passage that the report "
+                                       "shows: a story of a built-in text, or a stretch of a file",
+                                       1)};
 constexpr Field<RunOrders> kRunOrders[] = {
-    whole<&RunOrders::jobs>("jobs", "runs side by side; 0: one per thread", 0, 1024)};
+    whole<&RunOrders::jobs>("jobs", "runs to train in parallel; 0: one per thread", 0, 1024)};
 
 const SettingList& compare_settings() {
   static const SettingList list = [] {
     const double any = std::numeric_limits<double>::max();
     SettingList all = {
         listed("attention",
-               "attentions to compare: a list such as mha,gqa2,mqa/share,mla48+16; default for "
-               "other texts than " +
+               "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; "
+               "default for other texts than " +
                    std::string(kDefaultData) + ": " + std::string(default_attentions("")),
                Grammar{checked_attentions}, Scope::comparison, {},
                std::string(default_attentions(kDefaultData))),
-        listed(
-            "tolerance",
-            "an attention that costs less than this is enough: nats per character, or percentage "
-            "points; default 1 % of the reference's loss, at least 0.001, or 5 points",
-            NumberRange{0, any, false}, Scope::comparison),
+        listed("tolerance",
+               "an attention is enough if it is worse than the reference by less than this: in "
+               "nats per character of loss, or in percentage points of right answers; default 1 % "
+               "of the reference's loss, at least 0.001 nats, or 5 points",
+               NumberRange{0, any, false}, Scope::comparison),
         listed("sweep",
-               "a setting with values, such as lr=3e-4,1e-3: each attention gets its best one",
+               "a setting with values, such as lr=3e-4,1e-3: every attention is trained with each "
+               "value and judged by its best one",
                Grammar{[](std::string_view text) { return Sweep::parse(text).text(); }},
                Scope::comparison)};
     add_settings(all, settings_of(kQuestionFields, Scope::comparison));
@@ -167,7 +175,7 @@ ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrder
   try {
     return compare(options, orders, std::move(corpus), variants, watcher, ranks);
   } catch (const InterruptedError& error) {
-    throw InterruptedError(error.signal(), std::string(error.what()) + "; go on with " + again);
+    throw InterruptedError(error.signal(), std::string(error.what()) + "; continue with " + again);
   } catch (const OtherRunError& error) {
     throw DataError(std::string(error.what()) +
                     "; name another folder with --out, or add --force to train all runs again");
@@ -180,7 +188,9 @@ void read_shard(const CommandLine& line, RunOrders& orders, const Ranks& ranks) 
   if (!line.has("shard") && !orders.collect) return;
   const std::string flag = line.has("shard") ? "shard" : "collect";
   if (ranks.size() > 1)
-    throw UsageError("--" + flag + " is for processes started one by one; ranks share all runs");
+    throw UsageError(
+        "--" + flag +
+        " is for processes started one by one; MPI ranks share all runs without it, leave it out");
   line.refuse_beside("collect", {"shard"}, ", which comes when all shards have ended");
   line.refuse_beside("json", {"shard"}, ": a shard has no results of its own");
   line.refuse_beside("init-from", {flag}, ", whose conversions each process would write");

@@ -37,7 +37,9 @@ using Json = nlohmann::ordered_json;
 const std::vector<Flag> kConvertFlags = {
     {"from", "run folder, checkpoint folder or Hugging Face model folder", true},
     {"out", "new folder for the converted model", true},
-    {"data", "text file to measure the loss on; default the validation part of the run's own text",
+    {"data",
+     "text file on which the loss is measured before and after; default the validation part of the "
+     "run's own text",
      true},
     {"json", "print one JSON object instead of text", false}};
 
@@ -49,13 +51,14 @@ struct ConvertOptions {
 constexpr Field<ConvertOptions> kConvertFields[] = {
     number<&ConvertOptions::energy>(
         "energy",
-        "chooses the least kv-rank whose latents keep this share of the squared norm of the "
-        "projections of keys and values, in every layer; 0: not used",
+        "choose the smallest kv-rank whose latents keep this fraction of the squared norm of the "
+        "key and value projections in every layer; 0: not used",
         0.01, 1),
     choice<&ConvertOptions::rotary_pairs>(
         "rotary-pairs",
-        "RoPE pairs that become the rotary key beside a latent: even (at evenly spaced "
-        "frequencies) or norm (of greatest norm among neighbouring frequencies)",
+        "which RoPE pairs of the old heads become the rotary key of mla or the rotated part of "
+        "tied heads: even (evenly spaced frequencies) or norm (of neighbouring frequencies, the "
+        "one of greatest norm)",
         {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}})};
 
 const SettingList& convert_settings() {
@@ -81,11 +84,11 @@ void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   for (const auto& [name, text] : line.settings) {
     const Setting* const setting = find_setting(model_settings(), name);
     if (setting != nullptr && name != "attention" && !to->settings.contains(name)) {
-      throw UsageError("--" + name + " means nothing with --attention " + to->attention +
+      throw UsageError("--" + name + " has no effect with --attention " + to->attention +
                        " (it is for " + joined(setting->only_for) + ")");
     }
     if (name == "rotary-pairs" && to->positions != Positions::rope)
-      throw UsageError("--rotary-pairs means nothing to a model without rotary positions");
+      throw UsageError("--rotary-pairs has no effect on a model without RoPE; leave it out");
   }
 }
 

@@ -25,8 +25,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const std::vector<Flag> kCostFlags = {
-    {"preset", "sizes of a well-known model; --help lists them", true},
-    {"from", "sizes of a run that headcount train made", true},
+    {"preset", "take the sizes of a well-known model; the list below names them", true},
+    {"from", "take the sizes of this run folder, made by headcount train", true},
     {"csv", "print comma-separated values instead of tables", false},
     {"json", "print one JSON object instead of tables", false}};
 

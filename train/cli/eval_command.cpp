@@ -34,8 +34,10 @@ const std::vector<Flag> kEvalFlags = {
     {"from", "run folder or checkpoint folder", true},
     {"data", "text file, evaluated as a whole; default the validation part of the run's own text",
      true},
-    {"attention-stats", "also measure the entropy of attention", false},
-    {"logits", "safetensors file to write: tokens and logits of the text's first context", true},
+    {"attention-stats", "also report the mean entropy of attention weights, in nats", false},
+    {"logits",
+     "write the tokens of the text's first context and their logits to this safetensors file",
+     true},
     {"json", "print one JSON object instead of text", false}};
 
 // Writes the first tokens and what the model predicts after each: "tokens" [length], "logits"
@@ -58,7 +60,7 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
   const ModelPlan& plan = model.plan();
   const auto attends = [](const AttentionPlan& a) { return a.kind().attends; };
   if (line.has("attention-stats") && std::ranges::none_of(plan->cycle, attends))
-    throw UsageError("--attention-stats means nothing to " + line.get("from") +
+    throw UsageError("--attention-stats does not apply to " + line.get("from") +
                      ", whose attention is " + plan->attention + "; leave it out");
 }
 
@@ -98,15 +100,16 @@ std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
 const SettingList& eval_settings() {
   static const SettingList list = [] {
     const Index any = std::numeric_limits<std::int32_t>::max();
-    return together(
-        {cache_settings(Scope::evaluation),
-         {listed("window", "tokens that each token sees, itself included; default as trained",
-                 TokenRange{1, any}, Scope::evaluation),
-          listed("eval-characters",
-                 "evaluate only this many characters, the first ones; 0: all; default "
-                 "all of --data, or as many as in training",
-                 TokenRange{0, any}, Scope::evaluation),
-          threads_setting()}});
+    return together({cache_settings(Scope::evaluation),
+                     {listed("window",
+                             "sliding window: latest tokens that each token attends to, itself "
+                             "included; default as trained",
+                             TokenRange{1, any}, Scope::evaluation),
+                      listed("eval-characters",
+                             "evaluate on the first so many characters; 0: all; default all of "
+                             "--data, or as many as in training",
+                             TokenRange{0, any}, Scope::evaluation),
+                      threads_setting()}});
   }();
   return list;
 }

@@ -77,7 +77,7 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   const NamedCommand& command = command_named(first);
   if (!command.shared && ranks.size() > 1)
-    throw UsageError("headcount " + first + " is the work of one process; start it without mpirun");
+    throw UsageError("headcount " + first + " runs in one process; start it without mpirun");
   return command.run({arguments.begin() + 1, arguments.end()}, ranks);
 }
 

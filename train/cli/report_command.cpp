@@ -24,7 +24,7 @@ namespace {
 
 const std::vector<Flag> kReportFlags = {
     {"from", "one or more run folders; the runs may still be training", true},
-    {"out", "folder of the report; default runs/report", true},
+    {"out", "folder for report.html, curves.json and curves.csv; default runs/report", true},
     {"json", "print curves.json instead of the table", false}};
 
 // Removes the words after the first one of --from from `arguments`, up to the next flag, and

@@ -27,7 +27,8 @@ const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folde
 
 constexpr Field<SamplingOptions> kSamplingFields[] = {
     number<&SamplingOptions::temperature>(
-        "temperature", "divides the logits; 0: always the likeliest character", 0, 1e6),
+        "temperature",
+        "number that divides the logits before softmax; 0: always the likeliest character", 0, 1e6),
     whole<&SamplingOptions::top_k>("top-k", "sample from the k likeliest characters only; 0: all",
                                    0),
     number<&SamplingOptions::top_p>(
@@ -35,19 +36,18 @@ constexpr Field<SamplingOptions> kSamplingFields[] = {
         0, 1),
     number<&SamplingOptions::min_p>(
         "min-p",
-        "sample from characters whose probability is at least this share of the likeliest one's", 0,
-        1),
-    natural<&SamplingOptions::seed>("seed", "seed of the sampling")};
+        "sample from characters whose probability is at least this fraction of the likeliest one's",
+        0, 1),
+    natural<&SamplingOptions::seed>("seed", "random seed of the sampling")};
 constexpr Field<DecodeOptions> kRepeat[] = {whole<&DecodeOptions::sequences>(
-    "repeat", "number of texts, sampled side by side from one prefill", 1, 4096)};
+    "repeat", "number of texts to sample in parallel from one prefill of the prompt", 1, 4096)};
 constexpr Field<GenerationOptions> kGenerationFields[] = {
-    tokens<&GenerationOptions::tokens>("tokens", "characters to add", 1)
+    tokens<&GenerationOptions::tokens>("tokens", "number of characters to generate", 1)
         .with({.scope = Scope::sampling}),
     on_off<&GenerationOptions::cache>(
-        "cache",
-        "on: read keys and values from a cache; off: run over the whole text for each character"),
+        "cache", "on: decode with a KV cache; off: recompute the whole text for each character"),
     choice<&GenerationOptions::slide>(
-        "at-context", "when the context is full: slide, which forgets its older half, or stop",
+        "at-context", "when the context is full: slide (drop its older half and continue) or stop",
         {{"slide", true}, {"stop", false}})};
 
 const SettingList& sample_settings() {
@@ -79,11 +79,11 @@ void refuse_meaningless(const CommandLine& line, const GenerationOptions& option
     const Setting& setting = *find_setting(sample_settings(), name);
     const bool of_cache = name == "cache-dtype" || !setting.only_for.empty();
     if (!options.cache && of_cache) {
-      throw UsageError("--" + name + " means nothing with --cache off; leave one of the two out");
+      throw UsageError("--" + name + " has no effect with --cache off; leave one of the two out");
     }
     const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
     if (std::ranges::none_of(model->cycle, is_its)) {
-      throw UsageError("--" + name + " means nothing to " + line.get("from") +
+      throw UsageError("--" + name + " does not apply to " + line.get("from") +
                        ", whose attention is " + model->attention + "; leave it out");
     }
   }

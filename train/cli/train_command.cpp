@@ -35,16 +35,16 @@ const CommandHelp kTrainHelp = {
 namespace {
 
 const std::vector<Flag> kTrainFlags = {
-    {"preset", "start from a named set of settings: " + preset_names(), true},
-    {"config", "start from the settings of a config.json", true},
+    {"preset", "start from a named set of settings, which flags override: " + preset_names(), true},
+    {"config", "start from the settings in this config.json of a run; flags override them", true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
     {"resume",
      "continue the run in this folder from its newest checkpoint. With more --steps than before, "
-     "it continues with the learning rates of a run of that length",
+     "the learning rate follows the schedule of the longer run",
      true},
-    {"force", "replace the run that is in the run folder", false},
+    {"force", "replace the run that is already in the run folder", false},
     {"quiet", "show no progress", false},
-    {"profile", "measure where the time of a step goes, op by op", false},
+    {"profile", "report the time of a training step by op", false},
     {"trap-non-finite",
      "stop at the first NaN or infinity in a training step and name the op and its shapes; slower",
      false},

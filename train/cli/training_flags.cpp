@@ -18,14 +18,15 @@ struct RunOptions {
 };
 
 constexpr Field<RunOptions> kRunFields[] = {
-    choice<&RunOptions::progress>("progress", "how progress is shown on standard error",
+    choice<&RunOptions::progress>("progress",
+                                  "rewrite one line of progress on standard error; never: print "
+                                  "plain lines; auto: rewrite it on a terminal",
                                   {{"auto", ProgressMode::automatic},
                                    {"always", ProgressMode::always},
                                    {"never", ProgressMode::never}}),
-    on_off<&RunOptions::lock>(
-        "lock",
-        "lock folders that are written; off: for file systems without locks, if no other process "
-        "writes to them")};
+    on_off<&RunOptions::lock>("lock",
+                              "lock the folders that are written, against other processes; off: "
+                              "for file systems without locks, if no other process writes there")};
 
 }  // namespace
 
@@ -130,7 +131,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
       if (line.setting("sweep")) by += " or --sweep";
       throw changes_nothing(name, text, by);
     }
-    throw UsageError("--" + name + " means nothing with " + reason(*setting, runs));
+    throw UsageError("--" + name + " has no effect with " + reason(*setting, runs));
   }
 }
 

@@ -73,7 +73,7 @@ void use_threads(Index count) {
 }
 
 Setting threads_setting() {
-  return listed("threads", "threads to use; 0: one per processor. Results do not depend on it",
+  return listed("threads", "CPU threads to use; 0: one per processor. Results do not depend on it",
                 WholeRange{0, 1024}, Scope::run, {}, 0);
 }
 

@@ -64,8 +64,9 @@ Reading read_passage(const std::filesystem::path& folder, const Passage& passage
                      const ReadPassage& shown, const Corpus& corpus) {
   const LoadedRun run = load_run(folder.string());
   if (!(run.vocabulary == corpus.vocabulary))
-    throw DataError(folder.string() +
-                    " has weights that were trained on a text with other characters");
+    throw DataError(
+        folder.string() +
+        " has weights that were trained on a text with other characters; give that text");
   Reading reading;
   reading.losses.resize(passage.tokens.size());
   const std::vector<double> losses = losses_of(*run.model, passage.tokens);

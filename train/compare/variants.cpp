@@ -80,7 +80,8 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   const std::string name = *open.begin();
   if (open.size() > 1)
     throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + " leaves `" +
-                       name + "` and `" + *std::next(open.begin()) + "` open; set all but one");
+                       name + "` and `" + *std::next(open.begin()) +
+                       "` open; `match` can choose one of them, give the others");
   Index nearest = -1;
   std::string reason;  // why the first number is impossible
   // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the

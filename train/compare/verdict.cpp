@@ -94,7 +94,7 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
   const std::string& wanted = question.reference;
   if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
     throw SettingError("`reference` " + headcount::quoted(wanted) +
-                       " is not among the compared attentions");
+                       " is not among the compared attentions; name one of `attention`");
   if (question.metric == Metric::answers && corpus.validation_answers.empty()) {
     throw SettingError("`metric` answers: " + corpus.name +
                        " marks no answers; leave `metric` out or take a built-in text");

@@ -91,7 +91,7 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
   }
   if (different.empty()) return;
   throw SettingError("the model of " + folder.string() + " differs: " + different +
-                     "; leave out what contradicts it");
+                     "; leave out the settings that contradict it");
 }
 
 namespace {
@@ -136,7 +136,8 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
 
 void require_vocabulary(const Learner& learner, const Vocabulary& vocabulary) {
   if (learner.vocabulary != vocabulary)
-    throw DataError("the model to begin with has other characters than the text");
+    throw DataError(
+        "the vocabulary of the model is not that of the text; both must have the same characters");
 }
 
 }  // namespace headcount

@@ -77,7 +77,7 @@ TEST(IntegerSetting, RefusesWhatIsNoWholeNumber) {
   Example e;
   for (const char* const text : {"", "ten", "1.5", "1e2", " 5", "5 ", "+5", "0x10", "5,6", "nan"}) {
     EXPECT_EQ(e.error_of("count", text),
-              std::string("`count` wants a whole number, got '") + text + "'");
+              std::string("`count` must be a whole number, is '") + text + "'");
   }
 }
 
@@ -95,7 +95,7 @@ TEST(TokenCountSetting, TakesUnitsOfPowersOfTwo) {
   EXPECT_EQ(e.error_of("length", "17M"), "`length` must be between 1 and 16777216, is 17825792");
   for (const char* const text : {"k", "M", "1.5k", "1kk", "1m", "k1", "1 k", "1G", "99999999999k"})
     EXPECT_EQ(e.error_of("length", text),
-              std::string("`length` wants a whole number, got '") + text + "'");
+              std::string("`length` must be a whole number, is '") + text + "'");
 }
 
 TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {
@@ -106,7 +106,7 @@ TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {
   EXPECT_EQ(e.values().seed, 0u);
   for (const char* const text : {"18446744073709551616", kTooLarge, "-1", "1.0", "x", ""}) {
     EXPECT_EQ(e.error_of("seed", text),
-              std::string("`seed` wants a whole number from 0 to 2^64 - 1, got '") + text + "'");
+              std::string("`seed` must be a whole number from 0 to 2^64 - 1, is '") + text + "'");
   }
 }
 
@@ -130,7 +130,7 @@ TEST(NumberSetting, TakesItsRangeAndNothingElse) {
 TEST(NumberSetting, RefusesWhatIsNoNumber) {
   Example e;
   for (const char* const text : {"", "much", "0.1x", "nan", "0,5", "+1", " 1"}) {
-    EXPECT_EQ(e.error_of("rate", text), std::string("`rate` wants a number, got '") + text + "'");
+    EXPECT_EQ(e.error_of("rate", text), std::string("`rate` must be a number, is '") + text + "'");
   }
 }
 
@@ -189,9 +189,9 @@ TEST(SettingsObject, RefusesUnknownKeysAndWrongTypes) {
   };
   EXPECT_EQ(error_of({{"colour", 1}}), "'colour' is not a setting");
   EXPECT_EQ(error_of(nlohmann::json::array({1})), "a configuration must be a JSON object");
-  EXPECT_EQ(error_of({{"count", 1.5}}), "`count` wants a whole number, got '1.5'");
-  EXPECT_EQ(error_of({{"count", nullptr}}), "`count` wants a whole number, got 'null'");
-  EXPECT_EQ(error_of({{"count", {1}}}), "`count` wants a whole number, got '[1]'");
+  EXPECT_EQ(error_of({{"count", 1.5}}), "`count` must be a whole number, is '1.5'");
+  EXPECT_EQ(error_of({{"count", nullptr}}), "`count` must be a whole number, is 'null'");
+  EXPECT_EQ(error_of({{"count", {1}}}), "`count` must be a whole number, is '[1]'");
   EXPECT_EQ(error_of({{"count", 1000}}), "`count` must be between 1 and 100, is 1000");
   EXPECT_EQ(error_of({{"bias", true}}), "`bias` must be one of on, off, is 'true'");
 }

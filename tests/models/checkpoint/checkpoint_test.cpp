@@ -335,7 +335,7 @@ TEST(TiedCheckpoint, IsReadWithAHeadThatIsTheEmbedding) {
   write_safetensors(folder / "model.safetensors", tensors);
   EXPECT_TRUE(
       contains(error_of([&] { load_checkpoint(folder); }),
-               "'tie_word_embeddings', and this is not equal to model.embed_tokens.weight"));
+               "lm_head.weight differs from model.embed_tokens.weight, but config.json ties both"));
 }
 
 // The same weights in two files, and the index that says which has which.

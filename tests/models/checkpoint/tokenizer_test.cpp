@@ -86,7 +86,7 @@ TEST(HuggingFaceTokenizer, RefusesWhatIsNotOneCharacterEach) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {R"({"model": {"vocab": {"ab": 0}}})", "the token \"ab\""},
       {R"({"model": {"vocab": {"": 0}}})", "the token \"\""},
-      {R"({"model": {"vocab": {"a": 1}}})", "'model.vocab' numbers its 1 tokens with 1"},
+      {R"({"model": {"vocab": {"a": 1}}})", "'model.vocab' has 1 tokens and the id 1;"},
       {R"({"model": {"vocab": {"a": 0, "b": 0}}})", "with 0"},
       {R"({"model": {"vocab": {"a": -1}}})", "numbers its"},
       {R"({"model": {"vocab": {"a": "x"}}})", "numbers its"},

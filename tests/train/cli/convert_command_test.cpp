@@ -134,7 +134,7 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--from run --attention mqa --out run", {"--out run is there already"});
   expect_refusal(kData, "--from missing --attention mqa --out refused", {"'missing'"});
   expect_refusal(kUsage, "--from run --attention mqa --kv-rank 4 --out refused",
-                 {"--kv-rank means nothing with --attention mqa", "mla"});
+                 {"--kv-rank has no effect with --attention mqa", "mla"});
   expect_refusal(kUsage, "--from run --attention gqa2 --kv-heads 4 --out refused",
                  {"--kv-heads 4 changes nothing: --attention gqa2 sets another kv-heads"});
   expect_refusal(kUsage, "--from run --attention mqa --out refused --data bad\xff.txt",

@@ -155,7 +155,8 @@ TEST_F(EvalCommand, NarrowsTheWindow) {
 TEST_F(EvalCommand, RefusesAWindowForAStateAndDoesNotBlameItsFile) {
   train("state", "--attention delta");
   expect_refusal(2, "--from state --window 4", {"delta has no --window"});
-  expect_refusal(2, "--from state --attention-stats", {"--attention-stats means nothing to state"});
+  expect_refusal(2, "--from state --attention-stats",
+                 {"--attention-stats does not apply to state"});
 }
 
 TEST_F(EvalCommand, WritesLogitsOverNothingThatItReads) {

@@ -79,7 +79,7 @@ TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
   EXPECT_EQ(stopped("--jobs 1 --out c", SIGTERM, run + "/metrics.jsonl"), 143);
   EXPECT_EQ(folder_.contents("out"), "");
   EXPECT_EQ(folder_.contents("err"),
-            "headcount: stopped; its runs are saved; go on with headcount " + kStoppedOnce +
+            "headcount: stopped; its runs are saved; continue with headcount " + kStoppedOnce +
                 "--jobs 1 --out c\n");
   const auto saved = find_checkpoint(folder_ / run);
   ASSERT_TRUE(saved);
@@ -112,7 +112,7 @@ TEST_F(InterruptedComparison, GoesOnAfterAKillFromTheCheckpointsThatItWasToldToS
 
 TEST_F(InterruptedComparison, InAShardGoesOnToo) {
   EXPECT_EQ(stopped("--out c --shard 1/2", SIGTERM, "c/runs/mla/seed-1/metrics.jsonl"), 143);
-  EXPECT_NE(folder_.contents("err").find("go on with headcount " + kStoppedOnce +
+  EXPECT_NE(folder_.contents("err").find("continue with headcount " + kStoppedOnce +
                                          "--out c --shard 1/2\n"),
             std::string::npos)
       << folder_.contents("err");
@@ -148,9 +148,9 @@ TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
 
 TEST_F(InterruptedComparison, ByForceIsNamedWithoutItToGoOn) {
   EXPECT_EQ(stopped("--jobs 1 --force --out c", SIGTERM, "c/runs/mha/seed-1/metrics.jsonl"), 143);
-  EXPECT_NE(
-      folder_.contents("err").find("go on with headcount " + kStoppedOnce + "--jobs 1 --out c\n"),
-      std::string::npos)
+  EXPECT_NE(folder_.contents("err").find("continue with headcount " + kStoppedOnce +
+                                         "--jobs 1 --out c\n"),
+            std::string::npos)
       << folder_.contents("err");
 }
 

@@ -199,7 +199,8 @@ TEST(PatternPlan, NamesTheNearestBudgetAtTheContext) {
             "`match` kv=512: mqa@99/share keeps 198 bytes per token; the nearest possible is "
             "kv=198");
   EXPECT_EQ(refusal([] { plan("gqa/mla", "kv=512"); }),
-            "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; set all but one");
+            "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one "
+            "of them, give the others");
 }
 
 TEST(PatternPlan, MatchesParameters) {
