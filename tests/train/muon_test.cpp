@@ -116,7 +116,7 @@ TEST(MuonRun, RefusesWhatMeansNothingToItsOptimizer) {
   const TrainFolder folder;
   for (const auto& [flags, part] : std::vector<std::pair<std::string, std::string>>{
            {"--optimizer sgd", "--optimizer must be one of adamw, muon"},
-           {"--muon-lr 0.01", "--muon-lr means nothing with --optimizer adamw (it is for muon)"},
+           {"--muon-lr 0.01", "--muon-lr has no effect with --optimizer adamw (it is for muon)"},
            {"--optimizer adamw --muon-weight-decay 0", "--muon-weight-decay"},
            {"--optimizer muon --muon-lr -1", "--muon-lr must be"}}) {
     expect_refusal(folder.train(flags + " --out run"), kUsage, {part}, flags);
