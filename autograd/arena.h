@@ -10,7 +10,7 @@
 
 namespace headcount {
 
-/// Bytes; every tensor starts at a multiple: one cache line, one AVX-512 register. Eigen's sums
+/// Alignment of every tensor, bytes: one cache line, one AVX-512 register. Eigen's sums
 /// group numbers from the first aligned one on, so equal bits need equal alignment.
 inline constexpr std::size_t kAlignment = 64;
 
@@ -27,7 +27,7 @@ AlignedMemory allocate_aligned(std::size_t bytes);
 /// on, the heap is not used and no page is mapped, which would cost more than the use of the page.
 class Arena {
  public:
-  /// Uninitialised, aligned to kAlignment, valid until `reset`.
+  /// Returns uninitialised memory, aligned to kAlignment and valid until `reset`.
   void* take(std::size_t bytes);
   Real* take_reals(Index count) {
     return static_cast<Real*>(take(static_cast<std::size_t>(count) * sizeof(Real)));

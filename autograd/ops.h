@@ -113,9 +113,10 @@ enum class RowScale {
   inverse_sqrt_length,  ///< 1 / sqrt(number of keys that the row sees)
 };
 
-/// Attention weights before dropout: the entropy of their rows and, if asked for, the weights.
+/// Statistics of the attention weights before dropout: entropy of their rows and, if asked for, the
+/// weights themselves.
 struct AttentionStats {
-  double entropy_sum = 0;  ///< nats
+  double entropy_sum = 0;  ///< over the rows, nats
   Index rows = 0;          ///< queries of all heads that see a key
   bool keeps_weights = false;
   std::vector<Real> weights;  ///< [B, H, T, S] of each call, if `keeps_weights`
@@ -167,9 +168,8 @@ class Rows {
 
 /// softmax(scale q k^T) v for each head:
 ///     - q [B, T, H, Dk]
-///     - keys in parts side by side, part p [B, S, G_p, D_p] with sum of D_p = Dk: scores add up
-///     over
-///       the parts
+///     - keys in parts side by side, part p [B, S, G_p, D_p] with sum of D_p = Dk; scores are sums
+///       over the parts
 ///     - values [B, S, G_v, Dv] -> [B, T, H, Dv]
 ///
 /// H is a multiple of each G. Query head i reads head i / (H / G) of a part: with G = H its own,
@@ -179,9 +179,9 @@ class Rows {
 /// logsumexp: no T x S tensor is kept. Tiles that are hidden from all their queries are skipped.
 /// Dao et al., "FlashAttention" (2022); Ainslie et al., "GQA" (2023).
 ///
-/// Rows of a cache are constants; beside them, an input that needs a gradient is a ShapeError. With
-/// T = 1 and all rows in caches, each cached number is read once, in the type it is stored in. With
-/// T > 1 the caches must still hold every token.
+/// Rows of a cache are constants; if other inputs need gradients beside them, it throws ShapeError.
+/// With T = 1 and all rows in caches, each cached number is read once, in the type it is stored in.
+/// With T > 1 the caches must still hold every token.
 Var attention(Var q, std::span<const Rows> keys, const Rows& values,
               const AttentionOptions& options);
 /// Attention whose keys are one part.

@@ -31,7 +31,7 @@ struct ConstMatrix {
     return transpose().row_range(begin, end).transpose();
   }
 };
-/// The transpose of a matrix, to read.
+/// Transposed view of `m`; nothing is copied.
 inline ConstMatrix transpose(const ConstMatrix& m) { return m.transpose(); }
 
 /// How results reach memory: they replace what is there, or are added to it (BLAS's beta 0 and 1).
@@ -41,7 +41,7 @@ constexpr Write add_if(bool condition) { return condition ? Write::add : Write::
 /// Library that computes matrix products; each call runs on the calling thread alone. Eigen
 /// settings of a program that uses this library have no effect here, nor the reverse.
 enum class GemmLibrary { eigen, onednn };
-std::string name(GemmLibrary library);  ///< with its version, as far as it tells: "oneDNN 2.6.3"
+std::string name(GemmLibrary library);  ///< with its version if known: "oneDNN 2.6.3"
 /// Library in use: by default `onednn` in a float build that found oneDNN, else `eigen`. Eigen
 /// computes products that are too small for oneDNN in any case.
 GemmLibrary gemm_library();
@@ -56,12 +56,12 @@ void prepare_gemm();
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign);
 
 /// Computes `gemm` on all threads, in chunks of rows of c whose borders depend on the sizes alone.
-/// A long k is split instead, if `scratch` has room for the partial sums: `gemm_scratch` numbers.
+/// A long k is split instead, if `scratch` has room for the partial sums (see `gemm_scratch`).
 void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign,
                    Real* scratch = nullptr);
 
-/// Numbers of scratch that `parallel_gemm` needs to split k: 0 if k is too short to be split, or if
-/// one thread runs all chunks (`OnOneThread`).
+/// Size of the scratch that `parallel_gemm` needs to split k, in numbers: 0 if k is too short to be
+/// split, or if one thread runs all chunks (`OnOneThread`).
 Index gemm_scratch(Index rows, Index cols, Index k);
 
 /// Rows of c per chunk of a parallel product [rows, k] x [k, cols]; all rows under `OnOneThread`.

@@ -54,7 +54,7 @@ struct GradientSink {
 /// room for the value, computes the value, and sets the vjp (vector-Jacobian product). The contract
 /// of a vjp, called as `vjp(tape, dy)` once for all inputs:
 ///     - `dy` points to the gradient of the op's value, of the same shape;
-///     - for each input it asks `tape.gradient_sink(input)` exactly once, skips the input if the
+///     - for each input it calls `tape.gradient_sink(input)` exactly once, skips the input if the
 ///       sink is empty, and otherwise assigns or adds every element of the contribution;
 ///     - its captures are trivially destructible: Vars, sizes, pointers into the arena.
 class Tape {
@@ -68,25 +68,27 @@ class Tape {
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
-  /// A copy of `values` without a gradient (constant) or with one (leaf). Throws ShapeError on a
-  /// size that disagrees.
+  /// Records a copy of `values`: a constant without a gradient, or a leaf with one. Throws
+  /// ShapeError if the number of values is not the size of `shape`.
   Var constant(const Shape& shape, std::span<const Real> values);
   Var leaf(const Shape& shape, std::span<const Real> values) {
     const Var x = constant(shape, values);
     node(x).needs_gradient = true;
     return x;
   }
-  /// A parameter of the store, in place: its gradient is the store's.
+  /// Records a parameter of the store without a copy. Its gradient goes to the store, or to where
+  /// `collect_gradients_in` says.
   Var parameter(ParameterId id);
   /// From the next step on, gradients of parameters go to `gradients` instead of to the store.
   void collect_gradients_in(Gradients& gradients) { gradients_to_ = &gradients; }
 
   /// From the next `reset` on, `backward` calls `call` for each parameter that was used, as soon as
-  /// its gradient is complete: those used last come first. Empty: nothing is called.
+  /// its gradient is complete: parameters used last come first. An empty `call` turns this off.
   void when_complete(std::function<void(ParameterId)> call) { on_complete_ = std::move(call); }
 
   /// Computes the gradients of `output`, its elements weighted by `cotangent` (empty: by 1), with
-  /// respect to every leaf and parameter that it depends on. Throws ShapeError if there is none.
+  /// respect to every leaf and parameter that it depends on. Throws ShapeError if it depends on
+  /// none.
   void backward(Var output, std::span<const Real> cotangent = {});
 
   /// Starts a new step: forgets all nodes, keeps the memory.
@@ -94,8 +96,8 @@ class Tape {
   /// Forgets all nodes but x, which becomes a constant; later nodes reuse the memory.
   Var reset_to(Var x);
 
-  /// Sets whether dropout drops (training) or passes through (evaluation, at first), and its
-  /// probability for ops that are given none.
+  /// Turns dropout on (training) or off (evaluation, the default), and sets its probability for ops
+  /// that are given none.
   void set_training(bool training, Real dropout = 0) {
     training_ = training;
     dropout_ = dropout;
@@ -103,7 +105,7 @@ class Tape {
   bool training() const { return training_; }
   Real dropout() const { return dropout_; }
   /// Random numbers of this step: each dropout op draws from (seed, a stream of its own, step).
-  /// Streams up to `used_streams` are left to another tape.
+  /// The first `used_streams` streams are left to another tape.
   void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t used_streams = 0) {
     random_ = {seed, used_streams, step};
   }
@@ -181,7 +183,7 @@ class Tape {
   std::vector<bool> used_;  // by parameter, since the last reset
   std::vector<Node> nodes_;
   std::vector<std::vector<Var>> inputs_;  // by node, with the trap on
-  std::vector<Real> carried_;             // through reset_to
+  std::vector<Real> carried_;             // value that reset_to carries over
   std::uint32_t generation_ = 0;
   Arena arena_;
   BufferPool buffers_;  // gradients and scratch of vjps

@@ -12,7 +12,8 @@ namespace headcount {
 
 /// Marks of a text beside its tokens. Each list may be empty.
 struct TextMarks {
-  /// [tokens]: at an answer, the distance back to the token that tells it; 0 elsewhere. See Story.
+  /// [tokens]: at an answer, the distance back to the token it follows from; 0 elsewhere. See
+  /// Story.
   std::span<const std::int32_t> answers = {};
   /// Positions where windows may begin, ascending from 0. Empty: windows begin anywhere. Training
   /// windows begin at these positions only; evaluation windows, which cover the whole text, also
@@ -43,19 +44,19 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
 
 /// Start positions of the windows that cover `tokens` tokens in order. Each target (each token but
 /// the first) is counted in exactly one window. A window starts every `context` tokens, counted
-/// anew from each of `starts`. Throws as sample_windows.
+/// anew from each of `starts`. Throws DataError as sample_windows does.
 std::vector<Index> evaluation_windows(Index tokens, Index context,
                                       std::span<const Index> starts = {});
 
-/// Fills `out` with up to `max_windows` of the start positions `windows`, beginning with number
-/// `first_window`. Targets of the next window are not counted in this one. Windows are `context`
-/// tokens long; a window that reaches the end of the text earlier is shorter and fills a batch
-/// alone, so advance by out.sequences:
+/// Fills `out` with up to `max_windows` windows, the first of which starts at position
+/// windows[first_window]. Targets of the next window are not counted in this one. Windows are
+/// `context` tokens long; a window that reaches the end of the text earlier is shorter and fills a
+/// batch alone, so advance by out.sequences:
 ///
 ///     for (Index w = 0; w < windows.size(); w += batch.sequences)
 ///       evaluation_window_batch(tokens, windows, w, 8, context, batch);
 ///
-/// Throws as sample_windows.
+/// Throws DataError as sample_windows does.
 void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<const Index> windows,
                              Index first_window, Index max_windows, Index context, Batch& out,
                              const TextMarks& marks = {});

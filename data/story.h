@@ -15,15 +15,15 @@
 namespace headcount {
 
 /// Picks one of `count` equally likely alternatives: returns a number in 0 .. count - 1, or `count`
-/// to stop the story there: see StoryStopped. Generators draw through it alone, so that every text
-/// of a grammar can be walked through.
+/// to stop the story there (see StoryStopped). Generators make all their choices through it, so
+/// that all texts of a grammar can be enumerated.
 using Chooser = std::function<std::uint64_t(std::uint64_t count)>;
 
 /// Chooser that draws its numbers at `key`, counters 0, 1, 2, ...
 Chooser random_chooser(const RandomKey& key);
 
-/// Right answers, as a number or a share, of strategies that never look up what is asked for. Only
-/// answers beyond the best of them show lookups.
+/// Right answers, as a number or a share, of strategies that never look up what is asked for. A
+/// model looks answers up only if it has more right answers than the best of these strategies.
 struct Baselines {
   double guesser = 0;    ///< knows the grammar and how the answer begins, not the story
   double copier = 0;     ///< repeats the most frequent earlier answer; guesses the first one
@@ -49,7 +49,7 @@ double commonest_is(char right, const std::map<char, Index>& counts, double gues
 struct Story {
   std::string text;  ///< UTF-8
   double nats = 0;   ///< -log p(text)
-  /// [characters]: at an answer, the distance back to the character that tells it; 0 elsewhere.
+  /// [characters]: at an answer, the distance back to the character it follows from; 0 elsewhere.
   std::vector<std::int32_t> answers;
   Baselines baselines;  ///< expected number of right answers
 };
@@ -84,8 +84,8 @@ class StoryWriter {
 
   Index position() const { return std::ssize(story_.answers); }  ///< characters written
   void write(std::string_view text);
-  /// Writes an answer, which the character at position `told` tells; `right` has the probability
-  /// with which each baseline gets it right.
+  /// Writes an answer that follows from the character at position `told`; `right` has the
+  /// probability with which each baseline gets it right.
   void write_answer(std::string_view character, const Baselines& right, Index told);
 
   Story finish() && { return std::move(story_); }
@@ -95,9 +95,9 @@ class StoryWriter {
   Story story_;
 };
 
-/// [characters]: -log p of each character of `text` given those before it, where `text` is the
-/// beginning of a story that `write` may write. Over a whole story they add up to its nats. Walks
-/// through all choices of the grammar that write `text`.
+/// Information of each character of `text` in nats: -log of its probability given the characters
+/// before it. `text` is a story that `write` can write, or the beginning of one; over a whole story
+/// the sum is Story::nats. Tries all choices of the grammar that write `text`.
 std::vector<double> nats_of_characters(const std::function<Story(const Chooser&)>& write,
                                        const std::string& text);
 

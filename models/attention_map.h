@@ -14,8 +14,8 @@ struct HeadMap {
   std::vector<Real> weights;  ///< [length, length]: row t has token t's weight of each token
 
   std::span<const Real> row(Index token) const;
-  /// Entropy of the weights of `token`, nats: 0 if it attends to one token only, log n if to n
-  /// tokens equally.
+  /// Entropy of the attention weights of `token`, nats: 0 if it attends to one token only, log n if
+  /// it attends to n tokens equally.
   double entropy(Index token) const;
 };
 

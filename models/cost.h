@@ -11,8 +11,8 @@
 
 namespace headcount {
 
-/// Costs of the attention of all layers, counted from its sizes: layers that share keep nothing,
-/// and a window limits the keys that are seen and kept.
+/// Costs of the attention of all layers, counted from its sizes. Layers that share another
+/// layer's cache store nothing, and a window limits the keys that are read and stored.
 struct Costs {
   Count parameters;
   Count linear_macs_per_token;     ///< multiply-accumulates of the projections
@@ -32,8 +32,8 @@ CacheNumbers cache_numbers(CacheType type);
 /// Bytes of a number of a state in a cache of any type: states are never rounded.
 inline constexpr Index kStateBytes = sizeof(float);
 
-/// Numbers that decoding keeps of one sequence of `context` tokens, over all layers. Throws
-/// ShapeError if they overflow 64 bits, as all functions here.
+/// Count of numbers that the cache stores for one sequence of `context` tokens, over all layers.
+/// Throws ShapeError if it overflows 64 bits, as all functions of this file do.
 KeptNumbers kept_numbers(const ModelPlan& model, Index context);
 /// Bytes of the KV cache of one sequence of `context` tokens, by default in float32.
 Count kv_cache_bytes(const ModelPlan& model, Index context, const CacheNumbers& numbers = {});
@@ -54,12 +54,13 @@ struct CostRow {
 /// Long contexts that a cost table shows besides the model's own: 4 k, 128 k and 1 M tokens.
 std::span<const Index> long_contexts();
 
-/// Layer of a published model that is no kind here. In a pattern a kind with the same cache stands
-/// for it; names and costs are its own.
+/// Layer of a published model that is not implemented here. In the model's pattern, a kind with the
+/// same cache takes its place; tables show the name and the costs of the published layer.
 struct StandIn {
-  std::string_view kind;  ///< "delta"
-  std::string_view name;  ///< "kda"
-  /// Description of the published layer with the sizes of a layer of `kind`.
+  std::string_view kind;  ///< kind that takes its place: "delta"
+  std::string_view name;  ///< name of the published layer: "kda"
+  /// Describes the published layer for counting its costs; `plan` is a layer of `kind` and has the
+  /// sizes.
   AttentionDescription (*describe)(const AttentionPlan& plan);
 };
 
@@ -67,9 +68,9 @@ struct StandIn {
 std::string attention_text(const std::string& attention, const std::optional<StandIn>& stand_in);
 
 /// One row per form of each kind of attention with the sizes of `given`, and of its pattern, if
-/// layers take turns. A kind that does not fit the sizes is left out, and the reason added to
-/// `left_out`. `stand_in`, if given, applies to the pattern. Throws ShapeError for a pattern that
-/// does not fit the sizes, and if no kind fits.
+/// layers have several kinds in turn. A kind that does not fit the sizes is left out, and the
+/// reason added to `left_out`. `stand_in`, if given, applies to the pattern. Throws ShapeError for
+/// a pattern that does not fit the sizes, and if no kind fits.
 std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNumbers& numbers,
                                 std::vector<std::string>& left_out,
                                 const std::optional<StandIn>& stand_in = std::nullopt);
@@ -79,7 +80,7 @@ struct KnownModel {
   std::string name;    ///< "llama-3-8b"
   std::string source;  ///< publication of the sizes
   nlohmann::json settings;
-  std::optional<StandIn> stand_in = {};  ///< in its pattern
+  std::optional<StandIn> stand_in = {};  ///< for a layer of its pattern
 };
 const std::vector<KnownModel>& known_models();
 /// Known model of that name. Throws SettingError that lists the known names.

@@ -11,8 +11,8 @@
 namespace headcount {
 
 /// All-reduce of gradients that overlaps with backward: sums the gradients of all ranks' shards in
-/// the order of shards, and thus to the bits of one process. A thread passes on chunks as they are
-/// complete.
+/// the order of shards, and thus to the same bits as one process. A thread of its own sends chunks
+/// as soon as they are complete.
 ///
 /// Gradients are sent in chunks, those of the last layers first. A chunk goes from rank to rank;
 /// each rank adds its shards to the sum of the ranks before, and the last rank sends the total back

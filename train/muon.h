@@ -5,7 +5,7 @@
 namespace headcount {
 
 struct MuonSettings {
-  double learning_rate = 0.02;  ///< peak; follows the schedule of the learning rate of the others
+  double learning_rate = 0.02;  ///< peak; its schedule is that of AdamW's learning rate
   double momentum = 0.95;       ///< there is no setting for it
   double weight_decay = 0.01;   ///< of the orthogonalised matrices
 };
@@ -29,9 +29,10 @@ class Muon : public Optimizer {
   std::vector<ParameterId> matrices_;  // the most expensive first
 };
 
-/// Replaces the singular values of `x` [rows, cols], row by row, by values between about 0.7 and
-/// 1.2: five Newton-Schulz steps X = a X + (b A + c A A) X with A = X X^T, on X scaled to norm 1
-/// and transposed if rows > cols. Source: Jordan et al. (2024). Runs on the calling thread.
+/// Orthogonalises the row-major matrix `x` [rows, cols] approximately: replaces its singular values
+/// by values between about 0.7 and 1.2, with five Newton-Schulz steps X = a X + (b A + c A A) X
+/// with A = X X^T, on X scaled to norm 1 and transposed if rows > cols. Source: Jordan et al.
+/// (2024). Runs on the calling thread.
 void orthogonalize(std::span<Real> x, Index rows, Index cols);
 
 extern const OptimizerKind kMuon;

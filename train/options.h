@@ -17,18 +17,18 @@ struct TrainSettings {
   Index steps = 1000;
   Index batch = 8;       ///< sequences per forward pass
   Index accumulate = 1;  ///< forward passes per step
-  Index shards = 0;      ///< parts of a batch that go side by side; 0: by sizes, see shard_count
+  Index shards = 0;      ///< parts of a batch that run in parallel; 0: by sizes, see shard_count
   double learning_rate = 1e-3;
   double least_learning_rate = 1e-4;  ///< default a tenth of learning_rate
   Index warmup = 100;
-  /// The warm-up that was given, if it was longer than the run and is shortened; 0 otherwise.
+  /// Warm-up as given, in steps, if it was longer than the run and was shortened; 0 otherwise.
   Index asked_warmup = 0;
   double gradient_clip = 1;
   std::uint64_t seed = 1;
   Index eval_every = 250;        ///< 0: at the end only
   Index checkpoint_every = 250;  ///< 0: at the end only
-  Index keep = 2;                ///< newest checkpoints to keep, besides the one of least loss
-  std::string init = {};         ///< checkpoint folder that the weights start from; empty: random
+  Index keep = 2;         ///< newest checkpoints to keep, besides the one with the least loss
+  std::string init = {};  ///< checkpoint folder that the weights start from; empty: random
 
   Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
 };
@@ -40,16 +40,17 @@ struct TrainOptions : TrainSettings {
   OptimizerPlan optimizer;
 };
 
-/// The settings of training: the model's, the texts' and the optimizer's among them.
+/// Settings of a training run, including those of its model, its text and its optimizer.
 const SettingList& training_settings();
 
-/// The setting `data`, and the settings of the text that it names.
+/// Value of the setting `data`: the name of a built-in corpus or the path of a text file.
 std::string data_of(const Given& given);
+/// Options of the corpus, from the settings of texts in `given`.
 CorpusOptions corpus_options(const Given& given);
 
-/// The options that follow from given settings and defaults. A warm-up that is longer than the run
+/// Training options from given settings and defaults. A warm-up that is longer than the run
 /// is shortened to a tenth of it. Throws ShapeError that names settings which contradict each
-/// other, and for a model that no checkpoint could hold.
+/// other, and for a model whose configuration a checkpoint cannot express.
 TrainOptions resolve_training(const Given& given);
 
 /// Note on a warm-up that was shortened; empty if it was not.
@@ -60,9 +61,10 @@ nlohmann::ordered_json to_json(const TrainOptions& options);
 
 /// The setting `cache-dtype`, for commands that decode.
 SettingList cache_settings(Scope scope);
-/// For each attention that can decode in several ways, a setting of its name that chooses one.
+/// Settings that choose how an attention decodes: one for each attention that has several forms,
+/// with the name of the attention.
 const SettingList& form_settings();
-/// The options that both kinds of settings give.
+/// Decoding options from the values of `cache_settings` and `form_settings`.
 DecodeOptions read_decode_options(const Given& given);
 
 /// Default settings with which the built-in corpus of that name is learned within a minute; none
@@ -75,9 +77,9 @@ struct Preset {
   nlohmann::json settings;
 };
 const std::vector<Preset>& presets();
-/// Throws SettingError that lists the known names.
+/// Preset of that name. Throws SettingError that lists the known names.
 const Preset& preset(std::string_view name);
-/// "nanogpt-cpu, shakespeare-rope, ...".
+/// Names of all presets, separated by commas: "nanogpt-cpu, shakespeare-rope, ...".
 std::string preset_names();
 
 }  // namespace headcount

@@ -19,33 +19,36 @@ double sum_gradients(ParameterStore& parameters, std::span<Gradients> shards = {
 /// summed in the order of shards, and thus to the same bits for any number of ranks and threads.
 class Reducer {
  public:
-  /// For steps of `passes` batches, each of `shards` shards. `ranks` and `parameters` must outlive
-  /// the reducer.
+  /// Reducer for steps of `passes` batches, each of `shards` shards. `ranks` and `parameters` must
+  /// outlive the reducer.
   Reducer(Ranks& ranks, ParameterStore& parameters, Index shards, Index passes);
 
   Index shards() const { return shards_; }
   /// The shards of a batch that this rank computes.
   Part own() const { return own_; }
-  /// The gradients that the tape of one of these shards collects.
+  /// Destination of the gradients of `shard`, one of this rank's: see Tape::collect_gradients_in.
   Gradients& gradients(Index shard);
-  /// Makes a tape tell which gradients are complete, if other ranks wait for them.
+  /// Makes `tape` report complete gradients to this reducer, which sends them to the other ranks.
+  /// No effect if there is only one rank.
   void listen(Tape& tape);
 
-  /// Call at the start of a step, and of each of its passes.
+  /// Call at the start of a step.
   void begin_step();
+  /// Call at the start of each pass of a step.
   void begin_pass(Index pass);
-  /// The part of a batch's mean loss that one of this rank's shards has. Any thread may call it.
+  /// Sets what `shard`, one of this rank's, contributes to the mean loss of its batch. Any thread
+  /// may call it.
   void set_loss(Index pass, Index shard, double loss);
 
   struct Sums {
     double loss = 0;           ///< mean over passes of the batches' mean losses
-    double gradient_norm = 0;  ///< of the sum over passes
+    double gradient_norm = 0;  ///< Euclidean norm of the gradients summed over passes
   };
   /// Collective; call when all own shards of all passes are done. Afterwards the gradients of the
   /// store are the sums over all shards.
   Sums finish_step();
 
-  /// Memory of gradients beside the store's.
+  /// Bytes of gradients that are not in the store.
   std::size_t bytes() const { return more_.size() * parameters_.all_values().size_bytes(); }
 
  private:
@@ -53,7 +56,7 @@ class Reducer {
   ParameterStore& parameters_;
   Index shards_, passes_;
   Part own_;
-  std::vector<Gradients> more_;               // of own shards after the first, which uses the store
+  std::vector<Gradients> more_;               // of own shards but the first, which uses the store's
   std::vector<double> losses_;                // by shard and pass
   std::optional<GradientExchange> exchange_;  // in the last pass, among several ranks
 };

@@ -10,15 +10,16 @@ namespace headcount {
 
 namespace {
 
-// Probability of a wrong conclusion that may be spent by the look after n values.
+// Error spending function: greatest probability of a wrong conclusion at any look up to the one
+// after n values.
 double error_by(Index n, Index last) {
   return kOutsideInterval * std::sqrt(static_cast<double>(n) / static_cast<double>(last));
 }
 
 // n normal values of mean zero are a vector in a uniformly random direction of n-space, at an angle
 // to the diagonal (1, ..., 1) whose cotangent is t / sqrt(n - 1) and whose density is proportional
-// to sin^(n-2). Functions of that angle are tabulated on a grid from 0 to a right angle; they are
-// even about it.
+// to sin^(n-2). Functions of that angle are tabulated on a grid from 0 to a right angle, about
+// which they are symmetric.
 constexpr std::size_t kAngles = 512;
 constexpr double kAngleStep = std::numbers::pi / 2 / kAngles;
 using AngleTable = std::vector<double>;
@@ -43,10 +44,11 @@ AngleTable angle_density(Index n) {
   return density;
 }
 
-// Probability, by the angle of n values, that no look has failed up to n - 1 values. `inside` is
-// the probability, by the angle of n - 1 values, that no look before theirs has failed; theirs
-// fails at an angle below `least`. Given the angle of n values, the direction is still random about
-// the diagonal, which determines the last value's share of the length.
+// Table of conditional probabilities, given the angle of n values, that no look up to the one after
+// n - 1 values has failed, that is, missed the true mean. `inside` is the same table for n - 1
+// values. The look after n - 1 values fails if their angle is below `least`. Given the angle of n
+// values, their direction is still random about the diagonal, and it determines the last value's
+// share of the length.
 AngleTable with_one_more(const AngleTable& inside, double least, Index n) {
   constexpr int kTurns = 256;
   const double root = std::sqrt(static_cast<double>(n));
@@ -71,7 +73,9 @@ AngleTable with_one_more(const AngleTable& inside, double least, Index n) {
   return result;
 }
 
-// Angle below which lies the probability `allowed`, of all that no earlier look has excluded.
+// Critical angle of a look: the angle is below it and no earlier look has failed with probability
+// `allowed`. `density` is the density of the angle, and `inside` the conditional probability, given
+// the angle, that no earlier look has failed.
 double angle_with_probability_below(double allowed, const AngleTable& density,
                                     const AngleTable& inside) {
   double sum = 0, slice = 0;
@@ -101,8 +105,8 @@ std::vector<double> repeated_interval_bounds(Index first, Index last) {
 
 std::vector<Index> sign_test_exceptions(Index first, Index last) {
   std::vector<Index> exceptions;
-  // undecided[k]: probability, for fair coins, of k exceptions without a decision at an earlier
-  // look.
+  // undecided[k]: probability that n tosses of a fair coin give k exceptions and that no earlier
+  // look has decided.
   std::vector<double> undecided(static_cast<std::size_t>(last) + 2);
   undecided[0] = 1;
   double spent = 0;

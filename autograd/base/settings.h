@@ -107,7 +107,7 @@ struct OnlyWhere {
 struct Traits {
   bool derived = false;             ///< the default follows from other settings; help says how
   bool bare = false;                ///< the name alone means "on"
-  bool quiet = false;               ///< configurations leave the default out
+  bool quiet = false;               ///< configurations do not list it while it has its default
   std::optional<Scope> scope = {};  ///< scope if it differs from that of the list
   InConversion conversion = InConversion::unknown;
   std::string_view never_swept = {};  ///< why a comparison cannot try several values, if it cannot
@@ -127,7 +127,7 @@ struct Setting {
   /// `attention` gqa and `kv-heads` 2. Null: a text gives this setting only.
   std::vector<std::pair<std::string, std::string>> (*stands_for)(std::string_view text) = nullptr;
 
-  /// Whether the attention, corpus or optimizer `owner` has the setting.
+  /// Returns true if the attention, corpus or optimizer `owner` has the setting.
   bool is_for(std::string_view owner) const;
   /// Converts the text that was given for the setting. Throws SettingError.
   nlohmann::json value(std::string_view text) const { return parse_value(name, takes, text); }
@@ -140,7 +140,7 @@ const Setting* find_setting(const SettingList& list, std::string_view name);
 /// Joins lists in order.
 SettingList together(const std::vector<SettingList>& lists);
 /// Appends settings that only `owner` has; "": all owners. A setting that the list already has for
-/// other owners gets one more. Throws std::logic_error if the two accept different values.
+/// other owners gets `owner` as well. Throws std::logic_error if the two accept different values.
 void add_settings(SettingList& list, SettingList more, std::string_view owner = "");
 
 /// The value of a setting as on the command line: texts without quotation marks.

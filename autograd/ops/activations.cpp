@@ -39,7 +39,7 @@ Var unary(Op op, Var x, Forward forward, Derivative derivative) {
 }
 
 // y = open(gate, s) x, s = sigmoid(gate); dgate = dy x slope(gate, s), dx = dy open(gate, s), all
-// on lanes.
+// on SIMD lanes.
 template <class Open, class Slope>
 Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
   Tape& tape = tape_of(gate);
@@ -62,7 +62,8 @@ Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
       for_lanes(end - begin, [=]<int n>(Index j) {
         const Index i = begin + j;
         const Lanes<n> g = lanes<n>(gv + i), s = g.logistic(), d = lanes<n>(dy + i);
-        // In the order of the sinks: if both inputs are one value, the second adds to the first.
+        // The order of these lines is that of the sinks: if gate and x are the same value, the
+        // second line adds to the first.
         if (dgate) put_lanes(dgate, i, d * lanes<n>(xv + i) * slope(g, s));
         if (dx) put_lanes(dx, i, d * open(g, s));
       });
@@ -91,7 +92,7 @@ Var silu(Var x) {
       [](const auto& v) { return v.logistic() * (Real{1} + v * (Real{1} - v.logistic())); });
 }
 
-// y = s; dx = dy s (1 - s).
+// y = s = sigmoid(x); dx = dy s (1 - s).
 Var sigmoid(Var x) {
   return unary(
       Op::sigmoid, x, [](const auto& v) { return v.logistic(); },

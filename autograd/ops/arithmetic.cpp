@@ -27,7 +27,8 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
   const Index width = tape.shape(b).size();
   const Index rows = width == 0 ? 0 : shape.size() / width;
   const Var y = tape.record(op, shape, {a, b});
-  // Equal shapes are one row, cut within it; broadcasts are cut between rows.
+  // Threads share out the elements of the single row if shapes are equal, or the rows if b is
+  // broadcast.
   const auto for_each = [rows, width](const auto& body) {
     if (rows == 1) {
       parallel_chunks(width, kElementChunk, [&](Index begin, Index end) { body(0, begin, end); });
@@ -52,7 +53,8 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
     // If the shapes are equal, the second term of a sum takes over the buffer of dy.
     if (op == Op::add && t.shape(a) == t.shape(b)) return t.pass_gradient(y, b);
     if (const GradientSink db = t.gradient_sink(b)) {
-      // Cut by columns: each sums its rows in order, whatever the number of threads.
+      // Threads share out the columns. Each column is summed over its rows in order, so the result
+      // does not depend on the number of threads.
       parallel_chunks(width, row_chunk(rows), [=](Index begin, Index end) {
         for (Index i = begin; i < end; ++i) db.put(i, b_part(dy[i], x[i], z[i]));
         for (Index row = width; row < rows * width; row += width) {

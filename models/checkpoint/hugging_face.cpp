@@ -15,19 +15,19 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Key of config.json and the setting that has its value. A key that is not required may be absent
-// or null, which leaves the setting its default: transformers has the same.
+// or null; the setting then has its default, which is also that of transformers.
 struct Key {
   const char *key, *setting;
   bool required = false;
 };
 
-// Published architecture. A model is one of it if the family lists all of its attention's weights,
-// and all of its settings that are not at their defaults.
+// Published architecture. A model belongs to the family if the family lists all weights of the
+// model's attention, and all settings of the model that are not at their defaults.
 struct Family {
   const char *model_type, *architecture, *rope_layout;
   std::vector<Key> keys;
   std::vector<std::string_view> others;   // settings that are read from other keys
-  std::vector<std::string_view> weights;  // of a layer's attention
+  std::vector<std::string_view> weights;  // names of the weights of an attention layer
 };
 
 std::vector<Key> common_keys_and(std::initializer_list<Key> own) {
@@ -63,7 +63,7 @@ const Family kDeepseek = {"deepseek_v3",
 constexpr const char* kOwnType = "headcount";
 constexpr const char* kOwnBlock = "headcount";
 
-// Keys that are read or checked one by one, say nothing about what the model computes, or follow
+// Keys that are read or checked one by one, do not change what the model computes, or follow
 // from other keys.
 constexpr std::string_view kOtherKeys[] = {"hidden_act",
                                            "tie_word_embeddings",
@@ -115,7 +115,7 @@ bool lists(const std::vector<std::string_view>& names, std::string_view name) {
 
 bool is_of(const Family& family, const ModelPlan& model) {
   const Json& settings = model->settings;
-  // Both rotate something.
+  // A model without RoPE, or with another RoPE layout, belongs to no family.
   if (settings.value("rope-layout", "") != family.rope_layout ||
       settings.value("rope-dim", Index{1}) == 0)
     return false;
@@ -140,8 +140,8 @@ Index kept_heads(const ModelPlan& model) {
   return describe(model->cycle.front()).keeps.front().heads;
 }
 
-// Gives `model` an attention of the family that keeps `kv_heads` heads. If there is none, `model`
-// gets the last attention of the family: resolving that says what is wrong.
+// Gives `model` the attention of the family whose KV cache has `kv_heads` heads. If there is none,
+// `model` gets the last attention of the family; resolving the model then reports what is wrong.
 void choose_kind(Given& model, const Family& family, Index kv_heads) {
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture != family.model_type) continue;
@@ -179,8 +179,8 @@ bool switch_of(const nlohmann::json& json, const char* key, bool otherwise) {
   return json[key].get<bool>();
 }
 
-// Reads the block about RoPE: older versions of transformers have one that says how frequencies are
-// scaled, newer ones one for everything.
+// Reads the RoPE block of config.json: rope_scaling in older versions of transformers, which says
+// how frequencies are scaled; rope_parameters in newer ones, which has all RoPE settings.
 void read_rope(const nlohmann::json& json, Given& model) {
   for (const std::string block : {"rope_scaling", "rope_parameters"}) {
     if (!json.contains(block) || json[block].is_null()) continue;
@@ -232,7 +232,7 @@ void read_deepseek(const nlohmann::json& json, Given& model) {
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->architecture == kDeepseek.model_type) model.put("attention", kind->name);
   }
-  // All widths are given, and heads need not divide the model's.
+  // config.json gives all widths of a head, so the heads need not divide the model's width.
   model.put("head-dim", whole_number(json, "qk_nope_head_dim"));
   require_value(json, "attention_bias", false);
   require_value(json, "rope_interleave", true);
@@ -246,7 +246,7 @@ void read_deepseek(const nlohmann::json& json, Given& model) {
   }
 }
 
-// Settings that reading the keys alone would not give back.
+// Settings of `model` that cannot be recovered from `keys`.
 Json own_block(const ModelPlan& model, const Json& keys) {
   const ModelPlan read = read_hugging_face_config(keys).model;
   Json block = Json::object();
@@ -270,7 +270,8 @@ Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
   json = {{"architectures", {family->architecture}}, {"model_type", family->model_type}};
   json["vocab_size"] = vocabulary;
   for (const Key& key : family->keys) json[key.key] = model->settings[key.setting];
-  // Left out, they would be small numbers, which are ordinary characters here.
+  // Without these keys, transformers assumes small ids, which are tokens of ordinary characters
+  // here.
   for (const char* key : {"bos_token_id", "eos_token_id"}) json[key] = nullptr;
   json["hidden_act"] = "silu";
   json["tie_word_embeddings"] = model->tie_embeddings;
@@ -310,7 +311,7 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
     }
     if (json.contains(kOwnBlock)) {
       nlohmann::json own = json[kOwnBlock];
-      if (own.is_object()) own.erase("dropout");  // earlier versions had it here
+      if (own.is_object()) own.erase("dropout");  // earlier versions of headcount wrote it here
       model.put(own);
     }
     if (vocabulary < 1 || vocabulary > 0x110000)

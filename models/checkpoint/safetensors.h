@@ -35,15 +35,15 @@ struct TensorView {
   std::string source;                ///< the file, for messages
 
   std::size_t element_count() const;  ///< product of the shape
-  /// The numbers; only integers beyond 2^53 are rounded.
+  /// The numbers as doubles; only integers beyond 2^53 are rounded.
   std::vector<double> to_doubles() const;
 };
 
 /// Copies f16, bf16, f32 or f64 numbers to `target`. Only f64 to float rounds; equal types keep
-/// every bit. Throws DataError for another number of numbers, or integers.
+/// every bit. Throws DataError if the sizes differ or the tensor holds integers.
 void read_into(const TensorView& tensor, std::span<Real> target);
 
-/// Parsed file, or several. Copies share the bytes.
+/// Tensors of one parsed file, or of several. Copies share the bytes.
 class Safetensors {
  public:
   /// Reads a file. Throws DataError if it cannot be read or is not valid.
@@ -74,7 +74,7 @@ class Safetensors {
 
 /// Tensor to write; `data` points to the shape's numbers, row-major, and is not copied.
 struct TensorSource {
-  std::string name;  ///< UTF-8, each tensor its own
+  std::string name;  ///< UTF-8, unique in the file
   std::vector<std::int64_t> shape;
   Dtype dtype;
   const void* data;

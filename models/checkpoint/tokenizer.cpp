@@ -22,7 +22,8 @@ json value_of(const json& object, const char* key) {
   return object.is_object() ? object.value(key, json()) : json();
 }
 
-// Normalizers, decoders and the like come alone, as a sequence under `key`, or not at all.
+// Steps of a normalizer, pre-tokenizer or decoder: those under `key` if it is a Sequence, otherwise
+// the step itself. Empty if it is null.
 json parts_of(const json& part, const char* key) {
   if (part.is_null()) return json::array();
   return value_of(part, "type") == "Sequence" ? part.at(key) : json::array({part});
@@ -32,12 +33,12 @@ std::u32string text_of(const json& value) {
   return value.is_string() ? decode_utf8(value.get<std::string>(), "a text in it") : U"";
 }
 
-// True for the step that replaces `from`.
+// Returns true if `step` replaces the string `from`.
 bool replaces(const json& step, const std::string& from) {
   return value_of(step, "type") == "Replace" && value_of(step, "pattern") == json{{"String", from}};
 }
 
-// The character that a normalizer writes for a space; the space itself without one.
+// Character that the normalizer writes for a space; a space if there is no normalizer.
 char32_t written_space(const json& normalizer) {
   char32_t space = U' ';
   for (const json& part : parts_of(normalizer, "normalizers")) {
@@ -49,8 +50,8 @@ char32_t written_space(const json& normalizer) {
   return space;
 }
 
-// Returns true if texts are cut into single characters before the model sees them. Throws DataError
-// for what changes them, or cuts otherwise.
+// Returns true if the pre-tokenizer cuts texts into single characters, false if there is none.
+// Throws DataError for a pre-tokenizer that changes texts or cuts them otherwise.
 bool cuts_characters(const json& pre_tokenizer) {
   const json parts = parts_of(pre_tokenizer, "pretokenizers");
   for (const json& part : parts) {
@@ -63,8 +64,8 @@ bool cuts_characters(const json& pre_tokenizer) {
   return !parts.empty();
 }
 
-// Refuses all but a template that leaves a text as it is, such as transformers 5 writes into every
-// tokenizer.
+// Throws DataError for a post-processor that changes the text. The template that transformers 5
+// writes into every tokenizer does not.
 void check_post_processor(const json& post_processor) {
   const json single = value_of(post_processor, "single");
   if (!post_processor.is_null() &&
@@ -86,7 +87,7 @@ void check_decoder(const json& decoder, char32_t space) {
     refuse("decoder", decoder, "'normalizer' writes spaces as another character");
 }
 
-// Characters in the order of their tokens.
+// Characters of the vocabulary in the order of their token ids.
 std::u32string read_symbols(const json& tokens) {
   std::u32string symbols(tokens.size(), U'\0');
   std::vector<bool> taken(tokens.size());
@@ -108,8 +109,8 @@ std::u32string read_symbols(const json& tokens) {
   return symbols;
 }
 
-// Throws DataError for a model that does not make one token of each character; `cut`: texts are cut
-// into characters before.
+// Throws DataError for a tokenizer model that does not make one token of each character. `cut`: the
+// pre-tokenizer has cut texts into characters.
 void check_model(const json& model, bool cut) {
   const json type = value_of(model, "type");
   if (!value_of(model, "merges").empty())
@@ -168,12 +169,12 @@ nlohmann::ordered_json hugging_face_tokenizer(const Vocabulary& vocabulary) {
           {"model",
            {{"type", "BPE"},
             {"dropout", nullptr},
-            // A character that is not in the vocabulary is an error there, as it is here.
+            // In transformers, too, a character outside the vocabulary is then an error.
             {"unk_token", "<unk>"},
             {"continuing_subword_prefix", nullptr},
             {"end_of_word_suffix", nullptr},
             {"fuse_unk", false},
-            {"byte_fallback", true},  // by which llama.cpp knows this form
+            {"byte_fallback", true},  // llama.cpp recognises the format by it
             {"ignore_merges", false},
             {"vocab", tokens},
             {"merges", Json::array()}}}};

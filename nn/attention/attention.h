@@ -58,7 +58,7 @@ class QueryProjection {
   double factor_;
 };
 
-/// An attention layer with its parameters, and what kinds have in common.
+/// Base class of attention layers, with the parameters and operations that all kinds have.
 class Attention {
  public:
   /// RoPE rotates the last `rotary_width` dimensions of a head; 0: none.
@@ -78,8 +78,8 @@ class Attention {
   Var rotate_back(Var x, const Memory& memory) const;
   /// Normalises q or k [B, T, heads, width] as the score scale asks: to unit length for QK-norm.
   Var normalize_for_scores(Var x) const;
-  /// Normalises keys that are kept in parts or serve as values too. QK-norm makes one part of all;
-  /// otherwise `parts` come back.
+  /// Normalises keys that are kept in parts or serve as values too. QK-norm joins all parts into
+  /// one; otherwise `parts` are returned as they are.
   std::vector<Rows> normalize_for_scores(Tape& tape, std::vector<Rows> parts) const;
   /// Options of the fused op for q and k of `width` elements per head.
   AttentionOptions options(Index width, const Memory& memory) const;
@@ -93,15 +93,15 @@ class Attention {
   std::optional<RotaryTable> rotary_;
 };
 
-/// `make` of a kind whose layer has the constructor Layer(plan, weights).
+/// AttentionKind::make for a kind whose layer has the constructor Layer(plan, weights).
 template <class Layer>
 std::unique_ptr<Attention> make_layer(const AttentionPlan& plan, const LayerWeights& weights) {
   return std::make_unique<Layer>(plan, weights);
 }
-/// Adds parameters under `prefix` and returns the layer.
+/// Adds the layer's parameters to the store under `prefix` and returns the layer.
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
                                           const AttentionPlan& plan, const WeightInit& init);
-/// An empty cache. Throws ShapeError for a form that the layer does not have.
+/// Empty cache of a layer. Throws ShapeError for a form that the layer does not have.
 LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options);
 
 Var split_heads(Var x, Index heads);  ///< [B, T, heads width] -> [B, T, heads, width]

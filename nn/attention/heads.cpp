@@ -8,7 +8,8 @@ namespace headcount {
 
 namespace {
 
-// Place of each row of a block in halves, in the plan's layout.
+// For each row of a block whose RoPE pairs are (j, j + rotated / 2): its place in the plan's
+// layout.
 std::vector<Index> places_of_halves(Index width, Index rotated, const AttentionPlan& plan) {
   std::vector<Index> places(static_cast<std::size_t>(width));
   std::iota(places.begin(), places.end(), Index{0});

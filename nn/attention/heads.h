@@ -20,10 +20,10 @@ namespace headcount {
 struct AttentionHeads {
   Index dim = 0, heads = 0, key_width = 0, value_width = 0;
   DoubleMatrix q = {};          ///< [heads key_width, dim]
-  DoubleMatrix k = {}, v = {};  ///< like q; empty in a layer that shares
+  DoubleMatrix k = {}, v = {};  ///< like q; empty in a layer that shares keys and values
   DoubleMatrix o = {};          ///< [dim, heads value_width]; empty without output projection
-  /// RoPE frequencies in radians per token. The last 2 n rows of each q and k are rotated, for n
-  /// frequencies: row j with row j + n.
+  /// The n RoPE frequencies in radians per token. RoPE rotates the last 2 n rows of each head's q
+  /// and k: row j is paired with row j + n.
   std::vector<double> speeds = {};
 
   Index rotated() const { return 2 * std::ssize(speeds); }
@@ -36,7 +36,8 @@ struct HeadErrors {
 };
 HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after, Index positions);
 
-/// "q_proj" for "q_proj.weight" and "q_proj.bias"; the name of a vector stays.
+/// Name of a projection: "q_proj" for "q_proj.weight" and "q_proj.bias". A name without a dot,
+/// that of a vector, is returned as it is.
 std::string module_of(const std::string& weight);
 
 /// Matrices of one layer of a model, by the names of its projections.
@@ -46,9 +47,10 @@ class LayerMatrices {
   LayerMatrices(const ParameterStore& parameters, const std::string& prefix,
                 const std::string& norm);
 
-  /// [out, in], with a bias as one more column. Throws ShapeError if the layer has none.
+  /// Matrix [out, in] of a projection, with its bias as one more column. Throws ShapeError if the
+  /// layer has no projection of that name.
   const DoubleMatrix& get(const std::string& name) const;
-  /// Names of weights, vectors too, that nobody got.
+  /// Names of weights, including vectors, that `get` and `of_z` have not read yet.
   std::vector<std::string> unread() const;
   /// `get` for a projection of the norm's output, as a matrix of z (see AttentionHeads).
   DoubleMatrix of_z(const std::string& name) const;
@@ -64,8 +66,8 @@ class LayerMatrices {
 /// Weights of a converted layer, by the names of its projections.
 struct MadeLayer {
   std::map<std::string, DoubleMatrix> of_z = {};    ///< projections of the norm's output
-  std::map<std::string, DoubleMatrix> others = {};  ///< norms as one column
-  AttentionHeads heads;  ///< the source, with keys, values and speeds that the weights compute
+  std::map<std::string, DoubleMatrix> others = {};  ///< other weights; norms as one column
+  AttentionHeads heads;  ///< the source's heads with the new layer's keys, values and speeds
 };
 
 /// Choice of RoPE pairs of the heads for a narrower rotary part. The part has frequencies of its
@@ -83,32 +85,33 @@ struct ConversionOptions {
 
 // Parts of conversions, for kinds.
 
-/// RoPE frequencies of a rotary part of that width, in radians per token; none unless positions are
-/// rotary.
+/// RoPE frequencies of a rotary part of that width, in radians per token; empty without RoPE.
 std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width);
 
-/// Rows of a head's q and k.
+/// Rows of a head's q and k, divided into a rotary part and the others.
 struct HeadRows {
   std::vector<Index> pairs;    ///< chosen among the heads' RoPE pairs
-  std::vector<Index> rotated;  ///< rows of these: first halves, then second halves
+  std::vector<Index> rotated;  ///< rows of these pairs: all first ones, then all second ones
   std::vector<Index> others;
 };
-/// Throws ShapeError if the heads rotate less than `width`.
+/// Chooses rows for a rotary part of `width` dimensions. Throws ShapeError if the heads rotate
+/// fewer dimensions.
 HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which);
-/// Replaces the keys of `heads`: `keys` [heads width, dim] has the other rows of each head, then
-/// the rotated ones, which get these frequencies.
+/// Replaces the keys of `heads` and the frequencies of the rotary part. `keys` [heads key_width,
+/// dim] has, for each head, the rows `rows.others` and then the rows `rows.rotated`.
 void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatrix& keys,
                   const std::vector<double>& speeds);
 
-/// Reorders the last `rotated` rows of each block from the plan's RoPE layout to halves, as in
-/// AttentionHeads.
+/// Reorders the last `rotated` rows of each block of `width` rows from the plan's RoPE layout to
+/// that of AttentionHeads, where row j is paired with row j + rotated / 2.
 DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                        const AttentionPlan& plan);
 /// Inverse of `to_halves`.
 DoubleMatrix from_halves(const DoubleMatrix& matrix, Index width, Index rotated,
                          const AttentionPlan& plan);
 
-/// `outer` after `inner`, both with a bias as last column if they have more columns than inputs.
+/// Matrix of the map `outer` after `inner`. Each matrix that has more columns than inputs has a
+/// bias as its last column.
 DoubleMatrix composed(const DoubleMatrix& outer, const DoubleMatrix& inner);
 
 /// Best approximation of a matrix of z by `up` (factor c) with a latent c = `down` z. Elements of c
@@ -123,12 +126,14 @@ DoubleMatrix norm_of_ones(Index width);
 
 /// Queries of a layer as one matrix of z. Throws ShapeError for a latent with a norm.
 DoubleMatrix queries(const LayerMatrices& weights, const QueryLatent& latent);
-/// Adds the projections that make the queries `q`.
+/// Adds the projections that compute the queries `q`.
 void make_queries(MadeLayer& made, const DoubleMatrix& q, const QueryLatent& latent);
-/// Factor for queries that keeps scores when the width of keys changes.
+/// Factor for queries that leaves scores unchanged when the width of keys changes from `from` to
+/// `to`.
 double score_factor(const AttentionPlan& plan, Index from, Index to);
 
-/// Throws ShapeError if `here`, the width of `what`, differs from the source's, `there`.
+/// Throws ShapeError that names `what` unless its width in the converted layer, `here`, equals its
+/// width in the source layer, `there`.
 void require_width(const std::string& what, Index here, Index there);
 
 }  // namespace headcount

@@ -59,10 +59,12 @@ constexpr Field<MlaSettings> kFields[] = {
         .with(kOpen),
 };
 
-// Name of the form with kv_b_proj folded into queries and output: scores and sums are over latents.
+// Form of MLA that folds kv_b_proj into queries and outputs, so that attention reads the latents
+// themselves.
 constexpr std::string_view kAbsorbed = "absorbed";
 
-// QK-norm divides by the norm of each head's own key, and the norm of a row sees the bias.
+// Returns true if folding kv_b_proj leaves the attention weights unchanged. QK-norm needs each
+// head's own key, and the norm of a row of scores depends on the bias of kv_b_proj.
 bool can_absorb(const AttentionPlan& c) {
   const ScoreScale::Kind kind = c.score_scale.kind;
   return kind != ScoreScale::Kind::qk_norm && (kind != ScoreScale::Kind::row_norm || !c.bias);
@@ -90,7 +92,7 @@ class LatentAttention : public Attention {
     }
     const Var q = rotate(split_heads(q_proj_(x), plan().heads), memory);
     const AttentionOptions o = options(s_.nope_dim + s_.rope_dim, memory);
-    // Expanding all latents pays for many queries, not for one that follows many tokens.
+    // Expanding all latents pays off for many queries, not for a single query after many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
     const bool absorb =
         memory.form().empty() ? few_queries && can_absorb(plan()) : memory.form() == kAbsorbed;
@@ -99,7 +101,7 @@ class LatentAttention : public Attention {
   }
 
  private:
-  // Keys and values of each head from the latents.
+  // Attention with keys and values of each head, expanded from the latents.
   Var expanded(Var q, const Rows& latents, std::vector<Rows> keys,
                const AttentionOptions& o) const {
     const Var kv = expand(read_rows(*q.tape, latents));
@@ -149,7 +151,7 @@ class LatentAttention : public Attention {
 
   MlaSettings s_;
   QueryProjection q_proj_;
-  std::optional<Linear> kv_a_;  // not in a layer that shares
+  std::optional<Linear> kv_a_;  // none in a layer that shares another layer's cache
   std::optional<Norm> kv_norm_;
   Linear kv_b_;
 };
@@ -165,7 +167,8 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   const Index latent = s.latent_width(), absorbed_width = latent + s.rope_dim;
   using Role = Projection::Role;
   AttentionDescription description;
-  // The normed latent and the rotated key: no factor 2, k and v come from the same latent.
+  // The cache stores the normed latent and the rotated key. There is no factor 2: k and v come from
+  // the same latent.
   description.keeps = {{"latent", s.latents, latent}};
   if (s.rope_dim > 0) description.keeps.push_back({"rope_key", 1, s.rope_dim});
 

@@ -9,8 +9,8 @@ namespace {
 
 // Damerau's and Levenshtein's distance, where no letter is edited twice (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Edit distances between the first i letters of `a` and each beginning of `b`, for the last three
-  // i.
+  // Rows i - 2, i - 1 and i of the table of distances: entry j of row i is the distance between the
+  // first i letters of `a` and the first j letters of `b`.
   std::vector<std::size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
   for (std::size_t i = 0; i <= a.size(); ++i) {
     for (std::size_t j = 0; j <= b.size(); ++j) {

@@ -14,8 +14,9 @@
 
 namespace headcount {
 
-/// All runs that a comparison may train, and which of them it needs. Need depends on how runs end
-/// and not on when, so results do not depend on the number of runs side by side.
+/// All runs that a comparison may train, and which of them it needs. The need for a run depends on
+/// the outcomes of other runs and not on when they end, so results do not depend on the number of
+/// runs side by side.
 class NeededRuns {
  public:
   /// Runs go to runs/ in `folder`; `reference` is an index into `variants`. `why_open`, if given,
@@ -27,10 +28,11 @@ class NeededRuns {
 
   const std::vector<PlannedRun>& runs() const { return runs_; }
 
-  /// Need of each run, as far as ended runs tell. The first seeds of all candidates are needed;
-  /// after that, only runs of the best candidate of each attention. While a verdict is open and
-  /// more seeds can decide it, one more seed of that attention and of the reference is needed. An
-  /// attention is given up when as many of its runs failed as there are first seeds.
+  /// Need of each run, given the outcomes so far. The first seeds (1 ... SeedRange::first) of all
+  /// candidates are needed; after that, only runs of the best candidate of each attention. While a
+  /// verdict is open and more seeds can decide it, one more seed of that attention and of the
+  /// reference is needed. An attention is given up when as many of its runs failed as there are
+  /// first seeds.
   std::vector<Need> needs(std::span<const RunOutcome> outcomes) const;
 
   /// Candidate by which an attention is judged, with its runs.
@@ -41,8 +43,9 @@ class NeededRuns {
   };
   /// Chosen candidate of an attention. Call it when all needed runs have ended.
   Chosen chosen(std::size_t variant, std::span<const RunOutcome> outcomes) const;
-  /// Tuning loss of each candidate of an attention, by which one is chosen: mean over the first
-  /// seeds, none if one of them failed. Call it when all needed runs have ended.
+  /// Tuning loss of each candidate of an attention: the mean over the first seeds (1 ...
+  /// SeedRange::first), none if a run of these seeds failed. The candidate with the least is
+  /// chosen. Call it when all needed runs have ended.
   std::vector<std::optional<double>> tuning_losses(std::size_t variant,
                                                    std::span<const RunOutcome> outcomes) const;
 

@@ -62,8 +62,9 @@ class RunWatcher {
   /// Called before any run is trained, and whenever a run has ended.
   virtual void update(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
                       std::span<const Need> needs) = 0;
+  /// Called after each training step of `run`.
   virtual void step(std::size_t run, const StepResult& result) = 0;
-  /// Called when a run has ended, after `update`.
+  /// Called once when `run` has ended, after the call of `update` that reports the end.
   virtual void finish(std::size_t run, const RunOutcome& outcome) = 0;
 };
 
@@ -71,7 +72,7 @@ class RunWatcher {
 struct RunTask {
   const std::vector<PlannedRun>& runs;
   const Needs& needs;
-  const Corpus& corpus;  ///< with the slice that a sweep chooses by, if any
+  const Corpus& corpus;  ///< in a sweep, with the slice for tuning losses
   Workers workers;
   bool again = false;  ///< repeats finished runs
   /// Marks runs that other processes train; empty: none. Results and failures that those processes

@@ -13,13 +13,13 @@ using namespace svg;
 
 namespace {
 
-constexpr double kTop = 48, kPlotHeight = 294, kBelow = 58;  // of margin, plot and margin
+constexpr double kTop = 48, kPlotHeight = 294, kBelow = 58;  // heights: margin, plot, margin
 constexpr double kNameReach = 32, kNumberReach = 120;  // how far a label may stand from its marker
 constexpr double kLegendRow = 20, kLegendLeft = 14;
 constexpr std::size_t kMarkersOnLine = 8;  // on a line of more points than kAllMarked
 constexpr std::size_t kAllMarked = 12;
 
-/// A point of a scatter chart with its error bar, in the picture.
+/// Point of a scatter chart with its error bar, in coordinates of the picture.
 struct Spot {
   const ChartSeries& series;
   const ChartPoint& point;
@@ -39,7 +39,8 @@ std::vector<double> x_values(const Chart& chart) {
   return values;
 }
 
-// Error bars count; bands do not, since that of two seeds may be six times the mean.
+// Values that the y axis covers: points, and the error bars of a scatter chart. Bands of a line
+// chart are left out, since the band of two seeds may be six times as high as the mean.
 std::vector<double> y_values(const Chart& chart) {
   std::vector<double> values;
   for (const ChartSeries& series : chart.series) {
@@ -145,7 +146,7 @@ class ChartDrawing {
   void floor() {
     if (!chart_.floor || !y_.places(chart_.floor->first)) return;
     const auto& [level, name] = *chart_.floor;
-    // `fraction` puts what lies beyond an end of the axis at that end: 0 or 1.
+    // `fraction` is 0 or 1 for a level beyond an end of the axis.
     const double share = y_.fraction(level);
     const bool below = share <= 0;
     if (share >= 1) return;
@@ -293,13 +294,13 @@ class ChartDrawing {
     }
   }
 
-  // Places names near the ends of their lines, in their order, a label apart and within the
-  // picture. Each follows a marker of its line, because lines that end together would not tell
-  // which name is whose.
+  // Places names near the ends of their lines, in the order of the ends, without overlap and within
+  // the picture. A marker of the line precedes each name: where lines end together, only the marker
+  // tells them apart.
   void names_at_right() {
     struct Name {
       std::string text;
-      const ChartSeries* series;  // null: of the floor
+      const ChartSeries* series;  // null for the floor's name
       double x, end, height;
     };
     std::vector<Name> names;

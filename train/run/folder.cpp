@@ -19,8 +19,8 @@ void write_options(const fs::path& path, const TrainOptions& options) {
   write_file_durably(path / "config.json", to_json(options).dump(2) + "\n");
 }
 
-// Length of metrics.jsonl to continue with: `bytes`, as the newest checkpoint says, or the length
-// of its whole lines if the file has become shorter.
+// Length in bytes from which metrics.jsonl is continued: `bytes`, which the newest checkpoint
+// records, or the length of its complete lines if the file is shorter than that.
 std::uint64_t kept_metrics(const fs::path& path, std::uint64_t bytes) {
   std::error_code error;
   const std::uintmax_t size = fs::file_size(path, error);
@@ -42,7 +42,7 @@ RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
                     std::to_string(state.metrics_bytes) + " bytes that it had at step " +
                     std::to_string(state.step) + "; the lines that are missing stay missing";
   }
-  // Lines of steps that no checkpoint reached are written again.
+  // Cuts off the lines of steps after the checkpoint, since they will be trained again.
   metrics_ = std::make_unique<DurableFile>(metrics, metrics_bytes_);
 }
 
@@ -50,7 +50,7 @@ RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
                             const std::string& data_sha256, const std::string& command,
                             bool force) {
   FolderLock lock = lock_for_new_run(path, force);
-  // config.json last: where it is, the run can be resumed.
+  // config.json is written last: a folder that has it can be resumed.
   record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0,
                options.steps, command);
   write_options(path, options);
@@ -108,7 +108,7 @@ void RunFolder::save(const Learner& learner, Index step, std::optional<double> v
 }
 
 void RunFolder::save_unevaluated(const Learner& learner, const StepResult& result) {
-  if (state_.unevaluated) return;  // stopped once more in this evaluation: it is saved
+  if (state_.unevaluated) return;  // stopped again in the same evaluation: already saved
   TrainingState next = state_;
   next.step = result.step;
   next.validation_loss.reset();
@@ -123,8 +123,8 @@ void RunFolder::save(const Learner& learner, TrainingState next) {
       write_training_state(staging, next, learner.model->parameters(), *learner.optimizer);
     });
   };
-  // In this order: the metrics, whose length the checkpoint names; the checkpoint; the file
-  // `latest`, which names the checkpoint.
+  // Written in this order: the metrics, whose length the checkpoint records; the checkpoint; the
+  // file `latest`, which names the checkpoint.
   metrics_->flush();
   const fs::path folder = checkpoint(next.step), again = path() / "checkpoints" / kAgain;
   if (state_.unevaluated && state_.step == next.step) {
@@ -141,7 +141,7 @@ void RunFolder::save(const Learner& learner, TrainingState next) {
 }
 
 void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
-  // Renamed first: half of a checkpoint must not look like one.
+  // Renames the folder before it deletes it: half of a checkpoint must not look like a checkpoint.
   const fs::path old = checkpoint(step), removed = path() / "checkpoints" / kRemoved;
   std::error_code error;
   fs::remove_all(removed, error);

@@ -26,19 +26,20 @@ struct LoadedRun {
 /// The options of the run in a folder, resolved. Throws DataError.
 TrainOptions read_run_options(const std::string& folder);
 
-/// The options of the run in `folder` with paths that are valid here: relative ones are looked up
-/// in the directory in which the run was started, then in the current one. Throws DataError if the
-/// text is in neither.
+/// `options` of the run in `folder` with paths that are valid in the current directory: relative
+/// paths are looked up in the directory in which the run was started, then in the current one.
+/// Throws DataError if the text is in neither.
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder);
 
 /// Throws DataError unless the run in `folder` was trained on the text of `corpus`.
 void require_own_text(const Corpus& corpus, const std::filesystem::path& folder);
 
-/// The checkpoints beside `newest` that are older, from new to old.
+/// Checkpoints of the same run that are older than `newest`, from new to old.
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest);
 
-/// Calls `load` with the newest checkpoint of a run folder, or with a checkpoint folder itself; one
-/// of them must be there. Throws DataError; if an older checkpoint loads, the message names it.
+/// Calls `load` with the newest checkpoint of `folder`, which is a run folder with checkpoints or a
+/// checkpoint folder itself. If `load` throws DataError, so does this function; its message names
+/// an older checkpoint that loads, if there is one.
 template <class Load>
 auto load_newest(const std::filesystem::path& folder, const Load& load) {
   const std::filesystem::path newest = *find_checkpoint(folder);
@@ -61,8 +62,8 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
 /// Reads a run folder (its newest checkpoint) or a checkpoint folder. Throws DataError.
 LoadedRun load_run(const std::string& path);
 
-/// Throws SettingError that names every setting of a model whose value `here` differs from the
-/// value `there`, that of the model in `folder`.
+/// Throws SettingError if the model settings `here` differ from `there`, those of the model in
+/// `folder`. The message names every setting that differs.
 void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
                         const nlohmann::json& there);
 
@@ -71,8 +72,8 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
 /// model.
 Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary);
 
-/// The newest checkpoint of the run in `folder`, and the state there; without a checkpoint, the
-/// initial learner and step 0. Throws DataError as load_newest does.
+/// Learner and training state from the newest checkpoint of the run in `folder`; without a
+/// checkpoint, the initial learner and step 0. Throws DataError as load_newest does.
 std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
                                                   const std::filesystem::path& folder,
                                                   const Vocabulary& vocabulary);

@@ -27,11 +27,12 @@ struct TrainingState {
 /// A line of metrics.jsonl, without the fields of an evaluation.
 nlohmann::ordered_json to_json(const StepResult& result);
 
-/// Writes both files into `folder`. Throws WriteError.
+/// Writes trainer_state.json and optimizer.safetensors into `folder`. Throws WriteError.
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
                           const ParameterStore& parameters, const Optimizer& optimizer);
 
-/// Reads both files, the moments into `optimizer`. Throws DataError that names the file.
+/// Reads trainer_state.json, and the moments in optimizer.safetensors into `optimizer`. Throws
+/// DataError that names the file.
 TrainingState read_training_state(const std::filesystem::path& folder,
                                   const ParameterStore& parameters, const Optimizer& optimizer);
 
