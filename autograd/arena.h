@@ -10,8 +10,8 @@
 
 namespace headcount {
 
-/// Alignment of every tensor, bytes: one cache line, one AVX-512 register. Eigen's sums
-/// group numbers from the first aligned one on, so equal bits need equal alignment.
+/// Alignment of every tensor, bytes: one cache line, one AVX-512 register. Eigen's sums group
+/// numbers from the first aligned one on, so equal bits need equal alignment.
 inline constexpr std::size_t kAlignment = 64;
 
 struct AlignedDelete {

@@ -8,8 +8,8 @@
 
 #include "autograd/tape.h"
 
-/// Gradient check by central differences, in the build's Real. It means something in double only:
-/// in float the differences carry errors near 1e-3.
+/// Gradient check by central differences, in the build's Real. Use it in the double build: in float
+/// the differences have errors near 1e-3.
 namespace headcount {
 
 /// One input of a function under check.
@@ -37,7 +37,7 @@ struct GradientCheckOptions {
   std::uint64_t seed = 1;  ///< seed of cotangent and directions
 };
 
-/// The worst disagreement found.
+/// Result of a gradient check: the largest difference between the two derivatives, and its place.
 struct GradientReport {
   /// |analytic - numeric| / max(floor, |analytic| + |numeric|); infinite if either is not finite.
   double error = 0;
@@ -47,7 +47,7 @@ struct GradientReport {
   double numeric = 0;
   Index derivatives = 0;  ///< number of derivatives compared; 0: nothing was checked
 
-  std::string text() const;  ///< all of this on one line
+  std::string text() const;  ///< the report as one line
 };
 
 /// Compares `backward` with fourth-order central differences,

@@ -4,8 +4,8 @@
 
 namespace headcount {
 
-/// Every op of the engine. Each node records its op, and the gradient check fails for an op that
-/// has no case: no op goes unchecked.
+/// Every op of the engine. Each node records its op, and the gradient check fails if it has no test
+/// case for an op.
 enum class Op {
   leaf,
   parameter,

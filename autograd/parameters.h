@@ -27,8 +27,8 @@ struct Initializer {
   static Initializer log_uniform(double greatest) { return {0, 0, greatest}; }
 };
 
-/// What the two sides of a matrix stand for: both for features, or the rows for tokens or
-/// positions.
+/// Meaning of a matrix's rows: features, as its columns are, or entries of a table, one per token
+/// or position.
 enum class MatrixRows { features, entries };
 
 /// Names one parameter of a `ParameterStore`.
@@ -43,7 +43,7 @@ class ParameterStore;
 class Gradients {
  public:
   Gradients() = default;
-  /// Memory for the gradients of an allocated store; none has arrived.
+  /// Allocates memory for the gradients of an allocated store; no gradient has arrived yet.
   explicit Gradients(const ParameterStore& parameters);
   /// Forgets the gradients without writing: the next contribution to each is assigned.
   void clear() { arrived_.assign(arrived_.size(), false); }
@@ -52,8 +52,8 @@ class Gradients {
   friend class ParameterStore;
   friend class Tape;
   AlignedMemory memory_;
-  // By parameter: whether its slice holds a gradient. Not bits: threads may write those of
-  // different parameters at the same time.
+  // By parameter: 1 if its slice holds a gradient. Bytes and not bits, because threads may write
+  // the entries of different parameters at the same time.
   std::vector<std::uint8_t> arrived_;
 };
 
@@ -62,28 +62,28 @@ class Gradients {
 /// fill with `initialize` or `value`.
 class ParameterStore {
  public:
-  /// Throws ShapeError if the name is taken, the store is allocated already, or the parameters have
-  /// too many elements.
+  /// Adds a parameter and returns its id. Throws ShapeError if the name is taken, the store is
+  /// allocated already, or the parameters have too many elements.
   ParameterId add(std::string name, Shape shape, Initializer initializer,
                   MatrixRows rows = MatrixRows::features);
 
   /// Allocates the buffers; values and gradients are zero.
   void allocate();
   /// Draws every parameter from its initializer. The numbers depend on the seed and the parameter's
-  /// name: equal names start equal in models that differ elsewhere.
+  /// name: a parameter has the same initial values in all models that have it with the same shape.
   void initialize(std::uint64_t seed);
 
   std::size_t size() const { return entries_.size(); }    ///< number of parameters (tensors)
   Index element_count() const { return element_count_; }  ///< sum of their sizes
   const std::string& name(ParameterId id) const { return entry(id).name; }
   const Shape& shape(ParameterId id) const { return entry(id).shape; }
-  /// Whether weight decay applies: to matrices only, as in nanoGPT.
+  /// Returns true if weight decay applies to the parameter: to matrices only, as in nanoGPT.
   bool decays(ParameterId id) const { return entry(id).shape.rank() == 2; }
   /// Returns true for a matrix whose rows and columns are features: projections, no tables.
   bool maps_features(ParameterId id) const {
     return decays(id) && entry(id).rows == MatrixRows::features;
   }
-  /// Throws ShapeError with the name if there is no such parameter.
+  /// Id of the parameter `name`. Throws ShapeError that has the name if there is no such parameter.
   ParameterId find(std::string_view name) const;
 
   std::span<Real> value(ParameterId id) { return slice(values_, id); }
@@ -147,8 +147,8 @@ class ParameterStore {
   Gradients gradients_;
 };
 
-/// One number, at first 0, for each number of an allocated store: the memory of an optimizer. The
-/// store must outlive it.
+/// Buffer with one number, initially 0, for each number of an allocated store, such as a moment of
+/// an optimizer. The store must outlive it.
 class ParameterNumbers {
  public:
   explicit ParameterNumbers(const ParameterStore& parameters)

@@ -31,7 +31,7 @@ void Profile::end_forward() {
 void Profile::end_backward(Op op, std::size_t node) {
   OpCost& cost = at(op);
   cost.backward_seconds += stop(cost);
-  // Reads the output's gradient and the inputs, writes the inputs' gradients.
+  // Backward reads the output's gradient and the inputs, and writes the inputs' gradients.
   const Traffic t = node < traffic_.size() ? traffic_[node] : Traffic{};
   cost.bytes += static_cast<double>(2 * t.inputs + t.outputs) * sizeof(Real);
 }

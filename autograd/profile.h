@@ -26,7 +26,7 @@ class Profile {
  public:
   const OpCost& cost(Op op) const { return costs_[static_cast<std::size_t>(op)]; }
 
-  // For the tape.
+  // Called by the tape.
   void begin_forward(Op op, std::size_t node, Index inputs, Index outputs);
   void end_forward();
   void begin_backward() { start(); }

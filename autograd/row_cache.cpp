@@ -38,12 +38,12 @@ void write_rounded(const ConstNumbers<Real>& row, std::byte* to) {
   Numbers<Number>(reinterpret_cast<Number*>(to), row.size()) = row.template cast<Number>();
 }
 
-// Writes `count` halves at `from` to `to`.
+// Converts `count` float16 numbers at `from` to Real at `to`.
 void read_halves(const std::byte* from, Index count, Real* to) {
   const auto* const halves = reinterpret_cast<const Eigen::half*>(from);
   Index i = 0;
 #if defined(__F16C__) && !defined(HEADCOUNT_DOUBLE)
-  // The processor's own instruction: Eigen 3.4 takes seven times as long.
+  // Uses the processor's own instruction: Eigen 3.4 takes seven times as long.
   for (; i + 8 <= count; i += 8) {
     _mm256_storeu_ps(
         to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(halves + i))));
@@ -52,8 +52,8 @@ void read_halves(const std::byte* from, Index count, Real* to) {
   for (; i < count; ++i) to[i] = static_cast<Real>(halves[i]);
 }
 
-// Writes `count` bfloat16 numbers at `from` to `to`. The compiler vectorises shifts; Eigen's cast
-// goes number by number.
+// Converts `count` bfloat16 numbers at `from` to Real at `to`. Written as shifts, which the
+// compiler vectorises; Eigen's cast converts one number at a time.
 void read_upper_halves(const std::byte* from, Index count, Real* to) {
   const auto* const upper = reinterpret_cast<const std::uint16_t*>(from);
   for (Index i = 0; i < count; ++i)

@@ -23,7 +23,7 @@ Index cache_bytes(CacheType type, Index elements, Index rows);
 /// `capacity` rows of `width` numbers, one row per token; token t lies in slot t % capacity.
 class RowCache {
  public:
-  /// Throws std::bad_alloc.
+  /// Allocates the cache. Throws std::bad_alloc.
   RowCache(Index sequences, Index heads, Index width, Index capacity, CacheType type);
 
   Index sequences() const { return sequences_; }

@@ -104,8 +104,8 @@ class Tape {
   }
   bool training() const { return training_; }
   Real dropout() const { return dropout_; }
-  /// Random numbers of this step: each dropout op draws from (seed, a stream of its own, step).
-  /// The first `used_streams` streams are left to another tape.
+  /// Random numbers of this step: each dropout op draws from (seed, a stream of its own, step). The
+  /// first `used_streams` streams are left to another tape.
   void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t used_streams = 0) {
     random_ = {seed, used_streams, step};
   }

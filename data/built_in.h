@@ -19,10 +19,10 @@ struct BuiltInCorpus {
   /// Settings of model and optimizer with which a model learns it within a minute. Flags, presets
   /// and configurations override them.
   nlohmann::json (*defaults)() = nullptr;
-  /// Attentions that `compare` takes by default; empty: those of any other text.
+  /// Attentions that `compare` takes by default; empty: the same as for a file.
   std::string_view attentions = {};
   bool only_answers = false;  ///< the loss counts answers alone; the other characters are random
-  /// Characters per story, which must divide the context; 0: stories differ.
+  /// Characters per story, which must divide the context; 0: stories differ in length.
   Index story_length = 0;
 };
 
@@ -30,7 +30,7 @@ struct BuiltInCorpus {
 std::span<const BuiltInCorpus* const> built_in_corpora();
 /// Corpus of that name; null for any other text, which is a file.
 const BuiltInCorpus* find_built_in(std::string_view data);
-/// Settings of all built-in corpora, each marked with those that it is for.
+/// Settings of all built-in corpora, each marked with the corpora that have it.
 const SettingList& corpus_settings();
 
 extern const BuiltInCorpus kTales;   // tales.cpp

@@ -44,13 +44,13 @@ Corpus make_corpus(const std::string& name, EncodedText text, std::size_t cut,
   return corpus;
 }
 
-/// Characters that the validation part shall have; all: more than any text has.
+/// Wanted size of the validation part in characters; the greatest number if all are wanted.
 std::size_t validation_characters(const CorpusOptions& options) {
   return options.validation_characters > 0 ? static_cast<std::size_t>(options.validation_characters)
                                            : std::numeric_limits<std::size_t>::max();
 }
 
-/// Consecutive stories.
+/// Stories in a row, written as one text.
 struct Stories {
   std::string text;
   std::vector<std::int32_t> answers;      // [characters]

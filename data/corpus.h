@@ -28,7 +28,7 @@ struct Corpus {
   std::vector<std::int32_t> tuning_answers;
   std::vector<Index> tuning_starts;
   bool only_answers = false;  ///< the loss counts answers alone; the other characters are random
-  /// Shares of the validation part's answers; none if it has no answers.
+  /// Baselines on the answers of the validation part, as shares; none if it has no answers.
   std::optional<Baselines> baselines;
   Index longest_story = 0;  ///< characters, of both parts
   /// Exact -log p of the validation text under its grammar, nats per character; 0 with
@@ -36,8 +36,8 @@ struct Corpus {
   /// near it only if stories fit into its context.
   std::optional<double> entropy_per_character;
 
-  /// True if each story fits into `context` tokens. The parts of a longer story are read alone,
-  /// without what an earlier part told.
+  /// Returns true if each story fits into `context` tokens. A longer story is cut into windows, and
+  /// the model reads each window without the earlier ones.
   bool stories_fit(Index context) const { return longest_story <= context; }
 
   TextMarks train_marks() const { return {train_answers, train_starts, only_answers}; }
@@ -47,7 +47,7 @@ struct Corpus {
   }
 };
 
-/// What `load_corpus` makes. Files use the last two options only.
+/// Options of `load_corpus`. For files, only the last two have an effect.
 struct CorpusOptions {
   std::uint64_t seed = 1;
   Index characters = 1'000'000;      ///< least length of the text, which ends with a story

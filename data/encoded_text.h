@@ -18,11 +18,11 @@ struct EncodedText {
   std::string sha256;  ///< hash of the UTF-8 text, 64 hexadecimal digits
 };
 
-/// Encodes UTF-8 `bytes`. Throws DataError as decode_utf8, which names `source`.
+/// Encodes UTF-8 `bytes`. Throws DataError that names `source`, as decode_utf8 does.
 EncodedText encode_text(std::string_view bytes, const std::string& source);
 
 /// Encodes a UTF-8 file piece by piece: memory holds little more than its tokens, four bytes per
-/// character. Throws as read_text.
+/// character. Throws DataError as read_text does.
 EncodedText encode_file(const std::filesystem::path& path);
 
 /// Replaces tokens of the vocabulary `from` by tokens of `to` for the same characters. Throws

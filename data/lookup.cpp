@@ -101,8 +101,8 @@ std::function<Story(const Chooser&)> lookup_writer(const Given& given) {
   };
 }
 
-// A head of width 2 can serve one kind of row and no more. Positions mean nothing to a lookup, and
-// unscaled scores leave the mean of all tokens sooner.
+// A head of width 2 can serve one kind of row and no more. A lookup does not depend on positions.
+// With unscaled scores, attention departs sooner from the mean of all tokens.
 nlohmann::json lookup_defaults() {
   return {{"layers", 1},
           {"dim", 64},

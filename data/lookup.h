@@ -21,7 +21,7 @@ inline constexpr Index kLookupLine = kLookupPieces + 2 * kLookupQuestions + 1;
 ///
 ///     - A piece is one character, a Braille pattern for its square (x, y) and its value, 0 to 3.
 ///     - A question is one letter. It names a row of the board in which exactly one piece stands.
-///     - The digit after a question is the answer: the value of that piece. It costs nothing.
+///     - The digit after a question is the answer: the value of that piece. It adds no nats.
 ///     - Row g of kind n has the squares with x + n y = g modulo 5, of the last kind those with
 ///       y = g. So each kind sorts the 25 squares into 5 rows of 5 in its own way.
 ///     - A line with fewer rows of one piece than questions ends in dots.

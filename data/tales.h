@@ -8,7 +8,7 @@
 
 namespace headcount {
 
-/// Size of a story; the built-in corpus `tales` has the defaults. `places` is the most places that
+/// Size of a story; the built-in corpus `tales` uses the defaults. `places` is the most places that
 /// a story visits. Each person and thing is asked about at most once, so that there are at most
 /// `people` + `things` questions.
 struct TalesOptions {
@@ -33,7 +33,7 @@ const TalesNames& tales_names();
 ///     Who has the map? Clara.
 ///
 /// A thing goes where its holder goes; people give to those in the same place and pick up what lies
-/// there. Answers follow from the story and cost nothing. Story::answers marks the letters that
+/// there. Answers follow from the story and add no nats. Story::answers marks the letters that
 /// tell the grammar's names apart: the first one, and the second of "cave" and "cellar". The
 /// distance leads back to the sentence that named the answer last. The tasks follow bAbI (Weston et
 /// al. 2015, arXiv:1502.05698); the grammar is our own.

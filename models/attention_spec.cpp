@@ -60,8 +60,8 @@ std::pair<std::string, std::string_view> named_setting(std::string_view text,
   return {name, text.substr(equals + 1)};
 }
 
-// Layer of `kind` with the settings in `rest`, the text after its name; nothing for another
-// grammar.
+// Layer of `kind` with the settings in `rest`, the text after its name; nothing if `rest` does not
+// have the kind's grammar.
 std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_view rest) {
   const std::optional<std::string_view> window = cut_after(rest, '@');
   std::vector<std::string_view> named = split_text(rest, ':');

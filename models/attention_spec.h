@@ -19,7 +19,7 @@ inline constexpr const char* kDefaultAttention = "mha";
 ///     - the numbers that it takes, joined by +: gqa2 (2 KV heads), mla48+16 (latent rank 48, 16
 ///       RoPE dimensions);
 ///     - the width of heads after x: gqa2x32;
-///     - any other setting of it after : by name: gqa2x32:tie-kv=on:gate=on;
+///     - any other setting of the kind, by name, after a colon: gqa2x32:tie-kv=on:gate=on;
 ///     - the window after @: mqa@64.
 ///
 /// Or "share": the layer reads the cache of the nearest earlier layer, with its window and widths.

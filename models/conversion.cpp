@@ -181,7 +181,7 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
     Given own = to;
     for (const auto& [name, value] : part.settings) own.put(name, value);
     part.kind->fit(resolve_layer(*part.kind, own, place), place, own, heads, options);
-    // Settings in the word itself are for its layers only.
+    // Settings that one word of the spec gives are for the layers of that word only.
     for (const auto& [name, value] : own.values().items()) {
       if (!part.gives(name)) to.put(name, value);
     }

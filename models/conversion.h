@@ -6,8 +6,8 @@
 #include "models/language_model.h"
 #include "nn/attention/heads.h"
 
-/// Conversion of a trained model to another attention: layer by layer its heads are written out and
-/// layers of the other attention are made of them. All other weights stay.
+/// Conversion of a trained model to another attention: each layer is written out as heads (see
+/// heads.h), and a layer of the other attention is made of them. All other weights stay.
 namespace headcount {
 
 /// Settings that a converted model takes over: all except those that a conversion chooses anew.
@@ -22,10 +22,10 @@ struct Conversion {
   std::vector<HeadErrors> errors;  ///< by layer; for one that shares, of the rows that it reads
 };
 
-/// The model `from` with the attention of `to`. Layers that share read the mean of their keys and
-/// values. Throws ShapeError with the reason if that is impossible: models that differ in more than
-/// their attention; a weight, or a setting that is not at its default, that the conversion does not
-/// know.
+/// The model `from` with the attention of `to`. A cache that several layers share gets the mean of
+/// their keys and values. Throws ShapeError with the reason if that is impossible: models that
+/// differ in more than their attention; a weight, or a setting that is not at its default, that the
+/// conversion does not know.
 Conversion convert(const LanguageModel& from, const ModelPlan& to,
                    const ConversionOptions& options);
 

@@ -26,7 +26,7 @@ void add(Costs& sum, const AttentionCosts& one, Count layers, Count context, Cou
   sum.cache_elements_per_token += layers * one.cache_elements_per_token;
 }
 
-// Adds one row for each form; a layer with fewer forms is in its last one.
+// Adds one row for each form; layers with fewer forms count with their last form.
 void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
               const CacheNumbers& numbers, const std::optional<StandIn>& stand_in = std::nullopt) {
   std::vector<std::vector<AttentionCosts>> cycle;
@@ -130,10 +130,10 @@ std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNu
 
 namespace {
 
-// Kimi delta attention (arXiv 2510.26692) with the sizes of a delta layer, which keeps the same: a
-// matrix and a convolution each for q, k and v, a decay for each channel of the keys, and an output
-// gate; the matrices of decay and gate have the rank of a head's value. Its released code has no
-// bias in the gate.
+// Kimi delta attention (arXiv 2510.26692) with the sizes of a delta layer, whose cache is the same:
+// a matrix and a convolution each for q, k and v, a decay for each channel of the keys, and an
+// output gate; the matrices of decay and gate have the rank of a head's value. Its released code
+// has no bias in the gate.
 AttentionDescription describe_kimi_delta(const AttentionPlan& c) {
   AttentionDescription description = describe(c);
   AttentionForm& form = description.forms.front();

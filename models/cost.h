@@ -11,8 +11,8 @@
 
 namespace headcount {
 
-/// Costs of the attention of all layers, counted from its sizes. Layers that share another
-/// layer's cache store nothing, and a window limits the keys that are read and stored.
+/// Costs of the attention of all layers, counted from its sizes. Layers that share another layer's
+/// cache store nothing, and a window limits the keys that are read and stored.
 struct Costs {
   Count parameters;
   Count linear_macs_per_token;     ///< multiply-accumulates of the projections

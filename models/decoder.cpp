@@ -24,7 +24,8 @@ std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
     tape_->reset();
     return model_->decode(*tape_, next, sequences, caches_).value();
   };
-  // Tokens that end beyond the context are refused all at once.
+  // If the tokens end beyond the context, `decode` refuses all of them before the first is
+  // processed.
   if (length() + count > model_->plan()->context || chunk_at(0) == count) return decode(tokens);
   const Index width = model_->vocabulary();
   logits_.resize(tokens.size() * static_cast<std::size_t>(width));

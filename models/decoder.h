@@ -47,7 +47,7 @@ class Decoder {
  private:
   const LanguageModel* model_;
   DecodeOptions options_;
-  std::unique_ptr<Tape> tape_;  // its address is in the Vars
+  std::unique_ptr<Tape> tape_;  // on the heap, because Vars have its address
   std::vector<LayerCache> caches_;
   std::vector<Real> logits_;  // logits of several chunks
 };

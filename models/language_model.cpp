@@ -110,7 +110,7 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) 
     return std::ranges::find(forms, options.form, &AttentionForm::name) != forms.end();
   };
   CacheOptions without_form = options;
-  // A form that no layer has is refused by the first.
+  // If no layer has the form, `make_cache` of the first layer throws the error.
   if (std::ranges::any_of(plan_->cycle, has_form)) without_form.form = "";
   std::vector<LayerCache> caches;
   for (Index layer = 0; layer < plan_->layers; ++layer) {

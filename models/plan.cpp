@@ -157,7 +157,7 @@ std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
   nlohmann::ordered_json otherwise;
   try {
     otherwise = resolve_model(known)->settings;
-  } catch (const ShapeError&) {  // no other setting can be left out
+  } catch (const ShapeError&) {  // the listed settings alone give no model: all others are needed
   }
   std::vector<std::string> beyond;
   for (const auto& [name, value] : settings.items()) {

@@ -67,13 +67,14 @@ ModelSettings read_model_settings(const Given& given);
 /// Sizes that a layer has from its model.
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {});
 
-/// Names of the settings in `settings` that a reader who knows only `listed` would lose: they
-/// differ from those of the model of which only the listed settings are given. All layers are
-/// alike.
+/// Names of the settings that would be lost if only those named in `listed` were stored: their
+/// values differ from those of the model for which only the listed settings are given. The layers
+/// of the model are all alike.
 std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
                                          std::span<const std::string_view> listed);
 
-/// Model `plan` with other values of these settings. Throws as resolve_model, and SettingError.
+/// Model `plan` with other values of these settings. Throws SettingError, and ShapeError as
+/// resolve_model does.
 ModelPlan with_settings(const ModelPlan& plan, const nlohmann::json& settings);
 
 }  // namespace headcount

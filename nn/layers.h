@@ -73,9 +73,9 @@ class Norm {
   Real epsilon_;
 };
 
-/// L2 normalisation of vectors [..., width], times `factor` sqrt(width): x `factor` /
-/// sqrt(mean(x^2)
-/// + epsilon). A factor of 1 / sqrt(width) makes vectors of unit length.
+/// L2 normalisation of vectors [..., width] to the length `factor` sqrt(width):
+///     y = x factor / sqrt(mean(x^2) + epsilon)
+/// A factor of 1 / sqrt(width) makes vectors of unit length.
 Var l2_norm(Var x, Real epsilon, Real factor);
 
 /// silu(causal convolution over the last `taps` tokens), each channel on its own: the short

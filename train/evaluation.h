@@ -13,8 +13,8 @@
 
 namespace headcount {
 
-/// Accuracy over the answers (see Story) that a character `from` to 2 `from` - 1 characters back
-/// tells.
+/// Accuracy over the answers (see Story) that follow from a character `from` to 2 `from` - 1
+/// characters back.
 struct AnswersAt {
   Index from = 0;  ///< a power of two
   Index asked = 0, right = 0;
@@ -48,7 +48,7 @@ std::string answers_line(const Evaluation& evaluation, const std::optional<Basel
 /// tokens; empty if they do.
 std::string cut_stories_note(Index longest, Index context);
 
-/// The evaluation was asked to stop before its end.
+/// Thrown when `EvaluationOptions::stop` has asked an evaluation to stop before its end.
 class EvaluationStopped : public Error {
  public:
   EvaluationStopped() : Error("the evaluation was stopped") {}

@@ -12,7 +12,7 @@
 
 namespace headcount {
 
-/// What one update is given.
+/// Arguments of one update of the weights.
 struct Update {
   double learning_rate = 0;   ///< of this step
   double of_peak = 1;         ///< learning rate over its peak, for optimizers with several rates
@@ -75,7 +75,7 @@ struct OptimizerPlan {
 OptimizerPlan resolve_optimizer(const Given& given);
 
 /// Factor for gradients of norm `norm`, so that the norm does not exceed `limit`; 1 if `limit` is
-/// 0. As torch.nn.utils.clip_grad_norm_.
+/// 0. Clips as torch.nn.utils.clip_grad_norm_ does.
 double clip_scale(double norm, double limit);
 
 /// Learning rate over a run: linear warm-up to `peak`, then half a cosine down to `least`, which is

@@ -48,9 +48,9 @@ std::string data_of(const Given& given);
 /// Options of the corpus, from the settings of texts in `given`.
 CorpusOptions corpus_options(const Given& given);
 
-/// Training options from given settings and defaults. A warm-up that is longer than the run
-/// is shortened to a tenth of it. Throws ShapeError that names settings which contradict each
-/// other, and for a model whose configuration a checkpoint cannot express.
+/// Training options from given settings and defaults. A warm-up that is longer than the run is
+/// shortened to a tenth of it. Throws ShapeError that names settings which contradict each other,
+/// and for a model whose configuration a checkpoint cannot express.
 TrainOptions resolve_training(const Given& given);
 
 /// Note on a warm-up that was shortened; empty if it was not.

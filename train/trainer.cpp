@@ -150,7 +150,8 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   tape.collect_gradients_in(reducer_.gradients(shard));
   const auto targets = tokens(batch_.targets);
   const Var loss = model_.loss(tape, tokens(batch_.inputs), targets, count);
-  // The share of the batch's targets that this shard has; a batch of answers may have none.
+  // Share of the batch's targets that lie in this shard. If only answers count, a batch may have no
+  // targets.
   const double part = static_cast<double>(counted(targets)) /
                       static_cast<double>(std::max<Index>(1, counted(batch_.targets)));
   const auto weight = static_cast<Real>(part);

@@ -14,7 +14,7 @@ namespace {
 
 struct Row {
   std::string part;
-  double calls = 0;  // per step, as are the seconds
+  double calls = 0;  // per step; the seconds too
   double forward = 0, backward = 0;
   double macs = 0, bytes = 0;
 

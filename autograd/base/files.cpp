@@ -59,7 +59,7 @@ void read_pieces(const std::filesystem::path& path,
     total += count;
     take(std::string_view(piece.data(), count));
   }
-  // Pipes have no size. A part of a file must not pass for the whole.
+  // Detects a file that was read only in part. Pipes have no size to compare with.
   if (S_ISREG(status.st_mode) && total < static_cast<std::size_t>(status.st_size)) {
     throw DataError(name + " ended after " + std::to_string(total) + " of " +
                     std::to_string(status.st_size) + " bytes; let nothing else write it");

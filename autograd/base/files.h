@@ -17,12 +17,12 @@ bool is_there(const std::filesystem::path& path);
 /// unreadable, empty, or shorter than its size; bad_alloc if memory does not suffice.
 std::string read_file(const std::filesystem::path& path);
 
-/// Calls `take` with the bytes of a file, piece by piece, to the end. Accepts an empty file, else
-/// throws as `read_file`.
+/// Calls `take` with the bytes of a file, piece by piece, to the end. Throws DataError as
+/// `read_file` does, but accepts an empty file.
 void read_pieces(const std::filesystem::path& path,
                  const std::function<void(std::string_view)>& take);
 
-/// The error for an empty file.
+/// Error which says that the file at `path` is empty.
 DataError empty_file(const std::filesystem::path& path);
 
 }  // namespace headcount

@@ -27,7 +27,8 @@ class Sha256 {
 /// SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
 std::string sha256_hex(std::string_view bytes);
 
-/// SHA-256 of the bytes of a file, as 64 lower-case hexadecimal digits. Throws as `read_pieces`.
+/// SHA-256 of the bytes of a file, as 64 lower-case hexadecimal digits. Throws DataError as
+/// `read_pieces` does.
 std::string sha256_of_file(const std::filesystem::path& path);
 
 }  // namespace headcount

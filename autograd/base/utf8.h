@@ -12,8 +12,8 @@ namespace headcount {
 std::u32string decode_utf8(std::string_view bytes, const std::string& source);
 
 /// Calls `take` with the code points of a UTF-8 file, piece by piece: little of it is in memory at
-/// a time. Returns the SHA-256 of its bytes, as sha256_hex. Throws as `read_file` and
-/// `decode_utf8`.
+/// a time. Returns the SHA-256 of its bytes, as sha256_hex does. Throws DataError as `read_file`
+/// and `decode_utf8` do.
 std::string read_text(const std::filesystem::path& path,
                       const std::function<void(std::u32string_view)>& take);
 

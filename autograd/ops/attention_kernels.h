@@ -21,7 +21,8 @@ inline constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 using Tile = Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 inline Matrix matrix(Tile& tile) { return {tile.data(), tile.rows(), tile.cols()}; }
 
-/// Rows of the heads of a tensor, or columns of them.
+/// View of the rows of each head in a tensor [B, length, heads, width], or of some of their
+/// columns.
 template <class Number>
 struct HeadRows {
   Number* data = nullptr;
@@ -47,7 +48,7 @@ struct HeadRows {
   }
 };
 
-/// Keys or values.
+/// View of the keys or of the values, as the kernels read them.
 struct RowView {
   HeadRows<const Real> stored;
   Index group = 1;  // query heads that read one head

@@ -194,7 +194,8 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
     const GradientSink dt = t.gradient_sink(table);
     if (!dt) return;
     if (dt.write == Write::assign) std::fill_n(dt.data, n * width, Real{0});
-    // Cut by columns, because rows with the same id meet in the same place.
+    // Threads share out the columns and not the rows: rows with the same id are added to the same
+    // row of the table's gradient.
     parallel_chunks(width, row_chunk(count), [=](Index begin, Index end) {
       for (Index row = 0; row < count; ++row) {
         Real* into = dt.data + saved_ids[row] * width;

@@ -36,7 +36,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& folder);
 /// Plan of the model in a checkpoint folder, read from config.json alone. Throws DataError.
 ModelPlan load_model_plan(const std::filesystem::path& folder);
 
-/// Checks that SHA256SUMS, if there is one, names each of `files`, so that nothing was cut off it.
+/// Checks that SHA256SUMS, if there is one, names each of `files`; if not, its end was cut off.
 /// Throws DataError.
 void require_sums(const std::filesystem::path& folder, std::span<const std::string> files);
 

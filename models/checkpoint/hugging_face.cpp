@@ -63,8 +63,8 @@ const Family kDeepseek = {"deepseek_v3",
 constexpr const char* kOwnType = "headcount";
 constexpr const char* kOwnBlock = "headcount";
 
-// Keys that are read or checked one by one, do not change what the model computes, or follow
-// from other keys.
+// Keys that are read or checked one by one, do not change what the model computes, or follow from
+// other keys.
 constexpr std::string_view kOtherKeys[] = {"hidden_act",
                                            "tie_word_embeddings",
                                            "attention_bias",

@@ -57,7 +57,7 @@ bool has_weights(const fs::path& folder) {
 }
 
 std::vector<std::string> weight_files(const fs::path& folder) {
-  // As in transformers, the index counts only without the whole file.
+  // As in transformers, the index is read only if there is no model.safetensors.
   if (is_there(folder / kWhole) || !is_there(folder / kIndex)) return {kWhole};
   const fs::path path = folder / kIndex;
   std::vector<std::string> names = {kIndex};

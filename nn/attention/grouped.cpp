@@ -12,8 +12,8 @@
 ///
 /// RoPE rotates the last `rope-dim` dimensions of a head. With `tie-kv` one row is key and value:
 /// kv_proj [G d, dim] replaces k_proj and v_proj. The weighted sum of such rows is rotated by the
-/// keys' positions; rotating it back by the query's position leaves how far away a token is (Su,
-/// "S2", https://kexue.fm/archives/10907).
+/// keys' positions; rotating it back by the query's position leaves a rotation by the distance of
+/// each token (Su, "S2", https://kexue.fm/archives/10907).
 namespace headcount {
 
 namespace {
@@ -100,7 +100,7 @@ GroupedSettings resolve(const AttentionPlan& c, const Given& given, Index kv_hea
   return settings;
 }
 
-// Adds what the four kinds have in common.
+// Adds to `kind` what the four kinds of this file have in common.
 constexpr AttentionKind grouped(AttentionKind kind) {
   kind.describe = describe_layer;
   kind.make = make_layer<GroupedAttention>;

@@ -8,7 +8,7 @@ namespace headcount {
 
 struct GroupedSettings {
   Index kv_heads = 0;
-  Index q_rank = 0;  ///< MFA only
+  Index q_rank = 0;  ///< width of the query latent, for MFA only
   Index rope_dim = 0;
   bool tie_kv = false;
 };

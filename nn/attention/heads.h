@@ -36,8 +36,8 @@ struct HeadErrors {
 };
 HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after, Index positions);
 
-/// Name of a projection: "q_proj" for "q_proj.weight" and "q_proj.bias". A name without a dot,
-/// that of a vector, is returned as it is.
+/// Name of a projection: "q_proj" for "q_proj.weight" and "q_proj.bias". A name without a dot, that
+/// of a vector, is returned as it is.
 std::string module_of(const std::string& weight);
 
 /// Matrices of one layer of a model, by the names of its projections.

@@ -78,8 +78,8 @@ struct AttentionForm {
   Index key_width = 0, value_width = 0;    ///< per head, as scores and weighted sums see them
   std::optional<Index> output_width = {};  ///< of a head's output; default `value_width`
   std::optional<Index> output_heads = {};  ///< default: the layer's `heads`
-  Count macs_per_token = 0;                ///< of a token's own factors, beside projections
-  Count macs_per_kept = 0;                 ///< to rebuild one cached token, beside projections
+  Count macs_per_token = 0;                ///< multiply-accumulates besides projections
+  Count macs_per_kept = 0;                 ///< besides projections, to rebuild a cached token
   std::string output = "o_proj";           ///< name of the output projection
   std::optional<StateCosts> state = {};    ///< given by a recurrent layer; replaces costs of pairs
 
@@ -132,7 +132,7 @@ struct AttentionKind {
   /// has no such settings and no conversion options.
   void (*fit)(const LayerSettings& layer, const LayerPlace& place, Given& given,
               std::span<const AttentionHeads> layers, const ConversionOptions& options) = nullptr;
-  /// Reason for a kind without conversions.
+  /// Reason why a kind has no conversions, for errors.
   std::string_view no_heads = "conversion is not implemented";
 };
 
@@ -141,13 +141,13 @@ std::span<const AttentionKind* const> attention_kinds();
 /// Adds a kind, which must live as long as the program. Call it before `attention_settings` is
 /// first called, best before main. Throws ShapeError if the name is taken.
 void register_attention(const AttentionKind& kind);
-/// Throws ShapeError that lists the known names.
+/// Kind of that name. Throws ShapeError that lists the known names.
 const AttentionKind& attention_kind(std::string_view name);
 /// Settings of attentions: first the common ones, then those of single kinds, marked with the kinds
 /// that they apply to.
 const SettingList& attention_settings();
 
-/// Common settings, with defaults for what is not given. Throws ShapeError.
+/// Common settings of a layer from `given`, with defaults for the rest. Throws ShapeError.
 LayerSettings resolve_layer(const AttentionKind& kind, const Given& given, const LayerPlace& place);
 /// Plan of a layer, with defaults for what is not given. Throws ShapeError that names settings
 /// which do not fit together.
@@ -191,7 +191,7 @@ struct KeptNumbers {
   Count rows;    ///< an int8 cache stores one scale for each
   Count states;  ///< elements stored as Real in a cache of any type
 };
-/// Cache after `context` tokens; a window holds no more than its own.
+/// Size of the cache after `context` tokens; with a window, at most that of the window's tokens.
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
 
 // Checks and defaults for kinds. They throw ShapeError.

@@ -24,8 +24,9 @@ DoubleMatrix of_latent(const AttentionHeads& heads, const HeadRows& rows, Index 
   return all;
 }
 
-// The mean over all heads of what RoPE rotates. Without rotation queries ignore the rotary key,
-// which training may change later, but QK-norm would see it.
+// Rotary key that all heads share: the mean over the heads of the key rows that RoPE rotates.
+// Without RoPE, it starts as a mean of unrotated rows: queries ignore it, and training may change
+// that later. With QK-norm it is zero, because the norm of a key would include it.
 DoubleMatrix shared_rope_key(const AttentionPlan& c, const AttentionHeads& heads,
                              const HeadRows& rows) {
   const bool rotates = rotated_width(c) > 0;

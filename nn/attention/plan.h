@@ -33,7 +33,7 @@ struct ScoreScale {
   static ScoreScale parse(std::string_view text);
   std::string text() const;
 
-  /// Whether scores are divided by the square root of the width of q and k.
+  /// Returns true if scores are divided by the square root of the width of q and k.
   bool by_width() const { return kind == Kind::inverse_sqrt || kind == Kind::length; }
   bool operator==(const ScoreScale&) const = default;
 };
@@ -50,7 +50,7 @@ struct LayerSettings {
   double rope_theta = 10000;
 };
 
-/// Properties of layers without a setting.
+/// Properties of a layer for which there is no setting.
 struct Unlisted {
   bool causal = true;
   double norm_epsilon = 1e-6;  ///< of RMSNorms inside attention

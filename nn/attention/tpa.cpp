@@ -14,7 +14,7 @@ struct Own {
   Index q_factors = 0;
 };
 
-constexpr Index kMostFactors = 1 << 20;  // as many as a model may be wide
+constexpr Index kMostFactors = 1 << 20;  // the greatest width of a model
 constexpr Field<Own> kFields[] = {
     whole<&Own::kv_factors>("kv-factors",
                             "rank of k, and of v: number of products of factors that are averaged",

@@ -37,7 +37,8 @@ class Board : public RunWatcher {
   bool shown_, rewrites_, in_line_ = false;
   std::size_t finished_ = 0, needed_ = 0, possible_ = 0;
   Index steps_done_ = 0;
-  /// Steps of runs that have not ended, those done included.
+  /// Steps of runs that have not ended, including the steps already done: of needed runs, and of
+  /// runs that may be needed.
   Index steps_needed_ = 0, steps_possible_ = 0;
   std::vector<Need> needs_;
   std::map<std::size_t, StepResult> under_way_;

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-// The regular expressions that it would use recurse for each character of an argument.
+// Without regular expressions: those of cxxopts recurse for each character of an argument.
 #define CXXOPTS_NO_REGEX
 #include <utf8.h>
 
@@ -160,7 +160,7 @@ std::string as_flags(std::string_view message) {
     if (is_name(name)) {
       text += "--" + std::string(name);
       at = close + 1;
-    } else {  // no setting: a word that somebody else wrote so
+    } else {  // no setting: another word between backquotes
       text += '`';
       at = open + 1;
     }

@@ -45,7 +45,7 @@ struct CommandLine {
                      const std::string& why) const;
 };
 
-/// The error of a setting that is given while `by` ("--attention mla") sets another value.
+/// Error for a setting that is given although `by` ("--attention mla") sets it to another value.
 UsageError changes_nothing(const std::string& name, const std::string& text, const std::string& by);
 
 /// A command line as a shell takes it, for records and reports.
@@ -61,10 +61,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
                                const std::vector<Flag>& flags);
 
-/// Puts the flags that `given` knows over its values. Throws SettingError, and UsageError for a
-/// flag whose setting the text of --attention sets to another value, as gqa2 does with --kv-heads.
+/// Puts the flags that are settings known to `given` into it; they replace its values. Throws
+/// SettingError, and UsageError for a flag whose setting the text of --attention sets to another
+/// value, as gqa2 does with --kv-heads.
 void put_flags(const CommandLine& line, Given& given);
-/// The values of flags alone. `settings` must live as long as the program.
+/// Values of the settings that were given as flags. `settings` must live as long as the program.
 Given flags_given(const CommandLine& line, const SettingList& settings);
 
 }  // namespace headcount

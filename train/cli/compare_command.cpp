@@ -354,14 +354,14 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
 
   require_same(ranks, version_text() + orders.command + corpus.sha256,
                "program, command line or text");
-  catch_interrupts();  // from here on runs may be there, which must be left in order
+  catch_interrupts();  // from here on a signal must leave the runs' folders whole
   const std::optional<FolderLock> lock = lock_folder(orders, ranks);
   if (trained) {
     if (ranks.rank() == 0) write_conversions(variants, *trained);
     wait_for_all(ranks);
   }
   std::vector<std::string> unforced = arguments;
-  std::erase(unforced, "--force");  // runs that ended would begin again
+  std::erase(unforced, "--force");  // it would train finished runs again
   const std::string again = command_text("compare", unforced);
   Board board(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result =

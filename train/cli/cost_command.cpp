@@ -166,7 +166,7 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
   std::cout << result.dump(2) << '\n';
 }
 
-// Puts the sizes of a run.
+// Puts the settings of the run in folder `run` into `given`.
 void put_run(const std::string& run, Given& given) {
   if (!is_there(run + "/config.json"))
     throw DataError("--from " + run + " is no run folder: it has no config.json");

@@ -182,7 +182,9 @@ class MpiRanks : public Ranks {
   }
 
   int rank_ = 0, size_ = 1;
-  MPI_Comm ends_ = MPI_COMM_NULL;  // of `end` alone: a rank that fails is in the midst of the other
+  // Communicator of `end` alone: on MPI_COMM_WORLD, a rank that fails may have left a call
+  // unfinished.
+  MPI_Comm ends_ = MPI_COMM_NULL;
   std::mutex asking_;
 };
 

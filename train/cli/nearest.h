@@ -11,8 +11,7 @@ namespace headcount {
 /// of three.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 
-/// "; did you mean --attention?", the end of an error about `word`; empty if no known
-/// word is near.
+/// "; did you mean --attention?", the end of an error about `word`; empty if no known word is near.
 std::string suggestion(std::string_view word, std::span<const std::string> known,
                        const std::string& prefix = "");
 

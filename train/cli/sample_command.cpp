@@ -71,8 +71,8 @@ std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabular
   return line.has("prompt") ? encode_flag(line, "prompt", vocabulary) : vocabulary.default_prompt();
 }
 
-// Throws UsageError for flags of the cache if there is none, and for ways in which other attentions
-// decode.
+// Throws UsageError for flags of the KV cache with --cache off, and for a flag that chooses a form
+// of an attention that the model does not have.
 void refuse_meaningless(const CommandLine& line, const GenerationOptions& options,
                         const ModelPlan& model) {
   for (const auto& [name, text] : line.settings) {

@@ -250,7 +250,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   Corpus corpus = load_training_corpus(options);
   require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
                "program, settings or text");
-  catch_interrupts();  // from here on a run folder may be there, which must be left in order
+  catch_interrupts();  // from here on a signal must leave the run's folder whole
   auto [learner, state] =
       resumes ? resumed_learner(options, run, corpus.vocabulary)
               : std::pair(initial_learner(options, corpus.vocabulary), TrainingState{});

@@ -83,7 +83,7 @@ void put_preset_and_config(const CommandLine& line, Given& given) {
 
 namespace {
 
-// "mha,gqa2".
+// Attentions of `runs` with commas between them: "mha,gqa2".
 std::string attentions(const std::vector<TrainOptions>& runs) {
   std::string text = runs.front().model->attention;
   for (std::size_t i = 1; i < runs.size(); ++i) {

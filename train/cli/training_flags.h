@@ -10,7 +10,8 @@ namespace headcount {
 
 /// Settings of commands that train besides those of training; none of them changes a result.
 SettingList run_settings();
-/// Uses the threads that they say, and locks or does not; returns how progress is shown.
+/// Applies the values of `run_settings`: sets the number of threads, switches folder locks on or
+/// off and returns how progress is shown.
 ProgressMode use_run_settings(const Given& given);
 
 /// Puts the settings of --preset and --config, in that order, into `given`. Without a preset, the

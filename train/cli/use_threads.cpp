@@ -31,8 +31,8 @@ std::size_t own_stack() {
   return size;
 }
 
-// Starts that many threads at a time and ends them again. OpenMP would end the process if the
-// system refused it one.
+// Starts `count` threads at the same time and ends them again. OpenMP would end the process if the
+// system refused a thread.
 void try_threads(int count) {
   std::latch tried(1);
   std::vector<std::future<void>> others;

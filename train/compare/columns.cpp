@@ -83,7 +83,7 @@ Value of_runs(Get get) {
   };
 }
 
-// Columns that are known before any run, and what became of the runs.
+// Columns of sizes, which are known before any run, and of how the runs ended.
 void add_sizes(Columns& columns, Reader reader, const ComparisonResult& result) {
   columns.add(
       {"attention", "attention"}, "attention",

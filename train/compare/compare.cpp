@@ -138,7 +138,8 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
   return common;
 }
 
-// Facts about a comparison that are known before any run. `corpus` has lost the tuning slice.
+// Facts about a comparison that are known before any run. The tuning slice is already cut off
+// `corpus`.
 ComparisonResult described(const Corpus& corpus, const TrainOptions& common) {
   ComparisonResult result;
   result.data = corpus.name;

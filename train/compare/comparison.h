@@ -84,7 +84,7 @@ struct DecodeSpeed {
 
 /// Passage of the validation text on which the report shows attention maps.
 struct ReadPassage {
-  Index number = 1;                     ///< number of the passage: see passage.h
+  Index number = 1;                     ///< number of the passage: see passage_to_read
   std::vector<std::string> characters;  ///< UTF-8
   std::vector<bool> answers;            ///< [characters]; empty where the corpus marks none
   /// [characters]: entropy under the corpus's grammar, nats; no model's loss can be lower on

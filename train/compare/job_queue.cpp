@@ -29,7 +29,7 @@ LocalQueue::LocalQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
   update();
 }
 
-// Calls the watcher, too: with the mutex, or before there are jobs.
+// Computes the needs anew and calls the watcher. Call it with the mutex, or before jobs start.
 void LocalQueue::update() {
   const std::vector<Need> needs = needs_of_(outcomes_);
   for (std::size_t run = 0; run < needs.size(); ++run) {
@@ -47,8 +47,9 @@ bool LocalQueue::waiting_for_any() const {
   return false;
 }
 
-// Seed by seed, so that a machine that slows down for a while does so for every variant; among
-// ranks the longest first, so that none is left to train one when all others have ended.
+// Order in which runs are taken. On one rank, seed by seed, so that a machine that slows down for a
+// while does so for every variant. Among several ranks, the longest needed runs first, so that no
+// rank is still training a long run when all others have ended.
 bool LocalQueue::before(std::size_t run, std::size_t other, Need need) const {
   if (need == Need::now && !work_.empty() && work_[run] != work_[other])
     return work_[run] > work_[other];
@@ -71,7 +72,7 @@ std::optional<std::size_t> LocalQueue::take() {
 }
 
 std::optional<std::size_t> LocalQueue::next() {
-  constexpr auto kPatience = std::chrono::milliseconds(100);  // a signal wakes nobody
+  constexpr auto kPatience = std::chrono::milliseconds(100);  // a signal wakes no job
   std::unique_lock lock(mutex_);
   while (!interrupted() && waiting_for_any()) {
     if (const auto run = take()) return run;

@@ -19,7 +19,7 @@ class JobQueue {
   virtual std::optional<std::size_t> next() = 0;
   /// Call after each step of a run. Returns false if the run has turned out not to be needed.
   virtual bool step(std::size_t run, const StepResult& result) = 0;
-  /// Tells how a run ended.
+  /// Call when a run has ended, with its outcome.
   virtual void end(std::size_t run, RunOutcome outcome) = 0;
 };
 

@@ -116,7 +116,7 @@ std::optional<double> fall_at_end(const ComparisonResult& result) {
   if (tenth < 2 || !limit) return std::nullopt;
   const auto variance = [](const Estimate& e) {
     return std::pow(*e.half_width, 2);
-  };  // of the mean
+  };  // of the mean: squared standard error
   const std::span all(curve);
   const Estimate last = estimate(all.last(tenth), 1.0),
                  before = estimate(all.last(2 * tenth).first(tenth), 1.0);
@@ -172,8 +172,8 @@ std::string end_taken(const std::vector<SweptValue>& swept, std::size_t chosen) 
   return taken == std::ranges::min(values) && taken != 0 ? "smallest" : "";
 }
 
-// What the losses of the sweep are of, and a warning for each attention whose chosen value is the
-// least or the greatest tried, since a value beyond may be better.
+// Adds a note that says on which text the values of a sweep were compared, and a warning for each
+// attention whose chosen value is the least or the greatest tried: a value beyond may be better.
 void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& sentences) {
   const std::string setting = swept_setting(result);
   sentences.push_back("Each attention has the " + setting +

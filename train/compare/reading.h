@@ -17,9 +17,9 @@ Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Inde
 ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number);
 
 /// Reads the passage with the weights of the run in `folder`: the loss of each character, and each
-/// head's attention before the character `shown.question`. If the corpus counts answers only,
-/// other characters have no loss. Throws DataError if the weights are absent or their
-/// vocabulary is not that of `corpus`.
+/// head's attention before the character `shown.question`. If the corpus counts answers only, other
+/// characters have no loss. Throws DataError if the weights are absent or their vocabulary is not
+/// that of `corpus`.
 Reading read_passage(const std::filesystem::path& folder, const Passage& passage,
                      const ReadPassage& shown, const Corpus& corpus);
 

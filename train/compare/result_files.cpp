@@ -127,7 +127,7 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
                           (key == "init_sha256" ? "from other weights" : "on another text"));
     }
     require_same_settings(run, result.at("settings"));
-    read_object(run, run.folder / "config.json");  // whoever opens the run needs it whole
+    read_object(run, run.folder / "config.json");  // throws if it is damaged
     read_numbers(result, r);
     // The last start that trained steps made the speed; a start at the last step trained none.
     for (const RunStart& start : read_run_record(run.folder).starts) {
@@ -163,8 +163,8 @@ void write_record(const fs::path& file, json identity, const char* key, const js
   write_file_durably(file, identity.dump(2) + "\n");
 }
 
-// What `key` has in a record of the same identity; none if the file is absent, damaged or of
-// another run.
+// Value of `key` in the record in `file`; none if the file is absent or damaged, or if its identity
+// differs from `identity`.
 std::optional<json> read_record(const fs::path& file, const json& identity, const char* key) {
   if (!is_there(file)) return std::nullopt;
   try {

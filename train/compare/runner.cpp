@@ -107,7 +107,8 @@ struct Begun {
   RunFolder folder;
 };
 
-// The run as an earlier comparison left it, if it can resume; a damaged one cannot.
+// Run that resumes from the checkpoint of an earlier comparison; none if there is no checkpoint or
+// the folder is damaged.
 std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
   if (!find_checkpoint(run.folder)) return std::nullopt;
   FolderLock lock(run.folder);

@@ -29,8 +29,8 @@ std::string share_text(double bytes, const VariantResult& reference) {
   return formatted("%.*f %% of ", percent < 10 ? 1 : 0, percent) + reference.spec + "'s";
 }
 
-// Numbers with decimals that show two digits of the tolerance: three or more of a loss, and no more
-// than a double has.
+// Writes costs with as many decimals as show two digits of the tolerance: for a loss at least
+// three, and at most 15, the digits of a double.
 struct Numbers {
   Metric metric;
   double tolerance;

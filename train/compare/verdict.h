@@ -15,7 +15,7 @@
 namespace headcount {
 
 /// Throws SettingError for a reference that is not among `specs`, for answers that the text does
-/// not mark, and for a range of seeds without the intervals that end it.
+/// not mark, and for a range of seeds if intervals, which end it, are off.
 void require_answerable(const Question& question, const std::vector<AttentionSpec>& specs,
                         const Corpus& corpus);
 
@@ -51,12 +51,12 @@ class Judge {
 
   /// Number of finished seeds before the first look.
   std::size_t first() const { return first_; }
-  /// Mean of `costs` with its confidence interval at that look; no interval if there is no look
-  /// after so many seeds. With a fixed number of seeds, Student's interval of however many
-  /// finished.
+  /// Mean of `costs`, one per finished seed, with the confidence interval of the look after that
+  /// number of seeds; no interval if there is no such look. With a fixed number of seeds, Student's
+  /// interval of all finished seeds.
   Estimate interval(std::span<const double> costs) const;
-  /// Verdict after these costs, one per finished seed; open if there is no look after so many. With
-  /// a fixed number of seeds, it looks at however many finished.
+  /// Verdict of the look at `costs`, one per finished seed; open if there is no look after that
+  /// number of seeds. With a fixed number of seeds, there is one look, at all finished seeds.
   Verdict verdict(std::span<const double> costs, std::optional<double> tolerance) const;
 
  private:

@@ -13,7 +13,7 @@ using namespace svg;
 namespace {
 
 constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
-constexpr double kHeading = 30;                       // of one attention
+constexpr double kHeading = 30;                       // height of the heading of one attention
 constexpr double kCachesTop = 62, kCachesBelow = 38;  // above and below all of them
 constexpr double kLegendLine = 20;
 constexpr double kGap = 4;          // between layers

@@ -18,7 +18,8 @@ constexpr double kMean = 15, kDots = 31;  // from the upper end of a row
 
 bool finite(const std::optional<double>& value) { return value && std::isfinite(*value); }
 
-// Intervals count as far as they do not make a point of all the rest.
+// Values that the axis covers: zero, the tolerance, estimates and dots. Intervals extend it by at
+// most the range of these values on either side, since a wider axis would leave no room for them.
 std::vector<double> x_values(const ForestPlot& plot) {
   std::vector<double> values = {0};
   if (finite(plot.tolerance)) values.push_back(*plot.tolerance);

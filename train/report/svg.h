@@ -35,7 +35,7 @@ std::string title(const std::string& hover);
 /// A marker in the colour and shape of a style, with `hover` shown on pointing at it.
 std::string mark(Index style, double x, double y, const std::string& hover);
 
-/// Upper bound on the width of text `valid` at 13 units.
+/// Upper bound on the width of `valid`, a UTF-8 text, in letters of 13 units.
 double width_of(const std::string& valid);
 /// A name as pictures show it: valid UTF-8, cut where it is long.
 std::string shown_name(const std::string& name);

@@ -24,7 +24,7 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   std::string directory;
   try {
     directory = read_run_record(folder).working_directory;
-  } catch (const DataError&) {  // an error about the record belongs to those who need it
+  } catch (const DataError&) {  // a damaged run.json is reported where it is needed
   }
   std::error_code error;
   const auto found = [&](const std::string& path) {

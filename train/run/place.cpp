@@ -155,7 +155,7 @@ void check_place_of_results(const fs::path& folder, const std::string& command,
   try {
     const nlohmann::json results = parse_json(read_file(folder / own));
     if (results.is_object() && results.contains(key)) return;
-  } catch (const DataError&) {  // no results of this command
+  } catch (const DataError&) {  // the folder has no results of this command
   }
   for (const fs::path& file : entries(folder)) {
     const fs::path name = file.filename();
@@ -168,7 +168,7 @@ void check_place_of_results(const fs::path& folder, const std::string& command,
 FolderLock lock_for_new_run(const fs::path& path, bool force) {
   check_place(path, force);
   FolderLock lock(path);
-  check_place(path, force);  // as it is now that no other process changes it
+  check_place(path, force);  // again, now that no other process can change it
   if (is_run(path)) remove_run(path);
   return lock;
 }
