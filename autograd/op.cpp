@@ -6,7 +6,7 @@ namespace headcount {
 
 namespace {
 
-// In the order of the enumeration.
+// Names of the ops in the order of the enumeration.
 // clang-format off
 constexpr std::string_view kNames[] = {
     "leaf", "parameter", "add", "subtract", "multiply", "divide", "scale", "sum", "reshape",

@@ -83,7 +83,7 @@ enum class RotaryLayout {
 /// Cosines and sines of position * theta^(-2j/dim), one row of dim/2 each per position.
 class RotaryTable {
  public:
-  /// Throws ShapeError if `dim` is odd.
+  /// Table for positions 0 .. positions - 1. Throws ShapeError if `dim` is odd.
   RotaryTable(Index dim, Index positions, double theta);
 
   Index dim() const { return dim_; }

@@ -14,7 +14,7 @@
 #include "autograd/parallel.h"
 
 #ifdef HEADCOUNT_DOUBLE
-#undef HEADCOUNT_ONEDNN  // it multiplies in float only
+#undef HEADCOUNT_ONEDNN  // oneDNN multiplies in float only
 #endif
 #ifdef HEADCOUNT_ONEDNN
 #include <omp.h>

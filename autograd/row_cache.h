@@ -45,7 +45,7 @@ class RowCache {
   /// Copies sequence 0 of `other`, which has the same sizes, into every sequence here.
   void copy_first(const RowCache& other);
 
-  Index bytes() const { return bytes_; }  ///< allocated
+  Index bytes() const { return bytes_; }  ///< bytes allocated
 
  private:
   Index row_index(Index sequence, Index head, Index slot) const {

@@ -16,7 +16,8 @@ class Shape {
   static constexpr int kMaxRank = 4;
 
   Shape() = default;  ///< a scalar
-  /// Throws ShapeError for a negative extent or more than kMaxRank dimensions.
+  /// Shape with these extents. Throws ShapeError for a negative extent or more than kMaxRank
+  /// dimensions.
   Shape(std::initializer_list<Index> extents);
 
   int rank() const { return rank_; }

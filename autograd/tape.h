@@ -125,7 +125,7 @@ class Tape {
     return arena_.heap_allocations() + buffers_.heap_allocations();
   }
 
-  // For ops.
+  // Called by ops.
 
   /// A new node with an uninitialised value. It needs a gradient if one of `inputs` does.
   Var record(Op op, const Shape& shape, std::span<const Var> inputs);

@@ -68,7 +68,8 @@ struct Beginnings {
   std::vector<double> probability;  // [bytes + 1]
   std::vector<std::uint64_t> made;  // choices so far
 
-  // Runs the grammar up to the next choice; at the end of a story there are no alternatives.
+  // Runs the grammar with the choices made, up to the next choice. Returns 0 alternatives if the
+  // story ends before it.
   StoryStopped written() const {
     auto next = made.begin();
     try {
@@ -79,8 +80,8 @@ struct Beginnings {
     }
   }
 
-  // Continues from the choices made, which have probability `p` and write `known` bytes of the
-  // text.
+  // Tries all ways to continue the choices made, which have probability `p` and write `known` bytes
+  // of the text.
   void walk(double p, std::size_t known) {
     const StoryStopped story = written();
     const auto [end, other] = std::ranges::mismatch(text, story.text);

@@ -169,8 +169,8 @@ class Tale {
   void write_answer(Name answer, Index told, const std::vector<Name>& names) {
     const std::string text = std::string(answer) + ".";
     for (std::size_t i = 0; i < text.size(); ++i) {
-      // Counts of the next letter: over the names that begin so, and over those of them that
-      // earlier answers gave and that the story told.
+      // Counts of the next letter over the names that begin as the answer does so far: over all of
+      // them, over those that earlier answers gave, and over those that the story told.
       std::map<char, Index> next, answered, told_so_far;
       Index alike = 0;
       for (const Name name : names) {

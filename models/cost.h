@@ -16,8 +16,8 @@ namespace headcount {
 struct Costs {
   Count parameters;
   Count linear_macs_per_token;     ///< multiply-accumulates of the projections
-  Count prefill_attention_macs;    ///< scores and sums of all context x context pairs
-  Count decode_attention_macs;     ///< scores and sums of one token over the context
+  Count prefill_attention_macs;    ///< scores and weighted sums of all context^2 pairs
+  Count decode_attention_macs;     ///< scores and weighted sums of one token
   Count decode_expansion_macs;     ///< to rebuild keys and values of the context from the cache
   Count cache_elements_per_token;  ///< before a window is full
   Count cache_elements;            ///< at the context

@@ -62,9 +62,10 @@ const SettingList& model_settings();
 /// Resolves the model's settings in `given`, with defaults for the rest. Throws ShapeError that
 /// names the settings which do not fit together, and the part of a pattern that does not fit.
 ModelPlan resolve_model(const Given& given, const Unlisted& unlisted = {});
-/// Settings except the attention's; derived ones that were not given are 0.
+/// Settings of the model in `given`, except those of its attention. Derived settings that were not
+/// given are 0.
 ModelSettings read_model_settings(const Given& given);
-/// Sizes that a layer has from its model.
+/// Sizes and properties that an attention layer gets from its model.
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {});
 
 /// Names of the settings that would be lost if only those named in `listed` were stored: their

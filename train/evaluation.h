@@ -27,14 +27,14 @@ struct Evaluation {
   double loss = 0;       ///< nats per character that counts
   double accuracy = 0;   ///< share of these characters that the likeliest prediction gets right
   Index characters = 0;  ///< number of characters that count
-  /// Nats, mean over rows, heads and layers; if it was measured.
+  /// Entropy of attention in nats, mean over rows, heads and layers; none if it was not measured.
   std::optional<double> attention_entropy;
   /// Accuracy over the answers; none if the corpus marks none.
   std::optional<double> answer_accuracy;
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
 };
 
-/// "guesser 25.0 %, copier 30.6 %, commonest value 49.8 %".
+/// Baselines as text: "guesser 25.0 %, copier 30.6 %, commonest value 49.8 %".
 std::string baselines_text(const Baselines& baselines);
 /// Baselines as JSON: an object of shares, 0 to 1.
 nlohmann::ordered_json to_json(const Baselines& baselines);

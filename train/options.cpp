@@ -226,7 +226,7 @@ const std::vector<Preset>& presets() {
       {"nanogpt-cpu", nanogpt(R"({
         "layers": 4, "heads": 4, "dim": 128, "context": 64, "batch": 12, "dropout": 0.0,
         "steps": 2000})")},
-      // For Tiny Shakespeare: rotary positions, RMSNorm and SwiGLU, as models have now.
+      // For Tiny Shakespeare: rotary positions, RMSNorm and SwiGLU, as in current models.
       {"shakespeare-rope", nlohmann::json::parse(R"({
         "layers": 4, "heads": 4, "dim": 128, "context": 256, "norm": "rms", "activation": "swiglu",
         "positions": "rope", "batch": 8, "steps": 1000, "lr": 3e-3, "warmup": 100, "beta2": 0.99,

@@ -51,7 +51,7 @@ struct StepResult {
 /// and `dim`, so that the gradient of a matrix [dim, dim] takes no more memory than an activation
 /// [tokens, dim].
 Index shard_count(Index sequences, Index context, Index dim);
-/// Number of shards in a run: the setting `shards`, or by sizes.
+/// Number of shards in a run: the setting `shards`, or if it is 0, the number for its sizes.
 Index shard_count(const TrainOptions& options);
 
 /// Trains a model on a text, step by step. A step is a pure function of the weights, the moments,
@@ -89,7 +89,7 @@ class Trainer {
   Optimizer& optimizer_;
   TrainOptions options_;
   std::span<const std::int32_t> tokens_;
-  std::vector<Index> windows_;  // where they begin, in a text of stories
+  std::vector<Index> windows_;  // start positions, in a text of stories
   TextMarks marks_;
   Reducer reducer_;
   std::vector<std::unique_ptr<Tape>> tapes_;  // one per thread that runs shards

@@ -117,8 +117,8 @@ void Training::complete(const StepResult& result) {
     }
     evaluation = outcome_.validation;
     loss = evaluation->loss;
-    // The loss of the next step shows weights that a step has spoiled. After the last step there is
-    // no next one, only this loss.
+    // If a step makes weights NaN, the loss of the next step shows it. After the last step, only
+    // the validation loss can show it.
     require_finite("validation loss", *loss, step, options_, step);
   }
   log_.log(result, evaluation);

@@ -14,7 +14,7 @@ namespace {
 
 struct Row {
   std::string part;
-  double calls = 0;  // per step; the seconds too
+  double calls = 0;  // number of calls and seconds are per step
   double forward = 0, backward = 0;
   double macs = 0, bytes = 0;
 

@@ -150,12 +150,13 @@ std::string setting_text(const nlohmann::json& value);
 /// one replaces an earlier one. A setting that is absent has its default.
 class Given {
  public:
-  /// `known` must live as long as the program.
+  /// Values for settings in `known`, which must live as long as the program.
   explicit Given(const SettingList& known, const nlohmann::json& values = {}) : known_(&known) {
     if (!values.is_null()) put(values);
   }
 
-  /// Throws SettingError for a bad value and for a name that is no setting.
+  /// Sets the setting `name`. Throws SettingError for a bad value and for a name that is no
+  /// setting.
   void put(const std::string& name, const nlohmann::json& value);
   /// Puts in every member of an object. Throws SettingError.
   void put(const nlohmann::json& object);

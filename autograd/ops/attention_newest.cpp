@@ -114,7 +114,8 @@ class NewestToken {
     }
   }
 
-  // Number of heads of which a task reads one; 1 if the rows are mixed, because it reads all heads.
+  // Number of cached heads from which a task takes one. It is 1 if the rows are mixed, since a task
+  // then reads all heads.
   static Index read_heads(const Rows& rows) {
     return rows.mixing() != nullptr ? 1 : rows.cache()->heads();
   }

@@ -59,7 +59,8 @@ auto lanes(Real* x) {
   return Eigen::Map<Lanes<kCount>, 0, Eigen::InnerStride<kStride>>(x);
 }
 
-/// Calls `body.operator()<n>(i)` for elements i ... i + n of [0, count): n is kMany, then 1.
+/// Calls `body.operator()<n>(i)` for elements [i, i + n) of [0, count): n is kMany while so many
+/// are left, then 1.
 template <int kMany = kLanes, class Body>
 void for_lanes(Index count, const Body& body) {
   Index i = 0;

@@ -63,13 +63,13 @@ struct Removed {
 // Calls `make` with a name beside `path` and moves what it made there to `path`.
 template <class Make>
 void publish(const fs::path& path, const Make& make) {
-  // In the same folder, because rename does not cross disks. A fixed name, so that the next attempt
-  // replaces what a crash left behind.
+  // The staging name is in the same folder, because rename does not cross disks. It is always the
+  // same, so that the next attempt replaces what a crash left behind.
   const fs::path parent = path.has_parent_path() ? path.parent_path() : ".";
   const fs::path staging = parent / ("." + path.filename().string() + ".partial");
   std::error_code ignored;
   fs::remove_all(staging, ignored);
-  const Removed removed{staging};  // where it was not renamed
+  const Removed removed{staging};  // removes `staging` if it was not renamed
   try {
     make(staging);
     checked(path, [&] { return system_calls().rename(staging.c_str(), path.c_str()); });

@@ -32,7 +32,8 @@ void check_shapes(const Safetensors& file, const ParameterStore& parameters) {
   }
 }
 
-// Throws DataError for a tensor that the model lacks, unless nothing is lost without it.
+// Throws DataError for a tensor that is no parameter of the model, unless it carries no information
+// of its own (see read_weights).
 void check_left_over(const Safetensors& file, const ParameterStore& parameters) {
   std::set<std::string_view> known;
   for (std::size_t i = 0; i < parameters.size(); ++i) known.insert(parameters.name({i}));

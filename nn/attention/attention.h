@@ -26,7 +26,7 @@ class LayerWeights {
     if (found == all_.end()) return {};
     return std::get<Weights>(found->second);
   }
-  /// Throws ShapeError if the layer declares no weights of that name.
+  /// Weights of that name. Throws ShapeError if the layer declares none.
   template <class Weights>
   Weights get(std::string_view name) const {
     require_setting(all_.contains(name), "the layer declares no weights '", name, "'");

@@ -83,7 +83,7 @@ struct ConversionOptions {
   std::optional<double> energy = {};
 };
 
-// Parts of conversions, for kinds.
+// Helpers for the conversions of single kinds.
 
 /// RoPE frequencies of a rotary part of that width, in radians per token; empty without RoPE.
 std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width);
@@ -119,7 +119,8 @@ DoubleMatrix composed(const DoubleMatrix& outer, const DoubleMatrix& inner);
 struct LatentMatrices {
   DoubleMatrix down, up, whole;  ///< `up` has the biases; `whole` is the product
 };
-/// Throws ShapeError that names `setting` if the rank is more than `dim`.
+/// Approximates `matrix` through a latent of width `rank`. Throws ShapeError that names `setting`
+/// if the rank is more than `dim`.
 LatentMatrices through_latent(const DoubleMatrix& matrix, Index rank, Index dim,
                               const std::string& setting, double factor = 1);
 DoubleMatrix norm_of_ones(Index width);

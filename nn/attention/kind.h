@@ -22,7 +22,7 @@ struct AttentionHeads;
 struct ConversionOptions;
 struct MadeLayer;
 
-/// Weights of a layer.
+/// One of the weights that a layer declares: a matrix, norm, vector or convolution.
 struct Projection {
   enum class Form {
     matrix,       ///< `NAME.weight` [out, in], and `NAME.bias` [out] if the layer has biases

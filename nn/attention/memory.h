@@ -41,7 +41,7 @@ class LayerCache {
   /// `Memory` counts its tokens.
   void set_length(Index tokens) { length_ = tokens; }
   const std::string& form() const { return form_; }
-  Index bytes() const;  ///< allocated
+  Index bytes() const;  ///< bytes allocated
 
   /// Rows per token. Throws ShapeError if the layer declares none under that name.
   RowCache& rows(std::string_view name) { return find(name, false); }

@@ -14,7 +14,7 @@
 /// H / N consecutive heads: grouped latent attention, GLA (Zadouri et al., "Hardware-efficient
 /// attention", 2025). kv_b_proj is then [H (nope + v), rank / N]. `latent-scale` multiplies latents
 /// by sqrt(dim / width) (https://arxiv.org/abs/2603.02188): a normed latent then has the length of
-/// a normed x, and what is expanded from it starts as large as from x itself.
+/// a normed x, and keys and values start as large as if expanded from x itself.
 namespace headcount {
 
 double mla_latent_factor(const AttentionPlan& c, Index width) {

@@ -75,8 +75,9 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
     return std::any_cast<const Own&>(own_);
   }
 
-  /// True if the layer has no cache and reads that of an earlier layer with the same settings.
-  /// Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer Attention" (2024).
+  /// Returns true if the layer has no cache and reads that of an earlier layer with the same
+  /// settings. Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer
+  /// Attention" (2024).
   bool shares() const { return shares_; }
   AttentionPlan sharing() const;  ///< a copy that shares
 
@@ -84,7 +85,7 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   Index cached_tokens(Index context) const {
     return window > 0 ? std::min(window, context) : context;
   }
-  /// All settings, those of the kind too, with their values.
+  /// All settings with their values, including those of the kind.
   nlohmann::ordered_json values() const;
 
  private:
@@ -97,7 +98,7 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   bool shares_ = false;
 };
 
-/// Throws ShapeError unless `condition`; `parts` of the message are texts and numbers.
+/// Throws ShapeError unless `condition` holds; `parts` of the message are texts and numbers.
 template <class... Parts>
 void require_setting(bool condition, const Parts&... parts) {
   if (condition) return;

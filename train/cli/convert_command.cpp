@@ -79,7 +79,7 @@ ConversionOptions read_conversion_options(const Given& given) {
   return {options.rotary_pairs, options.energy > 0 ? std::optional(options.energy) : std::nullopt};
 }
 
-// Throws UsageError for a flag that means nothing to the converted model.
+// Throws UsageError for a flag that has no effect on the converted model.
 void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   for (const auto& [name, text] : line.settings) {
     const Setting* const setting = find_setting(model_settings(), name);

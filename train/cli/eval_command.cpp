@@ -64,7 +64,7 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
                      ", whose attention is " + plan->attention + "; leave it out");
 }
 
-// Throws UsageError if the file that --logits names, which is written, is one that is read.
+// Throws UsageError if --logits would overwrite a file that the command reads.
 void require_other_file(const CommandLine& line) {
   if (!line.has("logits")) return;
   const std::string logits = line.get("logits");
@@ -87,7 +87,7 @@ nlohmann::ordered_json windows(const ModelPlan& plan) {
   return all.size() == 1 ? all.front() : all;
 }
 
-// Text that is the same at all ranks if program, model and text are.
+// Version and hashes of the program, the model and the evaluated text; ranks compare them.
 std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
   const auto bytes = [](auto numbers) {
     const auto all = std::as_bytes(numbers);

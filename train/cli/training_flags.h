@@ -19,7 +19,7 @@ ProgressMode use_run_settings(const Given& given);
 /// SettingError, and DataError for an unusable file.
 void put_preset_and_config(const CommandLine& line, Given& given);
 
-/// Throws UsageError for a setting of training that was given as a flag and means nothing to any of
+/// Throws UsageError for a setting of training that was given as a flag and has no effect in any of
 /// `runs`, or has another value in each of them.
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs);
 

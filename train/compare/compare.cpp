@@ -157,7 +157,7 @@ ComparisonResult described(const Corpus& corpus, const TrainOptions& common) {
   return result;
 }
 
-// The question with the name of its reference: without one, the variant with the largest cache.
+// Question with its reference filled in: if none was named, the variant with the largest cache.
 Question settled(Question question, const std::vector<PlannedVariant>& variants) {
   const auto cache_bytes = [](const PlannedVariant& variant) {
     return kv_cache_bytes_per_token(variant.candidates.front().options.model);
@@ -249,7 +249,8 @@ std::string_view default_attentions(std::string_view data) {
 ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks) {
-  const TrainOptions& common = variants.front().candidates.front().options;  // text and context
+  // All candidates have the same text and context.
+  const TrainOptions& common = variants.front().candidates.front().options;
   const Index context = common.model->context, vocabulary = corpus.vocabulary.size();
   if (options.sweep) cut_tuning_slice(corpus, context);
   ComparisonResult result = described(corpus, common);

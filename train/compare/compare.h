@@ -47,8 +47,9 @@ struct RunOrders {
 /// answer the question, evaluates, and measures the decoding. With a sweep, the last tenth of the
 /// training text is kept from training, and each variant gets the value with the least loss on it,
 /// averaged over the first seeds. Ranks share the runs. Only rank 0 gets variants in the result; a
-/// shard gets none, only the counts of failures. Throws as run_all; Error if `collect` finds that a
-/// run is missing; InterruptedError after a caught signal, after which the same comparison resumes.
+/// shard gets none, only the counts of failures. Throws what run_all throws; Error if `collect`
+/// finds that a run is missing; InterruptedError after a caught signal, after which the same
+/// comparison resumes.
 ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks = alone());

@@ -20,7 +20,7 @@ class DecodeTimer {
   double decode();
 
   const LanguageModel& model() const { return *model_; }
-  Index cache_bytes() const;  ///< allocated
+  Index cache_bytes() const;  ///< bytes allocated
   Index context() const { return context_; }
 
  private:

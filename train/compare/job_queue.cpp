@@ -96,7 +96,8 @@ void LocalQueue::end(std::size_t run, RunOutcome outcome) {
   changed_.notify_all();
 }
 
-// Questions and answers are objects with one key, or with its arguments besides:
+// Messages between ranks as JSON. A question has one key, and in some cases arguments beside it; so
+// has its answer:
 //     {"next"} -> {"run"}, {"wait"} or {"done"}
 //     {"step", "result"} -> {"dropped"}
 //     {"end", "outcome"}, {"leave"} -> {}

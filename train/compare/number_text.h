@@ -34,7 +34,7 @@ std::string signed_text(double value, int decimals, Reader reader = Reader::page
 std::string half_width_text(const Estimate& estimate, int decimals, double unit = 1,
                             Reader reader = Reader::page);
 
-/// "0.2449 ± 0.0012", both times `unit`.
+/// Mean and half width of the interval, both times `unit`: "0.2449 ± 0.0012".
 std::string estimate_text(const Estimate& estimate, int decimals, double unit = 1,
                           Reader reader = Reader::page);
 

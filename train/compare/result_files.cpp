@@ -105,7 +105,7 @@ void read_numbers(const json& result, RunResult& r) {
 
 void write_run_result(const PlannedRun& run, const RunResult& r, const json& basis,
                       const std::string& sharing) {
-  // With settings: config.json beside it may belong to another run by now.
+  // Stores the settings too, because config.json beside it may belong to another run by now.
   json result = numbers(r);
   result["settings"] = to_json(run.options);
   result["sharing"] = sharing;

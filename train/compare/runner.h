@@ -81,8 +81,8 @@ struct RunTask {
   Ranks& ranks = alone();  ///< ranks that share the runs
 };
 
-/// Relative duration of a run: trained characters times parameters, plus the scores of its
-/// attention.
+/// Relative duration of a run: trained characters times parameters, plus the number of its
+/// attention scores.
 double work_of(const TrainOptions& options, Index vocabulary);
 
 /// Trains the runs that are needed, each as `headcount train` would, and writes result.json into

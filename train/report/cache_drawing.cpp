@@ -38,7 +38,7 @@ std::string bytes_of(Index numbers) {
 
 class CacheDrawing {
  public:
-  /// `context` is that of training.
+  /// `context` is the context of training, tokens.
   CacheDrawing(const std::vector<const VariantResult*>& variants, Index context,
                const std::string& title, const std::string& description)
       : trained_(static_cast<double>(context)), cache_height_(cache_height(variants.size())) {
@@ -168,8 +168,8 @@ class CacheDrawing {
   }
 
   double trained_;                  // tokens
-  double cache_height_;             // units, of all tokens
-  double gap_ = 0, scale_ = 0;      // units between layers, and of a number
+  double cache_height_;             // units: height of a cache that holds all tokens
+  double gap_ = 0, scale_ = 0;      // units: gap between layers, width of a number
   std::vector<std::string> names_;  // of blocks, in the order of their colours
   std::string out_;
 };

@@ -10,7 +10,7 @@ namespace headcount {
 
 namespace {
 
-constexpr double kRoom = 0.08;  // of the range, beyond its first and last value
+constexpr double kRoom = 0.08;  // share of the range that stays free beyond each of its ends
 constexpr std::size_t kFew = 3, kMany = 7;
 
 // Few enough decimals to read, enough to tell 1, 2 and 5 times a power of ten apart.

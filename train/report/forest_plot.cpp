@@ -12,9 +12,9 @@ using namespace svg;
 
 namespace {
 
-constexpr double kAbove = 72, kRow = 44, kUnder = 58;  // above the rows, of each, below them
+constexpr double kAbove = 72, kRow = 44, kUnder = 58;  // heights: above the rows, one row, below
 constexpr double kDot = 3, kArrow = 5;
-constexpr double kMean = 15, kDots = 31;  // from the upper end of a row
+constexpr double kMean = 15, kDots = 31;  // distance of estimate and dots from a row's top
 
 bool finite(const std::optional<double>& value) { return value && std::isfinite(*value); }
 

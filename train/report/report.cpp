@@ -15,7 +15,7 @@ namespace headcount {
 
 namespace {
 
-constexpr std::size_t kNamedInTitle = 6;   // attentions
+constexpr std::size_t kNamedInTitle = 6;   // most attentions that a title names
 constexpr std::size_t kNumbersInText = 6;  // differences; more stand in the table only
 
 /// The variants with a finished run; the others have no numbers.

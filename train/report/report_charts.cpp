@@ -240,7 +240,7 @@ Chart answers_chart(std::string title, ChartKind kind, ChartAxis x) {
           .y = {"answers right, %", Scale::linear, nullptr, 0, 100}};
 }
 
-// Adds the level of the answers that are right without a lookup.
+// Adds a level line at the share of answers that the best baseline gets right without a lookup.
 void add_baselines(const ComparisonResult& result, Chart& chart, std::string& caption) {
   if (!result.baselines) return;
   const double best = 100 * result.baselines->best();

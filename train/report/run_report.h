@@ -11,7 +11,7 @@
 
 namespace headcount {
 
-/// Columns of a table with one row per run: what it is and its newest measurements.
+/// Columns of a table with one row per run: name, attention, size and newest measurements.
 std::vector<Column<RunCurves>> run_columns(const std::vector<RunCurves>& runs, Reader reader);
 
 /// Chart of training and validation losses of all runs against the step, as svg_text of a chart.

@@ -13,7 +13,8 @@ namespace headcount::svg {
 /// Width of all pictures: small enough that letters stay readable on a phone, which shows them at
 /// two thirds of their size.
 inline constexpr double kWidth = 520;
-inline constexpr double kLetter = 7.8;  ///< width of a letter of 13 units in the widest usual font
+/// Width of a letter at font size 13, in the widest usual font.
+inline constexpr double kLetter = 7.8;
 inline constexpr double kMarker = 6.5;  ///< radius of a marker
 
 /// `value` with one decimal.
@@ -24,7 +25,7 @@ std::string place(double x, double y);
 std::string segment(double x1, double y1, double x2, double y2);
 std::string path(const std::string& classes, const std::string& course, const char* width,
                  const char* dashes = nullptr);
-/// `content` is any text; `anchor` is "start", "middle" or "end".
+/// <text> element at (x, y). `content` is any text; `anchor` is "start", "middle" or "end".
 std::string text(double x, double y, const char* anchor, const std::string& content,
                  const std::string& more = "class=\"hc-text\"");
 
@@ -35,7 +36,7 @@ std::string title(const std::string& hover);
 /// A marker in the colour and shape of a style, with `hover` shown on pointing at it.
 std::string mark(Index style, double x, double y, const std::string& hover);
 
-/// Upper bound on the width of `valid`, a UTF-8 text, in letters of 13 units.
+/// Upper bound on the width of `valid`, a UTF-8 text, at font size 13.
 double width_of(const std::string& valid);
 /// A name as pictures show it: valid UTF-8, cut where it is long.
 std::string shown_name(const std::string& name);

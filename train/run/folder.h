@@ -33,9 +33,10 @@ class RunFolder : public TrainingLog {
   static RunFolder create(std::filesystem::path path, const TrainOptions& options,
                           const std::string& data_sha256, const std::string& command, bool force);
 
-  /// Continues a run, which was locked before it was read, from its newest checkpoint, which has
-  /// `state`. `steps` are those of the run, or more: then config.json has them from now on. Throws
-  /// WriteError, and DataError if the run was trained on another text than `data_sha256`.
+  /// Continues a run from its newest checkpoint, whose training state is `state`. The caller locks
+  /// the folder before it reads the state. `steps` may exceed the steps of the run; config.json
+  /// then gets the new number. Throws WriteError, and DataError if the run was trained on another
+  /// text than `data_sha256`.
   static RunFolder resume(FolderLock lock, const TrainingState& state, Index steps,
                           const std::string& data_sha256, const std::string& command);
 

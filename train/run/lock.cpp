@@ -24,7 +24,8 @@ namespace {
 
 bool locks_are_used = true;
 
-// Who holds a lock, as text in the lock file: "process 7 on host since 2026-01-31 12:00:00 UTC".
+// Text of the lock file, which says who holds the lock: "process 7 on host since 2026-01-31
+// 12:00:00 UTC".
 std::string this_process() {
   std::array<char, 256> host{}, time{};
   gethostname(host.data(), host.size() - 1);

@@ -25,9 +25,9 @@ std::filesystem::path new_run_folder(const TrainOptions& options);
 /// Throws SettingError if the setting `out` names a file or a folder that cannot be read.
 void check_out_folder(const std::filesystem::path& path);
 
-/// Throws SettingError, as check_out_folder does, and if results of `command` would replace files
-/// that it did not write: `replaces` tells which names it writes, and a folder has its results if
-/// the JSON file `own` there has `key`.
+/// Throws SettingError as check_out_folder does, and if results of `command` would replace files
+/// that the command did not write. `replaces` returns true for names that it writes. A folder whose
+/// JSON file `own` has `key` holds results of the command.
 void check_place_of_results(const std::filesystem::path& folder, const std::string& command,
                             const std::string& own, const std::string& key,
                             bool (*replaces)(const std::filesystem::path& name));
