@@ -39,7 +39,8 @@ enum class Write { assign, add };
 constexpr Write add_if(bool condition) { return condition ? Write::add : Write::assign; }
 
 /// Library that computes matrix products; each call runs on the calling thread alone. Eigen
-/// settings of a program that uses this library have no effect here, nor the reverse.
+/// settings of a program that uses this library have no effect on these products, and their Eigen
+/// settings none on the program.
 enum class GemmLibrary { eigen, onednn };
 std::string name(GemmLibrary library);  ///< with its version if known: "oneDNN 2.6.3"
 /// Library in use: by default `onednn` in a float build that found oneDNN, else `eigen`. Eigen

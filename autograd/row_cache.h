@@ -42,7 +42,7 @@ class RowCache {
                    Real* scratch) const;
   /// All numbers [sequences, heads, capacity, width]; for CacheType::real only.
   std::span<Real> numbers();
-  /// Copies sequence 0 of `other`, which has the same sizes, into every sequence here.
+  /// Copies sequence 0 of `other`, which has the same sizes, into every sequence of this cache.
   void copy_first(const RowCache& other);
 
   Index bytes() const { return bytes_; }  ///< bytes allocated

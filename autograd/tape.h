@@ -40,7 +40,7 @@ struct GradientSink {
   Real* data = nullptr;
   Write write = Write::assign;
 
-  /// False if the input needs no gradient; then nothing is to be computed for it.
+  /// Returns false if the input needs no gradient; a vjp then computes nothing for it.
   explicit operator bool() const { return data != nullptr; }
   void put(Index i, Real contribution) const {
     data[i] = write == Write::add ? data[i] + contribution : contribution;

@@ -69,7 +69,7 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
 
 /// Moves the last `characters` characters of the training part to `corpus.tuning`; of a built-in
-/// corpus a few more, so that it begins with a story.
+/// corpus a few more, so that the tuning part begins with a story.
 void keep_for_tuning(Corpus& corpus, Index characters);
 
 /// Gives `corpus` the vocabulary of a model, so that tokens mean the same characters in both.

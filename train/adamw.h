@@ -10,7 +10,7 @@ struct AdamWSettings {
   double beta1 = 0.9;
   double beta2 = 0.99;
   double weight_decay = 0.1;
-  double epsilon = 1e-8;  ///< there is no setting for it
+  double epsilon = 1e-8;  ///< fixed: there is no setting
 };
 
 /// AdamW: Adam with decoupled weight decay, on matrices only. Loshchilov and Hutter (2019).

@@ -31,8 +31,8 @@ class GradientExchange {
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
-  /// Tells that one of this rank's shards has computed its whole gradient of `parameter`. Any
-  /// thread may call it.
+  /// Call when one of this rank's shards has computed its whole gradient of `parameter`. Any thread
+  /// may call it.
   void complete(ParameterId parameter);
 
   /// Call when all shards of this rank have all gradients. Returns when the gradients in

@@ -6,7 +6,7 @@ namespace headcount {
 
 struct MuonSettings {
   double learning_rate = 0.02;  ///< peak; its schedule is that of AdamW's learning rate
-  double momentum = 0.95;       ///< there is no setting for it
+  double momentum = 0.95;       ///< fixed: there is no setting
   double weight_decay = 0.01;   ///< of the orthogonalised matrices
 };
 

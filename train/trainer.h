@@ -73,7 +73,7 @@ class Trainer {
   Index steps_done() const { return steps_done_; }
   const Optimizer& optimizer() const { return optimizer_; }
 
-  /// Adds the time of steps to a profile from now on; null: to none.
+  /// Adds the times of steps to `profile` from now on; null: takes no profile.
   void profile(TrainingProfile* profile);
   /// Makes a step whose values or gradients become NaN or infinite name the first op where that
   /// happened. Call it before the first step.

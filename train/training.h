@@ -26,7 +26,7 @@ class TrainingLog {
   /// Place of a run between two steps, where training begins or continues.
   struct Position {
     Index step = 0;  ///< steps done
-    /// The last of these steps, if a signal stopped the evaluation after it.
+    /// Result of the last step, if a signal stopped the evaluation after it.
     std::optional<StepResult> unevaluated;
   };
   virtual Position position() const { return {}; }
@@ -42,7 +42,7 @@ class TrainingLog {
 };
 
 /// Called after each step, with the validation loss if the step ended with an evaluation, and the
-/// seconds of all steps that were trained here.
+/// seconds of all steps that this process has trained.
 using StepObserver = std::function<void(const StepResult& result, std::optional<double> validation,
                                         double training_seconds)>;
 
@@ -53,8 +53,8 @@ struct TrainingWatch {
   bool trap_non_finite = false;        ///< see Trainer::trap_non_finite
 };
 
-/// Measurements of a training run. Times are of the steps that were trained here, not of those
-/// before it was resumed.
+/// Measurements of a training run. Times are of the steps that this process has trained, not of
+/// those before the run was resumed.
 struct TrainingOutcome {
   StepResult last;
   Evaluation validation;        ///< after the last step, of the whole validation part

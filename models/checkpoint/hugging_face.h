@@ -11,9 +11,9 @@ namespace headcount {
 
 /// config.json of a model: LlamaForCausalLM for the GQA family with RMSNorm, SwiGLU and RoPE;
 /// DeepseekV3ForCausalLM with all layers dense for such a model with MLA; otherwise
-/// HeadcountForCausalLM, which other programs do not read. Any weight, and any setting that is not
-/// at its default, makes it the last one unless the architecture lists it. Settings that no key
-/// expresses, such as the attention's name here, are in a block "headcount".
+/// HeadcountForCausalLM, which other programs do not read. It is the last one for a model with a
+/// weight, or a setting not at its default, that the published architecture does not list. Settings
+/// that no key expresses, such as the attention's name here, are in a block "headcount".
 nlohmann::ordered_json hugging_face_config(const ModelPlan& model, Index vocabulary);
 
 struct NamedConfig {

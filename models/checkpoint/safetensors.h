@@ -20,7 +20,7 @@
 
 namespace headcount {
 
-/// Number types that are read here; the format has more.
+/// Number types that this program reads; the format has more.
 enum class Dtype { f16, bf16, f32, f64, i8, u8, i16, u16, i32, u32, i64 };
 
 inline constexpr Dtype kRealDtype = sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32;
@@ -53,7 +53,7 @@ class Safetensors {
   /// DataError.
   static Safetensors parse(std::span<const std::byte> bytes, std::string source);
 
-  /// Adds the tensors of another file. Throws DataError for a name that is here already.
+  /// Adds the tensors of another file. Throws DataError for a name that it already has.
   void add(const Safetensors& file);
 
   /// The tensor of that name. Throws DataError, naming file and tensor, if the file has none.

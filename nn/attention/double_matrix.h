@@ -55,7 +55,7 @@ Index rank_for(const DoubleMatrix& matrix, double share);
 
 /// Picks these rows of each block, in this order.
 DoubleMatrix take_rows(const DoubleMatrix& matrix, Index width, const std::vector<Index>& rows);
-/// Means of `count` successive blocks.
+/// Replaces every `count` successive blocks by their mean.
 DoubleMatrix mean_of_blocks(const DoubleMatrix& matrix, Index width, Index count);
 /// Repeats each block `count` times.
 DoubleMatrix repeated_blocks(const DoubleMatrix& matrix, Index width, Index count);

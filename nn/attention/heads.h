@@ -52,7 +52,8 @@ class LayerMatrices {
   const DoubleMatrix& get(const std::string& name) const;
   /// Names of weights, including vectors, that `get` and `of_z` have not read yet.
   std::vector<std::string> unread() const;
-  /// `get` for a projection of the norm's output, as a matrix of z (see AttentionHeads).
+  /// Matrix of a projection of the norm's output, converted to a matrix of z (see AttentionHeads).
+  /// Throws ShapeError as `get` does.
   DoubleMatrix of_z(const std::string& name) const;
   /// Inverse of `of_z`; zero where the norm's weight is zero.
   DoubleMatrix undone(DoubleMatrix matrix) const;

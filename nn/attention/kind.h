@@ -90,7 +90,7 @@ struct AttentionForm {
 /// Cache and weights of a layer, known from its plan alone.
 struct AttentionDescription {
   std::vector<Kept> keeps;  ///< parts of the cache
-  /// First the form that training uses; last the one that decoding chooses.
+  /// Forms of the layer: first the one that training uses, last the one that decoding chooses.
   std::vector<AttentionForm> forms;
   /// Forms that appear in cost tables and are not implemented.
   std::vector<AttentionForm> counted_forms = {};

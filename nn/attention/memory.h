@@ -49,7 +49,7 @@ class LayerCache {
   std::span<Real> state(std::string_view name) { return find(name, true).numbers(); }
   const std::vector<Kept>& keeps() const { return keeps_; }
 
-  /// Copies sequence 0 of `other`, which has the same sizes, into every sequence here.
+  /// Copies sequence 0 of `other`, which has the same sizes, into every sequence of this cache.
   void copy_first(const LayerCache& other);
 
  private:

@@ -89,7 +89,8 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   AttentionForm factored = expanded;
   expanded.macs_per_token = product * own.q_factors;
   expanded.macs_per_kept = product * own.kv_factors * 2;
-  // A query times each b, then times a; attention weights times each a, then times b.
+  // Scores: each query times each b, then times a. Sums: attention weights times each a, then times
+  // b.
   factored.name = kFactored;
   factored.macs_per_token = product * own.q_factors;
   factored.key_width = factored.value_width = own.kv_factors * (c.head_dim + 1);

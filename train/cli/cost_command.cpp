@@ -130,7 +130,7 @@ std::string long_table(const std::vector<CostRow>& rows) {
   }
   std::vector<TextColumn> table = {std::move(contexts)};
   for (const CostRow& row : rows) {
-    if (!row.trained) continue;  // other forms of an attention keep the same rows
+    if (!row.trained) continue;  // other forms of an attention have the same cache
     TextColumn& column = table.emplace_back();
     column.width = kWidth;
     column.cells.push_back(shown(row.attention));

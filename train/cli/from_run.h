@@ -12,7 +12,8 @@
 
 namespace headcount {
 
-/// Loads the run that --from names. Throws UsageError if there is no --from, DataError.
+/// Loads the run that --from names. Throws UsageError without --from, and DataError for an unusable
+/// run.
 LoadedRun load_named_run(const CommandLine& line);
 
 /// The text of a flag, at least one character, in the run's tokens. Throws UsageError and
@@ -31,7 +32,7 @@ struct EvalText {
   Index longest_story = 0;
 
   TextMarks marks() const { return {answers, starts, only_answers}; }
-  /// Unit of the loss, which is a mean over these.
+  /// Word for the items over which the loss is a mean.
   const char* unit() const { return only_answers ? "answer" : "character"; }
 };
 

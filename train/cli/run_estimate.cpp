@@ -37,7 +37,7 @@ std::string RunEstimate::sizes() const {
 
 std::optional<std::string> RunEstimate::measured(const StepResult& result,
                                                  double training_seconds) {
-  constexpr Index kMeasured = 3;  // the first of them takes memory from the system, and longer
+  constexpr Index kMeasured = 3;  // the first is not timed: it takes memory from the system
   const Index done = result.step - steps_before_, rest = options_.steps - result.step;
   if (done == 1) first_seconds_ = training_seconds;
   if (done != kMeasured || rest == 0) return std::nullopt;

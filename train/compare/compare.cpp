@@ -90,7 +90,8 @@ void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus
   }
 }
 
-// Stops after a signal, between two parts of a comparison; each part works from saved runs.
+// Throws InterruptedError if a signal was caught. Called between parts of a comparison, each of
+// which works from saved runs.
 void stop_if_interrupted() {
   if (!interrupted()) return;
   throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");

@@ -36,8 +36,8 @@ enum class Metric {
 struct Question {
   Metric metric = Metric::loss;
   std::string reference;  ///< spec of an attention; empty: the one with the largest cache
-  /// Nats per character, or percentage points; default a hundredth of the reference's loss, but
-  /// at least a thousandth of a nat, or five points.
+  /// Largest tolerated cost. For losses in nats per character, by default a hundredth of the
+  /// reference's loss, but at least 0.001; for answers in percentage points, by default 5.
   std::optional<double> tolerance;
   SeedRange seeds;
   bool intervals = true;  ///< confidence intervals; without them nothing is decided
@@ -104,7 +104,8 @@ struct HeadLook {
 /// How a trained model reads the passage.
 struct Reading {
   std::uint64_t seed = 0;  ///< seed of the run
-  /// [characters], nats; none for the first character and for those that the loss does not count.
+  /// [characters]: loss in nats; none for the first character and for those that the loss does not
+  /// count.
   std::vector<std::optional<double>> losses;
   std::vector<std::vector<HeadLook>> looks;  ///< layer by layer; empty for a layer without scores
 };

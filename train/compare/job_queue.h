@@ -45,7 +45,7 @@ class LocalQueue : public JobQueue {
  private:
   struct RunState {
     Need need = Need::no;
-    bool taken = false;      // by a job, or not to be trained here
+    bool taken = false;      // by a job, or trained by another process
     bool elsewhere = false;  // trained by another process
     std::atomic<bool> dropped = false;
   };

@@ -182,7 +182,8 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
 // Thrown by the observer to abandon a run that is not needed any more.
 struct NotNeeded {};
 
-// Calls `work` on `jobs` threads, this one included; on none of them if the system refuses one.
+// Calls `work` on `jobs` threads, including the calling thread; on none at all if the system
+// refuses a thread.
 void side_by_side(int jobs, const std::function<void()>& work) {
   std::latch all_there(1);
   std::atomic<bool> refused = false;

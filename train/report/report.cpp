@@ -191,7 +191,8 @@ std::string take_figure(std::vector<ReportChart>& charts, std::string_view file)
 }
 
 // Top of the page, in columns on a wide screen: the verdict, the differences that it is read from,
-// and the question's metric after conversions or against the cache. Takes these charts.
+// and the question's metric after conversions or against the cache. Removes these charts from
+// `charts`.
 std::string answer(const ComparisonResult& result, std::vector<ReportChart>& charts) {
   const std::string differences = take_figure(charts, "differences.svg");
   std::string against = take_figure(charts, "conversions.svg");

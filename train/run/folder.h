@@ -56,9 +56,9 @@ class RunFolder : public TrainingLog {
   void want_checkpoint() { wants_checkpoint_ = true; }
   bool wants_checkpoint() const override { return wants_checkpoint_ || state_.unevaluated; }
 
-  /// Once the new checkpoint is on the disk, older ones are removed, but for the best and as many
-  /// of the newest as the setting `keep` says. Throw WriteError; earlier checkpoints are still
-  /// there then. A resumed run evaluates a step that was saved unevaluated, logs it and saves it
+  /// Saves a checkpoint. Once it is on the disk, older ones are removed, except the best and as
+  /// many of the newest as the setting `keep` says. Throws WriteError; earlier checkpoints are then
+  /// still there. A resumed run evaluates a step that was saved unevaluated, logs it and saves it
   /// again.
   void save(const Learner& learner, Index step, std::optional<double> validation_loss) override;
   void save_unevaluated(const Learner& learner, const StepResult& result) override;
