@@ -43,7 +43,7 @@ enum class Op {
   count_,
 };
 
-/// "layer_norm" for Op::layer_norm.
+/// Name of an op in messages: "layer_norm" for Op::layer_norm.
 std::string_view name(Op op);
 
 }  // namespace headcount

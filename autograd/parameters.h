@@ -102,8 +102,8 @@ class ParameterStore {
   std::span<Real> complete_gradients(Gradients& gradients) const {
     return complete_gradients(gradients, 0, padded_count_);
   }
-  /// Completes the parameters that have elements in [begin, end) of the whole buffer; returns that
-  /// range.
+  /// Writes zeros where no gradient has arrived, for the parameters that have elements in [begin,
+  /// end) of the whole buffer, and returns that range.
   std::span<Real> complete_gradients(Gradients& gradients, Index begin, Index end) const;
 
   /// Calls `body(id, first, last)` for each parameter with elements [first, last) in [begin, end)

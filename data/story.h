@@ -22,8 +22,8 @@ using Chooser = std::function<std::uint64_t(std::uint64_t count)>;
 /// Chooser that draws its numbers at `key`, counters 0, 1, 2, ...
 Chooser random_chooser(const RandomKey& key);
 
-/// Right answers, as a number or a share, of strategies that never look up what is asked for. A
-/// model looks answers up only if it has more right answers than the best of these strategies.
+/// Right answers, as a number or a share, of strategies that never look up what is asked for. Only
+/// more right answers than the best of these strategies has show that a model looks answers up.
 struct Baselines {
   double guesser = 0;    ///< knows the grammar and how the answer begins, not the story
   double copier = 0;     ///< repeats the most frequent earlier answer; guesses the first one

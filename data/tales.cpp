@@ -163,9 +163,9 @@ class Tale {
     (this->*tell)(deeds[writer_.choose(deeds.size())]);
   }
 
-  /// Writes an answer, which the story told at position `told`, and a full stop. Where names that
-  /// begin alike go on differently, only the story decides. All names are equally likely, so that
-  /// the best guess is the letter that most of them have.
+  /// Writes an answer, which the story told at position `told`, and a full stop. Letters in which
+  /// names with the same beginning differ are marked as answers, since only the story determines
+  /// them. All names are equally likely, so the best guess is the letter that most of them have.
   void write_answer(Name answer, Index told, const std::vector<Name>& names) {
     const std::string text = std::string(answer) + ".";
     for (std::size_t i = 0; i < text.size(); ++i) {

@@ -19,7 +19,8 @@ std::u32string distinct(std::u32string_view text) {
   return symbols;
 }
 
-/// "'é' (U+00E9)"; control characters by number only, so that the message stays one line.
+/// Name of a character in messages: "'é' (U+00E9)". Control characters have their number only, so
+/// that the message stays one line.
 std::string name_of(char32_t symbol) {
   const std::string number = formatted("U+%04X", static_cast<unsigned>(symbol));
   const bool control =

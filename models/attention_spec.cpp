@@ -18,7 +18,8 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// "mha, mqa, gqa or gqa2 (`kv-heads` 2), ...", with the numbers of the default model.
+// Known specs, for errors: "mha, mqa, gqa or gqa2 (`kv-heads` 2), ...", with the numbers of the
+// default model.
 std::string known_specs() {
   std::string known;
   for (const AttentionKind* kind : attention_kinds()) {

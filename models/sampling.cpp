@@ -101,7 +101,7 @@ class Generator {
 
   // Logits [sequences, vocabulary] of the next token of each text.
   std::span<const Real> next() {
-    // At first all texts are the prompt: one of them goes through the model.
+    // At first all texts equal the prompt, so only one of them goes through the model.
     const bool one_for_all = options_.cache && !decoder_ && start_ == 0;
     DecodeOptions options = options_.decode;
     if (one_for_all) options.sequences = 1;

@@ -16,7 +16,7 @@ namespace headcount {
 /// Accuracy over the answers (see Story) that follow from a character `from` to 2 `from` - 1
 /// characters back.
 struct AnswersAt {
-  Index from = 0;  ///< a power of two
+  Index from = 0;  ///< least distance in characters, a power of two
   Index asked = 0, right = 0;
 
   bool operator==(const AnswersAt&) const = default;
@@ -39,8 +39,9 @@ std::string baselines_text(const Baselines& baselines);
 /// Baselines as JSON: an object of shares, 0 to 1.
 nlohmann::ordered_json to_json(const Baselines& baselines);
 
-/// "answers right 97.1 % (guesser 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling 100 %)"
-/// and a newline. Empty if the corpus marks no answers; without a ceiling unless stories fit.
+/// Line of text, with its newline, on the share of right answers: "answers right 97.1 % (guesser
+/// 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling 100 %)". Empty if the corpus marks no
+/// answers; without a ceiling unless stories fit.
 std::string answers_line(const Evaluation& evaluation, const std::optional<Baselines>& baselines,
                          bool stories_fit);
 
@@ -65,9 +66,9 @@ struct EvaluationOptions {
   Ranks* ranks = nullptr;        ///< ranks that share the windows; null: this process alone
 };
 
-/// Evaluates all of `tokens`, in windows of the model's context that do not overlap; at each start
-/// of the marks a new window begins. Throws EvaluationStopped at all ranks if one of them was
-/// stopped.
+/// Evaluates all of `tokens`, in windows of the model's context that do not overlap; a new window
+/// begins at each position in `TextMarks::starts`. Throws EvaluationStopped at all ranks if one of
+/// them was stopped.
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options = {});
 

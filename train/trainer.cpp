@@ -137,7 +137,7 @@ void Trainer::make_tapes(Index count) {
 
 // Forward and backward of one shard of the batch; returns its part of the mean loss.
 double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
-  constexpr Index kStreams = 1 << 16;  // more than a pass has dropouts
+  constexpr Index kStreams = 1 << 16;  // more than a pass has dropout ops
   const Index first = shard * options_.batch / reducer_.shards();
   const Index count = (shard + 1) * options_.batch / reducer_.shards() - first;
   const auto tokens = [&](const std::vector<std::int32_t>& all) {

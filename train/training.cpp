@@ -22,7 +22,7 @@ Corpus load_longer_than(Index context, const std::string& data, const CorpusOpti
   return corpus;
 }
 
-// A run on its way to the last step.
+// Training run in progress: the state of `train_to_end`.
 class Training {
  public:
   Training(const TrainOptions& options, Learner& learner, const Corpus& corpus, TrainingLog& log,

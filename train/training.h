@@ -17,8 +17,8 @@ Corpus load_training_corpus(const TrainOptions& options);
 /// The corpus of settings that are not resolved yet.
 Corpus load_training_corpus(const Given& given);
 
-/// Keeps a line for each step of a training run, and checkpoints. This base class keeps nothing: it
-/// is the log of ranks that write no files. RunFolder (train/run/folder.h) writes them.
+/// Log of a training run: one line per step, and checkpoints. This base class stores nothing: ranks
+/// that write no files use it. RunFolder (train/run/folder.h) writes files.
 class TrainingLog {
  public:
   virtual ~TrainingLog() = default;

@@ -41,8 +41,8 @@ class StepPart {
 };
 
 /// One row per op and per other part of a step, the longest first: {"part", "calls", "forward_ms",
-/// "backward_ms", "share", "gflops", "gigabytes_per_second"}, times per step; null if a figure
-/// means nothing.
+/// "backward_ms", "share", "gflops", "gigabytes_per_second"}, times per step; null where a figure
+/// does not apply.
 nlohmann::ordered_json to_json(const TrainingProfile& profile);
 
 /// The profile as a text table with one row per op and per other part of a step.

@@ -330,8 +330,8 @@ SettingList settings_of(const Field<Struct> (&fields)[count], Scope scope) {
   return list;
 }
 
-/// Settings of one kind of attention, corpus or optimizer: fields of a struct that nothing else
-/// knows.
+/// Settings of one kind of attention, corpus or optimizer: fields of a struct that only its own
+/// files use.
 struct OwnFields {
   SettingList (*settings)(Scope scope) = [](Scope) { return SettingList(); };
   nlohmann::ordered_json (*values)(const std::any& own) = [](const std::any&) {

@@ -80,7 +80,8 @@ enum class RotaryPairs {
 
 struct ConversionOptions {
   RotaryPairs rotary_pairs = RotaryPairs::even;
-  /// Latents get the least width that keeps this share of the sum of squares in every layer.
+  /// Share of a matrix's sum of squares that its approximation through a latent keeps: latents get
+  /// the least width that suffices in every layer.
   std::optional<double> energy = {};
 };
 

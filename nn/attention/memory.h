@@ -43,7 +43,8 @@ class LayerCache {
   const std::string& form() const { return form_; }
   Index bytes() const;  ///< bytes allocated
 
-  /// Rows per token. Throws ShapeError if the layer declares none under that name.
+  /// Cache of the rows per token named `name`. Throws ShapeError if the layer declares none under
+  /// that name.
   RowCache& rows(std::string_view name) { return find(name, false); }
   /// State [sequences, heads, width]. Throws ShapeError if the layer declares none under that name.
   std::span<Real> state(std::string_view name) { return find(name, true).numbers(); }

@@ -28,8 +28,8 @@ struct ScoreScale {
   Kind kind = Kind::inverse_sqrt;
   double value = 1;
 
-  /// "inv-sqrt", "none", "qk-norm", "row-norm", "length", or a positive number.
-  /// Throws ShapeError otherwise.
+  /// Parses "inv-sqrt", "none", "qk-norm", "row-norm", "length", or a positive number. Throws
+  /// ShapeError for any other text.
   static ScoreScale parse(std::string_view text);
   std::string text() const;
 

@@ -28,7 +28,7 @@ class Board : public RunWatcher {
   void finish(std::size_t run, const RunOutcome& outcome) override;
 
  private:
-  /// "3 of 20 runs done, ETA 4m10s"
+  /// Beginning of the progress line: "3 of 20 runs done, ETA 4m10s".
   std::string head() const;
   double seconds_for(Index steps) const;
   void rewrite();

@@ -139,7 +139,7 @@ std::string long_table(const std::vector<CostRow>& rows) {
   return laid_out(table);
 }
 
-// "2 bytes a number (bf16), states 4 (f32)".
+// Note on the number type of the cache: "2 bytes a number (bf16), states 4 (f32)".
 std::string stored(CacheType type, const std::string& type_name) {
   const CacheNumbers numbers = cache_numbers(type);
   const Index bytes = numbers.bytes_per_element, row = numbers.bytes_per_row;

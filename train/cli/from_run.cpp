@@ -21,7 +21,7 @@ std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string
 
 namespace {
 
-// "the first 1000 characters of input.txt" if the text is limited.
+// Name of a text; if it is limited, "the first 1000 characters of input.txt".
 std::string name_of(const std::string& text, bool limited, std::size_t characters) {
   return limited ? "the first " + std::to_string(characters) + " characters of " + text : text;
 }

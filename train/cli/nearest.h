@@ -11,7 +11,7 @@ namespace headcount {
 /// of three.
 std::string nearest(std::string_view word, std::span<const std::string> known);
 
-/// "; did you mean --attention?", the end of an error about `word`; empty if no known word is near.
+/// End of an error about `word`: "; did you mean --attention?". Empty if no known word is near.
 std::string suggestion(std::string_view word, std::span<const std::string> known,
                        const std::string& prefix = "");
 

@@ -25,10 +25,10 @@ inline constexpr auto kRewriteEvery = std::chrono::milliseconds(100);
 /// only the first is ever cut.
 void rewrite_line(const std::vector<std::string>& fields, const std::string& separator);
 
-/// "2.5134": a loss as progress shows it.
+/// Loss as progress shows it: "2.5134".
 std::string loss_text(double loss);
 
-/// "41s", "4m10s", "2h05m".
+/// Duration as text: "41s", "4m10s", "2h05m".
 std::string duration_text(double seconds);
 
 /// Progress of a run on standard error: on a terminal one line that is rewritten, otherwise one

@@ -9,7 +9,7 @@
 
 namespace headcount {
 
-/// "12.3 MiB".
+/// Size of memory as text: "12.3 MiB".
 std::string memory_text(std::size_t bytes);
 
 /// Estimate of what a training run takes: its sizes before it starts; time and memory once its

@@ -140,7 +140,8 @@ void print_text(const Trained& run) {
   if (run.profile != nullptr) std::cout << "\n" << table(*run.profile);
 }
 
-// Throws UsageError if the run belongs to a comparison, whose runs keep one length.
+// Throws UsageError if the run belongs to a comparison, whose runs all have the same number of
+// steps.
 void check_longer(const std::string& run, Index steps) {
   for (const char* file : {kResult, kUnfinished}) {
     if (!is_there(std::filesystem::path(run) / file)) continue;

@@ -15,8 +15,8 @@ namespace headcount {
 std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result,
                                                       Reader reader);
 
-/// One column per value of the sweep: the tuning loss that values are chosen by, the chosen one
-/// marked. Empty without a sweep.
+/// One column per value of the sweep with its tuning loss; the chosen value is marked. Empty
+/// without a sweep.
 std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result, Reader reader);
 
 }  // namespace headcount

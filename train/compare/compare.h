@@ -17,7 +17,7 @@ namespace headcount {
 struct Shard {
   Index number = 1, count = 1;  ///< number 1 ... count
 
-  /// "2/8". Throws SettingError.
+  /// Parses NUMBER/COUNT, such as "2/8". Throws SettingError.
   static Shard parse(std::string_view text);
 };
 

@@ -19,7 +19,7 @@ namespace headcount {
 struct SeedRange {
   Index first = 3, last = 3;
 
-  /// "5" or "3..20". Throws SettingError.
+  /// Parses "5" or "3..20". Throws SettingError.
   static SeedRange parse(std::string_view text);
   std::string text() const;
   bool grows() const { return first != last; }
@@ -56,8 +56,8 @@ enum class Verdict {
 /// Named part of one layer's KV cache.
 struct CacheBlock {
   std::string name;
-  Index heads = 0, width = 0;  ///< numbers
-  Index window = 0;            ///< most tokens that are kept; 0: all
+  Index heads = 0, width = 0;  ///< heads, and numbers per head
+  Index window = 0;            ///< most tokens that are stored; 0: all
   bool per_sequence = false;   ///< one state for all tokens
 };
 using CacheLayer = std::vector<CacheBlock>;
@@ -121,7 +121,7 @@ struct SweptValue {
 struct VariantResult {
   std::string spec;      ///< as given, "gqa2"; "gqa2 converted" if both ways are compared
   std::string adjusted;  ///< settings by `match` or `sweep`, "ffn-dim 540, lr 0.001"; may be empty
-  /// "gqa2", or "gqa2 (lr 0.001)" if `match` or `sweep` set something.
+  /// Name in tables and charts: "gqa2", or "gqa2 (lr 0.001)" if `match` or `sweep` set something.
   std::string label() const { return spec + (adjusted.empty() ? "" : " (" + adjusted + ")"); }
 
   /// Training after conversion of a trained model, in percent of its steps; none if not converted.

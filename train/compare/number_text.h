@@ -42,10 +42,10 @@ std::string estimate_text(const Estimate& estimate, int decimals, double unit = 
 /// of decimals.
 std::string cell_text(const nlohmann::ordered_json& value, int decimals, Reader reader);
 
-/// "512 B", "1 KiB", "1.5 MiB".
+/// Number of bytes with a binary unit: "512 B", "1 KiB", "1.5 MiB".
 std::string bytes_text(double bytes);
 
-/// "a", "a and b", "a, b and c".
+/// List of words in a sentence: "a", "a and b", "a, b and c".
 std::string list_text(const std::vector<std::string>& words);
 
 }  // namespace headcount

@@ -159,9 +159,9 @@ std::string seeds_of_means(const ComparisonResult& result) {
          ", which all attentions finished; differences and verdicts use all seeds of an attention.";
 }
 
-// "largest" or "smallest" if the value at `chosen` is one; empty otherwise, or if a value is no
-// number. A zero never counts as smallest, because settings with ordered values begin at zero or
-// above.
+// "largest" or "smallest" if the value at `chosen` is the largest or smallest of the sweep; empty
+// otherwise, or if a value is no number. A zero never counts as smallest, because settings with
+// ordered values begin at zero or above.
 std::string end_taken(const std::vector<SweptValue>& swept, std::size_t chosen) {
   std::vector<double> values(swept.size());
   for (std::size_t i = 0; i < values.size(); ++i) {

@@ -32,7 +32,7 @@ struct Workers {
   /// Divides `threads` among `runs`. `jobs` is the number of runs side by side; 0 takes as many as
   /// there are threads, since small models gain more from more runs than from more threads in each.
   static Workers share(int threads, Index jobs, std::size_t runs, int ranks = 1);
-  /// "runs side by side: 2, threads of each: 1"; per rank if there are several ranks.
+  /// Text such as "runs side by side: 2, threads of each: 1"; per rank if there are several ranks.
   std::string text() const;
 };
 
@@ -75,8 +75,8 @@ struct RunTask {
   const Corpus& corpus;  ///< in a sweep, with the slice for tuning losses
   Workers workers;
   bool again = false;  ///< repeats finished runs
-  /// Marks runs that other processes train; empty: none. Results and failures that those processes
-  /// have left in the runs' folders by now count.
+  /// Marks runs that other processes train; empty: none. Results and failures that these processes
+  /// have already written to the runs' folders are used.
   std::vector<bool> elsewhere = {};
   Ranks& ranks = alone();  ///< ranks that share the runs
 };

@@ -19,7 +19,7 @@ struct Match {
   Kind kind = Kind::none;
   Index bytes = 0;  ///< per token of the context, float32, all layers
 
-  /// "none", "params" or "kv=BYTES". Throws SettingError.
+  /// Parses "none", "params" or "kv=BYTES". Throws SettingError.
   static Match parse(std::string_view text);
   std::string text() const;
 };
@@ -29,8 +29,9 @@ struct Sweep {
   std::string setting;
   std::vector<std::string> values;
 
-  /// "lr=3e-4,1e-3". Throws SettingError for a setting that does not exist or belongs neither to
-  /// the model nor to the optimizer, for fewer than two values, and for a repeated value.
+  /// Parses SETTING=VALUE,..., such as "lr=3e-4,1e-3". Throws SettingError for a setting that does
+  /// not exist or belongs neither to the model nor to the optimizer, for fewer than two values, and
+  /// for a repeated value.
   static Sweep parse(std::string_view text);
   std::string text() const;
 };

@@ -23,7 +23,7 @@ constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kPercent 
 
 Index seed_count(std::string_view text) { return parse_value("seeds", WholeRange{1, 1000}, text); }
 
-// "25 % of mha's".
+// Share of the reference's cache: "25 % of mha's".
 std::string share_text(double bytes, const VariantResult& reference) {
   const double percent = kPercent * bytes / reference.cache_bytes_per_token;
   return formatted("%.*f %% of ", percent < 10 ? 1 : 0, percent) + reference.spec + "'s";

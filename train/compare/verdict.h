@@ -32,7 +32,7 @@ double cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 /// of the first seeds, so that later runs do not move it; none without such a run.
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference);
 
-/// "enough", "not enough", "open".
+/// Word for a verdict: "enough", "not enough" or "open".
 std::string verdict_word(Verdict verdict);
 
 /// Verdict by the interval of `cost`: enough if it lies below the tolerance, not enough if above;
@@ -72,14 +72,14 @@ double middle_cost(const VariantResult& variant, Metric metric);
 /// Outcome of looking at one attention's costs, seed after seed.
 struct Decision {
   Verdict verdict = Verdict::open;
-  std::size_t seeds = 0;  ///< seeds looked at; with a verdict, those that it took
+  std::size_t seeds = 0;  ///< number of seeds looked at until the verdict or the end
 };
 
 /// Looks at `costs` of seeds 1, 2, ... (none if a run failed) as often as `judge` does, until a
 /// look decides.
 Decision decide(std::span<const std::optional<double>> costs, double tolerance, const Judge& judge);
 
-/// The reference: see Question::reference.
+/// Attention that the others are compared with: see Question::reference.
 const VariantResult& reference(const ComparisonResult& result);
 
 /// The attention with the least cache among those that are enough; null if none is.

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kLeft = 14, kPanel = 236, kBetween = 20;
 constexpr double kHeading = 30;                       // height of the heading of one attention
-constexpr double kCachesTop = 62, kCachesBelow = 38;  // above and below all of them
+constexpr double kCachesTop = 62, kCachesBelow = 38;  // margins above and below all caches
 constexpr double kLegendLine = 20;
 constexpr double kGap = 4;          // between layers
 constexpr double kLeastHeight = 2;  // of a block that would be too flat to be seen

@@ -12,7 +12,7 @@ namespace headcount {
 /// One row of a forest plot: an estimate with its interval, and the values behind it.
 struct ForestRow {
   std::string name, word;  ///< "mqa" and, below it, "enough"
-  Index style = 0;         ///< as ChartSeries has it
+  Index style = 0;         ///< see ChartSeries::style
   ChartPoint point;        ///< y is the estimate, low and high its interval; x means nothing
   std::vector<std::pair<double, std::string>> values;  ///< dots, with their hover text
 };

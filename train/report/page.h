@@ -10,7 +10,7 @@
 
 namespace headcount {
 
-/// "1 seed", "1,024 tokens".
+/// Count with its noun: "1 seed", "1,024 tokens".
 std::string plural(std::size_t count, const std::string& word);
 
 /// <tag>content</tag>, with `content` escaped.

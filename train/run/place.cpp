@@ -30,8 +30,8 @@ std::vector<fs::path> entries(const fs::path& folder) {
   return paths;
 }
 
-// "step-7" for that name and for ".step-7.partial", which a crash may leave; see
-// models/checkpoint/durable.h.
+// Name without the marks of a staging folder, which a crash may leave: "step-7" for "step-7" and
+// for ".step-7.partial". See models/checkpoint/durable.h.
 std::string final_name(const fs::path& path) {
   constexpr std::string_view kPartial = ".partial";
   const std::string name = path.filename();
