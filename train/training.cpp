@@ -77,7 +77,7 @@ TrainingOutcome Training::run() {
   return outcome_;
 }
 
-// The position, weights and moments of rank 0, at all ranks.
+// Copies the position, weights and moments of rank 0 to all ranks; returns the position.
 TrainingLog::Position Training::shared_position() {
   TrainingLog::Position position = log_.position();
   broadcast(ranks_, std::span(&position, 1));

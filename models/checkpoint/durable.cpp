@@ -34,7 +34,7 @@ int open_file(const fs::path& path, int flags) {
 void flush_file(const fs::path& path, int file) {
   checked(path, [&] {
     const int result = system_calls().fsync(file);
-    // Some network file systems cannot flush a folder, and need not: they keep names at once.
+    // Some network file systems cannot flush a folder, and need not: they store names at once.
     return result < 0 && errno == EINVAL ? 0 : result;
   });
 }

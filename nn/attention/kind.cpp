@@ -121,7 +121,7 @@ void for_forms(AttentionDescription& description, const Body& body) {
   for (AttentionForm& form : description.counted_forms) body(form);
 }
 
-// Removes the cache and what computes it.
+// Removes the cache and the projections that compute its rows.
 void make_sharing(AttentionDescription& description, std::string_view kind) {
   description.keeps.clear();
   for_forms(description, [&](AttentionForm& form) {

@@ -64,7 +64,7 @@ const std::vector<Flag> kCompareFlags = {
 // The default of --data.
 constexpr const char* kDefaultData = "lookup";
 
-// A list of attentions; the error names the setting.
+// Parses a list of attentions; an error names the setting.
 std::string checked_attentions(std::string_view list) {
   try {
     parse_attention_specs(list);

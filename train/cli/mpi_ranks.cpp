@@ -1,4 +1,4 @@
-// The only file that knows MPI.
+// The only file that uses MPI.
 
 #include "train/cli/mpi_ranks.h"
 

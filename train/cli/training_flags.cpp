@@ -49,8 +49,8 @@ nlohmann::json read_config(const CommandLine& line) {
   return parse_json(read_file(line.get("config")));
 }
 
-// The value of a setting in flags, the configuration, `given` or by default, the first that has it;
-// empty if it is not a text.
+// Value of a setting from the first source that has it: flags, the configuration, `given`, the
+// default. Empty if the value is not a text.
 std::string text_for(const CommandLine& line, const nlohmann::json& config, const Given& given,
                      const std::string& name) {
   nlohmann::json value = given.get(name, find_setting(given.known(), name)->neutral);
@@ -93,7 +93,7 @@ std::string attentions(const std::vector<TrainOptions>& runs) {
   return text;
 }
 
-// Says why `setting` means nothing to any of `runs`: the end of an error.
+// End of an error: the reason why `setting` has no effect in any of `runs`.
 std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
   if (const std::optional<OnlyWhere>& where = setting.traits.only_where) {

@@ -186,7 +186,7 @@ void add_comparison(Columns& columns, Reader reader, const ComparisonResult& res
 void add_speeds(Columns& columns, Reader reader, const ComparisonResult& result) {
   columns.measured({"train tok/s", "training, tokens/s"}, "train_tokens_per_second",
                    [](Variant v) { return or_null(v.train_tokens_per_second); });
-  // Programs get these two for an attention without a finished run, too.
+  // Programs also get decoding speed and Pareto front of an attention without a finished run.
   const auto if_finished = [reader](Variant v, const Json& value) {
     return cell_text(v.runs.empty() ? Json() : value, 0, reader);
   };

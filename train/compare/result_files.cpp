@@ -129,7 +129,7 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
     require_same_settings(run, result.at("settings"));
     read_object(run, run.folder / "config.json");  // throws if it is damaged
     read_numbers(result, r);
-    // The last start that trained steps made the speed; a start at the last step trained none.
+    // The speed is that of the last start that trained steps; a start at the last step trains none.
     for (const RunStart& start : read_run_record(run.folder).starts) {
       if (start.from_step >= run.options.steps && start.from_step > 0) continue;
       r.version = start.version;

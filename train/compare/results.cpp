@@ -69,7 +69,7 @@ bool dominates(const VariantResult& a, const VariantResult& b) {
   return loss < 0 || (loss == 0 && cache < 0);
 }
 
-// Returns true if another program or machine trained the run, so that its speed says nothing here.
+// Returns true if another program or machine trained the run, so that its speed cannot be compared.
 bool foreign(const RunResult& run, const ComparisonResult& result) {
   return run.version != result.version || run.machine != result.machine;
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kCacheBudget = "kv=";
 
-// Bytes of the whole context in float32.
+// Bytes of the KV cache for the whole context, in float32.
 Index cache_bytes(const ModelPlan& model) { return kv_cache_bytes(model, model->context).value(); }
 
 std::string per_token_text(Index bytes, Index context) {

@@ -13,7 +13,8 @@ namespace {
 constexpr double kRoom = 0.08;  // share of the range that stays free beyond each of its ends
 constexpr std::size_t kFew = 3, kMany = 7;
 
-// Few enough decimals to read, enough to tell 1, 2 and 5 times a power of ten apart.
+// Decimals of a tick's label: few enough to read, enough to tell 1, 2 and 5 times a power of ten
+// apart.
 int decimals_of(double step) {
   return std::clamp(static_cast<int>(-std::floor(std::log10(step) + 1e-9)), 0, 12);
 }
@@ -108,7 +109,7 @@ std::vector<Tick> AxisMap::ticks() const {
     if (ticks.size() < kFew) return round_ticks(std::pow(10, low_), std::pow(10, high_));
     if (ticks.size() <= kMany) return ticks;
   }
-  // Every second, third, ... power until they are few enough.
+  // Takes every power, else every second one, every third one, ... until the ticks are few enough.
   for (double base = octaves ? 2 : 10, all = base;; base *= all) {
     ticks = power_ticks(base, kOne);
     if (ticks.size() <= kMany) return ticks;

@@ -69,8 +69,8 @@ std::string scope_sentences(const ComparisonResult& result) {
   return text;
 }
 
-// Sentences about the Pareto front of `variants`, which have finished runs; `all` says that every
-// attention has.
+// Sentences about the Pareto front of `variants`, which have finished runs; `all`: every attention
+// of the comparison has a finished run.
 std::string front_sentences(const std::vector<const VariantResult*>& variants, bool all) {
   std::vector<std::string> front;
   for (const VariantResult* variant : variants) {
