@@ -193,7 +193,7 @@ const BadCase kCheckpoints[] = {
     {"sample --from negative", kData, "'hidden_size'"},
     {"sample --from vast", kData, "wants [20,65536]"},
     {"sample --from words", kData, "every token is one character"},
-    {"sample --from gaps", kData, "numbers its"},
+    {"sample --from gaps", kData, "and the id 913; ids must be 0, 1, 2"},
     {"sample --from other-size", kData, "'vocab_size' is"},
     {"train --resume no-moments", kData, "optimizer.safetensors"},
     {"train --resume no-state", kData, "trainer_state.json"},

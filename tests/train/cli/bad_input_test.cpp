@@ -130,8 +130,8 @@ TEST_F(BadInput, ImpossibleShapes) {
                    {"--attention gqa --heads 4 --kv-heads 3", {"--kv-heads 3", "--heads 4"}},
                    {"--attention gqa --heads 4 --kv-heads 8", {"--kv-heads 8", "--heads 4"}},
                    {"--attention gqa --heads 1", {"--heads", "--kv-heads"}},
-                   {"--heads 16", {"--positions rope", "--head-dim is 1"}},
-                   {"--head-dim 5", {"--head-dim is 5"}},
+                   {"--heads 16", {"--positions rope", "--head-dim, which is 1"}},
+                   {"--head-dim 5", {"--head-dim, which is 5"}},
                    {"--attention mla --rope-dim 3", {"--rope-dim", "even", "3"}}});
 }
 

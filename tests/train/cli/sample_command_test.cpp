@@ -328,7 +328,8 @@ TEST_F(SampleCommand, NamesTheTensorAndBothShapesWhereConfigurationAndWeightsDis
   copy_run_with_config("deep", [](json& config) { config["num_hidden_layers"] = 2; });
   expect_refusal(kData, "--from deep", {"model.layers.1.input_layernorm.weight", "missing"});
   copy_run_with_config("tied", [](json& config) { config["tie_word_embeddings"] = true; });
-  expect_refusal(kData, "--from tied", {"lm_head.weight", "no weight"});
+  expect_refusal(kData, "--from tied",
+                 {"lm_head.weight differs from model.embed_tokens.weight", "tie_word_embeddings"});
   copy_run_with_config("short", [&](json& config) { config["vocab_size"] = symbols - 1; });
   json tokenizer = json::parse(folder_->contents("short/checkpoints/step-3/tokenizer.json"));
   std::erase_if(tokenizer["model"]["vocab"].get_ref<json::object_t&>(),
