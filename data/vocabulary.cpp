@@ -15,7 +15,7 @@ namespace {
 std::u32string distinct(std::u32string_view text) {
   std::u32string symbols(text);
   std::ranges::sort(symbols);
-  symbols.erase(std::ranges::unique(symbols).begin(), symbols.end());
+  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
   return symbols;
 }
 

@@ -42,7 +42,7 @@ std::vector<ChartSeries> series_of(const ComparisonResult& result, const PointsO
 template <class PointsOf>
 std::vector<ChartSeries> front_first(const ComparisonResult& result, const PointsOf& points_of) {
   std::vector<ChartSeries> all = series_of(result, points_of);
-  std::ranges::stable_partition(all, [&](const ChartSeries& series) {
+  std::stable_partition(all.begin(), all.end(), [&](const ChartSeries& series) {
     return result.variants[static_cast<std::size_t>(series.style)].pareto;
   });
   return all;
