@@ -153,7 +153,8 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
     if (value == all.end()) continue;
     const std::optional<OnlyWhere>& where = setting.traits.only_where;
     const bool idle = where && all[std::string(where->setting)] != where->value;
-    if (idle || (setting.traits.quiet && *value == setting.neutral)) all.erase(value);
+    if (idle || (setting.traits.quiet && nlohmann::json(*value) == setting.neutral))
+      all.erase(value);
   }
   return all;
 }

@@ -93,7 +93,7 @@ LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string
       DoubleMatrix& matrix = all_.at(module);
       matrix = zero_padded(matrix, matrix.columns + 1);
       for (Index r = 0; r < matrix.rows; ++r)
-        matrix.row(r).back() = values[static_cast<std::size_t>(r)];
+        matrix.row(r).back() = static_cast<double>(values[static_cast<std::size_t>(r)]);
     }
   }
 }

@@ -123,7 +123,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
       heeded = heeded || (settings.contains(name) && settings[name] == value) ||
                (name == "warmup" && run.asked_warmup == value);
     }
-    const bool left_out = setting->traits.quiet && value == setting->neutral;
+    const bool left_out = setting->traits.quiet && nlohmann::json(value) == setting->neutral;
     if (heeded || (left_out && !known)) continue;
     if (known) {
       std::string by = "--attention " + attentions(runs);
