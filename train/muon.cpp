@@ -42,25 +42,24 @@ double norm(std::span<const Real> x) {
 
 }  // namespace
 
-void orthogonalize(std::span<Real> x, Index rows, Index cols) {
+void orthogonalize(std::span<Real> x, Index rows, Index cols, std::vector<Real>& scratch) {
   constexpr int kSteps = 5;
   constexpr Real a{3.4445}, b{-4.7750}, c{2.0315};
   constexpr double kLeastNorm = 1e-7;
   const Index n = std::min(rows, cols), size = rows * cols;
   const auto scale = static_cast<Real>(1 / std::max(norm(x), kLeastNorm));
   for (Real& number : x) number *= scale;
-  std::vector<Real> square(static_cast<std::size_t>(n * n)), polynomial(square.size()),
-      next(x.size());
-  Real *from = x.data(), *to = next.data();
+  scratch.resize(static_cast<std::size_t>(2 * n * n + size));
+  Real *const square = scratch.data(), *const polynomial = square + n * n;
+  Real *from = x.data(), *to = polynomial + n * n;
   for (int step = 0; step < kSteps; ++step) {
     const ConstMatrix stored(from, rows, cols);
     const ConstMatrix wide = rows > cols ? stored.transpose() : stored;
-    gemm({square.data(), n, n}, wide, wide.transpose());
-    gemm({polynomial.data(), n, n}, {square.data(), n, n}, {square.data(), n, n});
-    for (std::size_t i = 0; i < square.size(); ++i)
-      polynomial[i] = b * square[i] + c * polynomial[i];
+    gemm({square, n, n}, wide, wide.transpose());
+    gemm({polynomial, n, n}, {square, n, n}, {square, n, n});
+    for (Index i = 0; i < n * n; ++i) polynomial[i] = b * square[i] + c * polynomial[i];
     for (Index i = 0; i < size; ++i) to[i] = a * from[i];
-    const ConstMatrix factor(polynomial.data(), n, n);  // symmetric
+    const ConstMatrix factor(polynomial, n, n);  // symmetric
     if (rows > cols) {
       gemm({to, rows, cols}, stored, factor, Write::add);
     } else {
@@ -83,25 +82,26 @@ Muon::Muon(const MuonSettings& settings, const AdamWSettings& others,
 
 void Muon::update(ParameterStore& parameters, const Update& at) {
   const ParameterNumbers &first = moments()[0].numbers, &second = moments()[1].numbers;
-  parameters.complete_gradients();
   update_by_adamw(others_, parameters, first, second, at,
                   [&](ParameterId id) { return !parameters.maps_features(id); });
   const auto mu = static_cast<Real>(settings_.momentum), one_mu = static_cast<Real>(1 - mu),
              factor = static_cast<Real>(at.gradient_scale);
   const double rate = settings_.learning_rate * at.of_peak;
   const auto keep = static_cast<Real>(1 - rate * settings_.weight_decay);
-  parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int) {
+  scratch_.resize(static_cast<std::size_t>(threads()));
+  parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int thread) {
     const ParameterId id = matrices_[static_cast<std::size_t>(task)];
     const Index rows = parameters.shape(id)[0], cols = parameters.shape(id)[1];
     const std::span<const Real> gradient = std::as_const(parameters).gradient(id);
     const std::span<Real> m = first.of(id), w = parameters.value(id);
-    std::vector<Real> u(w.size());
+    auto& [u, scratch] = scratch_[static_cast<std::size_t>(thread)];
+    u.resize(w.size());
     for (std::size_t i = 0; i < u.size(); ++i) {
       const Real g = one_mu * (gradient[i] * factor);
       m[i] = mu * m[i] + g;
       u[i] = g + mu * m[i];
     }
-    orthogonalize(u, rows, cols);
+    orthogonalize(u, rows, cols, scratch);
     const double shape = std::max(1.0, static_cast<double>(rows) / static_cast<double>(cols));
     const auto step = static_cast<Real>(rate * std::sqrt(shape));
     for (std::size_t i = 0; i < u.size(); ++i) w[i] = keep * w[i] - step * u[i];

@@ -24,16 +24,21 @@ class Muon : public Optimizer {
   void update(ParameterStore& parameters, const Update& at) override;
 
  private:
+  struct Scratch {
+    std::vector<Real> update, orthogonalization;
+  };
+
   MuonSettings settings_;
   AdamWSettings others_;
-  std::vector<ParameterId> matrices_;  // the most expensive first
+  std::vector<ParameterId> matrices_;  // the most expensive first, so that threads end together
+  std::vector<Scratch> scratch_;       // by thread; kept, so that later steps allocate nothing
 };
 
 /// Orthogonalises the row-major matrix `x` [rows, cols] approximately: replaces its singular values
 /// by values between about 0.7 and 1.2, with five Newton-Schulz steps X = a X + (b A + c A A) X
 /// with A = X X^T, on X scaled to norm 1 and transposed if rows > cols. Source: Jordan et al.
-/// (2024). Runs on the calling thread.
-void orthogonalize(std::span<Real> x, Index rows, Index cols);
+/// (2024). Runs on the calling thread; `scratch` holds intermediate matrices and grows to fit.
+void orthogonalize(std::span<Real> x, Index rows, Index cols, std::vector<Real>& scratch);
 
 extern const OptimizerKind kMuon;
 

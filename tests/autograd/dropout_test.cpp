@@ -78,7 +78,7 @@ TEST_F(DropoutOp, DrawsAnewForEachOpStepAndSeedAndTheSameForTheSame) {
   EXPECT_NE(at(2, 1, 0), first) << "another seed";
 }
 
-// Of one training, so that no layer has to know it.
+// A tape has the probability of its training, so that no layer has to know it.
 TEST(DropoutOfATape, IsThatOfAttentionUnlessItIsGivenAnother) {
   const auto attended = [](Real of_tape, std::optional<Real> given) {
     Tape tape;

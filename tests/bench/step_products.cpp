@@ -9,7 +9,8 @@ namespace headcount {
 
 namespace {
 
-// Of the chunks of a gated delta rule: 7 in forward, 4 of them again in backward, and 14 more.
+// Products of each chunk of a gated delta rule: 7 in forward; 4 of these again and 14 more in
+// backward.
 void add_delta_products(std::vector<Product>& products, const ModelPlan& plan,
                         const AttentionForm& form, Index sequences) {
   const Index n = std::min(plan->context, form.state->chunk), k = form.key_width;

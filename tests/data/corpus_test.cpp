@@ -207,7 +207,8 @@ TEST(CorpusBaselines, AreTheSharesThatAreRightWithoutALookup) {
   EXPECT_NEAR(lookup.copier, 0.3, 0.02);     // two questions may be about one piece
   EXPECT_NEAR(lookup.commonest, 0.5, 0.02);  // of five pieces with four values
   EXPECT_EQ(lookup.best(), lookup.commonest);
-  // Of first letters 1 in 12 or 2 in 12, of second letters 1 in 2; of places a story has three.
+  // A guesser gets 1 or 2 in 12 first letters and 1 in 2 second letters right; a story has three
+  // places.
   const Baselines tales = *load_corpus("tales", {.characters = 100'000}).baselines;
   EXPECT_GT(tales.guesser, 0.15);
   EXPECT_LT(tales.guesser, 0.25);

@@ -171,7 +171,7 @@ TEST(Conversion, OfAnEnergyTakesTheLeastRankThatKeepsIt) {
   const auto rank_of = [&](double energy) {
     const Conversion mla = converted(*model, "mla", {}, {.energy = energy});
     for (const HeadErrors& error : mla.errors) {
-      // Of keys and values together, so neither alone loses more than twice its share.
+      // The energy is that of keys and values together: neither loses more than twice its share.
       EXPECT_LT(error.keys * error.keys + error.values * error.values, 4 * (1 - energy) + 1e-9);
     }
     return mla.model->plan()->settings["kv-rank"].get<Index>();
@@ -206,7 +206,7 @@ TEST(Conversion, OfAnEnergyTakesTheLeastRankThatKeepsIt) {
 
 TEST(Conversion, ChoosesTheLargestRotaryPairOfThoseThatRotateAboutAsFast) {
   const auto model = small_model("mha", {{"head-dim", "8"}});
-  // Of each head's four pairs the second and the fourth are large.
+  // The second and the fourth of each head's four rotary pairs are large.
   for (Index layer = 0; layer < 2; ++layer) {
     for (const std::string name : {"q_proj.weight", "k_proj.weight"}) {
       const auto rows = weights(*model, name, layer);

@@ -396,7 +396,7 @@ TEST(CostsOfAPattern, AreThoseOfItsLayers) {
 }
 
 TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
-  // Of 12 layers 4 are global, 4 keep 16 tokens, 4 share. A token is 2 x 8 numbers in one layer.
+  // In 12 layers 4 are global, 4 keep 16 tokens and 4 share. A token is 2 x 8 numbers in a layer.
   Given config = with({{"layers", 12}, {"dim", 32}, {"heads", 4}});
   set(config, "attention", "mqa@16/share/mqa");
   const ModelPlan model = resolve_model(config);

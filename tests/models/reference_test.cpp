@@ -27,11 +27,11 @@ constexpr bool kDouble = sizeof(Real) == sizeof(double);
 // their heads and widths and 24 to 100 tokens gradients reached 6e-5. A wrong formula is off by
 // 1e-2 or more.
 constexpr double kOutputTolerance = kDouble ? 1e-9 : 1e-4;
-// Of weights after some steps. Adam divides a gradient by its own size: what was rounded in one
-// that is nearly 0 moves its weight by a part of the learning rate. At those sizes 7e-4 were
+// Tolerance of weights after some steps. Adam divides a gradient by its own size: what was rounded
+// in one that is nearly 0 moves its weight by a part of the learning rate. At those sizes 7e-4 were
 // reached.
 constexpr double kWeightTolerance = kDouble ? 1e-8 : 1e-3;
-// Of losses and gradient norms on the way. In float these two models go further apart: on
+// Tolerance of losses and gradient norms on the way. In float two models differ by more: on
 // processors with other instructions 1.4e-4 and 2.2e-4 were measured.
 double training_tolerance(const std::string& fixture) {
   if (kDouble) return 1e-8;

@@ -35,7 +35,7 @@ Evaluation over_validation(const LanguageModel& model, const Corpus& corpus) {
   return evaluate(model, corpus.validation, {.marks = corpus.validation_marks()});
 }
 
-// The same weights, seeing so many tokens.
+// Copy of `model` with a sliding window of `window` tokens.
 LanguageModel narrowed(const LanguageModel& model, Index window) {
   return {with_settings(model.plan(), {{"window", window}}), model};
 }

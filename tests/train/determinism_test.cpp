@@ -1,4 +1,4 @@
-// The same seed trains the same weights, bit for bit, with any number of threads.
+// Trained weights depend on the seed alone: any number of threads gives the same bits.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -94,6 +94,16 @@ TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsThatRunShards) {
   for (const int thread_count : {2, 3, 8}) {
     EXPECT_EQ(trained(options, thread_count), alone) << thread_count << " threads";
   }
+}
+
+TEST(TrainedByMuon, WeightsAreBitwiseEqualForAnyNumberOfThreads) {
+  Given given(training_settings(), to_json(options_of("mla", 8)));
+  given.put("optimizer", "muon");
+  const TrainOptions options = resolve_training(given);
+  const std::string one = trained(options, 1);
+  for (const int thread_count : {2, 3}) EXPECT_EQ(trained(options, thread_count), one);
+  EXPECT_NE(one, trained(options_of("mla", 8), 1)) << "AdamW trains other weights";
+  set_threads(0);
 }
 
 // Short windows are evaluated side by side, long ones one after the other.

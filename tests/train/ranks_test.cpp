@@ -93,6 +93,17 @@ TEST(Ranks, TrainTheBitsOfOneProcess) {
   }
 }
 
+TEST(Ranks, TrainByMuonTheBitsOfOneProcess) {
+  const TrainFolder folder;
+  const std::string line = train_line("--optimizer muon --quiet --threads 1");
+  for (const int ranks : {0, 2, 3}) {
+    const ProgramResult result =
+        headcount(folder, ranks, line + " --out ranks" + std::to_string(ranks));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  for (const std::string run : {"ranks2", "ranks3"}) expect_same_run(folder, run, "ranks0", run);
+}
+
 // A process cuts the products of its ops where it has one task only. The task of a rank may be one
 // of several: it is not cut then, which would add its numbers up in another order.
 TEST(Ranks, OfOneShardEachTrainTheBitsOfOneProcess) {

@@ -84,7 +84,7 @@ TEST_P(TrainedScoreScale, LearnsWhatOnlyAttentionCanKnow) {
 
 class EntropyOfAttention : public testing::TestWithParam<const AttentionKind*> {
  protected:
-  // Of a model of one layer with large random weights, the same ones for every scale.
+  // Entropy of attention in a one-layer model with large random weights, equal for every scale.
   static double with_scale(const std::string& score_scale) {
     const TrainOptions options = options_with(GetParam()->name, score_scale);
     LanguageModel model(options.model, kScaleVocabulary);
@@ -104,7 +104,7 @@ TEST_P(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {
   EXPECT_NEAR(with_scale("1e-9"), expected, 1e-5);
 }
 
-// The same scores times a larger factor make each row more peaked.
+// Scores times a larger factor give rows of attention weights that are more peaked.
 TEST_P(EntropyOfAttention, FallsAsTheScaleGrows) {
   const double length = with_scale("length"), inverse_sqrt = with_scale("inv-sqrt"),
                none = with_scale("none"), large = with_scale("1000");

@@ -24,7 +24,7 @@ inline Tokens tiny_tokens(Index count) {
   return tokens;
 }
 
-/// Of one layer.
+/// Options of a training that takes milliseconds: one layer, 16 wide, 50 steps.
 inline TrainOptions tiny_options() {
   return resolve_training(Given(training_settings(), {{"layers", 1},
                                                       {"dim", 16},

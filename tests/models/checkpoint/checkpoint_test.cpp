@@ -338,7 +338,7 @@ TEST(TiedCheckpoint, IsReadWithAHeadThatIsTheEmbedding) {
                "lm_head.weight differs from model.embed_tokens.weight, but config.json ties both"));
 }
 
-// The same weights in two files, and the index that says which has which.
+// Checkpoint with its weights in two files, and the index that says which file has which.
 class ShardedFolder : public CheckpointFolder {
  protected:
   ShardedFolder() {

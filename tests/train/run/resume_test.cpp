@@ -189,6 +189,17 @@ TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
   EXPECT_EQ(checkpoints("stopped"), checkpoints("whole"));
 }
 
+TEST_F(ResumedRun, OfMuonEndsWithTheBitsOfOneThatRanThrough) {
+  const std::string run = kRun + "--optimizer muon --steps 300 --checkpoint-every 20 ";
+  ASSERT_EQ(folder_.headcount(run + "--out whole").exit_code, 0);
+  const pid_t child = start(run + "--out stopped");
+  wait_for("stopped/checkpoints/step-20");
+  kill(child, SIGTERM);
+  ASSERT_EQ(exit_code_of(child), 128 + SIGTERM) << "it was quick: give it more steps";
+  ASSERT_EQ(folder_.headcount("train --resume stopped --quiet").exit_code, 0);
+  expect_equal_runs("stopped", "whole", 300);
+}
+
 TEST_F(ResumedRun, WithoutACheckpointBeginsAtTheBeginning) {
   ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out whole").exit_code, 0);
   ASSERT_EQ(folder_.headcount(kRun + "--steps 12 --out run").exit_code, 0);
