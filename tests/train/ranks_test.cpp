@@ -232,7 +232,7 @@ TEST(Ranks, CompareToTheResultsOfOneProcess) {
 // A signal at one rank, which may be the one that has the queue, stops all.
 TEST(Ranks, StopAComparisonTogetherAtASignalAndGoOnWithAnotherNumber) {
   const std::string line =
-      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 2000 "
+      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 4000 "
       "--threads 1 --attention mha,gqa1,mla --seeds 2 --quiet --out c";
   const TrainFolder whole;
   ASSERT_EQ(whole.headcount(line).exit_code, 0);
