@@ -35,11 +35,20 @@ void copy_window(std::span<const std::int32_t> tokens, Index start, Index end, I
   std::fill(targets + counted, targets + batch.length, kNoTarget);
   if (!marks.only_answers) return;
   for (Index i = 0; i < counted; ++i) {
-    if (marks.answers[static_cast<std::size_t>(start + 1 + i)] == 0) targets[i] = kNoTarget;
+    const Index position = start + 1 + i;
+    const bool answer = marks.answers[static_cast<std::size_t>(position)] != 0;
+    targets[i] = answer ? target_at(tokens, position, marks) : kNoTarget;
   }
 }
 
 }  // namespace
+
+std::int32_t target_at(std::span<const std::int32_t> tokens, Index position,
+                       const TextMarks& marks) {
+  const auto at = static_cast<std::size_t>(position);
+  const auto back = marks.hidden_answers ? static_cast<std::size_t>(marks.answers[at]) : 0;
+  return tokens[at - back];
+}
 
 Index counted(std::span<const std::int32_t> targets) {
   return std::ssize(targets) - std::ranges::count(targets, kNoTarget);

@@ -20,7 +20,13 @@ struct TextMarks {
   /// begin every `context` tokens.
   std::span<const Index> starts = {};
   bool only_answers = false;  ///< the loss counts answers alone: other targets are kNoTarget
+  /// Answers do not stand in the text: the target at an answer is the token that it follows from.
+  bool hidden_answers = false;
 };
+
+/// Token that a model has to predict at `position` of `tokens`, from the tokens before it.
+std::int32_t target_at(std::span<const std::int32_t> tokens, Index position,
+                       const TextMarks& marks);
 
 /// Number of `targets` that the loss counts: those that are not kNoTarget.
 Index counted(std::span<const std::int32_t> targets);

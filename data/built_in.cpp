@@ -6,7 +6,7 @@
 namespace headcount {
 
 std::span<const BuiltInCorpus* const> built_in_corpora() {
-  static constexpr std::array<const BuiltInCorpus*, 2> kAll = {&kTales, &kLookup};
+  static constexpr std::array<const BuiltInCorpus*, 3> kAll = {&kTales, &kLookup, &kMqar};
   return kAll;
 }
 

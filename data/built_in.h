@@ -21,9 +21,12 @@ struct BuiltInCorpus {
   nlohmann::json (*defaults)() = nullptr;
   /// Attentions that `compare` takes by default; empty: the same as for a file.
   std::string_view attentions = {};
-  bool only_answers = false;  ///< the loss counts answers alone; the other characters are random
-  /// Characters per story, which must divide the context; 0: stories differ in length.
-  Index story_length = 0;
+  bool only_answers = false;     ///< the loss counts answers alone; the other characters are random
+  bool hidden_answers = false;   ///< see TextMarks::hidden_answers
+  Index characters = 1'000'000;  ///< least length of the text
+  /// Characters per story, which must divide the context; null: stories differ in length. Throws
+  /// ShapeError for settings that contradict each other.
+  Index (*story_length)(const Given& given) = nullptr;
 };
 
 /// All built-in corpora, in the order of help.
@@ -35,5 +38,6 @@ const SettingList& corpus_settings();
 
 extern const BuiltInCorpus kTales;   // tales.cpp
 extern const BuiltInCorpus kLookup;  // lookup.cpp
+extern const BuiltInCorpus kMqar;    // mqar.cpp
 
 }  // namespace headcount

@@ -59,11 +59,12 @@ struct Stories {
   std::vector<Baselines> baselines;
 };
 
-/// At least `options.characters` characters and two stories. Story i has its own random stream, so
+/// Text of the least length wanted, and at least two stories. Story i has its own random stream, so
 /// that a longer corpus of the same seed begins with the shorter one.
 Stories write_stories(const BuiltInCorpus& built_in, const CorpusOptions& options) {
   const auto write_story = built_in.writer(options.own);
-  const auto characters = static_cast<std::size_t>(options.characters);
+  const auto characters =
+      static_cast<std::size_t>(options.characters > 0 ? options.characters : built_in.characters);
   RandomKey key{.seed = options.seed,
                 .stream = random_stream("data/" + std::string(built_in.name)),
                 .step = 0};
@@ -112,6 +113,7 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
 
   Corpus corpus = make_corpus(name, encode_text(all.text, name), cut, end - cut);
   corpus.only_answers = built_in.only_answers;
+  corpus.hidden_answers = built_in.hidden_answers;
   const std::span<const std::int32_t> answers(all.answers);
   const auto of_train = answers.first(cut), of_validation = answers.subspan(cut, end - cut);
   corpus.train_answers.assign(of_train.begin(), of_train.end());
@@ -189,7 +191,8 @@ Passage passage(const Corpus& corpus, const CorpusOptions& options, Index number
     return whole.empty() ? whole : std::vector(whole.begin() + begin, whole.begin() + end);
   };
   Passage passage{part(corpus.validation), part(corpus.validation_answers), {}};
-  if (const BuiltInCorpus* const built_in = find_built_in(corpus.name)) {
+  const BuiltInCorpus* const built_in = find_built_in(corpus.name);
+  if (built_in != nullptr && !built_in->hidden_answers) {
     passage.nats =
         nats_of_characters(built_in->writer(options.own), corpus.vocabulary.decode(passage.tokens));
   }

@@ -27,7 +27,8 @@ struct Corpus {
   std::vector<std::int32_t> tuning;
   std::vector<std::int32_t> tuning_answers;
   std::vector<Index> tuning_starts;
-  bool only_answers = false;  ///< the loss counts answers alone; the other characters are random
+  bool only_answers = false;    ///< the loss counts answers alone; the other characters are random
+  bool hidden_answers = false;  ///< see TextMarks::hidden_answers
   /// Baselines on the answers of the validation part, as shares; none if it has no answers.
   std::optional<Baselines> baselines;
   Index longest_story = 0;  ///< characters, of both parts
@@ -40,17 +41,21 @@ struct Corpus {
   /// the model reads each window without the earlier ones.
   bool stories_fit(Index context) const { return longest_story <= context; }
 
-  TextMarks train_marks() const { return {train_answers, train_starts, only_answers}; }
-  TextMarks tuning_marks() const { return {tuning_answers, tuning_starts, only_answers}; }
-  TextMarks validation_marks() const {
-    return {validation_answers, validation_starts, only_answers};
+  TextMarks train_marks() const { return marks(train_answers, train_starts); }
+  TextMarks tuning_marks() const { return marks(tuning_answers, tuning_starts); }
+  TextMarks validation_marks() const { return marks(validation_answers, validation_starts); }
+
+ private:
+  TextMarks marks(std::span<const std::int32_t> answers, std::span<const Index> starts) const {
+    return {answers, starts, only_answers, hidden_answers};
   }
 };
 
 /// Options of `load_corpus`. For files, only the last two have an effect.
 struct CorpusOptions {
   std::uint64_t seed = 1;
-  Index characters = 1'000'000;      ///< least length of the text, which ends with a story
+  /// Least length of the text, which ends with a story; 0: BuiltInCorpus::characters.
+  Index characters = 0;
   Given own{corpus_settings()};      ///< settings of built-in corpora
   double validation_fraction = 0.1;  ///< share of the characters
   /// Number of characters at the beginning of the validation part that are kept, rounded up to
@@ -58,7 +63,7 @@ struct CorpusOptions {
   Index validation_characters = 0;
 };
 
-/// Built-in corpus of `options.characters` characters or more. It is cut into its parts where the
+/// Built-in corpus. It is cut into its parts where the
 /// story nearest to the validation fraction ends.
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options);
 
@@ -81,7 +86,8 @@ struct Passage {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> answers;  ///< [tokens] as in TextMarks; empty for files
   /// [tokens]: -log p of each token under the corpus's grammar given the tokens before it, nats:
-  /// the least loss that a model can have on average. Empty for files.
+  /// the least loss that a model can have on average. Empty for files and where answers are
+  /// hidden.
   std::vector<double> nats;
 };
 

@@ -131,6 +131,6 @@ const BuiltInCorpus kLookup = {.name = "lookup",
                                .defaults = lookup_defaults,
                                .attentions = kLookupAttentions,
                                .only_answers = true,
-                               .story_length = kLookupLine};
+                               .story_length = [](const Given&) { return kLookupLine; }};
 
 }  // namespace headcount

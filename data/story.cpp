@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 namespace headcount {
@@ -44,6 +45,18 @@ std::size_t StoryWriter::choose(std::size_t count) {
   const auto chosen = static_cast<std::size_t>(chooser_(count));
   if (chosen >= count) throw StoryStopped(story_.text, count);
   story_.nats += std::log(static_cast<double>(count));
+  return chosen;
+}
+
+std::size_t StoryWriter::choose_by_weight(std::span<const double> weights) {
+  constexpr std::uint64_t kParts = std::uint64_t{1} << 32;
+  const std::uint64_t part = chooser_(kParts);
+  if (part >= kParts) throw StoryStopped(story_.text, kParts);
+  const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
+  double left = all * (static_cast<double>(part) + 0.5) / static_cast<double>(kParts);
+  std::size_t chosen = 0;
+  while (chosen + 1 < weights.size() && left >= weights[chosen]) left -= weights[chosen++];
+  story_.nats -= std::log(weights[chosen] / all);
   return chosen;
 }
 

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -72,6 +73,10 @@ class StoryWriter {
   /// Uniform number in 0 .. count - 1, where `count` is at least 1; costs log(count) nats. Throws
   /// StoryStopped.
   std::size_t choose(std::size_t count);
+
+  /// Number in 0 .. weights.size() - 1, drawn in proportion to its weight; costs -log(its share of
+  /// the weights) nats. The text can then no longer be enumerated: it is one choice of 2^32.
+  std::size_t choose_by_weight(std::span<const double> weights);
 
   /// Removes a uniformly chosen item from `items` and returns it; the others keep their order.
   template <class Item>

@@ -69,12 +69,12 @@ constexpr Field<CorpusOptions> kTextFields[] = {
 // Throws if other settings contradict the text that `data` names.
 void check_data(const TrainOptions& options) {
   const BuiltInCorpus* const built_in = find_built_in(options.data);
-  if (built_in == nullptr) return;
-  const Index length = built_in->story_length, context = options.model->context;
-  require_setting(length == 0 || context % length == 0,
-                  "`context` must be a multiple of " + std::to_string(length) +
-                      ", the length of a line of " + options.data + ", is " +
-                      std::to_string(context));
+  if (built_in == nullptr || built_in->story_length == nullptr) return;
+  const Index length = built_in->story_length(options.corpus.own);
+  const Index context = options.model->context;
+  require_setting(context % length == 0, "`context` must be a multiple of " +
+                                             std::to_string(length) + ", the length of a line of " +
+                                             options.data + ", is " + std::to_string(context));
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
       windows_(marks.starts.empty()
                    ? std::vector<Index>()
                    : evaluation_windows(std::ssize(tokens), options.model->context, marks.starts)),
-      marks_{marks.answers, windows_, marks.only_answers},
+      marks_{marks.answers, windows_, marks.only_answers, marks.hidden_answers},
       reducer_(ranks, model.parameters(), shard_count(options), options.accumulate),
       steps_done_(steps_done) {}
 

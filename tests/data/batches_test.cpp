@@ -155,6 +155,17 @@ TEST(SampleWindows, CountAnswersAloneWhereTheyAreToldTo) {
   EXPECT_EQ(std::ranges::count(batch.targets, kNoTarget), 0);
 }
 
+TEST(SampleWindows, TargetTheTokenThatAHiddenAnswerFollowsFrom) {
+  const std::vector<std::int32_t> answers = {0, 0, 0, 2, 0, 0, 0, 5, 0, 0};
+  Batch batch;
+  sample_windows(count_up(10), some_step, 100, 4, batch,
+                 {.answers = answers, .only_answers = true, .hidden_answers = true});
+  for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
+    const std::int32_t next = batch.inputs[i] + 1;
+    EXPECT_EQ(batch.targets[i], next == 3 ? 1 : next == 7 ? 2 : kNoTarget);
+  }
+}
+
 TEST(EvaluationWindows, BeginAnewAtEachStart) {
   const std::vector<Index> starts = {0, 3, 12};
   EXPECT_EQ(evaluation_windows(15, 4, starts), (std::vector<Index>{0, 3, 7, 11, 12}));

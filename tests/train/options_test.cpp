@@ -27,7 +27,8 @@ std::string error_of(const json& values) {
   return "no error";
 }
 
-// REFERENCE.md, "Published figures": nanoGPT's two character-level configurations.
+// nanoGPT's two character-level configurations: config/train_shakespeare_char.py for a GPU, and the
+// command of its README for a CPU.
 const json kNanoGpt = {{"norm", "layer"},
                        {"activation", "gelu"},
                        {"positions", "learned"},
@@ -131,11 +132,12 @@ TEST(TrainSettings, AtZeroAreNotInRecordsOfRunsThatTheyWouldNotChange) {
 }
 
 TEST(TrainSettings, RoundTripThroughJson) {
-  for (const char* const data : {"tales", "lookup", "some/file.txt"}) {
+  for (const char* const data : {"tales", "lookup", "mqar", "some/file.txt"}) {
     json values = {{"data", data},   {"attention", "mla"}, {"steps", 7},
                    {"lr", 0.3},      {"warmup", 0},        {"seed", 18446744073709551615u},
                    {"eval-every", 0}};
     if (data == std::string("lookup")) values.update({{"kinds", 3}});
+    if (data == std::string("mqar")) values.update({{"pairs", 8}, {"fill", "dots"}});
     const auto written = to_json(resolved(values));
     EXPECT_EQ(to_json(resolved(json::parse(written.dump()))), written);
     for (const auto& [name, value] : values.items()) EXPECT_EQ(written.at(name), value) << name;
@@ -181,13 +183,17 @@ TEST(TrainSettings, ReachTheCorpus) {
 TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
   EXPECT_EQ(error_of({{"data", "lookup"}, {"context", 100}}),
             "`context` must be a multiple of 16, the length of a line of lookup, is 100");
+  EXPECT_EQ(error_of({{"data", "mqar"}, {"context", 64}, {"line-length", 128}}),
+            "`context` must be a multiple of 128, the length of a line of mqar, is 64");
+  EXPECT_EQ(error_of({{"data", "mqar"}, {"pairs", 20}}),
+            "`line-length` must be even and at least 4 times `pairs`, 80, is 64");
   EXPECT_EQ(error_of({{"lr", 0.1}, {"min-lr", 0.2}}),
             "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
 }
 
 // Such as score scales, which mean nothing to a state.
 TEST(DataDefaults, FitEveryAttention) {
-  for (const char* const data : {"lookup", "tales"}) {
+  for (const char* const data : {"lookup", "mqar", "tales"}) {
     for (const AttentionKind* kind : attention_kinds()) {
       Given given(training_settings(), data_defaults(data));
       given.put("attention", kind->name);

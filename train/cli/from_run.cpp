@@ -71,6 +71,7 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
           std::move(corpus.validation_answers),
           std::move(corpus.validation_starts),
           corpus.only_answers,
+          corpus.hidden_answers,
           corpus.baselines,
           corpus.longest_story};
 }

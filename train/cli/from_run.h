@@ -28,10 +28,11 @@ struct EvalText {
   std::vector<std::int32_t> answers = {};
   std::vector<Index> starts = {};
   bool only_answers = false;
+  bool hidden_answers = false;
   std::optional<Baselines> baselines = {};
   Index longest_story = 0;
 
-  TextMarks marks() const { return {answers, starts, only_answers}; }
+  TextMarks marks() const { return {answers, starts, only_answers, hidden_answers}; }
   /// Word for the items over which the loss is a mean.
   const char* unit() const { return only_answers ? "answer" : "character"; }
 };

@@ -12,8 +12,9 @@ namespace {
 
 constexpr Index kLongest = 400;  // characters of a passage on a page
 
-// -log p of each token but the first, given those before it.
-std::vector<double> losses_of(const LanguageModel& model, std::span<const std::int32_t> tokens) {
+// -log p of the target at each token but the first, given the tokens before it.
+std::vector<double> losses_of(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                              const TextMarks& marks) {
   Tape tape(model.parameters());
   const auto logits = model.logits(tape, tokens.first(tokens.size() - 1), 1).value();
   const auto width = static_cast<std::size_t>(model.vocabulary());
@@ -23,8 +24,9 @@ std::vector<double> losses_of(const LanguageModel& model, std::span<const std::i
     const auto greatest = static_cast<double>(std::ranges::max(row));
     double sum = 0;
     for (const Real logit : row) sum += std::exp(static_cast<double>(logit) - greatest);
-    const auto target = static_cast<double>(row[static_cast<std::size_t>(tokens[i])]);
-    losses.push_back(greatest + std::log(sum) - target);
+    const std::int32_t target = target_at(tokens, static_cast<Index>(i), marks);
+    const auto logit = static_cast<double>(row[static_cast<std::size_t>(target)]);
+    losses.push_back(greatest + std::log(sum) - logit);
   }
   return losses;
 }
@@ -69,7 +71,9 @@ Reading read_passage(const std::filesystem::path& folder, const Passage& passage
         " has weights that were trained on a text with other characters; give that text");
   Reading reading;
   reading.losses.resize(passage.tokens.size());
-  const std::vector<double> losses = losses_of(*run.model, passage.tokens);
+  const std::vector<double> losses =
+      losses_of(*run.model, passage.tokens,
+                {.answers = passage.answers, .hidden_answers = corpus.hidden_answers});
   for (std::size_t i = 1; i < passage.tokens.size(); ++i) {
     if (!corpus.only_answers || shown.answers[i]) reading.losses[i] = losses[i - 1];
   }

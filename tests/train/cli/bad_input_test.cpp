@@ -157,12 +157,14 @@ TEST_F(BadInput, FlagsOfAnotherAttention) {
 
 TEST_F(BadInput, FlagsOfOtherData) {
   expect_refusals(kUsage, {{"--data tales --kinds 2", {"--kinds", "--data tales", "lookup"}},
+                           {"--data lookup --pairs 2", {"--pairs", "--data lookup", "mqar"}},
                            {"--kinds 2", {"--kinds", "--data text.txt", "lookup"}}});
 }
 
 TEST_F(BadInput, FlagsThatContradictEachOther) {
   expect_refusals(kUsage, {{"--lr 0.1 --min-lr 1", {"--min-lr", "--lr"}},
-                           {"--data lookup --context 100", {"--context", "16", "lookup"}}});
+                           {"--data lookup --context 100", {"--context", "16", "lookup"}},
+                           {"--data mqar --pairs 17", {"--line-length", "--pairs", "68", "64"}}});
 }
 
 TEST_F(BadInput, UnusableTexts) {

@@ -15,12 +15,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two small comparisons: of lookups in the folder lookup, of a text in the folder text.
+// Small comparisons of lookups, of recall with hidden answers and of a text, each in the folder of
+// its name: lookup, mqar, text.
 class Readings : public testing::Test {
  protected:
   static void SetUpTestSuite() {
     folder_ = std::make_unique<TrainFolder>();
-    for (const std::string line : {kLookup, kText}) {
+    for (const std::string line : {kLookup, kMqarLine, kText}) {
       const ProgramResult result = compare(line);
       ASSERT_EQ(result.exit_code, 0) << result.err;
     }
@@ -40,6 +41,8 @@ class Readings : public testing::Test {
   }
 
   static constexpr const char* kLookup = "--data lookup --context 16 --out lookup";
+  static constexpr const char* kMqarLine =
+      "--data mqar --pairs 3 --line-length 16 --context 16 --out mqar";
   static constexpr const char* kText = "--data text.txt --context 16 --out text";
   static std::unique_ptr<TrainFolder> folder_;
 };
@@ -63,7 +66,7 @@ struct Text {
 };
 
 TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
-  for (const std::string comparison : {"lookup", "text"}) {
+  for (const std::string comparison : {"lookup", "mqar", "text"}) {
     const Text text(run_of(comparison), 2);
     const Reading reading = text.read();
     ASSERT_EQ(reading.losses.size(), text.passage.tokens.size());
@@ -77,14 +80,16 @@ TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
     }
     // An evaluation takes a window and the character after it: here that is no answer.
     std::vector<std::int32_t> tokens = text.passage.tokens, answers = text.passage.answers;
-    if (comparison == "lookup") {
+    if (comparison != "text") {
       tokens.push_back(0);
       answers.push_back(0);
     }
     const LoadedRun loaded = load_run(text.run.string());
     const Evaluation evaluation =
         evaluate(*loaded.model, tokens,
-                 {.marks = {.answers = answers, .only_answers = text.corpus.only_answers}});
+                 {.marks = {.answers = answers,
+                            .only_answers = text.corpus.only_answers,
+                            .hidden_answers = text.corpus.hidden_answers}});
     EXPECT_EQ(count, evaluation.characters);
     EXPECT_NEAR(sum / static_cast<double>(count), evaluation.loss, 1e-5);
   }

@@ -1,0 +1,103 @@
+#include "data/mqar.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+
+#include "autograd/base/error.h"
+#include "autograd/base/utf8.h"
+#include "data/corpus.h"
+
+namespace headcount {
+namespace {
+
+// Number that zoology has for a character: 0 for a dot.
+Index number(char32_t symbol) { return symbol == U'.' ? 0 : static_cast<Index>(symbol) - 0x4E00; }
+
+TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
+  EXPECT_TRUE(rc::check([] {
+    const auto pairs = *rc::gen::inRange<Index>(1, 20);
+    const auto length = 4 * pairs + 2 * *rc::gen::inRange<Index>(0, 30);
+    const auto random_fill = *rc::gen::arbitrary<bool>();
+    const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+    const Story story = write_mqar({pairs, length, random_fill}, random_chooser({seed, 1, 2}));
+    const std::u32string line = decode_utf8(story.text, "mqar");
+    RC_ASSERT(std::ssize(line) == length);
+    RC_ASSERT(std::ssize(story.answers) == length);
+    const auto told = static_cast<std::size_t>(2 * pairs);
+    std::set<char32_t> keys, values;
+    for (std::size_t at = 0; at < told; at += 2) {
+      RC_ASSERT(number(line[at]) >= 1);
+      RC_ASSERT(number(line[at]) < 4096);
+      RC_ASSERT(number(line[at + 1]) >= 4096);
+      RC_ASSERT(number(line[at + 1]) < kMqarSymbols);
+      keys.insert(line[at]);
+      values.insert(line[at + 1]);
+    }
+    RC_ASSERT(std::ssize(keys) == pairs);
+    RC_ASSERT(std::ssize(values) == pairs);
+    std::set<char32_t> asked;
+    for (std::size_t at = 0; at < line.size(); ++at) {
+      const auto back = static_cast<std::size_t>(story.answers[at]);
+      if (back == 0) {
+        const bool between = at >= told && !(at + 1 < line.size() && story.answers[at + 1] > 0);
+        if (between && !random_fill) RC_ASSERT(line[at] == U'.');
+        continue;
+      }
+      RC_ASSERT(at >= told);
+      RC_ASSERT(at % 2 == 1u);
+      RC_ASSERT(at - back < told);
+      RC_ASSERT(line[at - back - 1] == line[at - 1]);  // the key before the value
+      if (!random_fill) RC_ASSERT(line[at] == U'.');
+      asked.insert(line[at - 1]);
+    }
+    RC_ASSERT(asked == keys);
+  }));
+}
+
+// Two places with weights 1 and 2^-0.99, of which a line with one pair takes one.
+TEST(Mqar, DrawsPlacesOfQuestionsByThePowerLaw) {
+  constexpr int kLines = 20'000;
+  int first = 0;
+  for (std::uint32_t i = 0; i < kLines; ++i)
+    first += write_mqar({1, 6, false}, random_chooser({3, 1, i})).answers[3] > 0;
+  const double expected = 1 / (1 + std::pow(2, -0.99));
+  EXPECT_NEAR(first / static_cast<double>(kLines), expected, 0.01);  // 3 standard errors
+}
+
+TEST(Mqar, CountsTheNatsOfItsChoices) {
+  const Story story = write_mqar({1, 4, false}, random_chooser({3, 1, 0}));
+  EXPECT_NEAR(story.nats, std::log(4095.0) + std::log(4096.0), 1e-12);
+}
+
+TEST(Mqar, RefusesLinesThatAreTooShortForTheirPairs) {
+  EXPECT_THROW(write_mqar({4, 14, true}, random_chooser({})), ShapeError);
+  EXPECT_THROW(write_mqar({4, 17, true}, random_chooser({})), ShapeError);
+}
+
+TEST(MqarCorpus, HidesItsAnswersAndKnowsWhatGuessersScore) {
+  const Corpus corpus = load_corpus("mqar", {.characters = 64'000});
+  EXPECT_TRUE(corpus.only_answers);
+  EXPECT_TRUE(corpus.hidden_answers);
+  EXPECT_EQ(corpus.longest_story, 64);
+  EXPECT_EQ(corpus.train_starts[7], 7 * 64);
+  EXPECT_EQ(
+      std::ssize(corpus.validation_answers) - std::ranges::count(corpus.validation_answers, 0),
+      4 * std::ssize(corpus.validation_starts));
+  EXPECT_NEAR(corpus.baselines.value().guesser, 1 / 4096.0, 1e-12);
+  EXPECT_NEAR(corpus.baselines.value().commonest, 0.25, 1e-12);
+  const TextMarks marks = corpus.train_marks();
+  const auto answer = std::ranges::find_if(marks.answers, [](auto back) { return back > 0; });
+  const Index at = answer - marks.answers.begin();
+  EXPECT_EQ(target_at(corpus.train, at, marks),
+            corpus.train[static_cast<std::size_t>(at - *answer)]);
+  EXPECT_TRUE(passage(corpus, {.characters = 64'000}, 1, 64).nats.empty());
+}
+
+}  // namespace
+}  // namespace headcount
