@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "autograd/base/error.h"
+#include "autograd/no_target.h"
 
 namespace headcount {
 
@@ -85,8 +86,12 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
     if (forgets) x = tape.reset_to(x);
   }
+  return x;
+}
+
+Var LanguageModel::head(Var x) const {
   x = norm_(x);
-  return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(tape));
+  return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(*x.tape));
 }
 
 Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
@@ -94,14 +99,14 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
   const auto memory_of = [&](std::size_t layer) {
     return Memory({}, stats.empty() ? nullptr : &stats[layer]);
   };
-  return run(tape, tokens, sequences, 0, memory_of, false);
+  return head(run(tape, tokens, sequences, 0, memory_of, false));
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<LayerCache> caches) const {
   const Index count = std::ssize(tokens) / sequences;
   const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer], count); };
-  return run(tape, tokens, sequences, caches.front().length(), memory_of, true);
+  return head(run(tape, tokens, sequences, caches.front().length(), memory_of, true));
 }
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) const {
@@ -122,7 +127,23 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) 
 
 Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
                         std::span<const std::int32_t> targets, Index sequences) const {
-  return cross_entropy(logits(tape, tokens, sequences), targets);
+  constexpr std::ptrdiff_t kMany = 8;
+  const Index rows = std::ssize(targets), count = rows - std::ranges::count(targets, kNoTarget);
+  if (count == 0 || kMany * count > rows)
+    return cross_entropy(logits(tape, tokens, sequences), targets);
+  // Rows without a target would be most of the work of a large vocabulary.
+  const Var x = run(
+      tape, tokens, sequences, 0, [](std::size_t) { return Memory(); }, false);
+  auto* const places = tape.scratch_of<std::int32_t>(count);
+  auto* const counted = tape.scratch_of<std::int32_t>(count);
+  for (Index row = 0, next = 0; row < rows; ++row) {
+    if (targets[static_cast<std::size_t>(row)] == kNoTarget) continue;
+    places[next] = static_cast<std::int32_t>(row);
+    counted[next++] = targets[static_cast<std::size_t>(row)];
+  }
+  const auto size = static_cast<std::size_t>(count);
+  const Var kept = embedding(reshape(x, {rows, plan_->dim}), {places, size}, {count});
+  return cross_entropy(head(kept), {counted, size});
 }
 
 }  // namespace headcount

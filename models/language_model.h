@@ -37,7 +37,8 @@ class LanguageModel {
   /// the length exceeds the context.
   Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<AttentionStats> stats = {}) const;
-  /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar.
+  /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar. Where at most an eighth
+  /// of the targets count (those that are not kNoTarget), logits are computed for these alone.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
 
@@ -58,11 +59,13 @@ class LanguageModel {
     Mlp mlp;
   };
   Block make_block(Index layer);
-  // Logits of tokens at positions from `first` on; `memory_of(layer)` is the layer's memory. With
-  // `forgets`, the tape holds one layer at a time.
+  // Residual stream [sequences, length, dim] after the last block, of tokens at positions from
+  // `first` on; `memory_of(layer)` is the layer's memory. With `forgets`, the tape holds one layer
+  // at a time.
   template <class MemoryOf>
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
           const MemoryOf& memory_of, bool forgets) const;
+  Var head(Var x) const;  // logits from the residual stream
 
   ModelPlan plan_;
   Index vocabulary_;

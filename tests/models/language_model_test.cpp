@@ -7,9 +7,11 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "autograd/base/error.h"
+#include "autograd/no_target.h"
 #include "models/cost.h"
 #include "nn/random_weights.h"
 
@@ -328,6 +330,42 @@ TEST(ModelLoss, IsTheMeanSurpriseOfTheTargets) {
   }
   Tape tape(m.model.parameters());
   EXPECT_NEAR(static_cast<double>(m.model.loss(tape, tokens, targets, 2).item()), expected, 1e-6);
+}
+
+// Loss and gradients by computing all logits, or those alone that count.
+TEST(ModelLoss, OfFewTargetsIsThatOfAllLogits) {
+  for (const bool tied : {false, true}) {
+    Model m({{"layers", 2}, {"dim", 16}, {"tie-embeddings", tied ? "on" : "off"}});
+    const Tokens tokens = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 9, 4, 5, 6, 7, 8};
+    Tokens targets(tokens.size(), kNoTarget);
+    targets[6] = 3;
+    targets[11] = 9;
+    const auto gradients = [&](const auto& loss_on) {
+      ParameterStore& parameters = m.model.parameters();
+      Tape tape(&parameters);
+      const Var loss = loss_on(tape);
+      tape.backward(loss);
+      parameters.complete_gradients();
+      std::vector<Real> all = {loss.item()};
+      for (std::size_t i = 0; i < parameters.size(); ++i) {
+        const auto gradient = std::as_const(parameters).gradient({i});
+        all.insert(all.end(), gradient.begin(), gradient.end());
+      }
+      return all;
+    };
+    const auto few = gradients([&](Tape& tape) { return m.model.loss(tape, tokens, targets, 2); });
+    const auto whole = gradients(
+        [&](Tape& tape) { return cross_entropy(m.model.logits(tape, tokens, 2), targets); });
+    ASSERT_EQ(few.size(), whole.size());
+    for (std::size_t i = 0; i < few.size(); ++i) EXPECT_NEAR(few[i], whole[i], 1e-6) << i;
+  }
+}
+
+TEST(ModelLoss, OfNoTargetIsZero) {
+  const Model m({{"layers", 1}, {"dim", 16}});
+  Tape tape(m.model.parameters());
+  const Tokens tokens = {1, 2, 3, 4}, none(4, kNoTarget);
+  EXPECT_EQ(m.model.loss(tape, tokens, none, 1).item(), 0);
 }
 
 }  // namespace
