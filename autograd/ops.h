@@ -113,8 +113,8 @@ enum class RowScale {
   inverse_sqrt_length,  ///< 1 / sqrt(number of keys that the row sees)
 };
 
-/// Statistics of the attention weights before dropout: entropy of their rows and, if asked for, the
-/// weights themselves.
+/// Statistics of the attention weights before dropout: entropy of their rows, sinks included, and,
+/// if asked for, the weights of the keys.
 struct AttentionStats {
   double entropy_sum = 0;  ///< over the rows, nats
   Index rows = 0;          ///< queries of all heads that see a key
@@ -132,6 +132,9 @@ struct AttentionOptions {
   /// [B, S], 1: the key may be seen; empty: all may. The output of a query that sees no key is 0.
   std::span<const std::uint8_t> key_mask = {};
   AttentionStats* stats = nullptr;  ///< if not null, receives the statistics of this call
+  /// [H]: a score of each head, not scaled, that takes part in the softmax and that no value
+  /// answers, as if a key with that score and the value 0 stood in front. OpenAI, "gpt-oss" (2025).
+  std::optional<Var> sinks = {};
 };
 
 /// View of the rows that attention reads as keys or values: columns [first, first + width) of each

@@ -10,11 +10,15 @@ std::span<const Real> HeadMap::row(Index token) const {
 }
 
 double HeadMap::entropy(Index token) const {
-  double sum = 0;
-  for (const auto weight : row(token)) {
-    const auto p = static_cast<double>(weight);
+  double sum = 0, rest = 1;
+  const auto add = [&](double p) {
     if (p > 0) sum -= p * std::log(p);
+  };
+  for (const auto weight : row(token)) {
+    add(static_cast<double>(weight));
+    rest -= static_cast<double>(weight);
   }
+  if (sinks) add(rest);
   return sum;
 }
 
@@ -26,10 +30,12 @@ std::vector<std::vector<HeadMap>> attention_maps(const LanguageModel& model,
   model.logits(tape, tokens, 1, stats);
   const Index length = std::ssize(tokens);
   std::vector<std::vector<HeadMap>> maps;
-  for (const AttentionStats& layer : stats) {
+  for (Index layer = 0; layer < model.plan()->layers; ++layer) {
+    const bool sinks = model.plan()->layer_attention(layer).sinks;
+    const std::vector<Real>& weights = stats[static_cast<std::size_t>(layer)].weights;
     std::vector<HeadMap>& heads = maps.emplace_back();
-    for (auto head = layer.weights.begin(); head != layer.weights.end(); head += length * length)
-      heads.push_back({length, {head, head + length * length}});
+    for (auto head = weights.begin(); head != weights.end(); head += length * length)
+      heads.push_back({length, {head, head + length * length}, sinks});
   }
   return maps;
 }

@@ -12,10 +12,11 @@ namespace headcount {
 struct HeadMap {
   Index length = 0;
   std::vector<Real> weights;  ///< [length, length]: row t has token t's weight of each token
+  bool sinks = false;         ///< a row's sum is less than 1 by the weight of the head's sink
 
   std::span<const Real> row(Index token) const;
-  /// Entropy of the attention weights of `token`, nats: 0 if it attends to one token only, log n if
-  /// it attends to n tokens equally.
+  /// Entropy of the attention weights of `token`, that of a sink included, nats: 0 if it attends to
+  /// one token only, log n if it attends to n tokens equally.
   double entropy(Index token) const;
 };
 

@@ -12,7 +12,7 @@ namespace {
 using Values = nlohmann::ordered_json;
 
 // Weights of attention that a conversion copies.
-constexpr std::string_view kCarriedOver = "gate_proj";
+bool is_carried_over(const std::string& name) { return name == "gate_proj" || name == "sinks"; }
 
 std::string attention_prefix(Index layer) {
   return "model.layers." + std::to_string(layer) + ".self_attn";
@@ -69,7 +69,7 @@ std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
       require_known(model.plan(), attention);
       const LayerMatrices weights = matrices(model, layer);
       AttentionHeads heads = kind.to_heads(attention, weights);
-      for (const std::string& name : weights.unread()) require_weights(name == kCarriedOver, name);
+      for (const std::string& name : weights.unread()) require_weights(is_carried_over(name), name);
       return heads;
     }));
   }
@@ -142,7 +142,7 @@ void write(const MadeLayer& made, const LanguageModel& from, Index layer, Parame
     const std::string& name = store.name({i});
     if (!name.starts_with(prefix)) continue;
     const std::string module = module_of(name.substr(prefix.size()));
-    if (module == kCarriedOver) all[module] = before.get(module);
+    if (is_carried_over(module)) all[module] = before.get(module);
     require_weights(all.contains(module), module);
     write(all.at(module), store.shape({i}), name.ends_with(".bias"), store.value({i}));
   }

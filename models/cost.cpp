@@ -113,7 +113,10 @@ std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNu
   const bool take_turns = parse_attention_spec(attention).cycle.size() > 1;
   for (const AttentionKind* kind : attention_kinds()) {
     Given own = given;
-    if (take_turns && !kind->attends) own.erase("gate");  // as in the pattern
+    if (take_turns && !kind->attends) {  // as in the pattern
+      own.erase("gate");
+      own.erase("sinks");
+    }
     own.put("attention", kind->name);
     std::optional<ModelPlan> model;
     try {

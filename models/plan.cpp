@@ -52,11 +52,10 @@ void check_output(const AttentionPlan& a) {
 
 // Layer of a pattern: settings of the word override those of all layers.
 AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace& place) {
-  // In a pattern the window is for layers with scores; so is the gate, as in Qwen3-Next, whose
-  // states have a gate of their own.
+  // In a pattern the window and sinks are for layers with scores; so is the gate, as in Qwen3-Next,
+  // whose states have a gate of their own.
   if (!part.kind->attends) {
-    given.erase("window");
-    given.erase("gate");
+    for (const char* name : {"window", "sinks", "gate"}) given.erase(name);
   }
   for (const auto& [name, value] : part.settings) given.put(name, value);
   return resolve_attention(*part.kind, given, place);

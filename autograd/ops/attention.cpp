@@ -22,8 +22,9 @@ struct Use {
 };
 using Uses = std::array<Use, kMaxKeyParts + 2>;  // the queries, the parts of the keys, the values
 
-std::vector<Var> inputs_of(std::span<const Use> uses) {
+std::vector<Var> inputs_of(std::span<const Use> uses, const std::optional<Var>& sinks) {
   std::vector<Var> inputs;
+  if (sinks) inputs.push_back(*sinks);
   for (const Use& use : uses) {
     if (use.x.tape != nullptr) inputs.push_back(use.x);
   }
@@ -124,6 +125,8 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
   fail_unless(options.key_mask.empty() ||
                   options.key_mask.size() == static_cast<std::size_t>(vs[0] * vs[1]),
               "the key mask must be [B, S]");
+  fail_unless(!options.sinks || tape.shape(*options.sinks) == Shape{qs[2]},
+              "sinks must be one score for each query head");
   const Real dropped = options.dropout.value_or(0);
   fail_unless(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
 }
@@ -177,6 +180,7 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
     p.tiles = tape.scratch(threads_here * tile);
     p.tile_stride = threads_here == 1 ? 0 : tile;
   }
+  if (options.sinks) p.sinks = tape.value(*options.sinks);
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
   const Real dropped = options.dropout.value_or(tape.dropout());
   if (tape.training() && dropped > 0) p.dropout = Dropout(dropped, tape.next_random_key());
@@ -220,16 +224,23 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
 
 // Backward: one task per sequence and head.
 void backward(Tape& tape, const AttentionProblem& p, const HeadRows<const Real>& out,
-              const Real* dy, std::span<Use> uses) {
+              const Real* dy, std::span<Use> uses, const std::optional<Var>& sinks) {
   take_sinks(tape, uses);
   take_copies(tape, uses, p.heads);
   std::array<RowGradient, kMaxKeyParts> dk;
   for (std::size_t part = 0; part < p.keys.count; ++part) dk[part] = uses[part + 1].gradient;
+  const GradientSink dsinks = sinks ? tape.gradient_sink(*sinks) : GradientSink{};
+  Real* const of_heads = dsinks ? tape.pool().take(p.batch * p.heads) : nullptr;  // [B, H]
   parallel_for(p.batch * p.heads, task_chunk(p.length * p.macs_per_query()), [&](Index head) {
     backward_head(p, out, dy, head / p.heads, head % p.heads, uses.front().gradient, dk,
-                  uses.back().gradient);
+                  uses.back().gradient, dsinks ? of_heads + head : nullptr);
   });
   add_copies(tape, uses);
+  if (!dsinks) return;
+  for (Index b = 0; b < p.batch; ++b)
+    put({dsinks.data, b > 0 ? Write::add : dsinks.write}, 0,
+        array(of_heads + b * p.heads, p.heads));
+  tape.pool().give_back(of_heads);
 }
 
 }  // namespace
@@ -256,17 +267,18 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   add_use(q, 1);
   for (const Rows& part : keys) add_use(part, problem.keys.parts[count - 1].group);
   add_use(values, problem.values.group);
-  const Var y = tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count)));
+  const Var y =
+      tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count), options.sinks));
   const auto out = HeadRows<Real>::of(tape.value(y), qs[1], qs[2], ys[3], 0, ys[3]);
   for_query_tiles(problem, [&](Index b, Index h, Index i, Index rows) {
     forward_tile(problem, out, b, h, i, rows);
   });
   if (options.stats != nullptr) add_stats(tape, problem, *options.stats);
-  tape.finish(y, [=](Tape& t, const Real* dy) {
+  tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {
     Uses own = uses;
     const HeadRows<const Real> o{out.data, out.batch_stride, out.row_stride, out.head_stride,
                                  out.width};
-    backward(t, problem, o, dy, std::span(own).first(count));
+    backward(t, problem, o, dy, std::span(own).first(count), sinks);
   });
   return y;
 }

@@ -93,6 +93,7 @@ struct AttentionProblem {
   const std::uint8_t* key_mask;  // [B, S] or null
   Real* logsumexp;               // [B, H, T]
   Real* row_factor;              // [B, H, T]: the scale times the factor of the row; or null
+  const Real* sinks = nullptr;   // [H]: scores that no value answers; or null
   Real* tiles = nullptr;         // scratch for one tile of converted rows per thread
   Index tile_stride = 0;         // numbers of scratch per thread
 
@@ -190,10 +191,12 @@ void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows
                 Real* weights);
 
 /// Writes the gradients of head h of sequence b to those of `dq`, `dk` and `dv` that have data;
-/// `dk` has one entry per part of the keys.
+/// `dk` has one entry per part of the keys. If `dsink` is not null, it receives the gradient of the
+/// head's sink.
 void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out, const Real* dy,
                    Index b, Index h, const RowGradient& dq,
-                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv);
+                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
+                   Real* dsink);
 
 /// Decoding: one query per sequence and head, q [B, 1, H, Dk], over keys and values in KV caches.
 /// Each cached number is read once, in the type it is stored in. Writes `out` [B, 1, H, Dv].

@@ -36,6 +36,7 @@ class NewestToken {
         keys(key_parts),
         values(value_rows),
         options(attention_options),
+        sinks(options.sinks ? tape.value(*options.sinks) : nullptr),
         capacity(values.cache()->capacity()),
         v_width(values.width()) {
     const Index held = values.cache()->held(values.tokens());
@@ -92,7 +93,7 @@ class NewestToken {
     Real least, greatest, squares;
   };
   struct Scale {
-    Real factor, greatest;  // the greatest score after the factor
+    Real factor, greatest;  // the greatest score after the factor, that of the sink included
   };
 
   Index first_key(Index task) const { return task % chunks * kKeyChunk; }
@@ -184,6 +185,8 @@ class NewestToken {
   // Index of the results of row i of a task's group in chunk c.
   Index place(Index h, Index c, Index i) const { return (h * chunks + c) * group + i; }
 
+  Real sink(Index h, Index i) const { return sinks[(h * group + i) % shape[2]]; }
+
   Scale scale_of(Index h, Index i) const {
     Extent all = extents[place(h, 0, i)];
     for (Index c = 1; c < chunks; ++c) {
@@ -197,7 +200,8 @@ class NewestToken {
     } else if (options.row_scale == RowScale::inverse_sqrt_length) {
       factor /= std::sqrt(static_cast<Real>(count));
     }
-    return {factor, factor * (factor < 0 ? all.least : all.greatest)};
+    const Real greatest = factor * (factor < 0 ? all.least : all.greatest);
+    return {factor, sinks == nullptr ? greatest : std::max(greatest, sink(h, i))};
   }
 
   void weigh(Index task) const {
@@ -238,7 +242,8 @@ class NewestToken {
   void add_chunks(Index h, Index i) const {
     ArrayMap total = array(out + (h * group + i) * v_width, v_width);
     total.setZero();
-    Real sum_of_exp = 0;
+    Real sum_of_exp =
+        sinks == nullptr ? Real{0} : std::exp(sink(h, i) - row_scales[place(h, 0, i)].greatest);
     for (Index c = 0; c < chunks; ++c) {
       total += array(static_cast<const Real*>(sums) + place(h, c, i) * v_width, v_width);
       sum_of_exp += sums_of_exp[place(h, c, i)];
@@ -264,6 +269,7 @@ class NewestToken {
   std::span<const Rows> keys;
   const Rows& values;
   const AttentionOptions& options;
+  const Real* sinks;  // [H], or null
   Index capacity, v_width;
   Index count, first_slot;  // keys that the token sees, and the slot of the first one
   Index chunks;

@@ -70,8 +70,9 @@ void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b,
   TileMemory memory, m_memory;
   if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
-  std::fill_n(greatest, rows, -kInfinity);
-  std::fill_n(total, rows, Real{0});
+  // A sink is only where they start: its weight is 1 so far, and it adds nothing to the output.
+  std::fill_n(greatest, rows, p.sinks == nullptr ? -kInfinity : p.sinks[h]);
+  std::fill_n(total, rows, p.sinks == nullptr ? Real{0} : Real{1});
   const Matrix o = out.rows(b, h, i, rows);
   bool written = false;
   p.for_key_tiles(i, i + rows, [&](Index j) {
@@ -82,7 +83,7 @@ void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b,
       const Real base = now == -kInfinity ? Real{0} : now;  // no key seen yet: all weights are 0
       const Real shrink = greatest[r] == -kInfinity ? Real{0} : std::exp(greatest[r] - base);
       s.row(r) = exp_or_zero(s.row(r) - base);
-      if (shrink != 1 && total[r] > 0) array(out.at(b, i + r, h), out.width) *= shrink;
+      if (shrink != 1 && total[r] > 0 && written) array(out.at(b, i + r, h), out.width) *= shrink;
       total[r] = total[r] * shrink + s.row(r).sum();
       greatest[r] = now;
     }
@@ -110,6 +111,8 @@ void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows
   const Real* const logsumexp = p.logsumexp + p.row(b, h, i);
   for (Index r = 0; r < rows; ++r)
     entropy[r] = logsumexp[r] == kInfinity ? std::numeric_limits<Real>::quiet_NaN() : logsumexp[r];
+  for (Index r = 0; p.sinks != nullptr && r < rows; ++r)
+    entropy[r] -= std::exp(p.sinks[h] - logsumexp[r]) * p.sinks[h];
   p.for_key_tiles(i, i + rows, [&](Index j) {
     Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
     p.scores(s, b, h, i, j);
@@ -127,7 +130,8 @@ namespace {
 // D = rowsum(dO o O):
 //   dV = (P o M)^T dO,  dS = P o ((dO V^T) o M - D),  dQ = f dS K,  dK = f dS^T Q,
 // f the row factors. If f is scale / |row of q k^T|, the row's direction gets no gradient: with
-// the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2.
+// the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2. A sink of weight p in
+// a row has no value: its gradient is the sum over the rows of -p D.
 class HeadBackward {
  public:
   HeadBackward(const AttentionProblem& problem, HeadRows<const Real> out, const Real* dy,
@@ -138,7 +142,8 @@ class HeadBackward {
 
   // Writes the gradients of this head to those destinations that have data.
   void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
-           const RowGradient& dv) {
+           const RowGradient& dv, Real* dsink) {
+    if (dsink != nullptr) *dsink = 0;
     // Queries see contiguous tiles of keys, later queries later tiles. Keys before `seen` have been
     // written; no query sees those before the first tile.
     Index seen = p.first_key(0) / kKeyTile * kKeyTile;
@@ -157,6 +162,8 @@ class HeadBackward {
         });
         out_dot[r] = dot.total();
         along_row[r] = 0;
+        if (dsink != nullptr)
+          *dsink -= std::exp(p.sinks[h] - p.logsumexp[p.row(b, h, i + r)]) * out_dot[r];
       }
       if (p.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
       bool first = true;  // of the tiles that these queries see
@@ -253,8 +260,9 @@ class HeadBackward {
 
 void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out, const Real* dy,
                    Index b, Index h, const RowGradient& dq,
-                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv) {
-  HeadBackward(p, out, dy, b, h).run(dq, dk, dv);
+                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
+                   Real* dsink) {
+  HeadBackward(p, out, dy, b, h).run(dq, dk, dv, dsink);
 }
 
 }  // namespace headcount

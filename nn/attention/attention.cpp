@@ -55,7 +55,10 @@ std::vector<Projection> QueryProjection::declare(Index dim, const QueryLatent& l
 }
 
 Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Index rotary_width)
-    : plan_(plan), gate_proj_(weights.find<Linear>("gate_proj")), output_(weights.output()) {
+    : plan_(plan),
+      gate_proj_(weights.find<Linear>("gate_proj")),
+      output_(weights.output()),
+      sinks_(weights.find<ParameterId>("sinks")) {
   if (plan.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, plan.max_positions, plan.rope_theta);
 }
@@ -84,12 +87,13 @@ std::vector<Rows> Attention::normalize_for_scores(Tape& tape, std::vector<Rows> 
   return {normalize_for_scores(whole)};
 }
 
-AttentionOptions Attention::options(Index width, const Memory& memory) const {
+AttentionOptions Attention::options(Tape& tape, Index width, const Memory& memory) const {
   AttentionOptions options;
   options.causal = plan_.causal;
   options.window = plan_.window;
   options.key_mask = memory.key_mask();
   options.stats = memory.stats();
+  if (sinks_) options.sinks = tape.parameter(*sinks_);
   const ScoreScale& score = plan_.score_scale;
   options.scale =
       static_cast<Real>(score.by_width() ? 1 / std::sqrt(static_cast<double>(width)) : score.value);

@@ -81,8 +81,8 @@ class Attention {
   /// Normalises keys that are kept in parts or serve as values too. QK-norm joins all parts into
   /// one; otherwise `parts` are returned as they are.
   std::vector<Rows> normalize_for_scores(Tape& tape, std::vector<Rows> parts) const;
-  /// Options of the fused op for q and k of `width` elements per head.
-  AttentionOptions options(Index width, const Memory& memory) const;
+  /// Options of the fused op on `tape` for q and k of `width` elements per head.
+  AttentionOptions options(Tape& tape, Index width, const Memory& memory) const;
   /// Layer output from the heads' outputs [B, T, heads, v]: gated by x if the layer has a gate
   /// (Qiu et al., "Gated attention", 2025), through the output projection if there is one.
   Var output(Var x, Var heads) const;
@@ -90,6 +90,7 @@ class Attention {
  private:
   AttentionPlan plan_;
   std::optional<Linear> gate_proj_, output_;
+  std::optional<ParameterId> sinks_;
   std::optional<RotaryTable> rotary_;
 };
 

@@ -30,7 +30,7 @@ class GroupedAttention : public Attention {
 
   Var forward(Var x, Memory& memory) const override {
     const Index groups = own(plan()).kv_heads;
-    const AttentionOptions o = options(plan().head_dim, memory);
+    const AttentionOptions o = options(*x.tape, plan().head_dim, memory);
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
     const auto queries = [&] { return prepare(split_heads(q_proj_(x), plan().heads)); };

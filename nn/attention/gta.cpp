@@ -44,7 +44,7 @@ class GroupedTiedAttention : public Attention {
     }
     const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), plan().heads), memory));
     keys = normalize_for_scores(*x.tape, std::move(keys));
-    return output(x, attention(q, keys, state, options(width, memory)));
+    return output(x, attention(q, keys, state, options(*x.tape, width, memory)));
   }
 
  private:

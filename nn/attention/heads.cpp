@@ -94,6 +94,10 @@ LayerMatrices::LayerMatrices(const ParameterStore& parameters, const std::string
       matrix = zero_padded(matrix, matrix.columns + 1);
       for (Index r = 0; r < matrix.rows; ++r)
         matrix.row(r).back() = static_cast<double>(values[static_cast<std::size_t>(r)]);
+    } else {  // a vector
+      DoubleMatrix column(shape.size(), 1);
+      std::ranges::copy(values, column.values.begin());
+      all_[module] = std::move(column);
     }
   }
 }

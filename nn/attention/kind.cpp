@@ -36,6 +36,11 @@ constexpr Field<LayerSettings> kLayerFields[] = {
         "qk-norm (q and k normalised to unit length), row-norm (each row of scores divided by its "
         "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number")
         .with(kSame),
+    on_off<&LayerSettings::sinks>(
+        "sinks",
+        "add a learned score per head to each softmax that no value answers, so that a head may "
+        "read nothing")
+        .with(kSame),
     tokens<&LayerSettings::window>(
         "window",
         "sliding window: latest tokens that each token attends to, itself included; 0: all", 0)
@@ -78,6 +83,8 @@ LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
                     "; change one of them or give `head-dim`");
     common.head_dim = kind.head_dim_factor * (place.dim / common.heads);
   }
+  require_setting(kind.attends || !common.sinks, "`sinks` are scores of a softmax, and ", kind.name,
+                  " has none; leave `sinks` off");
   if (!kind.attends) common.score_scale = {};  // given for other layers of a pattern
   return common;
 }
@@ -138,6 +145,9 @@ AttentionDescription describe(const AttentionPlan& plan) {
   if (plan.shares()) make_sharing(description, plan.kind().name);
   for_forms(description, [&](AttentionForm& form) {
     const Index width = form.heads_of_output(plan.heads) * form.head_output();
+    if (plan.sinks)  // as gpt-oss starts them
+      form.projections.push_back(
+          Projection::vector("sinks", plan.heads, Initializer::normal(0.02)));
     if (plan.gate) form.projections.push_back({"gate_proj", plan.dim, width});
     if (plan.output_projection) form.projections.push_back({form.output, width, plan.dim});
   });

@@ -35,7 +35,8 @@ class LatentBiasAttention : public Attention {
     const auto prepare = [&](Var h) { return normalize_for_scores(concat(rotate(h, memory), z)); };
     const Rows k = memory.keep("k", prepare(heads(k_proj_)));
     const Rows v = memory.keep("v", heads(v_proj_));
-    return output(x, attention(prepare(heads(q_proj_)), k, v, options(plan().head_dim, memory)));
+    return output(
+        x, attention(prepare(heads(q_proj_)), k, v, options(*x.tape, plan().head_dim, memory)));
   }
 
  private:

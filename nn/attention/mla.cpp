@@ -64,10 +64,12 @@ constexpr Field<MlaSettings> kFields[] = {
 constexpr std::string_view kAbsorbed = "absorbed";
 
 // Returns true if folding kv_b_proj leaves the attention weights unchanged. QK-norm needs each
-// head's own key, and the norm of a row of scores depends on the bias of kv_b_proj.
+// head's own key; the norm of a row of scores and the weight of a sink depend on the bias of
+// kv_b_proj.
 bool can_absorb(const AttentionPlan& c) {
   const ScoreScale::Kind kind = c.score_scale.kind;
-  return kind != ScoreScale::Kind::qk_norm && (kind != ScoreScale::Kind::row_norm || !c.bias);
+  return kind != ScoreScale::Kind::qk_norm &&
+         !(c.bias && (kind == ScoreScale::Kind::row_norm || c.sinks));
 }
 
 class LatentAttention : public Attention {
@@ -91,7 +93,7 @@ class LatentAttention : public Attention {
           memory.keep("rope_key", [&] { return rotate(split_heads(kv[1], 1), memory); }));
     }
     const Var q = rotate(split_heads(q_proj_(x), plan().heads), memory);
-    const AttentionOptions o = options(s_.nope_dim + s_.rope_dim, memory);
+    const AttentionOptions o = options(*x.tape, s_.nope_dim + s_.rope_dim, memory);
     // Expanding all latents pays off for many queries, not for a single query after many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
     const bool absorb =

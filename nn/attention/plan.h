@@ -45,7 +45,8 @@ struct LayerSettings {
   bool gate = false;   ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
   ScoreScale score_scale = {};
-  Index window = 0;  ///< tokens that a token sees, itself included; 0: all
+  bool sinks = false;  ///< a learned score per head in the softmax that no value answers
+  Index window = 0;    ///< tokens that a token sees, itself included; 0: all
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default: the kind's
   double rope_theta = 10000;
 };

@@ -49,7 +49,7 @@ class TensorProductAttention : public Attention {
         "v", [&] { return v_.a(x, own.kv_factors); }, [&] { return v_.b(x, own.kv_factors); });
     const Rows q = Rows(rotated(q_.b(x, own.q_factors))).mixed_by(q_.a(x, own.q_factors));
     return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
-                               options(plan().head_dim, memory)));
+                               options(*x.tape, plan().head_dim, memory)));
   }
 
  private:

@@ -9,6 +9,21 @@ namespace {
 using Inputs = std::span<const Var>;
 using Mask = std::vector<std::uint8_t>;
 
+// Attention with sinks, which are one more input.
+void add_sinks(CaseList& cases, const std::string& name, const std::vector<Shape>& shapes,
+               const AttentionOptions& options, const Mask& mask = {}) {
+  std::vector<Shape> inputs = shapes;
+  inputs.push_back({shapes.front()[2]});
+  cases.add("sinks, " + name, inputs, [=](Tape& tape, Inputs x) {
+    tape.set_training(true);
+    tape.set_random(17, 4);
+    AttentionOptions with_sinks = options;
+    with_sinks.sinks = x[3];
+    with_sinks.key_mask = mask;
+    return attention(x[0], x[1], x[2], with_sinks);
+  });
+}
+
 struct AttentionSizes {
   Index queries, keys, query_heads, kv_heads;
   Index batch = 2;
@@ -138,6 +153,26 @@ void add_options(CaseList& cases, const std::string& prefix, Index length, RowSc
                 everything, every_third_hidden(keys));
 }
 
+void add_cases_with_sinks(CaseList& cases, Index length) {
+  const AttentionOptions causal = {.scale = Real{0.7}};
+  AttentionOptions windowed = causal, all_keys = causal, scaled = causal, dropping = causal;
+  windowed.window = cases.pick(2, 40);
+  all_keys.causal = false;
+  scaled.row_scale = RowScale::inverse_norm;
+  dropping.dropout = Real{0.3};
+  const auto shapes = [&](Index kv_heads) {
+    return std::vector<Shape>{
+        {2, length, 4, 3}, {2, length, kv_heads, 3}, {2, length, kv_heads, 2}};
+  };
+  add_sinks(cases, "causal", shapes(4), causal);
+  add_sinks(cases, "one KV head, a window", shapes(1), windowed);
+  add_sinks(cases, "grouped, all keys, mask", shapes(2), all_keys, every_third_hidden(length));
+  add_sinks(cases, "queries that see nothing", shapes(2), causal,
+            padded_left(length, cases.pick(2, 67)));
+  add_sinks(cases, "inverse norm", shapes(2), scaled);
+  add_sinks(cases, "dropout", shapes(2), dropping);
+}
+
 }  // namespace
 
 // Large lengths span several tiles of 64 and end within one.
@@ -145,6 +180,7 @@ void add_attention_cases(CaseList& cases) {
   const Index length = cases.pick(4, 150);
   add_heads_and_lengths(cases, length);
   add_views(cases, length);
+  add_cases_with_sinks(cases, length);
   add_options(cases, "", length, RowScale::one);
   add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);
   add_options(cases, "inverse square root of length, ", length, RowScale::inverse_sqrt_length);

@@ -6,6 +6,7 @@
 
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
+#include "autograd/row_cache.h"
 
 // What a user of attention may count on, whatever the arithmetic inside.
 namespace headcount {
@@ -74,6 +75,68 @@ TEST(Attention, OfEqualScoresIsTheMeanOfTheValuesSeen) {
   expect({.window = 2}, {1, 1.5, 3, 6});
   const std::vector<std::uint8_t> mask = {0, 1, 0, 1};
   expect({.key_mask = mask}, {0, 2, 2, 5});
+}
+
+// Such a key: one more column, which is 1 in every query and 0 in every other key.
+TEST(Attention, OfASinkIsThatOfAKeyInFrontWhoseValueIsZero) {
+  constexpr Index kLength = 70, kHeads = 2, kWidth = 3;
+  const AttentionInputs inputs({1, kLength, kHeads, kWidth}, {1, kLength, kHeads, kWidth}, 2);
+  const Real scale{0.4};
+  const std::vector<Real> sinks = {Real{-1.5}, Real{2}};
+  std::vector<Real> q, k, v(kHeads * 2);
+  for (Index row = 0; row < kLength * kHeads; ++row) {
+    q.insert(q.end(), inputs.q.begin() + row * kWidth, inputs.q.begin() + (row + 1) * kWidth);
+    q.push_back(1);
+  }
+  for (const Real sink : sinks) k.insert(k.end(), {0, 0, 0, sink / scale});
+  for (Index row = 0; row < kLength * kHeads; ++row) {
+    k.insert(k.end(), inputs.k.begin() + row * kWidth, inputs.k.begin() + (row + 1) * kWidth);
+    k.push_back(0);
+  }
+  v.insert(v.end(), inputs.v.begin(), inputs.v.end());
+  Tape tape;
+  AttentionStats in_front, stats;
+  AttentionOptions options = {.scale = scale, .stats = &in_front};
+  const Var expected = attention(tape.constant({1, kLength, kHeads, kWidth + 1}, q),
+                                 tape.constant({1, kLength + 1, kHeads, kWidth + 1}, k),
+                                 tape.constant({1, kLength + 1, kHeads, 2}, v), options);
+  options.sinks = tape.constant({kHeads}, sinks);
+  options.stats = &stats;
+  const Var y =
+      attention(tape.constant(inputs.q_shape, inputs.q), tape.constant(inputs.k_shape, inputs.k),
+                tape.constant(inputs.v_shape, inputs.v), options);
+  for (std::size_t i = 0; i < y.value().size(); ++i)
+    EXPECT_NEAR(static_cast<double>(y.value()[i]), static_cast<double>(expected.value()[i]),
+                kAttentionTolerance);
+  EXPECT_EQ(stats.rows, in_front.rows);
+  EXPECT_NEAR(stats.entropy_sum, in_front.entropy_sum, 100 * kAttentionTolerance);
+}
+
+// Of more keys than one task takes, and of a cache that began again from its first slot.
+TEST(Attention, OfTheNewestTokenStartsFromTheSinkToo) {
+  constexpr Index kSequences = 2, kHeads = 4, kWidth = 8;
+  for (const Index kv_heads : {1, 2, 4}) {
+    for (const auto& [capacity, tokens] : {std::pair<Index, Index>{5, 3}, {700, 1100}}) {
+      RowCache cache(kSequences, kv_heads, kWidth, capacity, CacheType::real);
+      const std::vector<Real> all =
+          normal_values("rows", 0, kSequences * tokens * kv_heads * kWidth);
+      for (Index i = 0; i < kSequences * tokens; ++i)
+        cache.write(i / tokens, i % tokens, all.data() + i * kv_heads * kWidth);
+      Tape tape;
+      const Shape shape = {kSequences, 1, kHeads, kWidth};
+      const Var q = tape.constant(shape, normal_values("q", 0, shape.size()));
+      const Rows rows(cache, tokens);
+      AttentionOptions options = {.scale = Real{0.5}};
+      const Var without = attention(q, rows, rows, options);
+      options.sinks = tape.constant({kHeads}, std::vector<Real>{-3, 0, 4, 9});
+      const Var newest = attention(q, rows, rows, options);
+      const Var read = read_rows(tape, rows), in_tiles = attention(q, read, read, options);
+      for (std::size_t i = 0; i < newest.value().size(); ++i)
+        EXPECT_NEAR(static_cast<double>(newest.value()[i]),
+                    static_cast<double>(in_tiles.value()[i]), kAttentionTolerance);
+      EXPECT_NE(newest.value()[0], without.value()[0]);
+    }
+  }
 }
 
 TEST(Attention, ShortOfQueriesAlignsThemWithTheLastKeys) {

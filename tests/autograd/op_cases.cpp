@@ -11,7 +11,7 @@
 
 namespace headcount {
 
-OpCase& CaseList::add(const std::string& name, std::initializer_list<Shape> shapes,
+OpCase& CaseList::add(const std::string& name, const std::vector<Shape>& shapes,
                       CheckedFunction function) {
   const std::string full_name = std::string(headcount::name(op_)) + ", " + name;
   cases_.push_back({full_name, normal_inputs(full_name, shapes), std::move(function)});

@@ -124,6 +124,7 @@ TEST_F(ShapeErrors, OfAttention) {
   expect({"attention", "window"}, attend(q, k, k, {.window = -1}));
   expect({"attention", "key mask"}, attend(q, k, k, {.key_mask = mask}));
   expect({"attention", "dropout"}, attend(q, k, k, {.dropout = 1}));
+  expect({"attention", "sinks", "each query head"}, attend(q, k, k, {.sinks = of({2})}));
 }
 
 TEST(ShapeError, OfShapesThemselves) {

@@ -108,5 +108,14 @@ TEST(AttentionMaps, AreNotThereWithoutScores) {
   }
 }
 
+TEST(AttentionMap, OfAHeadWithASinkHasItsEntropyToo) {
+  const HeadMap without{2, {1, 0, Real{0.5}, Real{0.5}}};
+  EXPECT_NEAR(without.entropy(0), 0, 1e-12);
+  EXPECT_NEAR(without.entropy(1), std::log(2.0), 1e-12);
+  const HeadMap with{2, {Real{0.5}, 0, Real{0.25}, Real{0.25}}, true};
+  EXPECT_NEAR(with.entropy(0), std::log(2.0), 1e-12);
+  EXPECT_NEAR(with.entropy(1), 1.5 * std::log(2.0), 1e-12);
+}
+
 }  // namespace
 }  // namespace headcount

@@ -65,8 +65,8 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
   expect_refusal(refusal(*mha, "mqa", {{"layers", "3"}}), {"`layers` is 3", "it is 2"});
   expect_refusal(refusal(*mha, "mqa", {{"positions", "none"}}), {"`positions`"});
   // What single layers of a pattern have.
-  for (const std::string own :
-       {"gate=on", "score-scale=none", "output-projection=off", "heads=2", "rope-theta=5"}) {
+  for (const std::string own : {"gate=on", "score-scale=none", "output-projection=off", "sinks=on",
+                                "heads=2", "rope-theta=5"}) {
     const std::string name = "`" + own.substr(0, own.find('=')) + "` of layer 0";
     expect_refusal(refusal(*mha, "mha:" + own + "/mqa"), {name, "attention only"});
     if (own == "heads=2") continue;  // a model of such heads has another width of them

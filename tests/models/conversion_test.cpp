@@ -56,6 +56,7 @@ const std::vector<Wanted> kModels = {{},
                                      {{"norm", "layer"}, {"bias", "on"}, {"window", "3"}},
                                      {{"score-scale", "qk-norm"}},
                                      {{"score-scale", "length"}, {"gate", "on"}},
+                                     {{"sinks", "on"}, {"bias", "on"}},
                                      {{"output-projection", "off"}}};
 
 std::string text(const Wanted& given) { return nlohmann::json(given).dump(); }
@@ -103,6 +104,7 @@ TEST(Conversion, OfAllRankToLatentsIsExactWithoutPositions) {
                            {{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}},
                            {{"positions", "none"}, {"score-scale", "qk-norm"}, {"bias", "on"}},
                            {{"positions", "none"}, {"score-scale", "length"}, {"gate", "on"}},
+                           {{"positions", "none"}, {"sinks", "on"}, {"bias", "on"}},
                            {{"positions", "none"}, {"score-scale", "none"}, {"window", "4"}}};
   const Wanted latents[] = {{{"kv-rank", "24"}},
                             {{"kv-rank", "24"}, {"rope-dim", "4"}},  // which is idle

@@ -163,6 +163,8 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
       {{"gate", "on"}},
       {{"gate", "on"}, {"output-projection", "off"}, {"head-dim", "6"}},
       {{"rope-dim", "2"}},
+      {{"sinks", "on"}},
+      {{"sinks", "on"}, {"window", "5"}, {"bias", "on"}},
       {{"tie-kv", "on"}},
       {{"tie-kv", "on"}, {"rope-dim", "4"}, {"score-scale", "qk-norm"}},
       {{"tie-kv", "on"}, {"rope-dim", "2"}, {"window", "5"}, {"bias", "on"}, {"gate", "on"}},

@@ -67,6 +67,7 @@ LayerConfig random_layer(std::string_view kind) {
   c.bias = *rc::gen::arbitrary<bool>();
   set(c, "output-projection", *rc::gen::arbitrary<bool>());
   set(c, "gate", *rc::gen::arbitrary<bool>());
+  set(c, "sinks", attention_kind(kind).attends && *rc::gen::arbitrary<bool>());
   c.causal = !attention_kind(kind).attends;
   return c;
 }

@@ -126,6 +126,8 @@ void set_attention(const json& c, Given& a) {
   a.put("rope-theta", c.value("rope_theta", 10000.0));
   set(a, "output-projection", c.value("output_projection", true));
   set(a, "gate", c.value("gate", false));
+  set(a, "sinks", c.value("sinks", false));
+  set(a, "window", c.value("window", Index{0}));
   if (c.contains("score_scale"))
     set(a, "score-scale", ScoreScale{ScoreScale::Kind::number, c["score_scale"]}.text());
 }

@@ -17,7 +17,7 @@ using nlohmann::json;
 // The settings of gqa, and two more.
 struct SinkingSettings {
   Index kv_heads = 0, rope_dim = 0;
-  bool tie_kv = false, sinks = false, ballast = false;
+  bool tie_kv = false, drains = false, ballast = false;
 };
 
 constexpr Traits kKnown = {.conversion = InConversion::open};
@@ -26,7 +26,7 @@ constexpr Field<SinkingSettings> kSinkingFields[] = {
     whole<&SinkingSettings::kv_heads>("kv-heads", "as gqa", 1).with(kKnownAndDerived),
     whole<&SinkingSettings::rope_dim>("rope-dim", "as gqa", 0).with(kKnownAndDerived),
     on_off<&SinkingSettings::tie_kv>("tie-kv", "as gqa").with(kKnown),
-    on_off<&SinkingSettings::sinks>("sinks", "a learned score that no token has"),
+    on_off<&SinkingSettings::drains>("drains", "a vector of scores"),
     on_off<&SinkingSettings::ballast>("ballast", "a vector of each layer").with(kKnown)};
 
 const AttentionKind& gqa_kind() { return attention_kind("gqa"); }
@@ -56,7 +56,7 @@ const AttentionKind kSinking = [] {
   };
   kind.describe = [](const AttentionPlan& c) {
     AttentionDescription description = gqa_kind().describe(as_gqa(c));
-    if (c.own<SinkingSettings>().sinks) add_vector(description, "sinks", c.heads);
+    if (c.own<SinkingSettings>().drains) add_vector(description, "drains", c.heads);
     if (c.own<SinkingSettings>().ballast) add_vector(description, "ballast", c.heads);
     return description;
   };
@@ -102,9 +102,9 @@ json folder_of(const std::string& attention, const Wanted& given = {}) {
 
 TEST(UnlistedSetting, MakesAFolderOfItsOwnUnlessItIsNeutral) {
   EXPECT_EQ(folder_of("sinking")["model_type"], "llama");
-  const json own = folder_of("sinking", {{"sinks", "on"}});
+  const json own = folder_of("sinking", {{"drains", "on"}});
   EXPECT_EQ(own["model_type"], "headcount");
-  EXPECT_EQ(own["headcount"]["sinks"], "on");
+  EXPECT_EQ(own["headcount"]["drains"], "on");
 }
 
 TEST(UnlistedWeight, MakesAFolderOfItsOwn) {
@@ -123,12 +123,12 @@ std::string refusal(const LanguageModel& from, const std::string& attention, con
 TEST(UnlistedSetting, IsNotConvertedUnlessItIsNeutral) {
   EXPECT_EQ(refusal(*small_model("sinking"), "mha", {}), "accepted");
   EXPECT_EQ(refusal(*small_model("mha"), "sinking", {}), "accepted");
-  const std::string why = "conversion does not support `sinks`, which is on";
-  EXPECT_EQ(refusal(*small_model("sinking", {{"sinks", "on"}}), "mha", {}),
+  const std::string why = "conversion does not support `drains`, which is on";
+  EXPECT_EQ(refusal(*small_model("sinking", {{"drains", "on"}}), "mha", {}),
             "layer 0 cannot be converted from sinking: " + why);
-  EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"sinks", "on"}}),
+  EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"drains", "on"}}),
             "layer 0 cannot be converted to sinking: " + why);
-  EXPECT_EQ(refusal(*small_model("mha/sinking:sinks=on"), "mha", {}),
+  EXPECT_EQ(refusal(*small_model("mha/sinking:drains=on"), "mha", {}),
             "layer 1 cannot be converted from sinking: " + why);
 }
 

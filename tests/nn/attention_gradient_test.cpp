@@ -94,6 +94,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"causal", {"on", "off"}},
       {"gate", {"off", "on"}},
       {"output-projection", {"on", "off"}},
+      {"sinks", {"off", "on"}},
       {"padding", {"none", "holes", "sequence"}},
   };
   return all;
@@ -101,7 +102,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
 
 // Whether `setting` belongs to another attention.
 bool foreign(const std::string& setting, const AttentionKind& kind) {
-  constexpr std::array kOfScores = {"window", "score-scale", "causal", "padding"};
+  constexpr std::array kOfScores = {"window", "score-scale", "causal", "padding", "sinks"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
   return !find_setting(case_settings(), setting)->is_for(kind.name);
 }

@@ -39,7 +39,8 @@ class OwnAttention : public Attention {
       key.push_back(memory.keep("shared", rotate(split_heads((*shared_proj_)(x), 1), memory)));
     const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), plan().heads), memory));
     key = normalize_for_scores(*x.tape, std::move(key));
-    return output(x, attention(q, key, state, options(plan().head_dim + own.rope_dim, memory)));
+    return output(
+        x, attention(q, key, state, options(*x.tape, plan().head_dim + own.rope_dim, memory)));
   }
 
  private:

@@ -79,6 +79,8 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"gate", "on"}},
       {{"attention", "mla"}, {"gate", "on"}},
       {{"tie-kv", "on"}},
+      {{"sinks", "on"}},
+      {{"attention", "mla"}, {"sinks", "on"}},
       {{"attention", "mla"}, {"latents", "2"}},
       {{"attention", "mla"}, {"latent-scale", "on"}},
       {{"attention", "mfa"}},
