@@ -94,13 +94,28 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   return spec;
 }
 
+// Parses a word that begins with share.
+LayerSpec parse_share(std::string_view word, const std::string& where) {
+  std::string_view name = word;
+  const std::optional<std::string_view> window = cut_after(name, '@');
+  LayerSpec spec{std::string(kShare), nullptr, {}};
+  if (name != kShare || (window && !is_number(*window)))
+    throw SettingError(quoted(word) + where +
+                       ": share takes its sizes from the layer whose cache it reads; write share "
+                       "alone, or share@N for the nearest layer with a window of N tokens");
+  if (!window) return spec;
+  try {
+    spec.shared_window = find_setting(attention_settings(), "window")->value(*window).get<Index>();
+  } catch (const SettingError& error) {
+    throw SettingError(quoted(word) + where + ": " + error.what());
+  }
+  spec.text += "@" + std::to_string(*spec.shared_window);
+  return spec;
+}
+
 // Parses one word; `where` names the pattern that it is part of.
 LayerSpec parse_layer(std::string_view word, const std::string& where) {
-  if (word == kShare) return {std::string(kShare), nullptr, {}};
-  if (word.starts_with(kShare))
-    throw SettingError(
-        quoted(word) + where +
-        ": share takes its sizes from the layer whose cache it reads; write share alone");
+  if (word.starts_with(kShare)) return parse_share(word, where);
   try {
     for (const AttentionKind* kind : attention_kinds()) {
       if (!word.starts_with(kind->name)) continue;
@@ -183,7 +198,12 @@ AttentionSpec parse_attention_spec(std::string_view text) {
 
 std::string without_windows(std::string_view spec) {
   std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
-  for (LayerSpec& part : cycle) part.text = part.text.substr(0, part.text.find('@'));
+  for (LayerSpec& part : cycle) {
+    if (part.shared_window)
+      throw SettingError("`window` cannot change: " + headcount::quoted(part.text) + " in " +
+                         std::string(spec) + " names a layer by its window");
+    part.text = part.text.substr(0, part.text.find('@'));
+  }
   return text_of(cycle);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -22,11 +23,15 @@ inline constexpr const char* kDefaultAttention = "mha";
 ///     - any other setting of the kind, by name, after a colon: gqa2x32:tie-kv=on:gate=on;
 ///     - the window after @: mqa@64.
 ///
-/// Or "share": the layer reads the cache of the nearest earlier layer, with its window and widths.
+/// Or "share": the layer reads the cache of the nearest earlier layer, with its window and widths;
+/// "share@64": of the nearest one with a window of 64 tokens; "share@0": of the nearest without.
+/// Gemma 3n shares in this way, by type: its last layers read what the last local or global layer
+/// before them kept.
 struct LayerSpec {
   std::string text;                                           ///< shortest form of the word
   const AttentionKind* kind = nullptr;                        ///< null: share
   std::vector<std::pair<std::string, std::string>> settings;  ///< names and values in the word
+  std::optional<Index> shared_window = {};                    ///< window after share@
 
   bool shares() const { return kind == nullptr; }
   bool gives(std::string_view setting) const;
@@ -44,7 +49,8 @@ struct AttentionSpec {
 inline constexpr std::string_view kSpecGrammar =
     "layers take the parts between / in turn, N*PART repeats one, PARTxN has N dimensions per "
     "head, PART:NAME=VALUE has a setting of its own, PART@N a window of N tokens, share reads the "
-    "KV cache of the nearest earlier layer that has one";
+    "KV cache of the nearest earlier layer that has one, share@N of the nearest with a window of N "
+    "tokens, share@0 of the nearest without a window";
 
 /// Text of a cycle: "5*gqa2@64/gqa2".
 std::string text_of(std::span<const LayerSpec> cycle);
@@ -52,7 +58,7 @@ std::string text_of(std::span<const LayerSpec> cycle);
 /// Readable part of a file's name for a spec: "5xgqa2@64_gqa2".
 std::string file_name_of(std::string_view spec);
 
-/// `spec` without the windows of its parts.
+/// `spec` without the windows of its parts. Throws SettingError if a part shares by window.
 std::string without_windows(std::string_view spec);
 
 /// Settings that a value of `attention` stands for: its kind and the settings of its word if all

@@ -1,6 +1,7 @@
 #include "models/conversion.h"
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/error.h"
@@ -100,8 +101,8 @@ void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
 void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, Index layer,
                 const ModelPlan& to) {
   double count = 1;
-  for (Index reader = layer + 1; reader < to->layers && to->layer_attention(reader).shares();
-       ++reader) {
+  for (Index reader = layer + 1; reader < to->layers; ++reader) {
+    if (to->writer(reader) != layer) continue;
     const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
     if (other.k.rows == 0) continue;
     require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows, "layer ", reader,
@@ -200,17 +201,17 @@ Conversion convert(const LanguageModel& from, const ModelPlan& to,
   ParameterStore& store = result.model->parameters();
   store.allocate();
   write_rest(from, store);
-  AttentionHeads before, kept;  // of the last layer with keys and values: source and result
+  std::map<Index, AttentionHeads> kept;  // of the result's layers with keys and values
   for (Index layer = 0; layer < to->layers; ++layer) {
     const AttentionPlan& attention = to->layer_attention(layer);
     const AttentionKind& kind = attention.kind();
     require_made_of_heads(kind);
     AttentionHeads heads = all[static_cast<std::size_t>(layer)];
-    if (heads.k.rows > 0) before = heads;
+    const AttentionHeads before = all[static_cast<std::size_t>(from.plan()->writer(layer))];
     of_layer(layer, "to", kind, [&] {
       if (attention.shares()) {
-        heads.k = kept.k;
-        heads.v = kept.v;
+        heads.k = kept.at(to->writer(layer)).k;
+        heads.v = kept.at(to->writer(layer)).v;
       } else {
         require_setting(
             heads.k.rows > 0,
@@ -219,8 +220,8 @@ Conversion convert(const LanguageModel& from, const ModelPlan& to,
       }
       require_known(to, attention);
       const MadeLayer made = kind.of_heads(attention, heads, options);
-      if (!attention.shares()) kept = made.heads;
-      result.errors.push_back(head_errors(before, kept, to->context));
+      if (!attention.shares()) kept[layer] = made.heads;
+      result.errors.push_back(head_errors(before, kept.at(to->writer(layer)), to->context));
       write(made, from, layer, store);
     });
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "autograd/base/error.h"
 #include "autograd/no_target.h"
@@ -76,13 +77,15 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     x = add(x, (*embed_positions_)(tape, ids, {length}));
   }
   x = drop(x);
-  Memory memory;  // of the layer, and of the following layers that share it
+  std::vector<Memory> kept(plan_->cycle.size());  // of the layers that others may share
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
-    const bool shares = plan_->layer_attention(static_cast<Index>(layer)).shares();
-    const Memory own = memory_of(layer);
-    memory = shares ? Memory::sharing(memory, own.stats()) : own;
+    const std::size_t place = plan_->place(static_cast<Index>(layer));
+    Memory memory = memory_of(layer);
+    if (const std::size_t writer = plan_->writers[place]; writer != place)
+      memory = Memory::sharing(kept[writer], memory.stats());
     x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
+    kept[place] = std::move(memory);
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
     if (forgets) x = tape.reset_to(x);
   }

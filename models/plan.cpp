@@ -61,20 +61,37 @@ AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace&
   return resolve_attention(*part.kind, given, place);
 }
 
-// Layers of one cycle.
-std::vector<AttentionPlan> resolve_cycle(const std::vector<LayerSpec>& pattern, const Given& given,
-                                         const LayerPlace& place) {
-  std::vector<AttentionPlan> cycle;
+// Place of the layer whose cache the next layer of `cycle` reads: of the nearest one that keeps, or
+// of those with the window that the word names.
+std::size_t find_writer(const LayerSpec& part, const std::vector<AttentionPlan>& cycle) {
+  for (std::size_t i = cycle.size(); i-- > 0;) {
+    if (cycle[i].shares()) continue;
+    if (!part.shared_window || (cycle[i].kind().attends && cycle[i].window == *part.shared_window))
+      return i;
+  }
+  const Index window = part.shared_window.value_or(0);
+  require_setting(
+      false, "no earlier layer keeps rows ",
+      window > 0 ? "with a window of " + std::to_string(window) + " tokens" : "without a window",
+      "; put one before it");
+  return 0;
+}
+
+// Adds the layers of one cycle to `model`.
+void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
+                   const LayerPlace& place) {
+  std::vector<AttentionPlan>& cycle = model.cycle;
   for (const LayerSpec& part : pattern) {
     try {
-      cycle.push_back(part.shares() ? cycle.back().sharing() : resolve_part(part, given, place));
+      model.writers.push_back(part.shares() ? find_writer(part, cycle) : cycle.size());
+      cycle.push_back(part.shares() ? cycle[model.writers.back()].sharing()
+                                    : resolve_part(part, given, place));
       check_output(cycle.back());
     } catch (const ShapeError& error) {
       throw ShapeError("`attention` " + text_of(pattern) + ": " + headcount::quoted(part.text) +
                        ": " + error.what());
     }
   }
-  return cycle;
 }
 
 // Settings of attentions that some layer of the pattern takes, if they have values.
@@ -134,9 +151,10 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
                     "`attention` " + model.attention + " needs " + std::to_string(pattern.size()) +
                         " layers or more, `layers` is " + std::to_string(model.layers) +
                         "; raise it or shorten the pattern");
-    model.cycle = resolve_cycle(pattern, given, place);
+    resolve_cycle(model, pattern, given, place);
   } else {
     model.cycle = {resolve_attention(*pattern.front().kind, given, place)};
+    model.writers = {0};
     check_output(model.cycle.front());
   }
   model.settings["attention"] = model.attention;

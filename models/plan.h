@@ -34,11 +34,18 @@ struct ModelSettings {
 struct ResolvedModel : ModelSettings {
   std::string attention;             ///< value of the setting: "gqa", "mqa/share"
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
+  /// For each place of the cycle the place of the layer whose cache it reads: its own, or an
+  /// earlier one if it shares.
+  std::vector<std::size_t> writers;
   /// Settings that its layers use, with their values; resolving them gives this model again.
   nlohmann::ordered_json settings;
 
-  const AttentionPlan& layer_attention(Index layer) const {
-    return cycle[static_cast<std::size_t>(layer) % cycle.size()];
+  const AttentionPlan& layer_attention(Index layer) const { return cycle[place(layer)]; }
+  /// Place of a layer in the cycle.
+  std::size_t place(Index layer) const { return static_cast<std::size_t>(layer) % cycle.size(); }
+  /// The layer whose cache a layer reads: itself, or an earlier one if it shares.
+  Index writer(Index layer) const {
+    return layer - static_cast<Index>(place(layer) - writers[place(layer)]);
   }
 };
 

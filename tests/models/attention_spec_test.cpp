@@ -156,6 +156,28 @@ TEST(AttentionPattern, SharesTheKindAndTheWindowOfTheNearestLayerThatKeeps) {
             (Words{"mqa@4", "mqa@4 shared", "mqa@4 shared", "gqa", "gqa shared", "mqa@4"}));
 }
 
+// The layer that each layer of a model reads.
+std::vector<Index> writers_of(const std::string& text, Index layers) {
+  Given config(model_settings());
+  set(config, "layers", layers);
+  set(config, "attention", text);
+  const ModelPlan model = resolve_model(config);
+  std::vector<Index> all;
+  for (Index layer = 0; layer < layers; ++layer) all.push_back(model->writer(layer));
+  return all;
+}
+
+TEST(AttentionPattern, SharesByTypeWhatTheNearestLayerWithThatWindowKept) {
+  EXPECT_EQ(layers_of("mqa@4/gqa2/share@4/share@0", 5),
+            (Words{"mqa@4", "gqa", "mqa@4 shared", "gqa shared", "mqa@4"}));
+  EXPECT_EQ(writers_of("mqa@4/gqa2/mqa@4/gqa2/share@4/share@4/share@0", 9),
+            (std::vector<Index>{0, 1, 2, 3, 2, 2, 3, 7, 8}));
+  // Without a window in the word it is the nearest that keeps, not the one that was read last.
+  EXPECT_EQ(writers_of("mqa@4/gqa2/share@4/share", 4), (std::vector<Index>{0, 1, 0, 1}));
+  EXPECT_EQ(writers_of("gqa2/delta/share@0", 3), (std::vector<Index>{0, 1, 0}));
+  EXPECT_EQ(writers_of("mqa/share", 5), (std::vector<Index>{0, 0, 2, 2, 4}));
+}
+
 TEST(AttentionPattern, TakesFromTheOtherSettingsWhatItsPartsLeaveOpen) {
   Given config(model_settings());
   set(config, "heads", 8);
@@ -178,6 +200,7 @@ TEST(AttentionPattern, HasOneShortestText) {
   EXPECT_EQ(text("mqa/share/mqa/share"), "mqa/share");
   EXPECT_EQ(text("3*mla048+16x08@07/mha"), "3*mla48+16x8@7/mha");
   EXPECT_EQ(text("gqa2/2*gqa2"), "gqa2");
+  EXPECT_EQ(text("mqa@4/mqa/share@04/share@4/share@0"), "mqa@4/mqa/2*share@4/share@0");
 }
 
 TEST(AttentionPattern, OfEqualPartsIsNoPattern) {
@@ -196,7 +219,11 @@ TEST(AttentionPattern, ErrorsNameThePart) {
         {"mqa/mqax0", "'mqax0' in 'mqa/mqax0': `head-dim` must be between 1"},
         {"share/mqa", "'share' in 'share/mqa' comes first, but no earlier layer has a cache"},
         {"share", "'share' comes first, but"},
-        {"mqa/share@4", "'share@4' in 'mqa/share@4': share takes its sizes from the layer"},
+        {"mqa/share4", "'share4' in 'mqa/share4': share takes its sizes from the layer"},
+        {"mqa/share@", "'share@' in 'mqa/share@': share takes its sizes from the layer"},
+        {"mqa/share@4@4", "'share@4@4' in 'mqa/share@4@4': share takes its sizes from the layer"},
+        {"share@4/mqa", "'share@4' in 'share@4/mqa' comes first, but no earlier layer"},
+        {"mqa/share@99999999999", "'share@99999999999' in 'mqa/share@99999999999': `window`"},
         {"0*mqa/mha", "'0*mqa' in '0*mqa/mha' repeats 0 times"},
         {"99999999999999999999*mqa",
          "'99999999999999999999*mqa' repeats 99999999999999999999 times; a part can be"},
@@ -228,13 +255,20 @@ TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
   EXPECT_EQ(resolve_refusal("latent-bias/share"),
             "`attention` latent-bias/share: 'share': a layer of latent-bias cannot share the "
             "cache of another layer");
+  EXPECT_EQ(resolve_refusal("mqa/share@4"),
+            "`attention` mqa/share@4: 'share@4': no earlier layer keeps rows with a window of 4 "
+            "tokens; put one before it");
+  EXPECT_EQ(resolve_refusal("mqa@4/delta/share@0"),
+            "`attention` mqa@4/delta/share@0: 'share@0': no earlier layer keeps rows without a "
+            "window; put one before it");
   EXPECT_EQ(resolve_refusal("5*gqa2@64/gqa2"),
             "`attention` 5*gqa2@64/gqa2 needs 6 layers or more, `layers` is 4; raise it or shorten "
             "the pattern");
 }
 
 TEST(AttentionPattern, IsReadBackFromItsSettings) {
-  for (const char* text : {"mqa/share", "3*gqa2x16@64/gqa", "mla48+16/2*share", "mqa@4/mha"}) {
+  for (const char* text : {"mqa/share", "3*gqa2x16@64/gqa", "mla48+16/2*share", "mqa@4/mha",
+                           "mqa@4/gqa/share@4/share@7"}) {
     Given config(model_settings());
     set(config, "kv-heads", 4);
     set(config, "window", 7);
@@ -266,6 +300,11 @@ TEST(AttentionPattern, HasTheSettingsThatSomePartLeavesOpen) {
   EXPECT_FALSE(settings("mqa/share").contains("kv-rank"));
   EXPECT_TRUE(settings("mqa@4/mha").contains("window"));
   EXPECT_FALSE(settings("mqa@4/mha@5").contains("window"));
+}
+
+TEST(WindowsOfAPattern, ThatNameALayerCannotBeLeftOut) {
+  EXPECT_EQ(without_windows("5*gqa2@64/gqa2/share"), "6*gqa2/share");
+  EXPECT_THROW(without_windows("gqa2@64/gqa2/share@64"), SettingError);
 }
 
 TEST(FileNameOfAPattern, HasNoSlashAndNoStar) {

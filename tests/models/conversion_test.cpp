@@ -276,6 +276,8 @@ TEST(Conversion, ToTiedHeadsIsExactWhereAKeyWithoutPositionTellsTheValue) {
 TEST(Conversion, OfSharedLayersToTheSameIsExact) {
   const auto model = small_model("mqa/share", {{"layers", "4"}});
   expect_same(*model, converted(*model, "mha/share"), "mha/share");
+  const auto by_type = small_model("mqa@3/gqa2/share@3/share@0", {{"layers", "4"}});
+  expect_same(*by_type, converted(*by_type, "mha@3/mha/share@3/share@0"), "by type");
 }
 
 TEST(Conversion, ToSharedLayersKeepsTheMeanOfThem) {

@@ -179,6 +179,7 @@ class Reference : public testing::TestWithParam<std::string> {
 
   void check_attention();
   void check_model();
+  std::string pattern() const;
 
   Safetensors file_;
   json config_;
@@ -214,6 +215,19 @@ void Reference::check_attention() {
   expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
 }
 
+// The last `kv_shared_layers` of a pattern share by type, of which their word has the window.
+std::string Reference::pattern() const {
+  const std::vector<std::string> words = config_["pattern"];
+  const std::size_t keeping = words.size() - config_.value("kv_shared_layers", std::size_t{0});
+  std::string spec;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::size_t at = words[i].find('@');
+    const std::string shared = "share@" + (at == std::string::npos ? "0" : words[i].substr(at + 1));
+    spec += (i > 0 ? "/" : "") + (i < keeping ? words[i] : shared);
+  }
+  return spec;
+}
+
 void Reference::check_model() {
   Given config(model_settings());
   for (const auto& [key, name] : {std::pair{"n_layers", "layers"},
@@ -231,10 +245,7 @@ void Reference::check_model() {
   set_attention(config_, config);
   set(config, "attention", kind_of(config_));
   if (config_.contains("pattern")) {
-    std::string spec;
-    for (const json& part : config_["pattern"])
-      spec += (spec.empty() ? "" : "/") + part.get<std::string>();
-    set(config, "attention", spec);
+    set(config, "attention", pattern());
   }
   LanguageModel model(resolve_model(config, {.causal = config_.value("causal", true)}),
                       config_.at("vocab_size"));
