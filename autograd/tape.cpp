@@ -167,12 +167,20 @@ void Tape::reset() {
   ++generation_;
 }
 
-Var Tape::reset_to(Var x) {
-  const Shape shape = x.shape();
-  const std::span<const Real> values = x.value();
-  carried_.assign(values.begin(), values.end());
+void Tape::reset_to(std::span<Var* const> kept) {
+  carried_.clear();
+  std::vector<Shape> shapes;
+  for (const Var* x : kept) {
+    shapes.push_back(x->shape());
+    carried_.insert(carried_.end(), x->value().begin(), x->value().end());
+  }
   reset();
-  return constant(shape, carried_);
+  std::span<const Real> left = carried_;
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    const auto size = static_cast<std::size_t>(shapes[i].size());
+    *kept[i] = constant(shapes[i], left.first(size));
+    left = left.subspan(size);
+  }
 }
 
 RandomKey Tape::next_random_key() {

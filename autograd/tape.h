@@ -93,8 +93,8 @@ class Tape {
 
   /// Starts a new step: forgets all nodes, keeps the memory.
   void reset();
-  /// Forgets all nodes but x, which becomes a constant; later nodes reuse the memory.
-  Var reset_to(Var x);
+  /// Forgets all nodes but these, which become constants; later nodes reuse the memory.
+  void reset_to(std::span<Var* const> kept);
 
   /// Turns dropout on (training) or off (evaluation, the default), and sets its probability for ops
   /// that are given none.
@@ -183,7 +183,7 @@ class Tape {
   std::vector<bool> used_;  // by parameter, since the last reset
   std::vector<Node> nodes_;
   std::vector<std::vector<Var>> inputs_;  // by node, with the trap on
-  std::vector<Real> carried_;             // value that reset_to carries over
+  std::vector<Real> carried_;             // values that reset_to carries over
   std::uint32_t generation_ = 0;
   Arena arena_;
   BufferPool buffers_;  // gradients and scratch of vjps

@@ -60,6 +60,16 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
               plan_->bias, init)};
 }
 
+namespace {
+
+// Returns true if a layer mixes the first layer's values with its own.
+bool mixes_values(const ResolvedModel& model) {
+  return std::ranges::any_of(model.cycle,
+                             [](const AttentionPlan& a) { return a.value_residual > 0; });
+}
+
+}  // namespace
+
 template <class MemoryOf>
 Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                        Index first, const MemoryOf& memory_of, bool forgets) const {
@@ -78,16 +88,23 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
   }
   x = drop(x);
   std::vector<Memory> kept(plan_->cycle.size());  // of the layers that others may share
+  std::optional<Var> first_values;
+  std::vector<Var*> carried = {&x};
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer) {
     const Block& block = blocks_[layer];
     const std::size_t place = plan_->place(static_cast<Index>(layer));
     Memory memory = memory_of(layer);
     if (const std::size_t writer = plan_->writers[place]; writer != place)
       memory = Memory::sharing(kept[writer], memory.stats());
+    memory.set_first_values(first_values);
     x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
+    if (layer == 0 && mixes_values(*plan_)) {
+      first_values = memory.first_values();
+      carried.push_back(&*first_values);
+    }
     kept[place] = std::move(memory);
     x = add(x, drop(block.mlp(block.mlp_norm(x))));
-    if (forgets) x = tape.reset_to(x);
+    if (forgets) tape.reset_to(carried);
   }
   return x;
 }

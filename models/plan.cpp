@@ -77,6 +77,20 @@ std::size_t find_writer(const LayerSpec& part, const std::vector<AttentionPlan>&
   return 0;
 }
 
+// Throws ShapeError unless the values of `layer` can be mixed with those of the first layer.
+void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
+  if (layer.value_residual == 0 || layer.shares()) return;
+  const AttentionDescription there = describe(first), here = describe(layer);
+  const Kept* const v = find_values(first, there);
+  require_setting(v != nullptr, "`value-residual` mixes in values of the first layer, but ",
+                  first.kind().name, " keeps none");
+  const Kept& own = *find_values(layer, here);
+  require_setting(
+      v->heads == own.heads && v->width == own.width,
+      "`value-residual` mixes values of equal shapes, but those of the first layer are ", v->heads,
+      " heads of ", v->width, ", not ", own.heads, " of ", own.width);
+}
+
 // Adds the layers of one cycle to `model`.
 void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
                    const LayerPlace& place) {
@@ -87,6 +101,7 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
       cycle.push_back(part.shares() ? cycle[model.writers.back()].sharing()
                                     : resolve_part(part, given, place));
       check_output(cycle.back());
+      check_values(cycle.front(), cycle.back());
     } catch (const ShapeError& error) {
       throw ShapeError("`attention` " + text_of(pattern) + ": " + headcount::quoted(part.text) +
                        ": " + error.what());

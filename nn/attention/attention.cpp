@@ -87,6 +87,14 @@ std::vector<Rows> Attention::normalize_for_scores(Tape& tape, std::vector<Rows> 
   return {normalize_for_scores(whole)};
 }
 
+Var Attention::mixed_values(Var v, Memory& memory) const {
+  const std::optional<Var> first = memory.first_values();
+  if (!first) memory.set_first_values(v);
+  if (!first || plan_.value_residual == 0) return v;
+  return add(scale(v, static_cast<Real>(1 - plan_.value_residual)),
+             scale(*first, static_cast<Real>(plan_.value_residual)));
+}
+
 AttentionOptions Attention::options(Tape& tape, Index width, const Memory& memory) const {
   AttentionOptions options;
   options.causal = plan_.causal;

@@ -81,6 +81,10 @@ class Attention {
   /// Normalises keys that are kept in parts or serve as values too. QK-norm joins all parts into
   /// one; otherwise `parts` are returned as they are.
   std::vector<Rows> normalize_for_scores(Tape& tape, std::vector<Rows> parts) const;
+  /// Values of these tokens [B, T, heads, width] mixed with those of the first layer, as
+  /// `value-residual` says; in the first layer v itself. Zhou et al., "Value residual learning"
+  /// (2024).
+  Var mixed_values(Var v, Memory& memory) const;
   /// Options of the fused op on `tape` for q and k of `width` elements per head.
   AttentionOptions options(Tape& tape, Index width, const Memory& memory) const;
   /// Layer output from the heads' outputs [B, T, heads, v]: gated by x if the layer has a gate

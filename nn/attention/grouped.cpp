@@ -41,7 +41,8 @@ class GroupedAttention : public Attention {
       return output(x, rotate_back(attention(queries(), k, kv, o), memory));
     }
     const Rows k = memory.keep("k", [&] { return prepare(keys()); });
-    const Rows v = memory.keep("v", [&] { return split_heads((*v_proj_)(x), groups); });
+    const Rows v =
+        memory.keep("v", [&] { return mixed_values(split_heads((*v_proj_)(x), groups), memory); });
     return output(x, attention(queries(), k, v, o));
   }
 
@@ -104,6 +105,7 @@ GroupedSettings resolve(const AttentionPlan& c, const Given& given, Index kv_hea
 constexpr AttentionKind grouped(AttentionKind kind) {
   kind.describe = describe_layer;
   kind.make = make_layer<GroupedAttention>;
+  kind.mixes_values = true;
   kind.to_heads = grouped_to_heads;
   kind.of_heads = grouped_of_heads;
   return kind;

@@ -1,5 +1,7 @@
 #include "nn/attention/kind.h"
 
+#include <algorithm>
+
 #include "autograd/base/error.h"
 #include "autograd/base/text.h"
 
@@ -45,6 +47,9 @@ constexpr Field<LayerSettings> kLayerFields[] = {
         "window",
         "sliding window: latest tokens that each token attends to, itself included; 0: all", 0)
         .with({.conversion = InConversion::kept}),
+    fraction<&LayerSettings::value_residual>(
+        "value-residual",
+        "share of the first layer's values in the values of each later layer; 0.5: their mean"),
     choice<&LayerSettings::rotary_layout>(
         "rope-layout",
         "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
@@ -93,6 +98,9 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place) {
   AttentionPlan plan(kind, resolve_layer(kind, given, place), place);
   plan.own_ = kind.resolve(plan, given);
+  require_setting(plan.value_residual == 0 || find_values(plan, kind.describe(plan)) != nullptr,
+                  "`value-residual` mixes values of heads, which ", kind.name,
+                  " with these settings does not keep; leave `value-residual` 0");
   return plan;
 }
 
@@ -184,6 +192,11 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
 }
 
 }  // namespace
+
+const Kept* find_values(const AttentionPlan& plan, const AttentionDescription& description) {
+  const auto found = std::ranges::find(description.keeps, "v", &Kept::name);
+  return plan.kind().mixes_values && found != description.keeps.end() ? &*found : nullptr;
+}
 
 std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan) {
   return attention_costs(plan, describe(plan));

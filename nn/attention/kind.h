@@ -110,6 +110,8 @@ struct AttentionKind {
   /// False for a recurrent state, which has no softmax over tokens: no score scale, dropout of
   /// weights, window, key mask or rotary positions.
   bool attends = true;
+  /// True if the layer keeps the values of its heads as "v", made by `Attention::mixed_values`.
+  bool mixes_values = false;
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default of `rope-layout`
   OwnFields own = {};                               ///< settings of this kind only
   /// Settings of this kind, with defaults for what is not given; `layer` has the common ones.
@@ -193,6 +195,9 @@ struct KeptNumbers {
 };
 /// Size of the cache after `context` tokens; with a window, at most that of the window's tokens.
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
+
+/// Values per token that `value-residual` mixes, or null.
+const Kept* find_values(const AttentionPlan& plan, const AttentionDescription& description);
 
 // Checks and defaults for kinds. They throw ShapeError.
 

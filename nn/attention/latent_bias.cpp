@@ -34,7 +34,7 @@ class LatentBiasAttention : public Attention {
     const Var z = heads(z_proj_);
     const auto prepare = [&](Var h) { return normalize_for_scores(concat(rotate(h, memory), z)); };
     const Rows k = memory.keep("k", prepare(heads(k_proj_)));
-    const Rows v = memory.keep("v", heads(v_proj_));
+    const Rows v = memory.keep("v", mixed_values(heads(v_proj_), memory));
     return output(
         x, attention(prepare(heads(q_proj_)), k, v, options(*x.tape, plan().head_dim, memory)));
   }
@@ -66,6 +66,7 @@ extern const AttentionKind kLatentBias = {
     .name = "latent-bias",
     .summary = "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
     .numbers = {"latent-dim"},
+    .mixes_values = true,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -100,6 +101,11 @@ class Memory {
   /// An op that computes these tokens overwrites it. Empty for whole texts.
   std::span<Real> state(std::string_view name);
 
+  /// Values of these tokens [B, T, heads, width] in the model's first layer; none in that layer
+  /// before it sets them.
+  const std::optional<Var>& first_values() const { return first_values_; }
+  void set_first_values(const std::optional<Var>& values) { first_values_ = values; }
+
   Index first_position() const { return first_position_; }
   std::span<const std::uint8_t> key_mask() const { return key_mask_; }
   AttentionStats* stats() const { return stats_; }
@@ -114,6 +120,7 @@ class Memory {
   std::span<const std::uint8_t> key_mask_;
   AttentionStats* stats_ = nullptr;
   std::vector<std::pair<std::string, Rows>> kept_;
+  std::optional<Var> first_values_;
   bool shares_ = false;
 };
 

@@ -45,8 +45,9 @@ struct LayerSettings {
   bool gate = false;   ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
   ScoreScale score_scale = {};
-  bool sinks = false;  ///< a learned score per head in the softmax that no value answers
-  Index window = 0;    ///< tokens that a token sees, itself included; 0: all
+  bool sinks = false;         ///< a learned score per head in the softmax that no value answers
+  Index window = 0;           ///< tokens that a token sees, itself included; 0: all
+  double value_residual = 0;  ///< share of the first layer's values in those of later layers
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default: the kind's
   double rope_theta = 10000;
 };

@@ -64,6 +64,10 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
   expect_refusal(refusal(*mha, "gqa2", {}, {.energy = 0.9}), {"`energy`", "gqa2"});
   expect_refusal(refusal(*mha, "mqa", {{"layers", "3"}}), {"`layers` is 3", "it is 2"});
   expect_refusal(refusal(*mha, "mqa", {{"positions", "none"}}), {"`positions`"});
+  expect_refusal(refusal(*small_model("mha", {{"value-residual", "0.5"}}), "mqa"),
+                 {"from mha", "`value-residual`, which is 0.5"});
+  expect_refusal(refusal(*mha, "mqa", {{"value-residual", "0.5"}}),
+                 {"to mqa", "`value-residual`, which is 0.5"});
   // What single layers of a pattern have.
   for (const std::string own : {"gate=on", "score-scale=none", "output-projection=off", "sinks=on",
                                 "heads=2", "rope-theta=5"}) {

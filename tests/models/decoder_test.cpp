@@ -165,6 +165,8 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
       {{"rope-dim", "2"}},
       {{"sinks", "on"}},
       {{"sinks", "on"}, {"window", "5"}, {"bias", "on"}},
+      {{"value-residual", "0.4"}, {"layers", "3"}},
+      {{"value-residual", "0.5"}, {"window", "5"}, {"bias", "on"}},
       {{"tie-kv", "on"}},
       {{"tie-kv", "on"}, {"rope-dim", "4"}, {"score-scale", "qk-norm"}},
       {{"tie-kv", "on"}, {"rope-dim", "2"}, {"window", "5"}, {"bias", "on"}, {"gate", "on"}},
@@ -192,8 +194,11 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
   for (const auto& options : layer_options()) {
     Given config = decoder_config(GetParam());
+    const AttentionKind& kind = attention_kind(GetParam());
     const auto is_for = [&](const auto& option) {
-      return find_setting(model_settings(), option.first)->is_for(GetParam());
+      if (option.first == "sinks" && !kind.attends) return false;
+      if (option.first == "value-residual" && !kind.mixes_values) return false;
+      return find_setting(model_settings(), option.first)->is_for(kind.name);
     };
     if (!std::ranges::all_of(options, is_for)) continue;
     for (const auto& [name, value] : options) set(config, name, value);
@@ -397,7 +402,8 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DecodingWithScores, testing::ValuesIn(names_with
 const auto patterns =
     testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
                     "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
-                    "tpa/share", "mfa/share", "mqa@4/gqa2/mla8+2/share@4/share@0/share");
+                    "tpa/share", "mfa/share", "mqa@4/gqa2/mla8+2/share@4/share@0/share",
+                    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 

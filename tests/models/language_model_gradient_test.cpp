@@ -96,7 +96,8 @@ INSTANTIATE_TEST_SUITE_P(GradientOfPattern, GradientOfModel,
                          testing::Combine(testing::Values("gqa2@3/2*share", "mla/share",
                                                           "gqa2x6@3/mqa", "mqax6@2/latent-bias",
                                                           "delta/gta2/share",
-                                                          "gqa2@3/mqa/share@3/share@0"),
+                                                          "gqa2@3/mqa/share@3/share@0",
+                                                          "gqa2/gqa2:value-residual=0.3/share"),
                                           testing::Bool(), testing::Values(false)),
                          name_of);
 

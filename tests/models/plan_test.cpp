@@ -38,5 +38,44 @@ TEST(ModelConfigWithoutOutputProjection, WantsHeadsThatFillTheWidth) {
   }
 }
 
+TEST(ModelConfigWithSinks, HasThemInTheLayersOfAPatternWithScores) {
+  Given config(model_settings());
+  set(config, "attention", "3*delta/gqa2");
+  set(config, "sinks", true);
+  const ModelPlan model = resolve_model(config);
+  EXPECT_FALSE(model->layer_attention(0).sinks);
+  EXPECT_TRUE(model->layer_attention(3).sinks);
+}
+
+std::string refusal(const std::string& attention, double value_residual) {
+  Given config(model_settings());
+  set(config, "attention", attention);
+  config.put("value-residual", value_residual);
+  try {
+    resolve_model(config);
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ModelConfigWithAValueResidual, WantsLayersThatKeepValuesOfOneShape) {
+  EXPECT_EQ(refusal("gqa2/gqa2@4/share", 0.5), "accepted");
+  EXPECT_EQ(refusal("mha/latent-bias", 0.5), "accepted");
+  EXPECT_EQ(refusal("mha/mqa", 0), "accepted");
+  EXPECT_EQ(refusal("mha/delta:value-residual=0", 0.5), "accepted");
+  for (const std::string kind : {"mla", "gta", "tpa", "delta", "mha:tie-kv=on"}) {
+    EXPECT_NE(refusal(kind, 0.5).find("`value-residual` mixes values of heads, which " +
+                                      kind.substr(0, kind.find(':'))),
+              std::string::npos)
+        << refusal(kind, 0.5);
+  }
+  EXPECT_NE(refusal("mha/mqa", 0.5).find("the first layer are 4 heads of 32, not 1 of 32"),
+            std::string::npos)
+      << refusal("mha/mqa", 0.5);
+  EXPECT_NE(refusal("delta/mqa:value-residual=0.5", 0).find("but delta keeps none"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace headcount

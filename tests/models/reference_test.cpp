@@ -128,6 +128,7 @@ void set_attention(const json& c, Given& a) {
   set(a, "gate", c.value("gate", false));
   set(a, "sinks", c.value("sinks", false));
   set(a, "window", c.value("window", Index{0}));
+  a.put("value-residual", c.value("value_residual", 0.0));
   if (c.contains("score_scale"))
     set(a, "score-scale", ScoreScale{ScoreScale::Kind::number, c["score_scale"]}.text());
 }

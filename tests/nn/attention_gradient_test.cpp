@@ -95,6 +95,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"gate", {"off", "on"}},
       {"output-projection", {"on", "off"}},
       {"sinks", {"off", "on"}},
+      {"value-residual", {"0", "0.3"}},
       {"padding", {"none", "holes", "sequence"}},
   };
   return all;
@@ -104,6 +105,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
 bool foreign(const std::string& setting, const AttentionKind& kind) {
   constexpr std::array kOfScores = {"window", "score-scale", "causal", "padding", "sinks"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
+  if (setting == "value-residual" && !kind.mixes_values) return true;
   return !find_setting(case_settings(), setting)->is_for(kind.name);
 }
 
@@ -120,6 +122,8 @@ GradientReport check(const std::vector<Assignment>& assignments,
   place.norm_epsilon = 0.1;
   // A window looks back and needs causality.
   if (!place.causal) given.put("window", 0);
+  // One row for key and value has no values of its own to mix.
+  if (given.get<std::string>("tie-kv", "off") == "on") given.put("value-residual", 0);
   const AttentionPlan attention =
       resolve_attention(attention_kind(given.get<std::string>("attention", "")), given, place);
   ParameterStore store;
@@ -132,7 +136,12 @@ GradientReport check(const std::vector<Assignment>& assignments,
     tape.set_training(true, static_cast<Real>(options_of_case.dropout));
     tape.set_random(3, 1);
     const std::vector<std::uint8_t> mask = key_mask(options_of_case.padding);
-    Memory memory(mask);
+    // The values of a first layer, which are mixed in, depend on the same weights and input.
+    Memory first(mask), memory(mask);
+    if (attention.value_residual > 0) {
+      layer->forward(gelu(tape.parameter(x)), first);
+      memory.set_first_values(first.first_values());
+    }
     return layer->forward(tape.parameter(x), memory);
   };
   GradientReport report = check_parameter_gradients(function, store, options);

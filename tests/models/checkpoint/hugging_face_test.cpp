@@ -80,6 +80,7 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"attention", "mla"}, {"gate", "on"}},
       {{"tie-kv", "on"}},
       {{"sinks", "on"}},
+      {{"value-residual", "0.5"}},
       {{"attention", "mla"}, {"sinks", "on"}},
       {{"attention", "mla"}, {"latents", "2"}},
       {{"attention", "mla"}, {"latent-scale", "on"}},
