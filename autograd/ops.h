@@ -196,12 +196,17 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 /// cached rows in the order of their slots, mixed if they have weights.
 Var read_rows(Tape& tape, const Rows& rows);
 
+/// What a convolution adds to its sums: nothing, or the input, which passes by it.
+enum class Skip { none, input };
+
 /// Causal convolution of each channel with K taps: x [B, T, C], weight [channels, 1, K] of which
 /// rows [first, first + C) are used,
 ///     y[b, t, c] = sum over j < K of weight[first + c, 0, j] x[b, t - (K - 1) + j, c]
+/// plus x[b, t, c] with Skip::input, which saves a pass over x and one over its gradient.
 /// The inputs before the first token are `past` [B, K - 1, C], which is replaced by the last inputs
 /// of this call; empty: zeros. With `past` there are no gradients.
-Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past = {});
+Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past = {},
+                       Skip skip = Skip::none);
 
 /// Tokens that `gated_delta_rule` computes at once.
 inline constexpr Index kDeltaChunk = 64;

@@ -48,10 +48,12 @@ void ParameterStore::initialize(std::uint64_t seed) {
     const Entry& e = entries_[i];
     const RandomKey key{seed, random_stream(e.name), 0};
     Real* const x = value({i}).data();
-    if (e.initializer.greatest > 0) {
+    if (e.initializer.greatest > 0 || e.initializer.bound > 0) {
       for (Index j = 0; j < e.shape.size(); ++j) {
         const double uniform = 1 - random_uniform(key, static_cast<std::uint64_t>(j));  // never 0
-        x[j] = static_cast<Real>(std::log(e.initializer.greatest * uniform));
+        x[j] =
+            static_cast<Real>(e.initializer.bound > 0 ? e.initializer.bound * (2 * uniform - 1)
+                                                      : std::log(e.initializer.greatest * uniform));
       }
       continue;
     }

@@ -15,16 +15,19 @@
 namespace headcount {
 
 /// Distribution of a parameter's first values: all `mean`; normal with that mean and `deviation`;
-/// or the logarithm of numbers that are uniform between 0 and `greatest`.
+/// the logarithm of numbers that are uniform between 0 and `greatest`; or uniform between -`bound`
+/// and `bound`.
 struct Initializer {
   double mean = 0;
   double deviation = 0;
   double greatest = 0;
+  double bound = 0;
 
   static Initializer normal(double deviation) { return {0, deviation}; }
   static Initializer ones() { return {1, 0}; }
   static Initializer zeros() { return {0, 0}; }
   static Initializer log_uniform(double greatest) { return {0, 0, greatest}; }
+  static Initializer uniform(double bound) { return {0, 0, 0, bound}; }
 };
 
 /// Meaning of a matrix's rows: features, as its columns are, or entries of a table, one per token

@@ -50,6 +50,11 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       const AttentionCosts& costs = cycle[place][std::min(form, cycle[place].size() - 1)];
       if (form < cycle[place].size()) suffix = costs.name.substr(attention.kind().name.size());
       add(row.costs, costs, layers_at(model, place), context, attention.cached_tokens(context));
+      for (const CanonPart& part : canon_parts(*model, attention)) {
+        const Count weights = Count(part.channels) * part.taps * layers_at(model, place);
+        row.costs.parameters += weights;
+        row.costs.linear_macs_per_token += weights;
+      }
     }
     const KeptNumbers kept = kept_numbers(model, context);
     row.costs.cache_elements = kept.elements + kept.states;
@@ -86,6 +91,8 @@ KeptNumbers kept_numbers(const ModelPlan& model, Index context) {
     all.elements += layers * one.elements;
     all.rows += layers * one.rows;
     all.states += layers * one.states;
+    for (const CanonPart& part : canon_parts(*model, model->cycle[place]))
+      all.states += layers * part.channels * (part.taps - 1);
   }
   return all;
 }

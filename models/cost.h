@@ -11,11 +11,12 @@
 
 namespace headcount {
 
-/// Costs of the attention of all layers, counted from its sizes. Layers that share another layer's
+/// Costs of the attention of all layers, counted from its sizes, and of their blocks' Canon layers.
+/// Layers that share another layer's
 /// cache store nothing, and a window limits the keys that are read and stored.
 struct Costs {
   Count parameters;
-  Count linear_macs_per_token;     ///< multiply-accumulates of the projections
+  Count linear_macs_per_token;     ///< multiply-accumulates of projections and convolutions
   Count prefill_attention_macs;    ///< scores and weighted sums of all context^2 pairs
   Count decode_attention_macs;     ///< scores and weighted sums of one token
   Count decode_expansion_macs;     ///< to rebuild keys and values of the context from the cache

@@ -52,12 +52,23 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
     return Norm(parameters_, prefix + name, plan_->dim,
                 {plan_->norm, plan_->bias, plan_->norm_epsilon});
   };
+  const AttentionPlan& attention = plan_->layer_attention(layer);
+  const auto canon = [&](char place) -> std::optional<CanonLayer> {
+    if (!attention.canon.has(place)) return std::nullopt;
+    return CanonLayer(parameters_, prefix + "canon" + place, plan_->dim, attention.canon_taps);
+  };
+  const Mlp::Options mlp = {.width = plan_->dim,
+                            .hidden = plan_->ffn_dim,
+                            .activation = plan_->activation,
+                            .bias = plan_->bias,
+                            .canon_taps = attention.canon.has('D') ? attention.canon_taps : 0};
   // Braces evaluate in order: parameters are added as they are named here.
   return {norm("input_layernorm"),
-          make_attention(parameters_, prefix + "self_attn", plan_->layer_attention(layer), init),
+          make_attention(parameters_, prefix + "self_attn", attention, init),
           norm("post_attention_layernorm"),
-          Mlp(parameters_, prefix + "mlp", plan_->dim, plan_->ffn_dim, plan_->activation,
-              plan_->bias, init)};
+          Mlp(parameters_, prefix + "mlp", mlp, init),
+          canon('A'),
+          canon('C')};
 }
 
 namespace {
@@ -95,15 +106,24 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     const std::size_t place = plan_->place(static_cast<Index>(layer));
     Memory memory = memory_of(layer);
     if (const std::size_t writer = plan_->writers[place]; writer != place)
-      memory = Memory::sharing(kept[writer], memory.stats());
+      memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
-    x = add(x, drop(block.attention->forward(block.attention_norm(x), memory)));
+    Var h = block.attention_norm(x);
+    if (block.canon_a) h = (*block.canon_a)(h, memory.state("canonA"));
+    x = add(x, drop(block.attention->forward(h, memory)));
     if (layer == 0 && mixes_values(*plan_)) {
       first_values = memory.first_values();
       carried.push_back(&*first_values);
     }
+    h = block.mlp_norm(x);
+    if (block.canon_c) h = (*block.canon_c)(h, memory.state("canonC"));
+    Mlp::Past past;
+    if (plan_->cycle[place].canon.has('D')) {
+      if (plan_->activation == Activation::swiglu) past.gate = memory.state("canonD_gate");
+      past.up = memory.state("canonD_up");
+    }
+    x = add(x, drop(block.mlp(h, past)));
     kept[place] = std::move(memory);
-    x = add(x, drop(block.mlp(block.mlp_norm(x))));
     if (forgets) tape.reset_to(carried);
   }
   return x;
@@ -140,7 +160,13 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) 
   std::vector<LayerCache> caches;
   for (Index layer = 0; layer < plan_->layers; ++layer) {
     const AttentionPlan& attention = plan_->layer_attention(layer);
-    caches.push_back(make_cache(attention, has_form(attention) ? options : without_form));
+    std::vector<Kept> of_block;
+    for (const CanonPart& part : canon_parts(*plan_, attention))
+      of_block.push_back({.name = part.name,
+                          .heads = part.taps - 1,
+                          .width = part.channels,
+                          .per_sequence = true});
+    caches.push_back(make_cache(attention, has_form(attention) ? options : without_form, of_block));
   }
   return caches;
 }

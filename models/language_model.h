@@ -13,7 +13,7 @@ namespace headcount {
 
 /// A decoder-only transformer over a vocabulary of characters, pre-norm:
 ///   x = embed(tokens) [+ embed_positions]
-///   for each layer: x += attention(norm(x)); x += mlp(norm(x))
+///   for each layer: x += attention(norm(x)); x += mlp(norm(x)), with Canon layers on the normed x
 ///   logits = norm(x) head^T
 class LanguageModel {
  public:
@@ -57,6 +57,7 @@ class LanguageModel {
     std::unique_ptr<Attention> attention;
     Norm mlp_norm;
     Mlp mlp;
+    std::optional<CanonLayer> canon_a, canon_c;
   };
   Block make_block(Index layer);
   // Residual stream [sequences, length, dim] after the last block, of tokens at positions from

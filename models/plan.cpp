@@ -124,6 +124,18 @@ nlohmann::ordered_json common_settings(const std::vector<LayerSpec>& pattern, co
 
 }  // namespace
 
+std::vector<CanonPart> canon_parts(const ResolvedModel& model, const AttentionPlan& layer) {
+  std::vector<CanonPart> parts;
+  const auto add = [&](char place, const char* name, Index channels) {
+    if (layer.canon.has(place)) parts.push_back({name, channels, layer.canon_taps});
+  };
+  add('A', "canonA", model.dim);
+  add('C', "canonC", model.dim);
+  if (model.activation == Activation::swiglu) add('D', "canonD_gate", model.ffn_dim);
+  add('D', "canonD_up", model.ffn_dim);
+  return parts;
+}
+
 const SettingList& model_settings() {
   static const SettingList list = [] {
     SettingList all = {listed(

@@ -49,6 +49,13 @@ struct ResolvedModel : ModelSettings {
   }
 };
 
+/// A part of the Canon layers A, C and D of a block, outside of its attention.
+struct CanonPart {
+  std::string name;  ///< of its state: "canonD_up"
+  Index channels, taps;
+};
+std::vector<CanonPart> canon_parts(const ResolvedModel& model, const AttentionPlan& layer);
+
 /// Resolved model, constant. Only `resolve_model` makes one.
 class ModelPlan {
  public:

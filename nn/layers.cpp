@@ -73,17 +73,38 @@ Var ShortConvolution::operator()(Var x, std::span<Real> past, Index first_channe
   return silu(causal_convolution(x, x.tape->parameter(weight_), first_channel, past));
 }
 
-Mlp::Mlp(ParameterStore& parameters, const std::string& prefix, Index width, Index hidden,
-         Activation activation, bool bias, const WeightInit& init)
-    : gate_(activation == Activation::swiglu
-                ? std::optional(Linear(parameters, prefix + ".gate_proj", {width, hidden, bias},
-                                       init.deviation))
-                : std::nullopt),
-      up_(parameters, prefix + ".up_proj", {width, hidden, bias}, init.deviation),
-      down_(parameters, prefix + ".down_proj", {hidden, width, bias}, init.residual_deviation) {}
+CanonLayer::CanonLayer(ParameterStore& parameters, const std::string& prefix, Index channels,
+                       Index taps)
+    : weight_(parameters.add(prefix + ".weight", {channels, 1, taps},
+                             Initializer::uniform(1 / std::sqrt(static_cast<double>(taps))))) {}
 
-Var Mlp::operator()(Var x) const {
-  return down_(gate_ ? silu_gate((*gate_)(x), up_(x)) : gelu(up_(x)));
+Var CanonLayer::operator()(Var x, std::span<Real> past, Index first_channel) const {
+  return causal_convolution(x, x.tape->parameter(weight_), first_channel, past, Skip::input);
+}
+
+Mlp::Mlp(ParameterStore& parameters, const std::string& prefix, const Options& o,
+         const WeightInit& init)
+    : hidden_(o.hidden),
+      gate_(o.activation == Activation::swiglu
+                ? std::optional(Linear(parameters, prefix + ".gate_proj",
+                                       {o.width, o.hidden, o.bias}, init.deviation))
+                : std::nullopt),
+      up_(parameters, prefix + ".up_proj", {o.width, o.hidden, o.bias}, init.deviation),
+      down_(parameters, prefix + ".down_proj", {o.hidden, o.width, o.bias},
+            init.residual_deviation) {
+  if (o.canon_taps > 0)
+    canon_.emplace(parameters, prefix + ".canonD", (gate_ ? 2 : 1) * o.hidden, o.canon_taps);
+}
+
+Var Mlp::operator()(Var x, const Past& past) const {
+  Var up = up_(x);
+  if (!gate_) return down_(gelu(canon_ ? (*canon_)(up, past.up) : up));
+  Var gate = (*gate_)(x);
+  if (canon_) {
+    gate = (*canon_)(gate, past.gate);
+    up = (*canon_)(up, past.up, hidden_);
+  }
+  return down_(silu_gate(gate, up));
 }
 
 }  // namespace headcount

@@ -92,18 +92,43 @@ class ShortConvolution {
   ParameterId weight_;
 };
 
+/// y = x + causal convolution of x over the last `taps` tokens, each channel on its own: the Canon
+/// layer. `prefix.weight` [channels, 1, taps] starts uniform in +- 1 / sqrt(taps), as PyTorch's
+/// convolutions do. Allen-Zhu, "Physics of language models: part 4.1" (2025).
+class CanonLayer {
+ public:
+  CanonLayer(ParameterStore& parameters, const std::string& prefix, Index channels, Index taps);
+  /// As ShortConvolution.
+  Var operator()(Var x, std::span<Real> past, Index first_channel = 0) const;
+
+ private:
+  ParameterId weight_;
+};
+
 enum class Activation { gelu, swiglu };
 
 /// The feed-forward layer: down(gelu(up(x))), or down(silu(gate(x)) * up(x)).
 class Mlp {
  public:
-  Mlp(ParameterStore& parameters, const std::string& prefix, Index width, Index hidden,
-      Activation activation, bool bias, const WeightInit& init);
-  Var operator()(Var x) const;  ///< [..., width] -> the same shape
+  struct Options {
+    Index width, hidden;
+    Activation activation;
+    bool bias = false;
+    Index canon_taps = 0;  ///< of a Canon layer `canonD` on [gate(x) | up(x)]; 0: none
+  };
+  /// Inputs of the Canon layer before these tokens; empty: zeros.
+  struct Past {
+    std::span<Real> gate, up;
+  };
+  Mlp(ParameterStore& parameters, const std::string& prefix, const Options& options,
+      const WeightInit& init);
+  Var operator()(Var x, const Past& past = {}) const;  ///< [..., width] -> the same shape
 
  private:
+  Index hidden_;
   std::optional<Linear> gate_;
   Linear up_, down_;
+  std::optional<CanonLayer> canon_;
 };
 
 }  // namespace headcount

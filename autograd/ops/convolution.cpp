@@ -52,7 +52,8 @@ void check(Tape& tape, Var x, Var weight, Index first, std::span<Real> past) {
 // With w_j tap j of each channel:
 //   y_t = sum_j w_j x_{t - (K - 1) + j}
 //   dx_t = sum_j w_j dy_{t + (K - 1) - j},  dw_j = sum over t of dy_t x_{t - (K - 1) + j}
-Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past) {
+// With a skip, y_t has x_t and dx_t has dy_t besides.
+Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past, Skip skip) {
   Tape& tape = tape_of(x);
   check(tape, x, weight, first, past);
   const Shape shape = tape.shape(x);
@@ -69,7 +70,11 @@ Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past) {
   count_macs(shape.size() * kernel);
   parallel_for(batch * length, row_chunk(kernel * channels), [=](Index row) {
     ArrayMap out = array(yv + row * channels, channels);
-    out.setZero();
+    if (skip == Skip::input) {
+      out = array(in.x + row * channels, channels);
+    } else {
+      out.setZero();
+    }
     for (Index j = 0; j < kernel; ++j) {
       const Real* const from = in.at(row / length, row % length - before + j);
       if (from != nullptr) out += array(taps + j * channels, channels) * array(from, channels);
@@ -82,6 +87,10 @@ Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past) {
       parallel_for(batch * length, row_chunk(kernel * channels), [=](Index row) {
         GradientSink sink = dx;
         const Index after = std::min(before, length - 1 - row % length);
+        if (skip == Skip::input) {
+          put(sink, row * channels, array(dy + row * channels, channels));
+          sink.write = Write::add;
+        }
         for (Index i = 0; i <= after; ++i) {
           put(sink, row * channels,
               array(taps + (before - i) * channels, channels) *

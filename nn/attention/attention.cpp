@@ -27,6 +27,9 @@ LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix
       case Projection::Form::convolution:
         all_.emplace(p.name, ShortConvolution(parameters, name, p.out, p.in, deviation));
         break;
+      case Projection::Form::canon:
+        all_.emplace(p.name, CanonLayer(parameters, name, p.out, p.in));
+        break;
     }
   }
 }
@@ -47,10 +50,10 @@ Var QueryProjection::operator()(Var x) const {
 
 std::vector<Projection> QueryProjection::declare(Index dim, const QueryLatent& latent,
                                                  Index width) {
-  if (latent.rank == 0) return {{"q_proj", dim, width}};
+  if (latent.rank == 0) return {Projection{"q_proj", dim, width}.in_canon("q")};
   std::vector<Projection> all = {{"q_a_proj", dim, latent.rank}};
   if (latent.normed) all.push_back(Projection::norm("q_a_layernorm", latent.rank));
-  all.push_back({"q_b_proj", latent.rank, width});
+  all.push_back(Projection{"q_b_proj", latent.rank, width}.in_canon("q"));
   return all;
 }
 
@@ -61,6 +64,23 @@ Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Ind
       sinks_(weights.find<ParameterId>("sinks")) {
   if (plan.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, plan.max_positions, plan.rope_theta);
+  canon_ = weights.find<CanonLayer>("canonB");
+  if (!canon_) return;
+  Index channel = 0;
+  for (const Projection& p : describe(plan).forms.front().projections) {
+    if (p.convolved.empty()) continue;
+    canon_parts_[p.convolved] = channel;
+    channel += p.out;
+  }
+}
+
+Var Attention::convolved(std::string_view part, Var x, Memory& memory) const {
+  if (!canon_) return x;
+  require_setting(memory.key_mask().empty(),
+                  "`canon` mixes tokens before attention; it has no key mask");
+  const auto found = canon_parts_.find(part);
+  require_setting(found != canon_parts_.end(), "the layer declares no part '", part, "' of canonB");
+  return (*canon_)(x, memory.state("canonB_" + found->first), found->second);
 }
 
 Var Attention::rotate(Var x, const Memory& memory) const {
@@ -121,7 +141,8 @@ std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std:
   return plan.kind().make(plan, LayerWeights(parameters, prefix, plan, init));
 }
 
-LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options) {
+LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options,
+                      const std::vector<Kept>& of_block) {
   AttentionDescription description = describe(plan);
   const std::string known = joined(description.forms, &AttentionForm::name);
   const auto is_wanted = [&](const AttentionForm& form) { return form.name == options.form; };
@@ -131,6 +152,7 @@ LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options) {
                   "; choose ", known.empty() ? "auto" : known);
   CacheOptions own = options;
   own.capacity = plan.cached_tokens(options.capacity);
+  description.keeps.insert(description.keeps.end(), of_block.begin(), of_block.end());
   return {std::move(description.keeps), own};
 }
 

@@ -19,7 +19,7 @@ class LayerWeights {
                const WeightInit& init);
 
   /// Weights of that name, if the layer declares them. `Weights` is Linear, Norm, ShortConvolution,
-  /// or ParameterId for a vector.
+  /// CanonLayer, or ParameterId for a vector.
   template <class Weights>
   std::optional<Weights> find(std::string_view name) const {
     const auto found = all_.find(name);
@@ -36,7 +36,8 @@ class LayerWeights {
   std::optional<Linear> output() const { return find<Linear>(output_); }
 
  private:
-  std::map<std::string, std::variant<Linear, Norm, ShortConvolution, ParameterId>, std::less<>>
+  std::map<std::string, std::variant<Linear, Norm, ShortConvolution, CanonLayer, ParameterId>,
+           std::less<>>
       all_;
   std::string output_;
 };
@@ -72,6 +73,9 @@ class Attention {
 
  protected:
   const AttentionPlan& plan() const { return plan_; }
+  /// The outputs x [B, T, width] of a projection after Canon layer B, of which they are `part`; x
+  /// itself without such a layer.
+  Var convolved(std::string_view part, Var x, Memory& memory) const;
   /// Rotates x [B, T, heads, width] by position if positions are rotary.
   Var rotate(Var x, const Memory& memory) const;
   /// Undoes `rotate`.
@@ -95,6 +99,8 @@ class Attention {
   AttentionPlan plan_;
   std::optional<Linear> gate_proj_, output_;
   std::optional<ParameterId> sinks_;
+  std::optional<CanonLayer> canon_;
+  std::map<std::string, Index, std::less<>> canon_parts_;  // their first channels
   std::optional<RotaryTable> rotary_;
 };
 
@@ -106,8 +112,10 @@ std::unique_ptr<Attention> make_layer(const AttentionPlan& plan, const LayerWeig
 /// Adds the layer's parameters to the store under `prefix` and returns the layer.
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
                                           const AttentionPlan& plan, const WeightInit& init);
-/// Empty cache of a layer. Throws ShapeError for a form that the layer does not have.
-LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options);
+/// Empty cache of a layer, with room for what its block keeps besides. Throws ShapeError for a form
+/// that the layer does not have.
+LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options,
+                      const std::vector<Kept>& of_block = {});
 
 Var split_heads(Var x, Index heads);  ///< [B, T, heads width] -> [B, T, heads, width]
 Var merge_heads(Var x);               ///< [B, T, heads, width] -> [B, T, heads width]

@@ -33,16 +33,19 @@ class GroupedAttention : public Attention {
     const AttentionOptions o = options(*x.tape, plan().head_dim, memory);
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
-    const auto queries = [&] { return prepare(split_heads(q_proj_(x), plan().heads)); };
-    const auto keys = [&] { return split_heads((*k_proj_)(x), groups); };
+    const auto queries = [&] {
+      return prepare(split_heads(convolved("q", q_proj_(x), memory), plan().heads));
+    };
+    const auto keys = [&] { return split_heads(convolved("k", (*k_proj_)(x), memory), groups); };
     if (own(plan()).tie_kv) {
       const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
       return output(x, rotate_back(attention(queries(), k, kv, o), memory));
     }
     const Rows k = memory.keep("k", [&] { return prepare(keys()); });
-    const Rows v =
-        memory.keep("v", [&] { return mixed_values(split_heads((*v_proj_)(x), groups), memory); });
+    const Rows v = memory.keep("v", [&] {
+      return mixed_values(split_heads(convolved("v", (*v_proj_)(x), memory), groups), memory);
+    });
     return output(x, attention(queries(), k, v, o));
   }
 
@@ -62,7 +65,8 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
     if (own(c).tie_kv != (name == "kv")) continue;
     description.keeps.push_back({name, groups, c.head_dim});
     form.projections.push_back(
-        {name + "_proj", c.dim, groups * c.head_dim, Projection::Role::to_cache});
+        Projection{name + "_proj", c.dim, groups * c.head_dim, Projection::Role::to_cache}.in_canon(
+            name == "kv" ? "k" : name));
   }
   description.forms = {std::move(form)};
   return description;

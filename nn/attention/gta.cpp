@@ -34,15 +34,18 @@ class GroupedTiedAttention : public Attention {
   Var forward(Var x, Memory& memory) const override {
     const Own& own = plan().own<Own>();
     const Index width = plan().head_dim;
-    const Rows state =
-        memory.keep("state", [&] { return split_heads((*kv_proj_)(x), own.kv_heads); });
+    const Rows state = memory.keep("state", [&] {
+      return split_heads(convolved("kv", (*kv_proj_)(x), memory), own.kv_heads);
+    });
     std::vector<Rows> keys;
     if (own.rope_dim < width) keys.push_back(state.columns(0, width - own.rope_dim));
     if (own.rope_dim > 0) {
-      keys.push_back(memory.keep("rope_key",
-                                 [&] { return rotate(split_heads((*rope_proj_)(x), 1), memory); }));
+      keys.push_back(memory.keep("rope_key", [&] {
+        return rotate(split_heads(convolved("k_rope", (*rope_proj_)(x), memory), 1), memory);
+      }));
     }
-    const Var q = normalize_for_scores(rotate(split_heads(q_proj_(x), plan().heads), memory));
+    const Var q = normalize_for_scores(
+        rotate(split_heads(convolved("q", q_proj_(x), memory), plan().heads), memory));
     keys = normalize_for_scores(*x.tape, std::move(keys));
     return output(x, attention(q, keys, state, options(*x.tape, width, memory)));
   }
@@ -55,13 +58,17 @@ class GroupedTiedAttention : public Attention {
 AttentionDescription describe_layer(const AttentionPlan& c) {
   const Own& own = c.own<Own>();
   AttentionForm form = {
-      .projections = {{"q_proj", c.dim, c.heads * c.head_dim},
-                      {"kv_proj", c.dim, own.kv_heads * c.head_dim, Projection::Role::to_cache}},
+      .projections = {Projection{"q_proj", c.dim, c.heads * c.head_dim}.in_canon("q"),
+                      Projection{"kv_proj", c.dim, own.kv_heads * c.head_dim,
+                                 Projection::Role::to_cache}
+                          .in_canon("kv")},
       .key_width = c.head_dim,
       .value_width = c.head_dim};
   std::vector<Kept> keeps = {{"state", own.kv_heads, c.head_dim}};
   if (own.rope_dim > 0) {
-    form.projections.push_back({"k_rope_proj", c.dim, own.rope_dim, Projection::Role::to_cache});
+    form.projections.push_back(
+        Projection{"k_rope_proj", c.dim, own.rope_dim, Projection::Role::to_cache}.in_canon(
+            "k_rope"));
     keeps.push_back({"rope_key", 1, own.rope_dim});
   }
   return {std::move(keeps), {std::move(form)}};

@@ -47,6 +47,14 @@ constexpr Field<LayerSettings> kLayerFields[] = {
         "window",
         "sliding window: latest tokens that each token attends to, itself included; 0: all", 0)
         .with({.conversion = InConversion::kept}),
+    parsed<&LayerSettings::canon>(
+        "canon",
+        "Canon layers, short causal convolutions that are added to their input: letters of A (the "
+        "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
+        "layer) and D (its gate and up), or off"),
+    whole<&LayerSettings::canon_taps>(
+        "canon-taps", "length in tokens of the convolutions of canon, the token itself included",
+        1),
     fraction<&LayerSettings::value_residual>(
         "value-residual",
         "share of the first layer's values in the values of each later layer; 0.5: their mean"),
@@ -101,6 +109,7 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
   require_setting(plan.value_residual == 0 || find_values(plan, kind.describe(plan)) != nullptr,
                   "`value-residual` mixes values of heads, which ", kind.name,
                   " with these settings does not keep; leave `value-residual` 0");
+  require_setting(plan.causal || plan.canon == CanonPlaces{}, "`canon` layers are causal");
   return plan;
 }
 
@@ -146,11 +155,33 @@ void make_sharing(AttentionDescription& description, std::string_view kind) {
   });
 }
 
+// Adds Canon layer B, which goes over the outputs of the projections that are marked for it.
+void add_canon(AttentionDescription& description, const AttentionPlan& plan) {
+  for_forms(description, [&](AttentionForm& form) {
+    Index channels = 0;
+    for (const Projection& p : form.projections) channels += p.convolved.empty() ? 0 : p.out;
+    require_setting(channels > 0, "`canon` B convolves queries, keys and values, and ",
+                    plan.kind().name, " has none for it; leave B out");
+    form.projections.push_back({.name = "canonB",
+                                .in = plan.canon_taps,
+                                .out = channels,
+                                .form = Projection::Form::canon});
+  });
+  for (const Projection& p : description.forms.front().projections) {
+    if (!p.convolved.empty())
+      description.keeps.push_back({.name = "canonB_" + p.convolved,
+                                   .heads = plan.canon_taps - 1,
+                                   .width = p.out,
+                                   .per_sequence = true});
+  }
+}
+
 }  // namespace
 
 AttentionDescription describe(const AttentionPlan& plan) {
   AttentionDescription description = plan.kind().describe(plan);
   if (plan.shares()) make_sharing(description, plan.kind().name);
+  if (plan.canon.has('B')) add_canon(description, plan);
   for_forms(description, [&](AttentionForm& form) {
     const Index width = form.heads_of_output(plan.heads) * form.head_output();
     if (plan.sinks)  // as gpt-oss starts them

@@ -29,6 +29,7 @@ struct Projection {
     norm,         ///< RMSNorm, `NAME.weight` [out]
     vector,       ///< `NAME` [out]
     convolution,  ///< causal, one per channel, without bias: `NAME.weight` [out, 1, in]
+    canon,        ///< a convolution that is added to its input: `NAME.weight` [out, 1, in]
   };
   enum class Role {
     of_token,  ///< computed once per token
@@ -40,12 +41,20 @@ struct Projection {
   Role role = Role::of_token;
   Form form = Form::matrix;
   std::optional<Initializer> start = {};  ///< initial values of a vector
+  std::string convolved = {};  ///< part of Canon layer B that the outputs are, such as "q"
 
   static Projection norm(std::string name, Index width, Role role = Role::of_token) {
     return {.name = std::move(name), .out = width, .role = role, .form = Form::norm};
   }
   static Projection convolution(std::string name, Index channels, Index taps) {
     return {.name = std::move(name), .in = taps, .out = channels, .form = Form::convolution};
+  }
+  /// This projection, with outputs that are a part of Canon layer B: the layer's `forward` passes
+  /// them through `Attention::convolved`.
+  Projection in_canon(std::string part) const {
+    Projection projection = *this;
+    projection.convolved = std::move(part);
+    return projection;
   }
   static Projection vector(std::string name, Index size, const Initializer& start) {
     return {.name = std::move(name), .out = size, .form = Form::vector, .start = start};
@@ -73,7 +82,7 @@ inline constexpr std::string_view kExpanded = "expanded";
 /// One way to compute a layer. All forms of a layer give the same numbers at different costs.
 struct AttentionForm {
   std::string name = "";  ///< empty if the layer has one form only
-  /// All weights except gate_proj and the output projection, which `describe` adds.
+  /// All weights except gate_proj, sinks, canonB and the output projection, which `describe` adds.
   std::vector<Projection> projections = {};
   Index key_width = 0, value_width = 0;    ///< per head, as scores and weighted sums see them
   std::optional<Index> output_width = {};  ///< of a head's output; default `value_width`

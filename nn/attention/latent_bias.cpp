@@ -28,15 +28,15 @@ class LatentBiasAttention : public Attention {
         z_proj_(weights.get<Linear>("z_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const auto heads = [&](const Linear& projection) {
-      return split_heads(projection(x), plan().heads);
+    const auto heads = [&](std::string_view part, const Linear& projection) {
+      return split_heads(convolved(part, projection(x), memory), plan().heads);
     };
-    const Var z = heads(z_proj_);
+    const Var z = heads("z", z_proj_);
     const auto prepare = [&](Var h) { return normalize_for_scores(concat(rotate(h, memory), z)); };
-    const Rows k = memory.keep("k", prepare(heads(k_proj_)));
-    const Rows v = memory.keep("v", mixed_values(heads(v_proj_), memory));
-    return output(
-        x, attention(prepare(heads(q_proj_)), k, v, options(*x.tape, plan().head_dim, memory)));
+    const Rows k = memory.keep("k", prepare(heads("k", k_proj_)));
+    const Rows v = memory.keep("v", mixed_values(heads("v", v_proj_), memory));
+    return output(x, attention(prepare(heads("q", q_proj_)), k, v,
+                               options(*x.tape, plan().head_dim, memory)));
   }
 
  private:
@@ -46,13 +46,14 @@ class LatentBiasAttention : public Attention {
 AttentionDescription describe_layer(const AttentionPlan& c) {
   const Index width = c.heads * c.head_dim, latent_dim = c.own<Own>().latent_dim,
               key_width = c.head_dim + latent_dim;
-  return {.keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
-          .forms = {{.projections = {{"q_proj", c.dim, width},
-                                     {"k_proj", c.dim, width},
-                                     {"v_proj", c.dim, width},
-                                     {"z_proj", c.dim, c.heads * latent_dim}},
-                     .key_width = key_width,
-                     .value_width = c.head_dim}}};
+  return {
+      .keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
+      .forms = {{.projections = {Projection{"q_proj", c.dim, width}.in_canon("q"),
+                                 Projection{"k_proj", c.dim, width}.in_canon("k"),
+                                 Projection{"v_proj", c.dim, width}.in_canon("v"),
+                                 Projection{"z_proj", c.dim, c.heads * latent_dim}.in_canon("z")},
+                 .key_width = key_width,
+                 .value_width = c.head_dim}}};
 }
 
 std::any resolve(const AttentionPlan& c, const Given& given) {

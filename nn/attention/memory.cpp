@@ -35,10 +35,11 @@ void LayerCache::copy_first(const LayerCache& other) {
   for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].copy_first(other.rows_[i]);
 }
 
-Memory Memory::sharing(const Memory& earlier, AttentionStats* stats) {
+Memory Memory::sharing(const Memory& earlier, const Memory& own) {
   Memory memory = earlier;
   memory.shares_ = true;
-  memory.stats_ = stats;
+  memory.cache_ = own.cache_;
+  memory.stats_ = own.stats_;
   return memory;
 }
 

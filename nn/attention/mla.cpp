@@ -84,7 +84,8 @@ class LatentAttention : public Attention {
 
   Var forward(Var x, Memory& memory) const override {
     std::vector<Var> kv;
-    if (kv_a_) kv = split((*kv_a_)(x), std::array{s_.kv_rank, s_.rope_dim});
+    if (kv_a_)
+      kv = split(convolved("kv", (*kv_a_)(x), memory), std::array{s_.kv_rank, s_.rope_dim});
     const Rows latents =
         memory.keep("latent", [&] { return normed(split_heads(kv[0], s_.latents)); });
     std::vector<Rows> rope_key;  // shared by all heads; empty without rotary part
@@ -92,7 +93,7 @@ class LatentAttention : public Attention {
       rope_key.push_back(
           memory.keep("rope_key", [&] { return rotate(split_heads(kv[1], 1), memory); }));
     }
-    const Var q = rotate(split_heads(q_proj_(x), plan().heads), memory);
+    const Var q = rotate(split_heads(convolved("q", q_proj_(x), memory), plan().heads), memory);
     const AttentionOptions o = options(*x.tape, s_.nope_dim + s_.rope_dim, memory);
     // Expanding all latents pays off for many queries, not for a single query after many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
@@ -174,7 +175,9 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   description.keeps = {{"latent", s.latents, latent}};
   if (s.rope_dim > 0) description.keeps.push_back({"rope_key", 1, s.rope_dim});
 
-  const Projection kv_a = {"kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim, Role::to_cache};
+  const Projection kv_a =
+      Projection{"kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim, Role::to_cache}.in_canon(
+          "kv");
   const auto add_queries = [&](AttentionForm& form, const QueryLatent& queries, Index width) {
     const auto all = QueryProjection::declare(c.dim, queries, c.heads * width);
     form.projections.insert(form.projections.end(), all.begin(), all.end());
@@ -196,6 +199,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
                                          .value_width = latent,
                                          .output_width = s.v_dim},
                                         Role::of_token));
+  if (c.canon.has('B')) return description;  // it stands between the matrices to merge
   AttentionForm merged = {
       .name = "merged", .projections = {kv_a}, .key_width = absorbed_width, .value_width = latent};
   add_queries(merged, {.rank = s.q_rank, .normed = false}, absorbed_width);

@@ -32,6 +32,19 @@ ScoreScale ScoreScale::parse(std::string_view text) {
   return {Kind::number, value};
 }
 
+CanonPlaces CanonPlaces::parse(std::string_view text) {
+  if (text == "off") return {};
+  CanonPlaces places;
+  for (const char place : std::string_view("ABCD")) {
+    if (text.find(place) != std::string_view::npos) places.letters += place;
+  }
+  // A letter that is no place, or that is there twice, makes the text longer.
+  if (text.empty() || text.size() != places.letters.size())
+    throw ShapeError("'" + std::string(text) +
+                     "' is not off or letters of A, B, C and D, each once");
+  return places;
+}
+
 std::string ScoreScale::text() const {
   for (const auto& [name_kind, name] : kScaleNames) {
     if (kind == name_kind) return std::string(name);

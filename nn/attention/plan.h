@@ -38,6 +38,21 @@ struct ScoreScale {
   bool operator==(const ScoreScale&) const = default;
 };
 
+/// Places of a block that have a Canon layer, letters of:
+///     - A: the normed input of attention
+///     - B: its queries, keys and values, side by side, before heads are rotated
+///     - C: the normed input of the feed-forward layer
+///     - D: its gate and up, side by side, before the activation
+struct CanonPlaces {
+  std::string letters = {};  ///< in the order of the alphabet
+
+  /// Parses "off" or letters, in any order. Throws ShapeError for any other text.
+  static CanonPlaces parse(std::string_view text);
+  std::string text() const { return letters.empty() ? "off" : letters; }
+  bool has(char place) const { return letters.find(place) != std::string::npos; }
+  bool operator==(const CanonPlaces&) const = default;
+};
+
 /// Settings of every kind of attention. Widths are per head.
 struct LayerSettings {
   Index heads = 4;     ///< query heads
@@ -45,8 +60,10 @@ struct LayerSettings {
   bool gate = false;   ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
   ScoreScale score_scale = {};
-  bool sinks = false;         ///< a learned score per head in the softmax that no value answers
-  Index window = 0;           ///< tokens that a token sees, itself included; 0: all
+  bool sinks = false;      ///< a learned score per head in the softmax that no value answers
+  Index window = 0;        ///< tokens that a token sees, itself included; 0: all
+  CanonPlaces canon = {};  ///< of the layer's block
+  Index canon_taps = 4;
   double value_residual = 0;  ///< share of the first layer's values in those of later layers
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default: the kind's
   double rope_theta = 10000;

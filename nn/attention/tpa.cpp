@@ -36,18 +36,28 @@ class TensorProductAttention : public Attention {
 
   Var forward(Var x, Memory& memory) const override {
     const Own& own = plan().own<Own>();
-    const auto rotated = [&](Var b) { return rotate(b, memory); };
-    const auto keep = [&](const std::string& name, const auto& a, const auto& b) {
-      const Rows weights = memory.keep(name + "_a", a), rows = memory.keep(name + "_b", b);
+    const auto rotated = [&](Var factor) { return rotate(factor, memory); };
+    // a [B, T, 1, H count], with the 1 / count of the mean, and b [B, T, count, d].
+    const auto a = [&](const std::string& name, const Factors& factors, Index count) {
+      const Var weights = convolved(name + "_a", (*factors.a_proj)(x), memory);
+      return scale(split_heads(weights, 1), Real{1} / static_cast<Real>(count));
+    };
+    const auto b = [&](const std::string& name, const Factors& factors, Index count) {
+      return split_heads(convolved(name + "_b", (*factors.b_proj)(x), memory), count);
+    };
+    const auto keep = [&](const std::string& name, const auto& make_a, const auto& make_b) {
+      const Rows weights = memory.keep(name + "_a", make_a),
+                 rows = memory.keep(name + "_b", make_b);
       const Rows mixed = rows.mixed_by(weights);
       return memory.form() == kExpanded ? Rows(read_rows(*x.tape, mixed)) : mixed;
     };
     const Rows k = keep(
-        "k", [&] { return k_.a(x, own.kv_factors); },
-        [&] { return rotated(k_.b(x, own.kv_factors)); });
+        "k", [&] { return a("k", k_, own.kv_factors); },
+        [&] { return rotated(b("k", k_, own.kv_factors)); });
     const Rows v = keep(
-        "v", [&] { return v_.a(x, own.kv_factors); }, [&] { return v_.b(x, own.kv_factors); });
-    const Rows q = Rows(rotated(q_.b(x, own.q_factors))).mixed_by(q_.a(x, own.q_factors));
+        "v", [&] { return a("v", v_, own.kv_factors); },
+        [&] { return b("v", v_, own.kv_factors); });
+    const Rows q = Rows(rotated(b("q", q_, own.q_factors))).mixed_by(a("q", q_, own.q_factors));
     return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
                                options(*x.tape, plan().head_dim, memory)));
   }
@@ -59,11 +69,6 @@ class TensorProductAttention : public Attention {
     Factors(const LayerWeights& weights, const std::string& name)
         : a_proj(weights.find<Linear>(name + "_a_proj")),
           b_proj(weights.find<Linear>(name + "_b_proj")) {}
-    // a [B, T, 1, H count], with the 1 / count of the mean, and b [B, T, count, d].
-    Var a(Var x, Index count) const {
-      return scale(split_heads((*a_proj)(x), 1), Real{1} / static_cast<Real>(count));
-    }
-    Var b(Var x, Index count) const { return split_heads((*b_proj)(x), count); }
   };
 
   Factors q_, k_, v_;
@@ -76,8 +81,13 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   AttentionForm expanded = {
       .name = std::string(kExpanded), .key_width = c.head_dim, .value_width = c.head_dim};
   const auto add = [&](const std::string& name, Index count, Role role) {
-    expanded.projections.push_back({name + "_a_proj", c.dim, c.heads * count, role});
-    expanded.projections.push_back({name + "_b_proj", c.dim, count * c.head_dim, role});
+    const auto part = [&](const std::string& factor, Index width) {
+      const std::string own_name = name + factor;
+      expanded.projections.push_back(
+          Projection{own_name + "_proj", c.dim, width, role}.in_canon(own_name));
+    };
+    part("_a", c.heads * count);
+    part("_b", count * c.head_dim);
   };
   add("q", own.q_factors, Role::of_token);
   for (const std::string name : {"k", "v"}) {

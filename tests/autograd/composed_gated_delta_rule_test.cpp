@@ -115,6 +115,17 @@ TEST(CausalConvolution, IsTheSumOverItsTaps) {
   }));
 }
 
+TEST(CausalConvolution, WithASkipIsAddedToItsInput) {
+  EXPECT_TRUE(rc::check([] {
+    const Index channels = any_size(1, 40);
+    const std::array<Shape, 2> shapes = {
+        {{any_size(1, 3), any_size(1, 60), channels}, {channels, 1, any_size(1, 6)}}};
+    agree([](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 0, {}, Skip::input); },
+          [](Tape&, Inputs x) { return x[0] + composed_causal_convolution(x[0], x[1], 0); },
+          normal_inputs("skip" + std::to_string(any_size(0, 1000)), shapes));
+  }));
+}
+
 TEST(CausalConvolution, GoesOnFromTheInputsThatItSaw) {
   const Shape shape = {2, 9, 5}, weight = {5, 1, 4};
   Tape tape;

@@ -255,6 +255,11 @@ void add_causal_convolution(CaseList& cases) {
             [=](Tape&, Inputs x) {
               return causal_convolution(causal_convolution(x[0], x[1], 0), x[1], channels);
             });
+  for (const Index tokens : {length, Index{3}}) {
+    cases.add("added to its input, " + std::to_string(tokens) + " tokens",
+              {{batch, tokens, channels}, {channels + 2, 1, 4}},
+              [=](Tape&, Inputs x) { return causal_convolution(x[0], x[1], 1, {}, Skip::input); });
+  }
 }
 
 void add_gated_delta_rule(CaseList& cases) {

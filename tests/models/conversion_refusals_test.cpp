@@ -68,6 +68,12 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
                  {"from mha", "`value-residual`, which is 0.5"});
   expect_refusal(refusal(*mha, "mqa", {{"value-residual", "0.5"}}),
                  {"to mqa", "`value-residual`, which is 0.5"});
+  for (const std::string canon : {"A", "B", "CD"}) {
+    expect_refusal(refusal(*small_model("mha", {{"canon", canon}}), "mqa"),
+                   {"from mha", "`canon`, which is " + canon});
+    expect_refusal(refusal(*mha, "mqa", {{"canon", canon}}),
+                   {"to mqa", "`canon`, which is " + canon});
+  }
   // What single layers of a pattern have.
   for (const std::string own : {"gate=on", "score-scale=none", "output-projection=off", "sinks=on",
                                 "heads=2", "rope-theta=5"}) {

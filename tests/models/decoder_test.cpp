@@ -167,6 +167,10 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
       {{"sinks", "on"}, {"window", "5"}, {"bias", "on"}},
       {{"value-residual", "0.4"}, {"layers", "3"}},
       {{"value-residual", "0.5"}, {"window", "5"}, {"bias", "on"}},
+      {{"canon", "ACD"}},
+      {{"canon", "B"}},
+      {{"canon", "ABCD"}, {"canon-taps", "2"}, {"bias", "on"}, {"activation", "gelu"}},
+      {{"canon", "BD"}, {"canon-taps", "7"}, {"sinks", "on"}, {"window", "5"}},
       {{"tie-kv", "on"}},
       {{"tie-kv", "on"}, {"rope-dim", "4"}, {"score-scale", "qk-norm"}},
       {{"tie-kv", "on"}, {"rope-dim", "2"}, {"window", "5"}, {"bias", "on"}, {"gate", "on"}},
@@ -198,6 +202,9 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     const auto is_for = [&](const auto& option) {
       if (option.first == "sinks" && !kind.attends) return false;
       if (option.first == "value-residual" && !kind.mixes_values) return false;
+      if (option.first == "canon" && option.second.find('B') != std::string::npos &&
+          !convolves(kind))
+        return false;
       return find_setting(model_settings(), option.first)->is_for(kind.name);
     };
     if (!std::ranges::all_of(options, is_for)) continue;
@@ -243,10 +250,12 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
 }
 
 TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
-  for (const Index window : {0, 7}) {
+  for (const auto& [window, canon] :
+       {std::pair<Index, std::string>{0, "off"}, {7, "off"}, {0, "ACD"}}) {
     Given config = decoder_config(GetParam());
     if (window > 0 && !attends(GetParam())) continue;
     set(config, "window", window);
+    set(config, "canon", canon);
     const auto model = make_model(config);
     for (const CacheType type :
          {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
@@ -403,7 +412,8 @@ const auto patterns =
     testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
                     "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
                     "tpa/share", "mfa/share", "mqa@4/gqa2/mla8+2/share@4/share@0/share",
-                    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5");
+                    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
+                    "gqa2@4:canon=ABCD/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 

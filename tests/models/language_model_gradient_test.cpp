@@ -97,7 +97,8 @@ INSTANTIATE_TEST_SUITE_P(GradientOfPattern, GradientOfModel,
                                                           "gqa2x6@3/mqa", "mqax6@2/latent-bias",
                                                           "delta/gta2/share",
                                                           "gqa2@3/mqa/share@3/share@0",
-                                                          "gqa2/gqa2:value-residual=0.3/share"),
+                                                          "gqa2/gqa2:value-residual=0.3/share",
+                                                          "gqa2:canon=ABCD/share/mla:canon=BC"),
                                           testing::Bool(), testing::Values(false)),
                          name_of);
 

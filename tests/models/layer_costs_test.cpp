@@ -14,6 +14,7 @@
 #include "autograd/products.h"
 #include "models/cost_rows.h"
 #include "models/language_model.h"
+#include "nn/kinds_with_scores.h"
 #include "nn/layer_config.h"
 #include "nn/random_weights.h"
 
@@ -107,6 +108,57 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
         Count(batch) * (costs.linear_macs_per_token * length + costs.prefill_macs(length, length));
     RC_ASSERT(counted_macs(*layer, store, config.dim, batch, length) == macs.value());
   }));
+}
+
+// Canon layer B has a weight per tap and channel, of which a token needs each once.
+TEST_P(CostsOfALayer, WithACanonLayerCountItsWeightsAndItsState) {
+  if (!convolves(*GetParam())) return;
+  EXPECT_TRUE(rc::check([] {
+    LayerConfig given = random_layer(GetParam()->name);
+    given.causal = true;
+    const AttentionPlan without = resolved(given);
+    const Index taps = *rc::gen::inRange<Index>(1, 7);
+    set(given, "canon", "BD");
+    set(given, "canon-taps", taps);
+    const AttentionPlan config = resolved(given);
+    ParameterStore store;
+    make_attention(store, "a", config, {});
+    const Index weights = store.shape(store.find("a.canonB.weight")).size();
+    const AttentionCosts costs = attention_costs(config).front(),
+                         before = attention_costs(without).front();
+    RC_ASSERT(costs.parameters.value() == store.element_count());
+    RC_ASSERT(costs.linear_macs_per_token == before.linear_macs_per_token + weights);
+    RC_ASSERT(costs.state_elements == before.state_elements + weights / taps * (taps - 1));
+    RC_ASSERT(costs.cache_elements_per_token == before.cache_elements_per_token);
+  }));
+}
+
+// Multi-query attention of 4 heads of 8 in a block of 32 with a feed-forward layer of 88:
+// convolutions of 32 at A and C, 4 x 8 + 2 x 8 at B and 2 x 88 at D, each with 4 taps, of which
+// the last 3 inputs are kept.
+TEST(CostsOfABlock, WithCanonLayersAreThoseOfAllItsConvolutions) {
+  Given config = with({{"layers", 3}, {"dim", 32}, {"heads", 4}, {"ffn-dim", 88}});
+  set(config, "attention", "mqa");
+  const auto row = [&] {
+    std::vector<std::string> left_out;
+    const std::vector<CostRow> rows = cost_table(config, 100, {}, left_out);
+    return *std::ranges::find(rows, "mqa", &CostRow::attention);
+  };
+  const CostRow before = row();
+  config.put("canon", "ABCD");
+  const CostRow after = row();
+  constexpr Index kChannels = 32 + 48 + 32 + 176;
+  EXPECT_EQ(after.costs.parameters, before.costs.parameters + 3 * 4 * kChannels);
+  EXPECT_EQ(after.costs.linear_macs_per_token,
+            before.costs.linear_macs_per_token + 3 * 4 * kChannels);
+  EXPECT_EQ(after.costs.cache_elements, before.costs.cache_elements + 3 * 3 * kChannels);
+  EXPECT_EQ(after.costs.cache_elements_per_token, before.costs.cache_elements_per_token);
+  EXPECT_EQ(after.cache_bytes, before.cache_bytes + 3 * 3 * kChannels * 4);
+  const LanguageModel with_canon(resolve_model(config), 7);
+  config.put("canon", "off");
+  EXPECT_EQ(with_canon.parameters().element_count() -
+                LanguageModel(resolve_model(config), 7).parameters().element_count(),
+            3 * 4 * kChannels);
 }
 
 TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "autograd/base/error.h"
 #include "models/language_model.h"
 #include "nn/layer_config.h"
@@ -45,6 +47,51 @@ TEST(ModelConfigWithSinks, HasThemInTheLayersOfAPatternWithScores) {
   const ModelPlan model = resolve_model(config);
   EXPECT_FALSE(model->layer_attention(0).sinks);
   EXPECT_TRUE(model->layer_attention(3).sinks);
+}
+
+TEST(ModelConfigWithCanonLayers, TakesLettersInAnyOrder) {
+  const auto canon = [](const std::string& text) {
+    return resolve_model(Given(model_settings(), {{"canon", text}}))->settings["canon"];
+  };
+  EXPECT_EQ(canon("DAB"), "ABD");
+  EXPECT_EQ(canon("off"), "off");
+  for (const char* text : {"", "E", "AE", "a", "AA", "none", "ABCDA"}) {
+    try {
+      canon(text);
+      ADD_FAILURE() << text;
+    } catch (const SettingError& error) {
+      EXPECT_NE(std::string(error.what()).find("`canon`"), std::string::npos) << error.what();
+      EXPECT_NE(std::string(error.what()).find("letters of A, B, C and D"), std::string::npos);
+    }
+  }
+  EXPECT_THROW(resolve_model(Given(model_settings(), {{"canon", "A"}}), {.causal = false}),
+               ShapeError);
+}
+
+// Beside the names that their authors gave them, those of the convolutions of a block.
+TEST(ModelConfigWithCanonLayers, NamesTheirWeightsAndLetsThemNotDecay) {
+  const ModelPlan plan =
+      resolve_model(Given(model_settings(), {{"canon", "ABCD"}, {"layers", 1}, {"dim", 32}}));
+  LanguageModel model(plan, 7);
+  ParameterStore& store = model.parameters();
+  const auto shape_of = [&](const std::string& name) {
+    const ParameterId id = store.find("model.layers.0." + name + ".weight");
+    EXPECT_FALSE(store.decays(id)) << name;
+    return store.shape(id);
+  };
+  EXPECT_EQ(shape_of("canonA"), (Shape{32, 1, 4}));
+  EXPECT_EQ(shape_of("self_attn.canonB"), (Shape{96, 1, 4}));
+  EXPECT_EQ(shape_of("canonC"), (Shape{32, 1, 4}));
+  EXPECT_EQ(shape_of("mlp.canonD"), (Shape{2 * plan->ffn_dim, 1, 4}));
+  model.initialize(3);
+  double least = 0, greatest = 0;
+  for (const Real tap : store.value(store.find("model.layers.0.mlp.canonD.weight"))) {
+    least = std::min(least, static_cast<double>(tap));
+    greatest = std::max(greatest, static_cast<double>(tap));
+  }
+  EXPECT_GE(least, -0.5);
+  EXPECT_LE(greatest, 0.5);
+  EXPECT_GT(greatest - least, 0.95) << "uniform, as PyTorch's convolutions start";
 }
 
 std::string refusal(const std::string& attention, double value_residual) {

@@ -129,6 +129,8 @@ void set_attention(const json& c, Given& a) {
   set(a, "sinks", c.value("sinks", false));
   set(a, "window", c.value("window", Index{0}));
   a.put("value-residual", c.value("value_residual", 0.0));
+  set(a, "canon", c.value("canon", "off"));
+  set(a, "canon-taps", c.value("canon_taps", Index{4}));
   if (c.contains("score_scale"))
     set(a, "score-scale", ScoreScale{ScoreScale::Kind::number, c["score_scale"]}.text());
 }
@@ -214,6 +216,33 @@ void Reference::check_attention() {
   tape.backward(y, reals(file_.at("dy")));
   expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
   expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
+  if (!file_.contains("cache.canonB")) return;
+  // [B, channels, taps]; later convolutions do not see the first of the taps.
+  LayerCache cache =
+      make_cache(resolved(config), {.sequences = x.shape[0], .capacity = x.shape[1]});
+  Tape decoding(std::as_const(parameters));
+  Memory cached(cache, x.shape[1]);
+  layer->forward(decoding.constant(shape_of(x), reals(x)), cached);
+  const TensorView& expected = file_.at("cache.canonB");
+  const Index channels = expected.shape[1], taps = expected.shape[2];
+  std::vector<Real> inputs(expected.element_count());
+  const std::vector<double> numbers = expected.to_doubles();
+  for (Index i = 0; i < std::ssize(inputs); i += taps)
+    inputs[static_cast<std::size_t>(i)] = static_cast<Real>(numbers[static_cast<std::size_t>(i)]);
+  Index first = 0;
+  for (const Kept& kept : cache.keeps()) {
+    if (!kept.per_sequence) continue;
+    const std::span<const Real> state = cache.state(kept.name);
+    for (Index i = 0; i < std::ssize(state); ++i) {
+      const Index b = i / kept.width / (taps - 1), tap = i / kept.width % (taps - 1) + 1;
+      const Index channel = first + i % kept.width;
+      inputs[static_cast<std::size_t>((b * channels + channel) * taps + tap)] =
+          state[static_cast<std::size_t>(i)];
+    }
+    first += kept.width;
+  }
+  EXPECT_EQ(first, channels);
+  expect_close(inputs, expected, kOutputTolerance);
 }
 
 // The last `kv_shared_layers` of a pattern share by type, of which their word has the window.

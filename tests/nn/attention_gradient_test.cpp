@@ -14,6 +14,7 @@
 #include "autograd/random.h"
 #include "models/plan.h"
 #include "nn/attention/attention.h"
+#include "nn/kinds_with_scores.h"
 #include "nn/random_weights.h"
 
 namespace headcount {
@@ -96,6 +97,8 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"output-projection", {"on", "off"}},
       {"sinks", {"off", "on"}},
       {"value-residual", {"0", "0.3"}},
+      {"canon", {"off", "B", "ABCD"}},
+      {"canon-taps", {"1", "2", "6"}},
       {"padding", {"none", "holes", "sequence"}},
   };
   return all;
@@ -106,6 +109,7 @@ bool foreign(const std::string& setting, const AttentionKind& kind) {
   constexpr std::array kOfScores = {"window", "score-scale", "causal", "padding", "sinks"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
   if (setting == "value-residual" && !kind.mixes_values) return true;
+  if (setting.starts_with("canon") && !convolves(kind)) return true;
   return !find_setting(case_settings(), setting)->is_for(kind.name);
 }
 
@@ -122,6 +126,8 @@ GradientReport check(const std::vector<Assignment>& assignments,
   place.norm_epsilon = 0.1;
   // A window looks back and needs causality.
   if (!place.causal) given.put("window", 0);
+  // Convolutions are causal and would carry hidden tokens to others.
+  if (!place.causal || options_of_case.padding != Padding::none) given.put("canon", "off");
   // One row for key and value has no values of its own to mix.
   if (given.get<std::string>("tie-kv", "off") == "on") given.put("value-residual", 0);
   const AttentionPlan attention =

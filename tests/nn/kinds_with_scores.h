@@ -16,4 +16,12 @@ inline std::vector<const AttentionKind*> kinds_with_scores(bool scores = true) {
   return kinds;
 }
 
+/// Returns true if the kind offers its queries, keys and values to Canon layer B.
+inline bool convolves(const AttentionKind& kind) {
+  const AttentionPlan plan = resolve_attention(kind, Given(attention_settings()), {});
+  const AttentionDescription description = describe(plan);
+  return std::ranges::any_of(description.forms.front().projections,
+                             [](const Projection& p) { return !p.convolved.empty(); });
+}
+
 }  // namespace headcount
