@@ -102,6 +102,48 @@ TEST(KnownModels, CountKimiLinearsLayersAsItsSourceHasThem) {
   ADD_FAILURE() << "the table has no row with kda";
 }
 
+// Layers with a window of 128 tokens take turns with layers without, the first one has it; K and V
+// of 8 heads of 64. Queries and outputs of 64 heads, biases everywhere, and a sink for each head.
+TEST(KnownModels, HaveGptOsssWindowsAndSinks) {
+  for (const auto& [name, layers] :
+       {std::pair<std::string, std::int64_t>{"gpt-oss-20b", 24}, {"gpt-oss-120b", 36}}) {
+    const Given config = with(known_model(name).settings);
+    std::vector<std::string> left_out;
+    const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+    EXPECT_EQ(row.attention, "gqa8@128/gqa8");
+    constexpr std::int64_t kPerToken = 2 * 8 * 64 * 2;
+    EXPECT_EQ(row.cache_bytes, kPerToken * layers / 2 * (128 + 131'072));
+    constexpr std::int64_t kLayer =
+        2 * 2880 * 64 * 64 + 2 * 2880 * 8 * 64 + 64 * 64 + 2 * 8 * 64 + 2880 + 64;
+    static_assert(kLayer == 26'550'144);
+    EXPECT_EQ(row.costs.parameters, layers * kLayer);
+    const ModelPlan model = resolve_model(config);
+    EXPECT_EQ(model->layer_attention(0).window, 128);
+    EXPECT_EQ(model->layer_attention(1).window, 0);
+    EXPECT_TRUE(model->layer_attention(1).sinks);
+  }
+}
+
+// Every fifth of 35 layers is global, the others have a window of 512 tokens; the last 15 read what
+// the last layer of their type before them kept, so that 16 local and 4 global ones keep K and V of
+// 2 heads of 256. Its norms of queries, keys and values are not counted.
+TEST(KnownModels, HaveGemma3nsLayersThatShareByType) {
+  const Given config = with(known_model("gemma-3n-e4b").settings);
+  const ModelPlan model = resolve_model(config);
+  constexpr std::int64_t kPerToken = 2 * 2 * 256 * 2;
+  for (const Index context : {4096, 131'072, 1'048'576})
+    EXPECT_EQ(kv_cache_bytes(model, context, {2, 0}), kPerToken * (16 * 512 + 4 * context));
+  for (Index layer = 0; layer < 35; ++layer) {
+    const bool global = layer % 5 == 4;
+    EXPECT_EQ(model->layer_attention(layer).window, global ? 0 : 512) << layer;
+    EXPECT_EQ(model->writer(layer), layer < 20 ? layer : global ? 19 : 18) << layer;
+  }
+  std::vector<std::string> left_out;
+  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  constexpr std::int64_t kQueries = 2 * 2048 * 8 * 256, kRows = 2 * 2048 * 2 * 256;
+  EXPECT_EQ(row.costs.parameters, 35 * kQueries + 20 * kRows);
+}
+
 // As its inference code computes it, with wkv_b applied to queries and sums in every step, and as
 // an article's table has it, with that merged into other matrices.
 TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
@@ -153,7 +195,8 @@ TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
   for (const PublishedModel& published : kPublished) held.push_back(published.name);
-  for (const char* const name : {"gemma-3-27b", "qwen3-next-80b", "kimi-linear-48b", "step-3"})
+  for (const char* const name : {"gemma-3-27b", "qwen3-next-80b", "kimi-linear-48b", "gpt-oss-20b",
+                                 "gpt-oss-120b", "gemma-3n-e4b", "step-3"})
     held.emplace_back(name);
   EXPECT_EQ(known, held);
 }
