@@ -28,46 +28,89 @@ struct Resolved {
   AdamWSettings others;
 };
 
-// Multiply-accumulates of `orthogonalize`.
-Index cost(const Shape& shape) {
-  const auto [least, greatest] = std::minmax({shape[0], shape[1]});
-  return 2 * least * least * greatest + least * least * least;
+constexpr int kNewtonSchulzSteps = 5;
+
+// Multiply-accumulates of a Newton-Schulz step of X [n, m] while X itself is multiplied, and of all
+// steps while its Gram matrix is.
+Index cost_of_step(Index n, Index m) { return 2 * n * n * m + n * n * n; }
+Index cost_by_gram(Index n, Index m) {
+  return 2 * n * n * m + (4 * kNewtonSchulzSteps - 3) * n * n * n;
 }
 
-double norm(std::span<const Real> x) {
+bool by_gram(Index n, Index m) {
+  return cost_by_gram(n, m) < kNewtonSchulzSteps * cost_of_step(n, m);
+}
+
+// Multiply-accumulates of `orthogonalize`.
+Index cost(const Shape& shape) {
+  const auto [n, m] = std::minmax({shape[0], shape[1]});
+  return by_gram(n, m) ? cost_by_gram(n, m) : kNewtonSchulzSteps * cost_of_step(n, m);
+}
+
+// Divides the Gram matrix X X^T [n, n] by |X|^2, its trace; returns 1 / |X|.
+Real normalize(Real* gram, Index n) {
+  constexpr double kLeastNorm = 1e-7;
   double squares = 0;
-  for (const Real number : x) squares += static_cast<double>(number) * static_cast<double>(number);
-  return std::sqrt(squares);
+  for (Index i = 0; i < n; ++i) squares += static_cast<double>(gram[i * n + i]);
+  const double scale = 1 / std::max(std::sqrt(squares), kLeastNorm);
+  const auto square = static_cast<Real>(scale * scale);
+  for (Index i = 0; i < n * n; ++i) gram[i] *= square;
+  return static_cast<Real>(scale);
+}
+
+// Writes scale (a I + b A + c A A) to `polynomial`, for A = `gram`, both [n, n].
+void newton_schulz(const Real* gram, Real* polynomial, Index n, Real scale) {
+  constexpr Real a{3.4445}, b{-4.7750}, c{2.0315};
+  gemm({polynomial, n, n}, {gram, n, n}, {gram, n, n});
+  const Real linear = scale * b, quadratic = scale * c;
+  for (Index i = 0; i < n * n; ++i) polynomial[i] = linear * gram[i] + quadratic * polynomial[i];
+  for (Index i = 0; i < n; ++i) polynomial[i * n + i] += scale * a;
 }
 
 }  // namespace
 
-void orthogonalize(std::span<Real> x, Index rows, Index cols, std::vector<Real>& scratch) {
-  constexpr int kSteps = 5;
-  constexpr Real a{3.4445}, b{-4.7750}, c{2.0315};
-  constexpr double kLeastNorm = 1e-7;
-  const Index n = std::min(rows, cols), size = rows * cols;
-  const auto scale = static_cast<Real>(1 / std::max(norm(x), kLeastNorm));
-  for (Real& number : x) number *= scale;
-  scratch.resize(static_cast<std::size_t>(2 * n * n + size));
-  Real *const square = scratch.data(), *const polynomial = square + n * n;
-  Real *from = x.data(), *to = polynomial + n * n;
-  for (int step = 0; step < kSteps; ++step) {
+std::span<const Real> orthogonalize(std::span<Real> x, Index rows, Index cols,
+                                    std::vector<Real>& scratch) {
+  const Index n = std::min(rows, cols), m = std::max(rows, cols), square = n * n;
+  scratch.resize(static_cast<std::size_t>(4 * square + n * m));
+  Real *const gram = scratch.data(), *const polynomial = gram + square;
+  Real *product = polynomial + square, *spare = product + square;
+  Real *from = x.data(), *to = spare + square;
+  const auto compute_gram = [&] {
     const ConstMatrix stored(from, rows, cols);
     const ConstMatrix wide = rows > cols ? stored.transpose() : stored;
-    gemm({square, n, n}, wide, wide.transpose());
-    gemm({polynomial, n, n}, {square, n, n}, {square, n, n});
-    for (Index i = 0; i < n * n; ++i) polynomial[i] = b * square[i] + c * polynomial[i];
-    for (Index i = 0; i < size; ++i) to[i] = a * from[i];
-    const ConstMatrix factor(polynomial, n, n);  // symmetric
-    if (rows > cols) {
-      gemm({to, rows, cols}, stored, factor, Write::add);
-    } else {
-      gemm({to, rows, cols}, factor, stored, Write::add);
+    gemm({gram, n, n}, wide, wide.transpose());
+  };
+  const auto apply = [&](const Real* factor) {  // symmetric
+    const ConstMatrix stored(from, rows, cols), f(factor, n, n);
+    gemm({to, rows, cols}, rows > cols ? stored : f, rows > cols ? f : stored);
+  };
+  compute_gram();
+  const Real scale = normalize(gram, n);
+  if (by_gram(n, m)) {
+    // X = P5 P4 P3 P2 P1 X0. All factors and Gram matrices are polynomials of the first Gram
+    // matrix: symmetric, and equal in any order. The next Gram matrix is P A P.
+    newton_schulz(gram, polynomial, n, 1);
+    for (Index i = 0; i < square; ++i) product[i] = scale * polynomial[i];
+    for (int step = 1; step < kNewtonSchulzSteps; ++step) {
+      gemm({spare, n, n}, {gram, n, n}, {polynomial, n, n});
+      gemm({gram, n, n}, {spare, n, n}, {polynomial, n, n});
+      newton_schulz(gram, polynomial, n, 1);
+      gemm({spare, n, n}, {polynomial, n, n}, {product, n, n});
+      std::swap(product, spare);
     }
-    std::swap(from, to);
+    apply(product);
+    return {to, x.size()};
   }
-  if (from != x.data()) std::copy_n(from, size, x.data());
+  newton_schulz(gram, polynomial, n, scale);
+  for (int step = 1; step < kNewtonSchulzSteps; ++step) {
+    apply(polynomial);
+    std::swap(from, to);
+    compute_gram();
+    newton_schulz(gram, polynomial, n, 1);
+  }
+  apply(polynomial);
+  return {to, x.size()};
 }
 
 Muon::Muon(const MuonSettings& settings, const AdamWSettings& others,
@@ -101,10 +144,10 @@ void Muon::update(ParameterStore& parameters, const Update& at) {
       m[i] = mu * m[i] + g;
       u[i] = g + mu * m[i];
     }
-    orthogonalize(u, rows, cols, scratch);
+    const std::span<const Real> o = orthogonalize(u, rows, cols, scratch);
     const double shape = std::max(1.0, static_cast<double>(rows) / static_cast<double>(cols));
     const auto step = static_cast<Real>(rate * std::sqrt(shape));
-    for (std::size_t i = 0; i < u.size(); ++i) w[i] = keep * w[i] - step * u[i];
+    for (std::size_t i = 0; i < o.size(); ++i) w[i] = keep * w[i] - step * o[i];
   });
 }
 

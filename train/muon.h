@@ -37,8 +37,11 @@ class Muon : public Optimizer {
 /// Orthogonalises the row-major matrix `x` [rows, cols] approximately: replaces its singular values
 /// by values between about 0.7 and 1.2, with five Newton-Schulz steps X = a X + (b A + c A A) X
 /// with A = X X^T, on X scaled to norm 1 and transposed if rows > cols. Source: Jordan et al.
-/// (2024). Runs on the calling thread; `scratch` holds intermediate matrices and grows to fit.
-void orthogonalize(std::span<Real> x, Index rows, Index cols, std::vector<Real>& scratch);
+/// (2024). Where one side is longer than about 1.5 times the other, only A is iterated, and X is
+/// multiplied once, at the end. Runs on the calling thread. The result lies in `scratch`, which
+/// grows to fit; `x` is overwritten.
+std::span<const Real> orthogonalize(std::span<Real> x, Index rows, Index cols,
+                                    std::vector<Real>& scratch);
 
 extern const OptimizerKind kMuon;
 
