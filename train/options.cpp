@@ -223,18 +223,27 @@ const std::vector<Preset>& presets() {
     settings.update(nlohmann::json::parse(sizes));
     return settings;
   };
+  // For Tiny Shakespeare, in the sizes of those two: RoPE, RMSNorm and SwiGLU, as in current
+  // models, trained by Muon.
+  const auto shakespeare = [](const char* sizes) {
+    nlohmann::json settings = nlohmann::json::parse(R"({
+      "norm": "rms", "activation": "swiglu", "positions": "rope", "tie-embeddings": "on",
+      "context": 256, "optimizer": "muon", "lr": 3e-3, "min-lr": 3e-4, "muon-lr": 0.02,
+      "warmup": 100, "beta2": 0.99, "weight-decay": 0.1, "eval-every": 250})");
+    settings.update(nlohmann::json::parse(sizes));
+    return settings;
+  };
   static const std::vector<Preset> all = {
       {"nanogpt-cpu", nanogpt(R"({
         "layers": 4, "heads": 4, "dim": 128, "context": 64, "batch": 12, "dropout": 0.0,
         "steps": 2000})")},
-      // For Tiny Shakespeare: rotary positions, RMSNorm and SwiGLU, as in current models.
-      {"shakespeare-rope", nlohmann::json::parse(R"({
-        "layers": 4, "heads": 4, "dim": 128, "context": 256, "norm": "rms", "activation": "swiglu",
-        "positions": "rope", "batch": 8, "steps": 1000, "lr": 3e-3, "warmup": 100, "beta2": 0.99,
-        "weight-decay": 0.1, "eval-every": 500})")},
       {"nanogpt-gpu", nanogpt(R"({
         "layers": 6, "heads": 6, "dim": 384, "context": 256, "batch": 64, "dropout": 0.2,
         "steps": 5000})")},
+      {"shakespeare", shakespeare(R"({
+        "layers": 4, "heads": 4, "dim": 128, "batch": 8, "dropout": 0.0, "steps": 2000})")},
+      {"shakespeare-10m", shakespeare(R"({
+        "layers": 6, "heads": 6, "dim": 384, "batch": 16, "dropout": 0.2, "steps": 1000})")},
   };
   return all;
 }

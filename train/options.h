@@ -79,7 +79,7 @@ struct Preset {
 const std::vector<Preset>& presets();
 /// Preset of that name. Throws SettingError that lists the known names.
 const Preset& preset(std::string_view name);
-/// Names of all presets, separated by commas: "nanogpt-cpu, shakespeare-rope, ...".
+/// Names of all presets, separated by commas: "nanogpt-cpu, nanogpt-gpu, ...".
 std::string preset_names();
 
 }  // namespace headcount

@@ -44,9 +44,9 @@ const json kNanoGpt = {{"norm", "layer"},
                        {"grad-clip", 1.0},
                        {"accumulate", 1}};
 
-void expect_preset(const std::string& name, const json& own) {
+void expect_preset(const std::string& name, const json& shared, const json& own) {
   const json values = to_json(resolved(preset(name).settings));
-  for (const json& part : {kNanoGpt, own}) {
+  for (const json& part : {shared, own}) {
     for (const auto& [setting, value] : part.items()) {
       EXPECT_EQ(values.at(setting), value) << name << ": " << setting;
     }
@@ -54,24 +54,53 @@ void expect_preset(const std::string& name, const json& own) {
 }
 
 TEST(Presets, AreNanoGptsTwoCharacterConfigurations) {
-  expect_preset("nanogpt-cpu", {{"layers", 4},
-                                {"heads", 4},
-                                {"dim", 128},
-                                {"context", 64},
-                                {"batch", 12},
-                                {"dropout", 0.0},
-                                {"steps", 2000},
-                                {"ffn-dim", 512},
-                                {"norm-epsilon", 1e-5}});
-  expect_preset("nanogpt-gpu", {{"layers", 6},
-                                {"heads", 6},
-                                {"dim", 384},
-                                {"context", 256},
-                                {"batch", 64},
-                                {"dropout", 0.2},
-                                {"steps", 5000},
-                                {"ffn-dim", 1536},
-                                {"norm-epsilon", 1e-5}});
+  expect_preset("nanogpt-cpu", kNanoGpt,
+                {{"layers", 4},
+                 {"heads", 4},
+                 {"dim", 128},
+                 {"context", 64},
+                 {"batch", 12},
+                 {"dropout", 0.0},
+                 {"steps", 2000},
+                 {"ffn-dim", 512},
+                 {"norm-epsilon", 1e-5}});
+  expect_preset("nanogpt-gpu", kNanoGpt,
+                {{"layers", 6},
+                 {"heads", 6},
+                 {"dim", 384},
+                 {"context", 256},
+                 {"batch", 64},
+                 {"dropout", 0.2},
+                 {"steps", 5000},
+                 {"ffn-dim", 1536},
+                 {"norm-epsilon", 1e-5}});
+}
+
+// tests/bench/README.md, "Time to a loss": what the two recipes have in common.
+const json kShakespeare = {
+    {"norm", "rms"},   {"activation", "swiglu"}, {"positions", "rope"}, {"tie-embeddings", "on"},
+    {"context", 256},  {"optimizer", "muon"},    {"lr", 3e-3},          {"min-lr", 3e-4},
+    {"muon-lr", 0.02}, {"warmup", 100}};
+
+TEST(Presets, HaveTheMeasuredRecipesForTinyShakespeare) {
+  expect_preset(
+      "shakespeare", kShakespeare,
+      {{"layers", 4}, {"heads", 4}, {"dim", 128}, {"batch", 8}, {"dropout", 0.0}, {"steps", 2000}});
+  expect_preset("shakespeare-10m", kShakespeare,
+                {{"layers", 6},
+                 {"heads", 6},
+                 {"dim", 384},
+                 {"batch", 16},
+                 {"dropout", 0.2},
+                 {"steps", 1000}});
+}
+
+TEST(Presets, ForTinyShakespeareHaveNoMoreParametersThanNanoGpts) {
+  const auto count = [](const std::string& name) {
+    return LanguageModel(resolved(preset(name).settings).model, 65).parameters().element_count();
+  };
+  EXPECT_LE(count("shakespeare"), count("nanogpt-cpu"));
+  EXPECT_LE(count("shakespeare-10m"), count("nanogpt-gpu"));
 }
 
 TEST(Presets, HaveThePublishedNumbersOfParameters) {
@@ -98,9 +127,9 @@ TEST(Presets, UnknownNameListsThem) {
     preset("nanogpt");
     FAIL() << "accepted";
   } catch (const SettingError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "`preset` must be one of nanogpt-cpu, shakespeare-rope, nanogpt-gpu, is 'nanogpt'");
+    EXPECT_STREQ(error.what(),
+                 "`preset` must be one of nanogpt-cpu, nanogpt-gpu, shakespeare, shakespeare-10m, "
+                 "is 'nanogpt'");
   }
 }
 
