@@ -55,12 +55,12 @@ TEST(Muon, LeavesTheOtherParametersToAdamW) {
 }
 
 TEST(Orthogonalize, BringsSingularValuesNearOne) {
-  for (const auto& [rows, cols] : {std::pair<Index, Index>{8, 40}, {40, 8}, {1, 5}}) {
+  for (const auto& [rows, cols] : {std::pair<Index, Index>{8, 40}, {40, 8}, {16, 17}, {1, 5}}) {
     std::vector<Real> x;
     for (Index i = 0; i < rows * cols; ++i)
       x.push_back(static_cast<Real>(random_normal({3, 1, 0}, static_cast<std::uint64_t>(i))));
     std::vector<Real> scratch;
-    orthogonalize(x, rows, cols, scratch);
+    const std::span<const Real> u = orthogonalize(x, rows, cols, scratch);
     // Diagonal of the Gram matrix of the shorter side: a mean of squared singular values.
     const Index n = std::min(rows, cols), step = rows > cols ? 1 : cols;
     const Index inner = rows > cols ? rows : cols, inner_step = rows > cols ? cols : 1;
@@ -68,17 +68,72 @@ TEST(Orthogonalize, BringsSingularValuesNearOne) {
       double square = 0;
       for (Index j = 0; j < inner; ++j)
         square += std::pow(
-            static_cast<double>(x[static_cast<std::size_t>(i * step + j * inner_step)]), 2);
+            static_cast<double>(u[static_cast<std::size_t>(i * step + j * inner_step)]), 2);
       EXPECT_GT(square, 0.6 * 0.6) << rows << " x " << cols;
       EXPECT_LT(square, 1.3 * 1.3) << rows << " x " << cols;
     }
   }
 }
 
+using Numbers = std::vector<double>;
+
+// a [n, k] times b [k, m].
+Numbers product(const Numbers& a, const Numbers& b, std::size_t n, std::size_t k) {
+  const std::size_t m = b.size() / k;
+  Numbers c(n * m);
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t l = 0; l < k; ++l)
+      for (std::size_t j = 0; j < m; ++j) c[i * m + j] += a[i * k + l] * b[l * m + j];
+  return c;
+}
+
+Numbers transposed(const Numbers& a, std::size_t rows) {
+  const std::size_t cols = a.size() / rows;
+  Numbers t(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) t[i % cols * rows + i / cols] = a[i];
+  return t;
+}
+
+// Five Newton-Schulz steps as they are written, of x [n, m], n <= m.
+Numbers by_definition(Numbers x, std::size_t n) {
+  double squares = 0;
+  for (const double number : x) squares += number * number;
+  for (double& number : x) number /= std::sqrt(squares);
+  for (int step = 0; step < 5; ++step) {
+    const Numbers gram = product(x, transposed(x, n), n, x.size() / n);
+    Numbers factor = product(gram, gram, n, n);
+    for (std::size_t i = 0; i < n * n; ++i)
+      factor[i] = 2.0315 * factor[i] - 4.7750 * gram[i] + (i % (n + 1) == 0 ? 3.4445 : 0);
+    x = product(factor, x, n, n);
+  }
+  return x;
+}
+
+// Rows of very different sizes, as gradients have them: iterating the Gram matrix squares them.
+TEST(Orthogonalize, ComputesFiveNewtonSchulzStepsInEveryShape) {
+  constexpr std::size_t kShort = 24;
+  for (const std::size_t length : {24u, 30u, 40u, 96u}) {
+    Numbers wide(kShort * length);
+    for (std::size_t i = 0; i < wide.size(); ++i)
+      wide[i] = random_normal({3, 1, 0}, i) *
+                std::pow(10, -4.0 * static_cast<double>(i / length) / kShort);
+    const Numbers expected = by_definition(wide, kShort);
+    for (const bool tall : {false, true}) {
+      const Numbers stored = tall ? transposed(wide, kShort) : wide;
+      const Numbers reference = tall ? transposed(expected, kShort) : expected;
+      std::vector<Real> x(stored.begin(), stored.end()), scratch;
+      const auto rows = static_cast<Index>(tall ? length : kShort);
+      const std::span<const Real> result =
+          orthogonalize(x, rows, static_cast<Index>(wide.size()) / rows, scratch);
+      for (std::size_t i = 0; i < reference.size(); ++i)
+        ASSERT_NEAR(result[i], reference[i], sizeof(Real) == 4 ? 1e-3 : 1e-9) << length << " " << i;
+    }
+  }
+}
+
 TEST(Orthogonalize, LeavesZerosAlone) {
   std::vector<Real> x(12), scratch;
-  orthogonalize(x, 3, 4, scratch);
-  for (const Real number : x) EXPECT_EQ(number, 0);
+  for (const Real number : orthogonalize(x, 3, 4, scratch)) EXPECT_EQ(number, 0);
 }
 
 TEST(MuonRun, RefusesWhatMeansNothingToItsOptimizer) {
