@@ -45,15 +45,20 @@ TEST(Tape, RefusesAVarOfAStepThatIsOver) {
   EXPECT_EQ(fresh.value().size(), 3u);
 }
 
-TEST(Tape, ResetToAValueKeepsThatAloneAsAConstant) {
+TEST(Tape, ResetToValuesKeepsThoseAloneAsConstants) {
   Tape tape;
   const Var x = leaf(tape, {3});
   const Var y = scale(x, 2);
-  const std::vector<Real> values(y.value().begin(), y.value().end());
-  const Var kept = tape.reset_to(y);
-  EXPECT_EQ(kept.shape(), Shape{3});
-  EXPECT_TRUE(std::ranges::equal(kept.value(), values));
-  EXPECT_FALSE(tape.needs_gradient(kept));
+  const std::vector<Real> values_of_x(x.value().begin(), x.value().end());
+  const std::vector<Real> values_of_y(y.value().begin(), y.value().end());
+  Var first = y, second = reshape(x, {3, 1});
+  Var* const kept[] = {&first, &second};
+  tape.reset_to(kept);
+  EXPECT_EQ(first.shape(), Shape{3});
+  EXPECT_TRUE(std::ranges::equal(first.value(), values_of_y));
+  EXPECT_EQ(second.shape(), (Shape{3, 1}));
+  EXPECT_TRUE(std::ranges::equal(second.value(), values_of_x));
+  EXPECT_FALSE(tape.needs_gradient(first));
   EXPECT_THROW(x.value(), StaleVarError);
   EXPECT_THROW(y.value(), StaleVarError);
 }
@@ -62,9 +67,14 @@ TEST(Tape, ResetToEachOfManyValuesTakesTheMemoryOfOne) {
   constexpr Index kCount = 1 << 16;
   Tape tape;
   Var x = tape.constant({kCount}, std::vector<Real>(kCount, 1));
-  x = tape.reset_to(scale(x, 2));
+  const auto keep_scaled = [&](Real factor) {
+    x = scale(x, factor);
+    Var* const kept[] = {&x};
+    tape.reset_to(kept);
+  };
+  keep_scaled(2);
   const std::size_t capacity = tape.memory_capacity();
-  for (int i = 0; i < 20; ++i) x = tape.reset_to(scale(x, 1));
+  for (int i = 0; i < 20; ++i) keep_scaled(1);
   EXPECT_EQ(tape.memory_capacity(), capacity);
   EXPECT_EQ(x.value()[kCount - 1], 2);
 }
