@@ -342,6 +342,7 @@ TEST(ModelLoss, OfFewTargetsIsThatOfAllLogits) {
     targets[11] = 9;
     const auto gradients = [&](const auto& loss_on) {
       ParameterStore& parameters = m.model.parameters();
+      parameters.clear_gradients();
       Tape tape(&parameters);
       const Var loss = loss_on(tape);
       tape.backward(loss);
