@@ -200,7 +200,6 @@ Conversion convert(const LanguageModel& from, const ModelPlan& to,
   Conversion result{std::make_unique<LanguageModel>(to, from.vocabulary()), {}};
   ParameterStore& store = result.model->parameters();
   store.allocate();
-  write_rest(from, store);
   std::map<Index, AttentionHeads> kept;  // of the result's layers with keys and values
   for (Index layer = 0; layer < to->layers; ++layer) {
     const AttentionPlan& attention = to->layer_attention(layer);
@@ -225,6 +224,7 @@ Conversion convert(const LanguageModel& from, const ModelPlan& to,
       write(made, from, layer, store);
     });
   }
+  write_rest(from, store);
   return result;
 }
 
