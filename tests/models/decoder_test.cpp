@@ -188,11 +188,10 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
 }
 
 // Prefill reads the rounded rows that decoding token by token reads. Products of several tokens
-// group sums in another way, though, and a number between two of bfloat16 may then be rounded to
-// the other one, which is as far as rounding moves it at all.
-double prefill_tolerance(CacheType type, double of_rounding) {
-  return type == CacheType::bf16 ? of_rounding : kDecodingTolerance;
-}
+// group sums in another way, though. In float a number between two that a cache can hold may then
+// be rounded to the other one, which is as far as rounding moves it at all. In double, sums differ
+// by so little that no number of these models is.
+double prefill_tolerance(double of_rounding) { return kDouble ? kDecodingTolerance : of_rounding; }
 
 TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
@@ -221,15 +220,16 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
           decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
       expect_equal(one_by_one, forward(*model, tokens, 1), tolerance);
       expect_equal(decode(*model, tokens, {1, type, {}}, {13, 1, 1, 5}), one_by_one,
-                   prefill_tolerance(type, tolerance));
+                   prefill_tolerance(tolerance));
     }
   }
 }
 
 // Rounding to half precision changes a number of a row by 1 / 2048 of itself at most, to bfloat16
 // by 1 / 256, and rounding to bytes by 1 / 254 of the row's greatest number. The logits of these
-// models, of sizes up to 2, were measured to change by up to 1.9 and 4.2 times that. A quarter more
-// is allowed.
+// models, of sizes up to 2, were measured to change by up to 2.2 and 4.9 times that with up to four
+// layers, and by up to 3.1 and 4.7 times with more, whose roundings add up. A quarter more than 1.9
+// or 3.1 and 4.2 is allowed.
 TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const Given config = decoder_config(GetParam());
   const auto model = make_model(config);
@@ -237,15 +237,16 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const std::vector<Real> expected = forward(*model, tokens, 1);
   // States are not rounded.
   const bool rounds = kept_numbers(model->plan(), 1).rows != Count(0);
+  const double steps = 1.25 * (model->plan()->layers > 4 ? 3.1 : 1.9);
   for (const auto& [type, tolerance] :
-       {std::pair{CacheType::bf16, 1.25 * 1.9 / 256}, std::pair{CacheType::f16, 1.25 * 1.9 / 2048},
+       {std::pair{CacheType::bf16, steps / 256}, std::pair{CacheType::f16, steps / 2048},
         std::pair{CacheType::int8, 1.25 * 4.2 / 254}}) {
     const DecodeOptions options{1, type, {}};
     const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
     expect_equal(one_by_one, expected, rounds ? tolerance : kDecodingTolerance);
     EXPECT_TRUE(!rounds || one_by_one != expected);
     expect_equal(decode(*model, tokens, options, {13, 1, 1, 5}), one_by_one,
-                 rounds ? prefill_tolerance(type, tolerance) : kDecodingTolerance);
+                 rounds ? prefill_tolerance(tolerance) : kDecodingTolerance);
   }
 }
 
@@ -411,9 +412,9 @@ INSTANTIATE_TEST_SUITE_P(Kinds, DecodingWithScores, testing::ValuesIn(names_with
 const auto patterns =
     testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
                     "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
-                    "tpa/share", "mfa/share", "mqa@4/gqa2/mla8+2/share@4/share@0/share",
+                    "tpa/share", "mfa/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
                     "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
-                    "gqa2@4:canon=ABCD/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share");
+                    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 
