@@ -9,16 +9,17 @@
 #include <array>
 #include <atomic>
 #include <string>
+#include <vector>
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
+#include "autograd/products_bf16.h"
 
 #ifdef HEADCOUNT_DOUBLE
 #undef HEADCOUNT_ONEDNN  // oneDNN multiplies in float only
 #endif
 #ifdef HEADCOUNT_ONEDNN
-#include <omp.h>
-#include <oneapi/dnnl/dnnl.h>
+#include "autograd/onednn.h"
 #endif
 
 namespace headcount {
@@ -34,39 +35,22 @@ ConstMap map(const ConstMatrix& m) {
                       : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
 }
 
+// Least number of multiply-adds for oneDNN. Below it, oneDNN's overhead per call makes Eigen
+// faster, 1.5 times at 32 x 32 x 16.
+constexpr Index kOneDnnMacs = 1 << 15;
+
 std::atomic<bool> counting{false};
 std::atomic<std::int64_t> counted{0};
 
 #ifdef HEADCOUNT_ONEDNN
 GemmLibrary chosen = GemmLibrary::onednn;
 
-// Least number of multiply-adds for oneDNN. Below it, oneDNN's overhead per call makes Eigen
-// faster, 1.5 times at 32 x 32 x 16.
-constexpr Index kOneDnnMacs = 1 << 15;
-
-// Keeps oneDNN from starting threads of its own for a product outside of a parallel loop.
-class OneThreadOfOpenMP {
- public:
-  OneThreadOfOpenMP() : before_(omp_get_max_threads()) { set(1); }
-  ~OneThreadOfOpenMP() { set(before_); }
-
- private:
-  void set(int threads) const {
-    if (before_ != 1) omp_set_num_threads(threads);
-  }
-  int before_;
-};
-
 void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
   const OneThreadOfOpenMP one;
   const auto order = [](const ConstMatrix& m) { return m.transposed ? 'T' : 'N'; };
-  const dnnl_status_t status =
-      dnnl_sgemm(order(a), order(b), c.rows, c.cols, a.cols, 1, a.data, a.stride, b.data, b.stride,
-                 write == Write::add ? 1 : 0, c.data, c.stride);
-  if (status != dnnl_success)
-    throw Error("oneDNN could not multiply [" + std::to_string(c.rows) + ", " +
-                std::to_string(a.cols) + "] by [" + std::to_string(a.cols) + ", " +
-                std::to_string(c.cols) + "]: status " + std::to_string(status));
+  check_onednn(dnnl_sgemm(order(a), order(b), c.rows, c.cols, a.cols, 1, a.data, a.stride, b.data,
+                          b.stride, write == Write::add ? 1 : 0, c.data, c.stride),
+               c.rows, c.cols, a.cols);
 }
 #else
 GemmLibrary chosen = GemmLibrary::eigen;
@@ -94,6 +78,32 @@ void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
   } else {
     out.noalias() += left * right;
   }
+}
+
+void real_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
+#ifdef HEADCOUNT_ONEDNN
+  if (chosen == GemmLibrary::onednn && c.rows * c.cols * a.cols >= kOneDnnMacs)
+    return onednn_gemm(c, a, b, write);
+#endif
+  eigen_gemm(c, a, b, write);
+}
+
+// Rounded numbers of m as Real, in `memory`.
+ConstMatrix widened(const ConstMatrix& m, std::vector<Real>& memory) {
+  const ConstMatrix stored = m.transposed ? m.transpose() : m;
+  memory.resize(static_cast<std::size_t>(stored.rows * stored.cols));
+  for (Index row = 0; row < stored.rows; ++row)
+    widen(stored.rounded + row * stored.stride, stored.cols, memory.data() + row * stored.cols);
+  const ConstMatrix result(memory.data(), stored.rows, stored.cols);
+  return m.transposed ? result.transpose() : result;
+}
+
+void rounded_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
+#ifdef HEADCOUNT_ONEDNN
+  if (c.rows * c.cols * a.cols > 0 && bf16_lacks().empty()) return onednn_bf16_gemm(c, a, b, write);
+#endif
+  thread_local std::vector<Real> left, right;
+  real_gemm(c, widened(a, left), widened(b, right), write);
 }
 
 // Eigen packs b again for each chunk, so few large chunks do less work, but many threads need many
@@ -135,7 +145,9 @@ ConstMatrix ConstMatrix::transpose() const {
 
 ConstMatrix ConstMatrix::row_range(Index begin, Index end) const {
   ConstMatrix result = *this;
-  result.data += transposed ? begin : begin * stride;
+  const Index first = transposed ? begin : begin * stride;
+  if (data != nullptr) result.data += first;
+  if (rounded != nullptr) result.rounded += first;
   result.rows = end - begin;
   return result;
 }
@@ -172,13 +184,18 @@ void count_macs(std::int64_t macs) {
   if (counting.load(std::memory_order_relaxed)) counted += macs;
 }
 
+bool reads_rounded(Index rows, Index cols, Index k) { return rows * cols * k >= kOneDnnMacs; }
+
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write) {
-  count_macs(c.rows * c.cols * a.cols);
-#ifdef HEADCOUNT_ONEDNN
-  if (chosen == GemmLibrary::onednn && c.rows * c.cols * a.cols >= kOneDnnMacs)
-    return onednn_gemm(c, a, b, write);
-#endif
-  eigen_gemm(c, a, b, write);
+  const Index k = a.cols;
+  count_macs(c.rows * c.cols * k);
+  const bool both_real = a.data != nullptr && b.data != nullptr;
+  const bool both_rounded = a.rounded != nullptr && b.rounded != nullptr;
+  if (both_rounded && (!both_real || reads_rounded(c.rows, c.cols, k)))
+    return rounded_gemm(c, a, b, write);
+  const bool rounded_rows = b.rounded != nullptr && b.transposed && write == Write::assign;
+  if (rounded_rows && c.rows < kFewRows) return few_rows_gemm(c, a, b);
+  real_gemm(c, a, b, write);
 }
 
 Index gemm_chunk(Index rows, Index cols, Index k) { return chunk_rows(rows, cols, k, kChunkRows); }

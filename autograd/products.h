@@ -4,6 +4,7 @@
 #include <string>
 
 #include "autograd/base/real.h"
+#include "autograd/bfloat16.h"
 
 namespace headcount {
 
@@ -21,6 +22,9 @@ struct ConstMatrix {
   const Real* data;
   Index rows, cols, stride;
   bool transposed = false;
+  /// The same numbers in bfloat16, laid out alike; null: products read `data`. If it is set, `data`
+  /// may be null.
+  const Bfloat16* rounded = nullptr;
 
   ConstMatrix(const Real* d, Index r, Index c) : ConstMatrix(d, r, c, c) {}
   ConstMatrix(const Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
@@ -52,8 +56,20 @@ void use_gemm_library(GemmLibrary library);
 /// Any thread may call it; Eigen needs no preparation.
 void prepare_gemm();
 
+/// Reason why products of bfloat16 operands would be slower than float ones here; empty if they are
+/// faster. Where there is a reason, they are computed in Real from the rounded numbers.
+std::string bf16_lacks();
+/// Returns true if `gemm` reads the rounded numbers of operands that have both; smaller products
+/// are faster in Real.
+bool reads_rounded(Index rows, Index cols, Index k);
+/// Number of rows of a below which a product takes the time of reading b, so that a need not be
+/// rounded.
+inline constexpr Index kFewRows = 8;
+
 /// Writes the product a b to c, on the calling thread; a [m, k], b [k, n], c [m, n]. Every matrix
-/// product of training and decoding is computed here.
+/// product of training and decoding is computed here. If both operands have rounded numbers, it
+/// multiplies these, unless the product is small. If b alone has them, it multiplies them by few
+/// rows of a. All sums are Real.
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign);
 
 /// Computes `gemm` on all threads, in chunks of rows of c whose borders depend on the sizes alone.

@@ -1,9 +1,10 @@
 #include "autograd/row_cache.h"
 
 #include <Eigen/Core>
-#include <bit>
 #include <cstdint>
 #include <cstring>
+
+#include "autograd/bfloat16.h"
 
 #if defined(__F16C__) && !defined(HEADCOUNT_DOUBLE)
 #include <immintrin.h>
@@ -52,12 +53,9 @@ void read_halves(const std::byte* from, Index count, Real* to) {
   for (; i < count; ++i) to[i] = static_cast<Real>(halves[i]);
 }
 
-// Converts `count` bfloat16 numbers at `from` to Real at `to`. Written as shifts, which the
-// compiler vectorises; Eigen's cast converts one number at a time.
+// Converts `count` bfloat16 numbers at `from` to Real at `to`.
 void read_upper_halves(const std::byte* from, Index count, Real* to) {
-  const auto* const upper = reinterpret_cast<const std::uint16_t*>(from);
-  for (Index i = 0; i < count; ++i)
-    to[i] = static_cast<Real>(std::bit_cast<float>(std::uint32_t{upper[i]} << 16));
+  widen(reinterpret_cast<const Bfloat16*>(from), count, to);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
+#include "autograd/products.h"
 
 namespace headcount {
 
@@ -16,7 +17,7 @@ const Shape& Var::shape() const {
 
 std::span<const Real> Var::value() const {
   const Shape& s = shape();
-  return {tape->node(*this).value, static_cast<std::size_t>(s.size())};
+  return {tape->value(*this), static_cast<std::size_t>(s.size())};
 }
 
 Real Var::item() const {
@@ -56,8 +57,8 @@ Var Tape::constant(const Shape& shape, std::span<const Real> values) {
   }
   Node n;
   n.shape = shape;
-  n.value = arena_.take_reals(shape.size());
-  std::ranges::copy(values, n.value);
+  n.numbers.value = arena_.take_reals(shape.size());
+  std::ranges::copy(values, n.numbers.value);
   return push(n);
 }
 
@@ -65,7 +66,7 @@ Var Tape::parameter(ParameterId id) {
   Node n;
   n.op = Op::parameter;
   n.shape = parameters_->shape(id);
-  n.value = parameters_->slice(parameters_->values_, id).data();
+  n.numbers = {parameters_->slice(parameters_->values_, id).data(), parameters_->rounded(id)};
   n.parameter = id;
   n.needs_gradient = gradients_to_ != nullptr;
   if (n.needs_gradient) n.gradient = parameters_->slice(gradients_to_->memory_, id).data();
@@ -77,29 +78,60 @@ Var Tape::parameter(ParameterId id) {
   return push(n);
 }
 
-Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs) {
+Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs, ReadBy read_by) {
   Index inputs_size = 0;
   for (const Var input : inputs) inputs_size += node(input).shape.size();
   if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
-  return push_op(op, shape, arena_.take_reals(shape.size()), inputs);
+  Numbers numbers;
+  // Products read few rows as they are.
+  if (read_by == ReadBy::products && precision() == Precision::bf16 && shape.rows() >= kFewRows) {
+    numbers.rounded = scratch_of<Bfloat16>(shape.size());
+  } else {
+    numbers.value = arena_.take_reals(shape.size());
+  }
+  return push_op(op, shape, numbers, inputs);
 }
 
 Var Tape::record_alias(Op op, const Shape& shape, Var input) {
   if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), 0, 0);
-  return push_op(op, shape, node(input).value, {&input, 1});
+  return push_op(op, shape, node(input).numbers, {&input, 1});
 }
 
-Var Tape::push_op(Op op, const Shape& shape, Real* value, std::span<const Var> inputs) {
+Var Tape::push_op(Op op, const Shape& shape, const Numbers& numbers, std::span<const Var> inputs) {
   Node n;
   n.op = op;
   n.shape = shape;
-  n.value = value;
+  n.numbers = numbers;
   for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
   if (trap_) {
     inputs_.resize(nodes_.size());
     inputs_.emplace_back(inputs.begin(), inputs.end());
   }
   return push(n);
+}
+
+Real* Tape::value(Var x) {
+  const Index count = node(x).shape.size();
+  auto& [value, rounded] = node(x).numbers;
+  if (value == nullptr) {
+    value = arena_.take_reals(count);
+    parallel_chunks(count, kElementChunk, [from = rounded, to = value](Index begin, Index end) {
+      widen(from + begin, end - begin, to + begin);
+    });
+  }
+  return value;
+}
+
+Bfloat16* Tape::rounded(Var x) {
+  const Index count = node(x).shape.size();
+  auto& [value, rounded] = node(x).numbers;
+  if (rounded == nullptr) {
+    rounded = scratch_of<Bfloat16>(count);
+    parallel_chunks(count, kElementChunk, [from = value, to = rounded](Index begin, Index end) {
+      round_to_bf16(from + begin, end - begin, to + begin);
+    });
+  }
+  return rounded;
 }
 
 GradientSink Tape::gradient_sink(Var input) {

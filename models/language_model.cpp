@@ -98,6 +98,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     x = add(x, (*embed_positions_)(tape, ids, {length}));
   }
   x = drop(x);
+  const auto read_by = [](const auto& canon) { return canon ? ReadBy::all : ReadBy::products; };
   std::vector<Memory> kept(plan_->cycle.size());  // of the layers that others may share
   std::optional<Var> first_values;
   std::vector<Var*> carried = {&x};
@@ -108,14 +109,14 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     if (const std::size_t writer = plan_->writers[place]; writer != place)
       memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
-    Var h = block.attention_norm(x);
+    Var h = block.attention_norm(x, read_by(block.canon_a));
     if (block.canon_a) h = (*block.canon_a)(h, memory.state("canonA"));
     x = add(x, drop(block.attention->forward(h, memory)));
     if (layer == 0 && mixes_values(*plan_)) {
       first_values = memory.first_values();
       carried.push_back(&*first_values);
     }
-    h = block.mlp_norm(x);
+    h = block.mlp_norm(x, read_by(block.canon_c));
     if (block.canon_c) h = (*block.canon_c)(h, memory.state("canonC"));
     Mlp::Past past;
     if (plan_->cycle[place].canon.has('D')) {
@@ -130,7 +131,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
 }
 
 Var LanguageModel::head(Var x) const {
-  x = norm_(x);
+  x = norm_(x, ReadBy::products);
   return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(*x.tape));
 }
 

@@ -6,11 +6,18 @@
 
 #include "autograd/base/formatted.h"
 #include "autograd/base/text.h"
+#include "autograd/products.h"
 #include "models/checkpoint/hugging_face.h"
 
 namespace headcount {
 
 namespace {
+
+constexpr auto kPrecision = choice<&TrainSettings::precision>(
+    "precision",
+    "number type that matrix products read: their operands are rounded to it. Sums, and all other "
+    "numbers, are f32",
+    {{"f32", Precision::f32}, {"bf16", Precision::bf16}});
 
 constexpr Field<TrainSettings> kTrainFields[] = {
     text<&TrainSettings::data>("data", "or the path of a UTF-8 text file")
@@ -40,6 +47,7 @@ constexpr Field<TrainSettings> kTrainFields[] = {
                                           "greater, they are scaled down to this; 0: no limit",
                                           0),
     fraction<&TrainSettings::dropout>("dropout", "probability that dropout zeroes an activation"),
+    kPrecision.with({.quiet = true, .never_swept = "losses at two precisions do not compare"}),
     natural<&TrainSettings::seed>(
         "seed", "random seed of the initial weights, batches, dropout and the sample text")
         .with({.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}),
@@ -157,6 +165,25 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
       all.erase(value);
   }
   return all;
+}
+
+namespace {
+
+constexpr Field<TrainSettings> kPrecisionAlone[] = {kPrecision};
+
+}  // namespace
+
+SettingList precision_settings(Scope scope) { return settings_of(kPrecisionAlone, scope); }
+
+Precision read_precision(const Given& given) {
+  return read_fields(kPrecisionAlone, given).precision;
+}
+
+void require_fast(Precision precision) {
+  if (precision == Precision::f32) return;
+  const std::string lacks = bf16_lacks();
+  require_setting(lacks.empty(),
+                  "`precision` bf16 would be slower than f32 here: " + lacks + "; choose f32");
 }
 
 namespace {

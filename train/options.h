@@ -24,6 +24,7 @@ struct TrainSettings {
   /// Warm-up as given, in steps, if it was longer than the run and was shortened; 0 otherwise.
   Index asked_warmup = 0;
   double gradient_clip = 1;
+  Precision precision = Precision::f32;  ///< of matrix products
   std::uint64_t seed = 1;
   Index eval_every = 250;        ///< 0: at the end only
   Index checkpoint_every = 250;  ///< 0: at the end only
@@ -58,6 +59,13 @@ std::string warmup_note(const TrainOptions& options);
 
 /// The settings that apply to `options`, with their values; resolving them gives `options` again.
 nlohmann::ordered_json to_json(const TrainOptions& options);
+
+/// The setting `precision`, for commands that run a trained model.
+SettingList precision_settings(Scope scope);
+Precision read_precision(const Given& given);
+/// Throws SettingError that names what is missing if `precision` would be slower than f32 with this
+/// program on this processor.
+void require_fast(Precision precision);
 
 /// The setting `cache-dtype`, for commands that decode.
 SettingList cache_settings(Scope scope);

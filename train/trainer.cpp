@@ -68,7 +68,9 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
                    : evaluation_windows(std::ssize(tokens), options.model->context, marks.starts)),
       marks_{marks.answers, windows_, marks.only_answers, marks.hidden_answers},
       reducer_(ranks, model.parameters(), shard_count(options), options.accumulate),
-      steps_done_(steps_done) {}
+      steps_done_(steps_done) {
+  model.parameters().set_precision(options.precision);
+}
 
 void Trainer::profile(TrainingProfile* profile) {
   profile_ = profile;
@@ -99,6 +101,7 @@ StepResult Trainer::step() {
   optimizer_.update(model_.parameters(),
                     {result.learning_rate, options_.schedule().of_peak(steps_done_),
                      mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step});
+  model_.parameters().round_values();
   result.bytes = reducer_.bytes();
   for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
   ++steps_done_;

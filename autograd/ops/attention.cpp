@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "autograd/ops.h"
 #include "autograd/ops/attention_kernels.h"
+#include "autograd/ops/operands.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 
@@ -133,7 +135,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
 
 // Cached rows of another type than Real, and rows to mix, are converted in tiles: all rows at once
 // would take the memory that such a cache saves.
-RowView view(const Tape& tape, const Rows& rows, Index query_heads) {
+RowView view(Tape& tape, const Rows& rows, Index query_heads) {
   const Shape shape = rows.shape();
   const Index first = rows.first(), width = rows.width();
   RowView result{.stored = {}, .group = query_heads / shape[2], .width = width};
@@ -156,6 +158,10 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
                               const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
   const Index rows = qs[0] * qs[1] * qs[2];
+  const bool rounds =
+      values.cache() == nullptr &&
+      std::ranges::none_of(keys, [](const Rows& k) { return k.cache() != nullptr; }) &&
+      reads_rounded(tape, std::min(qs[1], kQueryTile), kKeyTile, qs[3]);
   const auto all_queries = HeadRows<const Real>::of(tape.value(q), qs[1], qs[2], qs[3], 0, qs[3]);
   AttentionProblem p{.batch = qs[0],
                      .length = qs[1],
@@ -168,6 +174,7 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
                      .causal = options.causal,
                      .window = options.window,
                      .row_scale = options.row_scale,
+                     .rounds = rounds,
                      .dropout = {},
                      .key_mask = nullptr,
                      .logsumexp = tape.scratch(rows),
@@ -191,6 +198,28 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
   }
   return p;
 }
+
+// Scope guard: while it lives, the products of a problem that `rounds` read copies of its inputs in
+// bfloat16. Backward makes them again: a step that kept them would take more memory than with f32.
+class RoundedInputs {
+ public:
+  RoundedInputs(Tape& tape, std::span<const Use> uses, AttentionProblem& p) {
+    for (std::size_t i = 0; p.rounds && i < uses.size(); ++i) {
+      const Use& use = uses[i];
+      std::size_t same = 0;  // the first use of the tensor
+      while (uses[same].x.index != use.x.index) ++same;
+      if (same == i)
+        copies_[i].emplace(tape.pool(), tape.value(use.x), 1, tape.shape(use.x).size(), true);
+      HeadRows<const Real>& rows = i == 0                 ? p.q
+                                   : i + 1 == uses.size() ? p.values.stored
+                                                          : p.keys.parts[i - 1].stored;
+      rows.rounded = copies_[same]->matrix().rounded + use.first;
+    }
+  }
+
+ private:
+  std::array<std::optional<PassingOperand>, kMaxKeyParts + 2> copies_;
+};
 
 // Calls body(sequence, head, first query, queries) for all query tiles, in parallel.
 template <class Body>
@@ -223,8 +252,12 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
 }
 
 // Backward: one task per sequence and head.
-void backward(Tape& tape, const AttentionProblem& p, const HeadRows<const Real>& out,
-              const Real* dy, std::span<Use> uses, const std::optional<Var>& sinks) {
+void backward(Tape& tape, AttentionProblem p, const HeadRows<const Real>& out, const Real* dy,
+              std::span<Use> uses, const std::optional<Var>& sinks) {
+  const RoundedInputs rounded(tape, uses, p);
+  const PassingOperand dym(tape.pool(), dy, p.batch * p.length, out.row_stride, p.rounds);
+  const HeadRows<const Real> d_o{dy,        out.batch_stride,    out.row_stride, out.head_stride,
+                                 out.width, dym.matrix().rounded};
   take_sinks(tape, uses);
   take_copies(tape, uses, p.heads);
   std::array<RowGradient, kMaxKeyParts> dk;
@@ -232,7 +265,7 @@ void backward(Tape& tape, const AttentionProblem& p, const HeadRows<const Real>&
   const GradientSink dsinks = sinks ? tape.gradient_sink(*sinks) : GradientSink{};
   Real* const of_heads = dsinks ? tape.pool().take(p.batch * p.heads) : nullptr;  // [B, H]
   parallel_for(p.batch * p.heads, task_chunk(p.length * p.macs_per_query()), [&](Index head) {
-    backward_head(p, out, dy, head / p.heads, head % p.heads, uses.front().gradient, dk,
+    backward_head(p, out, d_o, head / p.heads, head % p.heads, uses.front().gradient, dk,
                   uses.back().gradient, dsinks ? of_heads + head : nullptr);
   });
   add_copies(tape, uses);
@@ -270,10 +303,13 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   const Var y =
       tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count), options.sinks));
   const auto out = HeadRows<Real>::of(tape.value(y), qs[1], qs[2], ys[3], 0, ys[3]);
-  for_query_tiles(problem, [&](Index b, Index h, Index i, Index rows) {
-    forward_tile(problem, out, b, h, i, rows);
-  });
-  if (options.stats != nullptr) add_stats(tape, problem, *options.stats);
+  {
+    AttentionProblem p = problem;
+    const RoundedInputs rounded(tape, std::span(uses).first(count), p);
+    for_query_tiles(
+        p, [&](Index b, Index h, Index i, Index rows) { forward_tile(p, out, b, h, i, rows); });
+    if (options.stats != nullptr) add_stats(tape, p, *options.stats);
+  }
   tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {
     Uses own = uses;
     const HeadRows<const Real> o{out.data, out.batch_stride, out.row_stride, out.head_stride,

@@ -28,6 +28,7 @@ struct HeadRows {
   Number* data = nullptr;
   Index batch_stride = 0, row_stride = 0, head_stride = 0;
   Index width = 0;
+  const Bfloat16* rounded = nullptr;  // the same numbers for products; null: they read `data`
 
   /// Columns [first, first + columns) of a tensor [B, length, heads, row_width].
   static HeadRows of(Number* tensor, Index length, Index heads, Index row_width, Index first,
@@ -36,15 +37,21 @@ struct HeadRows {
     return {tensor + first, length * row_stride, row_stride, row_width, columns};
   }
   HeadRows columns(Index first, Index count) const {
-    return {data + first, batch_stride, row_stride, head_stride, count};
+    return {data + first, batch_stride, row_stride,
+            head_stride,  count,        rounded == nullptr ? nullptr : rounded + first};
   }
-  Number* at(Index b, Index row, Index h) const {
-    return data + b * batch_stride + row * row_stride + h * head_stride;
+  Index offset(Index b, Index row, Index h) const {
+    return b * batch_stride + row * row_stride + h * head_stride;
   }
+  Number* at(Index b, Index row, Index h) const { return data + offset(b, row, h); }
   /// Rows [begin, begin + count) of head h of sequence b.
   auto rows(Index b, Index h, Index begin, Index count) const {
     using Result = std::conditional_t<std::is_const_v<Number>, ConstMatrix, Matrix>;
-    return Result(at(b, begin, h), count, width, row_stride);
+    Result result(at(b, begin, h), count, width, row_stride);
+    if constexpr (std::is_const_v<Number>) {
+      if (rounded != nullptr) result.rounded = rounded + offset(b, begin, h);
+    }
+    return result;
   }
 };
 
@@ -89,6 +96,7 @@ struct AttentionProblem {
   bool causal;
   Index window;
   RowScale row_scale;
+  bool rounds;  // products read bfloat16
   Dropout dropout;
   const std::uint8_t* key_mask;  // [B, S] or null
   Real* logsumexp;               // [B, H, T]
@@ -191,10 +199,10 @@ void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows
                 Real* weights);
 
 /// Writes the gradients of head h of sequence b to those of `dq`, `dk` and `dv` that have data;
-/// `dk` has one entry per part of the keys. If `dsink` is not null, it receives the gradient of the
-/// head's sink.
-void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out, const Real* dy,
-                   Index b, Index h, const RowGradient& dq,
+/// `dk` has one entry per part of the keys, `dy` is the gradient of `out`. If `dsink` is not null,
+/// it receives the gradient of the head's sink.
+void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out,
+                   const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
                    const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
                    Real* dsink);
 

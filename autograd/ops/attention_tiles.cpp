@@ -16,7 +16,16 @@ auto exp_or_zero(const Scores& x) {
 // Memory for one tile.
 struct TileMemory {
   alignas(kAlignment) Real data[kQueryTile * kKeyTile];
+  alignas(kAlignment) Bfloat16 rounded[kQueryTile * kKeyTile];
   Tile tile(Index rows, Index cols) { return {data, rows, cols}; }
+  // The tile for products, rounded if those of the problem read bfloat16.
+  ConstMatrix operand(const AttentionProblem& p, Index rows, Index cols) {
+    ConstMatrix result(data, rows, cols);
+    if (!p.rounds) return result;
+    round_to_bf16(data, rows * cols, rounded);
+    result.rounded = rounded;
+    return result;
+  }
 };
 
 // Computes row_factor of queries [i, i + rows).
@@ -92,7 +101,8 @@ void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b,
       p.multipliers(m, b, h, i, j);
       s *= m;
     }
-    gemm(o, matrix(s), p.values.rows(b, h, j, s.cols(), p.own_tile()), add_if(written));
+    gemm(o, memory.operand(p, rows, s.cols()), p.values.rows(b, h, j, s.cols(), p.own_tile()),
+         add_if(written));
     written = true;
   });
   for (Index r = 0; r < rows; ++r) {
@@ -134,11 +144,9 @@ namespace {
 // a row has no value: its gradient is the sum over the rows of -p D.
 class HeadBackward {
  public:
-  HeadBackward(const AttentionProblem& problem, HeadRows<const Real> out, const Real* dy,
-               Index batch, Index head)
-      : p(problem), o(out), d_o(out), b(batch), h(head) {
-    d_o.data = dy;
-  }
+  HeadBackward(const AttentionProblem& problem, const HeadRows<const Real>& out,
+               const HeadRows<const Real>& dy, Index batch, Index head)
+      : p(problem), o(out), d_o(dy), b(batch), h(head) {}
 
   // Writes the gradients of this head to those destinations that have data.
   void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
@@ -170,7 +178,7 @@ class HeadBackward {
       p.for_key_tiles(i, i + rows, [&](Index j) {
         const bool again = j < seen;
         tile_gradients(i, rows, j, dv, again);
-        const ConstMatrix ds(ds_memory.data, rows, cols(j));
+        const ConstMatrix ds = ds_memory.operand(p, rows, cols(j));
         std::size_t index = 0;
         p.for_key_parts([&](const RowView& part, Index column) {
           if (dq) {
@@ -235,8 +243,8 @@ class HeadBackward {
     Tile weight = p_memory.tile(rows, cols(j)), ds = ds_memory.tile(rows, cols(j));
     if (dv) {
       if (p.drops()) weight *= m_memory.tile(rows, cols(j));
-      gemm(dv.rows(b, h, j, cols(j)), transpose(matrix(weight)), d_o.rows(b, h, i, rows),
-           again ? Write::add : dv.write);
+      gemm(dv.rows(b, h, j, cols(j)), p_memory.operand(p, rows, cols(j)).transpose(),
+           d_o.rows(b, h, i, rows), again ? Write::add : dv.write);
     }
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;
@@ -258,8 +266,8 @@ class HeadBackward {
 
 }  // namespace
 
-void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out, const Real* dy,
-                   Index b, Index h, const RowGradient& dq,
+void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out,
+                   const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
                    const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
                    Real* dsink) {
   HeadBackward(p, out, dy, b, h).run(dq, dk, dv, dsink);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
+#include "autograd/ops/operands.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
@@ -44,8 +45,6 @@ Var matrix_product(Var a, Var b) {
 
 namespace {
 
-constexpr Index kFewRows = 8;
-
 // Outputs per chunk: enough chunks for threads to have equal shares, enough work for each of them.
 Index few_rows_chunk(Index rows, Index out, Index in) {
   constexpr Index kChunkMacs = 1 << 14, kChunks = 32;
@@ -68,14 +67,15 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   }
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
-  const Real *xv = tape.value(x), *wv = tape.value(weight);
+  const bool rounds = reads_rounded(tape, rows, out, in);
+  const ConstMatrix xm = operand(tape, x, rows, in, rounds && rows >= kFewRows);
+  const ConstMatrix wm = operand(tape, weight, out, in, rounds);
   const Real* bv = bias ? tape.value(*bias) : nullptr;
   Real* yv = tape.value(y);
   // Rows [first, last) of x and outputs [begin, end).
   const auto block = [=](Index first, Index last, Index begin, Index end) {
     gemm(Matrix(yv + first * out + begin, last - first, end - begin, out),
-         ConstMatrix(xv + first * in, last - first, in),
-         ConstMatrix(wv + begin * in, end - begin, in).transpose());
+         xm.row_range(first, last), wm.row_range(begin, end).transpose());
     if (bv == nullptr) return;
     for (Index row = first; row < last; ++row) {
       array(yv + row * out + begin, end - begin) += array(bv + begin, end - begin);
@@ -106,16 +106,16 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
         });
       }
     }
+    const PassingOperand dym(t.pool(), dy, rows, out, rounds);
     if (const GradientSink dw = t.gradient_sink(weight)) {
       const Index scratch_size = gemm_scratch(out, in, rows);
       Real* const scratch = scratch_size > 0 ? t.pool().take(scratch_size) : nullptr;
-      parallel_gemm(Matrix(dw.data, out, in), ConstMatrix(dy, rows, out).transpose(),
-                    ConstMatrix(t.value(x), rows, in), dw.write, scratch);
+      parallel_gemm(Matrix(dw.data, out, in), dym.matrix().transpose(),
+                    operand(t, x, rows, in, rounds), dw.write, scratch);
       if (scratch != nullptr) t.pool().give_back(scratch);
     }
     if (const GradientSink dx = t.gradient_sink(x)) {
-      parallel_gemm(Matrix(dx.data, rows, in), ConstMatrix(dy, rows, out),
-                    ConstMatrix(t.value(weight), out, in), dx.write);
+      parallel_gemm(Matrix(dx.data, rows, in), dym.matrix(), wm, dx.write);
     }
   });
   return y;
@@ -137,19 +137,24 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
   const Index in = transposed ? r : count, out = transposed ? count : r;
   require(shape[3] == in, Op::head_linear, "heads must be ", in, " wide, got ", shape);
   const Var y = tape.record(Op::head_linear, shape.with_last(out), {x, weight});
-  const Real *xv = tape.value(x), *wv = tape.value(weight);
+  const bool rounds = reads_rounded(tape, rows, out, in);
+  const ConstMatrix xm = operand(tape, x, rows, heads * in, rounds && rows >= kFewRows);
+  const ConstMatrix wm = operand(tape, weight, heads * block, r, rounds);
   Real* const yv = tape.value(y);
   const Index chunk = task_chunk(rows * in * out);
-  const auto x_of = [=](Index h) { return ConstMatrix(xv + h * in, rows, in, heads * in); };
+  const auto of_head = [](const ConstMatrix& all, Index h, Index width) {
+    return all.column_range(h * width, (h + 1) * width);
+  };
   const auto weight_of = [=](Index h) {  // [in, out]
-    const ConstMatrix w(wv + (h * block + first) * r, count, r);
+    const ConstMatrix w = wm.row_range(h * block + first, h * block + first + count);
     return transposed ? w.transpose() : w;
   };
   parallel_for(heads, chunk, [=](Index h) {
-    gemm(Matrix(yv + h * out, rows, out, heads * out), x_of(h), weight_of(h));
+    gemm(Matrix(yv + h * out, rows, out, heads * out), of_head(xm, h, in), weight_of(h));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const auto dy_of = [=](Index h) { return ConstMatrix(dy + h * out, rows, out, heads * out); };
+    const PassingOperand dym(t.pool(), dy, rows, heads * out, rounds);
+    const auto dy_of = [&](Index h) { return of_head(dym.matrix(), h, out); };
     if (const GradientSink dx = t.gradient_sink(x)) {
       parallel_for(heads, chunk, [=](Index h) {
         gemm(Matrix(dx.data + h * in, rows, in, heads * in), dy_of(h), weight_of(h).transpose(),
@@ -158,10 +163,12 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
     }
     if (const GradientSink dw = t.gradient_sink(weight)) {
       if (dw.write == Write::assign) std::fill_n(dw.data, heads * block * r, Real{0});
+      const ConstMatrix all_x = operand(t, x, rows, heads * in, rounds);
       parallel_for(heads, chunk, [=](Index h) {
+        const ConstMatrix x_h = of_head(all_x, h, in);
         const Matrix into(dw.data + (h * block + first) * r, count, r);
-        const ConstMatrix left = transposed ? dy_of(h) : x_of(h);
-        gemm(into, left.transpose(), transposed ? x_of(h) : dy_of(h), Write::add);
+        const ConstMatrix left = transposed ? dy_of(h) : x_h;
+        gemm(into, left.transpose(), transposed ? x_h : dy_of(h), Write::add);
       });
     }
   });

@@ -11,7 +11,7 @@ namespace headcount {
 namespace {
 
 // Checks the shapes and records the node.
-Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias) {
+Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, ReadBy read_by) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   const auto text = [&](std::optional<Var> p) { return p ? tape.shape(*p).text() : "none"; };
@@ -20,7 +20,7 @@ Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias
   };
   require(shape.rank() > 0 && fits(weight) && fits(bias), op, "weight and bias must be [",
           shape.last(), "] for an input ", shape, ", are ", text(weight), " and ", text(bias));
-  return tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)});
+  return tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)}, read_by);
 }
 
 }  // namespace
@@ -28,18 +28,17 @@ Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias
 // h = (x - mean) rstd, y = h w + b. With g = dy w:
 //   dx = rstd (g - mean(g) - h mean(g h))
 //   dw = sum over rows of dy h, db = sum over rows of dy
-Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
-  const Var y = record_norm(Op::layer_norm, x, weight, bias);
+Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon, ReadBy read_by) {
+  const Var y = record_norm(Op::layer_norm, x, weight, bias, read_by);
   Tape& tape = *x.tape;
   const Index rows = tape.shape(x).rows(), width = tape.shape(x).last();
   const Real *const xv = tape.value(x), *const wv = tape.value(weight);
   const Real* const bv = bias ? tape.value(*bias) : nullptr;
-  Real* const yv = tape.value(y);
+  const ValueSink yv(tape, y);
   Real *const means = tape.scratch(rows), *const rstds = tape.scratch(rows);
   const auto inverse_width = Real{1} / static_cast<Real>(width);
   parallel_for(rows, row_chunk(width), [=](Index row) {
     const Real* const in = xv + row * width;
-    Real* const out = yv + row * width;
     LaneSum sum, squares;
     for_lanes(width, [&]<int n>(Index i) { sum.add(lanes<n>(in + i)); });
     const Real mean = sum.total() * inverse_width;
@@ -48,7 +47,7 @@ Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
     for_lanes(width, [&]<int n>(Index i) {
       Lanes<n> result = (lanes<n>(in + i) - mean) * rstd * lanes<n>(wv + i);
       if (bv != nullptr) result += lanes<n>(bv + i);
-      lanes<n>(out + i) = result;
+      put_lanes(yv, row * width + i, result);
     });
     means[row] = mean;
     rstds[row] = rstd;
@@ -85,24 +84,24 @@ Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
 // h = x rstd, y = h w. With g = dy w:
 //   dx = rstd (g - h mean(g h))
 //   dw = sum over rows of dy h
-Var rms_norm(Var x, std::optional<Var> weight, Real epsilon) {
-  const Var y = record_norm(Op::rms_norm, x, weight, std::nullopt);
+Var rms_norm(Var x, std::optional<Var> weight, Real epsilon, ReadBy read_by) {
+  const Var y = record_norm(Op::rms_norm, x, weight, std::nullopt, read_by);
   Tape& tape = *x.tape;
   const Index rows = tape.shape(x).rows(), width = tape.shape(x).last();
   const Real* const xv = tape.value(x);
   const Real* const wv = weight ? tape.value(*weight) : nullptr;
-  Real *const yv = tape.value(y), *const rstds = tape.scratch(rows);
+  const ValueSink yv(tape, y);
+  Real* const rstds = tape.scratch(rows);
   const auto inverse_width = Real{1} / static_cast<Real>(width);
   parallel_for(rows, row_chunk(width), [=](Index row) {
     const Real* const in = xv + row * width;
-    Real* const out = yv + row * width;
     LaneSum squares;
     for_lanes(width, [&]<int n>(Index i) { squares.add(lanes<n>(in + i).square()); });
     const Real rstd = Real{1} / std::sqrt(squares.total() * inverse_width + epsilon);
     for_lanes(width, [&]<int n>(Index i) {
       Lanes<n> result = lanes<n>(in + i) * rstd;
       if (wv != nullptr) result *= lanes<n>(wv + i);
-      lanes<n>(out + i) = result;
+      put_lanes(yv, row * width + i, result);
     });
     rstds[row] = rstd;
   });

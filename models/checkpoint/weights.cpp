@@ -94,6 +94,7 @@ void read_weights(const Safetensors& file, ParameterStore& parameters) {
   parameters.allocate();
   for (std::size_t i = 0; i < parameters.size(); ++i)
     read_into(file.at(parameters.name({i})), parameters.value({i}));
+  parameters.round_values();
 }
 
 }  // namespace headcount

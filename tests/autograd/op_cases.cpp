@@ -349,11 +349,11 @@ void add_cases(Op op, CaseList& cases) {
     case Op::rms_norm:
       return add_rms_norm(cases);
     case Op::gelu:
-      return add_unary(cases, gelu);
+      return add_unary(cases, [](Var x) { return gelu(x); });
     case Op::silu:
       return add_unary(cases, silu);
     case Op::silu_gate:
-      return add_gate(cases, silu_gate);
+      return add_gate(cases, [](Var gate, Var up) { return silu_gate(gate, up); });
     case Op::sigmoid_gate:
       return add_gate(cases, sigmoid_gate);
     case Op::sigmoid:

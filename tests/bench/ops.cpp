@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <numeric>
+#include <string>
 
 namespace headcount {
 namespace {
@@ -26,8 +27,9 @@ struct Inputs {
 using Function = std::function<Var(Tape& tape, Var x, Var w)>;
 
 void run(benchmark::State& state, const Shape& x_shape, const Shape& w_shape,
-         const Function& function) {
+         const Function& function, Precision precision) {
   Inputs inputs(x_shape, w_shape);
+  inputs.store.set_precision(precision);
   Tape tape(&inputs.store);
   tape.set_training(true);
   for (auto _ : state) {
@@ -35,15 +37,15 @@ void run(benchmark::State& state, const Shape& x_shape, const Shape& w_shape,
     inputs.store.clear_gradients();
     const Var y = function(tape, tape.parameter(inputs.x), tape.parameter(inputs.w));
     tape.backward(y);
-    benchmark::DoNotOptimize(y.value().data());
+    benchmark::DoNotOptimize(y);
   }
   state.SetItemsProcessed(state.iterations() * x_shape.size());
 }
 
-void add_benchmark(const char* name, const Shape& x_shape, const Shape& w_shape,
-                   const Function& function) {
-  benchmark::RegisterBenchmark(name, [=](benchmark::State& state) {
-    run(state, x_shape, w_shape, function);
+void add_benchmark(const std::string& name, const Shape& x_shape, const Shape& w_shape,
+                   const Function& function, Precision precision = Precision::f32) {
+  benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+    run(state, x_shape, w_shape, function, precision);
   })->UseRealTime();
 }
 
@@ -57,12 +59,16 @@ int main(int argc, char** argv) {
   std::vector<std::int32_t> ids(kBatch * kLength);
   for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<std::int32_t>(i % kVocabulary);
 
-  add_benchmark("linear_128_128", tokens, {kDim, kDim},
-                [](Tape&, Var x, Var w) { return linear(x, w); });
-  add_benchmark("linear_128_512", tokens, {kFfn, kDim},
-                [](Tape&, Var x, Var w) { return linear(x, w); });
-  add_benchmark("linear_512_128", hidden, {kDim, kFfn},
-                [](Tape&, Var x, Var w) { return linear(x, w); });
+  for (const Precision precision : {Precision::f32, Precision::bf16}) {
+    const std::string suffix = precision == Precision::bf16 ? "/bf16" : "";
+    const auto product = [](Tape&, Var x, Var w) { return linear(x, w); };
+    add_benchmark("linear_128_128" + suffix, tokens, {kDim, kDim}, product, precision);
+    add_benchmark("linear_128_512" + suffix, tokens, {kFfn, kDim}, product, precision);
+    add_benchmark("linear_512_128" + suffix, hidden, {kDim, kFfn}, product, precision);
+    add_benchmark(
+        "gelu" + suffix, hidden, one, [](Tape&, Var x, Var) { return gelu(x, ReadBy::products); },
+        precision);
+  }
   add_benchmark("attention", heads, one, [](Tape&, Var x, Var) {
     AttentionOptions options;
     options.causal = true;
@@ -72,7 +78,6 @@ int main(int argc, char** argv) {
                 [](Tape&, Var x, Var w) { return layer_norm(x, w, std::nullopt, 1e-5F); });
   add_benchmark("rms_norm", tokens, {kDim},
                 [](Tape&, Var x, Var w) { return rms_norm(x, w, 1e-5F); });
-  add_benchmark("gelu", hidden, one, [](Tape&, Var x, Var) { return gelu(x); });
   add_benchmark("silu", hidden, one, [](Tape&, Var x, Var) { return silu(x); });
   add_benchmark("silu_gate", hidden, hidden, [](Tape&, Var x, Var w) { return silu_gate(x, w); });
   add_benchmark("sigmoid_gate", tokens, tokens,

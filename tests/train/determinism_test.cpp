@@ -106,6 +106,19 @@ TEST(TrainedByMuon, WeightsAreBitwiseEqualForAnyNumberOfThreads) {
   set_threads(0);
 }
 
+TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsInBf16) {
+  for (const Index batch : {3, 9}) {  // one shard, four shards
+    TrainOptions options = options_of(GetParam(), batch);
+    options.steps = 5;
+    const std::string in_f32 = trained(options, 1);
+    options.precision = Precision::bf16;
+    const std::string alone = trained(options, 1);
+    EXPECT_NE(alone, in_f32) << "nothing was rounded";
+    for (const int thread_count : {2, 3})
+      EXPECT_EQ(trained(options, thread_count), alone) << thread_count << " threads";
+  }
+}
+
 // Short windows are evaluated side by side, long ones one after the other.
 TEST_P(TrainedWeights, HaveTheSameLossForAnyNumberOfThreads) {
   for (const Index context : {80, 1024}) {

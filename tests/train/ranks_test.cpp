@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/products.h"
 #include "train/compare/without_timing.h"
 #include "train/gradient_exchange.h"
 #include "train/run_program.h"
@@ -96,6 +97,18 @@ TEST(Ranks, TrainTheBitsOfOneProcess) {
 TEST(Ranks, TrainByMuonTheBitsOfOneProcess) {
   const TrainFolder folder;
   const std::string line = train_line("--optimizer muon --quiet --threads 1");
+  for (const int ranks : {0, 2, 3}) {
+    const ProgramResult result =
+        headcount(folder, ranks, line + " --out ranks" + std::to_string(ranks));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+  }
+  for (const std::string run : {"ranks2", "ranks3"}) expect_same_run(folder, run, "ranks0", run);
+}
+
+TEST(Ranks, TrainInBf16TheBitsOfOneProcess) {
+  if (!bf16_lacks().empty()) GTEST_SKIP() << bf16_lacks();
+  const TrainFolder folder;
+  const std::string line = train_line("--precision bf16 --quiet --threads 1");
   for (const int ranks : {0, 2, 3}) {
     const ProgramResult result =
         headcount(folder, ranks, line + " --out ranks" + std::to_string(ranks));

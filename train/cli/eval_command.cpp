@@ -101,6 +101,7 @@ const SettingList& eval_settings() {
   static const SettingList list = [] {
     const Index any = std::numeric_limits<std::int32_t>::max();
     return together({cache_settings(Scope::evaluation),
+                     precision_settings(Scope::evaluation),
                      {listed("window",
                              "sliding window: latest tokens that each token attends to, itself "
                              "included; default as trained",
@@ -132,10 +133,13 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (line.has("help")) return 0;
   const Given given = flags_given(line, eval_settings());
   const CacheType cache_type = read_decode_options(given).cache_type;
+  const Precision precision = read_precision(given);
+  require_fast(precision);
   require_other_file(line);
   use_threads(given);
 
   const LoadedRun run = load_run_with_window(line, given);
+  run.model->parameters().set_precision(precision);
   std::optional<Index> characters;
   if (given.has("eval-characters")) characters = given.get("eval-characters", Index{0});
   const EvalText text = load_eval_text(line, run, characters);
@@ -162,6 +166,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                                    {"accuracy", result.accuracy},
                                    {"characters", result.characters},
                                    {"cache_dtype", given.get<std::string>("cache-dtype", "f32")},
+                                   {"precision", given.get<std::string>("precision", "f32")},
                                    {"window", windows(run.model->plan())}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
     if (text.baselines) json["answer_baselines"] = to_json(*text.baselines);

@@ -55,6 +55,7 @@ const SettingList& sample_settings() {
                                             settings_of(kSamplingFields, Scope::sampling),
                                             settings_of(kRepeat, Scope::sampling),
                                             cache_settings(Scope::decoding),
+                                            precision_settings(Scope::decoding),
                                             form_settings(),
                                             {threads_setting()}});
   return list;
@@ -119,8 +120,11 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("help")) return 0;
   const Given given = flags_given(line, sample_settings());
   const GenerationOptions options = read_generation_options(given);
+  const Precision precision = read_precision(given);
+  require_fast(precision);
   use_threads(given);
   const LoadedRun run = load_named_run(line);
+  run.model->parameters().set_precision(precision);
   refuse_meaningless(line, options, run.model->plan());
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
   const Index context = run.model->plan()->context;

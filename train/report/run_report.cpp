@@ -106,6 +106,9 @@ std::string summary(const std::vector<RunCurves>& runs) {
   const bool one_text = std::ranges::all_of(
       runs, [&](Run run) { return run.record.data_sha256 == runs[0].record.data_sha256; });
   if (!one_text) text += " The runs are on different texts, whose losses do not compare.";
+  const bool one_precision = std::ranges::all_of(
+      runs, [&](Run run) { return run.options.precision == runs[0].options.precision; });
+  if (!one_precision) text += " The runs differ in precision, and their losses by its rounding.";
   return text;
 }
 

@@ -85,6 +85,14 @@ TEST(RunReport, SaysWhereLossesDoNotCompare) {
   EXPECT_FALSE(has(sound_page({run_named("mha"), other}), "different texts"));
   other.record.data_sha256 = std::string(64, 'b');
   EXPECT_TRUE(has(sound_page({run_named("mha"), other}), "The runs are on different texts"));
+  EXPECT_FALSE(has(sound_page({run_named("mha"), other}), "precision"));
+  other.options.precision = Precision::bf16;
+  const std::string page = sound_page({run_named("mha"), other});
+  EXPECT_TRUE(has(page, "The runs differ in precision"));
+  EXPECT_TRUE(has(page,
+                  "<th scope=\"row\">precision</th><td class=\"words\">–</td>"
+                  "<td class=\"words\">bf16</td>"))
+      << page;
 }
 
 TEST(RunReport, TakesNumbersThatAreNotFiniteAndForeignText) {

@@ -1,0 +1,220 @@
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "autograd/any_size.h"
+#include "autograd/bfloat16.h"
+#include "autograd/evaluation.h"
+#include "autograd/parallel.h"
+#include "autograd/products.h"
+
+namespace headcount {
+namespace {
+
+float nearest(float x) {
+  const auto real = static_cast<Real>(x);
+  Bfloat16 rounded;
+  round_to_bf16(&real, 1, &rounded);
+  return widened(rounded);
+}
+
+TEST(Bfloat16, IsTheNearestNumberAndTheEvenOneAtTies) {
+  constexpr float kUnit = 1.0F / 128;  // between neighbours from 1 to 2
+  EXPECT_EQ(nearest(1 + kUnit), 1 + kUnit);
+  EXPECT_EQ(nearest(1 + kUnit / 2), 1);                  // a tie
+  EXPECT_EQ(nearest(1 + 3 * kUnit / 2), 1 + 2 * kUnit);  // a tie
+  EXPECT_EQ(nearest(1 + 5 * kUnit / 8), 1 + kUnit);
+  EXPECT_EQ(nearest(-1 - 3 * kUnit / 8), -1);
+  EXPECT_EQ(nearest(0), 0);
+  EXPECT_TRUE(std::signbit(nearest(-0.0F)));
+  EXPECT_EQ(nearest(std::numeric_limits<float>::max()), std::numeric_limits<float>::infinity());
+  EXPECT_EQ(nearest(-std::numeric_limits<float>::infinity()),
+            -std::numeric_limits<float>::infinity());
+  // The last one has no bit set in the upper half of its fraction.
+  for (const std::uint32_t bits : {0x7fc00000U, 0x7fffffffU, 0xffffffffU, 0x7f800001U})
+    EXPECT_TRUE(std::isnan(nearest(std::bit_cast<float>(bits)))) << std::hex << bits;
+}
+
+// The nearer of the two neighbours, the one with an even last bit at a tie. Beyond the largest
+// number lies 2^128, which stands for infinity.
+float nearest_by_definition(float x) {
+  if (!std::isfinite(x)) return x;
+  const std::uint32_t towards_zero = std::bit_cast<std::uint32_t>(x) & 0xffff0000U;
+  const auto inner = std::bit_cast<float>(towards_zero);
+  const auto outer = std::bit_cast<float>(towards_zero + 0x10000U);
+  const double beyond = std::isinf(outer) ? std::copysign(0x1p128, x) : static_cast<double>(outer);
+  const double to_inner = std::abs(static_cast<double>(x) - static_cast<double>(inner));
+  const double to_outer = std::abs(beyond - static_cast<double>(x));
+  const bool even = (towards_zero & 0x10000U) == 0;
+  return to_inner < to_outer || (to_inner == to_outer && even) ? inner : outer;
+}
+
+// Signs, exponents and upper fractions are all there, subnormal numbers and NaN too.
+TEST(Bfloat16, RoundsEveryUpperHalfAsItsDefinitionSays) {
+  for (const std::uint32_t lower : {0U, 1U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
+    std::vector<Real> values;
+    std::vector<float> expected;
+    for (std::uint32_t upper = 0; upper < 0x10000U; ++upper) {
+      const auto x = std::bit_cast<float>(upper << 16 | lower);
+      values.push_back(static_cast<Real>(x));
+      expected.push_back(nearest_by_definition(x));
+    }
+    std::vector<Bfloat16> rounded(values.size());
+    // One short of whole vectors, so that some are rounded one by one.
+    round_to_bf16(values.data(), std::ssize(values) - 1, rounded.data());
+    for (std::size_t i = 0; i + 1 < values.size(); ++i) {
+      const float result = widened(rounded[i]);
+      if (std::isnan(expected[i])) {
+        ASSERT_TRUE(std::isnan(result)) << std::hex << i << ' ' << lower;
+      } else {
+        ASSERT_EQ(std::bit_cast<std::uint32_t>(result), std::bit_cast<std::uint32_t>(expected[i]))
+            << std::hex << i << ' ' << lower;
+      }
+    }
+  }
+}
+
+std::vector<Bfloat16> rounded(const std::vector<Real>& values) {
+  std::vector<Bfloat16> result(values.size());
+  round_to_bf16(values.data(), std::ssize(values), result.data());
+  return result;
+}
+
+std::vector<Real> widened(const std::vector<Bfloat16>& numbers) {
+  std::vector<Real> result(numbers.size());
+  widen(numbers.data(), std::ssize(numbers), result.data());
+  return result;
+}
+
+// A product of operands that have rounded numbers too, with rows that lie apart in memory.
+struct RoundedProduct {
+  Index m, k, n;
+  bool a_transposed, b_transposed;
+  Write write;
+  Index gap;
+  std::vector<Real> a = normal_values("a", 0, (m + gap) * (k + gap));
+  std::vector<Real> b = normal_values("b", 0, (k + gap) * (n + gap));
+  std::vector<Real> c = normal_values("c", 0, m*(n + gap));
+  std::vector<Bfloat16> rounded_a = rounded(a), rounded_b = rounded(b);
+
+  ConstMatrix left(const Real* numbers) const {
+    return a_transposed ? ConstMatrix(numbers, k, m, m + gap).transpose()
+                        : ConstMatrix(numbers, m, k, k + gap);
+  }
+  ConstMatrix right(const Real* numbers) const {
+    return b_transposed ? ConstMatrix(numbers, n, k, k + gap).transpose()
+                        : ConstMatrix(numbers, k, n, n + gap);
+  }
+  std::vector<Real> product(const ConstMatrix& x, const ConstMatrix& y, bool parallel) const {
+    std::vector<Real> result = c, scratch(static_cast<std::size_t>(gemm_scratch(m, n, k)));
+    const Matrix to(result.data(), m, n, n + gap);
+    if (parallel) {
+      parallel_gemm(to, x, y, write, scratch.empty() ? nullptr : scratch.data());
+    } else {
+      gemm(to, x, y, write);
+    }
+    return result;
+  }
+  enum class Operands { both, rounded };  // `rounded`: no others can be read
+  std::vector<Real> run(bool parallel, Operands operands = Operands::rounded) const {
+    const bool rounded_only = operands == Operands::rounded;
+    ConstMatrix x = left(rounded_only ? nullptr : a.data());
+    ConstMatrix y = right(rounded_only ? nullptr : b.data());
+    x.rounded = rounded_a.data();
+    y.rounded = rounded_b.data();
+    return product(x, y, parallel);
+  }
+  // In Real, of the numbers that the operands are rounded to.
+  std::vector<Real> expected() const {
+    const std::vector<Real> x = widened(rounded_a), y = widened(rounded_b);
+    return product(left(x.data()), right(y.data()), false);
+  }
+};
+
+double largest_difference(const std::vector<Real>& a, const std::vector<Real>& b, Index k) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    worst = std::max(worst, static_cast<double>(std::abs(a[i] - b[i])));
+  return worst / std::sqrt(static_cast<double>(k + 1));
+}
+
+constexpr double kFloatRounding = 1e-5;
+
+TEST(RoundedProducts, AreProductsOfTheRoundedNumbersWithRealSums) {
+  EXPECT_TRUE(rc::check([] {
+    const RoundedProduct p = {any_size(1, 90),     any_size(1, 90),     any_size(1, 90),
+                              any_size(0, 1) == 1, any_size(0, 1) == 1, add_if(any_size(0, 1) == 1),
+                              any_size(0, 9)};
+    for (const bool parallel : {false, true})
+      RC_ASSERT(largest_difference(p.run(parallel), p.expected(), p.k) < kFloatRounding);
+  }));
+}
+
+TEST(RoundedProducts, ReadRealOperandsOnlyWhereTheyAreSmall) {
+  using enum RoundedProduct::Operands;
+  const RoundedProduct small = {9, 8, 10, false, true, Write::assign, 0};
+  const RoundedProduct large = {40, 40, 40, false, true, Write::assign, 0};
+  EXPECT_FALSE(reads_rounded(9, 10, 8));
+  EXPECT_TRUE(reads_rounded(40, 40, 40));
+  EXPECT_EQ(small.run(false, both),
+            small.product(small.left(small.a.data()), small.right(small.b.data()), false));
+  EXPECT_EQ(large.run(false, both), large.run(false, rounded));
+}
+
+TEST(RoundedProducts, WithFewRowsReadTheRoundedWeightsAlone) {
+  for (const Index rows : {1, 2, 3, 7}) {
+    for (const Index k : {5, 31, 32, 70, 129}) {
+      const RoundedProduct p = {rows, k, 11, rows == 3, true, Write::assign, 2};
+      ConstMatrix weights = p.right(p.b.data());
+      weights.rounded = p.rounded_b.data();
+      const std::vector<Real> wide = widened(p.rounded_b);
+      EXPECT_LT(largest_difference(p.product(p.left(p.a.data()), weights, false),
+                                   p.product(p.left(p.a.data()), p.right(wide.data()), false), k),
+                kFloatRounding)
+          << rows << " rows of " << k;
+    }
+  }
+}
+
+TEST(RoundedProducts, GiveTheSameBitsForAnyNumberOfThreads) {
+  // The last is split along k.
+  for (const auto& [m, k] : {std::pair<Index, Index>{1, 130}, {7, 130}, {301, 130}, {20, 5000}}) {
+    for (int flags = 0; flags < 8; ++flags) {
+      const RoundedProduct p = {
+          m, k, 75, (flags & 1) != 0, (flags & 2) != 0, add_if((flags & 4) != 0), 3};
+      set_threads(1);
+      const std::vector<Real> alone = p.run(true);
+      for (const int count : {2, 3}) {
+        set_threads(count);
+        EXPECT_EQ(p.run(true), alone) << m << " rows, " << count << " threads";
+      }
+    }
+  }
+  set_threads(0);
+}
+
+TEST(RoundedProducts, AreComputedInRealByEigen) {
+  const GemmLibrary library = gemm_library();
+  const RoundedProduct p = {70, 80, 90, false, true, Write::add, 0};
+  const std::vector<Real> before = p.run(false);
+  use_gemm_library(GemmLibrary::eigen);
+  EXPECT_NE(bf16_lacks(), "");
+  EXPECT_LT(largest_difference(p.run(false), before, p.k), kFloatRounding);
+  use_gemm_library(library);
+}
+
+// More sizes than a thread keeps products for.
+TEST(RoundedProducts, StayRightForManySizes) {
+  for (Index m = 1; m < 600; ++m) {
+    const RoundedProduct p = {m, 8, 8, false, false, Write::assign, 0};
+    ASSERT_LT(largest_difference(p.run(false), p.expected(), p.k), kFloatRounding) << m;
+  }
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,114 @@
+// Models whose products read bfloat16.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "autograd/random.h"
+#include "models/decoder.h"
+
+namespace headcount {
+namespace {
+
+constexpr Index kVocabulary = 20, kSequences = 3, kContext = 40;
+
+ModelPlan plan_of(const std::string& attention) {
+  return resolve_model(
+      Given(model_settings(),
+            {{"attention", attention}, {"layers", 2}, {"dim", 48}, {"context", kContext}}));
+}
+
+std::vector<std::int32_t> random_tokens(std::uint32_t stream, Index count) {
+  std::vector<std::int32_t> tokens;
+  for (Index i = 0; i < count; ++i)
+    tokens.push_back(static_cast<std::int32_t>(
+        random_below({6, stream, 0}, static_cast<std::uint64_t>(i), kVocabulary)));
+  return tokens;
+}
+
+std::vector<Real> all(std::span<const Real> values) { return {values.begin(), values.end()}; }
+
+double relative_difference(std::span<const Real> a, std::span<const Real> b) {
+  EXPECT_EQ(a.size(), b.size());
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    difference += std::pow(static_cast<double>(a[i] - b[i]), 2);
+    size += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(difference / size);
+}
+
+// Results of a training pass, and the memory it takes.
+struct Pass {
+  std::vector<Real> logits, gradients;
+  std::size_t bytes = 0;
+};
+
+class ModelInBf16 : public testing::TestWithParam<std::string> {
+ protected:
+  ModelInBf16() : model_(plan_of(GetParam()), kVocabulary) {
+    model_.initialize(1);
+    // Weights large enough for attention to matter.
+    for (Real& value : model_.parameters().all_values()) value *= 2;
+  }
+  Pass pass(Precision precision) {
+    ParameterStore& parameters = model_.parameters();
+    parameters.set_precision(precision);
+    constexpr Index kTokens = kSequences * kContext;
+    Tape tape(&parameters);
+    parameters.clear_gradients();
+    const Var logits = model_.logits(tape, random_tokens(1, kTokens), kSequences);
+    Pass result{all(logits.value()), {}, 0};
+    tape.backward(cross_entropy(logits, random_tokens(2, kTokens)));
+    result.gradients = all(parameters.complete_gradients());
+    result.bytes = tape.memory_capacity();
+    return result;
+  }
+
+  LanguageModel model_;
+};
+std::vector<std::string> kinds() {
+  std::vector<std::string> names;
+  for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
+  return names;
+}
+INSTANTIATE_TEST_SUITE_P(Attentions, ModelInBf16, testing::ValuesIn(kinds()), [](const auto& kind) {
+  std::string name = kind.param;
+  std::ranges::replace(name, '-', '_');
+  return name;
+});
+
+TEST_P(ModelInBf16, IsNearTheModelInF32WithItsGradients) {
+  const Pass exact = pass(Precision::f32), near = pass(Precision::bf16);
+  EXPECT_GT(relative_difference(near.logits, exact.logits), 1e-4) << "nothing was rounded";
+  EXPECT_LT(relative_difference(near.logits, exact.logits), 0.03);
+  EXPECT_LT(relative_difference(near.gradients, exact.gradients), 0.05);
+}
+
+TEST_P(ModelInBf16, TakesNoMoreMemory) {
+  const std::size_t exact = pass(Precision::f32).bytes;
+  EXPECT_LE(pass(Precision::bf16).bytes, exact);
+}
+
+// A pass over one token reads weights in bfloat16 and its own numbers as they are; a pass over many
+// tokens rounds both.
+TEST_P(ModelInBf16, DecodesNearItsForwardPass) {
+  model_.parameters().set_precision(Precision::bf16);
+  const std::vector<std::int32_t> tokens = random_tokens(3, kContext);
+  Tape tape(std::as_const(model_).parameters());
+  const std::vector<Real> whole = all(model_.logits(tape, tokens, 1).value());
+  Decoder decoder(model_, {});
+  std::vector<Real> decoded;
+  for (const std::int32_t token : tokens) {
+    const auto logits = decoder.feed(std::span(&token, 1));
+    decoded.insert(decoded.end(), logits.begin(), logits.end());
+  }
+  EXPECT_LT(relative_difference(decoded, whole), 0.03);
+}
+
+}  // namespace
+}  // namespace headcount
