@@ -125,6 +125,8 @@ struct AttentionStats {
   std::vector<Real> weights;  ///< [B, H, T, S] of each call, if `keeps_weights`
 };
 
+class Rows;
+
 struct AttentionOptions {
   Real scale = 1;
   bool causal = true;  ///< query t of T sees keys up to S - T + t
@@ -138,6 +140,9 @@ struct AttentionOptions {
   /// [H]: a score of each head, not scaled, that takes part in the softmax and that no value
   /// answers, as if a key with that score and the value 0 stood in front. OpenAI, "gpt-oss" (2025).
   std::optional<Var> sinks = {};
+  /// [B, S, H, 1]: log forget gates of the keys, at most 0. To the score of query i and key j,
+  /// after the scale, the sum of those of tokens j + 1 .. i is added. Null: no gates.
+  const Rows* log_gates = nullptr;
 };
 
 /// View of the rows that attention reads as keys or values: columns [first, first + width) of each
@@ -184,6 +189,10 @@ class Rows {
 /// Computed in tiles with a running maximum and sum, and recomputed in backward from the saved
 /// logsumexp: no T x S tensor is kept. Tiles that are hidden from all their queries are skipped.
 /// Dao et al., "FlashAttention" (2022); Ainslie et al., "GQA" (2023).
+///
+/// Forget gates (Lin et al., "Forgetting transformer", 2025) are given as logs of single tokens: a
+/// score needs the difference of two of their running sums, which cancel. The op keeps these sums
+/// in double, so that a difference is as exact after a million tokens as after ten.
 ///
 /// Rows of a cache are constants; if other inputs need gradients beside them, it throws ShapeError.
 /// With T = 1 and all rows in caches, each cached number is read once, in the type it is stored in.

@@ -22,7 +22,8 @@ struct Use {
   GradientSink sink = {};     // of the whole tensor
   RowGradient gradient = {};  // in the sink, or in a copy for each query head
 };
-using Uses = std::array<Use, kMaxKeyParts + 2>;  // the queries, the parts of the keys, the values
+// The queries, the parts of the keys, the values and, if there are any, the forget gates.
+using Uses = std::array<Use, kMaxKeyParts + 3>;
 
 std::vector<Var> inputs_of(std::span<const Use> uses, const std::optional<Var>& sinks) {
   std::vector<Var> inputs;
@@ -129,6 +130,14 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
               "the key mask must be [B, S]");
   fail_unless(!options.sinks || tape.shape(*options.sinks) == Shape{qs[2]},
               "sinks must be one score for each query head");
+  if (options.log_gates != nullptr) {
+    const Rows& gates = *options.log_gates;
+    check_rows(gates, gates.shape());
+    fail_unless(gates.shape()[2] == qs[2] && gates.width() == 1 && gates.mixing() == nullptr,
+                "forget gates must be [B, S, H, 1]");
+    fail_unless(gates.cache() == nullptr || !gates.cache()->converts(),
+                "forget gates must be cached unrounded");
+  }
   const Real dropped = options.dropout.value_or(0);
   fail_unless(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
 }
@@ -152,6 +161,20 @@ RowView view(Tape& tape, const Rows& rows, Index query_heads) {
                      cache.heads() * head_stride, cache.width(), head_stride, width};
   }
   return result;
+}
+
+// Sums [B, H, S] of the log gates up to each key. A masked token is not there: its gate is open.
+const double* sums_of_gates(Tape& tape, const AttentionProblem& p, const RowView& gates) {
+  double* const all = tape.scratch_of<double>(p.batch * p.heads * p.key_count);
+  parallel_for(p.batch * p.heads, task_chunk(p.key_count), [&](Index head) {
+    const Index b = head / p.heads, h = head % p.heads;
+    double sum = 0;
+    for (Index j = 0; j < p.key_count; ++j) {
+      if (!p.masked(b, j)) sum += static_cast<double>(*gates.stored.at(b, j, h));
+      all[head * p.key_count + j] = sum;
+    }
+  });
+  return all;
 }
 
 AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
@@ -196,6 +219,8 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
     std::ranges::copy(options.key_mask, mask);
     p.key_mask = mask;
   }
+  if (options.log_gates != nullptr)
+    p.gate_sums = sums_of_gates(tape, p, view(tape, *options.log_gates, p.heads));
   return p;
 }
 
@@ -251,6 +276,18 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
   }
 }
 
+// Writes the gradient of head h's log gates. The score of query i and key j has the gates up to i
+// less those up to j, so that a gate's gradient is the sum of `key_sums` of the tokens before it.
+void put_gate_gradients(const AttentionProblem& p, Index b, Index h, const Real* key_sums,
+                        const RowGradient& gates) {
+  double before = 0;
+  for (Index j = 0; j < p.key_count; ++j) {
+    GradientSink{gates.at(b, j, h), gates.write}.put(
+        0, p.masked(b, j) ? 0 : static_cast<Real>(before));
+    before += static_cast<double>(key_sums[j]);
+  }
+}
+
 // Backward: one task per sequence and head.
 void backward(Tape& tape, AttentionProblem p, const HeadRows<const Real>& out, const Real* dy,
               std::span<Use> uses, const std::optional<Var>& sinks) {
@@ -262,12 +299,19 @@ void backward(Tape& tape, AttentionProblem p, const HeadRows<const Real>& out, c
   take_copies(tape, uses, p.heads);
   std::array<RowGradient, kMaxKeyParts> dk;
   for (std::size_t part = 0; part < p.keys.count; ++part) dk[part] = uses[part + 1].gradient;
+  const RowGradient& dv = uses[p.keys.count + 1].gradient;
+  const RowGradient gates = p.gate_sums != nullptr ? uses.back().gradient : RowGradient{};
   const GradientSink dsinks = sinks ? tape.gradient_sink(*sinks) : GradientSink{};
+  Real* const key_sums = gates ? tape.pool().take(p.batch * p.heads * p.key_count) : nullptr;
   Real* const of_heads = dsinks ? tape.pool().take(p.batch * p.heads) : nullptr;  // [B, H]
   parallel_for(p.batch * p.heads, task_chunk(p.length * p.macs_per_query()), [&](Index head) {
-    backward_head(p, out, d_o, head / p.heads, head % p.heads, uses.front().gradient, dk,
-                  uses.back().gradient, dsinks ? of_heads + head : nullptr);
+    const Index b = head / p.heads, h = head % p.heads;
+    Real* const own_sums = gates ? key_sums + head * p.key_count : nullptr;
+    backward_head(p, out, d_o, b, h, uses.front().gradient, dk, dv,
+                  {dsinks ? of_heads + head : nullptr, own_sums});
+    if (gates) put_gate_gradients(p, b, h, own_sums, gates);
   });
+  if (gates) tape.pool().give_back(key_sums);
   add_copies(tape, uses);
   if (!dsinks) return;
   for (Index b = 0; b < p.batch; ++b)
@@ -285,7 +329,8 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   const Shape qs = tape.shape(q), ys = qs.with_last(values.width());
   const auto in_cache = [](const Rows& rows) { return rows.cache() != nullptr; };
   if (qs[1] == 1 && options.stats == nullptr && in_cache(values) &&
-      std::ranges::all_of(keys, in_cache)) {
+      std::ranges::all_of(keys, in_cache) &&
+      (options.log_gates == nullptr || in_cache(*options.log_gates))) {
     const Var y = tape.record(Op::attention, ys, {q});
     attend_newest(tape, q, keys, values, options, y);
     tape.finish(y, [](Tape&, const Real*) {});  // caches have no gradient
@@ -300,6 +345,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   add_use(q, 1);
   for (const Rows& part : keys) add_use(part, problem.keys.parts[count - 1].group);
   add_use(values, problem.values.group);
+  if (options.log_gates != nullptr) add_use(*options.log_gates, 1);
   const Var y =
       tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count), options.sinks));
   const auto out = HeadRows<Real>::of(tape.value(y), qs[1], qs[2], ys[3], 0, ys[3]);

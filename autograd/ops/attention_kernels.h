@@ -104,12 +104,16 @@ struct AttentionProblem {
   const Real* sinks = nullptr;   // [H]: scores that no value answers; or null
   Real* tiles = nullptr;         // scratch for one tile of converted rows per thread
   Index tile_stride = 0;         // numbers of scratch per thread
+  // [B, H, S]: sums of the log forget gates up to each key; or null.
+  const double* gate_sums = nullptr;
 
   Index row(Index b, Index h, Index i) const { return (b * heads + h) * length + i; }
   Index macs_per_query() const { return key_count * (q.width + values.width); }
   bool drops() const { return dropout.threshold > 0; }
   Real* own_tile() const { return tiles + this_thread() * tile_stride; }
 
+  // Key of the token that asks query i.
+  Index own_key(Index i) const { return std::max<Index>(0, key_count - length + i); }
   // Without a mask, query i may see keys [first_key(i), end_key(i)).
   Index end_key(Index i) const { return causal ? key_count - length + i + 1 : key_count; }
   Index first_key(Index i) const {
@@ -154,14 +158,31 @@ struct AttentionProblem {
       }
     }
   }
-  // Computes the scores for the softmax: scaled, with -infinity for a hidden key.
-  void scores(Tile& s, Index b, Index h, Index i, Index j) const {
+  void scaled_scores(Tile& s, Index b, Index h, Index i, Index j) const {
     raw_scores(s, b, h, i, j);
     if (row_scale == RowScale::one) {
       s *= scale;
     } else {
       s.colwise() *= array(row_factor + row(b, h, i), s.rows());
     }
+  }
+  bool masked(Index b, Index j) const {
+    return key_mask != nullptr && key_mask[b * key_count + j] == 0;
+  }
+  // Adds the log gates between keys and queries: differences of sums, rounded after subtraction.
+  void add_gates(Tile& s, Index b, Index h, Index i, Index j) const {
+    const double* const sums = gate_sums + (b * heads + h) * key_count;
+    for (Index r = 0; r < s.rows(); ++r) {
+      const double own = sums[own_key(i + r)];
+      const Index cols = s.cols();
+      Real* const to = &s(r, 0);
+      for (Index c = 0; c < cols; ++c) to[c] += static_cast<Real>(own - sums[j + c]);
+    }
+  }
+  // Computes the scores for the softmax: scaled and gated, with -infinity for a hidden key.
+  void scores(Tile& s, Index b, Index h, Index i, Index j) const {
+    scaled_scores(s, b, h, i, j);
+    if (gate_sums != nullptr) add_gates(s, b, h, i, j);
     for_hidden(s, b, i, j, [&](Index r, Index c) { s(r, c) = -kInfinity; });
   }
 
@@ -198,13 +219,19 @@ void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b,
 void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights);
 
+/// Further results of `backward_head`, or null: the gradient of the head's sink; for each key [S]
+/// the sum of its scores' gradients over the queries.
+struct ScoreGradients {
+  Real* sink = nullptr;
+  Real* key_sums = nullptr;
+};
+
 /// Writes the gradients of head h of sequence b to those of `dq`, `dk` and `dv` that have data;
-/// `dk` has one entry per part of the keys, `dy` is the gradient of `out`. If `dsink` is not null,
-/// it receives the gradient of the head's sink.
+/// `dk` has one entry per part of the keys, `dy` is the gradient of `out`.
 void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out,
                    const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
                    const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
-                   Real* dsink);
+                   const ScoreGradients& of_scores);
 
 /// Decoding: one query per sequence and head, q [B, 1, H, Dk], over keys and values in KV caches.
 /// Each cached number is read once, in the type it is stored in. Writes `out` [B, 1, H, Dv].

@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "autograd/ops/attention_kernels.h"
@@ -43,7 +45,9 @@ class NewestToken {
     // The keys are all rows held, in the order of slots, or the rows of a narrower window, which
     // may wrap from the last slot to the first.
     count = options.window > 0 ? std::min(held, options.window) : held;
-    first_slot = count == held ? 0 : (values.tokens() - count) % capacity;
+    // Forget gates need the order of tokens.
+    const bool any_order = count == held && options.log_gates == nullptr;
+    first_slot = any_order ? 0 : (values.tokens() - count) % capacity;
     chunks = (count + kKeyChunk - 1) / kKeyChunk;
     heads = 1;
     Index width = v_width, mixing_width = 0;
@@ -74,12 +78,18 @@ class NewestToken {
     sums_of_exp = tape.scratch(most_tasks * group);
     extents = tape.scratch_of<Extent>(most_tasks * group);
     row_scales = tape.scratch_of<Scale>(most_tasks * group);
+    if (options.log_gates != nullptr) {
+      gate_sums = tape.scratch_of<double>(most_tasks * group);
+      gated_greatest = tape.scratch(most_tasks * group);
+    }
   }
 
   void run() {
     const Index tasks = shape[0] * heads * chunks;
     const Index chunk = task_chunk(group * std::min(kKeyChunk, count) * shape[3]);
     parallel_for(tasks, chunk, [&](Index task) { score(task); });
+    if (options.log_gates != nullptr)
+      parallel_for(tasks, task_chunk(group * kKeyChunk), [&](Index task) { forget(task); });
     parallel_for(tasks, chunk, [&](Index task) { weigh(task); });
     for (Index h = 0; h < shape[0] * heads; ++h) {
       for (Index i = 0; i < group; ++i) add_chunks(h, i);
@@ -179,6 +189,65 @@ class NewestToken {
           array(static_cast<const Real*>(scores) + (h * group + i) * stride + first_key(task),
                 key_count(task));
       extents[task * group + i] = {row.minCoeff(), row.maxCoeff(), row.square().sum()};
+      if (options.log_gates != nullptr) gate_sums[task * group + i] = sum_of_gates(task, i);
+    }
+  }
+
+  // Calls body(key, gates, count) for the log gates of row i of a task's group.
+  template <class Body>
+  void for_gates(Index task, Index i, const Body& body) const {
+    const Index h = head(task), row = h % heads * group + i;
+    for_pieces(task, [&](Index key, Index slot, Index n) {
+      body(key, options.log_gates->cache()->read(h / heads, row, slot, n, 0, 1, nullptr).data, n);
+    });
+  }
+
+  // Several sums, so that additions do not wait for each other.
+  double sum_of_gates(Index task, Index i) const {
+    std::array<double, kLanes> sums = {};
+    for_gates(task, i, [&](Index, const Real* gates, Index n) {
+      for_lanes(n, [&]<int kCount>(Index j) {
+        for (std::size_t lane = 0; lane < kCount; ++lane)
+          sums[lane] += static_cast<double>(gates[j + static_cast<Index>(lane)]);
+      });
+    });
+    return std::accumulate(sums.begin(), sums.end(), 0.0);
+  }
+
+  // Scales the scores and adds the log gates of the tokens after each key.
+  void forget(Index task) const {
+    const Index h = head(task), chunk = task % chunks;
+    alignas(kAlignment) Real gates[kKeyChunk];
+    for (Index i = 0; i < group; ++i) {
+      for_gates(task, i, [&](Index key, const Real* of_piece, Index n) {
+        std::copy_n(of_piece, n, gates + key - first_key(task));
+      });
+      double later = 0;
+      for (Index c = chunk + 1; c < chunks; ++c) later += gate_sums[place(h, c, i)];
+      const Index n = key_count(task);
+      Real* const row = scores + (h * group + i) * stride + first_key(task);
+      array(row, n) *= scale_of(h, i).factor;
+      add_later_gates(row, gates, n, later);
+      gated_greatest[task * group + i] = array(static_cast<const Real*>(row), n).maxCoeff();
+    }
+  }
+
+  // row[j] += later + the sum of gates[j + 1 ..]. The sums of a block do not wait for `later`.
+  static void add_later_gates(Real* row, const Real* gates, Index n, double later) {
+    constexpr Index kBlock = 8;
+    Index end = n;
+    for (; end >= kBlock; end -= kBlock) {
+      const Real* const own = gates + end - kBlock;
+      std::array<double, kBlock> after = {};
+      for (std::size_t j = kBlock - 1; j > 0; --j)
+        after[j - 1] = after[j] + static_cast<double>(own[j]);
+      for (std::size_t j = 0; j < kBlock; ++j)
+        (row + end - kBlock)[j] += static_cast<Real>(later + after[j]);
+      later += after[0] + static_cast<double>(own[0]);
+    }
+    for (Index j = end - 1; j >= 0; --j) {
+      row[j] += static_cast<Real>(later);
+      later += static_cast<double>(gates[j]);
     }
   }
 
@@ -186,6 +255,23 @@ class NewestToken {
   Index place(Index h, Index c, Index i) const { return (h * chunks + c) * group + i; }
 
   Real sink(Index h, Index i) const { return sinks[(h * group + i) % shape[2]]; }
+  // Scale of scores after `forget`.
+  Scale gated_scale_of(Index h, Index i) const {
+    Real greatest = gated_greatest[place(h, 0, i)];
+    for (Index c = 1; c < chunks; ++c)
+      greatest = std::max(greatest, gated_greatest[place(h, c, i)]);
+    return {1, sinks == nullptr ? greatest : std::max(greatest, sink(h, i))};
+  }
+
+  // Returns true if all weights of a task's keys are 0 in Real: the values need not be read.
+  bool is_forgotten(Index task) const {
+    if (options.log_gates == nullptr) return false;
+    static const Real least = std::log(std::numeric_limits<Real>::min());
+    for (Index i = task * group; i < (task + 1) * group; ++i) {
+      if (gated_greatest[i] - row_scales[i].greatest >= least) return false;
+    }
+    return true;
+  }
 
   Scale scale_of(Index h, Index i) const {
     Extent all = extents[place(h, 0, i)];
@@ -211,7 +297,9 @@ class NewestToken {
     std::fill_n(sum, group * v_width, Real{0});
     std::fill_n(sum_of_exp, group, Real{0});
     Scale* const scales = row_scales + task * group;
-    for (Index i = 0; i < group; ++i) scales[i] = scale_of(h, i);
+    for (Index i = 0; i < group; ++i)
+      scales[i] = options.log_gates != nullptr ? gated_scale_of(h, i) : scale_of(h, i);
+    if (is_forgotten(task)) return;
     for_pieces(task, [&](Index key, Index slot, Index n) {
       const auto weights_of = [&](Index i) { return scores + (h * group + i) * stride + key; };
       for (Index i = 0; i < group; ++i) {
@@ -287,6 +375,10 @@ class NewestToken {
   Real* sums_of_exp;  // [tasks, group]
   Extent* extents;    // [tasks, group]
   Scale* row_scales;  // [tasks, group]
+  // With forget gates, for each row of a task: the sum of the log gates of the task's tokens, and
+  // the greatest score after `forget`.
+  double* gate_sums = nullptr;     // [tasks, group]
+  Real* gated_greatest = nullptr;  // [tasks, group]
 };
 
 }  // namespace

@@ -150,8 +150,10 @@ class HeadBackward {
 
   // Writes the gradients of this head to those destinations that have data.
   void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
-           const RowGradient& dv, Real* dsink) {
-    if (dsink != nullptr) *dsink = 0;
+           const RowGradient& dv, const ScoreGradients& of_scores) {
+    key_sums = of_scores.key_sums;
+    if (of_scores.sink != nullptr) *of_scores.sink = 0;
+    if (key_sums != nullptr) std::fill_n(key_sums, p.key_count, Real{0});
     // Queries see contiguous tiles of keys, later queries later tiles. Keys before `seen` have been
     // written; no query sees those before the first tile.
     Index seen = p.first_key(0) / kKeyTile * kKeyTile;
@@ -170,8 +172,7 @@ class HeadBackward {
         });
         out_dot[r] = dot.total();
         along_row[r] = 0;
-        if (dsink != nullptr)
-          *dsink -= std::exp(p.sinks[h] - p.logsumexp[p.row(b, h, i + r)]) * out_dot[r];
+        if (p.sinks != nullptr) add_sink_gradient(i + r, out_dot[r], of_scores);
       }
       if (p.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
       bool first = true;  // of the tiles that these queries see
@@ -199,6 +200,14 @@ class HeadBackward {
   }
 
  private:
+  // What the sink gets, a row's other scores get less. `key_sums` is relative to the row's own
+  // gate.
+  void add_sink_gradient(Index i, Real row_dot, const ScoreGradients& of_scores) const {
+    const Real gradient = -std::exp(p.sinks[h] - p.logsumexp[p.row(b, h, i)]) * row_dot;
+    if (of_scores.sink != nullptr) *of_scores.sink += gradient;
+    if (key_sums != nullptr) key_sums[p.own_key(i)] += gradient;
+  }
+
   Index cols(Index j) const { return std::min(kKeyTile, p.key_count - j); }
 
   // Leaves P in p_memory, M in m_memory and dS (before the row factors) in ds_memory.
@@ -232,7 +241,7 @@ class HeadBackward {
   // A, with 0 for hidden keys, in p_memory.
   Tile scaled_scores(Index i, Index rows, Index j) {
     Tile a = p_memory.tile(rows, cols(j));
-    p.scores(a, b, h, i, j);
+    p.scaled_scores(a, b, h, i, j);
     p.for_hidden(a, b, i, j, [&](Index r, Index c) { a(r, c) = 0; });
     return a;
   }
@@ -245,6 +254,9 @@ class HeadBackward {
       if (p.drops()) weight *= m_memory.tile(rows, cols(j));
       gemm(dv.rows(b, h, j, cols(j)), p_memory.operand(p, rows, cols(j)).transpose(),
            d_o.rows(b, h, i, rows), again ? Write::add : dv.write);
+    }
+    if (key_sums != nullptr) {
+      for (Index r = 0; r < rows; ++r) array(key_sums + j, cols(j)) += ds.row(r).transpose();
     }
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;
@@ -260,6 +272,7 @@ class HeadBackward {
   const AttentionProblem& p;
   HeadRows<const Real> o, d_o;
   Index b, h;
+  Real* key_sums = nullptr;
   TileMemory p_memory, ds_memory, m_memory;
   Real out_dot[kQueryTile], along_row[kQueryTile];
 };
@@ -269,8 +282,8 @@ class HeadBackward {
 void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out,
                    const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
                    const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
-                   Real* dsink) {
-  HeadBackward(p, out, dy, b, h).run(dq, dk, dv, dsink);
+                   const ScoreGradients& of_scores) {
+  HeadBackward(p, out, dy, b, h).run(dq, dk, dv, of_scores);
 }
 
 }  // namespace headcount

@@ -15,8 +15,9 @@ LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix
     const double deviation = p.name == output_ ? init.residual_deviation : init.deviation;
     switch (p.form) {
       case Projection::Form::matrix:
-        all_.emplace(p.name, Linear(parameters, name, {.in = p.in, .out = p.out, .bias = plan.bias},
-                                    deviation));
+        all_.emplace(p.name,
+                     Linear(parameters, name,
+                            {.in = p.in, .out = p.out, .bias = plan.bias || p.biased}, deviation));
         break;
       case Projection::Form::norm:
         all_.emplace(p.name, Norm(parameters, name, p.out, {.epsilon = plan.norm_epsilon}));

@@ -134,6 +134,7 @@ extern const AttentionKind kDelta = {
         "gated delta rule (Qwen3-Next): a state of fixed size per head instead of rows of tokens",
     .numbers = {"v-dim"},
     .attends = false,
+    .rotates = false,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -105,6 +105,8 @@ LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place) {
   AttentionPlan plan(kind, resolve_layer(kind, given, place), place);
+  plan.rotary = plan.rotary && kind.rotates;
+  if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
   plan.own_ = kind.resolve(plan, given);
   require_setting(plan.value_residual == 0 || find_values(plan, kind.describe(plan)) != nullptr,
                   "`value-residual` mixes values of heads, which ", kind.name,
@@ -203,7 +205,7 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
   for (const Projection& p : form.projections) {
     const Count macs = Count(p.in) * p.out;
     costs.linear_macs_per_token += macs;
-    const bool biased = plan.bias && p.form == Projection::Form::matrix;
+    const bool biased = (plan.bias || p.biased) && p.form == Projection::Form::matrix;
     costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
     if (p.role == Projection::Role::of_cache) costs.expansion_macs_per_key += macs;
   }
@@ -217,7 +219,8 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
       continue;
     }
     costs.cache_elements_per_token += elements;
-    costs.cache_rows_per_token += kept.heads;
+    (kept.exact ? costs.exact_elements_per_token : costs.cache_rows_per_token) +=
+        kept.exact ? elements : kept.heads;
   }
   return costs;
 }
@@ -260,8 +263,10 @@ Count AttentionCosts::decode_macs(Count held) const {
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
   const AttentionCosts costs = attention_costs(plan).front();
   const Count held = plan.cached_tokens(context);
-  return {costs.cache_elements_per_token * held, costs.cache_rows_per_token * held,
-          costs.state_elements};
+  const Count exact = costs.exact_elements_per_token * held;
+  const Index all = costs.cache_elements_per_token.value();
+  return {Count(all - costs.exact_elements_per_token.value()) * held,
+          costs.cache_rows_per_token * held, costs.state_elements + exact};
 }
 
 }  // namespace headcount

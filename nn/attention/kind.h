@@ -42,6 +42,7 @@ struct Projection {
   Form form = Form::matrix;
   std::optional<Initializer> start = {};  ///< initial values of a vector
   std::string convolved = {};  ///< part of Canon layer B that the outputs are, such as "q"
+  bool biased = false;  ///< a matrix that has a bias in layers without biases, too
 
   static Projection norm(std::string name, Index width, Role role = Role::of_token) {
     return {.name = std::move(name), .out = width, .role = role, .form = Form::norm};
@@ -117,11 +118,13 @@ struct AttentionKind {
   /// size of the cache.
   std::array<std::string_view, 2> numbers = {};
   /// False for a recurrent state, which has no softmax over tokens: no score scale, dropout of
-  /// weights, window, key mask or rotary positions.
+  /// weights, window or key mask.
   bool attends = true;
+  bool rotates = true;  ///< false if the layer has no rotary positions
   /// True if the layer keeps the values of its heads as "v", made by `Attention::mixed_values`.
   bool mixes_values = false;
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default of `rope-layout`
+  double norm_epsilon = 1e-6;                       ///< of its RMSNorms
   OwnFields own = {};                               ///< settings of this kind only
   /// Settings of this kind, with defaults for what is not given; `layer` has the common ones.
   /// Throws ShapeError that names settings which do not fit together.
@@ -180,8 +183,9 @@ struct AttentionCosts {
   std::optional<StateCosts> state;  ///< given by a recurrent layer; replaces `macs_per_pair`
   Count expansion_macs_per_key;     ///< in decoding, to rebuild k and v of one cached token
   Count cache_elements_per_token;
-  Count cache_rows_per_token;  ///< an int8 cache stores one scale for each
-  Count state_elements;        ///< per sequence; stored as Real in a cache of any type
+  Count exact_elements_per_token;  ///< those of them that a cache of any type stores as Real
+  Count cache_rows_per_token;      ///< of the others; an int8 cache stores one scale for each
+  Count state_elements;            ///< per sequence; stored as Real in a cache of any type
 
   /// Multiply-accumulates of scores and sums, or of the state, for a context whose tokens see
   /// `held` others each.
@@ -200,7 +204,7 @@ std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
 struct KeptNumbers {
   Count elements;
   Count rows;    ///< an int8 cache stores one scale for each
-  Count states;  ///< elements stored as Real in a cache of any type
+  Count states;  ///< further elements, stored as Real in a cache of any type: states, exact rows
 };
 /// Size of the cache after `context` tokens; with a window, at most that of the window's tokens.
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);

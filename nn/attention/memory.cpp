@@ -12,7 +12,7 @@ LayerCache::LayerCache(std::vector<Kept> keeps, const CacheOptions& options)
   for (const Kept& kept : keeps_) {
     rows_.emplace_back(options.sequences, kept.heads, kept.width,
                        kept.per_sequence ? 1 : options.capacity,
-                       kept.per_sequence ? CacheType::real : options.type);
+                       kept.per_sequence || kept.exact ? CacheType::real : options.type);
   }
 }
 

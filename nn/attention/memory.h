@@ -20,13 +20,14 @@ struct Kept {
   std::string name;
   Index heads, width;
   bool per_sequence = false;
+  bool exact = false;  ///< rows per token that caches of every type store as Real
 };
 
 /// Sizes and form of a cache.
 struct CacheOptions {
   Index sequences = 1;
   Index capacity = 0;                ///< tokens; a layer with a window holds at most the window
-  CacheType type = CacheType::real;  ///< type of rows per token; states are always Real
+  CacheType type = CacheType::real;  ///< of rows per token; states and exact rows are always Real
   std::string form = {};             ///< name of an AttentionForm; empty: the layer chooses
 };
 

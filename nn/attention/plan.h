@@ -72,7 +72,7 @@ struct LayerSettings {
 /// Properties of a layer for which there is no setting.
 struct Unlisted {
   bool causal = true;
-  double norm_epsilon = 1e-6;  ///< of RMSNorms inside attention
+  double norm_epsilon = 0;  ///< of RMSNorms inside attention; 0: that of the kind
 };
 
 /// Properties that a layer gets from its model.

@@ -4,13 +4,13 @@
 
 namespace headcount {
 
-extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kDelta;
+extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kDelta;
 
 namespace {
 
 std::vector<const AttentionKind*>& kinds() {
-  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa,        &kMfa,  &kGta,
-                                                  &kMla, &kTpa, &kLatentBias, &kDelta};
+  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa,        &kMfa, &kGta,
+                                                  &kMla, &kTpa, &kLatentBias, &kFox, &kDelta};
   return all;
 }
 

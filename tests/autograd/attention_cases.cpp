@@ -127,6 +127,40 @@ void add_views(CaseList& cases, Index length) {
             });
 }
 
+// Forget gates, of any sign: a log gate is at most 0 only because of what a layer makes it from.
+void add_gates(CaseList& cases, Index length) {
+  const Index keys = length + 2, window = cases.pick(2, 40);
+  const auto add = [&](const std::string& name, Index queries, const AttentionOptions& options,
+                       const Mask& mask = {}) {
+    std::vector<Shape> inputs = {
+        {2, queries, 4, 3}, {2, keys, 2, 3}, {2, keys, 2, 2}, {2, keys, 4, 1}};
+    for (const bool sinks : {false, true}) {
+      if (sinks) inputs.push_back({4});
+      cases.add((sinks ? "gates and sinks, " : "gates, ") + name, inputs,
+                [=](Tape& tape, Inputs x) {
+                  tape.set_training(true);
+                  tape.set_random(17, 4);
+                  AttentionOptions gated = options;
+                  gated.key_mask = mask;
+                  const Rows gates = scale(x[3], Real{0.3});
+                  gated.log_gates = &gates;
+                  if (sinks) gated.sinks = x[4];
+                  return attention(x[0], x[1], x[2], gated);
+                });
+    }
+  };
+  const Real scale{0.8};
+  add("causal", keys, {.scale = scale});
+  add("more keys than queries", length, {.scale = scale});
+  add("all keys", keys + 1, {.scale = scale, .causal = false});
+  add("window and mask", length, {.scale = scale, .window = window}, every_third_hidden(keys));
+  add("queries that see nothing", keys, {.scale = scale}, padded_left(keys, cases.pick(2, 67)));
+  add("dropout", keys, {.scale = scale, .dropout = Real{0.3}});
+  add("inverse norm", keys, {.scale = scale, .row_scale = RowScale::inverse_norm});
+  add("inverse square root of length", length,
+      {.scale = scale, .row_scale = RowScale::inverse_sqrt_length});
+}
+
 void add_options(CaseList& cases, const std::string& prefix, Index length, RowScale row_scale) {
   const Index keys = length + 1, window = cases.pick(2, 40), hidden = cases.pick(2, 67);
   const Real scale{0.8};
@@ -181,6 +215,7 @@ void add_attention_cases(CaseList& cases) {
   add_heads_and_lengths(cases, length);
   add_views(cases, length);
   add_cases_with_sinks(cases, length);
+  add_gates(cases, length);
   add_options(cases, "", length, RowScale::one);
   add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);
   add_options(cases, "inverse square root of length, ", length, RowScale::inverse_sqrt_length);

@@ -98,6 +98,32 @@ TEST(ComposedAttention, RowScales) {
   }));
 }
 
+TEST(ComposedAttention, ForgetGates) {
+  EXPECT_TRUE(rc::check([] {
+    const Sizes sizes = any_sizes(80);
+    const auto mask = any_mask(sizes.batch * sizes.keys);
+    AttentionOptions options = any_options(sizes.keys, mask);
+    options.row_scale = *rc::gen::element(RowScale::one, RowScale::inverse_sqrt_length);
+    auto inputs = sizes.inputs("gated" + std::to_string(any_size(0, 1000)));
+    const std::vector<Shape> gates = {{sizes.batch, sizes.keys, sizes.heads, 1}};
+    inputs.push_back(normal_inputs("gates", gates).front());
+    for (Real& gate : inputs.back().values) gate = Real{-0.3} * std::abs(gate);
+    const auto gated = [&](const auto& attend) {
+      return [&](Tape&, Inputs x) {
+        const Rows rows = x[3];
+        AttentionOptions with_gates = options;
+        with_gates.log_gates = &rows;
+        return attend(x[0], x[1], x[2], with_gates);
+      };
+    };
+    const auto fused = [](Var q, Var k, Var v, const AttentionOptions& o) {
+      return attention(q, k, v, o);
+    };
+    RC_ASSERT(difference(evaluate(gated(fused), inputs),
+                         evaluate(gated(composed_attention), inputs)) < kComposedTolerance);
+  }));
+}
+
 TEST(ComposedAttention, DropoutIsThatOfTheWeights) {
   EXPECT_TRUE(rc::check([] {
     Sizes sizes = any_sizes(10);

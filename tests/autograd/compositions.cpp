@@ -193,6 +193,23 @@ Var scaled_scores(Var raw, const AttentionOptions& options) {
   return scale(raw, options.scale) / square_root(row_sums(squares) + nothing);
 }
 
+// -[sum of the log gates up to each key] of gates [B, S, H, 1], as [B, H, T, S]. What it lacks to
+// the difference from the query's sum is the same for all keys of the query.
+Var gate_scores(Var gates, const AttentionOptions& options, Index queries) {
+  Tape& tape = *gates.tape;
+  const Index batch = gates.shape()[0], keys = gates.shape()[1], heads = gates.shape()[2];
+  std::vector<Real> up_to;  // [B, H, S, S]
+  for (Index i = 0; i < batch * heads * keys * keys; ++i) {
+    const Index b = i / keys / keys / heads, last = i / keys % keys, s = i % keys;
+    const bool masked =
+        !options.key_mask.empty() && options.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
+    up_to.push_back(s <= last && !masked ? Real{-1} : Real{0});
+  }
+  const Var sums = matrix_product(tape.constant({batch, heads, keys, keys}, up_to),
+                                  transpose(gates, 1, 2));  // [B, H, S, 1]
+  return matrix_product(filled(tape, {batch, heads, queries, 1}, 1), transpose(sums, 2, 3));
+}
+
 }  // namespace
 
 Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
@@ -202,8 +219,10 @@ Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
   const Var keys = transpose(repeat_heads(k, heads), 1, 2);                     // [B, H, Dk, S]
   const Var values = transpose(transpose(repeat_heads(v, heads), 1, 2), 2, 3);  // [B, H, S, Dv]
   const Var raw = matrix_product(queries, keys);                                // [B, H, T, S]
-  const Var masked =
-      scaled_scores(raw, options) + visibility(options, tape, raw.shape(), 0, Real{-1e30});
+  Var scores = scaled_scores(raw, options);
+  if (options.log_gates != nullptr)
+    scores = scores + gate_scores(options.log_gates->x(), options, q.shape()[1]);
+  const Var masked = scores + visibility(options, tape, raw.shape(), 0, Real{-1e30});
   // Where nothing is seen the softmax is uniform; the product makes it 0.
   const Var weights = softmax(masked) * visibility(options, tape, raw.shape(), 1, 0);
   return transpose(matrix_product(dropout(weights, options.dropout.value_or(0)), values), 1, 2);

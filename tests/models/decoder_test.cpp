@@ -212,9 +212,9 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     const auto model = make_model(config);
     for (const AttentionForm& form : describe(model->plan()->cycle.front()).forms)
       expect_decoding_equals_forward(config, form.name);
-    // As below: measured were up to 2.9 and 5.7 times what a row is rounded by.
-    for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 2.9 / 256},
-                                          std::pair{CacheType::f16, 1.25 * 2.9 / 2048},
+    // As below: measured were up to 4.1 and 5.7 times what a row is rounded by.
+    for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 4.1 / 256},
+                                          std::pair{CacheType::f16, 1.25 * 4.1 / 2048},
                                           std::pair{CacheType::int8, 1.25 * 5.7 / 254}}) {
       const std::vector<Real> one_by_one =
           decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
@@ -265,7 +265,8 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
         const AttentionPlan& attention = model->plan()->layer_attention(layer);
         const AttentionCosts costs = attention_costs(attention).front();
         const Index tokens = attention.window > 0 ? attention.window : model->plan()->context;
-        bytes += tokens * cache_bytes(type, costs.cache_elements_per_token.value(),
+        const Index exact = costs.exact_elements_per_token.value();
+        bytes += tokens * cache_bytes(type, costs.cache_elements_per_token.value() - exact,
                                       costs.cache_rows_per_token.value());
       }
       const KeptNumbers kept = kept_numbers(model->plan(), model->plan()->context);
@@ -409,12 +410,12 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), test_
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingOfKinds, testing::ValuesIn(kind_names()), test_name);
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingWithScores, testing::ValuesIn(names_with_scores()),
                          test_name);
-const auto patterns =
-    testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
-                    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
-                    "tpa/share", "mfa/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
-                    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
-                    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share");
+const auto patterns = testing::Values(
+    "mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
+    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share", "tpa/share",
+    "mfa/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
+    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
+    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share", "fox2@6/share");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 

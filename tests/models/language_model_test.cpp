@@ -127,6 +127,11 @@ TEST(ParameterNames, OfEachAttentionAreItsOwn) {
   Names biased = grouped;
   biased.insert("z_proj.weight");
   EXPECT_EQ(attention_names({{"attention", "latent-bias"}}), biased);
+  Names forgetting = grouped;
+  forgetting.insert({"f_proj.weight", "f_proj.bias"});
+  EXPECT_EQ(attention_names({{"attention", "fox"}}), forgetting);
+  forgetting.insert({"q_norm.weight", "k_norm.weight"});
+  EXPECT_EQ(attention_names({{"attention", "fox"}, {"qk-norm", "on"}}), forgetting);
 }
 
 const nlohmann::json kNanoGpt = {{"layers", 4},

@@ -401,9 +401,10 @@ TEST_P(CostsOfALayer, AreThoseOfTheModelInTheTable) {
     }
     RC_ASSERT(row.costs.parameters.value() == parameters * plan->layers);
     const Count elements = row.costs.cache_elements_per_token * plan->context;
-    const Count states = kept_numbers(plan, plan->context).states;
-    RC_ASSERT(row.costs.cache_elements == elements + states);
-    RC_ASSERT(row.cache_bytes == elements * bytes + states * Index{4});
+    const KeptNumbers kept = kept_numbers(plan, plan->context), first = kept_numbers(plan, 0);
+    RC_ASSERT(row.costs.cache_elements == elements + first.states);
+    RC_ASSERT(row.costs.cache_elements == kept.elements + kept.states);
+    RC_ASSERT(row.cache_bytes == kept.elements * bytes + kept.states * Index{4});
     RC_ASSERT(row.cache_bytes == kv_cache_bytes(plan, plan->context, {bytes, 0}));
   }));
 }

@@ -103,7 +103,8 @@ void expect_close(double value, double expected, double tolerance) {
 void set_attention(const json& c, Given& a) {
   const std::string kind = c.value("attention", "mha");  // a pattern says it otherwise
   set(a, "heads", c.at("n_heads").get<Index>());
-  if (kind == "gqa" || kind == "gta") set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
+  if (kind == "gqa" || kind == "gta" || kind == "fox")
+    set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
   for (const auto& [key, name] : {std::pair{"head_dim", "head-dim"},
                                   {"kv_lora_rank", "kv-rank"},
                                   {"q_lora_rank", "q-rank"},
@@ -119,6 +120,7 @@ void set_attention(const json& c, Given& a) {
     if (c.contains(key)) set(a, name, c[key].get<Index>());
   }
   set(a, "tie-kv", c.value("tie_kv", false));
+  set(a, "qk-norm", c.value("qk_norm", false));
   set(a, "latent-norm", c.value("latent_norm", true));
   set(a, "latent-scale", c.value("latent_scale", false));
   if (c.contains("rope_layout"))
@@ -197,6 +199,7 @@ void Reference::check_attention() {
   config.rotary = config_.at("positions") == "rope";
   config.bias = config_.at("bias");
   config.causal = config_.value("causal", true);
+  config.norm_epsilon = config_.value("norm_eps", 0.0);
   const TensorView& x = file_.at("x");
   config.max_positions = x.shape[1];
   ParameterStore parameters;
@@ -328,7 +331,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 37u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 39u); }
 
 }  // namespace
 }  // namespace headcount

@@ -83,6 +83,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"value-heads", {"4", "8"}},
       {"conv-taps", {"1", "2", "6"}},
       {"tie-kv", {"off", "on"}},
+      {"qk-norm", {"off", "on"}},
       {"latent-norm", {"on", "off"}},
       {"latent-dim", {"1", "3"}},
       {"window", {"0", "2"}},

@@ -158,6 +158,9 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   LayerConfig latent_bias = of_kind("latent-bias");
   set(latent_bias, "latent-dim", 10);
   EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
+  LayerConfig fox = of_kind("fox");
+  set(fox, "kv-heads", 2);
+  EXPECT_EQ(attention_costs(resolved(fox)).front().cache_elements_per_token, 2 * 2 * 32 + 8);
 }
 
 // DeepSeek-V3 caches 512 + 64 elements per token; Llama 3 8B has 8 KV heads of 128.

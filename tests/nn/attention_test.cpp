@@ -384,8 +384,9 @@ TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
   EXPECT_EQ(drops, attends()) << "a state has no weights to drop";
 }
 
-// A recurrent state depends on the order of tokens, even without positions.
+// A recurrent state and forget gates depend on the order of tokens, even without positions.
 TEST_P(EveryAttentionWithScores, SeesPositionsThroughRotationAlone) {
+  if (!GetParam()->rotates) GTEST_SKIP() << "no rotary positions";
   // Without a mask and without positions, attention does not know the order of its tokens.
   LayerConfig config = small_config(kind());
   config.causal = false;

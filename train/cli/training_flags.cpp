@@ -1,5 +1,6 @@
 #include "train/cli/training_flags.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
@@ -108,6 +109,21 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
 
+// Throws UsageError for a setting of rotary positions that no layer of `runs` has.
+void refuse_idle_rotation(const Setting& setting, const std::string& text,
+                          const std::vector<TrainOptions>& runs) {
+  const std::optional<OnlyWhere>& where = setting.traits.only_where;
+  const bool rotates = (where && where->setting == "positions") ||
+                       (setting.name == "positions" && setting.value(text) == "rope");
+  const auto heeds = [](const TrainOptions& run) {
+    return run.model->positions != Positions::rope ||
+           std::ranges::any_of(run.model->cycle, &AttentionPlan::rotary);
+  };
+  if (!rotates || std::ranges::any_of(runs, heeds)) return;
+  throw UsageError("--" + setting.name + " " + text + " rotates nothing: --attention " +
+                   attentions(runs) + " has no rotary positions; leave it out");
+}
+
 }  // namespace
 
 void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& runs) {
@@ -115,6 +131,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     const Setting* const setting = find_setting(training_settings(), name);
     // A comparison takes a list of attentions, and each run has one of them.
     if (setting == nullptr || name == "attention") continue;
+    refuse_idle_rotation(*setting, text, runs);
     const nlohmann::ordered_json value = setting->value(text);
     bool known = false, heeded = false;
     for (const TrainOptions& run : runs) {
