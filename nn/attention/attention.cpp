@@ -67,8 +67,9 @@ Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Ind
     rotary_.emplace(rotary_width, plan.max_positions, plan.rope_theta);
   canon_ = weights.find<CanonLayer>("canonB");
   if (!canon_) return;
+  const AttentionDescription description = describe(plan);
   Index channel = 0;
-  for (const Projection& p : describe(plan).forms.front().projections) {
+  for (const Projection& p : description.forms.front().projections) {
     if (p.convolved.empty()) continue;
     canon_parts_[p.convolved] = channel;
     channel += p.out;
