@@ -229,15 +229,16 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
 class RoundedInputs {
  public:
   RoundedInputs(Tape& tape, std::span<const Use> uses, AttentionProblem& p) {
-    for (std::size_t i = 0; p.rounds && i < uses.size(); ++i) {
+    const std::size_t of_values = p.keys.count + 1;
+    for (std::size_t i = 0; p.rounds && i <= of_values; ++i) {
       const Use& use = uses[i];
       std::size_t same = 0;  // the first use of the tensor
       while (uses[same].x.index != use.x.index) ++same;
       if (same == i)
         copies_[i].emplace(tape.pool(), tape.value(use.x), 1, tape.shape(use.x).size(), true);
-      HeadRows<const Real>& rows = i == 0                 ? p.q
-                                   : i + 1 == uses.size() ? p.values.stored
-                                                          : p.keys.parts[i - 1].stored;
+      HeadRows<const Real>& rows = i == 0           ? p.q
+                                   : i == of_values ? p.values.stored
+                                                    : p.keys.parts[i - 1].stored;
       rows.rounded = copies_[same]->matrix().rounded + use.first;
     }
   }
