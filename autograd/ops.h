@@ -225,16 +225,18 @@ inline constexpr Index kDeltaChunk = 64;
 
 /// Gated delta rule. Each head has a state S [Dk, Dv] that a token scales by e^g, corrects by beta
 /// of the error of its answer to the key, and asks the query:
-///     S_t = e^g_t S_{t-1} + k_t (beta_t (v_t - k_t^T e^g_t S_{t-1}))^T,  y_t = q_t^T S_t
-/// q, k [B, T, G, Dk], v [B, T, H, Dv], g <= 0 and beta [B, T, H] -> [B, T, H, Dv]; H is a multiple
-/// of G, and head i reads q and k of head i / (H / G). S is bounded if keys have at most unit
-/// length and beta lies in [0, 1]. The first state is `state` [B, H, Dk, Dv], which is replaced by
-/// the last one; empty: zeros. With `state` there are no gradients.
+///     S_t = e^g_t o S_{t-1} + k_t (beta_t (v_t - k_t^T (e^g_t o S_{t-1})))^T,  y_t = q_t^T S_t
+/// q, k [B, T, G, Dk], v [B, T, H, Dv], beta [B, T, H], and g <= 0: [B, T, H], or [B, T, H, Dk]
+/// with a decay for each row of S -> [B, T, H, Dv]; H is a multiple of G, and head i reads q and k
+/// of head i / (H / G). S is bounded if keys have at most unit length and beta lies in [0, 1]. The
+/// first state is `state` [B, H, Dk, Dv], which is replaced by the last one; empty: zeros. With
+/// `state` there are no gradients.
 ///
 /// Computed with matrix products in chunks of `kDeltaChunk` tokens; one state per chunk is kept for
 /// backward. A single token with `state` is one step of the recurrence. Yang, Kautz and
 /// Hatamizadeh, "Gated delta networks" (2024); Yang et al., "Parallelizing linear transformers with
-/// the delta rule over sequence length" (2024).
+/// the delta rule over sequence length" (2024); Kimi Team, "Kimi Linear" (2025), whose decays are
+/// those of rows.
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state = {});
 
 /// Mean of -log softmax(logits)[target], logits [..., n], over the rows whose target is not

@@ -65,6 +65,17 @@ Bfloat16* ParameterStore::rounded(ParameterId id) const {
   return rounded_ ? reinterpret_cast<Bfloat16*>(rounded_.get()) + entry(id).offset : nullptr;
 }
 
+namespace {
+
+double from_uniform(const Initializer& start, double uniform) {
+  if (start.bound > 0) return start.bound * (2 * uniform - 1);
+  if (!start.steps) return std::log(start.least + (start.greatest - start.least) * uniform);
+  const double step = start.least * std::pow(start.greatest / start.least, uniform);
+  return step + std::log(-std::expm1(-step));  // softplus of it is `step`
+}
+
+}  // namespace
+
 void ParameterStore::initialize(std::uint64_t seed) {
   for (std::size_t i = 0; i < size(); ++i) {
     const Entry& e = entries_[i];
@@ -73,9 +84,7 @@ void ParameterStore::initialize(std::uint64_t seed) {
     if (e.initializer.greatest > 0 || e.initializer.bound > 0) {
       for (Index j = 0; j < e.shape.size(); ++j) {
         const double uniform = 1 - random_uniform(key, static_cast<std::uint64_t>(j));  // never 0
-        x[j] =
-            static_cast<Real>(e.initializer.bound > 0 ? e.initializer.bound * (2 * uniform - 1)
-                                                      : std::log(e.initializer.greatest * uniform));
+        x[j] = static_cast<Real>(from_uniform(e.initializer, uniform));
       }
       continue;
     }

@@ -16,18 +16,26 @@
 namespace headcount {
 
 /// Distribution of a parameter's first values: all `mean`; normal with that mean and `deviation`;
-/// the logarithm of numbers that are uniform between 0 and `greatest`; or uniform between -`bound`
-/// and `bound`.
+/// uniform between -`bound` and `bound`; the logarithm of numbers that are uniform between `least`
+/// and `greatest`; or, with `steps`, numbers whose softplus has a logarithm that is uniform between
+/// those of `least` and `greatest`.
 struct Initializer {
   double mean = 0;
   double deviation = 0;
   double greatest = 0;
   double bound = 0;
+  double least = 0;
+  bool steps = false;
 
   static Initializer normal(double deviation) { return {0, deviation}; }
   static Initializer ones() { return {1, 0}; }
   static Initializer zeros() { return {0, 0}; }
-  static Initializer log_uniform(double greatest) { return {0, 0, greatest}; }
+  static Initializer log_uniform(double greatest, double least = 0) {
+    return {0, 0, greatest, 0, least};
+  }
+  static Initializer log_uniform_steps(double greatest, double least) {
+    return {0, 0, greatest, 0, least, true};
+  }
   static Initializer uniform(double bound) { return {0, 0, 0, bound}; }
 };
 

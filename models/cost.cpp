@@ -28,13 +28,11 @@ void add(Costs& sum, const AttentionCosts& one, Count layers, Count context, Cou
 
 // Adds one row for each form; layers with fewer forms count with their last form.
 void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
-              const CacheNumbers& numbers, const std::optional<StandIn>& stand_in = std::nullopt) {
+              const CacheNumbers& numbers) {
   std::vector<std::vector<AttentionCosts>> cycle;
   std::size_t forms = 0, computed = 0;
   for (const AttentionPlan& attention : model->cycle) {
-    const bool stands_in = stand_in && attention.kind().name == stand_in->kind;
-    cycle.push_back(stands_in ? attention_costs(attention, stand_in->describe(attention))
-                              : attention_costs(attention));
+    cycle.push_back(attention_costs(attention));
     forms = std::max(forms, cycle.back().size());
     computed = std::max(computed, static_cast<std::size_t>(std::ranges::count(
                                       cycle.back(), true, &AttentionCosts::computed)));
@@ -58,7 +56,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     }
     const KeptNumbers kept = kept_numbers(model, context);
     row.costs.cache_elements = kept.elements + kept.states;
-    row.attention = attention_text(model->attention, stand_in) + suffix;
+    row.attention = model->attention + suffix;
     row.cache_bytes = kv_cache_bytes(model, context, numbers);
     for (const Index tokens : long_contexts())
       row.long_cache_bytes.push_back(kv_cache_bytes(model, tokens, numbers));
@@ -71,16 +69,6 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
 std::span<const Index> long_contexts() {
   static constexpr std::array<Index, 3> kContexts = {1 << 12, 1 << 17, 1 << 20};
   return kContexts;
-}
-
-std::string attention_text(const std::string& attention, const std::optional<StandIn>& stand_in) {
-  std::vector<LayerSpec> pattern = parse_attention_spec(attention).cycle;
-  if (!stand_in || pattern.size() < 2) return attention;
-  for (LayerSpec& part : pattern) {
-    if (!part.shares() && part.kind->name == stand_in->kind)
-      part.text = std::string(stand_in->name) + part.text.substr(stand_in->kind.size());
-  }
-  return text_of(pattern);
 }
 
 KeptNumbers kept_numbers(const ModelPlan& model, Index context) {
@@ -113,8 +101,7 @@ double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numb
 }
 
 std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNumbers& numbers,
-                                std::vector<std::string>& left_out,
-                                const std::optional<StandIn>& stand_in) {
+                                std::vector<std::string>& left_out) {
   std::vector<CostRow> rows;
   const auto attention = given.get<std::string>("attention", kDefaultAttention);
   const bool take_turns = parse_attention_spec(attention).cycle.size() > 1;
@@ -133,44 +120,10 @@ std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNu
     }
     if (model) add_rows(rows, *model, context, numbers);
   }
-  if (take_turns) add_rows(rows, resolve_model(given), context, numbers, stand_in);
+  if (take_turns) add_rows(rows, resolve_model(given), context, numbers);
   if (rows.empty()) throw ShapeError(left_out.front());
   return rows;
 }
-
-namespace {
-
-// Kimi delta attention (arXiv 2510.26692) with the sizes of a delta layer, whose cache is the same:
-// a matrix and a convolution each for q, k and v, a decay for each channel of the keys, and an
-// output gate; the matrices of decay and gate have the rank of a head's value. Its released code
-// has no bias in the gate.
-AttentionDescription describe_kimi_delta(const AttentionPlan& c) {
-  AttentionDescription description = describe(c);
-  AttentionForm& form = description.forms.front();
-  const auto convolution =
-      std::ranges::find(form.projections, Projection::Form::convolution, &Projection::form);
-  const Index taps = convolution->in, heads = form.heads_of_output(c.heads), k = form.key_width,
-              v = form.value_width, values = heads * v, keys = (convolution->out - values) / 2;
-  const Initializer start = Initializer::ones();  // it is only counted
-  form.projections = {{"q_proj", c.dim, keys},
-                      {"k_proj", c.dim, keys},
-                      {"v_proj", c.dim, values},
-                      Projection::convolution("q_conv1d", keys, taps),
-                      Projection::convolution("k_conv1d", keys, taps),
-                      Projection::convolution("v_conv1d", values, taps),
-                      {"f_a_proj", c.dim, v},
-                      {"f_b_proj", v, heads * k},
-                      Projection::vector("dt_bias", heads * k, start),
-                      Projection::vector("A_log", heads, start),
-                      {"b_proj", c.dim, heads},
-                      {"g_a_proj", c.dim, v},
-                      {"g_b_proj", v, values},
-                      Projection::norm("o_norm", v),
-                      {"o_proj", values, c.dim}};
-  return description;
-}
-
-}  // namespace
 
 const std::vector<KnownModel>& known_models() {
   using namespace nlohmann::literals;
@@ -204,13 +157,11 @@ const std::vector<KnownModel>& known_models() {
            "v-dim": 128})"_json},
       {"kimi-linear-48b",
        "Kimi Team (2025), arXiv 2510.26692; config.json of "
-       "moonshotai/Kimi-Linear-48B-A3B-Instruct; kda is delta with a decay for each channel and "
-       "low-rank gates",
-       R"({"attention": "3*delta/mla/3*delta/mla/3*delta/mla/3*delta/mla/)"
-       R"(3*delta/mla/3*delta/mla/2*delta/mla", "layers": 27, "dim": 2304, "heads": 32,
+       "moonshotai/Kimi-Linear-48B-A3B-Instruct",
+       R"({"attention": "3*kda/mla/3*kda/mla/3*kda/mla/3*kda/mla/)"
+       R"(3*kda/mla/3*kda/mla/2*kda/mla", "layers": 27, "dim": 2304, "heads": 32,
            "head-dim": 128, "kv-rank": 512, "q-rank": 0, "nope-dim": 128, "rope-dim": 64,
-           "v-dim": 128})"_json,
-       StandIn{"delta", "kda", describe_kimi_delta}},
+           "v-dim": 128, "gate-bias": "off"})"_json},
       {"gpt-oss-20b", "OpenAI (2025), arXiv 2508.10925; config.json of openai/gpt-oss-20b",
        R"({"attention": "gqa8@128/gqa8", "layers": 24, "dim": 2880, "heads": 64, "head-dim": 64,
            "sinks": "on", "bias": "on"})"_json},

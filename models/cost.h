@@ -55,33 +55,18 @@ struct CostRow {
 /// Long contexts that a cost table shows besides the model's own: 4 k, 128 k and 1 M tokens.
 std::span<const Index> long_contexts();
 
-/// Layer of a published model that is not implemented here. In the model's pattern, a kind with the
-/// same cache takes its place; tables show the name and the costs of the published layer.
-struct StandIn {
-  std::string_view kind;  ///< kind that takes its place: "delta"
-  std::string_view name;  ///< name of the published layer: "kda"
-  /// Describes the published layer for counting its costs; `plan` is a layer of `kind` and has the
-  /// sizes.
-  AttentionDescription (*describe)(const AttentionPlan& plan);
-};
-
-/// Value of the setting `attention` with the name of the published layer: "3*kda/mla".
-std::string attention_text(const std::string& attention, const std::optional<StandIn>& stand_in);
-
 /// One row per form of each kind of attention with the sizes of `given`, and of its pattern, if
 /// layers have several kinds in turn. A kind that does not fit the sizes is left out, and the
-/// reason added to `left_out`. `stand_in`, if given, applies to the pattern. Throws ShapeError for
-/// a pattern that does not fit the sizes, and if no kind fits.
+/// reason added to `left_out`. Throws ShapeError for a pattern that does not fit the sizes, and if
+/// no kind fits.
 std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNumbers& numbers,
-                                std::vector<std::string>& left_out,
-                                const std::optional<StandIn>& stand_in = std::nullopt);
+                                std::vector<std::string>& left_out);
 
 /// Attention of a published model.
 struct KnownModel {
   std::string name;    ///< "llama-3-8b"
   std::string source;  ///< publication of the sizes
   nlohmann::json settings;
-  std::optional<StandIn> stand_in = {};  ///< for a layer of its pattern
 };
 const std::vector<KnownModel>& known_models();
 /// Known model of that name. Throws SettingError that lists the known names.

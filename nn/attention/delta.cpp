@@ -1,7 +1,7 @@
+#include "nn/attention/delta.h"
+
 #include <array>
 #include <cmath>
-
-#include "nn/attention/attention.h"
 
 /// The gated delta rule: each head has a state of fixed size instead of a cache that grows. Yang,
 /// Kautz and Hatamizadeh, "Gated delta networks" (2024); the layer is that of Qwen3-Next, as
@@ -16,34 +16,14 @@ namespace headcount {
 
 namespace {
 
-struct Own {
-  Index v_dim = 0, value_heads = 0, key_heads = 0, taps = 4;
-  Index k_dim = 0;  // `head-dim`
-
-  Index group() const { return value_heads / key_heads; }
-  Index keys() const { return key_heads * k_dim; }
-  Index values() const { return value_heads * v_dim; }
-};
-
-constexpr Field<Own> kFields[] = {
-    whole<&Own::v_dim>("v-dim", "dimensions of v per head; default head-dim", 1)
-        .with({.derived = true}),
-    whole<&Own::value_heads>("value-heads",
-                             "value heads, each with a recurrent state; default heads", 1)
-        .with({.derived = true}),
-    whole<&Own::key_heads>("key-heads",
-                           "query and key heads, a divisor of value-heads; default value-heads", 1)
-        .with({.derived = true}),
-    whole<&Own::taps>(
-        "conv-taps",
-        "length in tokens of the causal convolution over q, k and v; 1: the token itself only", 1),
-};
+constexpr Field<DeltaSettings> kFields[] = {kDeltaVDim, kDeltaValueHeads, kDeltaKeyHeads,
+                                            kDeltaTaps};
 
 class GatedDelta : public Attention {
  public:
   GatedDelta(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, 0),
-        s_(c.own<Own>()),
+        s_(c.own<DeltaSettings>()),
         in_proj_qkvz_(weights.get<Linear>("in_proj_qkvz")),
         in_proj_ba_(weights.get<Linear>("in_proj_ba")),
         norm_(weights.get<Norm>("norm")),
@@ -52,8 +32,6 @@ class GatedDelta : public Attention {
         dt_bias_(weights.get<ParameterId>("dt_bias")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    require_setting(memory.key_mask().empty(),
-                    "a delta layer takes every token into its state; it has no key mask");
     Tape& tape = *x.tape;
     const Index v_width = s_.group() * s_.v_dim;
     const std::vector<Var> qkvz = split(split_heads(in_proj_qkvz_(x), s_.key_heads),
@@ -67,19 +45,15 @@ class GatedDelta : public Attention {
     const Var q = convolved(qkvz[0], 0, s_.key_heads, "q_inputs");
     const Var k = convolved(qkvz[1], s_.keys(), s_.key_heads, "k_inputs");
     const Var v = convolved(qkvz[2], 2 * s_.keys(), s_.value_heads, "v_inputs");
-    const auto width = static_cast<Real>(s_.k_dim);
-    const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
-    const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));
-    const Var scaled_q = l2_norm(q, epsilon, 1 / width);
     const Var steps = softplus(merge_heads(ba[1]) + tape.parameter(dt_bias_));
     const Var g = scale(steps * exponential(tape.parameter(a_log_)), -1);
     const Var beta = sigmoid(merge_heads(ba[0]));
-    const Var y = gated_delta_rule(scaled_q, unit_k, v, g, beta, memory.state("state"));
+    const Var y = delta_rule(q, k, v, g, beta, memory);
     return output(x, silu_gate(reshape(qkvz[3], y.shape()), norm_(y)));
   }
 
  private:
-  Own s_;
+  DeltaSettings s_;
   Linear in_proj_qkvz_, in_proj_ba_;
   Norm norm_;
   ShortConvolution convolution_;
@@ -87,15 +61,9 @@ class GatedDelta : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Own& s = c.own<Own>();
-  const auto state = [](std::string name, Index heads, Index width) {
-    return Kept{.name = std::move(name), .heads = heads, .width = width, .per_sequence = true};
-  };
-  const Count heads = s.value_heads;
+  const DeltaSettings& s = c.own<DeltaSettings>();
   return {
-      .keeps = {state("state", s.value_heads, s.k_dim * s.v_dim),
-                state("q_inputs", s.taps - 1, s.keys()), state("k_inputs", s.taps - 1, s.keys()),
-                state("v_inputs", s.taps - 1, s.values())},
+      .keeps = delta_keeps(s),
       .forms = {{
           .projections = {{"in_proj_qkvz", c.dim, 2 * s.keys() + 2 * s.values()},
                           {"in_proj_ba", c.dim, 2 * s.value_heads},
@@ -108,25 +76,55 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
           .value_width = s.v_dim,
           .output_heads = s.value_heads,
           .output = "out_proj",
-          .state = StateCosts{.per_token = heads * (3 * Count(s.k_dim) * s.v_dim),
-                              .chunk = kDeltaChunk,
-                              .per_pair = heads * (2 * (Count(s.k_dim) + s.v_dim))},
+          .state = delta_costs(s, 2 * (Count(s.k_dim) + s.v_dim)),
       }}};
 }
 
 std::any resolve(const AttentionPlan& c, const Given& given) {
-  Own own = read_fields(kFields, given,
-                        {.v_dim = c.head_dim, .value_heads = c.heads, .k_dim = c.head_dim});
-  if (!given.has("key-heads")) own.key_heads = own.value_heads;
-  require_setting(own.value_heads % own.key_heads == 0, "`key-heads` ", own.key_heads,
-                  " does not divide `value-heads` ", own.value_heads);
-  require_setting(c.window == 0,
-                  "delta has no `window`: it keeps a state instead of keys and values of tokens");
-  require_setting(c.causal, "delta is recurrent and must be causal");
-  return own;
+  return resolve_delta(c, given, read_fields(kFields, given, delta_defaults(c)));
 }
 
 }  // namespace
+
+DeltaSettings delta_defaults(const AttentionPlan& layer) {
+  return {.v_dim = layer.head_dim, .value_heads = layer.heads, .k_dim = layer.head_dim};
+}
+
+DeltaSettings resolve_delta(const AttentionPlan& layer, const Given& given, DeltaSettings own) {
+  if (!given.has("key-heads")) own.key_heads = own.value_heads;
+  require_setting(own.value_heads % own.key_heads == 0, "`key-heads` ", own.key_heads,
+                  " does not divide `value-heads` ", own.value_heads);
+  const std::string_view name = layer.kind().name;
+  require_setting(layer.window == 0, name,
+                  " has no `window`: it keeps a state instead of keys and values of tokens");
+  require_setting(layer.causal, name, " is recurrent and must be causal");
+  return own;
+}
+
+std::vector<Kept> delta_keeps(const DeltaSettings& s) {
+  const auto state = [](std::string name, Index heads, Index width) {
+    return Kept{.name = std::move(name), .heads = heads, .width = width, .per_sequence = true};
+  };
+  return {state("state", s.value_heads, s.k_dim * s.v_dim), state("q_inputs", s.taps - 1, s.keys()),
+          state("k_inputs", s.taps - 1, s.keys()), state("v_inputs", s.taps - 1, s.values())};
+}
+
+StateCosts delta_costs(const DeltaSettings& s, Count macs_per_pair) {
+  const Count heads = s.value_heads;
+  return {.per_token = heads * (3 * Count(s.k_dim) * s.v_dim),
+          .chunk = kDeltaChunk,
+          .per_pair = heads * macs_per_pair};
+}
+
+Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
+  require_setting(memory.key_mask().empty(),
+                  "a delta layer takes every token into its state; it has no key mask");
+  const auto width = static_cast<Real>(q.shape().last());
+  const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
+  const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));
+  const Var scaled_q = l2_norm(q, epsilon, 1 / width);
+  return gated_delta_rule(scaled_q, unit_k, v, g, beta, memory.state("state"));
+}
 
 extern const AttentionKind kDelta = {
     .name = "delta",

@@ -42,7 +42,7 @@ struct Projection {
   Form form = Form::matrix;
   std::optional<Initializer> start = {};  ///< initial values of a vector
   std::string convolved = {};  ///< part of Canon layer B that the outputs are, such as "q"
-  bool biased = false;  ///< a matrix that has a bias in layers without biases, too
+  bool biased = false;         ///< a matrix that has a bias in layers without biases, too
 
   static Projection norm(std::string name, Index width, Role role = Role::of_token) {
     return {.name = std::move(name), .out = width, .role = role, .form = Form::norm};

@@ -4,13 +4,14 @@
 
 namespace headcount {
 
-extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kDelta;
+extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kDelta,
+    kKda;
 
 namespace {
 
 std::vector<const AttentionKind*>& kinds() {
-  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa,        &kMfa, &kGta,
-                                                  &kMla, &kTpa, &kLatentBias, &kFox, &kDelta};
+  static std::vector<const AttentionKind*> all = {&kMha, &kMqa,        &kGqa, &kMfa,   &kGta, &kMla,
+                                                  &kTpa, &kLatentBias, &kFox, &kDelta, &kKda};
   return all;
 }
 

@@ -18,8 +18,9 @@ using Values = std::vector<Real>;
 constexpr bool kDouble = sizeof(Real) == sizeof(double);
 std::vector<CheckedInput> delta_inputs(Index batch, Index length, Index groups, Index heads,
                                        Index dk, Index dv) {
-  const Shape keys = {batch, length, groups, dk}, gates = {batch, length, heads};
-  const std::array<Shape, 5> shapes = {keys, keys, {batch, length, heads, dv}, gates, gates};
+  const Shape keys = {batch, length, groups, dk}, betas = {batch, length, heads};
+  const Shape gates = any_size(0, 1) == 0 ? betas : Shape{batch, length, heads, dk};
+  const std::array<Shape, 5> shapes = {keys, keys, {batch, length, heads, dv}, gates, betas};
   auto inputs = normal_inputs("delta" + std::to_string(any_size(0, 1000)), shapes);
   make_delta_inputs(inputs);
   return inputs;
@@ -45,24 +46,46 @@ TEST(GatedDeltaRule, IsTheRecurrenceTokenByToken) {
   }));
 }
 
-// The state decays at once or never, and takes in nothing of a value or all of it.
+// The state decays at once or never, or by channel, and takes in nothing of a value or all of it.
 TEST(GatedDeltaRule, IsTheRecurrenceAtTheEndsOfItsGates) {
-  for (const Real g : {Real{-200}, Real{-1e-6}, Real{0}}) {
+  for (const std::vector<Real>& g :
+       {std::vector<Real>{-200}, {Real{-1e-6}}, {0}, {-200, 0, Real{-1e-6}, -30}}) {
     for (const Real beta : {Real{0}, Real{1}}) {
+      Shape gates = {1, 70, 1};
+      if (g.size() > 1) gates.append(std::ssize(g));
       auto inputs = normal_inputs(
-          "ends", std::array<Shape, 5>{
-                      {{1, 70, 1, 4}, {1, 70, 1, 4}, {1, 70, 1, 3}, {1, 70, 1}, {1, 70, 1}}});
+          "ends",
+          std::array<Shape, 5>{{{1, 70, 1, 4}, {1, 70, 1, 4}, {1, 70, 1, 3}, gates, {1, 70, 1}}});
       for (Real& k : inputs[1].values) k *= Real{0.3};
-      inputs[3].values.assign(70, g);
+      for (std::size_t i = 0; i < inputs[3].values.size(); ++i)
+        inputs[3].values[i] = g[i % g.size()];
       inputs[4].values.assign(70, beta);
       const auto composed = [](Tape&, Inputs x) {
         return composed_gated_delta_rule(x[0], x[1], x[2], x[3], x[4]);
       };
       EXPECT_LT(difference(evaluate(fused_rule, inputs), evaluate(composed, inputs)),
                 kComposedTolerance)
-          << "g " << g << ", beta " << beta;
+          << "g " << g.front() << " of " << g.size() << ", beta " << beta;
     }
   }
+}
+
+TEST(GatedDeltaRule, WithEqualDecaysOfChannelsIsThatOfHeads) {
+  EXPECT_TRUE(rc::check([] {
+    const Index groups = any_size(1, 2), heads = groups * any_size(1, 2), dk = any_size(1, 20);
+    const Index batch = any_size(1, 2), length = any_size(1, 140);
+    const Shape keys = {batch, length, groups, dk}, gates = {batch, length, heads};
+    auto inputs = normal_inputs(
+        "equal" + std::to_string(any_size(0, 1000)),
+        std::array<Shape, 5>{keys, keys, {batch, length, heads, any_size(1, 9)}, gates, gates});
+    make_delta_inputs(inputs);
+    const auto by_channel = [=](Tape& tape, Inputs x) {
+      const Var ones = filled(tape, {batch, length, 1, dk}, 1);
+      const Var g = matrix_product(reshape(x[3], {batch, length, heads, 1}), ones);
+      return gated_delta_rule(x[0], x[1], x[2], g, x[4]);
+    };
+    agree(fused_rule, by_channel, inputs);
+  }));
 }
 
 // Tokens [first, first + count) of x [B, T, ...].

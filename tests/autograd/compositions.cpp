@@ -270,14 +270,17 @@ Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state) 
   const auto gate = [&](Var x, Index t) {
     return token(reshape(x, {batch, length, heads, 1}), t);  // [B, H, 1, 1]
   };
+  const auto of_rows = [&](Index t) {  // [B, H, Dk, 1]
+    if (g.shape().rank() == 4) return token(g, t);
+    return matrix_product(filled(tape, {batch, heads, dk, 1}, 1), gate(g, t));
+  };
   const Var queries = for_each_head(q), keys = for_each_head(k);
   Var s = filled(tape, {batch, heads, dk, dv}, 0);
   std::optional<Var> y;
   for (Index t = 0; t < length; ++t) {
     const Var key = token(keys, t), query = token(queries, t);
-    const Var fade = matrix_product(
-        filled(tape, {batch, heads, dk, 1}, 1),
-        matrix_product(exponential(gate(g, t)), filled(tape, {batch, heads, 1, dv}, 1)));
+    const Var fade =
+        matrix_product(exponential(of_rows(t)), filled(tape, {batch, heads, 1, dv}, 1));
     s = s * fade;
     const Var value = transpose(token(v, t), 2, 3);
     const Var error = value - matrix_product(transpose(key, 2, 3), s);

@@ -265,11 +265,15 @@ void add_causal_convolution(CaseList& cases) {
 void add_gated_delta_rule(CaseList& cases) {
   const auto add = [&](const std::string& name, Index batch, Index length, Index groups,
                        Index heads, Index dk, Index dv) {
-    const Shape keys = {batch, length, groups, dk}, gates = {batch, length, heads};
-    OpCase& added =
-        cases.add(name, {keys, keys, {batch, length, heads, dv}, gates, gates},
-                  [](Tape&, Inputs x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); });
-    make_delta_inputs(added.inputs);
+    const Shape keys = {batch, length, groups, dk}, betas = {batch, length, heads};
+    for (const bool by_channel : {false, true}) {
+      const Shape gates = by_channel ? Shape{batch, length, heads, dk} : betas;
+      OpCase& added =
+          cases.add(name + (by_channel ? ", decays of channels" : ""),
+                    {keys, keys, {batch, length, heads, dv}, gates, betas},
+                    [](Tape&, Inputs x) { return gated_delta_rule(x[0], x[1], x[2], x[3], x[4]); });
+      make_delta_inputs(added.inputs);
+    }
   };
   const Index dk = cases.pick(2, 20), dv = cases.pick(3, 33);
   add("part of a chunk", 2, cases.pick(4, 50), 1, 2, dk, dv);

@@ -177,6 +177,7 @@ TEST_F(ShapeErrors, OfGatedDeltaRule) {
   expect({"gated_delta_rule", "[1, 3, 4, 5]"}, call(q, q, {1, 3, 4, 5}, g));
   expect({"gated_delta_rule", "multiple"}, call(q, q, {1, 2, 3, 5}, {1, 2, 3}));
   expect({"gated_delta_rule", "[1, 2, 3]"}, call(q, q, v, {1, 2, 3}));
+  expect({"gated_delta_rule", "beta must be [B, T, H]"}, call(q, q, v, {1, 2, 4, 3}));
   std::vector<Real> state(4 * 3 * 5);
   expect({"gated_delta_rule", "no gradient"},
          [&] { gated_delta_rule(of(q), of(q), of(v), of(g), of(g), state); });

@@ -70,7 +70,7 @@ TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
       "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mfa or mfa64 "
       "(`head-dim` 64), gta or gta2 (`kv-heads` 2), mla or mla48+16 (`kv-rank` 48 `rope-dim` 16), "
       "tpa or tpa2 (`kv-factors` 2), latent-bias or latent-bias16 (`latent-dim` 16), fox or "
-      "fox4 (`kv-heads` 4), delta or delta32 (`v-dim` 32)";
+      "fox4 (`kv-heads` 4), delta or delta32 (`v-dim` 32), kda or kda32 (`v-dim` 32)";
   EXPECT_TRUE(refusal("mha,nosuch").starts_with(known)) << refusal("mha,nosuch");
   for (const char* text : {"", "mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3",
                            "GQA", " mha", "mha,,mqa", "mha,"}) {

@@ -410,12 +410,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), test_
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingOfKinds, testing::ValuesIn(kind_names()), test_name);
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingWithScores, testing::ValuesIn(names_with_scores()),
                          test_name);
-const auto patterns = testing::Values(
-    "mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
-    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share", "tpa/share",
-    "mfa/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
-    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
-    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share", "fox2@6/share");
+const auto patterns =
+    testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
+                    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
+                    "tpa/share", "mfa/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
+                    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
+                    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share",
+                    "fox2@6/share", "3*kda/gqa2");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 

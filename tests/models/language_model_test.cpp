@@ -130,6 +130,11 @@ TEST(ParameterNames, OfEachAttentionAreItsOwn) {
   Names forgetting = grouped;
   forgetting.insert({"f_proj.weight", "f_proj.bias"});
   EXPECT_EQ(attention_names({{"attention", "fox"}}), forgetting);
+  EXPECT_EQ(attention_names({{"attention", "kda"}}),
+            (Names{"q_proj.weight", "k_proj.weight", "v_proj.weight", "q_conv1d.weight",
+                   "k_conv1d.weight", "v_conv1d.weight", "f_a_proj.weight", "f_b_proj.weight",
+                   "g_a_proj.weight", "g_b_proj.weight", "g_b_proj.bias", "b_proj.weight", "A_log",
+                   "dt_bias", "o_norm.weight", "o_proj.weight"}));
   forgetting.insert({"q_norm.weight", "k_norm.weight"});
   EXPECT_EQ(attention_names({{"attention", "fox"}, {"qk-norm", "on"}}), forgetting);
 }

@@ -116,6 +116,8 @@ void set_attention(const json& c, Given& a) {
                                   {"kv_rank", "kv-factors"},
                                   {"q_rank", "q-factors"},
                                   {"latent_dim", "latent-dim"},
+                                  {"key_heads", "key-heads"},
+                                  {"value_heads", "value-heads"},
                                   {"conv", "conv-taps"}}) {
     if (c.contains(key)) set(a, name, c[key].get<Index>());
   }
@@ -331,7 +333,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 39u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 41u); }
 
 }  // namespace
 }  // namespace headcount

@@ -82,6 +82,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"key-heads", {"1", "2", "4"}},
       {"value-heads", {"4", "8"}},
       {"conv-taps", {"1", "2", "6"}},
+      {"gate-bias", {"on", "off"}},
       {"tie-kv", {"off", "on"}},
       {"qk-norm", {"off", "on"}},
       {"latent-norm", {"on", "off"}},

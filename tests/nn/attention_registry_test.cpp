@@ -41,7 +41,7 @@ TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
     EXPECT_FALSE(kind->summary.empty()) << kind->name;
   }
   for (const char* const known :
-       {"mha", "mqa", "gqa", "mfa", "gta", "mla", "tpa", "latent-bias", "delta"}) {
+       {"mha", "mqa", "gqa", "mfa", "gta", "mla", "tpa", "latent-bias", "fox", "delta", "kda"}) {
     EXPECT_TRUE(names.contains(known)) << known;
   }
 }

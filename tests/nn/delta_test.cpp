@@ -2,10 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "autograd/base/error.h"
-#include "models/checkpoint/safetensors.h"
+#include "nn/kept_states.h"
 #include "nn/layer_config.h"
 #include "nn/test_layer.h"
 
@@ -86,53 +85,7 @@ TEST(Delta, KeepsAsMuchOfALongTextAsOfAShortOne) {
 
 // State and inputs of the convolution after T tokens, computed by transformers.
 TEST(Delta, KeepsWhatTransformersKeeps) {
-  const Safetensors file =
-      Safetensors::open(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/beyond_delta.safetensors");
-  const auto json = nlohmann::json::parse(file.metadata().at("config"));
-  LayerConfig config;
-  config.kind = "delta";
-  config.dim = json.at("d_model");
-  set(config, "heads", json.at("n_heads").get<Index>());
-  set(config, "head-dim", json.at("head_dim").get<Index>());
-  set(config, "v-dim", json.at("v_head_dim").get<Index>());
-  set(config, "conv-taps", json.at("conv").get<Index>());
-  const AttentionPlan plan = resolved(config);
-  ParameterStore parameters;
-  const auto layer = make_attention(parameters, "w", plan, {});
-  parameters.allocate();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    read_into(file.at(parameters.name({i})), parameters.value({i}));
-  const TensorView& x = file.at("x");
-  Values input(x.element_count());
-  read_into(x, input);
-  const Index batch = x.shape[0], length = x.shape[1];
-  LayerCache cache = make_cache(plan, {.sequences = batch, .capacity = length});
-  Tape tape(std::as_const(parameters));
-  Memory memory(cache, length);
-  layer->forward(tape.constant({batch, length, config.dim}, input), memory);
-
-  const double tolerance = sizeof(Real) == sizeof(double) ? 1e-9 : 1e-5;
-  const std::vector<double> state = file.at("cache.state").to_doubles();
-  ASSERT_EQ(cache.state("state").size(), state.size());
-  for (std::size_t i = 0; i < state.size(); ++i)
-    EXPECT_NEAR(static_cast<double>(cache.state("state")[i]), state[i], tolerance);
-  // [B, channels, 4]; later convolutions do not see the first of the four.
-  const TensorView& conv = file.at("cache.conv");
-  const std::vector<double> inputs = conv.to_doubles();
-  const Index channels = conv.shape[1], taps = conv.shape[2];
-  Index first = 0;
-  for (const char* const name : {"q_inputs", "k_inputs", "v_inputs"}) {
-    const std::span<const Real> kept = cache.state(name);
-    const Index width = std::ssize(kept) / batch / (taps - 1);
-    for (Index i = 0; i < std::ssize(kept); ++i) {
-      const Index b = i / width / (taps - 1), tap = i / width % (taps - 1) + 1, c = i % width;
-      EXPECT_NEAR(static_cast<double>(kept[static_cast<std::size_t>(i)]),
-                  inputs[static_cast<std::size_t>((b * channels + first + c) * taps + tap)],
-                  tolerance);
-    }
-    first += width;
-  }
-  EXPECT_EQ(first, channels);
+  expect_kept_states("delta", "beyond_delta", {"cache.conv"});
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ ModelPlan small_model(const std::string& attention) {
 }
 
 TEST(Muon, TrainsTheMatricesOfLayersAndNothingElse) {
-  for (const std::string attention : {"mha", "mla", "delta"}) {
+  for (const std::string attention : {"mha", "mla", "delta", "kda"}) {
     const LanguageModel model(small_model(attention), 10);
     const ParameterStore& store = model.parameters();
     for (std::size_t i = 0; i < store.size(); ++i) {

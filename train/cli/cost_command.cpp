@@ -194,12 +194,7 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
   line.refuse_beside("json", {"csv"}, ": both say how to print; name one of them");
   Given given(cost_settings());
-  std::optional<StandIn> stand_in;
-  if (line.has("preset")) {
-    const KnownModel& model = known_model(line.get("preset"));
-    given.put(model.settings);
-    stand_in = model.stand_in;
-  }
+  if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
   if (line.has("from")) put_run(line.get("from"), given);
   Origin origin;
   const auto keeps_sizes = [](const auto& flag) {
@@ -209,17 +204,15 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
     const char* const mark = line.has("preset") ? "as published"
                              : line.has("from") ? "the run"
                                                 : "";
-    origin = {attention_text(given.get<std::string>("attention", kDefaultAttention), stand_in),
-              mark};
+    origin = {given.get<std::string>("attention", kDefaultAttention), mark};
   }
   put_flags(line, given);
-  if (line.setting("attention") != nullptr) stand_in.reset();
 
   const ModelSettings config = read_model_settings(given);
   const CacheType type = read_decode_options(given).cache_type;
   const CacheNumbers numbers = cache_numbers(type);
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows = cost_table(given, config.context, numbers, left_out, stand_in);
+  const std::vector<CostRow> rows = cost_table(given, config.context, numbers, left_out);
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   if (line.has("json")) {
     print_json(rows, config.layers, config.context, numbers.bytes_per_element);

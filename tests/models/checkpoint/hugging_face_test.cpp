@@ -91,6 +91,7 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"attention", "gta"}, {"kv-heads", "1"}},
       {{"attention", "tpa"}, {"kv-factors", "3"}},
       {{"attention", "fox"}, {"kv-heads", "1"}},
+      {{"attention", "kda"}},
       {{"attention", "gqa"}, {"rope-dim", "16"}},
       {{"attention", "mqa"}, {"rope-dim", "0"}, {"tie-kv", "on"}},
   };

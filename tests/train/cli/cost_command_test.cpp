@@ -21,7 +21,7 @@ using Names = std::vector<std::string>;
 
 const Names kAttentions = {"mha",         "mqa",          "gqa",        "mfa", "gta",
                            "mla",         "mla-absorbed", "mla-merged", "tpa", "tpa-factored",
-                           "latent-bias", "fox",          "delta"};
+                           "latent-bias", "fox",          "delta",      "kda"};
 const Names kRowKeys = {"attention",
                         "params_per_layer",
                         "linear_macs_per_token_per_layer",
@@ -283,8 +283,7 @@ TEST_F(CostCommand, GivesTheMeanOfLayersThatAreNotAlike) {
             3 * 2 * 8 / 5.0);
 }
 
-// The preset's own layers are counted as they are, not as the delta that stands in for them.
-TEST_F(CostCommand, CountsDeltaWhereItIsAskedForByName) {
+TEST_F(CostCommand, CountsTheAttentionThatIsAskedForWithThePresetsSizes) {
   const std::string preset = "--preset kimi-linear-48b";
   const auto pattern_of = [&](const std::string& flags) {
     const json rows = table(flags).at("rows");

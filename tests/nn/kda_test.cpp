@@ -1,0 +1,88 @@
+// Kimi delta attention: its cache, initial values and refusals.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "autograd/base/error.h"
+#include "nn/kept_states.h"
+#include "nn/layer_config.h"
+#include "nn/test_layer.h"
+
+namespace headcount {
+namespace {
+
+// State and inputs of the convolutions after T tokens, computed by flash-linear-attention's code.
+TEST(Kda, KeepsWhatItsAuthorsKeep) {
+  const std::vector<std::string> inputs = {"cache.conv_q", "cache.conv_k", "cache.conv_v"};
+  expect_kept_states("kda", "new_kda", inputs);
+  expect_kept_states("kda", "new_kda_value_heads", inputs);
+}
+
+TEST(Kda, KeepsAsMuchOfALongTextAsOfAShortOne) {
+  LayerConfig config = small_config("kda");
+  set(config, "key-heads", 1);
+  const AttentionPlan plan = resolved(config);
+  // Two heads of 4 x 4, and three inputs of the convolutions of 4, 4 and 8 channels.
+  const Index bytes = (2 * 4 * 4 + 3 * (4 + 4 + 8)) * static_cast<Index>(sizeof(Real));
+  EXPECT_EQ(make_cache(plan, {.capacity = 9}).bytes(), bytes);
+  EXPECT_EQ(make_cache(plan, {.capacity = 90000, .type = CacheType::int8}).bytes(), bytes);
+}
+
+TEST(Kda, StartsAsItsAuthorsStartIt) {
+  LayerConfig config = small_config("kda");
+  set(config, "heads", 400);
+  ParameterStore store;
+  make_attention(store, "a", resolved(config), {});
+  store.allocate();
+  store.initialize(7);
+  double mean = 0, mean_log = 0;
+  for (const Real a_log : store.value(store.find("a.A_log"))) {
+    const double a = std::exp(static_cast<double>(a_log));
+    EXPECT_GE(a, 0.999);
+    EXPECT_LE(a, 16.001);
+    mean += a / 400;
+  }
+  EXPECT_NEAR(mean, 8.5, 4 * 15 / std::sqrt(12.0 * 400));  // uniform, within four deviations
+  const auto biases = store.value(store.find("a.dt_bias"));
+  const auto count = static_cast<double>(biases.size());
+  for (const Real bias : biases) {
+    const double step = std::log1p(std::exp(static_cast<double>(bias)));
+    EXPECT_GE(step, 0.000999);
+    EXPECT_LE(step, 0.1001);
+    mean_log += std::log10(step) / count;
+  }
+  EXPECT_NEAR(mean_log, -2, 4 * 2 / std::sqrt(12 * count));
+}
+
+TEST(Kda, LetsMatricesAloneDecay) {
+  const Layer layer(small_config("kda"));
+  for (std::size_t i = 0; i < layer.store.size(); ++i) {
+    EXPECT_EQ(layer.store.decays({i}), layer.store.name({i}).ends_with("_proj.weight"))
+        << layer.store.name({i});
+  }
+}
+
+TEST(Kda, HasABiasInItsGateUnlessItIsOff) {
+  LayerConfig config = small_config("kda");
+  const Index with = Layer(config).store.element_count();
+  set(config, "gate-bias", "off");
+  EXPECT_EQ(Layer(config).store.element_count(), with - 2 * 4);
+}
+
+TEST(Kda, RefusesWhatOnlyAttentionHas) {
+  LayerConfig window = small_config("kda"), both_ways = small_config("kda");
+  set(window, "window", 4);
+  both_ways.causal = false;
+  for (const auto& [config, word] : {std::pair{window, "`window`"}, {both_ways, "causal"}}) {
+    try {
+      Layer layer(config);
+      FAIL() << "no error";
+    } catch (const ShapeError& error) {
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << error.what();
+      EXPECT_TRUE(std::string(error.what()).starts_with("kda")) << error.what();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace headcount
