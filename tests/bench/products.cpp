@@ -1,7 +1,10 @@
-// The matrix products of a training step with MHA, each size alone, by each library in turn.
+// The matrix products of a training step with MHA, each size alone, by each library, and of
+// operands in bfloat16, in turn.
 // Usage: products [nanogpt-cpu|nanogpt-gpu|toy] [ROUNDS] [THREADS]
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 #include "autograd/base/formatted.h"
 #include "autograd/parallel.h"
@@ -13,32 +16,44 @@
 namespace headcount {
 namespace {
 
-std::vector<GemmLibrary> libraries() {
-  std::vector<GemmLibrary> all = {GemmLibrary::eigen};
+struct Way {
+  const char* name;
+  GemmLibrary library;
+  Precision precision = Precision::f32;
+};
+
+std::vector<Way> ways() {
+  std::vector<Way> all = {{"Eigen", GemmLibrary::eigen}};
   try {
     use_gemm_library(GemmLibrary::onednn);
-    all.push_back(GemmLibrary::onednn);
+    all.push_back({"oneDNN", GemmLibrary::onednn});
   } catch (const Error&) {
     std::printf(
         "oneDNN left out: install libdnnl-dev and configure with -DHEADCOUNT_GEMM=onednn\n");
+  }
+  if (const std::string lacks = bf16_lacks(); lacks.empty()) {
+    all.push_back({"bf16", GemmLibrary::onednn, Precision::bf16});
+  } else {
+    std::printf("bf16 left out: %s\n", lacks.c_str());
   }
   return all;
 }
 
 void measure(const std::vector<Product>& products, Index shards, const std::string& label,
-             const std::vector<GemmLibrary>& all, int rounds) {
-  ProductRun run(products, shards);
+             const std::vector<Way>& all, int rounds) {
+  std::vector<ProductRun> runs;
+  for (const Way& way : all) runs.emplace_back(products, shards, way.precision);
   std::vector<std::vector<double>> times(all.size());
   for (int round = -1; round < rounds; ++round) {  // the first touches all memory
     for (std::size_t i = 0; i < all.size(); ++i) {
-      use_gemm_library(all[i]);
-      const double ms = milliseconds([&] { run.run(); });
+      use_gemm_library(all[i].library);
+      const double ms = milliseconds([&] { runs[i].run(); });
       if (round >= 0) times[i].push_back(ms);
     }
   }
   std::printf("%-34s", label.c_str());
   for (std::size_t i = 0; i < all.size(); ++i)
-    std::printf(" %11.3f %8.1f", median(times[i]), 2e-6 * run.macs() / median(times[i]));
+    std::printf(" %11.3f %8.1f", median(times[i]), 2e-6 * runs[i].macs() / median(times[i]));
   std::printf("\n");
 }
 
@@ -56,7 +71,7 @@ int main(int argc, char** argv) {
   const char* size = argc > 1 ? argv[1] : "nanogpt-cpu";
   const int rounds = argc > 2 ? std::atoi(argv[2]) : 50;
   set_threads(argc > 3 ? std::atoi(argv[3]) : 0);
-  const std::vector<GemmLibrary> gemms = libraries();
+  const std::vector<Way> all_ways = ways();
   const TrainOptions options = bench_options(size);
   const TrainingBench training(options);
   std::vector<Product> rest = pass_products(training.model(), training.sequences_per_shard());
@@ -64,7 +79,8 @@ int main(int argc, char** argv) {
   std::printf("%s, %d threads, medians of %d rounds in turn\n", size, threads(), rounds);
   std::printf("the products of each of %td shards, their times of all shards\n", training.shards());
   std::printf("%-34s", "rows x cols x k, how many");
-  for (const GemmLibrary gemm : gemms) std::printf(" %11s GFLOP/s ", (name(gemm) + " ms").c_str());
+  for (const Way& way : all_ways)
+    std::printf(" %11s GFLOP/s ", (std::string(way.name) + " ms").c_str());
   std::printf("\n");
   while (!rest.empty()) {
     const Product first = rest.front();
@@ -74,7 +90,7 @@ int main(int argc, char** argv) {
       equal.push_back(p);
       return true;
     });
-    measure(equal, training.shards(), label(first, equal.size()), gemms, rounds);
+    measure(equal, training.shards(), label(first, equal.size()), all_ways, rounds);
   }
-  measure(all, training.shards(), "the whole step", gemms, rounds);
+  measure(all, training.shards(), "the whole step", all_ways, rounds);
 }

@@ -63,9 +63,10 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
   return products;
 }
 
-ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards)
+ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards, Precision precision)
     : products_(std::move(of_one_shard)),
       shards_(shards),
+      precision_(precision),
       operands_(static_cast<std::size_t>(shards == 1 ? 1 : threads())) {
   Index a = 0, b = 0, c = 0, scratch = 0;
   for (const Product& p : products_) {
@@ -74,12 +75,19 @@ ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards)
     c = std::max(c, p.count * p.rows * p.cols);
     scratch = std::max(scratch, gemm_scratch(p.rows, p.cols, p.k));
   }
-  const auto ones = [](Index count) {
-    AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof(Real));
-    std::fill_n(reinterpret_cast<Real*>(memory.get()), count, Real{1});
+  const auto filled = [](Index count, auto number) {
+    AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof number);
+    std::fill_n(reinterpret_cast<decltype(number)*>(memory.get()), count, number);
     return memory;
   };
-  for (Operands& o : operands_) o = {ones(a), ones(b), ones(c), ones(scratch)};
+  constexpr Real kOne = 1;
+  Bfloat16 rounded_one;
+  round_to_bf16(&kOne, 1, &rounded_one);
+  const auto operand = [&](Index count) {
+    return precision == Precision::bf16 ? filled(count, rounded_one) : filled(count, kOne);
+  };
+  for (Operands& o : operands_)
+    o = {operand(a), operand(b), filled(c, kOne), filled(scratch, kOne)};
 }
 
 double ProductRun::macs() const {
@@ -95,19 +103,24 @@ void ProductRun::run() {
 }
 
 void ProductRun::run_shard(const Operands& operands) const {
-  auto* const a = reinterpret_cast<Real*>(operands.a.get());
-  auto* const b = reinterpret_cast<Real*>(operands.b.get());
+  const auto matrix = [&](const AlignedMemory& memory, Index first, Index rows, Index cols) {
+    if (precision_ == Precision::f32)
+      return ConstMatrix(reinterpret_cast<const Real*>(memory.get()) + first, rows, cols);
+    ConstMatrix result(nullptr, rows, cols);
+    result.rounded = reinterpret_cast<const Bfloat16*>(memory.get()) + first;
+    return result;
+  };
   auto* const c = reinterpret_cast<Real*>(operands.c.get());
   for (const Product& p : products_) {
     const auto left = [&](Index i) {
-      const Real* data = a + i * p.rows * p.k;
-      return p.a_transposed ? ConstMatrix(data, p.k, p.rows).transpose()
-                            : ConstMatrix(data, p.rows, p.k);
+      const Index first = i * p.rows * p.k;
+      return p.a_transposed ? matrix(operands.a, first, p.k, p.rows).transpose()
+                            : matrix(operands.a, first, p.rows, p.k);
     };
     const auto right = [&](Index i) {
-      const Real* data = b + i * p.k * p.cols;
-      return p.b_transposed ? ConstMatrix(data, p.cols, p.k).transpose()
-                            : ConstMatrix(data, p.k, p.cols);
+      const Index first = i * p.k * p.cols;
+      return p.b_transposed ? matrix(operands.b, first, p.cols, p.k).transpose()
+                            : matrix(operands.b, first, p.k, p.cols);
     };
     const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
     if (p.count == 1) {

@@ -29,7 +29,7 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences);
 /// shards, through the same functions, on operands as large.
 class ProductRun {
  public:
-  ProductRun(std::vector<Product> of_one_shard, Index shards);
+  ProductRun(std::vector<Product> of_one_shard, Index shards, Precision precision = Precision::f32);
   void run();
   double macs() const;
 
@@ -41,6 +41,7 @@ class ProductRun {
 
   std::vector<Product> products_;
   Index shards_;
+  Precision precision_;
   std::vector<Operands> operands_;  // by thread
 };
 
