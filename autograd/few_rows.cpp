@@ -13,9 +13,11 @@ namespace headcount {
 
 namespace {
 
-constexpr Index kFloats = 16;
-using Floats [[gnu::vector_size(4 * kFloats)]] = float;
-using Words [[gnu::vector_size(4 * kFloats)]] = std::uint32_t;
+constexpr Index kAtOnce = 16;
+using Reals [[gnu::vector_size(sizeof(Real) * kAtOnce)]] = Real;
+using Floats [[gnu::vector_size(4 * kAtOnce)]] = float;
+using Words [[gnu::vector_size(4 * kAtOnce)]] = std::uint32_t;
+using Halves [[gnu::vector_size(2 * kAtOnce)]] = std::uint16_t;
 
 template <class Vector>
 Vector load(const void* from) {
@@ -24,69 +26,42 @@ Vector load(const void* from) {
   return result;
 }
 
-// Rows of x as floats. A vector of words holds two weights a word, which one instruction each
-// separates into those at even and those at odd places. The rows are sorted to match: of their
-// first 2 `half` numbers, those at even places come first, then those at odd places. The remaining
-// numbers, too few for a vector, follow.
-struct SortedRows {
-  std::vector<float> numbers;
-  Index length = 0, half = 0;
-
-  void read(const ConstMatrix& x) {
-    length = x.cols;
-    half = length / (2 * kFloats) * kFloats;
-    numbers.resize(static_cast<std::size_t>(x.rows * length));
-    const Index row_step = x.transposed ? 1 : x.stride, step = x.transposed ? x.stride : 1;
-    for (Index row = 0; row < x.rows; ++row)
-      sort(x.data + row * row_step, step, numbers.data() + row * length);
-  }
-  void sort(const Real* from, Index step, float* to) const {
-    for (Index i = 0; i < half; ++i) {
-      to[i] = static_cast<float>(from[2 * i * step]);
-      to[half + i] = static_cast<float>(from[(2 * i + 1) * step]);
-    }
-    for (Index i = 2 * half; i < length; ++i) to[i] = static_cast<float>(from[i * step]);
-  }
-  const float* row(Index index) const { return numbers.data() + index * length; }
-};
-
-// Weights to prefetch ahead, 4 KB: the second-level cache does not hold all weights of a model.
-constexpr Index kAhead = 2048;
+Reals widened_lanes(const Bfloat16* from) {
+  const auto words = __builtin_convertvector(load<Halves>(from), Words) << 16;
+  return __builtin_convertvector(std::bit_cast<Floats>(words), Reals);
+}
 
 // Writes c[r, o] = x_r w_o for kRows rows from `row` on and kOutputs rows of w from `output` on.
 // Each sum has a register of its own.
 template <int kRows, int kOutputs>
-void dot_products(Matrix c, const SortedRows& x, Index row, Index output, const ConstMatrix& w) {
-  Floats sums[kRows][kOutputs] = {};
+void dot_products(Matrix c, const ConstMatrix& x, Index row, Index output, const ConstMatrix& w) {
+  Reals sums[kRows][kOutputs] = {};
+  const Real* const numbers = x.data + row * x.stride;
   const Bfloat16* const weights = w.rounded + output * w.stride;
-  for (Index i = 0; i < x.half; i += kFloats) {
+  const Index whole = x.cols / kAtOnce * kAtOnce;
+  for (Index i = 0; i < whole; i += kAtOnce) {
 #pragma GCC unroll 8
     for (int o = 0; o < kOutputs; ++o) {
-      const Bfloat16* const from = weights + o * w.stride + 2 * i;
-      __builtin_prefetch(from + kAhead);
-      const auto words = load<Words>(from);
-      const auto even = std::bit_cast<Floats>(words << 16);
-      const auto odd = std::bit_cast<Floats>(words & 0xffff0000U);
+      const Bfloat16* const from = weights + o * w.stride + i;
+      __builtin_prefetch(from + kOutputs * w.stride);  // of the next outputs
+      const Reals lanes = widened_lanes(from);
 #pragma GCC unroll 2
-      for (int r = 0; r < kRows; ++r) {
-        sums[r][o] += load<Floats>(x.row(row + r) + i) * even;
-        sums[r][o] += load<Floats>(x.row(row + r) + x.half + i) * odd;
-      }
+      for (int r = 0; r < kRows; ++r) sums[r][o] += load<Reals>(numbers + r * x.stride + i) * lanes;
     }
   }
   for (int r = 0; r < kRows; ++r) {
     for (int o = 0; o < kOutputs; ++o) {
-      const auto lanes = std::bit_cast<std::array<float, kFloats>>(sums[r][o]);
-      float sum = Eigen::Map<const Eigen::Array<float, kFloats, 1>>(lanes.data()).sum();
-      for (Index i = 2 * x.half; i < x.length; ++i)
-        sum += x.row(row + r)[i] * widened(weights[o * w.stride + i]);
-      c.data[(row + r) * c.stride + output + o] = static_cast<Real>(sum);
+      const auto lanes = std::bit_cast<std::array<Real, kAtOnce>>(sums[r][o]);
+      Real sum = Eigen::Map<const Eigen::Array<Real, kAtOnce, 1>>(lanes.data()).sum();
+      for (Index i = whole; i < x.cols; ++i)
+        sum += numbers[r * x.stride + i] * static_cast<Real>(widened(weights[o * w.stride + i]));
+      c.data[(row + r) * c.stride + output + o] = sum;
     }
   }
 }
 
 template <int kOutputs>
-void dot_products(Matrix c, const SortedRows& x, Index output, const ConstMatrix& w) {
+void dot_products(Matrix c, const ConstMatrix& x, Index output, const ConstMatrix& w) {
   Index row = 0;
   for (; row + 2 <= c.rows; row += 2) dot_products<2, kOutputs>(c, x, row, output, w);
   for (; row < c.rows; ++row) dot_products<1, kOutputs>(c, x, row, output, w);
@@ -95,8 +70,16 @@ void dot_products(Matrix c, const SortedRows& x, Index output, const ConstMatrix
 }  // namespace
 
 void few_rows_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b) {
-  thread_local SortedRows x;
-  x.read(a);
+  ConstMatrix x = a;
+  thread_local std::vector<Real> memory;
+  if (a.transposed) {
+    memory.resize(static_cast<std::size_t>(a.rows * a.cols));
+    for (Index row = 0; row < a.rows; ++row) {
+      for (Index i = 0; i < a.cols; ++i)
+        memory[static_cast<std::size_t>(row * a.cols + i)] = a.data[i * a.stride + row];
+    }
+    x = ConstMatrix(memory.data(), a.rows, a.cols);
+  }
   const ConstMatrix w = b.transpose();  // as it is stored
   Index output = 0;
   for (; output + 8 <= c.cols; output += 8) dot_products<8>(c, x, output, w);

@@ -34,7 +34,7 @@ struct BenchTable {
 const std::map<std::string, BenchTable> kTables = {
     {"decode",
      {"Decoding: tokens per second against context", "context, tokens", "tokens per second",
-      "tokens/s", 11, 3}},
+      "tokens/s", 14, 3}},
     {"context",
      {"Training: time per token against context", "context, tokens", "microseconds per token",
       "us per token", 3, 1}},
