@@ -206,6 +206,7 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       const auto values = model.parameters().value({i});
       const auto [mean, deviation] = moments(values);
       if (name.ends_with("A_log")) continue;  // uniform before the logarithm
+      if (kind->name == "kda" && name.ends_with("dt_bias")) continue;  // below
       const bool residual = name.ends_with("o_proj.weight") || name.ends_with("out_proj.weight") ||
                             name.ends_with("down_proj.weight");
       const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias");
@@ -217,6 +218,23 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       EXPECT_NEAR(deviation, expected, error) << name;
     }
   }
+}
+
+TEST(InitialWeights, OfKdaHaveTimeStepsWithUniformLogarithms) {
+  LanguageModel model(plan_of({{"attention", "kda"}, {"layers", 1}, {"dim", 256}}), 5);
+  model.initialize(1);
+  std::vector<Real> logs;
+  for (const Real x : std::as_const(model).parameters().value(
+           model.parameters().find("model.layers.0.self_attn.dt_bias"))) {
+    const double step = std::log1p(std::exp(static_cast<double>(x)));
+    EXPECT_GT(step, 0.999e-3);
+    EXPECT_LT(step, 0.1001);
+    logs.push_back(static_cast<Real>(std::log(step)));
+  }
+  const auto [mean, deviation] = moments(logs);
+  const double range = std::log(100.0), error = 5 / std::sqrt(static_cast<double>(logs.size()));
+  EXPECT_NEAR(mean, std::log(0.01), error * range / std::sqrt(12));
+  EXPECT_NEAR(deviation, range / std::sqrt(12), error);
 }
 
 TEST(InitialWeights, DependOnTheSeed) {

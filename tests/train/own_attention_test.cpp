@@ -35,7 +35,7 @@ TEST_F(OwnAttention, HasItsSettingsInHelp) {
   // Help breaks lines where they are full.
   const std::string help = std::regex_replace(own("train --help").out, std::regex("\\s+"), " ");
   EXPECT_NE(help.find("own: states; default 1"), std::string::npos) << help;
-  EXPECT_NE(help.find("delta, own"), std::string::npos) << "in the list of attentions";
+  EXPECT_NE(help.find("kda, own"), std::string::npos) << "in the list of attentions";
 }
 
 TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {
