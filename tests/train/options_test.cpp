@@ -77,29 +77,25 @@ TEST(Presets, AreNanoGptsTwoCharacterConfigurations) {
 }
 
 // tests/bench/README.md, "Time to a loss": what the two recipes have in common.
-const json kShakespeare = {
-    {"norm", "rms"},   {"activation", "swiglu"}, {"positions", "rope"}, {"tie-embeddings", "on"},
-    {"context", 256},  {"optimizer", "muon"},    {"lr", 3e-3},          {"min-lr", 3e-4},
-    {"muon-lr", 0.02}, {"warmup", 100}};
+const json kShakespeare = {{"norm", "rms"},       {"activation", "swiglu"},
+                           {"positions", "rope"}, {"tie-embeddings", "off"},
+                           {"context", 256},      {"batch", 8},
+                           {"optimizer", "muon"}, {"lr", 1.2e-2},
+                           {"muon-lr", 0.01},     {"muon-weight-decay", 0.1}};
 
 TEST(Presets, HaveTheMeasuredRecipesForTinyShakespeare) {
-  expect_preset(
-      "shakespeare", kShakespeare,
-      {{"layers", 4}, {"heads", 4}, {"dim", 128}, {"batch", 8}, {"dropout", 0.0}, {"steps", 2000}});
+  expect_preset("shakespeare", kShakespeare,
+                {{"layers", 4}, {"heads", 4}, {"dim", 128}, {"dropout", 0.0}, {"steps", 2000}});
   expect_preset("shakespeare-10m", kShakespeare,
-                {{"layers", 6},
-                 {"heads", 6},
-                 {"dim", 384},
-                 {"batch", 16},
-                 {"dropout", 0.2},
-                 {"steps", 1000}});
+                {{"layers", 6}, {"heads", 6}, {"dim", 192}, {"dropout", 0.1}, {"steps", 3000}});
 }
 
-TEST(Presets, ForTinyShakespeareHaveNoMoreParametersThanNanoGpts) {
+TEST(Presets, ForTinyShakespeareHaveAboutAsManyParametersAsNanoGptsOrFewer) {
   const auto count = [](const std::string& name) {
-    return LanguageModel(resolved(preset(name).settings).model, 65).parameters().element_count();
+    return static_cast<double>(
+        LanguageModel(resolved(preset(name).settings).model, 65).parameters().element_count());
   };
-  EXPECT_LE(count("shakespeare"), count("nanogpt-cpu"));
+  EXPECT_LE(count("shakespeare"), 1.01 * count("nanogpt-cpu"));
   EXPECT_LE(count("shakespeare-10m"), count("nanogpt-gpu"));
 }
 
