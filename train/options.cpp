@@ -251,8 +251,8 @@ const std::vector<Preset>& presets() {
     return settings;
   };
   // For Tiny Shakespeare, with about as many parameters as the first of those and fewer than the
-  // second: RoPE, RMSNorm and SwiGLU,
-  // as in current models, trained by Muon. Rates and sizes were searched on the training part.
+  // second: RoPE, RMSNorm and SwiGLU, as in current models, trained by Muon. Rates and weight decay
+  // were searched on the training part.
   const auto shakespeare = [](const char* sizes) {
     nlohmann::json settings = nlohmann::json::parse(R"({
       "norm": "rms", "activation": "swiglu", "positions": "rope", "tie-embeddings": "off",

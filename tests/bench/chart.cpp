@@ -1,7 +1,8 @@
 // Draws the table that a benchmark prints, as a chart in SVG: one line for each name in the first
-// column, both axes logarithmic.
+// column. Axes are logarithmic, but for losses.
 // Usage: decode | chart decode decode.svg
 //        growth context | chart context context.svg    (width and threads likewise)
+//        time_to_loss.py ... | chart loss loss.svg
 #include "train/report/chart.h"
 
 #include <algorithm>
@@ -29,6 +30,7 @@ struct BenchTable {
   const char* unit;
   std::size_t columns;  // numbers in a line, after the name
   std::size_t y;        // which of them is drawn against the first
+  Scale x_scale = Scale::log2, y_scale = Scale::log10;
 };
 
 const std::map<std::string, BenchTable> kTables = {
@@ -43,7 +45,10 @@ const std::map<std::string, BenchTable> kTables = {
       "us per token", 3, 1}},
     {"threads",
      {"Training: time per token against threads", "threads", "microseconds per token",
-      "us per token", 3, 1}}};
+      "us per token", 3, 1}},
+    {"loss",
+     {"Loss over the whole validation part against seconds of training", "seconds of training",
+      "nats per character", "nats", 3, 2, Scale::linear, Scale::linear}}};
 
 struct Line {
   std::string name;
@@ -57,7 +62,7 @@ std::optional<Line> read_line(const std::string& text, const BenchTable& table) 
   if (words.size() <= table.columns) return std::nullopt;
   const std::size_t names = words.size() - table.columns;
   const std::string& x = words[names];
-  if (x.find_first_not_of("0123456789") != std::string::npos) return std::nullopt;
+  if (x.find_first_not_of("0123456789.") != std::string::npos) return std::nullopt;
   Line line{words[0], std::stod(x), std::strtod(words[names + table.y].c_str(), nullptr)};
   for (std::size_t i = 1; i < names; ++i) line.name += " " + words[i];
   return line;
@@ -68,8 +73,8 @@ Chart read_chart(std::istream& lines, const BenchTable& table) {
   chart.title = table.title;
   chart.description = std::string(table.y_title) + " against " + table.x_title;
   chart.kind = ChartKind::line;
-  chart.x = {table.x_title, Scale::log2, [](double x) { return number_text(x); }};
-  chart.y = {table.y_title, Scale::log10};
+  chart.x = {table.x_title, table.x_scale, [](double x) { return number_text(x); }};
+  chart.y = {table.y_title, table.y_scale};
   for (std::string text; std::getline(lines, text);) {
     const std::optional<Line> line = read_line(text, table);
     if (!line || line->y <= 0) continue;
@@ -92,7 +97,7 @@ int main(int argc, char** argv) {
   using namespace headcount;
   const auto table = argc == 3 ? kTables.find(argv[1]) : kTables.end();
   if (table == kTables.end()) {
-    std::fprintf(stderr, "usage: BENCHMARK | chart decode|context|width|threads FILE.svg\n");
+    std::fprintf(stderr, "usage: BENCHMARK | chart decode|context|width|threads|loss FILE.svg\n");
     return 2;
   }
   const Chart chart = read_chart(std::cin, table->second);
