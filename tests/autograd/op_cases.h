@@ -41,8 +41,7 @@ class CaseList {
 
   Index pick(Index tiny, Index large) const { return size_ == CaseSize::tiny ? tiny : large; }
   /// A case at inputs of these shapes, standard normal unless changed in what is returned.
-  OpCase& add(const std::string& name, const std::vector<Shape>& shapes,
-              CheckedFunction function);
+  OpCase& add(const std::string& name, const std::vector<Shape>& shapes, CheckedFunction function);
   std::vector<OpCase> take() { return std::move(cases_); }
 
  private:
