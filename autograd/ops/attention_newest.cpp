@@ -204,14 +204,14 @@ class NewestToken {
 
   // Several sums, so that additions do not wait for each other.
   double sum_of_gates(Index task, Index i) const {
-    std::array<double, kLanes> sums = {};
+    std::array<double, kLanes> lanes = {};
     for_gates(task, i, [&](Index, const Real* gates, Index n) {
       for_lanes(n, [&]<int kCount>(Index j) {
         for (std::size_t lane = 0; lane < kCount; ++lane)
-          sums[lane] += static_cast<double>(gates[j + static_cast<Index>(lane)]);
+          lanes[lane] += static_cast<double>(gates[j + static_cast<Index>(lane)]);
       });
     });
-    return std::accumulate(sums.begin(), sums.end(), 0.0);
+    return std::accumulate(lanes.begin(), lanes.end(), 0.0);
   }
 
   // Scales the scores and adds the log gates of the tokens after each key.
