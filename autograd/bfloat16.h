@@ -20,11 +20,12 @@ struct Bfloat16 {
 /// Rounds `count` numbers to nearest even. NaN stays NaN; numbers beyond the largest one become
 /// infinite.
 inline void round_to_bf16(const Real* x, Index count, Bfloat16* rounded) {
-  const auto round = []<class Words>(Words bits) {
+  // Vectors pass by reference: by value they would pass otherwise where the processor has none.
+  const auto round = []<class Words>(Words& bits) {
     const Words upper = bits >> 16;
     // Adds half a unit of the last place that stays, less one bit if that place is even.
     const Words nearest = (bits + 0x7fff + (upper & 1)) >> 16;
-    return (bits & 0x7fffffff) > 0x7f800000 ? upper | 0x40 : nearest;
+    bits = (bits & 0x7fffffff) > 0x7f800000 ? upper | 0x40 : nearest;
   };
   // Vectors of 16 by hand: the compiler does not vectorise this loop inside of another one.
   constexpr Index kLanes = 16;
@@ -36,13 +37,17 @@ inline void round_to_bf16(const Real* x, Index count, Bfloat16* rounded) {
   for (; i + kLanes <= count; i += kLanes) {
     Reals reals;
     std::memcpy(&reals, x + i, sizeof reals);
-    const auto bits = std::bit_cast<Words>(__builtin_convertvector(reals, Floats));
-    const Halves halves = __builtin_convertvector(round(bits), Halves);
+    const Floats floats = __builtin_convertvector(reals, Floats);
+    Words words;
+    std::memcpy(&words, &floats, sizeof words);
+    round(words);
+    const Halves halves = __builtin_convertvector(words, Halves);
     std::memcpy(rounded + i, &halves, sizeof halves);
   }
   for (; i < count; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x[i]));
-    rounded[i].bits = static_cast<std::uint16_t>(round(bits));
+    auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x[i]));
+    round(bits);
+    rounded[i].bits = static_cast<std::uint16_t>(bits);
   }
 }
 

@@ -1,6 +1,5 @@
 #include <Eigen/Core>
 #include <array>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <vector>
@@ -19,16 +18,16 @@ using Floats [[gnu::vector_size(4 * kAtOnce)]] = float;
 using Words [[gnu::vector_size(4 * kAtOnce)]] = std::uint32_t;
 using Halves [[gnu::vector_size(2 * kAtOnce)]] = std::uint16_t;
 
-template <class Vector>
-Vector load(const void* from) {
-  Vector result;
-  std::memcpy(&result, from, sizeof result);
-  return result;
-}
+// Vectors pass by reference: by value they would pass otherwise where the processor has none.
+void load(const Real* from, Reals& lanes) { std::memcpy(&lanes, from, sizeof lanes); }
 
-Reals widened_lanes(const Bfloat16* from) {
-  const auto words = __builtin_convertvector(load<Halves>(from), Words) << 16;
-  return __builtin_convertvector(std::bit_cast<Floats>(words), Reals);
+void load(const Bfloat16* from, Reals& lanes) {
+  Halves halves;
+  std::memcpy(&halves, from, sizeof halves);
+  const Words words = __builtin_convertvector(halves, Words) << 16;
+  Floats floats;
+  std::memcpy(&floats, &words, sizeof floats);
+  lanes = __builtin_convertvector(floats, Reals);
 }
 
 // Writes c[r, o] = x_r w_o for kRows rows from `row` on and kOutputs rows of w from `output` on.
@@ -44,14 +43,20 @@ void dot_products(Matrix c, const ConstMatrix& x, Index row, Index output, const
     for (int o = 0; o < kOutputs; ++o) {
       const Bfloat16* const from = weights + o * w.stride + i;
       __builtin_prefetch(from + kOutputs * w.stride);  // of the next outputs
-      const Reals lanes = widened_lanes(from);
+      Reals lanes;
+      load(from, lanes);
 #pragma GCC unroll 2
-      for (int r = 0; r < kRows; ++r) sums[r][o] += load<Reals>(numbers + r * x.stride + i) * lanes;
+      for (int r = 0; r < kRows; ++r) {
+        Reals factors;
+        load(numbers + r * x.stride + i, factors);
+        sums[r][o] += factors * lanes;
+      }
     }
   }
   for (int r = 0; r < kRows; ++r) {
     for (int o = 0; o < kOutputs; ++o) {
-      const auto lanes = std::bit_cast<std::array<Real, kAtOnce>>(sums[r][o]);
+      std::array<Real, kAtOnce> lanes;
+      std::memcpy(lanes.data(), &sums[r][o], sizeof lanes);
       Real sum = Eigen::Map<const Eigen::Array<Real, kAtOnce, 1>>(lanes.data()).sum();
       for (Index i = whole; i < x.cols; ++i)
         sum += numbers[r * x.stride + i] * static_cast<Real>(widened(weights[o * w.stride + i]));
