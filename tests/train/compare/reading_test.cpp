@@ -31,7 +31,7 @@ class Readings : public testing::Test {
   static ProgramResult compare(const std::string& flags) {
     return folder_->headcount(
         "compare --attention delta/gqa --layers 2 --dim 16 --heads 4 --seeds 1 --intervals off "
-        "--steps 5 --batch 2 --threads 2 " +
+        "--steps 5 --batch 2 --threads 2 --eval-characters 1000 " +
         flags);
   }
   // The folder of the only run of a comparison.
