@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Seconds of training until the loss over the whole validation part is below a number: headcount against
-nanoGPT's model and recipe in PyTorch.
+"""Seconds of training until the loss over the whole validation part is below a number: recipes of
+headcount against nanoGPT's model and recipe in PyTorch.
 
-The two take turns, in each round with another seed. Both are evaluated every so many steps; the seconds
-are those of the training steps up to the first evaluation below the number. Evaluations, the start of a
-process, compiling and checkpoints do not count, for either. PyTorch runs in the setting in which its step
-is fastest: threads of OpenMP and of OpenBLAS, float32 or autocast to bfloat16, as it is or compiled.
+All take turns, in each round with another seed. They are evaluated every so many steps; the seconds are
+those of the training steps up to the first evaluation below the number. Evaluations, the start of a
+process, compiling and checkpoints do not count, for any of them. PyTorch runs in the setting in which its
+step is fastest: threads of OpenMP and of OpenBLAS, float32 or autocast to bfloat16, as it is or compiled.
 
     python3 tests/bench/time_to_loss.py .build/release/headcount --data input.txt --below 1.92 \\
-        --ours "--preset shakespeare" --theirs "--preset nanogpt-cpu" | tee table
+        --ours "AdamW=--preset nanogpt-cpu" --ours "Muon=--preset shakespeare" | tee table
     .build/release/tests/bench/chart loss loss.svg < table
 """
 
@@ -21,6 +21,8 @@ import sys
 import tempfile
 
 from pytorch_peer import Peer, fastest
+
+PYTORCH = "PyTorch"
 
 
 class Run:
@@ -48,27 +50,31 @@ def output_of(command):
     return json.loads(done.stdout)
 
 
-def train_command(arguments, flags):
-    return [arguments.program, "train", "--data", arguments.data, *flags.split()]
+class Recipe:
+    """A recipe of headcount: a name, flags of `headcount train`, and the settings that they make."""
 
+    def __init__(self, arguments, text):
+        self.name, _, flags = text.partition("=")
+        if not flags:
+            sys.exit(f"time_to_loss: a recipe is NAME=FLAGS, not '{text}'")
+        self.command = [arguments.program, "train", "--data", arguments.data, *flags.split()]
+        self.flags, self.config = flags, output_of([*self.command, "--print-config"])
+        self.params = 0
 
-def config_of(arguments, flags):
-    return output_of([*train_command(arguments, flags), "--print-config"])
-
-
-def our_run(arguments, config, seed):
-    with tempfile.TemporaryDirectory() as folder:
-        result = output_of([
-            *train_command(arguments, arguments.ours), "--seed", str(seed), "--eval-every",
-            str(arguments.every), "--checkpoint-every", "0", "--threads", str(arguments.threads),
-            "--out", os.path.join(folder, "run"), "--quiet", "--json"])
-        with open(os.path.join(folder, "run", "metrics.jsonl")) as file:
-            steps = [json.loads(line) for line in file]
-    # All steps cost the same, so those up to an evaluation take their share of the whole time.
-    tokens = config["batch"] * config["accumulate"] * config["context"]
-    each = tokens / result["tokens_per_second"]
-    curve = [(each * s["step"], s["step"], s["val_loss"]) for s in steps if "val_loss" in s]
-    return Run(curve, arguments.below), result["params"]
+    def run(self, arguments, seed):
+        with tempfile.TemporaryDirectory() as folder:
+            result = output_of([
+                *self.command, "--seed", str(seed), "--eval-every", str(arguments.every),
+                "--checkpoint-every", "0", "--threads", str(arguments.threads),
+                "--out", os.path.join(folder, "run"), "--quiet", "--json"])
+            with open(os.path.join(folder, "run", "metrics.jsonl")) as file:
+                steps = [json.loads(line) for line in file]
+        self.params = result["params"]
+        # All steps cost the same, so those up to an evaluation take their share of the whole time.
+        tokens = self.config["batch"] * self.config["accumulate"] * self.config["context"]
+        each = tokens / result["tokens_per_second"]
+        curve = [(each * s["step"], s["step"], s["val_loss"]) for s in steps if "val_loss" in s]
+        return Run(curve, arguments.below)
 
 
 def their_run(arguments, config, peer, seed):
@@ -90,35 +96,46 @@ def machine():
     return f"{about.get('model name', 'unknown processor')}, {' '.join(units) or 'no bfloat16 units'}"
 
 
-def compare(arguments, config, theirs, text):
+def compare(arguments, recipes, theirs, text):
+    """Runs by name, in the order of the rounds."""
     setting = fastest(arguments.python, theirs, arguments.threads, text)
     peer = Peer(arguments.python, theirs, setting, text)
-    rounds = []
+    runs = {name: [] for name in (*(recipe.name for recipe in recipes), PYTORCH)}
+    width = max(len(name) for name in runs)
     say(f"{setting}; version {peer.about['version']}")
-    say(f"{'':10} round  precision   params   steps     loss       time")
+    say(f"{'':{width}} round  precision   params   steps     loss       time")
+
+    def note(name, seed, precision, params, run):
+        runs[name].append(run)
+        say(f"{name:{width}} {seed:5} {precision:>10} {params:8} {run}")
+
     try:
         for seed in range(1, arguments.rounds + 1):
-            ours, params = our_run(arguments, config, seed)
-            rounds.append((ours, their_run(arguments, theirs, peer, seed)))
-            for name, precision, count, run in (
-                    ("headcount", config.get("precision", "f32"), params, rounds[-1][0]),
-                    ("PyTorch", "bf16" if setting.bf16 else "f32", peer.about["params"],
-                     rounds[-1][1])):
-                say(f"{name:10} {seed:5} {precision:>10} {count:8} {run}")
+            for recipe in recipes:
+                run = recipe.run(arguments, seed)
+                note(recipe.name, seed, recipe.config.get("precision", "f32"), recipe.params, run)
+            note(PYTORCH, seed, "bf16" if setting.bf16 else "f32", peer.about["params"],
+                 their_run(arguments, theirs, peer, seed))
     finally:
         peer.close()
-    return rounds
+    return runs
 
 
-def summary(rounds):
-    both = [(ours.reached[0], theirs.reached[0]) for ours, theirs in rounds
-            if ours.reached and theirs.reached]
-    if not both:
-        return "no round in which both came below it"
-    ratios = sorted(theirs / ours for ours, theirs in both)
-    return ("medians of {} rounds: headcount {:.1f} s, PyTorch {:.1f} s, {:.2f} times ({:.2f} to {:.2f})"
-            .format(len(both), *(statistics.median(pair[i] for pair in both) for i in (0, 1)),
-                    statistics.median(ratios), ratios[0], ratios[-1]))
+def summary(runs):
+    """A line for each recipe: its median seconds, and its ratio to PyTorch's of the same round."""
+    width = max(len(name) for name in runs)
+    for name, mine in runs.items():
+        reached = [run.reached[0] for run in mine if run.reached]
+        if not reached:
+            yield f"{name:{width}}  below it in no round"
+            continue
+        ratios = sorted(theirs.reached[0] / run.reached[0] for run, theirs in zip(mine, runs[PYTORCH])
+                        if run.reached and theirs.reached)
+        line = f"{name:{width}}  {statistics.median(reached):8.1f} s, median of {len(reached)}"
+        if ratios and name != PYTORCH:
+            line += (f"; {statistics.median(ratios):.2f} times as fast as PyTorch"
+                     f" ({ratios[0]:.2f} to {ratios[-1]:.2f})")
+        yield line
 
 
 def main():
@@ -126,8 +143,8 @@ def main():
     parser.add_argument("program", help="the program headcount")
     parser.add_argument("--data", required=True, help="a text file")
     parser.add_argument("--below", required=True, type=float, help="nats a character")
-    parser.add_argument("--ours", default="--preset shakespeare", metavar="FLAGS",
-                        help="recipe of headcount, as flags of headcount train; default: %(default)s")
+    parser.add_argument("--ours", required=True, action="append", metavar="NAME=FLAGS",
+                        help="a recipe of headcount, as flags of headcount train; may be repeated")
     parser.add_argument("--theirs", default="--preset nanogpt-cpu", metavar="FLAGS",
                         help="recipe of PyTorch, one that nanoGPT has; default: %(default)s")
     parser.add_argument("--every", type=int, default=50, help="steps between evaluations")
@@ -138,15 +155,19 @@ def main():
     arguments = parser.parse_args()
     with open(arguments.data, encoding="utf-8", newline="") as file:
         text = file.read()
-    config, theirs = config_of(arguments, arguments.ours), config_of(arguments, arguments.theirs)
+    recipes = [Recipe(arguments, recipe) for recipe in arguments.ours]
+    theirs = Recipe(arguments, f"{PYTORCH}={arguments.theirs}").config
     say(f"{machine()}; {arguments.threads} threads, {arguments.rounds} rounds in turn")
     say(f"until the loss over the whole validation part is below {arguments.below} nats a character")
-    say(f"headcount: {arguments.ours}; PyTorch: {arguments.theirs}, {theirs['steps']} steps")
-    rounds = compare(arguments, config, theirs, text)
-    say(summary(rounds))
+    for recipe in recipes:
+        say(f"{recipe.name}: {recipe.flags}, {recipe.config['steps']} steps")
+    say(f"{PYTORCH}: {arguments.theirs}, {theirs['steps']} steps")
+    runs = compare(arguments, recipes, theirs, text)
+    for line in summary(runs):
+        say(line)
     say("curves of round 1: seconds, steps, loss")
-    for name, run in zip(("headcount", "PyTorch"), rounds[0]):
-        for seconds, steps, loss in run.curve:
+    for name, (first, *_) in runs.items():
+        for seconds, steps, loss in first.curve:
             say(f"{name} {seconds:.2f} {steps} {loss:.4f}")
 
 
