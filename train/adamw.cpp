@@ -22,7 +22,7 @@ constexpr Field<AdamWSettings> kAdamWFields[] = {
 AdamW::AdamW(const AdamWSettings& settings, const ParameterStore& parameters)
     : Optimizer(parameters, kMoments), settings_(settings) {}
 
-void AdamW::update(ParameterStore& parameters, const Update& at) {
+void AdamW::update(ParameterStore& parameters, const Update& at, Ranks&) {
   update_by_adamw(settings_, parameters, moments()[0].numbers, moments()[1].numbers, at,
                   [](ParameterId) { return true; });
 }

@@ -67,6 +67,32 @@ void newton_schulz(const Real* gram, Real* polynomial, Index n, Real scale) {
   for (Index i = 0; i < n; ++i) polynomial[i * n + i] += scale * a;
 }
 
+// Which rank orthogonalises which matrix: they take them in turn. In the memory that they exchange,
+// each has equally much room.
+class Shares {
+ public:
+  Shares(const ParameterStore& parameters, std::span<const ParameterId> matrices, int ranks)
+      : ranks_(ranks) {
+    std::vector<Index> filled(static_cast<std::size_t>(ranks));
+    for (const ParameterId id : matrices) {
+      Index& of_rank = filled[places_.size() % filled.size()];
+      places_.push_back(of_rank);
+      of_rank += parameters.shape(id).size();
+    }
+    each_ = *std::ranges::max_element(filled);
+  }
+  int rank(Index matrix) const { return static_cast<int>(matrix % ranks_); }
+  Index place(Index matrix) const {
+    return rank(matrix) * each_ + places_[static_cast<std::size_t>(matrix)];
+  }
+  std::size_t each() const { return static_cast<std::size_t>(each_); }
+  std::size_t all() const { return static_cast<std::size_t>(ranks_ * each_); }
+
+ private:
+  Index ranks_, each_ = 0;
+  std::vector<Index> places_;  // by matrix, within its rank's room
+};
+
 }  // namespace
 
 std::span<const Real> orthogonalize(std::span<Real> x, Index rows, Index cols,
@@ -123,31 +149,47 @@ Muon::Muon(const MuonSettings& settings, const AdamWSettings& others,
                            [&](ParameterId id) { return cost(parameters.shape(id)); });
 }
 
-void Muon::update(ParameterStore& parameters, const Update& at) {
+void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
   const ParameterNumbers &first = moments()[0].numbers, &second = moments()[1].numbers;
   update_by_adamw(others_, parameters, first, second, at,
                   [&](ParameterId id) { return !parameters.maps_features(id); });
-  const auto mu = static_cast<Real>(settings_.momentum), one_mu = static_cast<Real>(1 - mu),
-             factor = static_cast<Real>(at.gradient_scale);
   const double rate = settings_.learning_rate * at.of_peak;
   const auto keep = static_cast<Real>(1 - rate * settings_.weight_decay);
+  const auto apply = [&](ParameterId id, std::span<const Real> orthogonal) {
+    const auto rows = static_cast<double>(parameters.shape(id)[0]),
+               cols = static_cast<double>(parameters.shape(id)[1]);
+    const auto step = static_cast<Real>(rate * std::sqrt(std::max(1.0, rows / cols)));
+    const std::span<Real> w = parameters.value(id);
+    for (std::size_t i = 0; i < w.size(); ++i) w[i] = keep * w[i] - step * orthogonal[i];
+  };
+  const auto mu = static_cast<Real>(settings_.momentum), one_mu = static_cast<Real>(1 - mu),
+             factor = static_cast<Real>(at.gradient_scale);
+  const Shares shares(parameters, matrices_, ranks.size());
+  const bool alone = ranks.size() == 1;
+  if (!alone) exchanged_.resize(shares.all());
   scratch_.resize(static_cast<std::size_t>(threads()));
   parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int thread) {
     const ParameterId id = matrices_[static_cast<std::size_t>(task)];
-    const Index rows = parameters.shape(id)[0], cols = parameters.shape(id)[1];
     const std::span<const Real> gradient = std::as_const(parameters).gradient(id);
-    const std::span<Real> m = first.of(id), w = parameters.value(id);
+    const std::span<Real> m = first.of(id);
     auto& [u, scratch] = scratch_[static_cast<std::size_t>(thread)];
-    u.resize(w.size());
+    u.resize(m.size());
     for (std::size_t i = 0; i < u.size(); ++i) {
       const Real g = one_mu * (gradient[i] * factor);
       m[i] = mu * m[i] + g;
       u[i] = g + mu * m[i];
     }
-    const std::span<const Real> o = orthogonalize(u, rows, cols, scratch);
-    const double shape = std::max(1.0, static_cast<double>(rows) / static_cast<double>(cols));
-    const auto step = static_cast<Real>(rate * std::sqrt(shape));
-    for (std::size_t i = 0; i < o.size(); ++i) w[i] = keep * w[i] - step * o[i];
+    if (shares.rank(task) != ranks.rank()) return;
+    const Shape& shape = parameters.shape(id);
+    const std::span<const Real> orthogonal = orthogonalize(u, shape[0], shape[1], scratch);
+    if (alone) return apply(id, orthogonal);
+    std::ranges::copy(orthogonal, exchanged_.begin() + shares.place(task));
+  });
+  if (alone) return;
+  ranks.gather(std::as_writable_bytes(std::span(exchanged_)), shares.each() * sizeof(Real));
+  parallel_tasks(std::ssize(matrices_), threads(), [&](Index task, int) {
+    const ParameterId id = matrices_[static_cast<std::size_t>(task)];
+    apply(id, std::span(exchanged_).subspan(static_cast<std::size_t>(shares.place(task))));
   });
 }
 

@@ -21,7 +21,8 @@ struct MuonSettings {
 class Muon : public Optimizer {
  public:
   Muon(const MuonSettings& settings, const AdamWSettings& others, const ParameterStore& parameters);
-  void update(ParameterStore& parameters, const Update& at) override;
+  /// Ranks take the matrices in turn, and exchange what they orthogonalised.
+  void update(ParameterStore& parameters, const Update& at, Ranks& ranks) override;
 
  private:
   struct Scratch {
@@ -32,6 +33,7 @@ class Muon : public Optimizer {
   AdamWSettings others_;
   std::vector<ParameterId> matrices_;  // the most expensive first, so that threads end together
   std::vector<Scratch> scratch_;       // by thread; kept, so that later steps allocate nothing
+  std::vector<Real> exchanged_;        // orthogonalised matrices, one rank's after the other's
 };
 
 /// Orthogonalises the row-major matrix `x` [rows, cols] approximately: replaces its singular values

@@ -9,6 +9,7 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/parameters.h"
+#include "train/ranks.h"
 
 namespace headcount {
 
@@ -32,8 +33,9 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  /// One update with the gradients of `parameters`.
-  virtual void update(ParameterStore& parameters, const Update& at) = 0;
+  /// One update with the gradients of `parameters`, which all of `ranks` have: collective, and they
+  /// may share the work.
+  virtual void update(ParameterStore& parameters, const Update& at, Ranks& ranks) = 0;
   std::span<const Moment> moments() const { return moments_; }
 
  protected:

@@ -46,7 +46,7 @@ TEST_P(MuonFixture, GivesTheWeightsAndMomentsOfFiveUpdates) {
     Tape tape(&store);
     const Var w = tape.parameter(id);
     tape.backward(sum(w * tape.constant(w.shape(), numbers("g", step))));
-    muon.update(store, {.step = step});
+    muon.update(store, {.step = step}, alone());
     expect_near(store.value(id), numbers("w", step), "weight");
     expect_near(muon.moments()[0].numbers.of(id), numbers("m", step), "momentum");
   }

@@ -46,7 +46,7 @@ TEST(Muon, LeavesTheOtherParametersToAdamW) {
     model->initialize(1);
     Tape tape(&model->parameters());
     tape.backward(model->loss(tape, tokens, tokens, 1));
-    optimizer->update(model->parameters(), {.learning_rate = 0.01});
+    optimizer->update(model->parameters(), {.learning_rate = 0.01}, alone());
   }
   const ParameterStore &a = by_muon.parameters(), &b = by_adamw.parameters();
   for (std::size_t i = 0; i < a.size(); ++i) {

@@ -80,7 +80,7 @@ TEST_F(AdamWUpdate, FollowsThePapersFormula) {
                                      id.index == matrix_.index);
       }
     }
-    adam.update(store_, {rate, 1, clip, step});
+    adam.update(store_, {rate, 1, clip, step}, alone());
   }
   for (const ParameterId id : {matrix_, vector_}) {
     for (std::size_t j = 0; j < expected[id.index].size(); ++j) {
@@ -113,7 +113,7 @@ TEST_F(AdamWUpdate, DecaysMatricesAloneWhereThereIsNoGradient) {
   const std::vector<Real> vector(store_.value(vector_).begin(), store_.value(vector_).end());
   const std::vector<Real> matrix(store_.value(matrix_).begin(), store_.value(matrix_).end());
   store_.clear_gradients();
-  AdamW({.weight_decay = 0.5}, store_).update(store_, {0.1, 1, 1, 1});
+  AdamW({.weight_decay = 0.5}, store_).update(store_, {0.1, 1, 1, 1}, alone());
   EXPECT_TRUE(std::ranges::equal(store_.value(vector_), vector));
   for (std::size_t j = 0; j < matrix.size(); ++j) {
     EXPECT_FLOAT_EQ(static_cast<float>(store_.value(matrix_)[j]),
@@ -126,7 +126,7 @@ TEST_F(AdamWUpdate, OfTheFirstStepIsTheRateWhateverTheGradientsSize) {
     store_.initialize(1);
     const std::vector<Real> before(store_.value(vector_).begin(), store_.value(vector_).end());
     set_gradients(store_, scale);
-    AdamW({}, store_).update(store_, {0.01, 1, 1, 1});
+    AdamW({}, store_).update(store_, {0.01, 1, 1, 1}, alone());
     const auto gradient = store_.gradient(vector_);
     for (std::size_t j = 0; j < before.size(); j += 101) {
       if (std::abs(gradient[j]) < 1e-5F) continue;  // epsilon shows
