@@ -120,7 +120,7 @@ enum class RowScale {
 /// if asked for, the weights of the keys.
 struct AttentionStats {
   double entropy_sum = 0;  ///< over the rows, nats
-  Index rows = 0;          ///< queries of all heads that see a key
+  Index rows = 0;          ///< queries of all heads that see a key or have a sink
   bool keeps_weights = false;
   std::vector<Real> weights;  ///< [B, H, T, S] of each call, if `keeps_weights`
 };

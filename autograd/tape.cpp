@@ -232,6 +232,18 @@ void Tape::trap(std::size_t index, std::span<const Real> numbers, const std::str
                        std::to_string(found - numbers.begin()));
 }
 
+// Leaves nodes as they are: a product reads other numbers of a rounded node once it has Real ones.
+void Tape::trap_value(std::size_t index) const {
+  const Node& n = nodes_[index];
+  const auto count = static_cast<std::size_t>(n.shape.size());
+  std::vector<Real> widened;
+  if (n.numbers.value == nullptr) {
+    widened.resize(count);
+    widen(n.numbers.rounded, n.shape.size(), widened.data());
+  }
+  trap(index, {widened.empty() ? n.numbers.value : widened.data(), count}, "value");
+}
+
 std::string Tape::describe(std::size_t index) const {
   const Node& n = nodes_[index];
   return (n.parameter.valid() ? parameters_->name(n.parameter) + " " : "") + n.shape.text();

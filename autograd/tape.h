@@ -193,6 +193,7 @@ class Tape {
   Var push_op(Op op, const Shape& shape, const Numbers& numbers, std::span<const Var> inputs);
   // Throws NonFiniteError for the op of a node if one of `numbers` is not finite.
   void trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const;
+  void trap_value(std::size_t index) const;
   std::string describe(std::size_t index) const;
 
   const ParameterStore* parameters_;
@@ -216,7 +217,7 @@ template <class Vjp>
 void Tape::finish(Var output, const Vjp& vjp) {
   Node& n = node(output);
   if (profile_ != nullptr) profile_->end_forward();
-  if (trap_) trap(output.index, output.value(), "value");
+  if (trap_) trap_value(output.index);
   if (!n.needs_gradient) return;
   n.closure = arena_.store(vjp);
   n.vjp = [](const void* closure, Tape& tape, const Real* dy) {

@@ -63,8 +63,7 @@ struct CorpusOptions {
   Index validation_characters = 0;
 };
 
-/// Built-in corpus. It is cut into its parts where the
-/// story nearest to the validation fraction ends.
+/// Built-in corpus, cut into its parts where the story nearest to the validation fraction ends.
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options);
 
 /// Writes the built-in corpus named `data`, or reads the UTF-8 file at path `data` (a file named

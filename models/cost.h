@@ -12,8 +12,8 @@
 namespace headcount {
 
 /// Costs of the attention of all layers, counted from its sizes, and of their blocks' Canon layers.
-/// Layers that share another layer's
-/// cache store nothing, and a window limits the keys that are read and stored.
+/// Layers that share another layer's cache store nothing, and a window limits the keys that are
+/// read and stored.
 struct Costs {
   Count parameters;
   Count linear_macs_per_token;     ///< multiply-accumulates of projections and convolutions

@@ -51,10 +51,11 @@ void check_output(const AttentionPlan& a) {
 }
 
 // Layer of a pattern: settings of the word override those of all layers.
-AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace& place) {
-  // In a pattern the window and sinks are for layers with scores; so is the gate, as in Qwen3-Next,
+AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace& place,
+                           bool beside_scores) {
+  // Beside layers with scores the window and sinks are theirs; so is the gate, as in Qwen3-Next,
   // whose states have a gate of their own.
-  if (!part.kind->attends) {
+  if (!part.kind->attends && beside_scores) {
     for (const char* name : {"window", "sinks", "gate"}) given.erase(name);
   }
   for (const auto& [name, value] : part.settings) given.put(name, value);
@@ -95,11 +96,13 @@ void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
 void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
                    const LayerPlace& place) {
   std::vector<AttentionPlan>& cycle = model.cycle;
+  const bool scores = std::ranges::any_of(
+      pattern, [](const LayerSpec& part) { return !part.shares() && part.kind->attends; });
   for (const LayerSpec& part : pattern) {
     try {
       model.writers.push_back(part.shares() ? find_writer(part, cycle) : cycle.size());
       cycle.push_back(part.shares() ? cycle[model.writers.back()].sharing()
-                                    : resolve_part(part, given, place));
+                                    : resolve_part(part, given, place, scores));
       check_output(cycle.back());
       check_values(cycle.front(), cycle.back());
     } catch (const ShapeError& error) {
@@ -107,6 +110,21 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
                        ": " + error.what());
     }
   }
+}
+
+// Throws ShapeError if layers have a value residual, but none that comes after the first layer.
+void check_value_residual(const ResolvedModel& model) {
+  const auto mixes = [](const AttentionPlan& layer) {
+    return layer.value_residual != 0 && !layer.shares();
+  };
+  if (std::ranges::none_of(model.cycle, mixes)) return;
+  const auto count = std::ssize(model.cycle);
+  for (Index layer = 1; layer < model.layers; ++layer) {
+    if (mixes(model.cycle[static_cast<std::size_t>(layer % count)])) return;
+  }
+  require_setting(false,
+                  "`value-residual` mixes values of the first layer into later ones, and no layer "
+                  "after the first has it; leave it 0 or add `layers`");
 }
 
 // Settings of attentions that some layer of the pattern takes, if they have values.
@@ -184,6 +202,7 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
     model.writers = {0};
     check_output(model.cycle.front());
   }
+  check_value_residual(model);
   model.settings["attention"] = model.attention;
   model.settings.update(pattern.size() > 1 ? common_settings(pattern, given)
                                            : model.cycle.front().values());

@@ -98,7 +98,8 @@ class ShortConvolution {
 class CanonLayer {
  public:
   CanonLayer(ParameterStore& parameters, const std::string& prefix, Index channels, Index taps);
-  /// As ShortConvolution.
+  /// x [B, T, C], the channels from `first_channel` on -> the same shape. `past` [B, taps - 1, C]
+  /// has the inputs before these tokens and gets the last ones; empty: zeros.
   Var operator()(Var x, std::span<Real> past, Index first_channel = 0) const;
 
  private:

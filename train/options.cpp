@@ -15,8 +15,8 @@ namespace {
 
 constexpr auto kPrecision = choice<&TrainSettings::precision>(
     "precision",
-    "number type that matrix products read: their operands are rounded to it. Sums, and all other "
-    "numbers, are f32",
+    "number type to which linear layers and attention round the operands of their matrix products; "
+    "sums, and all other numbers, are f32",
     {{"f32", Precision::f32}, {"bf16", Precision::bf16}});
 
 constexpr Field<TrainSettings> kTrainFields[] = {
@@ -160,7 +160,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
     const auto value = all.find(setting.name);
     if (value == all.end()) continue;
     const std::optional<OnlyWhere>& where = setting.traits.only_where;
-    const bool idle = where && all[std::string(where->setting)] != where->value;
+    const bool idle = where && !where->holds(setting_text(all[std::string(where->setting)]));
     if (idle || (setting.traits.quiet && nlohmann::json(*value) == setting.neutral))
       all.erase(value);
   }
@@ -179,11 +179,11 @@ Precision read_precision(const Given& given) {
   return read_fields(kPrecisionAlone, given).precision;
 }
 
-void require_fast(Precision precision) {
+void require_fast(Precision precision, std::string_view remedy) {
   if (precision == Precision::f32) return;
   const std::string lacks = bf16_lacks();
-  require_setting(lacks.empty(),
-                  "`precision` bf16 would be slower than f32 here: " + lacks + "; choose f32");
+  require_setting(lacks.empty(), "`precision` bf16 would be slower than f32 here: ", lacks, "; ",
+                  remedy);
 }
 
 namespace {

@@ -63,9 +63,9 @@ nlohmann::ordered_json to_json(const TrainOptions& options);
 /// The setting `precision`, for commands that run a trained model.
 SettingList precision_settings(Scope scope);
 Precision read_precision(const Given& given);
-/// Throws SettingError that names what is missing if `precision` would be slower than f32 with this
-/// program on this processor.
-void require_fast(Precision precision);
+/// Throws SettingError that names what is missing, and `remedy`, if `precision` would be slower
+/// than f32 with this program on this processor.
+void require_fast(Precision precision, std::string_view remedy);
 
 /// The setting `cache-dtype`, for commands that decode.
 SettingList cache_settings(Scope scope);

@@ -159,8 +159,12 @@ void Given::put(const std::string& name, const nlohmann::json& value) {
     values_[name] = setting->value(text);
     return;
   }
-  for (const auto& [part, part_text] : setting->stands_for(text))
-    values_[part] = find_setting(*known_, part)->value(part_text);
+  for (const auto& [part, part_text] : setting->stands_for(text)) {
+    const Setting* const of_part = find_setting(*known_, part);
+    if (of_part == nullptr)
+      throw SettingError("`" + name + "` " + text + " sets `" + part + "`, which is fixed here");
+    values_[part] = of_part->value(part_text);
+  }
 }
 
 void Given::put(const nlohmann::json& object) {

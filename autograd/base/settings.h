@@ -97,10 +97,14 @@ enum class InConversion {
   open,     ///< the converted model has a value of its own
 };
 
-/// Condition under which a setting has an effect: another setting has this value.
+/// Condition under which a setting has an effect: another setting has this value or, with `not_`,
+/// any other one.
 struct OnlyWhere {
   std::string_view setting, value;
-  std::string_view otherwise;  ///< effect of any other value: "rotates nothing"
+  std::string_view otherwise;  ///< effect of a value that does not hold: "rotates nothing"
+  bool not_ = false;
+
+  bool holds(std::string_view other) const { return (other == value) != not_; }
 };
 
 /// Properties of a setting besides its name and its values.

@@ -79,7 +79,7 @@ void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b,
   TileMemory memory, m_memory;
   if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
-  // A sink is only where they start: its weight is 1 so far, and it adds nothing to the output.
+  // A sink is the first maximum, with a weight of 1 in the sum; it adds nothing to the output.
   std::fill_n(greatest, rows, p.sinks == nullptr ? -kInfinity : p.sinks[h]);
   std::fill_n(total, rows, p.sinks == nullptr ? Real{0} : Real{1});
   const Matrix o = out.rows(b, h, i, rows);

@@ -118,7 +118,7 @@ StateCosts delta_costs(const DeltaSettings& s, Count macs_per_pair) {
 
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
   require_setting(memory.key_mask().empty(),
-                  "a delta layer takes every token into its state; it has no key mask");
+                  "a layer with a state takes every token into it; it has no key mask");
   const auto width = static_cast<Real>(q.shape().last());
   const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
   const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));

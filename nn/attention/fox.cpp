@@ -18,8 +18,7 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    whole<&Own::kv_heads>("kv-heads", "KV heads, a divisor of heads; default heads", 1)
-        .with({.derived = true}),
+    whole<&Own::kv_heads>("kv-heads", "default heads", 1).with({.derived = true}),
     on_off<&Own::qk_norm>("qk-norm", "RMSNorm with weights for each head of q and k"),
 };
 

@@ -53,8 +53,8 @@ constexpr Field<LayerSettings> kLayerFields[] = {
         "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
         "layer) and D (its gate and up), or off"),
     whole<&LayerSettings::canon_taps>(
-        "canon-taps", "length in tokens of the convolutions of canon, the token itself included",
-        1),
+        "canon-taps", "length in tokens of the convolutions of canon, the token itself included", 1)
+        .with({.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}),
     fraction<&LayerSettings::value_residual>(
         "value-residual",
         "share of the first layer's values in the values of each later layer; 0.5: their mean"),

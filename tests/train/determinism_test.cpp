@@ -68,6 +68,7 @@ std::vector<std::string> attentions() {
   std::vector<std::string> names;
   for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
   names.emplace_back("gqa2@20/2*share");  // three layers add to the gradients of what one kept
+  names.emplace_back("gqa2:canon=AB@8/gqa2:sinks=on:value-residual=0.3/share@8/share@0");
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(Determinism, TrainedWeights, testing::ValuesIn(attentions()),

@@ -339,7 +339,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   orders.again = line.has("force");
   read_shard(line, orders, ranks);
 
-  require_fast(read_precision(common));
+  require_fast(read_precision(common), "choose f32");
   const ProgressMode progress = use_run_settings(flags);
   Corpus corpus = load_training_corpus(common);
   if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"));

@@ -134,7 +134,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const Given given = flags_given(line, eval_settings());
   const CacheType cache_type = read_decode_options(given).cache_type;
   const Precision precision = read_precision(given);
-  require_fast(precision);
+  require_fast(precision, "choose f32");
   require_other_file(line);
   use_threads(given);
 

@@ -121,7 +121,7 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   const Given given = flags_given(line, sample_settings());
   const GenerationOptions options = read_generation_options(given);
   const Precision precision = read_precision(given);
-  require_fast(precision);
+  require_fast(precision, "choose f32");
   use_threads(given);
   const LoadedRun run = load_named_run(line);
   run.model->parameters().set_precision(precision);

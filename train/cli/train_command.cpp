@@ -311,7 +311,9 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
     std::cout << to_json(options).dump(2) << '\n';
     return 0;
   }
-  require_fast(options.precision);
+  require_fast(
+      options.precision,
+      resumes ? "resume the run on another machine, or begin a new one with f32" : "choose f32");
   const ProgressMode progress = use_run_settings(flags);
   const std::future<void> kernels = std::async(prepare_gemm);  // while the text is read
   Job job = begin(line, command_text("train", arguments), options, ranks);

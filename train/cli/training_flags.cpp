@@ -99,7 +99,7 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
   const TrainOptions& first = runs.front();
   if (const std::optional<OnlyWhere>& where = setting.traits.only_where) {
     const std::string name(where->setting), value = to_json(first).at(name);
-    if (value != where->value)
+    if (!where->holds(value))
       return "--" + name + " " + value + ", which " + std::string(where->otherwise);
   }
   std::string chosen = "--attention " + attentions(runs);

@@ -180,6 +180,10 @@ TEST_F(ConvertCommand, TakesAFolderThatIsNamedWithASlash) {
 TEST_F(ConvertCommand, RefusesWhatCannotBeConvertedWithTheReason) {
   expect_refusal(kUsage, "--from run --attention delta --out refused", {"to delta", "state"});
   expect_refusal(kUsage, "--from run --attention gqa3 --out refused", {"--kv-heads 3"});
+  for (const std::string word : {"mqa@8", "mha:canon=B", "gqa2:gate=on"}) {
+    expect_refusal(kUsage, "--from run --out refused --attention " + word,
+                   {"--attention " + word + " sets", "which is fixed here"});
+  }
   expect_refusal(kUsage, "--from run --attention mqa --tie-kv on --out refused",
                  {"--tie-kv", "--rope-dim"});
 }

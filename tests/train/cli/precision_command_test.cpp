@@ -60,11 +60,25 @@ TEST_F(PrecisionBf16, IsRecordedAndKeptOnResume) {
   std::filesystem::copy(folder_ / "whole", folder_ / "half",
                         std::filesystem::copy_options::recursive);
   std::filesystem::remove_all(folder_ / "half/checkpoints/step-8");
+  expect_refusal(folder_.shell(kOldProcessor + "train --resume half"), kUsage,
+                 {"--precision bf16", "resume the run on another machine"}, "an old processor");
   expect_refusal(folder_.headcount("train --resume half --precision f32"), kUsage,
                  {"--precision", "f32", "bf16"}, "another precision");
   EXPECT_FALSE(folder_.has("half" + weights));
   ASSERT_EQ(folder_.headcount("train --resume half --quiet --threads 1").exit_code, 0);
   EXPECT_EQ(folder_.contents("half" + weights), folder_.contents("whole" + weights));
+}
+
+TEST_F(PrecisionBf16, TrainsTheSameWeightsWithTheTrapForInfiniteNumbers) {
+  if (!bf16_lacks().empty()) GTEST_SKIP() << bf16_lacks();
+  // Small enough that some products read floats where there are any.
+  const std::string flags =
+      "--dim 24 --heads 2 --context 24 --batch 4 --steps 3 --quiet "
+      "--precision bf16 --threads 1 --out ";
+  ASSERT_EQ(folder_.train(flags + "free").exit_code, 0);
+  ASSERT_EQ(folder_.train(flags + "trapped --trap-non-finite").exit_code, 0);
+  const std::string weights = "/checkpoints/step-3/model.safetensors";
+  EXPECT_EQ(folder_.contents("free" + weights), folder_.contents("trapped" + weights));
 }
 
 TEST_F(PrecisionBf16, ChangesTheLossOfTheSameWeightsByRounding) {
