@@ -13,6 +13,7 @@ constexpr std::string_view kNames[] = {
     "transpose", "split", "concat", "matrix_product", "linear", "head_linear", "embedding",
     "layer_norm", "rms_norm", "gelu", "silu", "silu_gate", "sigmoid_gate", "sigmoid", "softplus",
     "exponential", "dropout", "rotary", "softmax", "attention", "read_rows", "causal_convolution",
+    "pool_tokens",
     "gated_delta_rule", "cross_entropy",
 };
 // clang-format on

@@ -38,6 +38,7 @@ enum class Op {
   attention,
   read_rows,
   causal_convolution,
+  pool_tokens,
   gated_delta_rule,
   cross_entropy,
   count_,

@@ -102,10 +102,10 @@ class RotaryTable {
 enum class Rotation { forward, inverse };
 
 /// Rotary position embedding of the last `table.dim()` elements of each head of x [B, T, H, D];
-/// the elements before them pass through. Position of token t is `first_position` + t. The table
-/// must outlive the backward pass. Su et al., "RoFormer" (2021).
+/// the elements before them pass through. Position of token t is `first_position` + t `stride`. The
+/// table must outlive the backward pass. Su et al., "RoFormer" (2021).
 Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position = 0,
-           Rotation rotation = Rotation::forward);
+           Rotation rotation = Rotation::forward, Index stride = 1);
 
 Var softmax(Var x);  ///< over the last dimension
 
@@ -123,26 +123,6 @@ struct AttentionStats {
   Index rows = 0;          ///< queries of all heads that see a key or have a sink
   bool keeps_weights = false;
   std::vector<Real> weights;  ///< [B, H, T, S] of each call, if `keeps_weights`
-};
-
-class Rows;
-
-struct AttentionOptions {
-  Real scale = 1;
-  bool causal = true;  ///< query t of T sees keys up to S - T + t
-  Index window = 0;    ///< causal attention sees only the last `window` of those keys; 0: all
-  RowScale row_scale = RowScale::one;
-  /// Dropout probability of the attention weights on a training tape; default: the tape's.
-  std::optional<Real> dropout = {};
-  /// [B, S], 1: the key may be seen; empty: all may. The output of a query that sees no key is 0.
-  std::span<const std::uint8_t> key_mask = {};
-  AttentionStats* stats = nullptr;  ///< if not null, receives the statistics of this call
-  /// [H]: a score of each head, not scaled, that takes part in the softmax and that no value
-  /// answers, as if a key with that score and the value 0 stood in front. OpenAI, "gpt-oss" (2025).
-  std::optional<Var> sinks = {};
-  /// [B, S, H, 1]: log forget gates of the keys, at most 0. To the score of query i and key j,
-  /// after the scale, the sum of those of tokens j + 1 .. i is added. Null: no gates.
-  const Rows* log_gates = nullptr;
 };
 
 /// View of the rows that attention reads as keys or values: columns [first, first + width) of each
@@ -175,6 +155,34 @@ class Rows {
   Var x_;
   const RowCache *cache_ = nullptr, *mixing_ = nullptr;
   Index tokens_ = 0, first_ = 0, width_ = 0;
+};
+
+/// Rows that stand for a block of `tokens` tokens each, row r for the tokens from r `tokens` on. A
+/// query sees a row if all tokens of its block are there, up to the query's own. `keys` are one
+/// part, as wide as the queries.
+struct PooledRows {
+  Rows keys, values;
+  Index tokens;
+};
+
+struct AttentionOptions {
+  Real scale = 1;
+  bool causal = true;  ///< query t of T sees keys up to S - T + t
+  Index window = 0;    ///< causal attention sees only the last `window` of those keys; 0: all
+  RowScale row_scale = RowScale::one;
+  /// Dropout probability of the attention weights on a training tape; default: the tape's.
+  std::optional<Real> dropout = {};
+  /// [B, S], 1: the key may be seen; empty: all may. The output of a query that sees no key is 0.
+  std::span<const std::uint8_t> key_mask = {};
+  AttentionStats* stats = nullptr;  ///< if not null, receives the statistics of this call
+  /// [H]: a score of each head, not scaled, that takes part in the softmax and that no value
+  /// answers, as if a key with that score and the value 0 stood in front. OpenAI, "gpt-oss" (2025).
+  std::optional<Var> sinks = {};
+  /// [B, S, H, 1]: log forget gates of the keys, at most 0. To the score of query i and key j,
+  /// after the scale, the sum of those of tokens j + 1 .. i is added. Null: no gates.
+  const Rows* log_gates = nullptr;
+  /// A second group of rows in the same softmax.
+  std::optional<PooledRows> pooled = {};
 };
 
 /// softmax(scale q k^T) v for each head:
@@ -219,6 +227,21 @@ enum class Skip { none, input };
 /// of this call; empty: zeros. With `past` there are no gradients.
 Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past = {},
                        Skip skip = Skip::none);
+
+/// Inputs of `pool_tokens` for the tokens of the block that earlier calls left open, each [B, m -
+/// 1, D]: a call reads them and stores those of the block that it leaves open.
+struct OpenBlock {
+  std::span<Real> x = {}, gates = {};
+  Index tokens = -1;  ///< before this call, of all blocks; -1: whole texts, without earlier tokens
+};
+/// One row for each block of m tokens that is complete: x, gates [B, T, D] and bias [m, D] -> [B,
+/// T / m, D], each channel on its own,
+///     y[b, r] = sum over j < m of softmax over j(gates[b, r m + j] + bias[j]) x[b, r m + j]
+/// With `open`, blocks begin before the first of these tokens, and there are no gradients. Nothing
+/// if no block is complete. Softmax over the last dimension and products of matrices would need
+/// four transposed copies of x and gates, and a product of 1 x m by m x 1 for every number.
+/// DeepSeek-V4 (2026).
+std::optional<Var> pool_tokens(Var x, Var gates, Var bias, const OpenBlock& open = {});
 
 /// Tokens that `gated_delta_rule` computes at once.
 inline constexpr Index kDeltaChunk = 64;

@@ -22,8 +22,9 @@ struct Use {
   GradientSink sink = {};     // of the whole tensor
   RowGradient gradient = {};  // in the sink, or in a copy for each query head
 };
-// The queries, the parts of the keys, the values and, if there are any, the forget gates.
-using Uses = std::array<Use, kMaxKeyParts + 3>;
+// The queries, the parts of the keys, the values and, if there are any, the forget gates or the
+// pooled keys and values.
+using Uses = std::array<Use, kMaxKeyParts + 4>;
 
 std::vector<Var> inputs_of(std::span<const Use> uses, const std::optional<Var>& sinks) {
   std::vector<Var> inputs;
@@ -122,6 +123,15 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
     key_width += s[3];
   }
   fail_unless(qs[3] == key_width, "q and k must have the same head dimension");
+  if (options.pooled) {
+    const Shape ks = options.pooled->keys.shape(), ps = options.pooled->values.shape();
+    fail_unless(ks.rank() == 4 && ps.rank() == 4 && ks[0] == qs[0] && ps[0] == qs[0] &&
+                    ks[1] == ps[1] && qs[2] % ks[2] == 0 && qs[2] % ps[2] == 0 && ks[3] == qs[3] &&
+                    ps[3] == vs[3],
+                "pooled rows must be as wide as the others, for the same sequences");
+    fail_unless(options.pooled->tokens > 0 && options.causal && options.key_mask.empty(),
+                "pooled rows stand for tokens that are all seen, before the query");
+  }
   fail_unless(!options.causal || qs[1] <= vs[1], "causal attention needs a key for every query");
   fail_unless(options.window == 0 || (options.causal && options.window > 0),
               "a window must be positive and causal");
@@ -137,6 +147,7 @@ void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& valu
                 "forget gates must be [B, S, H, 1]");
     fail_unless(gates.cache() == nullptr || !gates.cache()->converts(),
                 "forget gates must be cached unrounded");
+    fail_unless(!options.pooled, "a forget gate is that of a token, not of a pooled row");
   }
   const Real dropped = options.dropout.value_or(0);
   fail_unless(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
@@ -163,6 +174,8 @@ RowView view(Tape& tape, const Rows& rows, Index query_heads) {
   return result;
 }
 
+Index padded(Index columns) { return (columns + 7) / 8 * 8; }
+
 // Sums [B, H, S] of the log gates up to each key. A masked token is not there: its gate is open.
 const double* sums_of_gates(Tape& tape, const AttentionProblem& p, const RowView& gates) {
   double* const all = tape.scratch_of<double>(p.batch * p.heads * p.key_count);
@@ -177,12 +190,28 @@ const double* sums_of_gates(Tape& tape, const AttentionProblem& p, const RowView
   return all;
 }
 
-AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
-                              const AttentionOptions& options) {
+// Scratch for one tile of converted rows per thread, which all groups share.
+void take_tiles(Tape& tape, AttentionGroups& groups) {
+  Index tile = 0;
+  for (const AttentionProblem& group : groups) {
+    tile = std::max(tile, group.values.scratch_size());
+    for (const RowView& part : group.keys) tile = std::max(tile, part.scratch_size());
+  }
+  if (tile == 0) return;
+  const Index threads_here = OnOneThread::active() ? 1 : threads();
+  Real* const tiles = tape.scratch(threads_here * tile);
+  for (AttentionProblem& group : groups.all) {
+    group.tiles = tiles;
+    group.tile_stride = threads_here == 1 ? 0 : tile;
+  }
+}
+
+AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
+                            const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
   const Index rows = qs[0] * qs[1] * qs[2];
   const bool rounds =
-      values.cache() == nullptr &&
+      values.cache() == nullptr && !(options.pooled && options.pooled->values.cache() != nullptr) &&
       std::ranges::none_of(keys, [](const Rows& k) { return k.cache() != nullptr; }) &&
       reads_rounded(tape, std::min(qs[1], kQueryTile), kKeyTile, qs[3]);
   const auto all_queries = HeadRows<const Real>::of(tape.value(q), qs[1], qs[2], qs[3], 0, qs[3]);
@@ -203,48 +232,64 @@ AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, con
                      .logsumexp = tape.scratch(rows),
                      .row_factor = nullptr};
   for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view(tape, part, qs[2]);
-  Index tile = p.values.scratch_size();
-  for (const RowView& part : p.keys) tile = std::max(tile, part.scratch_size());
-  if (tile > 0) {
-    const Index threads_here = OnOneThread::active() ? 1 : threads();
-    p.tiles = tape.scratch(threads_here * tile);
-    p.tile_stride = threads_here == 1 ? 0 : tile;
-  }
   if (options.sinks) p.sinks = tape.value(*options.sinks);
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
   const Real dropped = options.dropout.value_or(tape.dropout());
   if (tape.training() && dropped > 0) p.dropout = Dropout(dropped, tape.next_random_key());
+  p.columns = padded(p.key_count);
+  AttentionGroups groups{.all = {p, p}};
+  if (options.pooled) {
+    AttentionProblem& pooled = groups.all.back();
+    groups.count = 2;
+    pooled.keys = {.parts = {view(tape, options.pooled->keys, qs[2])}, .count = 1};
+    pooled.values = view(tape, options.pooled->values, qs[2]);
+    pooled.key_count = options.pooled->values.shape()[1];
+    pooled.window = 0;
+    pooled.block = options.pooled->tokens;
+    const Index tokens = values.cache() == nullptr ? p.key_count : values.tokens();
+    pooled.first_position = tokens - p.length;
+    pooled.first_column = p.columns;
+    groups.all.front().columns = pooled.columns = p.columns + padded(pooled.key_count);
+  }
   if (!options.key_mask.empty()) {
     auto* mask = tape.scratch_of<std::uint8_t>(static_cast<Index>(options.key_mask.size()));
     std::ranges::copy(options.key_mask, mask);
-    p.key_mask = mask;
+    groups.all.front().key_mask = mask;
   }
+  AttentionProblem& tokens = groups.all.front();
   if (options.log_gates != nullptr)
-    p.gate_sums = sums_of_gates(tape, p, view(tape, *options.log_gates, p.heads));
-  return p;
+    tokens.gate_sums = sums_of_gates(tape, tokens, view(tape, *options.log_gates, p.heads));
+  take_tiles(tape, groups);
+  return groups;
 }
 
-// Scope guard: while it lives, the products of a problem that `rounds` read copies of its inputs in
+// Scope guard: while it lives, the products of problems that round read copies of their inputs in
 // bfloat16. Backward makes them again: a step that kept them would take more memory than with f32.
 class RoundedInputs {
  public:
-  RoundedInputs(Tape& tape, std::span<const Use> uses, AttentionProblem& p) {
-    const std::size_t of_values = p.keys.count + 1;
-    for (std::size_t i = 0; p.rounds && i <= of_values; ++i) {
-      const Use& use = uses[i];
+  RoundedInputs(Tape& tape, std::span<const Use> uses, AttentionGroups& groups) {
+    if (!groups.tokens().rounds) return;
+    std::size_t next = 0;
+    const auto round = [&](HeadRows<const Real>& rows) {
+      const Use& use = uses[next];
       std::size_t same = 0;  // the first use of the tensor
       while (uses[same].x.index != use.x.index) ++same;
-      if (same == i)
-        copies_[i].emplace(tape.pool(), tape.value(use.x), 1, tape.shape(use.x).size(), true);
-      HeadRows<const Real>& rows = i == 0           ? p.q
-                                   : i == of_values ? p.values.stored
-                                                    : p.keys.parts[i - 1].stored;
+      if (same == next)
+        copies_[next].emplace(tape.pool(), tape.value(use.x), 1, tape.shape(use.x).size(), true);
       rows.rounded = copies_[same]->matrix().rounded + use.first;
+      ++next;
+    };
+    round(groups.all.front().q);
+    groups.all.back().q = groups.all.front().q;
+    for (std::size_t group = 0; group < groups.count; ++group) {
+      KeyParts& keys = groups.all[group].keys;
+      for (std::size_t part = 0; part < keys.count; ++part) round(keys.parts[part].stored);
+      round(groups.all[group].values.stored);
     }
   }
 
  private:
-  std::array<std::optional<PassingOperand>, kMaxKeyParts + 2> copies_;
+  std::array<std::optional<PassingOperand>, std::tuple_size_v<Uses>> copies_;
 };
 
 // Calls body(sequence, head, first query, queries) for all query tiles, in parallel.
@@ -258,7 +303,8 @@ void for_query_tiles(const AttentionProblem& p, const Body& body) {
   });
 }
 
-void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
+void add_stats(Tape& tape, const AttentionGroups& groups, AttentionStats& stats) {
+  const AttentionProblem& p = groups.tokens();
   const Index rows = p.batch * p.heads * p.length;
   Real* const entropy = tape.scratch(rows);
   const std::size_t before = stats.weights.size();
@@ -268,7 +314,7 @@ void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
     const Index row = p.row(b, h, i);
     Real* const weights =
         stats.keeps_weights ? stats.weights.data() + before + row * p.key_count : nullptr;
-    stats_tile(p, b, h, i, count, entropy + row, weights);
+    stats_tile(groups, b, h, i, count, entropy + row, weights);
   });
   for (Index row = 0; row < rows; ++row) {
     if (std::isnan(entropy[row])) continue;  // the query sees no key
@@ -290,25 +336,30 @@ void put_gate_gradients(const AttentionProblem& p, Index b, Index h, const Real*
 }
 
 // Backward: one task per sequence and head.
-void backward(Tape& tape, AttentionProblem p, const HeadRows<const Real>& out, const Real* dy,
+void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& out, const Real* dy,
               std::span<Use> uses, const std::optional<Var>& sinks) {
-  const RoundedInputs rounded(tape, uses, p);
+  const AttentionProblem& p = groups.tokens();
+  const RoundedInputs rounded(tape, uses, groups);
   const PassingOperand dym(tape.pool(), dy, p.batch * p.length, out.row_stride, p.rounds);
   const HeadRows<const Real> d_o{dy,        out.batch_stride,    out.row_stride, out.head_stride,
                                  out.width, dym.matrix().rounded};
   take_sinks(tape, uses);
   take_copies(tape, uses, p.heads);
-  std::array<RowGradient, kMaxKeyParts> dk;
-  for (std::size_t part = 0; part < p.keys.count; ++part) dk[part] = uses[part + 1].gradient;
-  const RowGradient& dv = uses[p.keys.count + 1].gradient;
-  const RowGradient gates = p.gate_sums != nullptr ? uses.back().gradient : RowGradient{};
+  std::array<GroupGradient, 2> of_groups;
+  std::size_t next = 1;
+  for (std::size_t group = 0; group < groups.count; ++group) {
+    for (std::size_t part = 0; part < groups.all[group].keys.count; ++part)
+      of_groups[group].keys[part] = uses[next++].gradient;
+    of_groups[group].values = uses[next++].gradient;
+  }
+  const RowGradient gates = p.gate_sums != nullptr ? uses[next].gradient : RowGradient{};
   const GradientSink dsinks = sinks ? tape.gradient_sink(*sinks) : GradientSink{};
   Real* const key_sums = gates ? tape.pool().take(p.batch * p.heads * p.key_count) : nullptr;
   Real* const of_heads = dsinks ? tape.pool().take(p.batch * p.heads) : nullptr;  // [B, H]
   parallel_for(p.batch * p.heads, task_chunk(p.length * p.macs_per_query()), [&](Index head) {
     const Index b = head / p.heads, h = head % p.heads;
     Real* const own_sums = gates ? key_sums + head * p.key_count : nullptr;
-    backward_head(p, out, d_o, b, h, uses.front().gradient, dk, dv,
+    backward_head(groups, out, d_o, b, h, uses.front().gradient, of_groups,
                   {dsinks ? of_heads + head : nullptr, own_sums});
     if (gates) put_gate_gradients(p, b, h, own_sums, gates);
   });
@@ -329,7 +380,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   check(tape, q, keys, values, options);
   const Shape qs = tape.shape(q), ys = qs.with_last(values.width());
   const auto in_cache = [](const Rows& rows) { return rows.cache() != nullptr; };
-  if (qs[1] == 1 && options.stats == nullptr && in_cache(values) &&
+  if (qs[1] == 1 && options.stats == nullptr && !options.pooled && in_cache(values) &&
       std::ranges::all_of(keys, in_cache) &&
       (options.log_gates == nullptr || in_cache(*options.log_gates))) {
     const Var y = tape.record(Op::attention, ys, {q});
@@ -337,31 +388,36 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
     tape.finish(y, [](Tape&, const Real*) {});  // caches have no gradient
     return y;
   }
-  const AttentionProblem problem = make_problem(tape, q, keys, values, options);
+  const AttentionGroups groups = make_groups(tape, q, keys, values, options);
   Uses uses;
   std::size_t count = 0;
   const auto add_use = [&](const Rows& rows, Index group) {
     uses[count++] = {rows.x(), rows.first(), rows.width(), group};
   };
   add_use(q, 1);
-  for (const Rows& part : keys) add_use(part, problem.keys.parts[count - 1].group);
-  add_use(values, problem.values.group);
+  for (const Rows& part : keys) add_use(part, groups.tokens().keys.parts[count - 1].group);
+  add_use(values, groups.tokens().values.group);
+  if (options.pooled) {
+    add_use(options.pooled->keys, groups.all.back().keys.parts.front().group);
+    add_use(options.pooled->values, groups.all.back().values.group);
+  }
   if (options.log_gates != nullptr) add_use(*options.log_gates, 1);
   const Var y =
       tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count), options.sinks));
   const auto out = HeadRows<Real>::of(tape.value(y), qs[1], qs[2], ys[3], 0, ys[3]);
   {
-    AttentionProblem p = problem;
-    const RoundedInputs rounded(tape, std::span(uses).first(count), p);
-    for_query_tiles(
-        p, [&](Index b, Index h, Index i, Index rows) { forward_tile(p, out, b, h, i, rows); });
-    if (options.stats != nullptr) add_stats(tape, p, *options.stats);
+    AttentionGroups own = groups;
+    const RoundedInputs rounded(tape, std::span(uses).first(count), own);
+    for_query_tiles(own.tokens(), [&](Index b, Index h, Index i, Index rows) {
+      forward_tile(own, out, b, h, i, rows);
+    });
+    if (options.stats != nullptr) add_stats(tape, own, *options.stats);
   }
   tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {
     Uses own = uses;
     const HeadRows<const Real> o{out.data, out.batch_stride, out.row_stride, out.head_stride,
                                  out.width};
-    backward(t, problem, o, dy, std::span(own).first(count), sinks);
+    backward(t, groups, o, dy, std::span(own).first(count), sinks);
   });
   return y;
 }

@@ -106,6 +106,9 @@ struct AttentionProblem {
   Index tile_stride = 0;         // numbers of scratch per thread
   // [B, H, S]: sums of the log forget gates up to each key; or null.
   const double* gate_sums = nullptr;
+  Index block = 0;           // tokens that a pooled row stands for; 0: rows of single tokens
+  Index first_position = 0;  // of the queries, for pooled rows
+  Index first_column = 0, columns = 0;  // of these rows among those of both groups, and of both
 
   Index row(Index b, Index h, Index i) const { return (b * heads + h) * length + i; }
   Index macs_per_query() const { return key_count * (q.width + values.width); }
@@ -115,7 +118,10 @@ struct AttentionProblem {
   // Key of the token that asks query i.
   Index own_key(Index i) const { return std::max<Index>(0, key_count - length + i); }
   // Without a mask, query i may see keys [first_key(i), end_key(i)).
-  Index end_key(Index i) const { return causal ? key_count - length + i + 1 : key_count; }
+  Index end_key(Index i) const {
+    if (block > 0) return std::min(key_count, (first_position + i + 1) / block);
+    return causal ? key_count - length + i + 1 : key_count;
+  }
   Index first_key(Index i) const {
     return window > 0 ? std::max<Index>(0, end_key(i) - window) : 0;
   }
@@ -188,11 +194,27 @@ struct AttentionProblem {
 
   // Sets m to the dropout multipliers of a tile's elements.
   void multipliers(Tile& m, Index b, Index h, Index i, Index j) const {
-    const Index row_length = (key_count + 7) / 8 * 8;
     for (Index r = 0; r < m.rows(); ++r) {
-      dropout.multipliers(static_cast<std::uint64_t>(row(b, h, i + r) * row_length + j), m.cols(),
-                          &m(r, 0));
+      const Index at = row(b, h, i + r) * columns + first_column + j;
+      dropout.multipliers(static_cast<std::uint64_t>(at), m.cols(), &m(r, 0));
     }
+  }
+};
+
+/// The groups of rows that one softmax goes over, which differ in keys, values and visibility:
+/// those of single tokens, and pooled rows if there are any.
+struct AttentionGroups {
+  std::array<AttentionProblem, 2> all;
+  std::size_t count = 1;
+
+  const AttentionProblem& tokens() const { return all.front(); }
+  const AttentionProblem* begin() const { return all.data(); }
+  const AttentionProblem* end() const { return all.data() + count; }
+  // Calls body(group, j) for the key tiles that queries [begin, end) see.
+  template <class Body>
+  void for_key_tiles(Index first, Index last, const Body& body) const {
+    for (const AttentionProblem& group : *this)
+      group.for_key_tiles(first, last, [&](Index j) { body(group, j); });
   }
 };
 
@@ -210,28 +232,33 @@ struct RowGradient : HeadRows<Real> {
 };
 
 /// Writes output rows [i, i + rows) of head h and their logsumexp.
-void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b, Index h, Index i,
-                  Index rows);
+void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Index b, Index h,
+                  Index i, Index rows);
 
 /// Writes entropy[r], nats, of the attention weights of query rows [i, i + rows) of head h; NaN for
 /// a query that sees no key. If `weights` [rows, S] is not null, it receives the weights of the
-/// keys that are not hidden.
-void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
+/// keys that are not hidden; that of a pooled row is divided among its tokens.
+void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights);
 
+/// Gradients of the rows of one group; `keys` has one entry per part.
+struct GroupGradient {
+  std::array<RowGradient, kMaxKeyParts> keys;
+  RowGradient values;
+};
+
 /// Further results of `backward_head`, or null: the gradient of the head's sink; for each key [S]
-/// the sum of its scores' gradients over the queries.
+/// of a single token the sum of its scores' gradients over the queries.
 struct ScoreGradients {
   Real* sink = nullptr;
   Real* key_sums = nullptr;
 };
 
-/// Writes the gradients of head h of sequence b to those of `dq`, `dk` and `dv` that have data;
-/// `dk` has one entry per part of the keys, `dy` is the gradient of `out`.
-void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out,
+/// Writes the gradients of head h of sequence b to those of `dq` and `of_groups` that have data;
+/// `dy` is the gradient of `out`.
+void backward_head(const AttentionGroups& groups, const HeadRows<const Real>& out,
                    const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
-                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
-                   const ScoreGradients& of_scores);
+                   const std::array<GroupGradient, 2>& of_groups, const ScoreGradients& of_scores);
 
 /// Decoding: one query per sequence and head, q [B, 1, H, Dk], over keys and values in KV caches.
 /// Each cached number is read once, in the type it is stored in. Writes `out` [B, 1, H, Dv].

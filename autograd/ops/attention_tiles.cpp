@@ -29,11 +29,12 @@ struct TileMemory {
 };
 
 // Computes row_factor of queries [i, i + rows).
-void find_row_factors(const AttentionProblem& p, Index b, Index h, Index i, Index rows,
+void find_row_factors(const AttentionGroups& groups, Index b, Index h, Index i, Index rows,
                       TileMemory& memory) {
-  Real* factor = p.row_factor + p.row(b, h, i);
+  const Real scale = groups.tokens().scale;
+  Real* factor = groups.tokens().row_factor + groups.tokens().row(b, h, i);
   std::fill_n(factor, rows, Real{0});
-  p.for_key_tiles(i, i + rows, [&](Index j) {
+  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
     Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
     if (p.row_scale == RowScale::inverse_norm) {
       p.raw_scores(s, b, h, i, j);
@@ -44,7 +45,7 @@ void find_row_factors(const AttentionProblem& p, Index b, Index h, Index i, Inde
     for (Index r = 0; r < rows; ++r) factor[r] += s.row(r).square().sum();
   });
   for (Index r = 0; r < rows; ++r) {
-    factor[r] = factor[r] > 0 ? p.scale / std::sqrt(factor[r]) : Real{0};
+    factor[r] = factor[r] > 0 ? scale / std::sqrt(factor[r]) : Real{0};
   }
 }
 
@@ -74,17 +75,18 @@ ConstMatrix RowView::converted_rows(Index b, Index h, Index begin, Index count,
 
 // Keeps a running maximum and sum of each row over the key tiles; out is rescaled whenever the
 // maximum grows.
-void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b, Index h, Index i,
-                  Index rows) {
+void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Index b, Index h,
+                  Index i, Index rows) {
   TileMemory memory, m_memory;
-  if (p.row_scale != RowScale::one) find_row_factors(p, b, h, i, rows, memory);
+  const AttentionProblem& all = groups.tokens();
+  if (all.row_scale != RowScale::one) find_row_factors(groups, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
   // A sink is the first maximum, with a weight of 1 in the sum; it adds nothing to the output.
-  std::fill_n(greatest, rows, p.sinks == nullptr ? -kInfinity : p.sinks[h]);
-  std::fill_n(total, rows, p.sinks == nullptr ? Real{0} : Real{1});
+  std::fill_n(greatest, rows, all.sinks == nullptr ? -kInfinity : all.sinks[h]);
+  std::fill_n(total, rows, all.sinks == nullptr ? Real{0} : Real{1});
   const Matrix o = out.rows(b, h, i, rows);
   bool written = false;
-  p.for_key_tiles(i, i + rows, [&](Index j) {
+  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
     Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
     p.scores(s, b, h, i, j);
     for (Index r = 0; r < rows; ++r) {
@@ -110,26 +112,36 @@ void forward_tile(const AttentionProblem& p, const HeadRows<Real>& out, Index b,
     const bool sees = total[r] > 0;
     if (sees) array(out.at(b, i + r, h), out.width) /= total[r];
     // +infinity makes every weight that backward recomputes 0.
-    p.logsumexp[p.row(b, h, i + r)] = sees ? greatest[r] + std::log(total[r]) : kInfinity;
+    all.logsumexp[all.row(b, h, i + r)] = sees ? greatest[r] + std::log(total[r]) : kInfinity;
   }
 }
 
 // The entropy of weights p of scores s is logsumexp - sum of p s.
-void stats_tile(const AttentionProblem& p, Index b, Index h, Index i, Index rows, Real* entropy,
+void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights) {
   TileMemory memory;
-  const Real* const logsumexp = p.logsumexp + p.row(b, h, i);
+  const AttentionProblem& all = groups.tokens();
+  const Real* const logsumexp = all.logsumexp + all.row(b, h, i);
   for (Index r = 0; r < rows; ++r)
     entropy[r] = logsumexp[r] == kInfinity ? std::numeric_limits<Real>::quiet_NaN() : logsumexp[r];
-  for (Index r = 0; p.sinks != nullptr && r < rows; ++r)
-    entropy[r] -= std::exp(p.sinks[h] - logsumexp[r]) * p.sinks[h];
-  p.for_key_tiles(i, i + rows, [&](Index j) {
+  for (Index r = 0; all.sinks != nullptr && r < rows; ++r)
+    entropy[r] -= std::exp(all.sinks[h] - logsumexp[r]) * all.sinks[h];
+  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
     Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
     p.scores(s, b, h, i, j);
     for (Index r = 0; r < rows; ++r) {
       const auto weight = exp_or_zero(s.row(r) - logsumexp[r]);
       entropy[r] -= (s.row(r) == -kInfinity).select(Real{0}, weight * s.row(r)).sum();
-      if (weights != nullptr) array(weights + r * p.key_count + j, s.cols()) = weight.transpose();
+      if (weights == nullptr) continue;
+      Real* const row = weights + r * all.key_count;
+      if (p.block == 0) {
+        array(row + j, s.cols()) = weight.transpose();
+        continue;
+      }
+      const Index seen = std::clamp<Index>(p.end_key(i + r) - j, 0, s.cols());
+      for (Index c = 0; c < seen; ++c)
+        array(row + (j + c) * p.block, p.block) +=
+            std::exp(s(r, c) - logsumexp[r]) / static_cast<Real>(p.block);
     }
   });
 }
@@ -144,26 +156,30 @@ namespace {
 // a row has no value: its gradient is the sum over the rows of -p D.
 class HeadBackward {
  public:
-  HeadBackward(const AttentionProblem& problem, const HeadRows<const Real>& out,
+  HeadBackward(const AttentionGroups& all_groups, const HeadRows<const Real>& out,
                const HeadRows<const Real>& dy, Index batch, Index head)
-      : p(problem), o(out), d_o(dy), b(batch), h(head) {}
+      : groups(all_groups), all(groups.tokens()), o(out), d_o(dy), b(batch), h(head) {}
 
   // Writes the gradients of this head to those destinations that have data.
-  void run(const RowGradient& dq, const std::array<RowGradient, kMaxKeyParts>& dk,
-           const RowGradient& dv, const ScoreGradients& of_scores) {
+  void run(const RowGradient& dq, const std::array<GroupGradient, 2>& of_groups,
+           const ScoreGradients& of_scores) {
     key_sums = of_scores.key_sums;
     if (of_scores.sink != nullptr) *of_scores.sink = 0;
-    if (key_sums != nullptr) std::fill_n(key_sums, p.key_count, Real{0});
+    if (key_sums != nullptr) std::fill_n(key_sums, all.key_count, Real{0});
     // Queries see contiguous tiles of keys, later queries later tiles. Keys before `seen` have been
     // written; no query sees those before the first tile.
-    Index seen = p.first_key(0) / kKeyTile * kKeyTile;
-    const auto clear_keys = [&](Index begin, Index end) {
-      for (std::size_t part = 0; part < p.keys.count; ++part) dk[part].clear(b, h, begin, end);
-      dv.clear(b, h, begin, end);
+    std::array<Index, 2> seen = {};
+    const auto clear_keys = [&](std::size_t group, Index begin, Index end) {
+      for (std::size_t part = 0; part < groups.all[group].keys.count; ++part)
+        of_groups[group].keys[part].clear(b, h, begin, end);
+      of_groups[group].values.clear(b, h, begin, end);
     };
-    clear_keys(0, seen);
-    for (Index i = 0; i < p.length; i += kQueryTile) {
-      const Index rows = std::min(kQueryTile, p.length - i);
+    for (std::size_t group = 0; group < groups.count; ++group) {
+      seen[group] = groups.all[group].first_key(0) / kKeyTile * kKeyTile;
+      clear_keys(group, 0, seen[group]);
+    }
+    for (Index i = 0; i < all.length; i += kQueryTile) {
+      const Index rows = std::min(kQueryTile, all.length - i);
       for (Index r = 0; r < rows; ++r) {
         const Real *const y = o.at(b, i + r, h), *const dy = d_o.at(b, i + r, h);
         LaneSum dot;
@@ -172,55 +188,61 @@ class HeadBackward {
         });
         out_dot[r] = dot.total();
         along_row[r] = 0;
-        if (p.sinks != nullptr) add_sink_gradient(i + r, out_dot[r], of_scores);
+        if (all.sinks != nullptr) add_sink_gradient(i + r, out_dot[r], of_scores);
       }
-      if (p.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
+      if (all.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
       bool first = true;  // of the tiles that these queries see
-      p.for_key_tiles(i, i + rows, [&](Index j) {
-        const bool again = j < seen;
-        tile_gradients(i, rows, j, dv, again);
-        const ConstMatrix ds = ds_memory.operand(p, rows, cols(j));
+      groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
+        const auto group = static_cast<std::size_t>(&p - groups.begin());
+        const bool again = j < seen[group];
+        tile_gradients(p, i, rows, j, of_groups[group].values, again);
+        const Index cols = columns(p, j);
+        const ConstMatrix ds = ds_memory.operand(p, rows, cols);
         std::size_t index = 0;
         p.for_key_parts([&](const RowView& part, Index column) {
           if (dq) {
-            gemm(dq.columns(column, part.width).rows(b, h, i, rows), ds,
-                 part.rows(b, h, j, cols(j)), first ? dq.write : Write::add);
+            gemm(dq.columns(column, part.width).rows(b, h, i, rows), ds, part.rows(b, h, j, cols),
+                 first ? dq.write : Write::add);
           }
-          if (const RowGradient& d = dk[index++]) {
-            gemm(d.rows(b, h, j, cols(j)), ds.transpose(),
+          if (const RowGradient& d = of_groups[group].keys[index++]) {
+            gemm(d.rows(b, h, j, cols), ds.transpose(),
                  p.q.columns(column, part.width).rows(b, h, i, rows), again ? Write::add : d.write);
           }
         });
         first = false;
-        seen = std::max(seen, j + kKeyTile);
+        seen[group] = std::max(seen[group], j + kKeyTile);
       });
       if (first) dq.clear(b, h, i, i + rows);  // these queries see no key
     }
-    clear_keys(seen, p.key_count);  // no query sees these keys
+    for (std::size_t group = 0; group < groups.count; ++group)
+      clear_keys(group, seen[group], groups.all[group].key_count);  // no query sees these keys
   }
 
  private:
   // What the sink gets, a row's other scores get less. `key_sums` is relative to the row's own
   // gate.
   void add_sink_gradient(Index i, Real row_dot, const ScoreGradients& of_scores) const {
-    const Real gradient = -std::exp(p.sinks[h] - p.logsumexp[p.row(b, h, i)]) * row_dot;
+    const Real gradient = -std::exp(all.sinks[h] - all.logsumexp[all.row(b, h, i)]) * row_dot;
     if (of_scores.sink != nullptr) *of_scores.sink += gradient;
-    if (key_sums != nullptr) key_sums[p.own_key(i)] += gradient;
+    if (key_sums != nullptr) key_sums[all.own_key(i)] += gradient;
   }
 
-  Index cols(Index j) const { return std::min(kKeyTile, p.key_count - j); }
+  static Index columns(const AttentionProblem& p, Index j) {
+    return std::min(kKeyTile, p.key_count - j);
+  }
 
   // Leaves P in p_memory, M in m_memory and dS (before the row factors) in ds_memory.
-  void weights(Index i, Index rows, Index j) {
-    Tile s = p_memory.tile(rows, cols(j));
+  void weights(const AttentionProblem& p, Index i, Index rows, Index j) {
+    const Index cols = columns(p, j);
+    Tile s = p_memory.tile(rows, cols);
     p.scores(s, b, h, i, j);
     for (Index r = 0; r < rows; ++r) {
       s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
     }
-    Tile ds = ds_memory.tile(rows, cols(j));
-    gemm(matrix(ds), d_o.rows(b, h, i, rows), p.values.rows(b, h, j, cols(j)).transpose());
+    Tile ds = ds_memory.tile(rows, cols);
+    gemm(matrix(ds), d_o.rows(b, h, i, rows), p.values.rows(b, h, j, cols).transpose());
     if (p.drops()) {
-      Tile m = m_memory.tile(rows, cols(j));
+      Tile m = m_memory.tile(rows, cols);
       p.multipliers(m, b, h, i, j);
       ds *= m;
     }
@@ -229,47 +251,50 @@ class HeadBackward {
 
   // along_row = rowsum(dS o A) / scale^2 over all of a row's keys.
   void find_along_row(Index i, Index rows) {
-    p.for_key_tiles(i, i + rows, [&](Index j) {
-      weights(i, rows, j);
-      const Tile ds = ds_memory.tile(rows, cols(j));
-      Tile a = scaled_scores(i, rows, j);
+    groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
+      weights(p, i, rows, j);
+      const Tile ds = ds_memory.tile(rows, columns(p, j));
+      Tile a = scaled_scores(p, i, rows, j);
       for (Index r = 0; r < rows; ++r) along_row[r] += (ds.row(r) * a.row(r)).sum();
     });
-    for (Index r = 0; r < rows; ++r) along_row[r] /= p.scale * p.scale;
+    for (Index r = 0; r < rows; ++r) along_row[r] /= all.scale * all.scale;
   }
 
   // A, with 0 for hidden keys, in p_memory.
-  Tile scaled_scores(Index i, Index rows, Index j) {
-    Tile a = p_memory.tile(rows, cols(j));
+  Tile scaled_scores(const AttentionProblem& p, Index i, Index rows, Index j) {
+    Tile a = p_memory.tile(rows, columns(p, j));
     p.scaled_scores(a, b, h, i, j);
     p.for_hidden(a, b, i, j, [&](Index r, Index c) { a(r, c) = 0; });
     return a;
   }
 
   // Adds to dV and leaves dS, times the row factors, in ds_memory.
-  void tile_gradients(Index i, Index rows, Index j, const RowGradient& dv, bool again) {
-    weights(i, rows, j);
-    Tile weight = p_memory.tile(rows, cols(j)), ds = ds_memory.tile(rows, cols(j));
+  void tile_gradients(const AttentionProblem& p, Index i, Index rows, Index j,
+                      const RowGradient& dv, bool again) {
+    const Index cols = columns(p, j);
+    weights(p, i, rows, j);
+    Tile weight = p_memory.tile(rows, cols), ds = ds_memory.tile(rows, cols);
     if (dv) {
-      if (p.drops()) weight *= m_memory.tile(rows, cols(j));
-      gemm(dv.rows(b, h, j, cols(j)), p_memory.operand(p, rows, cols(j)).transpose(),
+      if (p.drops()) weight *= m_memory.tile(rows, cols);
+      gemm(dv.rows(b, h, j, cols), p_memory.operand(p, rows, cols).transpose(),
            d_o.rows(b, h, i, rows), again ? Write::add : dv.write);
     }
     if (key_sums != nullptr) {
-      for (Index r = 0; r < rows; ++r) array(key_sums + j, cols(j)) += ds.row(r).transpose();
+      for (Index r = 0; r < rows; ++r) array(key_sums + j, cols) += ds.row(r).transpose();
     }
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;
       return;
     }
     if (p.row_scale == RowScale::inverse_norm) {
-      const Tile a = scaled_scores(i, rows, j);
+      const Tile a = scaled_scores(p, i, rows, j);
       for (Index r = 0; r < rows; ++r) ds.row(r) -= a.row(r) * along_row[r];
     }
     for (Index r = 0; r < rows; ++r) ds.row(r) *= p.row_factor[p.row(b, h, i + r)];
   }
 
-  const AttentionProblem& p;
+  const AttentionGroups& groups;
+  const AttentionProblem& all;  // what the groups have in common
   HeadRows<const Real> o, d_o;
   Index b, h;
   Real* key_sums = nullptr;
@@ -279,11 +304,10 @@ class HeadBackward {
 
 }  // namespace
 
-void backward_head(const AttentionProblem& p, const HeadRows<const Real>& out,
+void backward_head(const AttentionGroups& groups, const HeadRows<const Real>& out,
                    const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
-                   const std::array<RowGradient, kMaxKeyParts>& dk, const RowGradient& dv,
-                   const ScoreGradients& of_scores) {
-  HeadBackward(p, out, dy, b, h).run(dq, dk, dv, of_scores);
+                   const std::array<GroupGradient, 2>& of_groups, const ScoreGradients& of_scores) {
+  HeadBackward(groups, out, dy, b, h).run(dq, of_groups, of_scores);
 }
 
 }  // namespace headcount

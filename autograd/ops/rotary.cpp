@@ -23,21 +23,21 @@ RotaryTable::RotaryTable(Index dim, Index positions, double theta)
 // For each pair (a, b) and its angle: y = (a cos - b sin, a sin + b cos). The gradient is rotated
 // by the opposite angle: dx = (da cos + db sin, db cos - da sin).
 Var rotary(Var x, const RotaryTable& table, RotaryLayout layout, Index first_position,
-           Rotation rotation) {
+           Rotation rotation, Index stride) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   require(shape.rank() == 4 && shape[3] >= table.dim(), Op::rotary,
           "wants [B, T, H, D] with D >= ", table.dim(), ", got ", shape);
   const Index length = shape[1], heads = shape[2], width = shape[3], rotated = table.dim();
-  require(first_position >= 0 && first_position + length <= table.positions(), Op::rotary,
-          "positions ", first_position, " to ", first_position + length - 1,
+  require(first_position >= 0 && first_position + (length - 1) * stride < table.positions(),
+          Op::rotary, "positions ", first_position, " to ", first_position + (length - 1) * stride,
           " are not all in the table of ", table.positions());
   const RotaryTable* const angles = &table;
   // Pairs (i, i + partner), (i + kStride, i + kStride + partner), ...
   const auto rotate_rows = [=]<int kStride>(const Real* from, Real sign, const GradientSink& to) {
     const Index partner = kStride == 1 ? rotated / 2 : 1;
     parallel_for(shape[0] * length, row_chunk(heads * width), [=](Index token) {
-      const Index position = first_position + token % length;
+      const Index position = first_position + token % length * stride;
       const Real *c = angles->cosines(position), *s = angles->sines(position);
       for (Index row = token * heads; row < (token + 1) * heads; ++row) {
         const Index start = row * width, pairs = start + width - rotated;

@@ -187,6 +187,45 @@ void add_options(CaseList& cases, const std::string& prefix, Index length, RowSc
                 everything, every_third_hidden(keys));
 }
 
+// Pooled rows, a second group of rows in the softmax; a value may be the rows of both groups.
+void add_pooled_rows(CaseList& cases, Index length) {
+  AttentionOptions causal = {.scale = Real{0.7}};
+  const auto add = [&](const std::string& name, const AttentionOptions& options, Index tokens,
+                       Index heads) {
+    const Index blocks = (length + 1) / tokens;
+    cases.add("pooled rows, " + name,
+              {{2, length, 4, 3},
+               {2, length + 1, heads, 3},
+               {2, length + 1, heads, 2},
+               {2, blocks, heads, 3},
+               {2, blocks, heads, 2},
+               {4}},
+              [=](Tape& tape, Inputs x) {
+                tape.set_training(true);
+                tape.set_random(17, 4);
+                AttentionOptions with_pooled = options;
+                with_pooled.pooled = {.keys = x[3], .values = x[4], .tokens = tokens};
+                with_pooled.sinks = x[5];
+                return attention(x[0], x[1], x[2], with_pooled);
+              });
+  };
+  AttentionOptions windowed = causal, scaled = causal, dropping = causal;
+  windowed.window = 2;
+  scaled.row_scale = RowScale::inverse_norm;
+  dropping.dropout = Real{0.3};
+  add("of two tokens", causal, 2, 4);
+  add("of three tokens, a window, one KV head", windowed, 3, 1);
+  add("of one token, grouped", causal, 1, 2);
+  add("divided by the norm of both groups", scaled, 2, 2);
+  add("dropout", dropping, 2, 2);
+  cases.add("pooled rows, keys that are values",
+            {{2, length, 4, 3}, {2, length, 1, 3}, {2, length / 2, 1, 3}}, [=](Tape&, Inputs x) {
+              AttentionOptions options = windowed;
+              options.pooled = {.keys = x[2], .values = x[2], .tokens = 2};
+              return attention(x[0], x[1], x[1], options);
+            });
+}
+
 void add_cases_with_sinks(CaseList& cases, Index length) {
   const AttentionOptions causal = {.scale = Real{0.7}};
   AttentionOptions windowed = causal, all_keys = causal, scaled = causal, dropping = causal;
@@ -216,6 +255,7 @@ void add_attention_cases(CaseList& cases) {
   add_views(cases, length);
   add_cases_with_sinks(cases, length);
   add_gates(cases, length);
+  add_pooled_rows(cases, length);
   add_options(cases, "", length, RowScale::one);
   add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);
   add_options(cases, "inverse square root of length, ", length, RowScale::inverse_sqrt_length);

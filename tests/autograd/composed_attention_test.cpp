@@ -124,6 +124,44 @@ TEST(ComposedAttention, ForgetGates) {
   }));
 }
 
+// A second group of rows in the softmax, of several tiles too, with sinks in front or not.
+TEST(ComposedAttention, PooledRows) {
+  EXPECT_TRUE(rc::check([] {
+    Sizes sizes = any_sizes(200);
+    const Index tokens = any_size(1, 7), blocks = std::max<Index>(1, sizes.keys / tokens);
+    AttentionOptions options = any_options(sizes.keys, {});
+    options.key_mask = {};
+    options.causal = true;
+    options.row_scale =
+        *rc::gen::element(RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length);
+    const Index pooled_heads = any_size(0, 1) == 1 ? 1 : sizes.heads;
+    std::vector<CheckedInput> inputs =
+        normal_inputs("pooled" + std::to_string(any_size(0, 1000)),
+                      std::vector<Shape>{{sizes.batch, sizes.queries, sizes.heads, sizes.qk_width},
+                                         {sizes.batch, sizes.keys, sizes.kv_heads, sizes.qk_width},
+                                         {sizes.batch, sizes.keys, sizes.kv_heads, sizes.v_width},
+                                         {sizes.batch, blocks, pooled_heads, sizes.qk_width},
+                                         {sizes.batch, blocks, pooled_heads, sizes.v_width}});
+    if (options.row_scale != RowScale::one) {
+      for (CheckedInput& input : inputs) {
+        for (Real& x : input.values) x = Real{0.5} + std::abs(x);
+      }
+    }
+    const auto of = [&](const auto& attend) {
+      return [=](Tape&, Inputs x) {
+        AttentionOptions with_pooled = options;
+        with_pooled.pooled = {.keys = x[3], .values = x[4], .tokens = tokens};
+        return attend(x[0], x[1], x[2], with_pooled);
+      };
+    };
+    const auto fused = [](Var q, Var k, Var v, const AttentionOptions& o) {
+      return attention(q, k, v, o);
+    };
+    RC_ASSERT(difference(evaluate(of(fused), inputs), evaluate(of(composed_attention), inputs)) <
+              kComposedTolerance);
+  }));
+}
+
 TEST(ComposedAttention, DropoutIsThatOfTheWeights) {
   EXPECT_TRUE(rc::check([] {
     Sizes sizes = any_sizes(10);

@@ -151,7 +151,10 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 
 namespace {
 
-bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index keys) {
+// Keys that pooled rows are come after the others.
+bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index all_keys) {
+  const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
+  if (s >= keys) return s - keys < (keys - queries + t + 1) / o.pooled->tokens;
   const Index last = o.causal ? keys - queries + t : keys - 1;
   const bool masked =
       !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
@@ -215,10 +218,15 @@ Var gate_scores(Var gates, const AttentionOptions& options, Index queries) {
 Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
   Tape& tape = *q.tape;
   const Index heads = q.shape()[2];
-  const Var queries = transpose(q, 1, 2);                                       // [B, H, T, Dk]
-  const Var keys = transpose(repeat_heads(k, heads), 1, 2);                     // [B, H, Dk, S]
-  const Var values = transpose(transpose(repeat_heads(v, heads), 1, 2), 2, 3);  // [B, H, S, Dv]
-  const Var raw = matrix_product(queries, keys);                                // [B, H, T, S]
+  const Var queries = transpose(q, 1, 2);                // [B, H, T, Dk]
+  Var keys = transpose(repeat_heads(k, heads), 1, 2);    // [B, H, Dk, S]
+  Var turned = transpose(repeat_heads(v, heads), 1, 2);  // [B, H, Dv, S]
+  if (options.pooled) {
+    keys = concat(keys, transpose(repeat_heads(options.pooled->keys.x(), heads), 1, 2));
+    turned = concat(turned, transpose(repeat_heads(options.pooled->values.x(), heads), 1, 2));
+  }
+  const Var values = transpose(turned, 2, 3);     // [B, H, S, Dv]
+  const Var raw = matrix_product(queries, keys);  // [B, H, T, S]
   Var scores = scaled_scores(raw, options);
   if (options.log_gates != nullptr)
     scores = scores + gate_scores(options.log_gates->x(), options, q.shape()[1]);
@@ -226,6 +234,20 @@ Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
   // Where nothing is seen the softmax is uniform; the product makes it 0.
   const Var weights = softmax(masked) * visibility(options, tape, raw.shape(), 1, 0);
   return transpose(matrix_product(dropout(weights, options.dropout.value_or(0)), values), 1, 2);
+}
+
+std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias) {
+  const Shape s = x.shape();
+  const Index block = bias.shape()[0], blocks = s[1] / block, rows = s[0] * blocks * s[2];
+  if (blocks == 0) return std::nullopt;
+  const auto in_blocks = [&](Var all) {  // [B, blocks, D, m]
+    const Var flat = columns(reshape(all, {s[0], s[1] * s[2]}), 0, blocks * block * s[2]);
+    return reshape(flat, {s[0], blocks, block, s[2]});
+  };
+  const Var weights = softmax(transpose(in_blocks(gates) + bias, 2, 3));
+  const Var sums = matrix_product(reshape(weights, {rows, 1, block}),
+                                  reshape(transpose(in_blocks(x), 2, 3), {rows, block, 1}));
+  return reshape(sums, {s[0], blocks, s[2]});
 }
 
 // Tap j of [B, T, C]: x times the matrix that moves token t to t + K - 1 - j, times its weights.

@@ -40,6 +40,7 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 /// multiple of 8.
 Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options);
 /// Causal convolution: sum over the taps, each times the input that many tokens earlier.
+std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias);
 Var composed_causal_convolution(Var x, Var weight, Index first);
 /// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
 /// given.

@@ -262,6 +262,19 @@ void add_causal_convolution(CaseList& cases) {
   }
 }
 
+void add_pool_tokens(CaseList& cases) {
+  const Index length = cases.pick(7, 60), width = cases.pick(3, 40);
+  const auto add = [&](const std::string& name, Index tokens, Index block) {
+    cases.add(name, {{2, tokens, width}, {2, tokens, width}, {block, width}},
+              [](Tape&, Inputs x) { return *pool_tokens(x[0], x[1], x[2]); });
+  };
+  add("several blocks, the last one open", length, 3);
+  add("one block", length, length);
+  add("blocks of one token", length, 1);
+  cases.add("one value as tokens and gates", {{2, length, width}, {3, width}},
+            [](Tape&, Inputs x) { return *pool_tokens(x[0], x[0], x[1]); });
+}
+
 void add_gated_delta_rule(CaseList& cases) {
   const auto add = [&](const std::string& name, Index batch, Index length, Index groups,
                        Index heads, Index dk, Index dv) {
@@ -378,6 +391,8 @@ void add_cases(Op op, CaseList& cases) {
       return add_attention_cases(cases);
     case Op::causal_convolution:
       return add_causal_convolution(cases);
+    case Op::pool_tokens:
+      return add_pool_tokens(cases);
     case Op::gated_delta_rule:
       return add_gated_delta_rule(cases);
     case Op::cross_entropy:
