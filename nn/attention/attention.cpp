@@ -17,13 +17,17 @@ LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix
       case Projection::Form::matrix:
         all_.emplace(p.name,
                      Linear(parameters, name,
-                            {.in = p.in, .out = p.out, .bias = plan.bias || p.biased}, deviation));
+                            {.in = p.in, .out = p.out, .bias = p.has_bias(plan.bias)}, deviation));
         break;
       case Projection::Form::norm:
         all_.emplace(p.name, Norm(parameters, name, p.out, {.epsilon = plan.norm_epsilon}));
         break;
       case Projection::Form::vector:
         all_.emplace(p.name, parameters.add(name, {p.out}, p.start.value()));
+        break;
+      case Projection::Form::table:
+        all_.emplace(p.name,
+                     parameters.add(name, {p.in, p.out}, p.start.value(), MatrixRows::entries));
         break;
       case Projection::Form::convolution:
         all_.emplace(p.name, ShortConvolution(parameters, name, p.out, p.in, deviation));
@@ -38,7 +42,7 @@ LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix
 QueryProjection::QueryProjection(const LayerWeights& weights, const QueryLatent& latent)
     : a_(weights.find<Linear>("q_a_proj")),
       b_(weights.get<Linear>(a_ ? "q_b_proj" : "q_proj")),
-      norm_(weights.find<Norm>("q_a_layernorm")),
+      norm_(weights.find<Norm>(latent.norm)),
       factor_(latent.factor) {}
 
 Var QueryProjection::operator()(Var x) const {
@@ -53,7 +57,7 @@ std::vector<Projection> QueryProjection::declare(Index dim, const QueryLatent& l
                                                  Index width) {
   if (latent.rank == 0) return {Projection{"q_proj", dim, width}.in_canon("q")};
   std::vector<Projection> all = {{"q_a_proj", dim, latent.rank}};
-  if (latent.normed) all.push_back(Projection::norm("q_a_layernorm", latent.rank));
+  if (latent.normed) all.push_back(Projection::norm(std::string(latent.norm), latent.rank));
   all.push_back(Projection{"q_b_proj", latent.rank, width}.in_canon("q"));
   return all;
 }
@@ -87,6 +91,12 @@ Var Attention::convolved(std::string_view part, Var x, Memory& memory) const {
 
 Var Attention::rotate(Var x, const Memory& memory) const {
   return rotary_ ? rotary(x, *rotary_, plan_.rotary_layout, memory.first_position()) : x;
+}
+
+Var Attention::rotate_blocks(Var x, Index block, const Memory& memory) const {
+  if (!rotary_) return x;
+  return rotary(x, *rotary_, plan_.rotary_layout, memory.first_position() / block * block,
+                Rotation::forward, block);
 }
 
 Var Attention::rotate_back(Var x, const Memory& memory) const {
@@ -153,7 +163,7 @@ LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options,
                   " with these settings cannot compute from its cache in the form ", options.form,
                   "; choose ", known.empty() ? "auto" : known);
   CacheOptions own = options;
-  own.capacity = plan.cached_tokens(options.capacity);
+  own.window = plan.window;
   description.keeps.insert(description.keeps.end(), of_block.begin(), of_block.end());
   return {std::move(description.keeps), own};
 }

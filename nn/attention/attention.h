@@ -19,7 +19,7 @@ class LayerWeights {
                const WeightInit& init);
 
   /// Weights of that name, if the layer declares them. `Weights` is Linear, Norm, ShortConvolution,
-  /// CanonLayer, or ParameterId for a vector.
+  /// CanonLayer, or ParameterId for a vector or a table.
   template <class Weights>
   std::optional<Weights> find(std::string_view name) const {
     const auto found = all_.find(name);
@@ -78,6 +78,9 @@ class Attention {
   Var convolved(std::string_view part, Var x, Memory& memory) const;
   /// Rotates x [B, T, heads, width] by position if positions are rotary.
   Var rotate(Var x, const Memory& memory) const;
+  /// Rotates rows x [B, blocks, heads, width] of the next blocks of `block` tokens by the position
+  /// of a block's first token.
+  Var rotate_blocks(Var x, Index block, const Memory& memory) const;
   /// Undoes `rotate`.
   Var rotate_back(Var x, const Memory& memory) const;
   /// Normalises q or k [B, T, heads, width] as the score scale asks: to unit length for QK-norm.

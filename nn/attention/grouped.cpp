@@ -80,12 +80,13 @@ constexpr auto kKvHeads =
 constexpr auto kQRank =
     whole<&GroupedSettings::q_rank>(
         "q-rank",
-        "width of the latent between x and the queries; 0: none; default mla 0, mfa half of dim", 0)
+        "width of the latent between x and the queries; 0: none; default mla 0, others half of dim",
+        0)
         .with(kDerived);
 constexpr auto kRopeDim =
     whole<&GroupedSettings::rope_dim>(
         "rope-dim",
-        "dimensions per head that RoPE rotates; default head-dim, gta and mla half of it", 0)
+        "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
         .with(kDerived);
 constexpr auto kTieKv =
     on_off<&GroupedSettings::tie_kv>(

@@ -19,7 +19,7 @@ constexpr Field<Own> kFields[] = {
         .with({.derived = true}),
     whole<&Own::rope_dim>(
         "rope-dim",
-        "dimensions per head that RoPE rotates; default head-dim, gta and mla half of it", 0)
+        "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
         .with({.derived = true}),
 };
 

@@ -23,7 +23,7 @@ constexpr OnlyWhere kOnlyRotary = {"positions", "rope", "rotates nothing"};
 constexpr Field<LayerSettings> kLayerFields[] = {
     whole<&LayerSettings::heads>("heads", "query heads of each layer", 1).with(kSame),
     whole<&LayerSettings::head_dim>(
-        "head-dim", "dimensions per head; default dim / heads, mfa 2 dim / heads", 1)
+        "head-dim", "dimensions per head; default dim / heads, mfa and v4 2 dim / heads", 1)
         .with({.derived = true, .conversion = InConversion::kept}),
     on_off<&LayerSettings::gate>("gate",
                                  "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))")
@@ -204,8 +204,8 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
   costs.expansion_macs_per_key = form.macs_per_kept;
   for (const Projection& p : form.projections) {
     const Count macs = Count(p.in) * p.out;
-    costs.linear_macs_per_token += macs;
-    const bool biased = (plan.bias || p.biased) && p.form == Projection::Form::matrix;
+    if (p.form != Projection::Form::table) costs.linear_macs_per_token += macs;
+    const bool biased = p.form == Projection::Form::matrix && p.has_bias(plan.bias);
     costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
     if (p.role == Projection::Role::of_cache) costs.expansion_macs_per_key += macs;
   }
@@ -216,6 +216,12 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
     const Count elements = Count(kept.heads) * kept.width;
     if (kept.per_sequence) {
       costs.state_elements += elements;
+      continue;
+    }
+    if (kept.block > 0) {
+      costs.block = kept.block;
+      costs.cache_elements_per_block += elements;
+      costs.cache_rows_per_block += kept.heads;
       continue;
     }
     costs.cache_elements_per_token += elements;
@@ -250,23 +256,25 @@ std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
 }
 
 Count AttentionCosts::prefill_macs(Count context, Count held) const {
-  if (!state) return macs_per_pair * context * held;
+  if (!state) return macs_per_pair * context * (held + blocks(context));
   const Index whole = context.value() / state->chunk, rest = context.value() % state->chunk;
   const Count pairs = Count(whole) * state->chunk * state->chunk + Count(rest) * rest;
   return state->per_token * context + state->per_pair * pairs;
 }
 
-Count AttentionCosts::decode_macs(Count held) const {
-  return state ? state->per_token : macs_per_pair * held;
+Count AttentionCosts::decode_macs(Count held, Count context) const {
+  return state ? state->per_token : macs_per_pair * (held + blocks(context));
 }
 
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
   const AttentionCosts costs = attention_costs(plan).front();
-  const Count held = plan.cached_tokens(context);
+  const Count held = plan.cached_tokens(context), blocks = costs.blocks(context);
   const Count exact = costs.exact_elements_per_token * held;
   const Index all = costs.cache_elements_per_token.value();
-  return {Count(all - costs.exact_elements_per_token.value()) * held,
-          costs.cache_rows_per_token * held, costs.state_elements + exact};
+  const Count rounded = all - costs.exact_elements_per_token.value();
+  return {rounded * held + costs.cache_elements_per_block * blocks,
+          costs.cache_rows_per_token * held + costs.cache_rows_per_block * blocks,
+          costs.state_elements + exact};
 }
 
 }  // namespace headcount

@@ -28,6 +28,7 @@ struct Projection {
     matrix,       ///< `NAME.weight` [out, in], and `NAME.bias` [out] if the layer has biases
     norm,         ///< RMSNorm, `NAME.weight` [out]
     vector,       ///< `NAME` [out]
+    table,        ///< `NAME` [in, out], rows that are looked up and multiply nothing
     convolution,  ///< causal, one per channel, without bias: `NAME.weight` [out, 1, in]
     canon,        ///< a convolution that is added to its input: `NAME.weight` [out, 1, in]
   };
@@ -40,10 +41,11 @@ struct Projection {
   Index in = 0, out = 0;  ///< `in` is 0 for norms and vectors
   Role role = Role::of_token;
   Form form = Form::matrix;
-  std::optional<Initializer> start = {};  ///< initial values of a vector
-  std::string convolved = {};  ///< part of Canon layer B that the outputs are, such as "q"
-  bool biased = false;         ///< a matrix that has a bias in layers without biases, too
+  std::optional<Initializer> start = {};  ///< initial values of a vector or a table
+  std::string convolved = {};       ///< part of Canon layer B that the outputs are, such as "q"
+  std::optional<bool> biased = {};  ///< whether a matrix has a bias; none: as the layer has
 
+  bool has_bias(bool layer) const { return biased.value_or(layer); }
   static Projection norm(std::string name, Index width, Role role = Role::of_token) {
     return {.name = std::move(name), .out = width, .role = role, .form = Form::norm};
   }
@@ -62,12 +64,13 @@ struct Projection {
   }
 };
 
-/// How a layer makes queries: by q_proj, or with a latent by q_a_proj, an RMSNorm q_a_layernorm, a
-/// factor and q_b_proj.
+/// How a layer makes queries: by q_proj, or with a latent by q_a_proj, an RMSNorm, a factor and
+/// q_b_proj.
 struct QueryLatent {
   Index rank = 0;  ///< width of the latent; 0: none
   bool normed = true;
   double factor = 1;
+  std::string_view norm = "q_a_layernorm";  ///< name of its norm
 };
 
 /// Multiply-accumulates of a recurrent state, all heads together.
@@ -185,13 +188,21 @@ struct AttentionCosts {
   Count cache_elements_per_token;
   Count exact_elements_per_token;  ///< those of them that a cache of any type stores as Real
   Count cache_rows_per_token;      ///< of the others; an int8 cache stores one scale for each
-  Count state_elements;            ///< per sequence; stored as Real in a cache of any type
+  Index block = 1;                 ///< tokens that a pooled row stands for
+  Count cache_elements_per_block;
+  Count cache_rows_per_block;
+  Count state_elements;  ///< per sequence; stored as Real in a cache of any type
 
+  /// Pooled rows of `context` tokens.
+  Count blocks(Count context) const {
+    return cache_rows_per_block == Count(0) ? 0 : context.value() / block;
+  }
   /// Multiply-accumulates of scores and sums, or of the state, for a context whose tokens see
-  /// `held` others each.
+  /// `held` others each, and all pooled rows.
   Count prefill_macs(Count context, Count held) const;
-  /// Multiply-accumulates of scores and sums, or of the state, for one token after `held` others.
-  Count decode_macs(Count held) const;
+  /// Multiply-accumulates of scores and sums, or of the state, for one token that sees `held`
+  /// others, and the pooled rows of `context`.
+  Count decode_macs(Count held, Count context) const;
 };
 
 /// Costs of each form, `counted_forms` last.

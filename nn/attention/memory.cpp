@@ -8,10 +8,14 @@
 namespace headcount {
 
 LayerCache::LayerCache(std::vector<Kept> keeps, const CacheOptions& options)
-    : keeps_(std::move(keeps)), capacity_(options.capacity), form_(options.form) {
+    : keeps_(std::move(keeps)),
+      capacity_(options.window > 0 ? std::min(options.window, options.capacity) : options.capacity),
+      form_(options.form) {
   for (const Kept& kept : keeps_) {
     rows_.emplace_back(options.sequences, kept.heads, kept.width,
-                       kept.per_sequence ? 1 : options.capacity,
+                       kept.per_sequence ? 1
+                       : kept.block > 0  ? options.capacity / kept.block
+                                         : capacity_,
                        kept.per_sequence || kept.exact ? CacheType::real : options.type);
   }
 }
@@ -43,11 +47,17 @@ Memory Memory::sharing(const Memory& earlier, const Memory& own) {
   return memory;
 }
 
-Rows Memory::shared(std::string_view name) const {
+std::optional<Rows> Memory::find_shared(std::string_view name) const {
   for (const auto& [kept, rows] : kept_) {
     if (kept == name) return rows;
   }
-  throw ShapeError("the earlier layer kept no '" + std::string(name) + "' to share");
+  return std::nullopt;
+}
+
+Rows Memory::shared(std::string_view name) const {
+  const std::optional<Rows> rows = find_shared(name);
+  require_setting(rows.has_value(), "the earlier layer kept no '", name, "' to share");
+  return *rows;
 }
 
 Rows Memory::keep(std::string_view name, Var x) {
@@ -56,10 +66,24 @@ Rows Memory::keep(std::string_view name, Var x) {
   return kept_.back().second;
 }
 
+std::optional<Rows> Memory::keep_blocks(std::string_view name, Index tokens, std::optional<Var> x) {
+  const Index before = first_position_ / tokens, after = (first_position_ + tokens_) / tokens;
+  std::optional<Rows> rows;
+  if (x) rows = cache_ == nullptr ? Rows(*x) : Rows(write(name, *x, before, after - before), after);
+  if (!x && after > 0) rows = Rows(cache_->rows(name), after);
+  if (rows) kept_.emplace_back(name, *rows);
+  return rows;
+}
+
 Rows Memory::store(std::string_view name, Var x) {
   if (cache_ == nullptr) return Rows(x);
+  return {write(name, x, first_position_, tokens_), first_position_ + tokens_};
+}
+
+// Writes rows [first, first + count) of the cache `name`.
+RowCache& Memory::write(std::string_view name, Var x, Index first, Index count) {
   RowCache& rows = cache_->rows(name);
-  const Shape declared = {rows.sequences(), tokens_, rows.heads(), rows.width()};
+  const Shape declared = {rows.sequences(), count, rows.heads(), rows.width()};
   if (x.shape() != declared) {
     throw ShapeError("the rows '" + std::string(name) + "' are " + x.shape().text() +
                      ", the layer declares " + declared.text());
@@ -68,10 +92,10 @@ Rows Memory::store(std::string_view name, Var x) {
                   "a cache keeps no gradients; decode on a tape without them");
   const Real* row = x.value().data();
   for (Index b = 0; b < declared[0]; ++b) {
-    for (Index t = 0; t < tokens_; ++t, row += rows.heads() * rows.width())
-      rows.write(b, first_position_ + t, row);
+    for (Index t = 0; t < count; ++t, row += rows.heads() * rows.width())
+      rows.write(b, first + t, row);
   }
-  return {rows, first_position_ + tokens_};
+  return rows;
 }
 
 std::span<Real> Memory::state(std::string_view name) {

@@ -14,21 +14,23 @@
 
 namespace headcount {
 
-/// Named part of a layer's cache: `heads` rows of `width` numbers per token, or per sequence for a
-/// recurrent state.
+/// Named part of a layer's cache: `heads` rows of `width` numbers per token, per block of `block`
+/// tokens, or per sequence for a recurrent state.
 struct Kept {
   std::string name;
   Index heads, width;
   bool per_sequence = false;
   bool exact = false;  ///< rows per token that caches of every type store as Real
+  Index block = 0;     ///< tokens that a row stands for, beyond a window, too; 0: rows per token
 };
 
 /// Sizes and form of a cache.
 struct CacheOptions {
   Index sequences = 1;
-  Index capacity = 0;                ///< tokens; a layer with a window holds at most the window
+  Index capacity = 0;                ///< tokens
   CacheType type = CacheType::real;  ///< of rows per token; states and exact rows are always Real
   std::string form = {};             ///< name of an AttentionForm; empty: the layer chooses
+  Index window = 0;                  ///< tokens of which rows are held at most; 0: all
 };
 
 /// KV cache of one layer: one RowCache for each `Kept`. Every token rewrites a state, so that
@@ -45,8 +47,8 @@ class LayerCache {
   const std::string& form() const { return form_; }
   Index bytes() const;  ///< bytes allocated
 
-  /// Cache of the rows per token named `name`. Throws ShapeError if the layer declares none under
-  /// that name.
+  /// Cache of the rows per token or per block named `name`. Throws ShapeError if the layer declares
+  /// none under that name.
   RowCache& rows(std::string_view name) { return find(name, false); }
   /// State [sequences, heads, width]. Throws ShapeError if the layer declares none under that name.
   std::span<Real> state(std::string_view name) { return find(name, true).numbers(); }
@@ -100,6 +102,15 @@ class Memory {
     return shares_ ? shared(name) : keep(name, make());
   }
 
+  /// Keeps the rows [B, blocks, heads, width] of the blocks of `tokens` tokens that these tokens
+  /// complete, which `make` returns if there are any, and returns them with those of earlier
+  /// blocks: nothing if no block is complete. Otherwise as `keep`.
+  template <std::invocable Make>
+  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, const Make& make) {
+    return shares_ ? find_shared(name) : keep_blocks(name, tokens, std::optional<Var>(make()));
+  }
+  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, std::optional<Var> x);
+
   /// State of each sequence [B, heads, width] after the earlier tokens, zero before the first one.
   /// An op that computes these tokens overwrites it. Empty for whole texts.
   std::span<Real> state(std::string_view name);
@@ -110,13 +121,16 @@ class Memory {
   void set_first_values(const std::optional<Var>& values) { first_values_ = values; }
 
   Index first_position() const { return first_position_; }
+  bool is_cached() const { return cache_ != nullptr; }
   std::span<const std::uint8_t> key_mask() const { return key_mask_; }
   AttentionStats* stats() const { return stats_; }
   std::string_view form() const { return cache_ == nullptr ? std::string_view() : cache_->form(); }
 
  private:
   Rows shared(std::string_view name) const;
+  std::optional<Rows> find_shared(std::string_view name) const;
   Rows store(std::string_view name, Var x);
+  RowCache& write(std::string_view name, Var x, Index first, Index count);
 
   LayerCache* cache_ = nullptr;
   Index first_position_ = 0, tokens_ = 0;

@@ -38,11 +38,12 @@ constexpr Field<MlaSettings> kFields[] = {
         .with(kDerived),
     whole<&MlaSettings::rope_dim>(
         "rope-dim",
-        "dimensions per head that RoPE rotates; default head-dim, gta and mla half of it", 0)
+        "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
         .with(kDerived),
     whole<&MlaSettings::q_rank>(
         "q-rank",
-        "width of the latent between x and the queries; 0: none; default mla 0, mfa half of dim", 0)
+        "width of the latent between x and the queries; 0: none; default mla 0, others half of dim",
+        0)
         .with(kDerived),
     whole<&MlaSettings::nope_dim>(
         "nope-dim",

@@ -4,14 +4,15 @@
 
 namespace headcount {
 
-extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kDelta,
-    kKda;
+extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kV4, kHca,
+    kDelta, kKda;
 
 namespace {
 
 std::vector<const AttentionKind*>& kinds() {
-  static std::vector<const AttentionKind*> all = {&kMha, &kMqa,        &kGqa, &kMfa,   &kGta, &kMla,
-                                                  &kTpa, &kLatentBias, &kFox, &kDelta, &kKda};
+  static std::vector<const AttentionKind*> all = {&kMha, &kMqa,   &kGqa,        &kMfa, &kGta,
+                                                  &kMla, &kTpa,   &kLatentBias, &kFox, &kV4,
+                                                  &kHca, &kDelta, &kKda};
   return all;
 }
 

@@ -179,6 +179,12 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
       {{"latent-scale", "on"}, {"q-rank", "5"}},
       {{"latents", "2"}, {"kv-rank", "6"}, {"latent-scale", "on"}, {"bias", "on"}},
       {{"latents", "4"}, {"kv-rank", "12"}, {"gate", "on"}, {"score-scale", "length"}},
+      {{"o-groups", "4"}, {"o-rank", "3"}, {"q-rank", "0"}},
+      {{"o-groups", "1"}, {"o-rank", "5"}, {"q-rank", "7"}, {"bias", "on"}, {"window", "5"}},
+      {{"compress", "3"}},
+      {{"compress", "1"}, {"score-scale", "qk-norm"}},
+      {{"compress", "6"}, {"window", "3"}, {"sinks", "on"}, {"bias", "on"}, {"rope-dim", "4"}},
+      {{"compress", "21"}, {"window", "5"}, {"score-scale", "row-norm"}},
       {{"kv-factors", "1"}, {"q-factors", "1"}},
       {{"kv-factors", "3"}, {"bias", "on"}, {"gate", "on"}, {"window", "5"}},
       {{"kv-factors", "2"}, {"score-scale", "row-norm"}},
@@ -267,7 +273,10 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
         const Index tokens = attention.window > 0 ? attention.window : model->plan()->context;
         const Index exact = costs.exact_elements_per_token.value();
         bytes += tokens * cache_bytes(type, costs.cache_elements_per_token.value() - exact,
-                                      costs.cache_rows_per_token.value());
+                                      costs.cache_rows_per_token.value()) +
+                 costs.blocks(model->plan()->context).value() *
+                     cache_bytes(type, costs.cache_elements_per_block.value(),
+                                 costs.cache_rows_per_block.value());
       }
       const KeptNumbers kept = kept_numbers(model->plan(), model->plan()->context);
       EXPECT_EQ(cache_bytes(type, kept.elements.value(), kept.rows.value()), bytes);
@@ -410,13 +419,13 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), test_
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingOfKinds, testing::ValuesIn(kind_names()), test_name);
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingWithScores, testing::ValuesIn(names_with_scores()),
                          test_name);
-const auto patterns =
-    testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
-                    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
-                    "tpa/share", "mfa/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
-                    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
-                    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share",
-                    "fox2@6/share", "3*kda/gqa2");
+const auto patterns = testing::Values(
+    "mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
+    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share", "tpa/share",
+    "mfa/share", "v4@5/share/v4", "hca3@4/share/hca7", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
+    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
+    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share", "fox2@6/share",
+    "3*kda/gqa2");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 

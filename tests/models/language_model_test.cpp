@@ -208,9 +208,9 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
       if (name.ends_with("A_log")) continue;  // uniform before the logarithm
       if (kind->name == "kda" && name.ends_with("dt_bias")) continue;  // below
       const bool residual = name.ends_with("o_proj.weight") || name.ends_with("out_proj.weight") ||
-                            name.ends_with("down_proj.weight");
+                            name.ends_with("o_b_proj.weight") || name.ends_with("down_proj.weight");
       const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias");
-      const bool bias = name.ends_with(".bias");
+      const bool bias = name.ends_with(".bias") || name.ends_with("position_bias");
       const double expected = norm || bias ? 0 : residual ? 0.02 / std::sqrt(2 * 8) : 0.02;
       // Five standard errors of a normal sample, and rounding.
       const double error = 5 * expected / std::sqrt(static_cast<double>(values.size())) + 1e-12;

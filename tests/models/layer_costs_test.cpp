@@ -60,6 +60,9 @@ LayerConfig random_layer(std::string_view kind) {
     set(c, "rope-dim", even * size(0, 6));
   } while (!fits(c));
   set(c, "v-dim", size(1, 12));
+  set(c, "o-groups", *rc::gen::element<Index>(1, heads));
+  set(c, "o-rank", size(1, 12));
+  set(c, "compress", size(1, 9));
   set(c, "latent-norm", *rc::gen::arbitrary<bool>());
   set(c, "latent-dim", size(1, 12));
   set(c, "value-heads", heads * size(1, 3));
@@ -69,7 +72,7 @@ LayerConfig random_layer(std::string_view kind) {
   set(c, "output-projection", *rc::gen::arbitrary<bool>());
   set(c, "gate", *rc::gen::arbitrary<bool>());
   set(c, "sinks", attention_kind(kind).attends && *rc::gen::arbitrary<bool>());
-  c.causal = !attention_kind(kind).attends;
+  c.causal = !attention_kind(kind).attends || pools(attention_kind(kind));
   return c;
 }
 
@@ -102,8 +105,9 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
     const AttentionCosts costs = attention_costs(config).front();
     RC_ASSERT(costs.name == GetParam()->name);
     RC_ASSERT(costs.parameters.value() == store.element_count());
-    // Up to three tiles of 64 queries and keys.
-    const Index batch = *rc::gen::inRange<Index>(1, 3), length = *rc::gen::inRange<Index>(1, 151);
+    // Up to three tiles of 64 queries and keys; one where causality would skip some.
+    const Index batch = *rc::gen::inRange<Index>(1, 3),
+                length = *rc::gen::inRange<Index>(1, pools(*GetParam()) ? 65 : 151);
     const Count macs =
         Count(batch) * (costs.linear_macs_per_token * length + costs.prefill_macs(length, length));
     RC_ASSERT(counted_macs(*layer, store, config.dim, batch, length) == macs.value());

@@ -118,7 +118,10 @@ void set_attention(const json& c, Given& a) {
                                   {"latent_dim", "latent-dim"},
                                   {"key_heads", "key-heads"},
                                   {"value_heads", "value-heads"},
-                                  {"conv", "conv-taps"}}) {
+                                  {"conv", "conv-taps"},
+                                  {"o_groups", "o-groups"},
+                                  {"o_lora_rank", "o-rank"},
+                                  {"compress", "compress"}}) {
     if (c.contains(key)) set(a, name, c[key].get<Index>());
   }
   set(a, "tie-kv", c.value("tie_kv", false));
@@ -141,6 +144,7 @@ void set_attention(const json& c, Given& a) {
 
 std::string kind_of(const json& c) {
   const std::string kind = c.value("attention", "mha");
+  if (kind == "v4_window") return "v4";
   return kind == "latent_bias" ? "latent-bias" : kind;
 }
 
@@ -185,6 +189,9 @@ class Reference : public testing::TestWithParam<std::string> {
   }
 
   void check_attention();
+  void check_canon(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
+  void check_rows(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
+  void check_visible(const AttentionPlan& plan, const AttentionStats& stats);
   void check_model();
   std::string pattern() const;
 
@@ -214,20 +221,28 @@ void Reference::check_attention() {
   }
   Tape tape(&parameters);
   const Var input = tape.leaf(shape_of(x), reals(x));
-  Memory memory(mask);
+  AttentionStats stats;
+  stats.keeps_weights = true;
+  Memory memory(mask, &stats);
   const Var y = layer->forward(input, memory);
   ASSERT_EQ(y.shape(), shape_of(file_.at("y")));
   expect_close(y.value(), file_.at("y"), kOutputTolerance);
   tape.backward(y, reals(file_.at("dy")));
   expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
   expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
-  if (!file_.contains("cache.canonB")) return;
+  if (file_.contains("cache.canonB")) check_canon(resolved(config), *layer, parameters);
+  if (file_.contains("cache.window")) check_rows(resolved(config), *layer, parameters);
+  if (file_.contains("visible")) check_visible(resolved(config), stats);
+}
+
+void Reference::check_canon(const AttentionPlan& plan, const Attention& layer,
+                            const ParameterStore& store) {
+  const TensorView& x = file_.at("x");
   // [B, channels, taps]; later convolutions do not see the first of the taps.
-  LayerCache cache =
-      make_cache(resolved(config), {.sequences = x.shape[0], .capacity = x.shape[1]});
-  Tape decoding(std::as_const(parameters));
+  LayerCache cache = make_cache(plan, {.sequences = x.shape[0], .capacity = x.shape[1]});
+  Tape decoding(store);
   Memory cached(cache, x.shape[1]);
-  layer->forward(decoding.constant(shape_of(x), reals(x)), cached);
+  layer.forward(decoding.constant(shape_of(x), reals(x)), cached);
   const TensorView& expected = file_.at("cache.canonB");
   const Index channels = expected.shape[1], taps = expected.shape[2];
   std::vector<Real> inputs(expected.element_count());
@@ -248,6 +263,76 @@ void Reference::check_attention() {
   }
   EXPECT_EQ(first, channels);
   expect_close(inputs, expected, kOutputTolerance);
+}
+
+// Outputs and caches of decoding token by token.
+void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
+                           const ParameterStore& store) {
+  const TensorView& x = file_.at("x");
+  const Index batch = x.shape[0], length = x.shape[1], dim = x.shape[2];
+  const std::vector<Real> inputs = reals(x);
+  std::vector<Real> outputs(inputs.size());
+  LayerCache cache = make_cache(plan, {.sequences = batch, .capacity = length});
+  Tape tape(store);
+  for (Index t = 0; t < length; ++t) {
+    tape.reset();
+    std::vector<Real> token;
+    for (Index b = 0; b < batch; ++b)
+      token.insert(token.end(), inputs.begin() + (b * length + t) * dim,
+                   inputs.begin() + (b * length + t + 1) * dim);
+    Memory memory(cache, 1);
+    const auto y = layer.forward(tape.constant({batch, 1, dim}, token), memory).value();
+    for (Index b = 0; b < batch; ++b)
+      std::copy_n(y.begin() + b * dim, dim, outputs.begin() + (b * length + t) * dim);
+  }
+  expect_close(outputs, file_.at(file_.contains("y_decode") ? "y_decode" : "y"), kOutputTolerance);
+  // Rows [first, first + count) of all sequences, of one head.
+  const auto rows = [&](const std::string& name, Index first, Index count) {
+    const RowCache& kept = cache.rows(name);
+    std::vector<Real> all;
+    for (Index b = 0; b < batch; ++b) {
+      for (Index row = first; row < first + count; ++row) {
+        const Real* const from =
+            kept.read(b, 0, row % kept.capacity(), 1, 0, kept.width(), nullptr).data;
+        all.insert(all.end(), from, from + kept.width());
+      }
+    }
+    return all;
+  };
+  const TensorView& window = file_.at("cache.window");
+  expect_close(rows("kv", length - window.shape[1], window.shape[1]), window, kOutputTolerance);
+  if (!file_.contains("cache.compressed")) return;
+  const TensorView& compressed = file_.at("cache.compressed");
+  expect_close(rows("compressed", 0, compressed.shape[1]), compressed, kOutputTolerance);
+  for (const auto& [name, pending] :
+       {std::pair{"open_kv", "cache.pending_kv"}, {"open_gate", "cache.pending_gate"}}) {
+    const TensorView& expected = file_.at(pending);
+    const Index tokens = expected.shape[1], width = expected.shape[2];
+    const std::span<const Real> state = cache.state(name);
+    const Index stride = std::ssize(state) / batch;
+    std::vector<Real> open;
+    for (Index b = 0; b < batch; ++b)
+      open.insert(open.end(), state.begin() + b * stride,
+                  state.begin() + b * stride + tokens * width);
+    expect_close(open, expected, kOutputTolerance);
+  }
+}
+
+// Which queries read which pooled rows. A row's weight is divided among its tokens, of which those
+// outside of the window have no other.
+void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
+  const TensorView& visible = file_.at("visible");
+  const std::vector<double> wanted = visible.to_doubles();
+  const Index batch = visible.shape[0], length = visible.shape[1], rows = visible.shape[2];
+  const Index block = get(plan, "compress");
+  for (Index i = 0; i < batch * length * rows; ++i) {
+    const Index b = i / rows / length, t = i / rows % length, first = i % rows * block;
+    if (first > t - plan.window && first <= t) continue;
+    const Index at = (b * plan.heads * length + t) * length + first;
+    EXPECT_EQ(stats.weights[static_cast<std::size_t>(at)] > 0,
+              wanted[static_cast<std::size_t>(i)] != 0)
+        << "token " << t << ", row " << i % rows;
+  }
 }
 
 // The last `kv_shared_layers` of a pattern share by type, of which their word has the window.

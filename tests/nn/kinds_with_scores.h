@@ -24,4 +24,10 @@ inline bool convolves(const AttentionKind& kind) {
                              [](const Projection& p) { return !p.convolved.empty(); });
 }
 
+/// Returns true if the kind pools rows over blocks of tokens, which must all be seen.
+inline bool pools(const AttentionKind& kind) {
+  const AttentionPlan plan = resolve_attention(kind, Given(attention_settings()), {});
+  return std::ranges::any_of(describe(plan).keeps, [](const Kept& k) { return k.block > 0; });
+}
+
 }  // namespace headcount

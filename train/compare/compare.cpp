@@ -59,7 +59,8 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
     const Index window = plan->layer_attention(std::ssize(result.cache)).window;
     CacheLayer& layer = result.cache.emplace_back();
     for (const Kept& kept : cache.keeps())
-      layer.push_back({kept.name, kept.heads, kept.width, window, kept.per_sequence});
+      layer.push_back({kept.name, kept.heads, kept.width, kept.block > 0 ? 0 : window,
+                       kept.per_sequence, kept.block});
   }
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
     const RunOutcome& outcome = chosen.outcomes[i];

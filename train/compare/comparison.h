@@ -59,6 +59,7 @@ struct CacheBlock {
   Index heads = 0, width = 0;  ///< heads, and numbers per head
   Index window = 0;            ///< most tokens that are stored; 0: all
   bool per_sequence = false;   ///< one state for all tokens
+  Index block = 0;             ///< tokens that a row stands for; 0: one
 };
 using CacheLayer = std::vector<CacheBlock>;
 

@@ -28,8 +28,9 @@ DecodeTimer::DecodeTimer(const ModelPlan& model, Index vocabulary, Index context
         for (std::size_t i = 0; i < state.size(); ++i) state[i] = row[i % row.size()];
         continue;
       }
-      for (Index t = 0; t < options.sequences * cache.capacity(); ++t)
-        cache.rows(kept.name).write(t / cache.capacity(), t % cache.capacity(), row.data());
+      RowCache& rows = cache.rows(kept.name);
+      for (Index t = 0; t < options.sequences * rows.capacity(); ++t)
+        rows.write(t / rows.capacity(), t % rows.capacity(), row.data());
     }
   }
 }

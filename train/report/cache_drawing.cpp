@@ -29,7 +29,8 @@ double cache_height(std::size_t attentions) {
 
 Index numbers_at(const CacheBlock& block, Index context) {
   const Index held = block.window > 0 ? std::min(block.window, context) : context;
-  return block.heads * block.width * (block.per_sequence ? 1 : held);
+  const Index rows = block.block > 0 ? held / block.block : held;
+  return block.heads * block.width * (block.per_sequence ? 1 : rows);
 }
 
 std::string bytes_of(Index numbers) {
@@ -88,6 +89,7 @@ class CacheDrawing {
   // Numbers per token as drawn. Those of a state are divided by the tokens of the training context.
   double numbers_of_token(const CacheBlock& block) const {
     const auto numbers = static_cast<double>(block.heads * block.width);
+    if (block.block > 0) return numbers / static_cast<double>(block.block);
     return block.per_sequence ? numbers / trained_ : numbers;
   }
   double numbers_of_token(const CacheLayer& layer) const {

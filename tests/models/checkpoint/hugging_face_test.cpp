@@ -92,6 +92,8 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"attention", "tpa"}, {"kv-factors", "3"}},
       {{"attention", "fox"}, {"kv-heads", "1"}},
       {{"attention", "kda"}},
+      {{"attention", "v4"}, {"o-rank", "24"}},
+      {{"attention", "hca"}, {"compress", "4"}, {"window", "16"}},
       {{"attention", "gqa"}, {"rope-dim", "16"}},
       {{"attention", "mqa"}, {"rope-dim", "0"}, {"tie-kv", "on"}},
   };

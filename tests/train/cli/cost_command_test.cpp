@@ -19,9 +19,9 @@ namespace {
 using nlohmann::json;
 using Names = std::vector<std::string>;
 
-const Names kAttentions = {"mha",         "mqa",          "gqa",        "mfa", "gta",
-                           "mla",         "mla-absorbed", "mla-merged", "tpa", "tpa-factored",
-                           "latent-bias", "fox",          "delta",      "kda"};
+const Names kAttentions = {
+    "mha", "mqa",          "gqa",         "mfa", "gta", "mla", "mla-absorbed", "mla-merged",
+    "tpa", "tpa-factored", "latent-bias", "fox", "v4",  "hca", "delta",        "kda"};
 const Names kRowKeys = {"attention",
                         "params_per_layer",
                         "linear_macs_per_token_per_layer",
