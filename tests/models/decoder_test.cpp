@@ -234,8 +234,8 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
 // Rounding to half precision changes a number of a row by 1 / 2048 of itself at most, to bfloat16
 // by 1 / 256, and rounding to bytes by 1 / 254 of the row's greatest number. The logits of these
 // models, of sizes up to 2, were measured to change by up to 2.2 and 4.9 times that with up to four
-// layers, and by up to 3.1 and 4.7 times with more, whose roundings add up. A quarter more than 1.9
-// or 3.1 and 4.2 is allowed.
+// layers, by up to 2.6 and 4.9 times if rows are pooled besides, and by up to 3.1 and 4.7 times
+// with more layers, whose roundings add up. A quarter more than 1.9 or 3.1 and 4.2 is allowed.
 TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const Given config = decoder_config(GetParam());
   const auto model = make_model(config);
@@ -243,7 +243,10 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const std::vector<Real> expected = forward(*model, tokens, 1);
   // States are not rounded.
   const bool rounds = kept_numbers(model->plan(), 1).rows != Count(0);
-  const double steps = 1.25 * (model->plan()->layers > 4 ? 3.1 : 1.9);
+  const bool pooled = std::ranges::any_of(model->plan()->cycle, [](const AttentionPlan& a) {
+    return attention_costs(a).front().cache_rows_per_block != Count(0);
+  });
+  const double steps = 1.25 * (model->plan()->layers > 4 || pooled ? 3.1 : 1.9);
   for (const auto& [type, tolerance] :
        {std::pair{CacheType::bf16, steps / 256}, std::pair{CacheType::f16, steps / 2048},
         std::pair{CacheType::int8, 1.25 * 4.2 / 254}}) {
