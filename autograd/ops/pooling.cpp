@@ -70,6 +70,7 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias, const OpenBlock& open
                         .block = block,
                         .before = std::max<Index>(0, open.tokens) % block};
   const Index blocks = (in.before + in.length) / block;
+  count_macs(shape.size());  // tokens of an open block are counted now, not with the row
   if (blocks == 0) {
     if (open.tokens >= 0) remember(in, batch, blocks);
     return std::nullopt;
@@ -77,7 +78,6 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias, const OpenBlock& open
   const Var y = tape.record(Op::pool_tokens, {batch, blocks, width}, {x, gates, bias});
   Real* const yv = tape.value(y);
   Real* const logsumexp = tape.scratch(batch * blocks * width);
-  count_macs(shape.size());
   parallel_for(batch * blocks, row_chunk(2 * block * width), [=](Index row) {
     const Index b = row / blocks, first = row % blocks * block;
     for_lanes(width, [&]<int n>(Index c) {
