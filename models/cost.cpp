@@ -24,6 +24,10 @@ void add(Costs& sum, const AttentionCosts& one, Count layers, Count context, Cou
   sum.decode_attention_macs += layers * one.decode_macs(held, context);
   sum.decode_expansion_macs += layers * one.expansion_macs_per_key * held;
   sum.cache_elements_per_token += layers * one.cache_elements_per_token;
+  sum.pooled_elements_per_token +=
+      static_cast<double>((layers * one.cache_elements_per_block).value()) /
+      static_cast<double>(one.block);
+  sum.open_block_elements += layers * one.open_block_elements;
 }
 
 // Adds one row for each form; layers with fewer forms count with their last form.
@@ -48,6 +52,9 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
       const AttentionCosts& costs = cycle[place][std::min(form, cycle[place].size() - 1)];
       if (form < cycle[place].size()) suffix = costs.name.substr(attention.kind().name.size());
       add(row.costs, costs, layers_at(model, place), context, attention.cached_tokens(context));
+      if (attention.window > 0)
+        row.costs.window_elements +=
+            costs.cache_elements_per_token * attention.window * layers_at(model, place);
       for (const CanonPart& part : canon_parts(*model, attention)) {
         const Count weights = Count(part.channels) * part.taps * layers_at(model, place);
         row.costs.parameters += weights;
@@ -57,6 +64,7 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     const KeptNumbers kept = kept_numbers(model, context);
     row.costs.cache_elements = kept.elements + kept.states;
     row.attention = model->attention + suffix;
+    row.notes = attention_notes(model);
     row.cache_bytes = kv_cache_bytes(model, context, numbers);
     for (const Index tokens : long_contexts())
       row.long_cache_bytes.push_back(kv_cache_bytes(model, tokens, numbers));

@@ -20,8 +20,11 @@ struct Costs {
   Count prefill_attention_macs;    ///< scores and weighted sums of all context^2 pairs
   Count decode_attention_macs;     ///< scores and weighted sums of one token
   Count decode_expansion_macs;     ///< to rebuild keys and values of the context from the cache
-  Count cache_elements_per_token;  ///< before a window is full
-  Count cache_elements;            ///< at the context
+  Count cache_elements_per_token;  ///< of rows of single tokens, before a window is full
+  double pooled_elements_per_token = 0;  ///< of rows that stand for many tokens: a part of each
+  Count window_elements;                 ///< of full windows
+  Count open_block_elements;             ///< for the tokens of blocks that are still open
+  Count cache_elements;                  ///< at the context
 };
 
 /// Bytes of a cached number, and of the scale of a row of numbers.
@@ -50,6 +53,7 @@ struct CostRow {
   Costs costs;
   Count cache_bytes;                    ///< at the context, of one sequence
   std::vector<Count> long_cache_bytes;  ///< at each of `long_contexts()`
+  std::vector<std::string> notes;       ///< see attention_notes
 };
 
 /// Long contexts that a cost table shows besides the model's own: 4 k, 128 k and 1 M tokens.

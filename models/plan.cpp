@@ -210,6 +210,16 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
   return ModelPlan(std::move(model));
 }
 
+std::vector<std::string> attention_notes(const ModelPlan& plan) {
+  std::vector<std::string> all;
+  for (const AttentionPlan& attention : plan->cycle) {
+    for (std::string& note : attention_notes(attention)) {
+      if (std::ranges::find(all, note) == all.end()) all.push_back(std::move(note));
+    }
+  }
+  return all;
+}
+
 std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
                                          std::span<const std::string_view> listed) {
   Given known(model_settings());

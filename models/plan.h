@@ -82,6 +82,9 @@ ModelSettings read_model_settings(const Given& given);
 /// Sizes and properties that an attention layer gets from its model.
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {});
 
+/// Notes on the attentions of the model (see attention_notes), each once.
+std::vector<std::string> attention_notes(const ModelPlan& plan);
+
 /// Names of the settings that would be lost if only those named in `listed` were stored: their
 /// values differ from those of the model for which only the listed settings are given. The layers
 /// of the model are all alike.

@@ -216,6 +216,7 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
     const Count elements = Count(kept.heads) * kept.width;
     if (kept.per_sequence) {
       costs.state_elements += elements;
+      if (kept.block > 0) costs.open_block_elements += elements;
       continue;
     }
     if (kept.block > 0) {
@@ -275,6 +276,29 @@ KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
   return {rounded * held + costs.cache_elements_per_block * blocks,
           costs.cache_rows_per_token * held + costs.cache_rows_per_block * blocks,
           costs.state_elements + exact};
+}
+
+std::vector<std::string> attention_notes(const AttentionPlan& plan) {
+  const AttentionCosts costs = attention_costs(plan).front();
+  if (costs.cache_elements_per_block == Count(0)) return {};
+  const auto numbers = [](Count count) { return std::to_string(count.value()) + " numbers"; };
+  const std::string block = std::to_string(costs.block), window = std::to_string(plan.window);
+  std::string keeps = "each layer of " + std::string(plan.kind().name) + " keeps 1/" + block +
+                      " of a row of " + numbers(costs.cache_elements_per_block) + " per token, ";
+  keeps += plan.window > 0
+               ? "in its window at most " + numbers(costs.cache_elements_per_token * plan.window)
+               : numbers(costs.cache_elements_per_token) + " more without a window";
+  std::vector<std::string> notes = {std::move(keeps) + ", and for an open block " +
+                                    numbers(costs.open_block_elements)};
+  // The last token of a block completes it, and the others are in such a window until then.
+  const Index enough = costs.block - 1;
+  if (plan.window > 0 && plan.window < enough) {
+    notes.push_back("a `window` of " + window + " is shorter than an open block of " + block +
+                    " tokens: those that have left the window are read by nobody until their "
+                    "block is complete; a window of " +
+                    std::to_string(enough) + " or more reads them");
+  }
+  return notes;
 }
 
 }  // namespace headcount

@@ -191,7 +191,8 @@ struct AttentionCosts {
   Index block = 1;                 ///< tokens that a pooled row stands for
   Count cache_elements_per_block;
   Count cache_rows_per_block;
-  Count state_elements;  ///< per sequence; stored as Real in a cache of any type
+  Count state_elements;       ///< per sequence; stored as Real in a cache of any type
+  Count open_block_elements;  ///< those of them that are for the tokens of an open block
 
   /// Pooled rows of `context` tokens.
   Count blocks(Count context) const {
@@ -219,6 +220,10 @@ struct KeptNumbers {
 };
 /// Size of the cache after `context` tokens; with a window, at most that of the window's tokens.
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
+
+/// Sentences about a layer whose rows stand for blocks of tokens: what it keeps of them, and a
+/// warning if tokens leave the window before a row stands for them. Other layers have none.
+std::vector<std::string> attention_notes(const AttentionPlan& plan);
 
 /// Values per token that `value-residual` mixes, or null.
 const Kept* find_values(const AttentionPlan& plan, const AttentionDescription& description);

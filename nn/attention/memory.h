@@ -21,7 +21,9 @@ struct Kept {
   Index heads, width;
   bool per_sequence = false;
   bool exact = false;  ///< rows per token that caches of every type store as Real
-  Index block = 0;     ///< tokens that a row stands for, beyond a window, too; 0: rows per token
+  /// Tokens that a row stands for, beyond a window, too; 0: one. With `per_sequence`, a state for
+  /// the tokens of a block of so many that is still open.
+  Index block = 0;
 };
 
 /// Sizes and form of a cache.

@@ -129,8 +129,11 @@ void add_compressor(AttentionDescription& description, const AttentionPlan& c) {
   description.keeps.push_back(
       {.name = "compressed", .heads = 1, .width = c.head_dim, .block = block});
   for (const char* name : {"open_kv", "open_gate"})
-    description.keeps.push_back(
-        {.name = name, .heads = block - 1, .width = c.head_dim, .per_sequence = true});
+    description.keeps.push_back({.name = name,
+                                 .heads = block - 1,
+                                 .width = c.head_dim,
+                                 .per_sequence = true,
+                                 .block = block});
   AttentionForm& form = description.forms.front();
   for (const char* name : {"compressor.kv_proj", "compressor.gate_proj"})
     form.projections.push_back({name, c.dim, c.head_dim, Role::to_cache});

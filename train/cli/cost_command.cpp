@@ -1,4 +1,5 @@
 #include <array>
+#include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -58,6 +59,12 @@ Json per_layer(const CostRow& row, Count Costs::*count) {
              : Json(static_cast<double>(total) / static_cast<double>(row.layers));
 }
 
+// Numbers of pooled rows a token and layer: a row stands for many tokens.
+Json pooled(const CostRow& row) {
+  const double mean = row.costs.pooled_elements_per_token / static_cast<double>(row.layers);
+  return mean == std::floor(mean) ? Json(static_cast<std::int64_t>(mean)) : Json(mean);
+}
+
 std::string long_key(Index context) { return "cache_bytes_at_" + std::to_string(context); }
 
 constexpr std::size_t kWidth = 11;  // of most columns, with their headings
@@ -95,6 +102,10 @@ std::vector<Column<CostRow>> columns() {
   add("cache\na token", "cache_elements_per_token_per_layer", &Costs::cache_elements_per_token,
       kWidth - 1);
   add("", "cache_elements_per_layer", &Costs::cache_elements);
+  all.push_back({"", "pooled_elements_per_token_per_layer",
+                 [](Row row) { return pooled(row).dump(); }, pooled});
+  add("", "window_elements_per_layer", &Costs::window_elements);
+  add("", "open_block_elements_per_layer", &Costs::open_block_elements);
   all.push_back({"cache\nall layers", "cache_bytes",
                  [](Row row) { return binary(row.cache_bytes); },
                  [](Row row) { return row.cache_bytes.value(); }, false, kWidth});
@@ -139,6 +150,17 @@ std::string long_table(const std::vector<CostRow>& rows) {
   return laid_out(table);
 }
 
+// What attentions with pooled rows keep, by name, and what a reader of it should know.
+std::string kept_notes(const std::vector<CostRow>& rows) {
+  std::string text;
+  for (const CostRow& row : rows) {
+    if (!row.trained) continue;
+    for (const std::string& note : row.notes)
+      text += (text.empty() ? "\nnote: " : "note: ") + shown(row.attention) + ": " + note + '\n';
+  }
+  return text;
+}
+
 // Note on the number type of the cache: "2 bytes a number (bf16), states 4 (f32)".
 std::string stored(CacheType type, const std::string& type_name) {
   const CacheNumbers numbers = cache_numbers(type);
@@ -154,7 +176,7 @@ void print_table(const std::vector<CostRow>& rows, const ModelSettings& config,
             << "; cached rows of tokens take " << numbers << "; MACs are multiply-accumulates;"
             << " all but the last column are of one layer\n\n"
             << short_table(rows, origin) << '\n'
-            << long_table(rows);
+            << long_table(rows) << kept_notes(rows);
 }
 
 void print_json(const std::vector<CostRow>& rows, Index layers, Index context, Index bytes) {

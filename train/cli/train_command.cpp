@@ -130,8 +130,10 @@ void print_text(const Trained& run) {
               unit, validation.characters, unit, 100 * validation.accuracy);
   if (run.floor()) std::printf("best possible loss on this text %.4f\n", *run.floor());
   std::cout << answers_line(validation, run.corpus.baselines, run.stories_fit());
-  for (const std::string& note :
-       {cut_stories_note(run.corpus.longest_story, model->context), hugging_face_note(model)}) {
+  std::vector<std::string> notes = attention_notes(model);
+  notes.push_back(cut_stories_note(run.corpus.longest_story, model->context));
+  notes.push_back(hugging_face_note(model));
+  for (const std::string& note : notes) {
     if (!note.empty()) std::printf("note: %s\n", note.c_str());
   }
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",

@@ -55,6 +55,7 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
   const LanguageModel model(plan, vocabulary);
   result.parameters = static_cast<Index>(model.parameters().element_count());
   result.cache_bytes_per_token = kv_cache_bytes_per_token(plan);
+  result.notes = attention_notes(plan);
   for (const LayerCache& cache : model.make_caches({.capacity = plan->context})) {
     const Index window = plan->layer_attention(std::ssize(result.cache)).window;
     CacheLayer& layer = result.cache.emplace_back();

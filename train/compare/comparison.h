@@ -132,6 +132,7 @@ struct VariantResult {
   Index parameters = 0;
   double cache_bytes_per_token = 0;   ///< allocated for the context, divided by its tokens
   std::vector<CacheLayer> cache;      ///< layer by layer
+  std::vector<std::string> notes;     ///< see attention_notes
   std::vector<RunResult> runs;        ///< finished runs, by seed
   std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them

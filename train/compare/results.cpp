@@ -148,6 +148,8 @@ std::vector<std::string> notes(const ComparisonResult& result) {
                         " characters of the validation part, as `eval-characters` says.");
   }
   for (const VariantResult& variant : result.variants) {
+    for (const std::string& note : variant.notes)
+      sentences.push_back(variant.spec + ": " + note + ".");
     if (!variant.no_reading.empty())
       sentences.push_back(variant.spec + " has no reading of the passage: " + variant.no_reading +
                           ".");

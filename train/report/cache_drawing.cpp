@@ -89,8 +89,8 @@ class CacheDrawing {
   // Numbers per token as drawn. Those of a state are divided by the tokens of the training context.
   double numbers_of_token(const CacheBlock& block) const {
     const auto numbers = static_cast<double>(block.heads * block.width);
-    if (block.block > 0) return numbers / static_cast<double>(block.block);
-    return block.per_sequence ? numbers / trained_ : numbers;
+    if (block.per_sequence) return numbers / trained_;
+    return block.block > 0 ? numbers / static_cast<double>(block.block) : numbers;
   }
   double numbers_of_token(const CacheLayer& layer) const {
     double numbers = 0;

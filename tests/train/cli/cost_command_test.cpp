@@ -155,6 +155,27 @@ TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
   }
 }
 
+// Rows of 32 numbers, pooled over 8 tokens beside a window of 4; an open block has 7 tokens at most
+// and keeps 2 x 32 numbers of each.
+TEST_F(CostCommand, NamesTheFractionOfARowTheWindowAndTheOpenBlock) {
+  const std::string flags =
+      "--layers 2 --dim 64 --heads 4 --context 64 --window 4 --compress 8 --cache-dtype f16 ";
+  const json hca = row(table(flags), "hca");
+  EXPECT_EQ(hca.at("cache_elements_per_token_per_layer"), 32);
+  EXPECT_EQ(hca.at("pooled_elements_per_token_per_layer"), 4);
+  EXPECT_EQ(hca.at("window_elements_per_layer"), 4 * 32);
+  EXPECT_EQ(hca.at("open_block_elements_per_layer"), 7 * 2 * 32);
+  EXPECT_EQ(hca.at("cache_bytes"), 2 * (2 * (4 * 32 + 64 * 4) + 4 * 7 * 2 * 32));
+  EXPECT_EQ(row(table(flags + "--compress 64"), "hca").at("pooled_elements_per_token_per_layer"),
+            0.5);
+  const std::string text = output(flags);
+  for (const char* const part :
+       {"note: hca: each layer of hca keeps 1/8 of a row of 32 numbers per token, in its window at "
+        "most 128 numbers, and for an open block 448 numbers\n",
+        "note: hca: a `window` of 4 is shorter than an open block of 8 tokens"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
 TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
   const json object = table(kWidth8192);
   const Names lines = split_text(output(kWidth8192 + "--csv"), '\n');
