@@ -47,8 +47,8 @@ const std::map<std::string, BenchTable> kTables = {
      {"Training: time per token against threads", "threads", "microseconds per token",
       "us per token", 3, 1}},
     {"loss",
-     {"Loss over the whole validation part against seconds of training", "seconds of training",
-      "nats per character", "nats", 3, 2, Scale::linear, Scale::linear}}};
+     {"Loss on the validation part against seconds of training", "seconds of training",
+      "nats per character", "nats", 3, 2, Scale::log2, Scale::linear}}};
 
 struct Line {
   std::string name;

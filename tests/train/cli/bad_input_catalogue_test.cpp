@@ -111,7 +111,7 @@ const BadCase kFlags[] = {
      "--canon B convolves queries, keys and values, and delta has none for it"},
     {"TRAIN+ --attention hca --compress 0", kUsage, "--compress must be between 1"},
     {"TRAIN+ --attention v4 --compress 4", kUsage, "--compress has no effect"},
-    {"TRAIN+ --attention v4 --o-groups 3", kUsage, "--o-groups 3 does not divide --heads 4"},
+    {"TRAIN+ --attention v4 --o-groups 3", kUsage, "--o-groups 3 does not divide --heads 2"},
     {"TRAIN+ --sinks maybe", kUsage, "--sinks must be one of on, off"},
     {"TRAIN+ --positions sinus", kUsage, "--positions must be one of"},
     {"TRAIN+ --precision f16", kUsage, "--precision must be one of f32, bf16"},
