@@ -90,8 +90,8 @@ TEST_P(ModelInBf16, IsNearTheModelInF32WithItsGradients) {
   EXPECT_LT(relative_difference(near.gradients, exact.gradients), 0.05);
 }
 
-// Values that other ops read too, such as MLA's latents and what v4's heads rotate back, are kept in
-// both types, which took up to 4.1 % more memory in models of this size.
+// Values that other ops read too, such as MLA's latents and what v4's heads rotate back, are kept
+// in both types, which took up to 4.1 % more memory in models of this size.
 TEST_P(ModelInBf16, TakesHardlyMoreMemory) {
   const auto exact = static_cast<double>(pass(Precision::f32).bytes);
   const bool in_both =
