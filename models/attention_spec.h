@@ -48,7 +48,8 @@ struct AttentionSpec {
 /// Grammar of specs, for help and errors.
 inline constexpr std::string_view kSpecGrammar =
     "layers take the parts between / in turn, N*PART repeats one, PARTxN has N dimensions per "
-    "head, PART:NAME=VALUE has a setting of its own, PART@N a window of N tokens, share reads the "
+    "head, PART:NAME=VALUE has a setting of its own, PART@N (after the settings) a window of N "
+    "tokens, share reads the "
     "KV cache of the nearest earlier layer that has one, share@N of the nearest with a window of N "
     "tokens, share@0 of the nearest without a window";
 
