@@ -62,11 +62,12 @@ LanguageModel::Block LanguageModel::make_block(Index layer) {
                             .activation = plan_->activation,
                             .bias = plan_->bias,
                             .canon_taps = attention.canon.has('D') ? attention.canon_taps : 0};
+  const bool has_mlp = plan_->ffn_dim > 0;
   // Braces evaluate in order: parameters are added as they are named here.
   return {norm("input_layernorm"),
           make_attention(parameters_, prefix + "self_attn", attention, init),
-          norm("post_attention_layernorm"),
-          Mlp(parameters_, prefix + "mlp", mlp, init),
+          has_mlp ? std::optional(norm("post_attention_layernorm")) : std::nullopt,
+          has_mlp ? std::optional(Mlp(parameters_, prefix + "mlp", mlp, init)) : std::nullopt,
           canon('A'),
           canon('C')};
 }
@@ -116,14 +117,16 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
       first_values = memory.first_values();
       carried.push_back(&*first_values);
     }
-    h = block.mlp_norm(x, read_by(block.canon_c));
-    if (block.canon_c) h = (*block.canon_c)(h, memory.state("canonC"));
-    Mlp::Past past;
-    if (plan_->cycle[place].canon.has('D')) {
-      if (plan_->activation == Activation::swiglu) past.gate = memory.state("canonD_gate");
-      past.up = memory.state("canonD_up");
+    if (block.mlp) {
+      h = (*block.mlp_norm)(x, read_by(block.canon_c));
+      if (block.canon_c) h = (*block.canon_c)(h, memory.state("canonC"));
+      Mlp::Past past;
+      if (plan_->cycle[place].canon.has('D')) {
+        if (plan_->activation == Activation::swiglu) past.gate = memory.state("canonD_gate");
+        past.up = memory.state("canonD_up");
+      }
+      x = add(x, drop((*block.mlp)(h, past)));
     }
-    x = add(x, drop(block.mlp(h, past)));
     kept[place] = std::move(memory);
     if (forgets) tape.reset_to(carried);
   }

@@ -55,8 +55,8 @@ class LanguageModel {
   struct Block {
     Norm attention_norm;
     std::unique_ptr<Attention> attention;
-    Norm mlp_norm;
-    Mlp mlp;
+    std::optional<Norm> mlp_norm;  // absent, like the MLP, with `ffn-dim` 0
+    std::optional<Mlp> mlp;
     std::optional<CanonLayer> canon_a, canon_c;
   };
   Block make_block(Index layer);

@@ -15,9 +15,10 @@ constexpr Field<ModelSettings> kModelFields[] = {
                                     1 << 24)
         .with({.never_swept = "losses at two contexts do not compare"}),
     whole<&ModelSettings::ffn_dim>("ffn-dim",
-                                   "hidden width of the feed-forward layer; default with swiglu "
-                                   "8/3 dim, rounded up to a multiple of 8, with gelu 4 dim",
-                                   1)
+                                   "hidden width of the feed-forward layer, 0 for layers without "
+                                   "one; default with swiglu 8/3 dim, rounded up to a multiple of "
+                                   "8, with gelu 4 dim",
+                                   0)
         .with({.derived = true}),
     choice<&ModelSettings::positions>(
         "positions", "position encoding",
@@ -127,6 +128,16 @@ void check_value_residual(const ResolvedModel& model) {
                   "after the first has it; leave it 0 or add `layers`");
 }
 
+// Throws ShapeError if Canon layers are placed in feed-forward layers that the model does not have.
+void check_canon(const ResolvedModel& model) {
+  if (model.ffn_dim > 0) return;
+  for (const AttentionPlan& layer : model.cycle) {
+    require_setting(!layer.canon.has('C') && !layer.canon.has('D'),
+                    "`canon` C and D are parts of the feed-forward layer, which `ffn-dim` 0 leaves "
+                    "out; leave these letters out, too");
+  }
+}
+
 // Settings of attentions that some layer of the pattern takes, if they have values.
 nlohmann::ordered_json common_settings(const std::vector<LayerSpec>& pattern, const Given& given) {
   nlohmann::ordered_json values;
@@ -203,6 +214,7 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
     check_output(model.cycle.front());
   }
   check_value_residual(model);
+  check_canon(model);
   model.settings["attention"] = model.attention;
   model.settings.update(pattern.size() > 1 ? common_settings(pattern, given)
                                            : model.cycle.front().values());

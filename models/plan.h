@@ -21,7 +21,9 @@ struct ModelSettings {
   Index layers = 4;
   Index dim = 128;      ///< width of the residual stream
   Index context = 256;  ///< tokens of the longest sequence
-  Index ffn_dim = 0;    ///< default 4 dim with GELU; 8/3 dim, rounded up to 8, with SwiGLU
+  /// Default 4 dim with GELU; 8/3 dim, rounded up to 8, with SwiGLU. With 0, layers have neither a
+  /// feed-forward layer nor its norm.
+  Index ffn_dim = 0;
   Positions positions = Positions::rope;
   NormKind norm = NormKind::rms;
   double norm_epsilon = 0;  ///< default 1e-6 for RMSNorm, 1e-5 for LayerNorm

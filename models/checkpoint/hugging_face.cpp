@@ -115,9 +115,10 @@ bool lists(const std::vector<std::string_view>& names, std::string_view name) {
 
 bool is_of(const Family& family, const ModelPlan& model) {
   const Json& settings = model->settings;
-  // A model without RoPE, or with another RoPE layout, belongs to no family.
+  // A model without RoPE, with another RoPE layout, or without feed-forward layers belongs to no
+  // family.
   if (settings.value("rope-layout", "") != family.rope_layout ||
-      settings.value("rope-dim", Index{1}) == 0)
+      settings.value("rope-dim", Index{1}) == 0 || model->ffn_dim == 0)
     return false;
   std::vector<std::string_view> listed = family.others;
   for (const Key& key : family.keys) listed.push_back(key.setting);
@@ -209,6 +210,11 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
   refuse_unknown(json, family);
   model.put("rope-layout", family.rope_layout);
   read_keys(json, family, model);
+  if (model.get<Index>("ffn-dim", 1) == 0) {
+    refuse("intermediate_size", json["intermediate_size"],
+           "models of this type have a norm before each feed-forward layer, and here a layer "
+           "without the one is without the other");
+  }
   read_rope(json, model);
   require_value(json, "hidden_act", "silu");
   require_value(json, "pretraining_tp", 1);

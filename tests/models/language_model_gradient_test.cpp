@@ -109,6 +109,16 @@ INSTANTIATE_TEST_SUITE_P(GradientOfPattern, GradientOfModel,
 
 TEST_P(GradientOfModel, OfTwoLayersAgreesWithFiniteDifferences) { check(config()); }
 
+TEST_P(GradientOfModel, WithoutFeedForwardLayersAgreesWithFiniteDifferences) {
+  Given without = config();
+  set(without, "ffn-dim", 0);
+  if (std::get<0>(GetParam()).find("canon") != std::string::npos) {
+    EXPECT_THROW(resolve_model(without), ShapeError) << "C and D are parts of these layers";
+  } else {
+    check(without);
+  }
+}
+
 TEST_P(GradientOfModel, WithDropoutAgreesWithFiniteDifferences) { check(config(), Real{0.2}); }
 
 }  // namespace

@@ -70,6 +70,15 @@ TEST(ParameterNames, AreThoseOfHuggingFace) {
                    "lm_head.weight"}));
 }
 
+TEST(ParameterNames, AreFewerWithoutFeedForwardLayers) {
+  EXPECT_EQ(
+      names_of({{"layers", 1}, {"dim", 16}, {"ffn-dim", 0}, {"tie-embeddings", "on"}}),
+      (Names{"model.embed_tokens.weight", "model.layers.0.input_layernorm.weight",
+             "model.layers.0.self_attn.q_proj.weight", "model.layers.0.self_attn.k_proj.weight",
+             "model.layers.0.self_attn.v_proj.weight", "model.layers.0.self_attn.o_proj.weight",
+             "model.norm.weight"}));
+}
+
 TEST(ParameterNames, FollowTheOptions) {
   const nlohmann::json nanogpt = {{"layers", 1},
                                   {"dim", 16},

@@ -94,6 +94,24 @@ TEST(ModelConfigWithCanonLayers, NamesTheirWeightsAndLetsThemNotDecay) {
   EXPECT_GT(greatest - least, 0.95) << "uniform, as PyTorch's convolutions start";
 }
 
+TEST(ModelConfigWithCanonLayers, RefusesThoseOfFeedForwardLayersThatAreLeftOut) {
+  for (const std::string places : {"A", "AB", "C", "BD"}) {
+    const auto resolve = [&] {
+      return resolve_model(Given(model_settings(), {{"canon", places}, {"ffn-dim", 0}}));
+    };
+    if (places.starts_with("A")) {
+      EXPECT_EQ(canon_parts(*resolve(), resolve()->cycle.front()).size(), 1u);
+      continue;
+    }
+    try {
+      resolve();
+      ADD_FAILURE() << places;
+    } catch (const ShapeError& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("`canon` C and D")) << error.what();
+    }
+  }
+}
+
 std::string refusal(const std::string& attention, double value_residual) {
   Given config(model_settings());
   set(config, "attention", attention);

@@ -37,6 +37,9 @@ std::string match_parameters(ModelPlan& model, Index wanted, Index vocabulary,
   const auto with_width = [&](Index width) { return with_settings(model, {{"ffn-dim", width}}); };
   const Index width = model->ffn_dim, has = parameter_count(model, vocabulary);
   if (has == wanted) return "";
+  require_setting(width > 0,
+                  "`match` params changes `ffn-dim`, and with 0 there are no feed-forward layers; "
+                  "leave `match` out or raise `ffn-dim`");
   const Index per_unit = parameter_count(with_width(width + 1), vocabulary) - has;
   model = with_width(std::max<Index>(
       1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit))));

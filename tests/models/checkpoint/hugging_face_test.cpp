@@ -220,6 +220,19 @@ TEST(HuggingFaceConfig, RefusesWhatItCannotRepresentByNamingTheKey) {
   }
 }
 
+TEST(HuggingFaceConfig, OfAModelWithoutFeedForwardLayersIsItsOwn) {
+  for (const char* attention : {"gqa", "mla"}) {
+    const ModelPlan model = config_with({{"attention", attention}, {"ffn-dim", "0"}});
+    const json written = hugging_face_config(model, 65);
+    EXPECT_EQ(written["model_type"], "headcount");
+    EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings);
+  }
+  json config = llama();
+  config["intermediate_size"] = 0;
+  EXPECT_NE(config_refusal(config).find("'intermediate_size' is 0"), std::string::npos)
+      << config_refusal(config);
+}
+
 TEST(HuggingFaceConfig, RefusesDeepseeksWithExperts) {
   json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
   config["first_k_dense_replace"] = 1;

@@ -78,6 +78,11 @@ TEST(ComparisonPlan, RefusesParametersThatNoWidthReaches) {
   EXPECT_NE(message.find("the nearest, 1, gives"), std::string::npos) << message;
 }
 
+TEST(ComparisonPlan, MatchesNoParametersWithoutFeedForwardLayers) {
+  const std::string message = refusal([&] { plan("mha,mqa", "params", "", {{"ffn-dim", 0}}); });
+  EXPECT_TRUE(message.starts_with("`match` params changes `ffn-dim`")) << message;
+}
+
 TEST(ComparisonPlan, ChoosesHeadsAndRanksThatCostTheBudgetExactly) {
   // 4 layers of 4 heads of 32: one KV head costs 4 x 2 x 32 x 4 = 1024 bytes.
   for (const Index bytes : {1024, 2048}) {
