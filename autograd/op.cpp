@@ -13,8 +13,7 @@ constexpr std::string_view kNames[] = {
     "transpose", "split", "concat", "matrix_product", "linear", "head_linear", "embedding",
     "layer_norm", "rms_norm", "gelu", "silu", "silu_gate", "sigmoid_gate", "sigmoid", "softplus",
     "exponential", "dropout", "rotary", "softmax", "attention", "read_rows", "causal_convolution",
-    "pool_tokens",
-    "gated_delta_rule", "cross_entropy",
+    "pool_tokens", "pick_rows", "index_loss", "gated_delta_rule", "cross_entropy",
 };
 // clang-format on
 static_assert(std::size(kNames) == static_cast<std::size_t>(Op::count_), "every op has a name");

@@ -39,6 +39,8 @@ enum class Op {
   read_rows,
   causal_convolution,
   pool_tokens,
+  pick_rows,
+  index_loss,
   gated_delta_rule,
   cross_entropy,
   count_,

@@ -122,7 +122,8 @@ struct AttentionStats {
   double entropy_sum = 0;  ///< over the rows, nats
   Index rows = 0;          ///< queries of all heads that see a key or have a sink
   bool keeps_weights = false;
-  std::vector<Real> weights;  ///< [B, H, T, S] of each call, if `keeps_weights`
+  std::vector<Real> weights;         ///< [B, H, T, S] of each call, if `keeps_weights`
+  std::vector<Real> pooled_weights;  ///< of pooled rows, [B, H, T, R] of each call; likewise
 };
 
 /// View of the rows that attention reads as keys or values: columns [first, first + width) of each
@@ -157,12 +158,28 @@ class Rows {
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
+/// Pooled rows that each query reads: [B, T, most] in ascending order; where a query reads fewer,
+/// -1 follows. The memory is that of a tape's step.
+struct PickedRows {
+  const std::int32_t* rows = nullptr;
+  Index most = 0;
+
+  /// List of query t of sequence b, of T.
+  const std::int32_t* of(Index b, Index t, Index queries) const {
+    return rows + (b * queries + t) * most;
+  }
+};
+
 /// Rows that stand for a block of `tokens` tokens each, row r for the tokens from r `tokens` on. A
 /// query sees a row if all tokens of its block are there, up to the query's own. `keys` are one
 /// part, as wide as the queries.
 struct PooledRows {
   Rows keys, values;
   Index tokens;
+  std::optional<PickedRows> picked = {};  ///< those that queries read of the rows seen; none: all
+  /// If not null, receives [B, T, most]: the weight of each picked row, summed over the heads,
+  /// without dropout; 0 after the last.
+  Real* picked_weights = nullptr;
 };
 
 struct AttentionOptions {
@@ -216,6 +233,37 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 /// cached rows in the order of their slots, mixed if they have weights.
 Var read_rows(Tape& tape, const Rows& rows);
 
+/// The rows that each query picked, as a constant of `tape` [B, T most, heads, width]; of a query
+/// that picked fewer, zeros follow. A cache of any type converts these rows only.
+Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked, Index queries);
+
+/// Scores that `pick_rows` chose by, and the rows that it chose.
+struct Picks {
+  Var scores;  ///< [B, T, most]; 0 after the last row of a query
+  PickedRows rows;
+};
+/// Sizes of `pick_rows`.
+struct PickOptions {
+  Real scale = 1;
+  Index most = 1;            ///< rows that a query picks, if it sees as many
+  Index tokens = 1;          ///< that a row stands for
+  Index first_position = 0;  ///< of the first query
+};
+/// The `most` rows with the greatest scores that each query sees (see PooledRows):
+///     - q [B, T, I, D], rows of keys [B, R, 1, D] and weights [B, T, I]
+///     - score of query t and row r: scale times the sum over h of
+///       weights[t, h] max(0, q[t, h] k[r])
+///
+/// Of equal scores, as the many zeros, those of earlier rows win. Gradients flow through the scores
+/// alone, not through the choice. Computed in tiles: no T x R tensor is kept. DeepSeek-AI,
+/// "DeepSeek-V3.2" (2025).
+Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options);
+/// Mean over the queries of KL(p || softmax(scores)), a scalar: how far the scores [B, T, most] of
+/// picked rows are from the weights `picked_weights` [B, T, most] that attention gave to them, p,
+/// divided by their sum. A query without rows or weights adds 0. The weights are constants.
+/// DeepSeek-AI, "DeepSeek-V3.2" (2025), of which it is the loss over picked tokens.
+Var index_loss(const Picks& picks, const Real* picked_weights);
+
 /// What a convolution adds to its sums: nothing, or the input, which passes by it.
 enum class Skip { none, input };
 
@@ -228,20 +276,33 @@ enum class Skip { none, input };
 Var causal_convolution(Var x, Var weight, Index first, std::span<Real> past = {},
                        Skip skip = Skip::none);
 
-/// Inputs of `pool_tokens` for the tokens of the block that earlier calls left open, each [B, m -
-/// 1, D]: a call reads them and stores those of the block that it leaves open.
+/// Blocks of tokens that a row of `pool_tokens` is pooled over.
+enum class PoolOver {
+  own_block,
+  two_blocks,  ///< the block before, with the first half of the channels, and its own
+};
+/// Inputs of `pool_tokens` that earlier calls left: a call reads them and stores those that later
+/// ones need.
 struct OpenBlock {
-  std::span<Real> x = {}, gates = {};
+  std::span<Real> x = {}, gates = {};  ///< of the block that is open, each [B, m - 1, channels]
+  /// Of the last block that is complete, first halves of the channels, each [B, m, channels / 2];
+  /// for rows pooled over two blocks.
+  std::span<Real> before_x = {}, before_gates = {};
   Index tokens = -1;  ///< before this call, of all blocks; -1: whole texts, without earlier tokens
 };
 /// One row for each block of m tokens that is complete: x, gates [B, T, D] and bias [m, D] -> [B,
 /// T / m, D], each channel on its own,
 ///     y[b, r] = sum over j < m of softmax over j(gates[b, r m + j] + bias[j]) x[b, r m + j]
+/// Over two blocks x, gates [B, T, 2 D] and bias [m, 2 D] have one half of the channels for each: a
+/// row is the sum of 2 m terms with one softmax, the first halves of the tokens of block r - 1 and
+/// the second halves of those of block r. Row 0 has its own m terms only.
+///
 /// With `open`, blocks begin before the first of these tokens, and there are no gradients. Nothing
 /// if no block is complete. Softmax over the last dimension and products of matrices would need
 /// four transposed copies of x and gates, and a product of 1 x m by m x 1 for every number.
 /// DeepSeek-V4 (2026).
-std::optional<Var> pool_tokens(Var x, Var gates, Var bias, const OpenBlock& open = {});
+std::optional<Var> pool_tokens(Var x, Var gates, Var bias, PoolOver over = PoolOver::own_block,
+                               const OpenBlock& open = {});
 
 /// Tokens that `gated_delta_rule` computes at once.
 inline constexpr Index kDeltaChunk = 64;

@@ -62,6 +62,13 @@ Var Tape::constant(const Shape& shape, std::span<const Real> values) {
   return push(n);
 }
 
+Var Tape::detached(Var x) {
+  Node n;
+  n.shape = shape(x);
+  n.numbers = node(x).numbers;
+  return push(n);
+}
+
 Var Tape::parameter(ParameterId id) {
   Node n;
   n.op = Op::parameter;

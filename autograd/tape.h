@@ -79,6 +79,8 @@ class Tape {
     node(x).needs_gradient = true;
     return x;
   }
+  /// Records the value of x without a copy, as a constant: x gets no gradient through it.
+  Var detached(Var x);
   /// Records a parameter of the store without a copy. Its gradient goes to the store, or to where
   /// `collect_gradients_in` says.
   Var parameter(ParameterId id);

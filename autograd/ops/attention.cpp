@@ -87,93 +87,6 @@ void add_copies(Tape& tape, std::span<const Use> uses) {
   }
 }
 
-void check(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
-           const AttentionOptions& options) {
-  const Shape qs = tape.shape(q), vs = values.shape();
-  std::string key_shapes;
-  const auto fail_unless = [&](bool condition, std::string_view message) {
-    if (condition) return;
-    for (const Rows& part : keys)
-      key_shapes += (key_shapes.empty() ? "" : " + ") + part.shape().text();
-    require(false, Op::attention, message, " (q ", qs, ", k ", key_shapes, ", v ", vs, ")");
-  };
-  const auto check_rows = [&](const Rows& rows, const Shape& s) {
-    fail_unless(s.rank() == 4 && qs.rank() == 4, "q, k and v must have 4 dimensions");
-    fail_unless(s[0] == qs[0] && s[1] == vs[1], "batch and key lengths must agree");
-    fail_unless(s[2] > 0 && qs[2] % s[2] == 0, "query heads must be a multiple of key/value heads");
-    if (rows.cache() == nullptr) return;
-    fail_unless(rows.mixing() == nullptr || s[2] == qs[2], "rows are mixed for each query head");
-    const RowCache* const other = values.cache();
-    fail_unless(other == nullptr || (other->capacity() == rows.cache()->capacity() &&
-                                     values.tokens() == rows.tokens()),
-                "the caches of keys and values must hold the same tokens");
-    fail_unless(!tape.needs_gradient(q),
-                "rows of a cache have no gradient; use a tape that computes none");
-    fail_unless(options.key_mask.empty(), "rows of a cache cannot be masked");
-    const bool overwritten = rows.tokens() > rows.cache()->capacity();
-    fail_unless(!overwritten || qs[1] == 1,
-                "several tokens at once would overwrite cached ones; feed one at a time");
-  };
-  fail_unless(!keys.empty() && keys.size() <= kMaxKeyParts, "keys have 1 to 4 parts");
-  check_rows(values, vs);
-  Index key_width = 0;
-  for (const Rows& part : keys) {
-    const Shape s = part.shape();
-    check_rows(part, s);
-    key_width += s[3];
-  }
-  fail_unless(qs[3] == key_width, "q and k must have the same head dimension");
-  if (options.pooled) {
-    const Shape ks = options.pooled->keys.shape(), ps = options.pooled->values.shape();
-    fail_unless(ks.rank() == 4 && ps.rank() == 4 && ks[0] == qs[0] && ps[0] == qs[0] &&
-                    ks[1] == ps[1] && qs[2] % ks[2] == 0 && qs[2] % ps[2] == 0 && ks[3] == qs[3] &&
-                    ps[3] == vs[3],
-                "pooled rows must be as wide as the others, for the same sequences");
-    fail_unless(options.pooled->tokens > 0 && options.causal && options.key_mask.empty(),
-                "pooled rows stand for tokens that are all seen, before the query");
-  }
-  fail_unless(!options.causal || qs[1] <= vs[1], "causal attention needs a key for every query");
-  fail_unless(options.window == 0 || (options.causal && options.window > 0),
-              "a window must be positive and causal");
-  fail_unless(options.key_mask.empty() ||
-                  options.key_mask.size() == static_cast<std::size_t>(vs[0] * vs[1]),
-              "the key mask must be [B, S]");
-  fail_unless(!options.sinks || tape.shape(*options.sinks) == Shape{qs[2]},
-              "sinks must be one score for each query head");
-  if (options.log_gates != nullptr) {
-    const Rows& gates = *options.log_gates;
-    check_rows(gates, gates.shape());
-    fail_unless(gates.shape()[2] == qs[2] && gates.width() == 1 && gates.mixing() == nullptr,
-                "forget gates must be [B, S, H, 1]");
-    fail_unless(gates.cache() == nullptr || !gates.cache()->converts(),
-                "forget gates must be cached unrounded");
-    fail_unless(!options.pooled, "a forget gate is that of a token, not of a pooled row");
-  }
-  const Real dropped = options.dropout.value_or(0);
-  fail_unless(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
-}
-
-// Cached rows of another type than Real, and rows to mix, are converted in tiles: all rows at once
-// would take the memory that such a cache saves.
-RowView view(Tape& tape, const Rows& rows, Index query_heads) {
-  const Shape shape = rows.shape();
-  const Index first = rows.first(), width = rows.width();
-  RowView result{.stored = {}, .group = query_heads / shape[2], .width = width};
-  if (rows.cache() == nullptr) {
-    const Shape whole = tape.shape(rows.x());
-    const Real* const x = tape.value(rows.x());
-    result.stored = HeadRows<const Real>::of(x, whole[1], whole[2], whole[3], first, width);
-  } else if (rows.cache()->converts() || rows.mixing() != nullptr) {
-    result.converted = &rows;
-  } else {
-    const RowCache& cache = *rows.cache();
-    const Index head_stride = cache.capacity() * cache.width();
-    result.stored = {cache.read(0, 0, 0, 1, first, width, nullptr).data,
-                     cache.heads() * head_stride, cache.width(), head_stride, width};
-  }
-  return result;
-}
-
 Index padded(Index columns) { return (columns + 7) / 8 * 8; }
 
 // Sums [B, H, S] of the log gates up to each key. A masked token is not there: its gate is open.
@@ -220,7 +133,7 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
                      .heads = qs[2],
                      .q = all_queries,
                      .keys = {},
-                     .values = view(tape, values, qs[2]),
+                     .values = view_of(tape, values, qs[2]),
                      .key_count = values.shape()[1],
                      .scale = options.scale,
                      .causal = options.causal,
@@ -231,7 +144,7 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
                      .key_mask = nullptr,
                      .logsumexp = tape.scratch(rows),
                      .row_factor = nullptr};
-  for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view(tape, part, qs[2]);
+  for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view_of(tape, part, qs[2]);
   if (options.sinks) p.sinks = tape.value(*options.sinks);
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
   const Real dropped = options.dropout.value_or(tape.dropout());
@@ -241,11 +154,12 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
   if (options.pooled) {
     AttentionProblem& pooled = groups.all.back();
     groups.count = 2;
-    pooled.keys = {.parts = {view(tape, options.pooled->keys, qs[2])}, .count = 1};
-    pooled.values = view(tape, options.pooled->values, qs[2]);
+    pooled.keys = {.parts = {view_of(tape, options.pooled->keys, qs[2])}, .count = 1};
+    pooled.values = view_of(tape, options.pooled->values, qs[2]);
     pooled.key_count = options.pooled->values.shape()[1];
     pooled.window = 0;
     pooled.block = options.pooled->tokens;
+    pooled.picked = options.pooled->picked.value_or(PickedRows{});
     const Index tokens = values.cache() == nullptr ? p.key_count : values.tokens();
     pooled.first_position = tokens - p.length;
     pooled.first_column = p.columns;
@@ -258,7 +172,7 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
   }
   AttentionProblem& tokens = groups.all.front();
   if (options.log_gates != nullptr)
-    tokens.gate_sums = sums_of_gates(tape, tokens, view(tape, *options.log_gates, p.heads));
+    tokens.gate_sums = sums_of_gates(tape, tokens, view_of(tape, *options.log_gates, p.heads));
   take_tiles(tape, groups);
   return groups;
 }
@@ -307,20 +221,36 @@ void add_stats(Tape& tape, const AttentionGroups& groups, AttentionStats& stats)
   const AttentionProblem& p = groups.tokens();
   const Index rows = p.batch * p.heads * p.length;
   Real* const entropy = tape.scratch(rows);
-  const std::size_t before = stats.weights.size();
-  if (stats.keeps_weights)
+  const std::size_t before = stats.weights.size(), pooled_before = stats.pooled_weights.size();
+  const Index pooled = groups.count > 1 ? groups.all.back().key_count : 0;
+  if (stats.keeps_weights) {
     stats.weights.resize(before + static_cast<std::size_t>(rows * p.key_count));
+    stats.pooled_weights.resize(pooled_before + static_cast<std::size_t>(rows * pooled));
+  }
   for_query_tiles(p, [&](Index b, Index h, Index i, Index count) {
     const Index row = p.row(b, h, i);
     Real* const weights =
         stats.keeps_weights ? stats.weights.data() + before + row * p.key_count : nullptr;
-    stats_tile(groups, b, h, i, count, entropy + row, weights);
+    stats_tile(
+        groups, b, h, i, count, entropy + row, weights,
+        weights != nullptr ? stats.pooled_weights.data() + pooled_before + row * pooled : nullptr);
   });
   for (Index row = 0; row < rows; ++row) {
     if (std::isnan(entropy[row])) continue;  // the query sees no key
     stats.entropy_sum += static_cast<double>(entropy[row]);
     ++stats.rows;
   }
+}
+
+// Each task has all heads of its queries, so that the sums over the heads have one order.
+void find_picked_weights(const AttentionGroups& groups, Real* weights) {
+  const AttentionProblem& p = groups.tokens();
+  const Index tiles = (p.length + kQueryTile - 1) / kQueryTile;
+  const Index macs = std::min(kQueryTile, p.length) * p.heads * groups.all.back().macs_per_query();
+  parallel_for(p.batch * tiles, task_chunk(macs), [&](Index task) {
+    const Index i = task % tiles * kQueryTile;
+    picked_weights_tile(groups, task / tiles, i, std::min(kQueryTile, p.length - i), weights);
+  });
 }
 
 // Writes the gradient of head h's log gates. The score of query i and key j has the gates up to i
@@ -377,7 +307,7 @@ void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& ou
 Var attention(Var q, std::span<const Rows> keys, const Rows& values,
               const AttentionOptions& options) {
   Tape& tape = tape_of(q);
-  check(tape, q, keys, values, options);
+  check_attention(tape, q, keys, values, options);
   const Shape qs = tape.shape(q), ys = qs.with_last(values.width());
   const auto in_cache = [](const Rows& rows) { return rows.cache() != nullptr; };
   if (qs[1] == 1 && options.stats == nullptr && !options.pooled && in_cache(values) &&
@@ -412,6 +342,8 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
       forward_tile(own, out, b, h, i, rows);
     });
     if (options.stats != nullptr) add_stats(tape, own, *options.stats);
+    if (options.pooled && options.pooled->picked_weights != nullptr)
+      find_picked_weights(own, options.pooled->picked_weights);
   }
   tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {
     Uses own = uses;

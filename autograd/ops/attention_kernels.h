@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <span>
 #include <type_traits>
 
 #include "autograd/ops.h"
@@ -74,6 +75,13 @@ struct RowView {
   ConstMatrix converted_rows(Index b, Index h, Index begin, Index count, Real* scratch) const;
 };
 
+/// View of `rows` for `query_heads` heads. Cached rows of another type than Real, and rows to mix,
+/// are converted in tiles: all rows at once would take the memory that such a cache saves.
+RowView view_of(Tape& tape, const Rows& rows, Index query_heads);
+/// Throws ShapeError unless the inputs of `attention` fit together.
+void check_attention(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
+                     const AttentionOptions& options);
+
 /// Greatest number of parts that the columns of keys may be split into.
 inline constexpr std::size_t kMaxKeyParts = 4;
 
@@ -108,6 +116,7 @@ struct AttentionProblem {
   const double* gate_sums = nullptr;
   Index block = 0;           // tokens that a pooled row stands for; 0: rows of single tokens
   Index first_position = 0;  // of the queries, for pooled rows
+  PickedRows picked = {};    // of the pooled rows that are seen, those that are read; null: all
   Index first_column = 0, columns = 0;  // of these rows among those of both groups, and of both
 
   Index row(Index b, Index h, Index i) const { return (b * heads + h) * length + i; }
@@ -124,6 +133,13 @@ struct AttentionProblem {
   }
   Index first_key(Index i) const {
     return window > 0 ? std::max<Index>(0, end_key(i) - window) : 0;
+  }
+
+  // Rows of [j, j + count) that query i of sequence b picked.
+  std::span<const std::int32_t> picked_of(Index b, Index i, Index j, Index count) const {
+    const std::int32_t* const list = picked.of(b, i, length);
+    const std::int32_t* const end = list + std::min(picked.most, end_key(i));
+    return {std::lower_bound(list, end, j), std::lower_bound(list, end, j + count)};
   }
 
   // Calls body(j) for the key tiles that queries [begin, end) see.
@@ -158,6 +174,14 @@ struct AttentionProblem {
       const Index last = std::clamp<Index>(end_key(i + r) - j, 0, s.cols());
       for (Index c = 0; c < first; ++c) body(r, c);
       for (Index c = last; c < s.cols(); ++c) body(r, c);
+      if (picked.rows != nullptr && picked.most < end_key(i + r)) {
+        Index next = first;
+        for (const std::int32_t row : picked_of(b, i + r, j, last)) {
+          for (; next < row - j; ++next) body(r, next);
+          ++next;
+        }
+        for (; next < last; ++next) body(r, next);
+      }
       if (key_mask == nullptr) continue;
       for (Index c = first; c < last; ++c) {
         if (key_mask[b * key_count + j + c] == 0) body(r, c);
@@ -237,9 +261,15 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
 
 /// Writes entropy[r], nats, of the attention weights of query rows [i, i + rows) of head h; NaN for
 /// a query that sees no key. If `weights` [rows, S] is not null, it receives the weights of the
-/// keys that are not hidden; that of a pooled row is divided among its tokens.
+/// keys that are not hidden; that of a pooled row is divided among its tokens, and
+/// `pooled_weights` [rows, R] receives it, too, if that is not null.
 void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
-                Real* weights);
+                Real* weights, Real* pooled_weights);
+
+/// Writes to `weights` [B, T, most] the weights of the rows that queries [i, i + rows) of sequence
+/// b picked, summed over the heads in order.
+void picked_weights_tile(const AttentionGroups& groups, Index b, Index i, Index rows,
+                         Real* weights);
 
 /// Gradients of the rows of one group; `keys` has one entry per part.
 struct GroupGradient {

@@ -118,7 +118,7 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
 
 // The entropy of weights p of scores s is logsumexp - sum of p s.
 void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
-                Real* weights) {
+                Real* weights, Real* pooled_weights) {
   TileMemory memory;
   const AttentionProblem& all = groups.tokens();
   const Real* const logsumexp = all.logsumexp + all.row(b, h, i);
@@ -139,11 +139,34 @@ void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index 
         continue;
       }
       const Index seen = std::clamp<Index>(p.end_key(i + r) - j, 0, s.cols());
-      for (Index c = 0; c < seen; ++c)
-        array(row + (j + c) * p.block, p.block) +=
-            std::exp(s(r, c) - logsumexp[r]) / static_cast<Real>(p.block);
+      for (Index c = 0; c < seen; ++c) {
+        const Real of_row = std::exp(s(r, c) - logsumexp[r]);
+        array(row + (j + c) * p.block, p.block) += of_row / static_cast<Real>(p.block);
+        pooled_weights[r * p.key_count + j + c] = of_row;
+      }
     }
   });
+}
+
+void picked_weights_tile(const AttentionGroups& groups, Index b, Index i, Index rows,
+                         Real* weights) {
+  TileMemory memory;
+  const AttentionProblem& p = groups.all.back();
+  Real* const own = weights + (b * p.length + i) * p.picked.most;
+  std::fill_n(own, rows * p.picked.most, Real{0});
+  for (Index h = 0; h < p.heads; ++h) {
+    p.for_key_tiles(i, i + rows, [&](Index j) {
+      Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+      p.scores(s, b, h, i, j);
+      for (Index r = 0; r < rows; ++r) {
+        s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
+        const std::span<const std::int32_t> picked = p.picked_of(b, i + r, j, s.cols());
+        const auto slot = picked.data() - p.picked.of(b, i + r, p.length);
+        Real* const to = own + r * p.picked.most + slot;
+        for (std::size_t n = 0; n < picked.size(); ++n) to[n] += s(r, picked[n] - j);
+      }
+    });
+  }
 }
 
 namespace {

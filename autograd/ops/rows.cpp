@@ -2,6 +2,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
+#include "autograd/parallel.h"
 
 namespace headcount {
 
@@ -86,6 +87,31 @@ Var read_rows(Tape& tape, const Rows& rows) {
         std::copy_n(from.data + t * from.stride, width, out + (t * heads + head) * width);
     }
   }
+  tape.finish(y, [](Tape&, const Real*) {});
+  return y;
+}
+
+Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked, Index queries) {
+  const Shape shape = rows.shape();
+  const Index heads = shape[2], width = rows.width(), all = queries * picked.most;
+  require(rows.mixing() == nullptr && queries > 0, Op::read_rows,
+          "reads picked rows of queries, and none that are mixed");
+  const Var y = tape.record(Op::read_rows, {shape[0], all, heads, width}, {});
+  Real* const out = tape.value(y);
+  const Real* const x = rows.cache() == nullptr ? tape.value(rows.x()) : nullptr;
+  const Index whole = x == nullptr ? 0 : tape.shape(rows.x()).last();
+  parallel_for(shape[0] * all * heads, row_chunk(width), [&](Index place) {
+    const Index b = place / heads / all, head = place % heads, row = picked.rows[place / heads];
+    Real* const to = out + place * width;
+    if (row < 0) {
+      std::fill_n(to, width, Real{0});
+    } else if (x != nullptr) {
+      std::copy_n(x + ((b * shape[1] + row) * heads + head) * whole + rows.first(), width, to);
+    } else {
+      const Real* const from = rows.cache()->read(b, head, row, 1, rows.first(), width, to).data;
+      if (from != to) std::copy_n(from, width, to);
+    }
+  });
   tape.finish(y, [](Tape&, const Real*) {});
   return y;
 }

@@ -98,8 +98,9 @@ class SharedRowAttention : public Attention {
     return memory.keep_blocks("compressed", block, [&]() -> std::optional<Var> {
       OpenBlock open = {.x = memory.state("open_kv"), .gates = memory.state("open_gate")};
       if (memory.is_cached()) open.tokens = memory.first_position();
-      const std::optional<Var> rows = pool_tokens((*compress_kv_)(x), (*compress_gate_)(x),
-                                                  x.tape->parameter(*compress_bias_), open);
+      const std::optional<Var> rows =
+          pool_tokens((*compress_kv_)(x), (*compress_gate_)(x), x.tape->parameter(*compress_bias_),
+                      PoolOver::own_block, open);
       if (!rows) return std::nullopt;
       return rotate_blocks(split_heads((*compress_norm_)(*rows), 1), block, memory);
     });

@@ -1,4 +1,5 @@
 #include <array>
+#include <memory>
 
 #include "autograd/op_cases.h"
 
@@ -218,6 +219,26 @@ void add_pooled_rows(CaseList& cases, Index length) {
   add("of one token, grouped", causal, 1, 2);
   add("divided by the norm of both groups", scaled, 2, 2);
   add("dropout", dropping, 2, 2);
+  // Every query picks the first and the last row that it sees.
+  const auto picked = std::make_shared<std::vector<std::int32_t>>();
+  for (Index i = 0; i < 2 * length; ++i) {
+    const auto seen = static_cast<std::int32_t>(i % length + 1);
+    picked->push_back(0);
+    picked->push_back(seen > 1 ? seen - 1 : -1);
+  }
+  cases.add(
+      "pooled rows of which two are picked",
+      {{2, length, 4, 3},
+       {2, length, 2, 3},
+       {2, length, 2, 2},
+       {2, length, 1, 3},
+       {2, length, 1, 2}},
+      [=](Tape&, Inputs x) {
+        AttentionOptions options = windowed;
+        options.pooled = {
+            .keys = x[3], .values = x[4], .tokens = 1, .picked = PickedRows{picked->data(), 2}};
+        return attention(x[0], x[1], x[2], options);
+      });
   cases.add("pooled rows, keys that are values",
             {{2, length, 4, 3}, {2, length, 1, 3}, {2, length / 2, 1, 3}}, [=](Tape&, Inputs x) {
               AttentionOptions options = windowed;

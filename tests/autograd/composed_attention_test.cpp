@@ -124,7 +124,21 @@ TEST(ComposedAttention, ForgetGates) {
   }));
 }
 
-// A second group of rows in the softmax, of several tiles too, with sinks in front or not.
+// Lists of at most `most` of the rows that each query sees; -1 follows.
+std::vector<std::int32_t> any_picks(const Sizes& sizes, Index blocks, Index tokens, Index most) {
+  std::vector<std::int32_t> picked;
+  for (Index i = 0; i < sizes.batch * sizes.queries; ++i) {
+    const Index position = sizes.keys - sizes.queries + i % sizes.queries;
+    const Index seen = std::min(blocks, (position + 1) / tokens), count = std::min(most, seen);
+    const Index first = any_size(0, seen - count);
+    for (Index j = 0; j < most; ++j)
+      picked.push_back(
+          j >= count ? -1 : static_cast<std::int32_t>(j + 1 == count ? seen - 1 : first + j));
+  }
+  return picked;
+}
+
+// A second group of rows in the softmax, of several tiles too, of which queries may pick some.
 TEST(ComposedAttention, PooledRows) {
   EXPECT_TRUE(rc::check([] {
     Sizes sizes = any_sizes(200);
@@ -147,10 +161,13 @@ TEST(ComposedAttention, PooledRows) {
         for (Real& x : input.values) x = Real{0.5} + std::abs(x);
       }
     }
+    const Index most = any_size(0, 6);  // 0: all
+    const std::vector<std::int32_t> picked = any_picks(sizes, blocks, tokens, most);
     const auto of = [&](const auto& attend) {
-      return [=](Tape&, Inputs x) {
+      return [=, &picked](Tape&, Inputs x) {
         AttentionOptions with_pooled = options;
         with_pooled.pooled = {.keys = x[3], .values = x[4], .tokens = tokens};
+        if (most > 0) with_pooled.pooled->picked = {picked.data(), most};
         return attend(x[0], x[1], x[2], with_pooled);
       };
     };

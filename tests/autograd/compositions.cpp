@@ -154,7 +154,14 @@ namespace {
 // Keys that pooled rows are come after the others.
 bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index all_keys) {
   const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
-  if (s >= keys) return s - keys < (keys - queries + t + 1) / o.pooled->tokens;
+  if (s >= keys) {
+    const auto row = static_cast<std::int32_t>(s - keys);
+    if (row >= (keys - queries + t + 1) / o.pooled->tokens) return false;
+    if (!o.pooled->picked) return true;
+    const std::int32_t* const picked = o.pooled->picked->of(b, t, queries);
+    return std::find(picked, picked + o.pooled->picked->most, row) !=
+           picked + o.pooled->picked->most;
+  }
   const Index last = o.causal ? keys - queries + t : keys - 1;
   const bool masked =
       !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
@@ -236,18 +243,46 @@ Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
   return transpose(matrix_product(dropout(weights, options.dropout.value_or(0)), values), 1, 2);
 }
 
-std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias) {
+namespace {
+
+// The tokens of complete blocks, [B, T, D] -> [B, blocks, m, D].
+Var in_blocks(Var x, Index block) {
   const Shape s = x.shape();
-  const Index block = bias.shape()[0], blocks = s[1] / block, rows = s[0] * blocks * s[2];
+  const Index blocks = s[1] / block;
+  const Var flat = columns(reshape(x, {s[0], s[1] * s[2]}), 0, blocks * block * s[2]);
+  return reshape(flat, {s[0], blocks, block, s[2]});
+}
+
+// The blocks before, [B, blocks, m, D]; `first` stands for the one before the first.
+Var blocks_before(Var blocks, Real first) {
+  const Shape s = blocks.shape();
+  const Index size = s[2] * s[3];
+  const Var none =
+      blocks.tape->constant({s[0], size}, Values(static_cast<std::size_t>(s[0] * size), first));
+  return reshape(columns(concat(none, reshape(blocks, {s[0], s[1] * size})), 0, s[1] * size), s);
+}
+
+}  // namespace
+
+std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias, PoolOver over) {
+  const Shape s = x.shape();
+  const Index block = bias.shape()[0], blocks = s[1] / block;
+  const Index width = over == PoolOver::two_blocks ? s[2] / 2 : s[2];
   if (blocks == 0) return std::nullopt;
-  const auto in_blocks = [&](Var all) {  // [B, blocks, D, m]
-    const Var flat = columns(reshape(all, {s[0], s[1] * s[2]}), 0, blocks * block * s[2]);
-    return reshape(flat, {s[0], blocks, block, s[2]});
-  };
-  const Var weights = softmax(transpose(in_blocks(gates) + bias, 2, 3));
-  const Var sums = matrix_product(reshape(weights, {rows, 1, block}),
-                                  reshape(transpose(in_blocks(x), 2, 3), {rows, block, 1}));
-  return reshape(sums, {s[0], blocks, s[2]});
+  const auto own = [&](Var all) { return columns(all, s[2] - width, width); };
+  const auto terms = [](Var all) { return transpose(all, 2, 3); };
+  Var scores = terms(in_blocks(own(gates), block) + own(bias));
+  Var values = terms(in_blocks(own(x), block));
+  if (over == PoolOver::two_blocks) {
+    const auto other = [&](Var all) { return columns(all, 0, width); };
+    scores = concat(terms(blocks_before(in_blocks(other(gates), block), Real{-1e30}) + other(bias)),
+                    scores);
+    values = concat(terms(blocks_before(in_blocks(other(x), block), Real{0})), values);
+  }
+  const Index rows = s[0] * blocks * width, count = scores.shape().last();
+  const Var sums =
+      matrix_product(reshape(softmax(scores), {rows, 1, count}), reshape(values, {rows, count, 1}));
+  return reshape(sums, {s[0], blocks, width});
 }
 
 // Tap j of [B, T, C]: x times the matrix that moves token t to t + K - 1 - j, times its weights.

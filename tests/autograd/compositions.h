@@ -39,8 +39,9 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 /// of zeros and ones. On a training tape its dropout agrees with that of `attention` if S is a
 /// multiple of 8.
 Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options);
+/// Pooled rows: sums weighted by a softmax over the tokens of a block, or of two.
+std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias, PoolOver over);
 /// Causal convolution: sum over the taps, each times the input that many tokens earlier.
-std::optional<Var> composed_pool_tokens(Var x, Var gates, Var bias);
 Var composed_causal_convolution(Var x, Var weight, Index first);
 /// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
 /// given.
