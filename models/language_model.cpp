@@ -175,15 +175,15 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) 
   return caches;
 }
 
-Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
-                        std::span<const std::int32_t> targets, Index sequences) const {
+template <class MemoryOf>
+Var LanguageModel::cross_entropy_of(Tape& tape, std::span<const std::int32_t> tokens,
+                                    std::span<const std::int32_t> targets, Index sequences,
+                                    const MemoryOf& memory_of) const {
   constexpr std::ptrdiff_t kMany = 8;
   const Index rows = std::ssize(targets), count = rows - std::ranges::count(targets, kNoTarget);
-  if (count == 0 || kMany * count > rows)
-    return cross_entropy(logits(tape, tokens, sequences), targets);
+  const Var x = run(tape, tokens, sequences, 0, memory_of, false);
+  if (count == 0 || kMany * count > rows) return cross_entropy(head(x), targets);
   // Rows without a target would be most of the work of a large vocabulary.
-  const Var x = run(
-      tape, tokens, sequences, 0, [](std::size_t) { return Memory(); }, false);
   auto* const places = tape.scratch_of<std::int32_t>(count);
   auto* const counted = tape.scratch_of<std::int32_t>(count);
   for (Index row = 0, next = 0; row < rows; ++row) {
@@ -194,6 +194,26 @@ Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
   const auto size = static_cast<std::size_t>(count);
   const Var kept = embedding(reshape(x, {rows, plan_->dim}), {places, size}, {count});
   return cross_entropy(head(kept), {counted, size});
+}
+
+Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,
+                        std::span<const std::int32_t> targets, Index sequences) const {
+  return cross_entropy_of(tape, tokens, targets, sequences, [](std::size_t) { return Memory(); });
+}
+
+LanguageModel::TrainingLoss LanguageModel::training_loss(Tape& tape,
+                                                         std::span<const std::int32_t> tokens,
+                                                         std::span<const std::int32_t> targets,
+                                                         Index sequences) const {
+  std::vector<Var> of_layers;
+  const Var of_outputs = cross_entropy_of(tape, tokens, targets, sequences, [&](std::size_t) {
+    Memory memory;
+    memory.collect_losses_in(of_layers);
+    return memory;
+  });
+  Var whole = of_outputs;
+  for (const Var loss : of_layers) whole = add(whole, loss);
+  return {whole, of_outputs};
 }
 
 }  // namespace headcount

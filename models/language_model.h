@@ -41,6 +41,12 @@ class LanguageModel {
   /// of the targets count (those that are not kNoTarget), logits are computed for these alone.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
+  /// What training minimises: that loss and those of the layers (see Memory::collect_losses_in).
+  struct TrainingLoss {
+    Var whole, cross_entropy;
+  };
+  TrainingLoss training_loss(Tape& tape, std::span<const std::int32_t> tokens,
+                             std::span<const std::int32_t> targets, Index sequences) const;
 
   /// Appends tokens to `caches`, one cache per layer, and returns their logits. `tape` must have
   /// been made with the const `parameters()`; it is reset after each layer, so that all layers use
@@ -67,6 +73,11 @@ class LanguageModel {
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
           const MemoryOf& memory_of, bool forgets) const;
   Var head(Var x) const;  // logits from the residual stream
+  // Cross-entropy of the tokens that `memory_of` gives memory to, as `run` takes it.
+  template <class MemoryOf>
+  Var cross_entropy_of(Tape& tape, std::span<const std::int32_t> tokens,
+                       std::span<const std::int32_t> targets, Index sequences,
+                       const MemoryOf& memory_of) const;
 
   ModelPlan plan_;
   Index vocabulary_;

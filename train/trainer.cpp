@@ -140,7 +140,7 @@ void Trainer::make_tapes(Index count) {
   }
 }
 
-// Forward and backward of one shard of the batch; returns its part of the mean loss.
+// Forward and backward of one shard of the batch; returns its part of the mean cross-entropy.
 double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   constexpr Index kStreams = 1 << 16;  // more than a pass has dropout ops
   const Index first = shard * options_.batch / reducer_.shards();
@@ -154,14 +154,15 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
   tape.collect_gradients_in(reducer_.gradients(shard));
   const auto targets = tokens(batch_.targets);
-  const Var loss = model_.loss(tape, tokens(batch_.inputs), targets, count);
+  const auto [loss, cross_entropy] =
+      model_.training_loss(tape, tokens(batch_.inputs), targets, count);
   // Share of the batch's targets that lie in this shard. If only answers count, a batch may have no
   // targets.
   const double part = static_cast<double>(counted(targets)) /
                       static_cast<double>(std::max<Index>(1, counted(batch_.targets)));
   const auto weight = static_cast<Real>(part);
   tape.backward(loss, std::span(&weight, 1));
-  return static_cast<double>(loss.item()) * part;
+  return static_cast<double>(cross_entropy.item()) * part;
 }
 
 }  // namespace headcount

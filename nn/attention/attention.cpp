@@ -45,12 +45,11 @@ QueryProjection::QueryProjection(const LayerWeights& weights, const QueryLatent&
       norm_(weights.find<Norm>(latent.norm)),
       factor_(latent.factor) {}
 
-Var QueryProjection::operator()(Var x) const {
-  if (!a_) return b_(x);
+Var QueryProjection::latent(Var x) const {
+  if (!a_) return x;
   Var latent = (*a_)(x);
   if (norm_) latent = (*norm_)(latent);
-  if (factor_ != 1) latent = scale(latent, static_cast<Real>(factor_));
-  return b_(latent);
+  return factor_ != 1 ? scale(latent, static_cast<Real>(factor_)) : latent;
 }
 
 std::vector<Projection> QueryProjection::declare(Index dim, const QueryLatent& latent,

@@ -47,7 +47,10 @@ class QueryProjection {
  public:
   explicit QueryProjection(const LayerWeights& weights, const QueryLatent& latent = {});
   /// x [B, T, dim] -> [B, T, heads width]
-  Var operator()(Var x) const;
+  Var operator()(Var x) const { return of_latent(latent(x)); }
+  /// What q_b_proj reads: the latent [B, T, rank], or x itself without one.
+  Var latent(Var x) const;
+  Var of_latent(Var latent) const { return b_(latent); }
 
   /// Projections that a layer declares for queries `width` wide, all heads together.
   static std::vector<Projection> declare(Index dim, const QueryLatent& latent, Index width);

@@ -210,6 +210,8 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
     if (p.role == Projection::Role::of_cache) costs.expansion_macs_per_key += macs;
   }
   costs.state = form.state;
+  costs.index_macs_per_pair = form.index_macs_per_pair;
+  costs.picks = form.picks;
   if (!form.state)
     costs.macs_per_pair = Count(plan.heads) * (Count(form.key_width) + form.value_width);
   for (const Kept& kept : keeps) {
@@ -256,15 +258,24 @@ std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
   return all;
 }
 
+// Where a query reads all rows, they need no scores of an indexer.
+Count AttentionCosts::index_macs(Count context) const {
+  const Count rows = blocks(context);
+  return picks && rows.value() > *picks ? index_macs_per_pair * rows : 0;
+}
+
 Count AttentionCosts::prefill_macs(Count context, Count held) const {
-  if (!state) return macs_per_pair * context * (held + blocks(context));
+  if (!state)
+    return macs_per_pair * context * (held + blocks(context)) + context * index_macs(context);
   const Index whole = context.value() / state->chunk, rest = context.value() % state->chunk;
   const Count pairs = Count(whole) * state->chunk * state->chunk + Count(rest) * rest;
   return state->per_token * context + state->per_pair * pairs;
 }
 
 Count AttentionCosts::decode_macs(Count held, Count context) const {
-  return state ? state->per_token : macs_per_pair * (held + blocks(context));
+  if (state) return state->per_token;
+  const Index rows = blocks(context).value();
+  return macs_per_pair * (held + std::min(rows, picks.value_or(rows))) + index_macs(context);
 }
 
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
@@ -279,8 +290,10 @@ KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
 }
 
 std::vector<std::string> attention_notes(const AttentionPlan& plan) {
+  std::vector<std::string> notes;
+  if (plan.kind().notes != nullptr) notes = plan.kind().notes(plan);
   const AttentionCosts costs = attention_costs(plan).front();
-  if (costs.cache_elements_per_block == Count(0)) return {};
+  if (costs.cache_elements_per_block == Count(0)) return notes;
   const auto numbers = [](Count count) { return std::to_string(count.value()) + " numbers"; };
   const std::string block = std::to_string(costs.block), window = std::to_string(plan.window);
   std::string keeps = "each layer of " + std::string(plan.kind().name) + " keeps 1/" + block +
@@ -288,8 +301,8 @@ std::vector<std::string> attention_notes(const AttentionPlan& plan) {
   keeps += plan.window > 0
                ? "in its window at most " + numbers(costs.cache_elements_per_token * plan.window)
                : numbers(costs.cache_elements_per_token) + " more without a window";
-  std::vector<std::string> notes = {std::move(keeps) + ", and for an open block " +
-                                    numbers(costs.open_block_elements)};
+  notes.insert(notes.begin(),
+               std::move(keeps) + ", and for an open block " + numbers(costs.open_block_elements));
   // The last token of a block completes it, and the others are in such a window until then.
   const Index enough = costs.block - 1;
   if (plan.window > 0 && plan.window < enough) {

@@ -93,6 +93,8 @@ struct AttentionForm {
   std::optional<Index> output_heads = {};  ///< default: the layer's `heads`
   Count macs_per_token = 0;                ///< multiply-accumulates besides projections
   Count macs_per_kept = 0;                 ///< besides projections, to rebuild a cached token
+  Count index_macs_per_pair = 0;           ///< of an indexer, to score one pooled row for one query
+  std::optional<Index> picks = {};         ///< pooled rows that a query reads; none: all
   std::string output = "o_proj";           ///< name of the output projection
   std::optional<StateCosts> state = {};    ///< given by a recurrent layer; replaces costs of pairs
 
@@ -133,6 +135,8 @@ struct AttentionKind {
   /// Throws ShapeError that names settings which do not fit together.
   std::any (*resolve)(const AttentionPlan& layer, const Given& given) = nullptr;
   AttentionDescription (*describe)(const AttentionPlan& plan) = nullptr;
+  /// Sentences that a user with these settings should know, for `attention_notes`. Null: none.
+  std::vector<std::string> (*notes)(const AttentionPlan& plan) = nullptr;
   std::unique_ptr<Attention> (*make)(const AttentionPlan& plan,
                                      const LayerWeights& weights) = nullptr;
 
@@ -183,6 +187,8 @@ struct AttentionCosts {
   Count parameters;             ///< biases and norms included
   Count linear_macs_per_token;  ///< multiply-accumulates of projections and of factors
   Count macs_per_pair;          ///< of q.k and p v for one query and one key, all heads
+  Count index_macs_per_pair;    ///< to score a pooled row for a query, if rows are picked
+  std::optional<Index> picks;   ///< pooled rows that a query reads at most; none: all
   std::optional<StateCosts> state;  ///< given by a recurrent layer; replaces `macs_per_pair`
   Count expansion_macs_per_key;     ///< in decoding, to rebuild k and v of one cached token
   Count cache_elements_per_token;
@@ -192,18 +198,21 @@ struct AttentionCosts {
   Count cache_elements_per_block;
   Count cache_rows_per_block;
   Count state_elements;       ///< per sequence; stored as Real in a cache of any type
-  Count open_block_elements;  ///< those of them that are for the tokens of an open block
+  Count open_block_elements;  ///< those of them that are for the row of an open block
 
   /// Pooled rows of `context` tokens.
   Count blocks(Count context) const {
     return cache_rows_per_block == Count(0) ? 0 : context.value() / block;
   }
   /// Multiply-accumulates of scores and sums, or of the state, for a context whose tokens see
-  /// `held` others each, and all pooled rows.
+  /// `held` others each, and all pooled rows, of which those that are not picked are masked.
   Count prefill_macs(Count context, Count held) const;
   /// Multiply-accumulates of scores and sums, or of the state, for one token that sees `held`
-  /// others, and the pooled rows of `context`.
+  /// others, and the pooled rows of `context` that it picks.
   Count decode_macs(Count held, Count context) const;
+
+ private:
+  Count index_macs(Count context) const;  // of one query
 };
 
 /// Costs of each form, `counted_forms` last.
@@ -222,7 +231,7 @@ struct KeptNumbers {
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
 
 /// Sentences about a layer whose rows stand for blocks of tokens: what it keeps of them, and a
-/// warning if tokens leave the window before a row stands for them. Other layers have none.
+/// warning if tokens leave the window before a row stands for them; and those of its kind.
 std::vector<std::string> attention_notes(const AttentionPlan& plan);
 
 /// Values per token that `value-residual` mixes, or null.

@@ -44,6 +44,7 @@ Memory Memory::sharing(const Memory& earlier, const Memory& own) {
   memory.shares_ = true;
   memory.cache_ = own.cache_;
   memory.stats_ = own.stats_;
+  memory.losses_ = own.losses_;
   return memory;
 }
 

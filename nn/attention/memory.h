@@ -22,7 +22,7 @@ struct Kept {
   bool per_sequence = false;
   bool exact = false;  ///< rows per token that caches of every type store as Real
   /// Tokens that a row stands for, beyond a window, too; 0: one. With `per_sequence`, a state for
-  /// the tokens of a block of so many that is still open.
+  /// the row of a block of so many that is still open.
   Index block = 0;
 };
 
@@ -122,6 +122,11 @@ class Memory {
   const std::optional<Var>& first_values() const { return first_values_; }
   void set_first_values(const std::optional<Var>& values) { first_values_ = values; }
 
+  /// Lets layers add to `losses` what they are trained by besides the loss of the model's outputs,
+  /// such as the loss of an indexer: scalars. Without this call they compute no such loss.
+  void collect_losses_in(std::vector<Var>& losses) { losses_ = &losses; }
+  std::vector<Var>* losses() const { return losses_; }
+
   Index first_position() const { return first_position_; }
   bool is_cached() const { return cache_ != nullptr; }
   std::span<const std::uint8_t> key_mask() const { return key_mask_; }
@@ -140,6 +145,7 @@ class Memory {
   AttentionStats* stats_ = nullptr;
   std::vector<std::pair<std::string, Rows>> kept_;
   std::optional<Var> first_values_;
+  std::vector<Var>* losses_ = nullptr;
   bool shares_ = false;
 };
 

@@ -1,20 +1,33 @@
-#include "nn/attention/attention.h"
+#include <cmath>
 
-/// Attention of DeepSeek-V4 (2026), as transformers has it. One row per token is key and value of
-/// all heads:
-///     row = rotated kv_norm(kv_proj x),  q_i = rotated unit(q_b_proj q_a_norm(q_a_proj x))_i
+#include "nn/attention/attention.h"
+#include "nn/attention/compressor.h"
+
+/// Attentions of DeepSeek-V4 (2026), as transformers has them. One row per token is key and value
+/// of all heads:
+///     row = rotated kv_norm(kv_proj x)
+///     q_i = rotated unit(q_b_proj c)_i,  c = q_a_norm(q_a_proj x)
 ///     head i = softmax(q_i rows^T / sqrt(d)) rows, rotated back
 /// `unit` divides each head by its root mean square. The heads are put into `o-groups` groups side
 /// by side; each group passes through rows of its own of o_a_proj, and o_b_proj joins them.
+///
 /// `hca`, heavily compressed attention, reads besides one row for each block of m tokens that is
-/// complete, in the same softmax. It is pooled over the block, each channel on its own:
-///     row r = norm(sum over j of softmax over j(Z_j + B_j) C_j), rotated by its first position
-/// with C and Z two projections of x and B a table of m rows. With a window, tokens of an open
-/// block that have left the window are read by nobody until the block is complete. Parameters:
-/// q_a_proj [rank, dim], q_a_norm [rank] and q_b_proj [H d, rank], or q_proj; kv_proj [d, dim],
-/// kv_norm [d], o_a_proj [g r, H d / g], o_b_proj [dim, g r]; in hca compressor.kv_proj (C) and
-/// compressor.gate_proj (Z) [d, dim], compressor.position_bias (B) [m, d] and compressor.kv_norm
-/// [d].
+/// complete, in the same softmax: that of a compressor (see compressor.h), rotated by the position
+/// of its first token. With a window, tokens of an open block that have left the window are read by
+/// nobody until the block is complete.
+///
+/// `csa`, compressed sparse attention, pools each row over the block before, too, and reads only
+/// the k rows with the greatest scores of an indexer, which has a compressor of its own for rows K:
+///     score of query t and row r = sum over h of (weights_proj x)_h max(0, q_h K_r) / sqrt(I d_I)
+/// with I heads q = rotated q_b_proj c. No gradient flows through a choice. The indexer learns by
+/// `index-loss` times the KL divergence of softmax(scores) from the weights that attention gave to
+/// the picked rows, summed over its heads; x and c are constants to it. This is the second of the
+/// two stages in which DeepSeek-V3.2 trains its indexer.
+///
+/// Parameters: q_a_proj [rank, dim], q_a_norm [rank] and q_b_proj [H d, rank], or q_proj; kv_proj
+/// [d, dim], kv_norm [d], o_a_proj [g r, H d / g], o_b_proj [dim, g r]; those of `compressor`; in
+/// csa those of `compressor.indexer`, and of it q_b_proj [I d_I, rank] and scorer.weights_proj [I,
+/// dim].
 namespace headcount {
 
 namespace {
@@ -22,6 +35,11 @@ namespace {
 struct Own {
   Index q_rank = 0, rope_dim = 0, o_groups = 1, o_rank = 0;
   Index compress = 0;  // 0: no compressed rows
+  // Of the indexer, in csa only.
+  Index index_heads = 0, index_head_dim = 0, index_topk = 0;
+  double index_loss = 1;
+
+  bool picks() const { return index_topk > 0; }
 };
 
 constexpr Traits kDerived = {.derived = true};
@@ -47,14 +65,56 @@ constexpr auto kORank =
     whole<&Own::o_rank>("o-rank",
                         "width that each group of heads is projected to; default dim / o-groups", 1)
         .with(kDerived);
-constexpr auto kCompress = whole<&Own::compress>(
-    "compress", "tokens that each compressed row of keys and values is pooled over", 1);
+constexpr auto kCompress =
+    whole<&Own::compress>(
+        "compress",
+        "tokens that each compressed row of keys and values stands for; default hca 8, csa 4", 1)
+        .with(kDerived);
+constexpr auto kIndexHeads =
+    whole<&Own::index_heads>("index-heads", "heads of the indexer; default half of heads", 1)
+        .with(kDerived);
+constexpr auto kIndexHeadDim =
+    whole<&Own::index_head_dim>(
+        "index-head-dim",
+        "dimensions per head of the indexer, of which RoPE rotates rope-dim; default half of "
+        "head-dim, or rope-dim if that is more",
+        1)
+        .with(kDerived);
+constexpr auto kIndexTopk =
+    whole<&Own::index_topk>("index-topk",
+                            "compressed rows that a token reads: those with the greatest scores of "
+                            "the indexer; default 16",
+                            1)
+        .with(kDerived);
+constexpr auto kIndexLoss = number<&Own::index_loss>(
+    "index-loss",
+    "weight of the loss that trains the indexer, its divergence from the weights of attention; "
+    "0: the indexer stays random",
+    0);
 
 constexpr Field<Own> kFields[] = {kQRank, kRopeDim, kOGroups, kORank};
 constexpr Field<Own> kHcaFields[] = {kQRank, kRopeDim, kOGroups, kORank, kCompress};
+constexpr Field<Own> kCsaFields[] = {kQRank,      kRopeDim,      kOGroups,   kORank,    kCompress,
+                                     kIndexHeads, kIndexHeadDim, kIndexTopk, kIndexLoss};
 
 QueryLatent query_latent(const AttentionPlan& c) {
   return {.rank = c.own<Own>().q_rank, .norm = "q_a_norm"};
+}
+
+CompressorPlan compressor_plan(const AttentionPlan& c) {
+  const Own& own = c.own<Own>();
+  return {.dim = c.dim,
+          .width = c.head_dim,
+          .block = own.compress,
+          .over = own.picks() ? PoolOver::two_blocks : PoolOver::own_block};
+}
+
+CompressorPlan index_plan(const AttentionPlan& c) {
+  CompressorPlan plan = compressor_plan(c);
+  plan.weights += "indexer.";
+  plan.kept = "indexer_";
+  plan.width = c.own<Own>().index_head_dim;
+  return plan;
 }
 
 class SharedRowAttention : public Attention {
@@ -65,14 +125,15 @@ class SharedRowAttention : public Attention {
         kv_proj_(weights.find<Linear>("kv_proj")),
         kv_norm_(weights.find<Norm>("kv_norm")),
         o_a_(weights.find<Linear>("o_a_proj")),
-        compress_kv_(weights.find<Linear>("compressor.kv_proj")),
-        compress_gate_(weights.find<Linear>("compressor.gate_proj")),
-        compress_bias_(weights.find<ParameterId>("compressor.position_bias")),
-        compress_norm_(weights.find<Norm>("compressor.kv_norm")) {}
+        compressor_(weights, compressor_plan(c)),
+        index_compressor_(weights, index_plan(c)),
+        index_q_(weights.find<Linear>("compressor.indexer.q_b_proj")),
+        index_weights_(weights.find<Linear>("compressor.indexer.scorer.weights_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const auto epsilon = static_cast<Real>(plan().norm_epsilon);
-    const Var heads = split_heads(convolved("q", q_proj_(x), memory), plan().heads);
+    const Var latent = q_proj_.latent(x);
+    const Var heads = split_heads(convolved("q", q_proj_.of_latent(latent), memory), plan().heads);
     const Var q = rotate(normalize_for_scores(rms_norm(heads, std::nullopt, epsilon)), memory);
     const Rows kv = memory.keep("kv", [&] {
       const Var row = (*kv_norm_)(convolved("kv", (*kv_proj_)(x), memory));
@@ -80,30 +141,64 @@ class SharedRowAttention : public Attention {
     });
     const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
-    if (const std::optional<Rows> rows = compressed(x, memory)) {
-      o.pooled = {.keys = normalize_for_scores(*x.tape, {*rows}).front(),
-                  .values = *rows,
-                  .tokens = plan().own<Own>().compress};
+    std::optional<Picks> picks;
+    if (plan().own<Own>().compress > 0) {
+      require_setting(memory.key_mask().empty(),
+                      "`compress` pools all tokens of a block; it has no key mask");
+      const std::optional<Rows> rows = rows_of(compressor_, x, memory);
+      if (rows) o.pooled = {.keys = *rows, .values = *rows, .tokens = compressor_.plan().block};
+      if (plan().own<Own>().picks()) picks = pick(x, latent, memory, o.pooled);
+      if (rows) o.pooled->keys = normalize_for_scores(*x.tape, {o.pooled->values}).front();
     }
-    return output(x, grouped(rotate_back(attention(q, k, kv, o), memory)));
+    const Var y = attention(q, k, kv, o);
+    if (picks && learns(memory)) {
+      const auto weight = static_cast<Real>(plan().own<Own>().index_loss);
+      memory.losses()->push_back(scale(index_loss(*picks, o.pooled->picked_weights), weight));
+    }
+    return output(x, grouped(rotate_back(y, memory)));
   }
 
  private:
-  // Rows of all blocks that are complete.
-  std::optional<Rows> compressed(Var x, Memory& memory) const {
-    const Index block = plan().own<Own>().compress;
-    if (block == 0) return std::nullopt;
-    require_setting(memory.key_mask().empty(),
-                    "`compress` pools all tokens of a block; it has no key mask");
-    return memory.keep_blocks("compressed", block, [&]() -> std::optional<Var> {
-      OpenBlock open = {.x = memory.state("open_kv"), .gates = memory.state("open_gate")};
-      if (memory.is_cached()) open.tokens = memory.first_position();
-      const std::optional<Var> rows =
-          pool_tokens((*compress_kv_)(x), (*compress_gate_)(x), x.tape->parameter(*compress_bias_),
-                      PoolOver::own_block, open);
+  bool learns(const Memory& memory) const {
+    return memory.losses() != nullptr && plan().own<Own>().index_loss > 0;
+  }
+
+  // Rows of all blocks that are complete, if there are any.
+  std::optional<Rows> rows_of(const Compressor& compressor, Var x, Memory& memory) const {
+    const Index block = compressor.plan().block;
+    return memory.keep_blocks(compressor.plan().rows(), block, [&]() -> std::optional<Var> {
+      const std::optional<Var> rows = compressor(x, memory);
       if (!rows) return std::nullopt;
-      return rotate_blocks(split_heads((*compress_norm_)(*rows), 1), block, memory);
+      return rotate_blocks(split_heads(*rows, 1), block, memory);
     });
+  }
+
+  // Leaves the rows in `pooled` that the indexer picks: a decoded token gathers its rows, others
+  // mask those that are not picked. Nothing is returned where all rows are read and the indexer
+  // does not learn.
+  std::optional<Picks> pick(Var x, Var latent, Memory& memory,
+                            std::optional<PooledRows>& pooled) const {
+    Tape& tape = *x.tape;
+    const Own& own = plan().own<Own>();
+    const Var input = tape.detached(x);
+    const Var q = rotate(split_heads((*index_q_)(tape.detached(latent)), own.index_heads), memory);
+    const Var weights = (*index_weights_)(input);
+    const std::optional<Rows> keys = rows_of(index_compressor_, input, memory);
+    if (!pooled || (pooled->values.shape()[1] <= own.index_topk && !learns(memory))) return {};
+    const auto width = static_cast<double>(own.index_heads * own.index_head_dim);
+    const Picks picks = pick_rows(q, *keys, weights,
+                                  {.scale = static_cast<Real>(1 / std::sqrt(width)),
+                                   .most = own.index_topk,
+                                   .tokens = own.compress,
+                                   .first_position = memory.first_position()});
+    const Index length = q.shape()[1];
+    if (memory.is_cached() && length == 1) {
+      pooled->values = read_rows(tape, pooled->values, picks.rows, length);
+      return picks;
+    }
+    pooled->picked = picks.rows;
+    if (learns(memory)) pooled->picked_weights = tape.scratch(picks.scores.shape().size());
+    return picks;
   }
 
   // Projects each group of heads: y [B, T, H, d] -> [B, T, groups, rank].
@@ -117,35 +212,20 @@ class SharedRowAttention : public Attention {
   QueryProjection q_proj_;
   std::optional<Linear> kv_proj_;  // none in a layer that shares
   std::optional<Norm> kv_norm_;
-  std::optional<Linear> o_a_;                          // none without an output projection
-  std::optional<Linear> compress_kv_, compress_gate_;  // none without compressed rows
-  std::optional<ParameterId> compress_bias_;
-  std::optional<Norm> compress_norm_;
+  std::optional<Linear> o_a_;  // none without an output projection
+  Compressor compressor_, index_compressor_;
+  std::optional<Linear> index_q_, index_weights_;  // of csa
 };
 
-// Adds the compressed rows, the tokens of an open block, and what makes them.
-void add_compressor(AttentionDescription& description, const AttentionPlan& c) {
-  const Index block = c.own<Own>().compress;
-  using Role = Projection::Role;
-  description.keeps.push_back(
-      {.name = "compressed", .heads = 1, .width = c.head_dim, .block = block});
-  for (const char* name : {"open_kv", "open_gate"})
-    description.keeps.push_back({.name = name,
-                                 .heads = block - 1,
-                                 .width = c.head_dim,
-                                 .per_sequence = true,
-                                 .block = block});
+void add_indexer(AttentionDescription& description, const AttentionPlan& c) {
+  const Own& own = c.own<Own>();
+  Compressor::declare(index_plan(c), description);
   AttentionForm& form = description.forms.front();
-  for (const char* name : {"compressor.kv_proj", "compressor.gate_proj"})
-    form.projections.push_back({name, c.dim, c.head_dim, Role::to_cache});
-  form.projections.push_back({.name = "compressor.position_bias",
-                              .in = block,
-                              .out = c.head_dim,
-                              .role = Role::to_cache,
-                              .form = Projection::Form::table,
-                              .start = Initializer::zeros()});
-  form.projections.push_back(Projection::norm("compressor.kv_norm", c.head_dim, Role::to_cache));
-  form.macs_per_token = c.head_dim;  // to pool
+  form.projections.push_back({"compressor.indexer.q_b_proj", own.q_rank > 0 ? own.q_rank : c.dim,
+                              own.index_heads * own.index_head_dim});
+  form.projections.push_back({"compressor.indexer.scorer.weights_proj", c.dim, own.index_heads});
+  form.index_macs_per_pair = Count(own.index_heads) * (own.index_head_dim + 1);
+  form.picks = own.index_topk;
 }
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
@@ -169,7 +249,8 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
                                 .biased = false});
   }
   AttentionDescription description = {.keeps = {{"kv", 1, c.head_dim}}, .forms = {std::move(form)}};
-  if (own.compress > 0) add_compressor(description, c);
+  if (own.compress > 0) Compressor::declare(compressor_plan(c), description);
+  if (own.picks()) add_indexer(description, c);
   return description;
 }
 
@@ -183,6 +264,31 @@ Own resolve(const AttentionPlan& c, const Given& given) {
                   " does not divide `heads` ", c.heads);
   if (!given.has("o-rank")) own.o_rank = std::max<Index>(1, c.dim / own.o_groups);
   return own;
+}
+
+// Settings of a kind that compresses, with its own defaults.
+Own resolve_compressing(const AttentionPlan& c, const Given& given, Index compress) {
+  Own own = resolve(c, given);
+  own.compress = given.get<Index>("compress", compress);
+  require_setting(c.causal, c.kind().name,
+                  " compresses tokens before the query and must be causal");
+  return own;
+}
+
+Own resolve_csa(const AttentionPlan& c, const Given& given) {
+  Own own = resolve_compressing(c, given, 4);
+  own.index_heads = std::max<Index>(1, c.heads / 2);
+  own.index_head_dim = std::max(std::max<Index>(2, c.head_dim / 4 * 2), own.rope_dim);
+  own.index_topk = 16;
+  own = read_fields(kCsaFields, given, own);
+  require_setting(own.index_head_dim >= own.rope_dim, "`index-head-dim` ", own.index_head_dim,
+                  " is less than the `rope-dim` ", own.rope_dim, " that RoPE rotates");
+  return own;
+}
+
+std::vector<std::string> csa_notes(const AttentionPlan& c) {
+  if (c.own<Own>().index_loss > 0) return {};
+  return {"`index-loss` is 0: nothing trains the indexer of csa, which picks rows at random"};
 }
 
 // Adds to `kind` what the kinds of this file have in common.
@@ -213,10 +319,18 @@ extern constinit const AttentionKind kHca = with_shared_row(
      .numbers = {"compress"},
      .own = own_fields<kHcaFields>(),
      .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-       Own own = resolve(c, given);
-       own.compress = read_fields(kHcaFields, given, {.compress = 8}).compress;
-       require_setting(c.causal, "hca compresses tokens before the query and must be causal");
-       return own;
+       return resolve_compressing(c, given, 8);
      }});
+extern constinit const AttentionKind kCsa = with_shared_row(
+    {.name = "csa",
+     .summary =
+         "compressed sparse (DeepSeek-V4): hca with rows pooled over two blocks, of which an "
+         "indexer picks `index-topk` for each token",
+     .numbers = {"compress", "index-topk"},
+     .own = own_fields<kCsaFields>(),
+     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
+       return resolve_csa(c, given);
+     },
+     .notes = csa_notes});
 
 }  // namespace headcount

@@ -58,6 +58,13 @@ TEST(AttentionSpec, GivesTheTokensOfACompressedRowToHca) {
   EXPECT_EQ(config.window, 32);
 }
 
+TEST(AttentionSpec, GivesTheTokensOfACompressedRowAndTheRowsThatAreReadToCsa) {
+  const AttentionPlan config = applied("csa4+12@32");
+  EXPECT_EQ(get(config, "compress"), 4);
+  EXPECT_EQ(get(config, "index-topk"), 12);
+  EXPECT_EQ(get(applied("csa8"), "compress"), 8);
+}
+
 TEST(AttentionSpec, GivesTheWidthOfValuesToDelta) {
   EXPECT_EQ(get(applied("delta48"), "v-dim"), 48);
 }
@@ -76,7 +83,8 @@ TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
       "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mfa or mfa64 "
       "(`head-dim` 64), gta or gta2 (`kv-heads` 2), mla or mla48+16 (`kv-rank` 48 `rope-dim` 16), "
       "tpa or tpa2 (`kv-factors` 2), latent-bias or latent-bias16 (`latent-dim` 16), fox or "
-      "fox4 (`kv-heads` 4), v4, hca or hca8 (`compress` 8), delta or delta32 (`v-dim` 32), kda or "
+      "fox4 (`kv-heads` 4), v4, hca or hca8 (`compress` 8), csa or csa4+16 (`compress` 4 "
+      "`index-topk` 16), delta or delta32 (`v-dim` 32), kda or "
       "kda32 (`v-dim` 32)";
   EXPECT_TRUE(refusal("mha,nosuch").starts_with(known)) << refusal("mha,nosuch");
   for (const char* text : {"", "mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3",

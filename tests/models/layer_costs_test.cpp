@@ -63,6 +63,9 @@ LayerConfig random_layer(std::string_view kind) {
   set(c, "o-groups", *rc::gen::element<Index>(1, heads));
   set(c, "o-rank", size(1, 12));
   set(c, "compress", size(1, 9));
+  set(c, "index-heads", size(1, 5));
+  set(c, "index-head-dim", 12 + even * size(0, 3));
+  set(c, "index-topk", size(1, 12));
   set(c, "latent-norm", *rc::gen::arbitrary<bool>());
   set(c, "latent-dim", size(1, 12));
   set(c, "value-heads", heads * size(1, 3));

@@ -121,7 +121,10 @@ void set_attention(const json& c, Given& a) {
                                   {"conv", "conv-taps"},
                                   {"o_groups", "o-groups"},
                                   {"o_lora_rank", "o-rank"},
-                                  {"compress", "compress"}}) {
+                                  {"compress", "compress"},
+                                  {"index_heads", "index-heads"},
+                                  {"index_head_dim", "index-head-dim"},
+                                  {"index_topk", "index-topk"}}) {
     if (c.contains(key)) set(a, name, c[key].get<Index>());
   }
   set(a, "tie-kv", c.value("tie_kv", false));
@@ -170,10 +173,13 @@ class Reference : public testing::TestWithParam<std::string> {
     for (const TensorView& tensor : file_.tensors()) in_fixture += tensor.name.starts_with(prefix);
     EXPECT_EQ(in_fixture, parameters.size());
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const std::span<const Real> values =
+      std::span<const Real> values =
           gradients ? parameters.gradient({i}) : std::span<const Real>(parameters.value({i}));
       const TensorView& expected =
           file_.at(prefix + parameters.name({i}).substr(store_prefix.size()));
+      // No gradient arrives at an indexer: none flows through a choice.
+      const std::vector<Real> none(values.empty() ? expected.element_count() : 0);
+      if (values.empty()) values = none;
       expect_close(values, expected, tolerance, size_of(expected));
     }
   }
@@ -191,6 +197,7 @@ class Reference : public testing::TestWithParam<std::string> {
   void check_attention();
   void check_canon(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
   void check_rows(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
+  void check_blocks(const AttentionPlan& plan, LayerCache& cache, const ParameterStore& store);
   void check_visible(const AttentionPlan& plan, const AttentionStats& stats);
   void check_model();
   std::string pattern() const;
@@ -302,34 +309,59 @@ void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
   const TensorView& window = file_.at("cache.window");
   expect_close(rows("kv", length - window.shape[1], window.shape[1]), window, kOutputTolerance);
   if (!file_.contains("cache.compressed")) return;
-  const TensorView& compressed = file_.at("cache.compressed");
-  expect_close(rows("compressed", 0, compressed.shape[1]), compressed, kOutputTolerance);
-  for (const auto& [name, pending] :
-       {std::pair{"open_kv", "cache.pending_kv"}, {"open_gate", "cache.pending_gate"}}) {
-    const TensorView& expected = file_.at(pending);
-    const Index tokens = expected.shape[1], width = expected.shape[2];
+  for (const auto& [kept, name] : {std::pair<std::string, std::string>{"compressed", "compressed"},
+                                   {"indexer_compressed", "indexer.compressed"}}) {
+    if (!file_.contains("cache." + name)) continue;
+    const TensorView& expected = file_.at("cache." + name);
+    expect_close(rows(kept, 0, expected.shape[1]), expected, kOutputTolerance);
+  }
+  check_blocks(plan, cache, store);
+}
+
+// The tokens of an open block, and of rows pooled over two blocks those of the block before. The
+// gates of a block before are there with the bias that is added to them.
+void Reference::check_blocks(const AttentionPlan& plan, LayerCache& cache,
+                             const ParameterStore& store) {
+  const std::vector<double> counts = file_.at("cache.rows").to_doubles();
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    EXPECT_EQ(counts[t], static_cast<double>((static_cast<Index>(t) + 1) / get(plan, "compress")));
+  for (const TensorView& expected : file_.tensors()) {
+    const bool open = expected.name.find(".pending_") != std::string::npos;
+    if (!open && expected.name.find(".overlap_") == std::string::npos) continue;
+    std::string name = expected.name.substr(std::string("cache.").size());
+    const bool of_indexer = name.starts_with("indexer.");
+    if (of_indexer) name.replace(0, std::string("indexer.").size(), "indexer_");
+    if (open) name.replace(name.find("pending"), std::string("pending").size(), "open");
+    const Index batch = expected.shape[0], tokens = expected.shape[1], width = expected.shape[2];
     const std::span<const Real> state = cache.state(name);
     const Index stride = std::ssize(state) / batch;
-    std::vector<Real> open;
+    std::vector<Real> held;
     for (Index b = 0; b < batch; ++b)
-      open.insert(open.end(), state.begin() + b * stride,
+      held.insert(held.end(), state.begin() + b * stride,
                   state.begin() + b * stride + tokens * width);
-    expect_close(open, expected, kOutputTolerance);
+    if (name.ends_with("overlap_gate")) {
+      const std::string indexer = of_indexer ? "indexer." : "";
+      const std::span<const Real> bias =
+          store.value(store.find("layer.compressor." + indexer + "position_bias"));
+      for (Index i = 0; i < std::ssize(held); ++i) {
+        const Index at = i / width % tokens * 2 * width + i % width;
+        held[static_cast<std::size_t>(i)] += bias[static_cast<std::size_t>(at)];
+      }
+    }
+    expect_close(held, expected, kOutputTolerance);
   }
 }
 
-// Which queries read which pooled rows. A row's weight is divided among its tokens, of which those
-// outside of the window have no other.
+// Which queries read which pooled rows: each head gives them a weight.
 void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
   const TensorView& visible = file_.at("visible");
   const std::vector<double> wanted = visible.to_doubles();
   const Index batch = visible.shape[0], length = visible.shape[1], rows = visible.shape[2];
-  const Index block = get(plan, "compress");
+  ASSERT_EQ(std::ssize(stats.pooled_weights), batch * plan.heads * length * rows);
   for (Index i = 0; i < batch * length * rows; ++i) {
-    const Index b = i / rows / length, t = i / rows % length, first = i % rows * block;
-    if (first > t - plan.window && first <= t) continue;
-    const Index at = (b * plan.heads * length + t) * length + first;
-    EXPECT_EQ(stats.weights[static_cast<std::size_t>(at)] > 0,
+    const Index b = i / rows / length, t = i / rows % length;
+    const Index at = (b * plan.heads * length + t) * rows + i % rows;
+    EXPECT_EQ(stats.pooled_weights[static_cast<std::size_t>(at)] > 0,
               wanted[static_cast<std::size_t>(i)] != 0)
         << "token " << t << ", row " << i % rows;
   }
@@ -420,7 +452,7 @@ TEST_P(Reference, Matches) {
 INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names()),
                          [](const auto& fixture) { return fixture.param; });
 
-TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 47u); }
+TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 49u); }
 
 }  // namespace
 }  // namespace headcount

@@ -41,7 +41,7 @@ TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
     EXPECT_FALSE(kind->summary.empty()) << kind->name;
   }
   for (const char* const known : {"mha", "mqa", "gqa", "mfa", "gta", "mla", "tpa", "latent-bias",
-                                  "fox", "v4", "hca", "delta", "kda"}) {
+                                  "fox", "v4", "hca", "csa", "delta", "kda"}) {
     EXPECT_TRUE(names.contains(known)) << known;
   }
 }

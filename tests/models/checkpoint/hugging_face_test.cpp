@@ -94,6 +94,7 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"attention", "kda"}},
       {{"attention", "v4"}, {"o-rank", "24"}},
       {{"attention", "hca"}, {"compress", "4"}, {"window", "16"}},
+      {{"attention", "csa"}, {"index-topk", "3"}, {"window", "16"}},
       {{"attention", "gqa"}, {"rope-dim", "16"}},
       {{"attention", "mqa"}, {"rope-dim", "0"}, {"tie-kv", "on"}},
   };

@@ -20,8 +20,8 @@ using nlohmann::json;
 using Names = std::vector<std::string>;
 
 const Names kAttentions = {
-    "mha", "mqa",          "gqa",         "mfa", "gta", "mla", "mla-absorbed", "mla-merged",
-    "tpa", "tpa-factored", "latent-bias", "fox", "v4",  "hca", "delta",        "kda"};
+    "mha",          "mqa",         "gqa", "mfa", "gta", "mla", "mla-absorbed", "mla-merged", "tpa",
+    "tpa-factored", "latent-bias", "fox", "v4",  "hca", "csa", "delta",        "kda"};
 const Names kRowKeys = {"attention",
                         "params_per_layer",
                         "linear_macs_per_token_per_layer",
@@ -67,6 +67,15 @@ class CostCommand : public testing::Test {
     EXPECT_EQ(names, kAttentions);
     const auto at = std::ranges::find(names, attention) - names.begin();
     return table.at("rows").at(static_cast<std::size_t>(at));
+  }
+
+  // The row of one attention in a table that leaves out attentions that have no window.
+  json row_with_window(const std::string& flags, const std::string& attention) const {
+    const json table = json::parse(cost(flags + " --json").out);
+    for (const json& row : table.at("rows")) {
+      if (row.at("attention") == attention) return row;
+    }
+    return {};
   }
 
   // Exit code `code`, nothing on standard output and one line that has all of `names`.
@@ -160,25 +169,38 @@ TEST_F(CostCommand, SaysWhatOfACacheIsKeptInWhichType) {
 TEST_F(CostCommand, NamesTheFractionOfARowTheWindowAndTheOpenBlock) {
   const std::string flags =
       "--layers 2 --dim 64 --heads 4 --context 64 --window 4 --cache-dtype f16 --compress ";
-  // Of a table that leaves out attentions that have no window.
-  const auto hca_row = [&](const std::string& compress) {
-    for (const json& row : json::parse(cost(flags + compress + " --json").out).at("rows")) {
-      if (row.at("attention") == "hca") return row;
-    }
-    return json();
-  };
-  const json hca = hca_row("8");
+  const json hca = row_with_window(flags + "8", "hca");
   EXPECT_EQ(hca.at("cache_elements_per_token_per_layer"), 32);
   EXPECT_EQ(hca.at("pooled_elements_per_token_per_layer"), 4);
   EXPECT_EQ(hca.at("window_elements_per_layer"), 4 * 32);
   EXPECT_EQ(hca.at("open_block_elements_per_layer"), 7 * 2 * 32);
   EXPECT_EQ(hca.at("cache_bytes"), 2 * (2 * (4 * 32 + 64 * 4) + 4 * 7 * 2 * 32));
-  EXPECT_EQ(hca_row("64").at("pooled_elements_per_token_per_layer"), 0.5);
+  EXPECT_EQ(row_with_window(flags + "64", "hca").at("pooled_elements_per_token_per_layer"), 0.5);
   const std::string text = cost(flags + "8").out;
   for (const char* const part :
        {"note: hca: each layer of hca keeps 1/8 of a row of 32 numbers per token, in its window at "
         "most 128 numbers, and for an open block 448 numbers\n",
         "note: hca: a `window` of 4 is shorter than an open block of 8 tokens"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
+// Beside that, csa keeps index rows of 16 numbers; an open block has 2 x 2 x 48 numbers of each of
+// 7 tokens at most, and 2 x 48 of each of the 8 of the block before.
+TEST_F(CostCommand, CountsTheIndexRowsOfCsaAndTheBlockBeforeAnOpenOne) {
+  const std::string flags =
+      "--attention csa --layers 2 --dim 64 --heads 4 --context 64 --window 4 --compress 8 "
+      "--index-head-dim 16 --cache-dtype f16 ";
+  const json csa = row_with_window(flags, "csa");
+  EXPECT_EQ(csa.at("cache_elements_per_token_per_layer"), 32);
+  EXPECT_EQ(csa.at("pooled_elements_per_token_per_layer"), 6);
+  EXPECT_EQ(csa.at("window_elements_per_layer"), 4 * 32);
+  EXPECT_EQ(csa.at("open_block_elements_per_layer"), 48 * (7 * 4 + 8 * 2));
+  const std::string text = cost(flags + "--index-loss 0").out;
+  for (const char* const part :
+       {"note: csa: each layer of csa keeps 1/8 of a row of 48 numbers per token, in its window at "
+        "most 128 numbers, and for an open block 2112 numbers\n",
+        "note: csa: `index-loss` is 0: nothing trains the indexer of csa",
+        "note: csa: a `window` of 4 is shorter than an open block of 8 tokens"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
