@@ -133,6 +133,23 @@ std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNu
   return rows;
 }
 
+namespace {
+
+// Layers of DeepSeek-V4: two of hca, then hca and csa in turn.
+nlohmann::json deepseek_v4() {
+  using namespace nlohmann::literals;
+  nlohmann::json settings = R"({"layers": 43, "dim": 4096, "heads": 64, "head-dim": 512,
+      "rope-dim": 64, "q-rank": 1024, "o-groups": 8, "o-rank": 1024, "index-heads": 64,
+      "index-head-dim": 128, "sinks": "on"})"_json;
+  const std::string hca = "hca128@128", csa = "csa4+512@128";
+  std::string layers = "2*" + hca;
+  for (int turn = 0; turn < 20; ++turn) layers += "/" + hca + "/" + csa;
+  settings["attention"] = layers + "/" + hca;
+  return settings;
+}
+
+}  // namespace
+
 const std::vector<KnownModel>& known_models() {
   using namespace nlohmann::literals;
   static const std::vector<KnownModel> all = {
@@ -180,6 +197,8 @@ const std::vector<KnownModel>& known_models() {
        R"({"attention": "4*gqa2@512/gqa2/4*gqa2@512/gqa2/4*gqa2@512/gqa2/4*gqa2@512/gqa2/)"
        R"(4*share@512/share@0/4*share@512/share@0/4*share@512/share@0", "layers": 35,
            "dim": 2048, "heads": 8, "head-dim": 256})"_json},
+      {"deepseek-v4", "DeepSeek-AI (2026); configuration of DeepseekV4 as transformers has it",
+       deepseek_v4()},
       {"step-3", "StepFun (2025), arXiv 2507.19427; model card of stepfun-ai/step3",
        R"({"attention": "mfa", "layers": 61, "dim": 7168, "heads": 64, "head-dim": 256,
            "q-rank": 2048})"_json},

@@ -143,6 +143,43 @@ TEST(KnownModels, HaveGemma3nsLayersThatShareByType) {
   EXPECT_EQ(row.costs.parameters, 35 * kQueries + 20 * kRows);
 }
 
+// A row of 512 numbers per token in windows of 128; csa keeps (512 + 128) / 4 numbers a token
+// beyond them and hca 512 / 128, and 64 KiB of numbers are those of a window. Of an open block csa
+// keeps 4 x 3 (512 + 128) numbers, and 2 x 4 (512 + 128) of the one before; hca 2 x 127 x 512.
+TEST(KnownModels, HaveDeepSeekV4sPooledRows) {
+  const Given config = with(known_model("deepseek-v4").settings);
+  const ModelPlan model = resolve_model(config);
+  constexpr std::int64_t kWindow = 128 * 512, kOpenCsa = 640 * (4 * 3 + 2 * 4),
+                         kOpenHca = 2 * 127 * 512;
+  static_assert(kWindow == 65'536);
+  std::int64_t csa = 0;
+  for (Index layer = 0; layer < 43; ++layer) {
+    const AttentionPlan& attention = model->layer_attention(layer);
+    const bool sparse = layer >= 2 && layer % 2 == 1;
+    EXPECT_EQ(attention.kind().name, sparse ? "csa" : "hca") << layer;
+    const AttentionCosts costs = attention_costs(attention).front();
+    EXPECT_EQ(costs.cache_elements_per_block, (sparse ? 160 : 4) * Count(costs.block));
+    EXPECT_EQ(costs.cache_elements_per_token * attention.window, kWindow);
+    EXPECT_EQ(costs.open_block_elements, sparse ? kOpenCsa : kOpenHca);
+    csa += sparse ? 1 : 0;
+  }
+  EXPECT_EQ(csa, 20);
+  for (const Index context : {4096, 131'072, 1'048'576})
+    EXPECT_EQ(
+        kv_cache_bytes(model, context, {2, 0}),
+        2 * (43 * kWindow + (20 * 160 + 23 * 4) * context) + 4 * (20 * kOpenCsa + 23 * kOpenHca));
+  // Queries, rows, grouped outputs, sinks and norms; compressors; the indexer.
+  constexpr std::int64_t kDim = 4096, kHeads = 64, kRank = 1024;
+  constexpr std::int64_t kShared = kDim * kRank + kRank + kRank * kHeads * 512 + kDim * 512 + 512 +
+                                   8 * kRank * kHeads / 8 * 512 + kDim * 8 * kRank + kHeads;
+  constexpr std::int64_t kOfHca = 2 * kDim * 512 + 128 * 512 + 512;
+  constexpr std::int64_t kOfCsa =
+      2 * kDim * 2 * 640 + 4 * 2 * 640 + 640 + kRank * 64 * 128 + kDim * 64;
+  std::vector<std::string> left_out;
+  const CostRow row = cost_table(config, 131'072, {2, 0}, left_out).back();
+  EXPECT_EQ(row.costs.parameters, 43 * kShared + 23 * kOfHca + 20 * kOfCsa);
+}
+
 // As its inference code computes it, with wkv_b applied to queries and sums in every step, and as
 // an article's table has it, with that merged into other matrices.
 TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
@@ -195,7 +232,7 @@ TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
   }
   for (const PublishedModel& published : kPublished) held.push_back(published.name);
   for (const char* const name : {"gemma-3-27b", "qwen3-next-80b", "kimi-linear-48b", "gpt-oss-20b",
-                                 "gpt-oss-120b", "gemma-3n-e4b", "step-3"})
+                                 "gpt-oss-120b", "gemma-3n-e4b", "deepseek-v4", "step-3"})
     held.emplace_back(name);
   EXPECT_EQ(known, held);
 }
