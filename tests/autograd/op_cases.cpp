@@ -280,15 +280,31 @@ void add_pool_tokens(CaseList& cases) {
   }
 }
 
+// Scores far apart and no product of a query and a key near 0, so that no step of a difference
+// quotient changes the choice or passes the kink: keys grow with their row, every third is
+// negative, and heads have positive weights.
+void make_pick_inputs(std::vector<CheckedInput>& inputs) {
+  for (Real& q : inputs[0].values) q = 1 + q / 500;
+  const Shape& keys = inputs[1].shape;
+  for (Index i = 0; i < keys.size(); ++i) {
+    const Index row = i / keys[3] % keys[1];
+    const auto size = static_cast<Real>(row % 3 == 1 ? -1 - row : 1 + row);
+    Real& k = inputs[1].values[static_cast<std::size_t>(i)];
+    k = size * (1 + k / 500);
+  }
+  for (Real& weight : inputs[2].values) weight = Real{0.2} + std::abs(weight);
+}
+
 void add_pick_rows(CaseList& cases) {
   const Index length = cases.pick(7, 150), width = cases.pick(3, 20);
   const auto add = [&](const std::string& name, Index heads, Index tokens, Index most) {
-    cases.add(name, {{2, length, heads, width}, {2, length / tokens, 1, width}, {2, length, heads}},
-              [=](Tape&, Inputs x) {
-                return pick_rows(x[0], x[1], x[2],
-                                 {.scale = Real{0.7}, .most = most, .tokens = tokens})
-                    .scores;
-              });
+    OpCase& added = cases.add(
+        name, {{2, length, heads, width}, {2, length / tokens, 1, width}, {2, length, heads}},
+        [=](Tape&, Inputs x) {
+          return pick_rows(x[0], x[1], x[2], {.scale = Real{0.7}, .most = most, .tokens = tokens})
+              .scores;
+        });
+    make_pick_inputs(added.inputs);
   };
   add("two of the rows of one token", 3, 1, 2);
   add("all rows of two tokens", 2, 2, length);
