@@ -110,7 +110,7 @@ Index mqar_length(const Given& given) {
   return options.length;
 }
 
-// Sizes of figure 2 of the paper of Zoology (see mqar.h), which has one head.
+// Sizes of figure 2 of the paper of Zoology (see mqar.h), which has one head and no MLP.
 nlohmann::json mqar_defaults() {
   return {{"layers", 2},
           {"dim", 64},
