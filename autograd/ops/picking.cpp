@@ -86,7 +86,7 @@ ScoreKey key_of(Real score) {
 // is built from its highest bit on.
 ScoreKey find_threshold(const ScoreKey* keys, Index count, Index most) {
   const auto [least, greatest] = std::minmax_element(keys, keys + count);
-  const int differing = std::bit_width(*least ^ *greatest);
+  const auto differing = static_cast<int>(std::bit_width(*least ^ *greatest));
   ScoreKey threshold = *least;
   for (int bit = 0; bit < differing; ++bit) threshold &= ~(ScoreKey{1} << bit);
   for (int bit = differing; bit-- > 0;) {
