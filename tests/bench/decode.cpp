@@ -26,7 +26,12 @@ constexpr Variant kVariants[] = {{"mha", "mha", ""},
                                  {"mqa", "mqa", ""},
                                  {"mla expanded", "mla", "expanded"},
                                  {"mla absorbed", "mla", "absorbed"},
-                                 {"latent-bias", "latent-bias", ""}};
+                                 {"latent-bias", "latent-bias", ""},
+                                 {"fox", "fox", ""},
+                                 {"v4", "v4", ""},
+                                 {"v4@128", "v4@128", ""},
+                                 {"hca@128", "hca@128", ""},
+                                 {"csa@128", "csa@128", ""}};
 
 ModelPlan plan_of(const std::string& kind) {
   return resolve_model(Given(model_settings(), {{"layers", kLayers},
