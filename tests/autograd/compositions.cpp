@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <vector>
 
 namespace headcount {
 
@@ -257,8 +258,8 @@ Var in_blocks(Var x, Index block) {
 Var blocks_before(Var blocks, Real first) {
   const Shape s = blocks.shape();
   const Index size = s[2] * s[3];
-  const Var none =
-      blocks.tape->constant({s[0], size}, Values(static_cast<std::size_t>(s[0] * size), first));
+  const std::vector<Real> values(static_cast<std::size_t>(s[0] * size), first);
+  const Var none = blocks.tape->constant({s[0], size}, values);
   return reshape(columns(concat(none, reshape(blocks, {s[0], s[1] * size})), 0, s[1] * size), s);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "autograd/base/formatted.h"
+#include "autograd/base/real.h"
 #include "autograd/base/text.h"
 #include "train/run_program.h"
 
