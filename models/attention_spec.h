@@ -49,9 +49,8 @@ struct AttentionSpec {
 inline constexpr std::string_view kSpecGrammar =
     "layers take the parts between / in turn, N*PART repeats one, PARTxN has N dimensions per "
     "head, PART:NAME=VALUE has a setting of its own, PART@N (after the settings) a window of N "
-    "tokens, share reads the "
-    "KV cache of the nearest earlier layer that has one, share@N of the nearest with a window of N "
-    "tokens, share@0 of the nearest without a window";
+    "tokens, share reads the KV cache of the nearest earlier layer that has one, share@N of the "
+    "nearest with a window of N tokens, share@0 of the nearest without a window";
 
 /// Text of a cycle: "5*gqa2@64/gqa2".
 std::string text_of(std::span<const LayerSpec> cycle);

@@ -262,7 +262,7 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
 /// Writes entropy[r], nats, of the attention weights of query rows [i, i + rows) of head h; NaN for
 /// a query that sees no key. If `weights` [rows, S] is not null, it receives the weights of the
 /// keys that are not hidden; that of a pooled row is divided among its tokens, and
-/// `pooled_weights` [rows, R] receives it, too, if that is not null.
+/// `pooled_weights` [rows, R] receives it, too. Both are null or neither is.
 void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights, Real* pooled_weights);
 

@@ -386,10 +386,18 @@ TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
   EXPECT_EQ(drops, attends()) << "a state has no weights to drop";
 }
 
-// A recurrent state and forget gates depend on the order of tokens, even without positions.
-TEST_P(EveryAttentionWithScores, SeesPositionsThroughRotationAlone) {
-  if (!GetParam()->rotates) GTEST_SKIP() << "no rotary positions";
-  if (pools(*GetParam())) GTEST_SKIP() << "its blocks are positions, too";
+// A recurrent state, forget gates and blocks of tokens depend on the order of tokens, even without
+// positions.
+std::vector<const AttentionKind*> kinds_with_rotation_alone() {
+  std::vector<const AttentionKind*> kinds = kinds_with_scores();
+  std::erase_if(kinds, [](const AttentionKind* kind) { return !kind->rotates || pools(*kind); });
+  return kinds;
+}
+class EveryAttentionWithRotation : public EveryAttention {};
+INSTANTIATE_TEST_SUITE_P(Registry, EveryAttentionWithRotation,
+                         testing::ValuesIn(kinds_with_rotation_alone()), name_of);
+
+TEST_P(EveryAttentionWithRotation, SeesPositionsThroughItAlone) {
   // Without a mask and without positions, attention does not know the order of its tokens.
   LayerConfig config = small_config(kind());
   config.causal = false;
