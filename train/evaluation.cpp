@@ -1,8 +1,10 @@
 #include "train/evaluation.h"
 
+#include <Eigen/Core>
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -21,6 +23,24 @@ nlohmann::ordered_json to_json(const Baselines& baselines) {
   return {{"guesser", baselines.guesser},
           {"copier", baselines.copier},
           {"commonest", baselines.commonest}};
+}
+
+nlohmann::ordered_json to_json(std::span<const LossAt> losses) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  for (const LossAt& at : losses)
+    all.push_back({{"from", at.from}, {"characters", at.characters}, {"loss", at.loss}});
+  return all;
+}
+
+std::string loss_by_position_line(std::span<const LossAt> losses) {
+  if (losses.size() < 2) return "";
+  std::string line = "loss by position";
+  for (const LossAt& at : losses) {
+    const Index end = at.from == 0 ? 32 : 2 * at.from;
+    line += (at.from == 0 ? " " : ", ") + std::to_string(at.from) + "-" + std::to_string(end - 1) +
+            formatted(": %.4f", at.loss);
+  }
+  return line + "\n";
 }
 
 std::string answers_line(const Evaluation& evaluation, const std::optional<Baselines>& baselines,
@@ -49,13 +69,35 @@ struct EvaluatedPart {
   double loss = 0;  // sum over its characters
   Index characters = 0, right = 0;
   std::array<Answers, 32> answers = {};  // by the logarithm of the distance
-  double entropy_sum = 0;                // of attention, over layers and rows, if it is measured
-  Index rows = 0;                        // number of these rows
+  // Sums of losses and numbers of characters by position in the window: see `range_of`.
+  std::array<double, 20> losses = {};
+  std::array<std::int32_t, 20> characters_at = {};
+  double entropy_sum = 0;  // of attention, over layers and rows, if it is measured
+  Index rows = 0;          // number of these rows
 };
 
-// Counts right predictions of a batch of windows that begin at `starts` of the text.
-void count_right(std::span<const Real> logits, const Batch& batch, std::span<const Index> starts,
-                 std::span<const std::int32_t> answers, EvaluatedPart& part) {
+// Ranges of positions: 0 to 31, 32 to 63, 64 to 127, ...; the last one has no end.
+std::size_t range_of(std::size_t position) {
+  return std::min<std::size_t>(static_cast<std::size_t>(std::bit_width(position / 32)), 19);
+}
+
+// -log softmax(row)[target]. `exponentials` is scratch memory; a buffer of its own, always aligned
+// alike, makes the sum independent of where the row lies.
+double row_loss(std::span<const Real> row, std::int32_t target,
+                Eigen::Array<Real, Eigen::Dynamic, 1>& exponentials) {
+  const Eigen::Map<const Eigen::Array<Real, Eigen::Dynamic, 1>> scores(row.data(), std::ssize(row));
+  const Real highest = scores.maxCoeff();
+  exponentials = (scores - highest).exp();
+  return std::log(static_cast<double>(exponentials.sum())) +
+         static_cast<double>(highest - row[static_cast<std::size_t>(target)]);
+}
+
+// Counts right predictions, and losses by position, of a batch of windows that begin at `starts` of
+// the text.
+void count_predictions(std::span<const Real> logits, const Batch& batch,
+                       std::span<const Index> starts, std::span<const std::int32_t> answers,
+                       EvaluatedPart& part) {
+  Eigen::Array<Real, Eigen::Dynamic, 1> exponentials;
   const std::size_t width = logits.size() / batch.targets.size();
   const auto length = static_cast<std::size_t>(batch.length);
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
@@ -63,6 +105,9 @@ void count_right(std::span<const Real> logits, const Batch& batch, std::span<con
     const auto row = logits.subspan(i * width, width);
     const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
     part.right += hit;
+    const std::size_t range = range_of(i % length);
+    part.losses[range] += row_loss(row, batch.targets[i], exponentials);
+    ++part.characters_at[range];
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
     if (answers.empty() || answers[position] == 0) continue;
     const auto distance = static_cast<std::uint32_t>(answers[position]);
@@ -100,8 +145,8 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
     part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
                  static_cast<double>(count);
     part.characters += count;
-    count_right(logits.value(), batch, windows.subspan(static_cast<std::size_t>(w)),
-                options.marks.answers, part);
+    count_predictions(logits.value(), batch, windows.subspan(static_cast<std::size_t>(w)),
+                      options.marks.answers, part);
   }
   for (const AttentionStats& layer : attention) {
     part.entropy_sum += layer.entropy_sum;
@@ -153,6 +198,23 @@ void add_answers(std::span<const EvaluatedPart> parts, Evaluation& result) {
   if (asked > 0) result.answer_accuracy = static_cast<double>(right) / static_cast<double>(asked);
 }
 
+// Mean losses by position over all parts.
+std::vector<LossAt> losses_by_position(std::span<const EvaluatedPart> parts) {
+  std::vector<LossAt> all;
+  for (std::size_t i = 0; i < EvaluatedPart().losses.size(); ++i) {
+    LossAt at = {i == 0 ? 0 : Index{16} << i};
+    double loss = 0;
+    for (const EvaluatedPart& part : parts) {
+      at.characters += part.characters_at[i];
+      loss += part.losses[i];
+    }
+    if (at.characters == 0) continue;
+    at.loss = loss / static_cast<double>(at.characters);
+    all.push_back(at);
+  }
+  return all;
+}
+
 }  // namespace
 
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
@@ -189,6 +251,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   result.accuracy = static_cast<double>(all.right) / characters;
   if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
   add_answers(parts, result);
+  result.loss_by_position = losses_by_position(parts);
   return result;
 }
 

@@ -22,6 +22,16 @@ struct AnswersAt {
   bool operator==(const AnswersAt&) const = default;
 };
 
+/// Mean loss of the predictions that could read `from` + 1 characters or more, and fewer than those
+/// of the next range: ranges begin at 0, 32, 64, 128, ... characters into a window.
+struct LossAt {
+  Index from = 0;
+  Index characters = 0;  ///< number of these predictions that count
+  double loss = 0;       ///< nats per character that counts
+
+  bool operator==(const LossAt&) const = default;
+};
+
 /// Losses and accuracies over a text, each target counted once.
 struct Evaluation {
   double loss = 0;       ///< nats per character that counts
@@ -32,12 +42,21 @@ struct Evaluation {
   /// Accuracy over the answers; none if the corpus marks none.
   std::optional<double> answer_accuracy;
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
+  /// Loss by position in the window, from the first on, without empty ranges.
+  std::vector<LossAt> loss_by_position;
 };
 
 /// Baselines as text: "guesser 25.0 %, copier 30.6 %, commonest value 49.8 %".
 std::string baselines_text(const Baselines& baselines);
 /// Baselines as JSON: an object of shares, 0 to 1.
 nlohmann::ordered_json to_json(const Baselines& baselines);
+
+/// Losses by position as JSON: an array of {"from", "characters", "loss"}.
+nlohmann::ordered_json to_json(std::span<const LossAt> losses);
+
+/// Line of text on the same, with its newline: "loss by position 0-31: 2.0312, 32-63: 1.7206, ...".
+/// Empty if there are fewer than two ranges.
+std::string loss_by_position_line(std::span<const LossAt> losses);
 
 /// Line of text, with its newline, on the share of right answers: "answers right 97.1 % (guesser
 /// 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling 100 %)". Empty if the corpus marks no

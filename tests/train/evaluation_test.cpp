@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "train/tiny_training.h"
@@ -147,6 +151,37 @@ TEST_F(EvaluationOfAText, OfManyWindowsDoesNotDependOnHowTheyAreBatched) {
   const Evaluation evaluation = evaluate(model_, many);
   EXPECT_EQ(evaluation.characters, 5000);
   EXPECT_NEAR(evaluation.loss, total / 5000, 1e-6);
+}
+
+TEST(LossByPosition, IsTheMeanOfEachRangeOfPositions) {
+  nlohmann::json settings = {{"layers", 1}, {"dim", 16}, {"context", 100}};
+  const LanguageModel model =
+      tiny_model(resolve_training(Given(training_settings(), std::move(settings))));
+  const Tokens tokens = tiny_tokens(201);  // two windows of 100 predictions
+  const Evaluation evaluation = evaluate(model, tokens);
+  const std::vector<LossAt>& losses = evaluation.loss_by_position;
+  ASSERT_EQ(losses.size(), 3u);
+  double total = 0;
+  const std::array<std::pair<Index, Index>, 3> expected = {{{0, 64}, {32, 64}, {64, 72}}};
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    EXPECT_EQ(std::pair(losses[i].from, losses[i].characters), expected[i]);
+    total += losses[i].loss * static_cast<double>(losses[i].characters);
+  }
+  EXPECT_NEAR(total / 200, evaluation.loss, 1e-6);
+  // The first range is what the model knows of texts of 32 predictions.
+  Tape tape(model.parameters());
+  const auto of_a_text = [&](std::size_t begin) {
+    const auto text = std::span(tokens).subspan(begin, 33);
+    tape.reset();
+    return static_cast<double>(model.loss(tape, text.first(32), text.last(32), 1).item());
+  };
+  EXPECT_NEAR(losses[0].loss, (of_a_text(0) + of_a_text(100)) / 2, 1e-6);
+}
+
+TEST(LossByPosition, LineNamesTheRanges) {
+  EXPECT_EQ(loss_by_position_line(std::array<LossAt, 1>{{{0, 64, 2.0}}}), "");
+  EXPECT_EQ(loss_by_position_line(std::array<LossAt, 3>{{{0, 64, 2.5}, {32, 64, 2}, {64, 8, 1}}}),
+            "loss by position 0-31: 2.5000, 32-63: 2.0000, 64-127: 1.0000\n");
 }
 
 TEST_F(EvaluationOfAText, DropsNothing) {

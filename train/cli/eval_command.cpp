@@ -167,7 +167,8 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                                    {"characters", result.characters},
                                    {"cache_dtype", given.get<std::string>("cache-dtype", "f32")},
                                    {"precision", given.get<std::string>("precision", "f32")},
-                                   {"window", windows(run.model->plan())}};
+                                   {"window", windows(run.model->plan())},
+                                   {"loss_by_position", to_json(result.loss_by_position)}};
     if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
     if (text.baselines) json["answer_baselines"] = to_json(*text.baselines);
     if (exact.attention_entropy) json["attention_entropy"] = *exact.attention_entropy;
@@ -180,7 +181,8 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%", result.loss, unit, bits,
               100 * result.accuracy);
   const Index context = run.model->plan()->context;
-  std::printf("\n%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
+  std::printf("\n%s", loss_by_position_line(result.loss_by_position).c_str());
+  std::printf("%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
   if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
     std::printf("note: %s\n", note.c_str());
   if (exact.attention_entropy)

@@ -105,6 +105,8 @@ void add_sizes(Columns& columns, Reader reader, const ComparisonResult& result) 
   columns.always({"seeds", "seeds finished"}, "runs", [](Variant v) { return v.runs.size(); });
   columns.data("seeds", of_runs([](const RunResult& run) { return run.seed; }));
   columns.data("val_losses", of_runs([](const RunResult& run) { return run.validation_loss; }));
+  columns.data("losses_by_position",
+               of_runs([](const RunResult& run) { return to_json(run.loss_by_position); }));
   columns.data("failures", [](Variant v) { return v.failures; });
   columns.data("sweep", [](Variant v) {
     Json values = Json::array();

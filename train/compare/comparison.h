@@ -70,6 +70,7 @@ struct RunResult {
   std::optional<double> tuning_loss;           ///< loss on the slice that `sweep` chooses by
   std::optional<double> answer_accuracy;       ///< share of answers (see Story) predicted right
   std::vector<AnswersAt> answers_by_distance;  ///< accuracy by distance, as in Evaluation
+  std::vector<LossAt> loss_by_position;        ///< loss by position in the context, as there
   double train_tokens_per_second = 0;          ///< over whole training steps, without evaluations
   double machine_seconds = 0;        ///< from start to end, divided by the runs side by side
   std::string version, machine;      ///< program and machine: see ComparisonResult

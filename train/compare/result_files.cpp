@@ -86,6 +86,7 @@ json numbers(const RunResult& r) {
     result["answers_by_distance"].push_back(
         {{"from", at.from}, {"asked", at.asked}, {"right", at.right}});
   }
+  if (!r.loss_by_position.empty()) result["loss_by_position"] = to_json(r.loss_by_position);
   return result;
 }
 
@@ -99,6 +100,8 @@ void read_numbers(const json& result, RunResult& r) {
   if (result.contains("answer_accuracy")) r.answer_accuracy = result["answer_accuracy"];
   for (const json& at : result.value("answers_by_distance", json::array()))
     r.answers_by_distance.push_back({at.at("from"), at.at("asked"), at.at("right")});
+  for (const json& at : result.value("loss_by_position", json::array()))
+    r.loss_by_position.push_back({at.at("from"), at.at("characters"), at.at("loss")});
 }
 
 }  // namespace

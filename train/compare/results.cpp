@@ -261,8 +261,9 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
   }
   std::vector<std::string_view> keys = keys_for_programs("spec");
   // Values per seed or context, for which CSV has no place.
-  keys.insert(keys.end(), {"seeds", "val_losses", "costs", "answer_accuracies", "decode",
-                           "failures", "trained_on_percent", "sweep"});
+  keys.insert(keys.end(),
+              {"seeds", "val_losses", "losses_by_position", "costs", "answer_accuracies", "decode",
+               "failures", "trained_on_percent", "sweep"});
   const auto variants = selected(comparison_columns(result, Reader::terminal), keys);
   return {{"data", result.data},
           {"data_sha256", result.data_sha256},

@@ -165,6 +165,7 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
   result.validation_loss = outcome.validation.loss;
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;
+  result.loss_by_position = outcome.validation.loss_by_position;
   if (!task.corpus.tuning.empty()) {
     result.tuning_loss = evaluate(*learner.model, task.corpus.tuning,
                                   {.marks = task.corpus.tuning_marks(), .stop = interrupted})

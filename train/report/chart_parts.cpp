@@ -4,7 +4,35 @@
 #include <cmath>
 #include <utility>
 
+#include "train/compare/number_text.h"
+#include "train/report/cache_drawing.h"
+
 namespace headcount {
+
+std::string points_text(const ComparisonResult& result) {
+  const auto with = [&](std::size_t runs) {
+    return std::ranges::count_if(result.variants, [&](Variant v) { return v.runs.size() >= runs; });
+  };
+  std::string text = with(2) > 0 ? " Bars are 95\u00a0% intervals over seeds (Student t)."
+                                 : " One seed each, so there are no intervals.";
+  if (with(1) > 1) {
+    text += " Where points would cover each other, one is drawn beside its true place.";
+  }
+  return text;
+}
+
+ChartAxis cache_axis(const ComparisonResult& result) {
+  return {"KV cache per token at " + count_text(result.context) + " tokens", Scale::log2,
+          bytes_text};
+}
+
+ChartAxis loss_axis(const ComparisonResult& result, Scale scale) {
+  return {"loss, " + unit_of_loss(result), scale};
+}
+
+ChartAxis doubling_axis(const std::string& title) {
+  return {title, Scale::log2, [](double x) { return number_text(x); }};
+}
 
 ChartPoint estimate_point(double x, const Estimate& estimate, std::string hover, double unit) {
   ChartPoint point{x, unit * estimate.mean, std::move(hover)};

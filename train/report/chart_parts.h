@@ -1,15 +1,59 @@
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "train/compare/results.h"
 #include "train/report/chart.h"
+#include "train/report/report.h"
 #include "train/statistics.h"
 
 /// Parts that several charts of a comparison share.
 namespace headcount {
+
+using Variant = const VariantResult&;
+
+/// Adds `drawing`, a Chart or a ForestPlot.
+template <class Drawing>
+void add_chart(std::vector<ReportChart>& charts, const char* file, Drawing drawing,
+               const std::string& caption) {
+  drawing.description = caption;
+  charts.push_back({file, caption, svg_text(drawing)});
+}
+
+/// One series per attention for which `points_of` gives points, in the attention's style.
+template <class PointsOf>
+std::vector<ChartSeries> series_of(const ComparisonResult& result, const PointsOf& points_of) {
+  std::vector<ChartSeries> all;
+  for (std::size_t i = 0; i < result.variants.size(); ++i) {
+    std::vector<ChartPoint> points = points_of(result.variants[i]);
+    if (!points.empty())
+      all.push_back({result.variants[i].spec, static_cast<Index>(i), std::move(points)});
+  }
+  return all;
+}
+
+/// The same with the Pareto front first: its points keep their places on the steps, others move
+/// aside.
+template <class PointsOf>
+std::vector<ChartSeries> front_first(const ComparisonResult& result, const PointsOf& points_of) {
+  std::vector<ChartSeries> all = series_of(result, points_of);
+  std::stable_partition(all.begin(), all.end(), [&](const ChartSeries& series) {
+    return result.variants[static_cast<std::size_t>(series.style)].pareto;
+  });
+  return all;
+}
+
+/// Caption, with a space before it, about the bars of a scatter chart and about points moved aside.
+std::string points_text(const ComparisonResult& result);
+
+/// Axes of bytes a token, of losses, and of a number that doubles from tick to tick.
+ChartAxis cache_axis(const ComparisonResult& result);
+ChartAxis loss_axis(const ComparisonResult& result, Scale scale = Scale::linear);
+ChartAxis doubling_axis(const std::string& title);
 
 /// Point of a mean with its interval, both times `unit`.
 ChartPoint estimate_point(double x, const Estimate& estimate, std::string hover, double unit = 1);

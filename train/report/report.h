@@ -18,16 +18,16 @@ struct ReportChart {
 };
 
 /// The files that comparison_charts can name.
-inline constexpr std::array<std::string_view, 8> kChartFiles = {
-    "differences.svg",           "conversions.svg",
-    "loss_against_cache.svg",    "cache.svg",
-    "training_loss.svg",         "decode_speed.svg",
-    "answers_against_cache.svg", "answers_against_distance.svg"};
+inline constexpr std::array<std::string_view, 9> kChartFiles = {
+    "differences.svg",  "conversions.svg",           "loss_against_cache.svg",
+    "cache.svg",        "training_loss.svg",         "loss_by_position.svg",
+    "decode_speed.svg", "answers_against_cache.svg", "answers_against_distance.svg"};
 
 /// The charts that the results suffice for, in the order of the page: differences from the
-/// reference, loss of converted models, loss against cache, the caches, training loss, decoding
-/// speed against context (two contexts or more), answers against cache and against distance (where
-/// the corpus marks answers). Attentions without a finished run are left out.
+/// reference, loss of converted models, loss against cache, the caches, training loss, loss by
+/// position (contexts of more than 32 tokens), decoding speed against context (two contexts or
+/// more), answers against cache and against distance (where the corpus marks answers). Attentions
+/// without a finished run are left out.
 std::vector<ReportChart> comparison_charts(const ComparisonResult& result);
 
 /// The page report.html: the verdict with the differences, summary and the chart of its question,

@@ -6,6 +6,7 @@
 #include "train/compare/number_text.h"
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
+#include "train/report/answers_charts.h"
 #include "train/report/cache_drawing.h"
 #include "train/report/chart_parts.h"
 #include "train/report/forest_plot.h"
@@ -15,63 +16,6 @@
 namespace headcount {
 
 namespace {
-
-using Variant = const VariantResult&;
-
-// Adds `drawing`, a Chart or a ForestPlot.
-template <class Drawing>
-void add_chart(std::vector<ReportChart>& charts, const char* file, Drawing drawing,
-               const std::string& caption) {
-  drawing.description = caption;
-  charts.push_back({file, caption, svg_text(drawing)});
-}
-
-// One series per attention for which `points_of` gives points, in the attention's style.
-template <class PointsOf>
-std::vector<ChartSeries> series_of(const ComparisonResult& result, const PointsOf& points_of) {
-  std::vector<ChartSeries> all;
-  for (std::size_t i = 0; i < result.variants.size(); ++i) {
-    std::vector<ChartPoint> points = points_of(result.variants[i]);
-    if (!points.empty())
-      all.push_back({result.variants[i].spec, static_cast<Index>(i), std::move(points)});
-  }
-  return all;
-}
-
-// Series of the Pareto front come first: they keep their places on the steps, others move aside.
-template <class PointsOf>
-std::vector<ChartSeries> front_first(const ComparisonResult& result, const PointsOf& points_of) {
-  std::vector<ChartSeries> all = series_of(result, points_of);
-  std::stable_partition(all.begin(), all.end(), [&](const ChartSeries& series) {
-    return result.variants[static_cast<std::size_t>(series.style)].pareto;
-  });
-  return all;
-}
-
-std::string points_text(const ComparisonResult& result) {
-  const auto with = [&](std::size_t runs) {
-    return std::ranges::count_if(result.variants, [&](Variant v) { return v.runs.size() >= runs; });
-  };
-  std::string text = with(2) > 0 ? " Bars are 95\u00a0% intervals over seeds (Student t)."
-                                 : " One seed each, so there are no intervals.";
-  if (with(1) > 1) {
-    text += " Where points would cover each other, one is drawn beside its true place.";
-  }
-  return text;
-}
-
-ChartAxis cache_axis(const ComparisonResult& result) {
-  return {"KV cache per token at " + count_text(result.context) + " tokens", Scale::log2,
-          bytes_text};
-}
-
-ChartAxis loss_axis(const ComparisonResult& result, Scale scale = Scale::linear) {
-  return {"loss, " + unit_of_loss(result), scale};
-}
-
-ChartAxis doubling_axis(const std::string& title) {
-  return {title, Scale::log2, [](double x) { return number_text(x); }};
-}
 
 std::vector<std::pair<double, double>> front_steps(const ComparisonResult& result) {
   std::vector<std::pair<double, double>> steps;
@@ -233,88 +177,46 @@ void add_decode_speed(const ComparisonResult& result, std::vector<ReportChart>& 
       "Decoding of one sequence, by the tokens that its cache already has. Higher is better.");
 }
 
-Chart answers_chart(std::string title, ChartKind kind, ChartAxis x) {
-  return {.title = std::move(title),
-          .kind = kind,
-          .x = std::move(x),
-          .y = {"answers right, %", Scale::linear, nullptr, 0, 100}};
-}
-
-// Adds a level line at the share of answers that the best baseline gets right without a lookup.
-void add_baselines(const ComparisonResult& result, Chart& chart, std::string& caption) {
-  if (!result.baselines) return;
-  const double best = 100 * result.baselines->best();
-  chart.floor = {best, "without a lookup " + number_text(best, 1)};
-  caption += " Right without a lookup: " + baselines_text(*result.baselines) + ".";
-}
-
-// The mean with its interval, or all seeds where there is no interval that says how they scatter.
-std::vector<ChartPoint> answers_points(Variant v) {
-  if (v.runs.empty() || !v.answer_accuracy) return {};
-  const double bytes = v.cache_bytes_per_token;
-  if (v.answer_accuracy->half_width || v.runs.size() == 1) {
-    return {estimate_point(bytes, *v.answer_accuracy,
-                           v.spec + ": " + estimate_text(*v.answer_accuracy, 1, 100) +
-                               " % right, " + number_text(bytes) + " bytes a token",
-                           100)};
+// Loss of `v` minus the reference's by position, paired by seed.
+std::vector<ChartPoint> cost_by_position(Variant v, Variant than) {
+  std::map<Index, std::vector<double>> costs;
+  for (const RunResult& run : v.runs) {
+    const auto same = std::ranges::find(than.runs, run.seed, &RunResult::seed);
+    if (same == than.runs.end()) continue;
+    for (const LossAt& at : run.loss_by_position) {
+      const auto there = std::ranges::find(same->loss_by_position, at.from, &LossAt::from);
+      if (there != same->loss_by_position.end()) costs[at.from].push_back(at.loss - there->loss);
+    }
   }
   std::vector<ChartPoint> points;
-  for (const RunResult& run : v.runs) {
-    const double right = 100 * run.answer_accuracy.value_or(0);
-    points.push_back({bytes, right,
-                      v.spec + ", seed " + std::to_string(run.seed) + ": " + number_text(right, 1) +
-                          " % right"});
+  for (const auto& [from, values] : costs) {
+    const Estimate mean = estimate(values);
+    const Index end = from == 0 ? 32 : 2 * from;
+    points.push_back(estimate_point(static_cast<double>(end), mean,
+                                    v.spec + ", positions " + count_text(from) + " to " +
+                                        count_text(end - 1) + ": " + signed_text(mean.mean, 4) +
+                                        half_width_text(mean, 4)));
   }
   return points;
 }
 
-void add_answers_against_cache(const ComparisonResult& result, std::vector<ReportChart>& charts) {
-  Chart chart =
-      answers_chart("Right answers against KV cache", ChartKind::scatter, cache_axis(result));
-  chart.series = front_first(result, answers_points);
-  if (chart.series.empty()) return;
+void add_loss_by_position(const ComparisonResult& result, std::vector<ReportChart>& charts) {
+  const VariantResult& than = reference(result);
+  Chart chart{.title = "Loss by position, compared with " + than.spec,
+              .kind = ChartKind::line,
+              .x = doubling_axis("position in the context, up to"),
+              .y = {"loss minus " + than.spec + ", " + unit_of_loss(result)}};
+  chart.series = series_of(result, [&](Variant v) { return cost_by_position(v, than); });
+  const auto one_range = [](const ChartSeries& s) { return s.points.size() < 2; };
+  if (chart.series.empty() || std::ranges::all_of(chart.series, one_range)) return;
+  const bool bands = std::ranges::any_of(
+      chart.series, [](const ChartSeries& s) { return s.points.front().low.has_value(); });
   std::string caption =
-      "Share of the answers that the model predicts right. An answer is a character that only "
-      "earlier text determines. Higher and further left is better." +
-      points_text(result);
-  add_baselines(result, chart, caption);
-  add_chart(charts, "answers_against_cache.svg", chart, caption);
-}
-
-// Share of right answers at each distance, mean over the runs; with intervals if `v` has them.
-std::vector<ChartPoint> right_by_distance(Variant v) {
-  std::map<Index, std::vector<double>> shares;
-  for (const RunResult& run : v.runs) {
-    for (const AnswersAt& at : run.answers_by_distance)
-      shares[at.from].push_back(static_cast<double>(at.right) / static_cast<double>(at.asked));
-  }
-  std::vector<ChartPoint> points;
-  for (const auto& [from, values] : shares) {
-    Estimate mean = estimate(values);
-    if (!v.answer_accuracy || !v.answer_accuracy->half_width) mean.half_width.reset();
-    points.push_back(
-        estimate_point(static_cast<double>(from), mean,
-                       v.spec + ", " + count_text(from) + " to " + count_text(2 * from - 1) +
-                           " characters back: " + estimate_text(mean, 1, 100) + " % right",
-                       100));
-  }
-  return points;
-}
-
-void add_answers_against_distance(const ComparisonResult& result,
-                                  std::vector<ReportChart>& charts) {
-  Chart chart =
-      answers_chart("Right answers against distance", ChartKind::line,
-                    doubling_axis("distance back to where the answer was told, characters"));
-  chart.series = series_of(result, right_by_distance);
-  if (chart.series.empty()) return;
-  std::string caption =
-      "Share of right answers by the distance back to where the answer was told. A point stands "
-      "for "
-      "distances up to the next point. Means over seeds; " +
-      thin_out_bands(chart.series) + ".";
-  add_baselines(result, chart, caption);
-  add_chart(charts, "answers_against_distance.svg", chart, caption);
+      "Loss minus the reference's of the characters at positions up to that of the point and above "
+      "the point before. Where a line rises, less cache costs more the more text lies behind. ";
+  caption += bands ? "Means over seeds; " + thin_out_bands(chart.series) + "."
+                   : "One seed each, so there are no bands.";
+  add_chart(charts, "loss_by_position.svg", chart, caption);
 }
 
 // Loss of converted models against training after conversion: one line per attention, and a level
@@ -367,6 +269,7 @@ void add_charts_of_attentions(const ComparisonResult& result, std::vector<Report
   add_loss_against_cache(result, charts);
   add_caches(result, charts);
   add_training_loss(result, charts);
+  add_loss_by_position(result, charts);
   add_decode_speed(result, charts);
   add_answers_against_cache(result, charts);
   add_answers_against_distance(result, charts);

@@ -91,8 +91,9 @@ TEST_F(EvalCommand, WithJsonPrintsOneObject) {
   const json result = object("--from run");
   std::set<std::string> keys;
   for (const auto& [key, value] : result.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"loss", "bits_per_character", "accuracy", "characters",
-                                         "cache_dtype", "precision", "window"}));
+  EXPECT_EQ(keys,
+            (std::set<std::string>{"loss", "bits_per_character", "accuracy", "characters",
+                                   "cache_dtype", "precision", "window", "loss_by_position"}));
   EXPECT_DOUBLE_EQ(result.at("bits_per_character").get<double>(),
                    result.at("loss").get<double>() / std::numbers::ln2);
   const double right = result.at("accuracy").get<double>() * result.at("characters").get<double>();

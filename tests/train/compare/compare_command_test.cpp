@@ -100,9 +100,12 @@ TEST(CompareCommand, RepeatsOnlyWhatIsNotFinished) {
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_NE(again.err.find("3 of 4 runs were finished before"), std::string::npos) << again.err;
   EXPECT_EQ(std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json"), written);
-  for (int v : {0, 1})
-    EXPECT_EQ(results(folder, "c")["variants"][v]["val_losses"],
-              before["variants"][v]["val_losses"]);
+  for (int v : {0, 1}) {
+    for (const char* values : {"val_losses", "losses_by_position"})
+      EXPECT_EQ(results(folder, "c")["variants"][v][values], before["variants"][v][values]);
+  }
+  EXPECT_EQ(before["variants"][0]["losses_by_position"].size(), 2u);
+  EXPECT_EQ(before["variants"][0]["losses_by_position"][0][0]["from"], 0);
 }
 
 TEST(CompareCommand, GoesOnWithMoreSeedsAndMoreAttentions) {

@@ -152,6 +152,30 @@ TEST(ReportCharts, ShowAnswersAgainstHowFarBackTheyWereTold) {
   EXPECT_TRUE(has(chart(again, "answers_against_distance.svg")->svg, "back: 55.0 % right"));
 }
 
+TEST(ReportCharts, ShowWhatLessCacheCostsByPosition) {
+  ComparisonResult result = comparison();
+  EXPECT_EQ(chart(comparison_charts(result), "loss_by_position.svg"), nullptr);
+  for (VariantResult& variant : result.variants) {
+    for (RunResult& run : variant.runs) {
+      const auto seed = static_cast<double>(run.seed);
+      run.loss_by_position = {{0, 100, 2 + seed}, {32, 100, 1 + seed}};
+    }
+  }
+  for (RunResult& run : result.variants[1].runs) run.loss_by_position[1].loss += 0.25;
+  const std::vector<ReportChart> charts = comparison_charts(result);
+  const ReportChart* positions = chart(charts, "loss_by_position.svg");
+  ASSERT_NE(positions, nullptr);
+  const std::string svg = plain(positions->svg);
+  EXPECT_TRUE(has(svg, "<title>mqa, positions 0 to 31: 0.0000 ± 0.0000</title>")) << svg;
+  EXPECT_TRUE(has(svg, "<title>mqa, positions 32 to 63: +0.2500 ± 0.0000</title>")) << svg;
+  EXPECT_TRUE(has(svg, "<title>mha, positions 32 to 63: 0.0000 ± 0.0000</title>")) << svg;
+  // A context of one range has no curve.
+  for (VariantResult& variant : result.variants) {
+    for (RunResult& run : variant.runs) run.loss_by_position.pop_back();
+  }
+  EXPECT_EQ(chart(comparison_charts(result), "loss_by_position.svg"), nullptr);
+}
+
 // Places "x y" of the marks of a chart.
 std::vector<std::string> mark_places(const std::string& svg) {
   constexpr std::string_view kStart = "transform=\"translate(";
