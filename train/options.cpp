@@ -252,7 +252,7 @@ const std::vector<Preset>& presets() {
   };
   // For Tiny Shakespeare, with about as many parameters as the first of those and fewer than the
   // second: RoPE, RMSNorm and SwiGLU, as in current models, trained by Muon. Rates and weight decay
-  // were searched on the training part.
+  // were searched on the training part, at the size of the smaller one.
   const auto shakespeare = [](const char* sizes) {
     nlohmann::json settings = nlohmann::json::parse(R"({
       "norm": "rms", "activation": "swiglu", "positions": "rope", "tie-embeddings": "off",
