@@ -5,23 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "train/run_program.h"
+#include "train/compare/small_comparison.h"
 
 namespace headcount {
 namespace {
 
 using nlohmann::json;
-
-const std::string kSmall =
-    "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3 --threads 2";
-
-ProgramResult compare(const TrainFolder& folder, const std::string& flags) {
-  return folder.headcount("compare " + over_defaults(kSmall, flags));
-}
-
-json results(const TrainFolder& folder, const std::string& out) {
-  return json::parse(folder.contents(out + "/results.json"));
-}
 
 TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   const TrainFolder folder;
@@ -41,7 +30,8 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   EXPECT_EQ(r["variants"][0]["kv_cache_bytes_per_token"], 128);
   EXPECT_EQ(r["variants"][1]["kv_cache_bytes_per_token"], 64);
   EXPECT_GT(r["variants"][0]["decode_tokens_per_second"], 0);
-  EXPECT_EQ(r["command"], "headcount compare " + kSmall + " --attention mha,mqa --seeds 2 --out c");
+  EXPECT_EQ(r["command"],
+            "headcount compare " + kSmallComparison + " --attention mha,mqa --seeds 2 --out c");
 }
 
 TEST(CompareCommand, SaysOnHowMuchOfTheTextItEvaluatedWhereThatIsLimited) {
@@ -75,47 +65,6 @@ TEST(CompareCommand, TrainsWhatTrainTrains) {
             folder.contents("alone/metrics.jsonl"));
 }
 
-TEST(CompareCommand, GivesTheSameBitsSideBySideAndOneAfterTheOther) {
-  const TrainFolder folder;
-  for (const std::string jobs : {"1", "3"}) {
-    const ProgramResult result =
-        compare(folder, "--attention mha,mla,gqa --seeds 3 --jobs " + jobs + " --out c" + jobs);
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
-  for (const std::string run : {"mha/seed-1", "mla/seed-2", "gqa/seed-3"}) {
-    const std::string weights = "/runs/" + run + "/checkpoints/step-3/model.safetensors";
-    EXPECT_EQ(folder.contents("c1" + weights), folder.contents("c3" + weights)) << run;
-  }
-}
-
-TEST(CompareCommand, RepeatsOnlyWhatIsNotFinished) {
-  const TrainFolder folder;
-  const std::string flags = "--attention mha,mqa --seeds 2 --out c";
-  ASSERT_EQ(compare(folder, flags).exit_code, 0);
-  const json before = results(folder, "c");
-  const auto written = std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json");
-  // As an interrupted comparison leaves a run: begun, without its result.
-  std::filesystem::remove(folder / "c/runs/mqa/seed-1/result.json");
-  const ProgramResult again = compare(folder, flags);
-  ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.err.find("3 of 4 runs were finished before"), std::string::npos) << again.err;
-  EXPECT_EQ(std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json"), written);
-  for (int v : {0, 1}) {
-    for (const char* values : {"val_losses", "losses_by_position"})
-      EXPECT_EQ(results(folder, "c")["variants"][v][values], before["variants"][v][values]);
-  }
-  EXPECT_EQ(before["variants"][0]["losses_by_position"].size(), 2u);
-  EXPECT_EQ(before["variants"][0]["losses_by_position"][0][0]["from"], 0);
-}
-
-TEST(CompareCommand, GoesOnWithMoreSeedsAndMoreAttentions) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
-  const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
-  ASSERT_EQ(more.exit_code, 0) << more.err;
-  EXPECT_NE(more.err.find("2 of 6 runs were finished before"), std::string::npos) << more.err;
-}
-
 TEST(CompareCommand, LeavesNoChartOfEarlierResults) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention mha,mqa --seeds 2 --out c").exit_code, 0);
@@ -124,9 +73,6 @@ TEST(CompareCommand, LeavesNoChartOfEarlierResults) {
   EXPECT_FALSE(folder.has("c/differences.svg"));
   EXPECT_TRUE(folder.has("c/training_loss.svg"));
 }
-
-// Enough for losses half of those of character pairs.
-const std::string kLearning = "--steps 400 --lr 1e-2 ";
 
 TEST(CompareCommand, EndsWithTheVerdict) {
   const TrainFolder folder;
@@ -138,75 +84,6 @@ TEST(CompareCommand, EndsWithTheVerdict) {
       << verdict;
   EXPECT_TRUE(result.out.ends_with("report c/report.html\nverdict: " + verdict + "\n"))
       << result.out;
-}
-
-// Runs whose seeds differ far more than a tolerance of nothing lets a verdict be told.
-const std::string kOpen = kLearning + "--attention mha,mqa --seeds 3..5 --tolerance ";
-
-TEST(CompareCommand, AddsSeedsUntilTheVerdictIsThere) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, kOpen + "0.3 --jobs 1 --out c").exit_code, 0);
-  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3}));
-  EXPECT_EQ(results(folder, "c")["variants"][1]["verdict"], "enough");
-  // One by one: side by side, it is chance whether a line finds runs that are needed and may be.
-  const ProgramResult more = compare(folder, kOpen + "0 --jobs 1 --out c");
-  ASSERT_EQ(more.exit_code, 0) << more.err;
-  const json r = results(folder, "c");
-  EXPECT_EQ(r["seeds"], json({1, 2, 3, 4, 5})) << more.out;
-  EXPECT_EQ(r["variants"][1]["verdict"], "open");
-  EXPECT_EQ(r["variants"][1]["costs"].size(), 5u);
-  EXPECT_NE(more.err.find("6 of 8 runs were finished before"), std::string::npos) << more.err;
-  EXPECT_NE(more.err.find(" more that may be needed "), std::string::npos) << more.err;
-  EXPECT_NE(more.err.find("(10 of 10 runs done)"), std::string::npos) << more.err;
-}
-
-TEST(CompareCommand, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
-  const TrainFolder folder;
-  const std::string flags = kLearning + "--attention mha,gqa1,mla --tolerance 0.02 --seeds 2..6";
-  for (const std::string jobs : {"1", "4"})
-    ASSERT_EQ(compare(folder, flags + " --jobs " + jobs + " --out c" + jobs).exit_code, 0);
-  const json one = results(folder, "c1"), four = results(folder, "c4");
-  EXPECT_EQ(one["verdict"], four["verdict"]);
-  EXPECT_EQ(one["seeds"], four["seeds"]);
-  for (int v : {0, 1, 2})
-    EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
-}
-
-// An idle job begins a fourth seed, which the verdict over three makes needless.
-TEST(CompareCommand, LeavesARunThatTurnsOutNotToBeNeeded) {
-  const TrainFolder folder;
-  // Runs long enough for a busy machine to give them all about the same time.
-  const ProgramResult result = compare(
-      folder, "--attention mha,mqa --seeds 3..6 --tolerance 0.3 --steps 3000 --jobs 4 --out c");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3}));
-  EXPECT_NE(result.err.find("(6 of 6 runs done)"), std::string::npos) << result.err;
-  for (const std::string attention : {"mha", "mqa"}) {
-    for (const std::string seed : {"5", "6"})
-      EXPECT_FALSE(folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json"));
-  }
-}
-
-TEST(CompareCommand, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
-  const TrainFolder folder;
-  const std::string flags = kOpen + "0 --out ";
-  ASSERT_EQ(compare(folder, flags + "whole").exit_code, 0);
-  std::vector<std::string> arguments = {"compare"};
-  std::istringstream words(over_defaults(kSmall, flags + "killed"));
-  for (std::string word; words >> word;) arguments.push_back(word);
-  const pid_t process = start_program(arguments, folder.path(), folder / "out", folder / "err");
-  while (!folder.has("killed/runs/mqa/seed-3/result.json") &&
-         waitpid(process, nullptr, WNOHANG) == 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  kill(process, SIGKILL);
-  waitpid(process, nullptr, 0);
-  ASSERT_FALSE(folder.has("killed/results.json")) << "it had ended before it was killed";
-  const ProgramResult rest = compare(folder, flags + "killed");
-  ASSERT_EQ(rest.exit_code, 0) << rest.err;
-  EXPECT_NE(rest.err.find(" runs were finished before"), std::string::npos) << rest.err;
-  EXPECT_EQ(results(folder, "killed")["verdict"], results(folder, "whole")["verdict"]);
-  EXPECT_EQ(results(folder, "killed")["variants"][1]["val_losses"],
-            results(folder, "whole")["variants"][1]["val_losses"]);
 }
 
 TEST(CompareCommand, JudgesByAnswersWhereTheLossCountsNothingElse) {
@@ -245,7 +122,8 @@ TEST(CompareCommand, DecidesNothingBesideAReferenceThatLearnedNothing) {
   EXPECT_TRUE(unlearned.starts_with("nothing can be decided: mha, the reference, has "))
       << unlearned;
   EXPECT_NE(unlearned.find("guessing has 1.3863; train longer"), std::string::npos) << unlearned;
-  const std::string small = over_defaults(kSmall, "--steps 20 --warmup 0 --heads 4 --dim 32");
+  const std::string small =
+      over_defaults(kSmallComparison, "--steps 20 --warmup 0 --heads 4 --dim 32");
   const std::string pairs = verdict(small + " --seeds 2..9 --tolerance 100");
   EXPECT_NE(pairs.find("a bigram model has "), std::string::npos) << pairs;
   EXPECT_EQ(results(folder, "c")["seeds"].size(), 2u) << "more seeds do not teach it more";
@@ -310,124 +188,6 @@ TEST(CompareCommand, ClaimsNoFloorWhereStoriesDoNotFitIntoTheContext) {
   EXPECT_TRUE(results(folder, "c")["entropy_per_character"].is_null());
   EXPECT_NE(folder.contents("c/report.html").find("do not fit into the context of 16"),
             std::string::npos);
-}
-
-TEST(CompareCommand, DoesNotMixRunsOfOtherSettings) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c").exit_code, 0);
-  const std::string result = folder.contents("c/runs/mha/seed-1/result.json");
-  const ProgramResult other = compare(folder, "--attention mha --seeds 2 --lr 0.5 --out c");
-  EXPECT_EQ(other.exit_code, 3);
-  EXPECT_EQ(other.err,
-            "headcount: c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
-            "another folder with --out, or add --force to train all runs again\n");
-  EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
-  folder.file("text.txt", folder.contents("text.txt") + "More of the 0123456789 squares.\n");
-  EXPECT_NE(compare(folder, "--attention mha --seeds 2 --out c").err.find("on another text"),
-            std::string::npos);
-  EXPECT_EQ(compare(folder, "--attention mha --seeds 2 --out c --force").exit_code, 0);
-}
-
-// `text` with `from` replaced by `to`, which it must hold.
-std::string edited(std::string text, const std::string& from, const std::string& to) {
-  const std::size_t at = text.find(from);
-  if (at == std::string::npos) throw std::runtime_error("no " + from + " in " + text);
-  return text.replace(at, from.size(), to);
-}
-
-TEST(CompareCommand, NamesTheFileOfARunThatIsDamaged) {
-  const TrainFolder folder;
-  const std::string flags = "--attention mha --seeds 2 --out c --quiet";
-  ASSERT_EQ(compare(folder, flags).exit_code, 0);
-  const std::string run = "c/runs/mha/seed-2/";
-  const std::string result = folder.contents(run + "result.json");
-  const std::size_t digit = result.find("\"val_loss\": ") + 14;
-  std::string flipped = result;
-  flipped[digit] = static_cast<char>(flipped[digit] ^ 1);
-  const json without_sum = [&] {
-    json object = json::parse(result);
-    object.erase("sha256");
-    return object;
-  }();
-  const std::string config = folder.contents(run + "config.json");
-  const std::string record = folder.contents(run + "run.json");
-  const struct {
-    std::string file, contents, why;
-  } cases[] = {
-      {"result.json", flipped, "its checksum differs"},
-      {"result.json", result.substr(0, result.size() / 2), "not valid JSON"},
-      {"result.json", "[]", "it must be a JSON object"},
-      {"result.json", without_sum.dump(), "it has no checksum, as an older headcount wrote it"},
-      {"config.json", config.substr(0, config.size() / 2), "not valid JSON"},
-      {"config.json", "3", "it must be a JSON object"},
-      {"run.json", record.substr(0, record.size() / 2), "not valid JSON"},
-      {"run.json", edited(record, "\"starts\": [", "\"starts\": 3, \"more\": ["),
-       "'starts' must be"},
-      {"run.json", edited(record, "\"version\": \"", "\"version\": 3, \"more\": \""),
-       "'version' must be a text, is 3"},
-  };
-  for (const auto& c : cases) {
-    const std::string before = folder.contents(run + c.file);
-    folder.file(run + c.file, c.contents);
-    expect_refusal(compare(folder, flags), 3, {run + c.file + " is damaged", c.why}, c.contents);
-    folder.file(run + c.file, before);
-  }
-  EXPECT_EQ(compare(folder, flags).exit_code, 0);
-  // A result that nobody can look at is not absent: nothing is trained in its place.
-  std::filesystem::remove(folder / (run + "result.json"));
-  std::filesystem::create_symlink("result.json", folder / (run + "result.json"));
-  expect_refusal(compare(folder, flags), 3,
-                 {run + "result.json' cannot be read: Too many levels of symbolic links"},
-                 "a loop");
-}
-
-// As if a program built otherwise, or another machine, had trained the first runs.
-TEST(CompareCommand, SaysWhichRunsAnotherBuildOrMachineTrained) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
-  for (const std::string seed : {"1", "2"}) {
-    const std::string file = "c/runs/mha/seed-" + seed + "/run.json";
-    json record = json::parse(folder.contents(file));
-    record["starts"][0]["version"] = "headcount 0.1.0, Clang 14.0.6, SSE2";
-    record["starts"][0]["machine"] = "Pentium III";
-    folder.file(file, record.dump());
-  }
-  const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
-  ASSERT_EQ(more.exit_code, 0) << more.err;
-  const std::string note =
-      "Trained by headcount 0.1.0, Clang 14.0.6, SSE2, on Pentium III; runs side by side: "
-      "2, threads of each: 1: mha, seed 1; mha, seed 2. Their training speed does not count.";
-  EXPECT_NE(more.out.find(note), std::string::npos) << more.out;
-  EXPECT_NE(folder.contents("c/report.html").find(note), std::string::npos);
-  const json r = results(folder, "c");
-  EXPECT_EQ(r["notes"], json({note}));
-  EXPECT_EQ(r["trained_by_others"][0]["runs"], json({"mha, seed 1", "mha, seed 2"}));
-  EXPECT_EQ(r["trained_by_others"][0]["version"], "headcount 0.1.0, Clang 14.0.6, SSE2");
-  EXPECT_EQ(r["variants"][0]["val_losses"].size(), 3u);
-  // None of this program trained mha with two seeds only.
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
-  EXPECT_TRUE(results(folder, "c")["variants"][0]["train_tokens_per_second"].is_null());
-}
-
-TEST(CompareCommand, DoesNotMixSpeedsOfRunsThatSharedTheMachineOtherwise) {
-  const TrainFolder folder;
-  const std::string flags = "--attention mha --seeds 2 --out c --quiet";
-  ASSERT_EQ(compare(folder, flags + " --jobs 1").exit_code, 0);
-  EXPECT_EQ(results(folder, "c")["notes"], json::array());
-  ASSERT_EQ(compare(folder, flags + " --jobs 1").exit_code, 0);
-  EXPECT_EQ(results(folder, "c")["notes"], json::array());
-  ASSERT_EQ(compare(folder, flags + " --jobs 2").exit_code, 0);
-  EXPECT_EQ(results(folder, "c")["notes"].size(), 1u);
-}
-
-TEST(CompareCommand, RecordsInEachRunWhatAskedForItAndWhatTrainedIt) {
-  const TrainFolder folder;
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
-  const json record = json::parse(folder.contents("c/runs/mha/seed-1/run.json"));
-  EXPECT_EQ(record["starts"][0]["command"], results(folder, "c")["command"]);
-  EXPECT_EQ(record["starts"][0]["version"], results(folder, "c")["version"]);
-  const std::string machine = record["starts"][0]["machine"];
-  EXPECT_TRUE(results(folder, "c")["machine"].get<std::string>().starts_with(machine)) << machine;
 }
 
 TEST(CompareCommand, ReportsAFailedRunAndGoesOn) {
