@@ -67,9 +67,9 @@ bool reads_rounded(Index rows, Index cols, Index k);
 inline constexpr Index kFewRows = 8;
 
 /// Writes the product a b to c, on the calling thread; a [m, k], b [k, n], c [m, n]. Every matrix
-/// product of training and decoding is computed here. If both operands have rounded numbers, it
-/// multiplies these, unless the product is small. If b alone has them, it multiplies them by few
-/// rows of a. All sums are Real.
+/// product of training and decoding is computed here. If both operands also have rounded numbers,
+/// it multiplies these, unless the product is small (see `reads_rounded`). If only b has them, it
+/// reads them where a has fewer than kFewRows rows. All sums are Real.
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign);
 
 /// Computes `gemm` on all threads, in chunks of rows of c whose borders depend on the sizes alone.

@@ -43,7 +43,8 @@ double random_uniform(const RandomKey& key, std::uint64_t index) {
 }
 
 std::uint64_t random_below(const RandomKey& key, std::uint64_t index, std::uint64_t bound) {
-  __extension__ using Wide = unsigned __int128;  // high half of the product: Lemire's reduction
+  // Lemire's reduction: the high half of the product of a random word and the bound.
+  __extension__ using Wide = unsigned __int128;
   return static_cast<std::uint64_t>((Wide{word64(key, index)} * bound) >> 64);
 }
 

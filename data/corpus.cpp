@@ -90,7 +90,7 @@ std::size_t training_stories(const Stories& all, std::size_t cut) {
   return static_cast<std::size_t>(nearest - all.begins.begin());
 }
 
-/// Where stories [first, last) begin, relative to the first of them.
+/// Offsets of stories [first, last) from the beginning of story `first`.
 std::vector<Index> starts(const Stories& all, std::size_t first, std::size_t last) {
   std::vector<Index> places;
   for (std::size_t i = first; i < last; ++i)

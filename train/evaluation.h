@@ -13,8 +13,8 @@
 
 namespace headcount {
 
-/// Accuracy over the answers (see Story) that follow from a character `from` to 2 `from` - 1
-/// characters back.
+/// Accuracy over the answers (see Story) that were told `from` to 2 `from` - 1 characters before
+/// they are asked for.
 struct AnswersAt {
   Index from = 0;  ///< least distance in characters, a power of two
   Index asked = 0, right = 0;

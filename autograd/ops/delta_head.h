@@ -96,7 +96,7 @@ class DeltaHead {
   virtual void read_by_writes(const Real* ds) = 0;
   /// m = M becomes dA, and d_scores dP, in which upper triangles are 0; other = -dE.
   virtual void find_product_gradients() = 0;
-  /// dq, dk_read, dk_write, and dG without dS' o S'.
+  /// dq, dk_read, dk_write, and dG but for its term dS' o S', which `add_to_last_gate` adds.
   virtual void find_key_gradients(const ConstMatrix& d_out, const Real* state, const Real* ds) = 0;
   /// Adds dS' o S' to dG.
   virtual void add_to_last_gate(const Real* ds, const Real* next) = 0;

@@ -71,8 +71,8 @@ void check(Tape& tape, Var x, Var gates, Var bias, PoolOver over, const OpenBloc
           Op::pool_tokens, "an open block has no gradient; use a tape that computes none");
 }
 
-// Keeps the tokens of the block that is still open after this call, and the first halves of the
-// block before it.
+// Stores for the next call the tokens of the block that is still open and, if rows are pooled over
+// two blocks, the first half of the channels of the block before it.
 void remember(const Pooling& p) {
   const Index end = p.before + p.length, blocks = p.blocks();
   for (Index b = 0; b < p.batch; ++b) {

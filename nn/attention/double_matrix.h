@@ -45,8 +45,8 @@ DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns);
 struct Factors {
   DoubleMatrix left, right;
 };
-/// Factors of the best approximation of that rank, 1 to the number of columns; at the latter the
-/// product is the matrix itself.
+/// Factors of the best approximation of rank `rank`, from 1 to the number of columns. With as many
+/// as columns, their product is the matrix itself.
 Factors factors(const DoubleMatrix& matrix, Index rank);
 /// Least rank at which factors keep `share`, in (0, 1], of the matrix's sum of squares.
 Index rank_for(const DoubleMatrix& matrix, double share);

@@ -61,9 +61,9 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
                                const CommandHelp& command, const SettingList& settings,
                                const std::vector<Flag>& flags);
 
-/// Puts the flags that are settings known to `given` into it; they replace its values. Throws
-/// SettingError, and UsageError for a flag whose setting the text of --attention sets to another
-/// value, as gqa2 does with --kv-heads.
+/// Copies into `given` the flags that it knows as settings; they replace its values. Throws
+/// SettingError for a bad value, and UsageError for a flag whose setting the text of --attention
+/// sets to another value, as gqa2 does with --kv-heads.
 void put_flags(const CommandLine& line, Given& given);
 /// Values of the settings that were given as flags. `settings` must live as long as the program.
 Given flags_given(const CommandLine& line, const SettingList& settings);

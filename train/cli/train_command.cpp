@@ -182,7 +182,7 @@ TrainOptions resumed_options(const CommandLine& line) {
   return options;
 }
 
-// Note on a run that is made longer; empty if its steps are those before.
+// Note on a run that is resumed with more steps than it had; empty if it has the same number.
 std::string longer_note(const TrainOptions& options, Index steps_before, Index step) {
   if (options.steps == steps_before) return "";
   const std::string all = std::to_string(options.steps);

@@ -45,14 +45,14 @@ struct RunOutcome {
   bool reused = false;  ///< finished by an earlier comparison
 };
 
-/// Need for a run.
+/// Decision whether to train a run.
 enum class Need {
   now,
   maybe,  ///< other runs will tell; trained only where a job would be idle
   no,
 };
-/// Need of each run, given the outcomes so far. `now` and `no` are final: runs that end later do
-/// not change them.
+/// Decision about each run, given the outcomes so far. `now` and `no` are final: runs that end
+/// later do not change them.
 using Needs = std::function<std::vector<Need>(std::span<const RunOutcome>)>;
 
 /// Observer of the runs of a comparison. Its functions are called from many threads.

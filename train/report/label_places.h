@@ -31,7 +31,7 @@ struct LabelPlace {
 
 struct LabelPlaces {
   std::vector<LabelPlace> labels;  ///< one for each marker, in their order
-  bool clean = true;               ///< no label or line covers or comes close to anything
+  bool clean = true;  ///< no label or leader line overlaps or touches a mark or a label
 };
 
 inline constexpr double kLabelHeight = 16;  ///< height of a label and its distance to the next

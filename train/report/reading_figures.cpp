@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::size_t kOpenLooks = 48;      // most heads that are not folded up
 constexpr std::size_t kMostLooks = 360;     // of all attentions: the page stays small
-constexpr double kLeastShownWeight = 0.01;  // weights with a number on pointing
+constexpr double kLeastShownWeight = 0.01;  // least weight whose number shows on pointing
 
 std::vector<const VariantResult*> readers(const ComparisonResult& result) {
   std::vector<const VariantResult*> all;

@@ -75,7 +75,8 @@ void remove_run(const fs::path& path) {
   erase(path / kRecord);
 }
 
-// Returns true if a folder has nothing in it but what an attempt to start a run may have left.
+// Returns true if a folder has nothing in it but what a start that failed may have left: the lock
+// file and an unfinished copy of run.json.
 bool holds_nothing(const fs::path& path) {
   return std::ranges::all_of(entries(path), [](const fs::path& entry) {
     return entry.filename() == kLockFile ||
