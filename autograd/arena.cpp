@@ -1,8 +1,11 @@
 #include "autograd/arena.h"
 
+#ifdef __linux__
 #include <sys/mman.h>
+#endif
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
 #include <new>
 
@@ -12,7 +15,16 @@ namespace {
 
 constexpr std::size_t kSmallestBlock = std::size_t{1} << 16;
 
+#ifdef __linux__
 constexpr std::size_t kHugePage = std::size_t{1} << 21;
+
+// Huge pages are faster to reach. The system may refuse them; small pages serve then.
+void ask_for_huge_pages(void* memory, std::size_t bytes) { madvise(memory, bytes, MADV_HUGEPAGE); }
+#else
+constexpr std::size_t kHugePage = SIZE_MAX;
+
+void ask_for_huge_pages(void*, std::size_t) {}
+#endif
 
 std::size_t round_up(std::size_t bytes, std::size_t multiple = kAlignment) {
   return (bytes + multiple - 1) / multiple * multiple;
@@ -27,8 +39,7 @@ AlignedMemory allocate_aligned(std::size_t bytes) {
   AlignedMemory memory(
       static_cast<std::byte*>(std::aligned_alloc(alignment, round_up(bytes, alignment))));
   if (memory == nullptr) throw std::bad_alloc();
-  // Huge pages are faster to reach. The system may refuse them; small pages serve then.
-  if (alignment == kHugePage) madvise(memory.get(), bytes, MADV_HUGEPAGE);
+  if (alignment == kHugePage) ask_for_huge_pages(memory.get(), bytes);
   return memory;
 }
 

@@ -6,6 +6,7 @@
 
 #include "autograd/base/real.h"
 
+/// Threads of parallel loops: those of OpenMP, or one where the compiler has no OpenMP.
 namespace headcount {
 
 /// Sets the number of threads of parallel loops that the calling thread starts; 0: one for each
@@ -46,7 +47,9 @@ void parallel_chunks(Index count, Index chunk, const Body& body) {
     for (Index i = 0; i < chunks; ++i) body(i * chunk, std::min(count, (i + 1) * chunk));
     return;
   }
+#ifdef _OPENMP
 #pragma omp parallel for schedule(static)
+#endif
   for (Index i = 0; i < chunks; ++i) body(i * chunk, std::min(count, (i + 1) * chunk));
 }
 
@@ -66,6 +69,7 @@ void parallel_for(Index count, Index chunk, const Body& body) {
 template <class Body>
 void parallel_tasks(Index count, int max_threads, const Body& body, std::optional<Index> all = {}) {
   if (count == 1 && all.value_or(1) == 1) return body(Index{0}, 0);
+#ifdef _OPENMP
   std::exception_ptr thrown;
 #pragma omp parallel for schedule(static, 1) num_threads(max_threads)
   for (Index task = 0; task < count; ++task) {
@@ -78,6 +82,13 @@ void parallel_tasks(Index count, int max_threads, const Body& body, std::optiona
     }
   }
   if (thrown) std::rethrow_exception(thrown);
+#else
+  static_cast<void>(max_threads);
+  for (Index task = 0; task < count; ++task) {
+    const OnOneThread here;
+    body(task, 0);
+  }
+#endif
 }
 
 /// Rows per chunk for a loop over rows of `width` elements.

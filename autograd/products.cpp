@@ -14,6 +14,7 @@
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
 #include "autograd/products_bf16.h"
+#include "autograd/products_plain.h"
 
 #ifdef HEADCOUNT_DOUBLE
 #undef HEADCOUNT_ONEDNN  // oneDNN multiplies in float only
@@ -29,11 +30,6 @@ namespace {
 using RowMajor = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 using ConstMap = Eigen::Map<const RowMajor, 0, Eigen::OuterStride<>>;
 using Map = Eigen::Map<RowMajor, 0, Eigen::OuterStride<>>;
-
-ConstMap map(const ConstMatrix& m) {
-  return m.transposed ? ConstMap(m.data, m.cols, m.rows, Eigen::OuterStride<>(m.stride))
-                      : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
-}
 
 // Least number of multiply-adds for oneDNN. Below it, oneDNN's overhead per call makes Eigen
 // faster, 1.5 times at 32 x 32 x 16.
@@ -55,6 +51,19 @@ void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write wri
 #else
 GemmLibrary chosen = GemmLibrary::eigen;
 #endif
+
+#ifdef HEADCOUNT_PLAIN_PRODUCTS  // where Eigen has no vectors
+
+void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
+  plain_gemm(c, a, b, write);
+}
+
+#else
+
+ConstMap map(const ConstMatrix& m) {
+  return m.transposed ? ConstMap(m.data, m.cols, m.rows, Eigen::OuterStride<>(m.stride))
+                      : ConstMap(m.data, m.rows, m.cols, Eigen::OuterStride<>(m.stride));
+}
 
 // Eigen cuts products into blocks by the size of the caches that it finds, and so groups sums by
 // them. Pinned, the same binary gives the same bits on machines with other caches.
@@ -79,6 +88,8 @@ void eigen_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
     out.noalias() += left * right;
   }
 }
+
+#endif
 
 void real_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write) {
 #ifdef HEADCOUNT_ONEDNN

@@ -8,7 +8,6 @@
 
 #include "autograd/base/error.h"
 #include "autograd/random.h"
-#include "data/encoded_text.h"
 
 namespace headcount {
 
@@ -137,12 +136,19 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
   return corpus;
 }
 
-Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
-  if (const BuiltInCorpus* const built_in = find_built_in(data))
-    return write_corpus(*built_in, options);
-  EncodedText text = encode_file(data);
+Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options) {
   const std::size_t cut = cut_at(text.tokens.size(), options);
-  return make_corpus(data, std::move(text), cut, validation_characters(options));
+  return make_corpus(name, std::move(text), cut, validation_characters(options));
+}
+
+void require_longer(const Corpus& corpus, Index context) {
+  for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
+                                     std::pair{"validation", std::ssize(corpus.validation)}}) {
+    if (tokens > context) continue;
+    throw DataError("`context` " + std::to_string(context) + " is not shorter than the " + part +
+                    " part of " + corpus.name + ", " + std::to_string(tokens) +
+                    " characters; lower it or give more text");
+  }
 }
 
 void keep_for_tuning(Corpus& corpus, Index characters) {

@@ -8,6 +8,7 @@
 #include "autograd/base/real.h"
 #include "data/batches.h"
 #include "data/built_in.h"
+#include "data/encoded_text.h"
 #include "data/vocabulary.h"
 
 namespace headcount {
@@ -66,11 +67,18 @@ struct CorpusOptions {
 /// Built-in corpus, cut into its parts where the story nearest to the validation fraction ends.
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options);
 
+/// Corpus of an own text. Its training part is the first int((1 - validation_fraction) *
+/// characters) characters, as in nanoGPT. Throws DataError for fewer than two different characters,
+/// and when a part would be empty.
+Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options = {});
+
 /// Writes the built-in corpus named `data`, or reads the UTF-8 file at path `data` (a file named
-/// like a built-in corpus: "./tales"). A file's training part is its first
-/// int((1 - validation_fraction) * characters) characters, as in nanoGPT. Throws DataError for an
-/// unusable file, for fewer than two different characters, and when a part would be empty.
+/// like a built-in corpus: "./tales"). Throws DataError for an unusable file, and as text_corpus
+/// does.
 Corpus load_corpus(const std::string& data, const CorpusOptions& options = {});
+
+/// Throws DataError if a part of the text is not longer than `context` tokens.
+void require_longer(const Corpus& corpus, Index context);
 
 /// Moves the last `characters` characters of the training part to `corpus.tuning`; of a built-in
 /// corpus a few more, so that the tuning part begins with a story.

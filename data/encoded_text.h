@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,12 +17,26 @@ struct EncodedText {
   std::string sha256;  ///< hash of the UTF-8 text, 64 hexadecimal digits
 };
 
+/// Encodes a text that comes piece by piece: memory holds little more than its tokens, four bytes
+/// per character.
+class TextEncoder {
+ public:
+  /// Reserves memory for a text of `characters`.
+  explicit TextEncoder(std::size_t characters);
+  void add(std::u32string_view piece);
+  /// The whole text, whose UTF-8 bytes have the hash `sha256`.
+  EncodedText finish(std::string sha256) &&;
+
+ private:
+  // The order of all characters is known only at the end: until then they are numbered as they
+  // come.
+  std::u32string symbols_;
+  std::vector<std::int32_t> numbers_;  // by code point
+  std::vector<std::int32_t> tokens_;
+};
+
 /// Encodes UTF-8 `bytes`. Throws DataError that names `source`, as decode_utf8 does.
 EncodedText encode_text(std::string_view bytes, const std::string& source);
-
-/// Encodes a UTF-8 file piece by piece: memory holds little more than its tokens, four bytes per
-/// character. Throws DataError as read_text does.
-EncodedText encode_file(const std::filesystem::path& path);
 
 /// Replaces tokens of the vocabulary `from` by tokens of `to` for the same characters. Throws
 /// DataError that names the characters of `from` which `to` lacks.

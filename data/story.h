@@ -58,11 +58,11 @@ struct Story {
 /// Thrown where the chooser stops a story.
 class StoryStopped : public Error {
  public:
-  StoryStopped(std::string written, std::size_t count)
+  StoryStopped(std::string written, std::uint64_t count)
       : Error("the story was stopped"), text(std::move(written)), alternatives(count) {}
 
-  std::string text;          ///< what was written before the choice
-  std::size_t alternatives;  ///< number of alternatives of the choice
+  std::string text;            ///< what was written before the choice
+  std::uint64_t alternatives;  ///< number of alternatives of the choice
 };
 
 /// Writes a story and adds up the nats of its choices.

@@ -1,7 +1,7 @@
 #pragma once
 
 #include <atomic>
-#include <future>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -27,7 +27,7 @@ class GradientExchange {
   /// of its other shards. All arguments must outlive the exchange.
   GradientExchange(Ranks& ranks, ParameterStore& parameters, Index shards,
                    std::span<Gradients> more);
-  ~GradientExchange() { finish(); }
+  ~GradientExchange();
   GradientExchange(const GradientExchange&) = delete;
   GradientExchange& operator=(const GradientExchange&) = delete;
 
@@ -51,7 +51,8 @@ class GradientExchange {
   std::span<Gradients> more_;
   Index count_;                              // elements of the whole buffer
   std::vector<std::atomic<Index>> awaited_;  // by chunk: gradients that shards still compute
-  std::future<void> running_;
+  struct Running;
+  std::unique_ptr<Running> running_;
 };
 
 }  // namespace headcount

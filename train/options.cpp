@@ -133,7 +133,8 @@ TrainOptions resolve_training(const Given& given) {
   require_setting(static_cast<Real>(own.dropout) < 1,
                   "`dropout` rounds to 1, which zeroes everything; lower it");
   // Each batch has a number of 32 bits, from which it is drawn.
-  require_setting(own.steps <= std::numeric_limits<std::uint32_t>::max() / own.accumulate,
+  constexpr std::int64_t kMostBatches = std::numeric_limits<std::uint32_t>::max();
+  require_setting(own.steps <= kMostBatches / own.accumulate,
                   "`steps` times `accumulate` must be below 2^32, the number of different batches; "
                   "lower one of them");
   return options;

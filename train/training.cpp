@@ -12,13 +12,7 @@ namespace {
 
 Corpus load_longer_than(Index context, const std::string& data, const CorpusOptions& options) {
   Corpus corpus = load_corpus(data, options);
-  for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
-                                     std::pair{"validation", std::ssize(corpus.validation)}}) {
-    if (tokens > context) continue;
-    throw DataError("`context` " + std::to_string(context) + " is not shorter than the " + part +
-                    " part of " + corpus.name + ", " + std::to_string(tokens) +
-                    " characters; lower it or give more text");
-  }
+  require_longer(corpus, context);
   return corpus;
 }
 

@@ -23,7 +23,7 @@ std::errc parse_integer(std::string_view text, Number& number) {
 
 std::string plain(double value) {
   std::array<char, 32> digits;
-  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
 // Converts the text that was given for the setting `name`.

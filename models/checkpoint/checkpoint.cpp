@@ -11,8 +11,8 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
-#include "models/checkpoint/safetensors.h"
-#include "models/checkpoint/tokenizer.h"
+#include "models/checkpoint/safetensors_file.h"
+#include "models/checkpoint/weight_files.h"
 #include "models/checkpoint/weights.h"
 
 namespace headcount {
@@ -20,22 +20,6 @@ namespace headcount {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr const char* kConfig = "config.json";
-constexpr const char* kTokenizer = "tokenizer.json";
-constexpr const char* kTokenizerConfig = "tokenizer_config.json";
-constexpr const char* kSums = "SHA256SUMS";
-
-// Reads the JSON in a file with `read`; errors name the file.
-template <class Read>
-auto from_json(const fs::path& path, const Read& read) {
-  const std::string text = read_file(path);
-  try {
-    return read(parse_json(text));
-  } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
-  }
-}
 
 // Everything in a folder. Throws DataError: a folder that cannot be read must not look empty.
 std::vector<fs::path> paths_in(const fs::path& folder) {
@@ -55,13 +39,13 @@ void write_sums(const fs::path& folder) {
   std::ranges::sort(paths);
   std::string sums;
   for (const fs::path& path : paths)
-    sums += sha256_of_file(path) + "  " + path.filename().string() + "\n";
-  write_file_durably(folder / kSums, sums);
+    sums += sum_line(sha256_of_file(path), path.filename().string());
+  write_file_durably(folder / kSumsFile, sums);
 }
 
 // Checksums by file name, from SHA256SUMS; nothing if it is not there.
 std::optional<std::map<std::string, std::string>> read_sums(const fs::path& folder) {
-  const fs::path path = folder / kSums;
+  const fs::path path = folder / kSumsFile;
   if (!is_there(path)) return std::nullopt;
   constexpr std::size_t kDigits = 64, kName = 66;  // two spaces between
   std::map<std::string, std::string> sums;
@@ -83,7 +67,7 @@ void check_sums(const fs::path& folder) {
   for (const auto& [name, sum] : *sums) {
     if (sha256_of_file(folder / name) == sum) continue;
     throw DataError((folder / name).string() + " is damaged: its checksum is not the one in " +
-                    kSums);
+                    kSumsFile);
   }
 }
 
@@ -92,20 +76,10 @@ void check_sums(const fs::path& folder) {
 void save_checkpoint(const fs::path& folder, const LanguageModel& model,
                      const Vocabulary& vocabulary,
                      const std::function<void(const fs::path& staging)>& write_more) {
-  const ParameterStore& parameters = model.parameters();
-  std::vector<TensorSource> tensors;
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    tensors.push_back({parameters.name({i}), parameters.shape({i}).extents(), kRealDtype,
-                       parameters.value({i}).data()});
-  }
   publish_folder(folder, [&](const fs::path& staging) {
-    write_file_durably(staging / kConfig,
-                       hugging_face_config(model.plan(), vocabulary.size()).dump(2) + "\n");
-    write_file_durably(staging / kTokenizer, hugging_face_tokenizer(vocabulary).dump(2) + "\n");
-    write_file_durably(staging / kTokenizerConfig,
-                       hugging_face_tokenizer_config(model.plan()->context).dump(2) + "\n");
-    // transformers asks for the framework that wrote the file.
-    write_safetensors(staging / "model.safetensors", tensors, {{"format", "pt"}});
+    for (const auto& [name, text] : checkpoint_texts(model, vocabulary))
+      write_file_durably(staging / name, text);
+    write_safetensors(staging / kWeightsFile, weight_tensors(model.parameters()), kWeightsMetadata);
     if (write_more) write_more(staging);
     write_sums(staging);
   });
@@ -115,7 +89,7 @@ void require_sums(const fs::path& folder, std::span<const std::string> files) {
   const auto sums = read_sums(folder);
   for (const std::string& name : files) {
     if (sums && !sums->contains(name))
-      throw DataError((folder / kSums).string() + " is damaged: it has no line for " + name);
+      throw DataError((folder / kSumsFile).string() + " is damaged: it has no line for " + name);
   }
 }
 
@@ -124,7 +98,7 @@ void require_checkpoint_alone(const fs::path& folder) {
   const auto sums = read_sums(folder);
   for (const fs::path& path : paths_in(folder)) {
     const std::string name = path.filename().string();
-    if (name != kSums && !(sums && sums->contains(name)))
+    if (name != kSumsFile && !(sums && sums->contains(name)))
       throw DataError(path.string() + " is no file of a model; move it away");
   }
 }
@@ -153,29 +127,24 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
 }
 
 ModelPlan load_model_plan(const fs::path& folder) {
-  return from_json(folder / kConfig, read_hugging_face_config).model;
+  const fs::path path = folder / kConfigFile;
+  const std::string text = read_file(path);
+  try {
+    return read_hugging_face_config(parse_json(text)).model;
+  } catch (const DataError& error) {
+    throw DataError(path.string() + ": " + error.what());
+  }
 }
 
 Checkpoint load_checkpoint(const fs::path& folder) {
   std::vector<std::string> needed = weight_files(folder);
-  needed.insert(needed.end(), {kConfig, kTokenizer});
-  if (is_there(folder / kTokenizerConfig)) needed.push_back(kTokenizerConfig);
+  needed.insert(needed.end(), {kConfigFile, kTokenizerFile});
+  if (is_there(folder / kTokenizerConfigFile)) needed.push_back(kTokenizerConfigFile);
   require_sums(folder, needed);
   check_sums(folder);
-  const fs::path config_path = folder / kConfig;
-  const NamedConfig config = from_json(config_path, read_hugging_face_config);
-  Checkpoint checkpoint;
-  checkpoint.vocabulary = from_json(folder / kTokenizer, read_hugging_face_tokenizer);
-  if (checkpoint.vocabulary.size() != config.vocabulary) {
-    throw DataError(config_path.string() + ": 'vocab_size' is " +
-                    std::to_string(config.vocabulary) + ", but tokenizer.json has " +
-                    std::to_string(checkpoint.vocabulary.size()) + " tokens");
-  }
-  try {
-    checkpoint.model = std::make_unique<LanguageModel>(config.model, config.vocabulary);
-  } catch (const ShapeError& error) {
-    throw DataError(config_path.string() + ": " + error.what());
-  }
+  const fs::path config = folder / kConfigFile, tokenizer = folder / kTokenizerFile;
+  Checkpoint checkpoint = read_checkpoint_texts(read_file(config), config.string(),
+                                                read_file(tokenizer), tokenizer.string());
   read_weights(open_weights(folder), checkpoint.model->parameters());
   return checkpoint;
 }

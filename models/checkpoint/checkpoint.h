@@ -2,25 +2,17 @@
 
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 
-#include "data/vocabulary.h"
-#include "models/language_model.h"
+#include "models/checkpoint/contents.h"
 
 /// A checkpoint is a folder that Hugging Face's libraries open as a model: config.json,
 /// tokenizer.json, tokenizer_config.json and model.safetensors; and SHA256SUMS with the checksum of
 /// each file, as for `sha256sum --check`.
 
 namespace headcount {
-
-/// Model with the characters that its tokens stand for.
-struct Checkpoint {
-  std::unique_ptr<LanguageModel> model;
-  Vocabulary vocabulary;
-};
 
 /// Writes a checkpoint folder, whole or not at all. `write_more`, if given, adds files of its own
 /// to the staging folder that it is called with; they get checksums too. Throws WriteError.

@@ -9,10 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
-#include "models/checkpoint/durable.h"
 
 namespace headcount {
 namespace {
@@ -93,8 +91,8 @@ TensorView read_entry(const std::string& name, const json& fields, std::span<con
   const json dtype = field("dtype"), shape = field("shape"), offsets = field("data_offsets");
   require(is_list_of_sizes(shape), "has a shape that is not a list of sizes");
   require(is_list_of_sizes(offsets) && offsets.size() == 2, "has data_offsets that are not a pair");
-  const auto info =
-      std::ranges::find_if(kDtypes, [&](const DtypeInfo& each) { return dtype == each.name; });
+  const auto info = std::ranges::find_if(
+      kDtypes, [&](const DtypeInfo& each) { return dtype == json(each.name); });
   TensorView tensor{name, static_cast<Dtype>(info - kDtypes.begin()), shape, {}, source};
   if (info == kDtypes.end())
     refuse_tensor(tensor, "has the dtype " + dtype.dump() + "; export it as F16, BF16, F32 or F64");
@@ -111,12 +109,13 @@ TensorView read_entry(const std::string& name, const json& fields, std::span<con
 std::pair<json, std::span<const std::byte>> split_file(std::span<const std::byte> bytes,
                                                        const std::string& source) {
   if (bytes.size() < kLengthBytes) throw_damaged(source, "too short for a safetensors file");
-  const auto length = load<std::uint64_t>(bytes.data());
+  const auto wanted = load<std::uint64_t>(bytes.data());
   bytes = bytes.subspan(kLengthBytes);
-  if (length > bytes.size()) {
+  if (wanted > bytes.size()) {
     throw_damaged(source, "header is cut off after " + std::to_string(bytes.size()) + " of " +
-                              std::to_string(length) + " bytes");
+                              std::to_string(wanted) + " bytes");
   }
+  const auto length = static_cast<std::size_t>(wanted);
   json header;
   try {
     header = parse_json({reinterpret_cast<const char*>(bytes.data()), length});
@@ -158,11 +157,9 @@ void read_into(const TensorView& tensor, std::span<Real> target) {
     target[i] = static_cast<Real>(info.number(tensor.bytes.data() + i * info.bytes));
 }
 
-Safetensors Safetensors::open(const std::filesystem::path& path) {
-  const auto content = std::make_shared<std::string>();
-  read_pieces(path,
-              [&](std::string_view piece) { *content += piece; });  // an empty file is damaged
-  Safetensors file = parse(std::as_bytes(std::span(*content)), path.string());
+Safetensors Safetensors::parse(std::string bytes, std::string source) {
+  const auto content = std::make_shared<const std::string>(std::move(bytes));
+  Safetensors file = parse(std::as_bytes(std::span(*content)), std::move(source));
   file.files_.push_back(content);
   return file;
 }
@@ -217,8 +214,8 @@ const TensorView& Safetensors::at(std::string_view name) const {
   return tensors_[found->second];
 }
 
-void write_safetensors(const std::filesystem::path& path, std::span<const TensorSource> tensors,
-                       const std::map<std::string, std::string>& metadata) {
+std::string safetensors_header(std::span<const TensorSource> tensors,
+                               const std::map<std::string, std::string>& metadata) {
   std::string header;
   const auto add = [&](const std::string& name, const nlohmann::ordered_json& value) {
     header += (header.empty() ? "{" : ",") + json(name).dump() + ":" + value.dump();
@@ -234,14 +231,14 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
   header += header.empty() ? "{}" : "}";
   header.append((8 - header.size() % 8) % 8, ' ');
   const std::uint64_t length = header.size();
-  DurableFile file(path);
-  file.write(std::as_bytes(std::span(&length, 1)));
-  file.write(header);
-  for (const TensorSource& tensor : tensors) {
-    file.write(std::span(static_cast<const std::byte*>(tensor.data),
-                         *byte_count(tensor.shape, tensor.dtype)));
-  }
-  file.flush();
+  std::string start(sizeof length, '\0');
+  std::memcpy(start.data(), &length, sizeof length);
+  return start + header;
+}
+
+std::span<const std::byte> bytes_of(const TensorSource& tensor) {
+  return {static_cast<const std::byte*>(tensor.data),
+          static_cast<std::size_t>(*byte_count(tensor.shape, tensor.dtype))};
 }
 
 }  // namespace headcount

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <span>
@@ -46,12 +45,11 @@ void read_into(const TensorView& tensor, std::span<Real> target);
 /// Tensors of one parsed file, or of several. Copies share the bytes.
 class Safetensors {
  public:
-  /// Reads a file. Throws DataError if it cannot be read or is not valid.
-  static Safetensors open(const std::filesystem::path& path);
-
   /// Parses `bytes`, which must outlive the result; `source` names them in messages. Throws
   /// DataError.
   static Safetensors parse(std::span<const std::byte> bytes, std::string source);
+  /// Parses `bytes` and keeps them. Throws DataError.
+  static Safetensors parse(std::string bytes, std::string source);
 
   /// Adds the tensors of another file. Throws DataError for a name that it already has.
   void add(const Safetensors& file);
@@ -80,10 +78,13 @@ struct TensorSource {
   const void* data;
 };
 
-/// Writes a safetensors file, tensors in the given order, and flushes it to the disk. The numbers
-/// start at a multiple of 8 bytes; give wide types first to keep all of them aligned.
-/// The file is not replaced atomically: write it inside `publish_folder`. Throws WriteError.
-void write_safetensors(const std::filesystem::path& path, std::span<const TensorSource> tensors,
-                       const std::map<std::string, std::string>& metadata = {});
+/// Beginning of a safetensors file, up to the numbers of `tensors`, which follow it in the given
+/// order. The numbers start at a multiple of 8 bytes; give wide types first to keep all of them
+/// aligned.
+std::string safetensors_header(std::span<const TensorSource> tensors,
+                               const std::map<std::string, std::string>& metadata = {});
+
+/// Numbers of a tensor as they lie in a file.
+std::span<const std::byte> bytes_of(const TensorSource& tensor);
 
 }  // namespace headcount

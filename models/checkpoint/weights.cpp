@@ -1,22 +1,12 @@
 #include "models/checkpoint/weights.h"
 
-#include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-
-#include "autograd/base/files.h"
-#include "autograd/base/json.h"
-#include "autograd/base/text.h"
 
 namespace headcount {
 
 namespace {
 
-namespace fs = std::filesystem;
-
-constexpr const char* kWhole = "model.safetensors";
-constexpr const char* kIndex = "model.safetensors.index.json";
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
 
@@ -53,41 +43,6 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
 
 }  // namespace
 
-bool has_weights(const fs::path& folder) {
-  return is_there(folder / kWhole) || is_there(folder / kIndex);
-}
-
-std::vector<std::string> weight_files(const fs::path& folder) {
-  // As in transformers, the index is read only if there is no model.safetensors.
-  if (is_there(folder / kWhole) || !is_there(folder / kIndex)) return {kWhole};
-  const fs::path path = folder / kIndex;
-  std::vector<std::string> names = {kIndex};
-  const std::string text = read_file(path);
-  try {
-    const std::map<std::string, std::string> files = parse_json(text).at("weight_map");
-    for (const auto& [tensor, name] : files) {
-      if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
-        throw DataError("'weight_map' puts " + headcount::quoted(tensor) + " into " +
-                        headcount::quoted(name) + ", which is no file in this folder");
-      }
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
-    }
-  } catch (const nlohmann::json::exception& error) {
-    throw DataError(path.string() + ": " + error.what());
-  } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
-  }
-  return names;
-}
-
-Safetensors open_weights(const fs::path& folder) {
-  Safetensors all;
-  for (const std::string& name : weight_files(folder)) {
-    if (name != kIndex) all.add(Safetensors::open(folder / name));
-  }
-  return all;
-}
-
 void read_weights(const Safetensors& file, ParameterStore& parameters) {
   check_shapes(file, parameters);
   check_left_over(file, parameters);
@@ -95,6 +50,15 @@ void read_weights(const Safetensors& file, ParameterStore& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i)
     read_into(file.at(parameters.name({i})), parameters.value({i}));
   parameters.round_values();
+}
+
+std::vector<TensorSource> weight_tensors(const ParameterStore& parameters) {
+  std::vector<TensorSource> tensors;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    tensors.push_back({parameters.name({i}), parameters.shape({i}).extents(), kRealDtype,
+                       parameters.value({i}).data()});
+  }
+  return tensors;
 }
 
 }  // namespace headcount

@@ -1,32 +1,19 @@
 #pragma once
 
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "autograd/parameters.h"
 #include "models/checkpoint/safetensors.h"
 
-/// Weights of a Hugging Face model folder: one file model.safetensors, or several that
-/// model.safetensors.index.json names.
-/// Source: huggingface.co/docs/transformers/main/en/big_models, "Sharded checkpoints".
-
 namespace headcount {
-
-/// Returns true if the folder has weights, in either form. Throws DataError if it cannot be read.
-bool has_weights(const std::filesystem::path& folder);
-
-/// Names of the files that hold the folder's weights, the index included. Throws DataError for an
-/// unusable index, such as one that names files outside of the folder.
-std::vector<std::string> weight_files(const std::filesystem::path& folder);
-
-/// All weights of the folder. Throws DataError that names the file.
-Safetensors open_weights(const std::filesystem::path& folder);
 
 /// Allocates `parameters` and copies the weights of `file` into them. Skips tables of RoPE
 /// frequencies (inv_freq), which follow from the configuration, and an output head equal to the
 /// embedding that it is tied to. Throws DataError for a weight that is missing, left over, or of
 /// another shape; nothing is allocated then.
 void read_weights(const Safetensors& file, ParameterStore& parameters);
+
+/// Metadata of model.safetensors: transformers asks for the framework that wrote the file.
+inline const std::map<std::string, std::string> kWeightsMetadata = {{"format", "pt"}};
+/// All parameters as tensors of model.safetensors; the store must outlive them.
+std::vector<TensorSource> weight_tensors(const ParameterStore& parameters);
 
 }  // namespace headcount

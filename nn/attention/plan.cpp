@@ -50,7 +50,7 @@ std::string ScoreScale::text() const {
     if (kind == name_kind) return std::string(name);
   }
   std::array<char, 32> digits;
-  return {digits.data(), std::to_chars(digits.begin(), digits.end(), value).ptr};
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
 AttentionPlan AttentionPlan::sharing() const {

@@ -10,6 +10,7 @@
 #include "autograd/any_size.h"
 #include "autograd/evaluation.h"
 #include "autograd/parallel.h"
+#include "autograd/products_plain.h"
 
 namespace headcount {
 namespace {
@@ -36,6 +37,11 @@ struct Product {
   std::vector<Real> run() const {
     std::vector<Real> result = c;
     gemm(Matrix(result.data(), m, n, n + gap), left(), right(), add_if(accumulate));
+    return result;
+  }
+  std::vector<Real> run_plain() const {
+    std::vector<Real> result = c;
+    plain_gemm(Matrix(result.data(), m, n, n + gap), left(), right(), add_if(accumulate));
     return result;
   }
   std::vector<Real> run_in_parallel() const {
@@ -78,6 +84,16 @@ TEST(Products, FollowTheDefinition) {
                        any_size(0, 9)};
     RC_ASSERT(difference(p.run(), p.expected(), p.k) < kProductTolerance);
     RC_ASSERT(difference(p.run_in_parallel(), p.expected(), p.k) < kProductTolerance);
+  }));
+}
+
+TEST(PlainProducts, FollowTheDefinition) {
+  EXPECT_TRUE(rc::check([] {
+    // Up to three depths of copied columns.
+    const Product p = {any_size(0, 40),     any_size(0, 700),    any_size(0, 40),
+                       any_size(0, 1) == 1, any_size(0, 1) == 1, any_size(0, 1) == 1,
+                       any_size(0, 9)};
+    RC_ASSERT(difference(p.run_plain(), p.expected(), p.k) < kProductTolerance);
   }));
 }
 

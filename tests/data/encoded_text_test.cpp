@@ -1,6 +1,4 @@
 // Files as tokens: read piece by piece, and the same as if read at once.
-#include "data/encoded_text.h"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
@@ -11,6 +9,7 @@
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
 #include "data/corpus.h"
+#include "data/encoded_file.h"
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
 

@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 #include "models/cost.h"
 #include "nn/kinds_with_scores.h"
 #include "nn/layer_config.h"
@@ -511,7 +511,7 @@ TEST(MlaDecoding, RefusesToAbsorbWhatIsNotLinearInTheKeys) {
 TEST(MlaDecoding, CachesWhatDeepSeekV3Caches) {
   for (const char* name : {"deepseek_v3_mla_full_q", "deepseek_v3_mla_low_rank_q"}) {
     const Safetensors file =
-        Safetensors::open(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + name + ".safetensors");
+        open_safetensors(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + name + ".safetensors");
     const auto json = nlohmann::json::parse(file.metadata().at("config"));
     LayerConfig config;
     config.kind = "mla";

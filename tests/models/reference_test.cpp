@@ -8,7 +8,7 @@
 
 #include "autograd/tape.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 #include "models/language_model.h"
 #include "nn/layer_config.h"
 #include "train/adamw.h"
@@ -154,7 +154,7 @@ std::string kind_of(const json& c) {
 class Reference : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    file_ = Safetensors::open(fixture_folder() / (GetParam() + ".safetensors"));
+    file_ = open_safetensors(fixture_folder() / (GetParam() + ".safetensors"));
     config_ = json::parse(file_.metadata().at("config"));
   }
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 #include "nn/layer_config.h"
 #include "nn/test_layer.h"
 
@@ -21,7 +21,7 @@ namespace headcount {
 inline void expect_kept_states(std::string_view kind, const std::string& fixture,
                                const std::vector<std::string>& convolutions) {
   const Safetensors file =
-      Safetensors::open(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + fixture + ".safetensors");
+      open_safetensors(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + fixture + ".safetensors");
   const auto json = nlohmann::json::parse(file.metadata().at("config"));
   LayerConfig config;
   config.kind = kind;

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 #include "train/muon.h"
 
 namespace headcount {
@@ -30,8 +30,8 @@ class MuonFixture : public testing::TestWithParam<std::string> {
       EXPECT_NEAR(ours[i], theirs[i], kTolerance) << what << " " << i;
   }
 
-  Safetensors file_ = Safetensors::open(std::filesystem::path(HEADCOUNT_FIXTURE_FOLDER) /
-                                        "optimizer" / "muon.safetensors");
+  Safetensors file_ = open_safetensors(std::filesystem::path(HEADCOUNT_FIXTURE_FOLDER) /
+                                       "optimizer" / "muon.safetensors");
 };
 
 TEST_P(MuonFixture, GivesTheWeightsAndMomentsOfFiveUpdates) {

@@ -10,7 +10,7 @@
 
 #include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"

@@ -1,7 +1,7 @@
 #include "train/cli/from_run.h"
 
 #include "autograd/base/utf8.h"
-#include "data/encoded_text.h"
+#include "data/encoded_file.h"
 
 namespace headcount {
 

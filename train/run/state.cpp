@@ -7,7 +7,7 @@
 #include "autograd/base/json.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 
 namespace headcount {
 
@@ -55,7 +55,7 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
 TrainingState read_training_state(const std::filesystem::path& folder,
                                   const ParameterStore& parameters, const Optimizer& optimizer) {
   require_sums(folder, std::array<std::string, 2>{kMoments, kState});
-  const Safetensors file = Safetensors::open(folder / kMoments);
+  const Safetensors file = open_safetensors(folder / kMoments);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     for (const Optimizer::Moment& moment : optimizer.moments())
       read_into(file.at(moment.name + "." + parameters.name({i})), moment.numbers.of({i}));

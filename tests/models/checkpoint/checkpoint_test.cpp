@@ -15,7 +15,7 @@
 #include "autograd/base/text.h"
 #include "data/temporary_folder.h"
 #include "models/checkpoint/durable.h"
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 #include "nn/layer_config.h"
 
 namespace headcount {
@@ -72,7 +72,7 @@ class CheckpointFolder : public testing::Test {
   // The model's tensors, to be changed and written.
   std::vector<TensorSource> tensors() const {
     std::vector<TensorSource> result;
-    const Safetensors file = Safetensors::open(folder_ / "model.safetensors");
+    const Safetensors file = open_safetensors(folder_ / "model.safetensors");
     for (const TensorView& tensor : file.tensors()) {
       const ParameterId id = model_.parameters().find(tensor.name);
       result.push_back(
@@ -99,7 +99,7 @@ TEST_F(CheckpointFolder, HoldsExactlyModelTokenizerAndChecksums) {
 }
 
 TEST_F(CheckpointFolder, NamesAndShapesTensorsAsTheModelDoes) {
-  const Safetensors file = Safetensors::open(folder_ / "model.safetensors");
+  const Safetensors file = open_safetensors(folder_ / "model.safetensors");
   EXPECT_EQ(file.tensors().size(), model_.parameters().size());
   EXPECT_EQ(file.at("model.embed_tokens.weight").shape, (std::vector<std::int64_t>{6, 8}));
   EXPECT_EQ(file.at("model.norm.weight").shape, (std::vector<std::int64_t>{8}));

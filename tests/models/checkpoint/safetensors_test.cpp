@@ -1,5 +1,3 @@
-#include "models/checkpoint/safetensors.h"
-
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
@@ -16,6 +14,7 @@
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
 #include "models/checkpoint/durable.h"
+#include "models/checkpoint/safetensors_file.h"
 
 namespace headcount {
 namespace {
@@ -205,9 +204,9 @@ TEST(Safetensors, AMissingTensorIsNamedWithItsFile) {
 }
 
 TEST(Safetensors, AMissingFileOrAFolderIsNamedWithTheReason) {
-  EXPECT_EQ(data_error([] { Safetensors::open("/nowhere/x"); }),
+  EXPECT_EQ(data_error([] { open_safetensors("/nowhere/x"); }),
             "there is no file '/nowhere/x'; check the path");
-  EXPECT_EQ(data_error([] { Safetensors::open("/tmp"); }), "'/tmp' is a folder; name a file in it");
+  EXPECT_EQ(data_error([] { open_safetensors("/tmp"); }), "'/tmp' is a folder; name a file in it");
 }
 
 TEST(SafetensorsNumbers, HalfPrecisionIsExact) {
@@ -300,7 +299,7 @@ RC_GTEST_PROP(SafetensorsWriter, RoundTripKeepsNamesShapesOrderAndBits, ()) {
 
   const TemporaryFile file;
   write_safetensors(file.path, sources, metadata);
-  const Safetensors read = Safetensors::open(file.path);
+  const Safetensors read = open_safetensors(file.path);
   RC_ASSERT(read.metadata() == metadata);
   RC_ASSERT(read.tensors().size() == count);
   for (std::size_t i = 0; i < count; ++i) {
@@ -334,7 +333,7 @@ TEST(SafetensorsWriter, CopiesOfAnOpenFileOutliveIt) {
   const double number = 1.5;
   const TensorSource source{"x", {1}, Dtype::f64, &number};
   write_safetensors(file.path, std::span(&source, 1), {{"format", "pt"}});
-  auto first = std::make_unique<Safetensors>(Safetensors::open(file.path));
+  auto first = std::make_unique<Safetensors>(open_safetensors(file.path));
   const Safetensors second = *first;
   first.reset();
   EXPECT_EQ(second.at("x").to_doubles(), std::vector<double>{1.5});
@@ -351,7 +350,7 @@ TEST(SafetensorsReader, SaysThatMemoryDoesNotSufficeRatherThanThatTheFileIsWrong
   const std::string path = folder.file("vast", "a");
   constexpr std::size_t kSize = std::size_t{256} << 20;  // of holes: no disk needed
   std::filesystem::resize_file(path, kSize);
-  EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { Safetensors::open(path); }),
+  EXPECT_EXIT(expect_out_of_memory(kSize / 2, [&] { open_safetensors(path); }),
               testing::ExitedWithCode(0), "");
 }
 #endif

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/checkpoint/safetensors.h"
+#include "models/checkpoint/safetensors_file.h"
 #include "train/run_program.h"
 
 namespace headcount {
@@ -71,7 +71,7 @@ TEST_F(EvalCommand, WritesTheLogitsThatItsLossIsOf) {
   const std::string window = folder_->contents("text.txt").substr(0, 16);
   folder_->file("window.txt", window + window.front());
   const json result = object("--from run --data window.txt --logits logits.safetensors");
-  const Safetensors file = Safetensors::open(*folder_ / "logits.safetensors");
+  const Safetensors file = open_safetensors(*folder_ / "logits.safetensors");
   const std::vector<double> tokens = file.at("tokens").to_doubles(),
                             logits = file.at("logits").to_doubles();
   ASSERT_EQ(tokens.size(), window.size());

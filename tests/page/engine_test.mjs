@@ -1,0 +1,162 @@
+// What a page asks of the program in WebAssembly: node engine_test.mjs engine.wasm HEADCOUNT FOLDER
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { load } from "./engine.mjs";
+
+const [wasm, program, folder] = process.argv.slice(2);
+rmSync(folder, { recursive: true, force: true });
+mkdirSync(folder, { recursive: true });
+const kLookup = { data: "lookup", attention: "mha", seed: 3, steps: 200 };
+const headcount = (...flags) => execFileSync(program, flags, { encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+const write = (name, files) => {
+  mkdirSync(`${folder}/${name}`);
+  for (const file of files) writeFileSync(`${folder}/${name}/${file.name}`, file.bytes);
+  return `${folder}/${name}`;
+};
+
+const tests = {
+  "a plan has the sizes that the program counts"() {
+    const engine = load(wasm);
+    const sizes = { layers: 2, dim: 32, context: 64 };
+    const plan = (attention) =>
+      engine.call({ do: "plan", settings: { ...sizes, data: "tales", attention } }).cache;
+    const sum = (cache) =>
+      cache.layers.flatMap((layer) => layer.parts).reduce((bytes, part) => bytes + part.bytes, 0);
+    const { rows } = JSON.parse(headcount("cost", "--layers", "2", "--dim", "32", "--context", "64",
+      "--json"));
+    for (const attention of ["mha", "gqa", "mqa", "mla", "delta", "v4", "csa"]) {
+      const cache = plan(attention);
+      const row = rows.find((each) => each.attention === attention);
+      assert.equal(cache.bytes_at_context, row.cache_bytes, attention);
+      assert.equal(sum(cache), row.cache_bytes, attention);
+    }
+    assert.equal(sum(plan("mqa/share")) * 2, sum(plan("mqa")));
+    assert.equal(sum(plan("mha@16")) * 4, sum(plan("mha")));
+    assert.equal(plan("mqa/share").layers[1].shares, 0);
+  },
+  "training lowers the loss, and pausing changes no bit"() {
+    const engine = load(wasm), other = load(wasm);
+    for (const each of [engine, other]) each.call({ do: "start", settings: kLookup });
+    const first = engine.call({ do: "step", steps: 20 });
+    for (let i = 0; i < 80; ++i) engine.call({ do: "step", steps: 1 });
+    const last = engine.call({ do: "step", steps: 100 });
+    assert.equal(last.step, 200);
+    assert.ok(last.loss < first.loss / 2, `${first.loss} to ${last.loss}`);
+    other.call({ do: "step", steps: 100 });
+    assert.equal(other.call({ do: "step", steps: 1000 }).loss, last.loss);
+    const evaluation = engine.call({ do: "evaluate", tokens: 4000 });
+    assert.ok(evaluation.answers > evaluation.baselines.commonest, `${evaluation.answers}`);
+    assert.equal(engine.call({ do: "step", steps: 1 }).loss, null);
+  },
+  "a saved model gives the program the same text, and opens again"() {
+    const engine = load(wasm);
+    const settings = { data: "tales", attention: "mla", steps: 30, layers: 1, dim: 32, context: 64 };
+    engine.call({ do: "start", settings });
+    engine.call({ do: "step", steps: 30 });
+    const question = { do: "ask", prompt: "Anna is in the ", tokens: 20, temperature: 0 };
+    const answer = engine.call(question);
+    const files = engine.save();
+    const saved = write("saved", files);
+    execFileSync("sha256sum", ["--check", "--quiet", "SHA256SUMS"], { cwd: saved });
+    const sample = headcount("sample", "--from", saved, "--prompt", question.prompt, "--tokens",
+      "20", "--temperature", "0");
+    assert.ok(sample.includes(answer.text), `${sample} without ${answer.text}`);
+    const again = load(wasm);
+    again.open(files);
+    assert.deepEqual(again.call(question), answer);
+    assert.match(again.error({ do: "step", steps: 1 }), /opened from files/);
+  },
+  "a run folder of the program opens, its newest checkpoint"() {
+    const run = `${folder}/run`;
+    headcount("train", "--data", "lookup", "--attention", "gqa2", "--steps", "20",
+      "--checkpoint-every", "10", "--out", run, "--quiet");
+    const files = readdirSync(run, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => `${entry.path}/${entry.name}`)
+      .map((path) => ({ name: path.slice(folder.length + 1), bytes: readFileSync(path) }));
+    const engine = load(wasm);
+    const opened = engine.open(files);
+    assert.equal(opened.step, 20);
+    assert.equal(opened.attention, "gqa");
+    assert.equal(opened.settings["kv-heads"], 2);
+    const damaged = files.map((file) => {
+      const bytes = new Uint8Array(file.bytes);
+      if (file.name.endsWith("step-20/model.safetensors")) bytes[bytes.length - 1] ^= 1;
+      return { ...file, bytes };
+    });
+    assert.throws(() => engine.open(damaged), /model\.safetensors is damaged/);
+    assert.equal(engine.call({ do: "ask", prompt: "H", tokens: 1 }).steps.length, 1);
+  },
+  "an answer shows probabilities, weights and a cache that fills"() {
+    const engine = load(wasm);
+    engine.call({ do: "start", settings: kLookup });
+    engine.call({ do: "step", steps: 200 });
+    const { questions, validation } = engine.call({ do: "text" });
+    assert.ok(questions.length > 5 && validation.length > 300);
+    const { prompt } = questions[0];
+    const { text, steps } = engine.call({ do: "ask", prompt, tokens: 3 });
+    assert.equal([...text].length, 3);
+    steps.forEach((step, i) => {
+      assert.equal(step.probabilities[0].character, step.character);
+      const held = [...prompt].length + i;
+      assert.equal(step.cache.rows, held);
+      assert.equal(step.cache.bytes, held * 4 * 2 * 2 * 4);  // 4 heads of width 2, k and v
+      for (const head of step.weights[0]) {
+        assert.equal(head.length, held);
+        assert.ok(Math.abs(head.reduce((sum, weight) => sum + weight, 0) - 1) < 0.01);
+      }
+    });
+  },
+  "errors say what is wrong, and the session goes on"() {
+    const engine = load(wasm);
+    engine.call({ do: "start", settings: kLookup });
+    engine.call({ do: "step", steps: 10 });
+    const plan = (settings) => engine.error({ do: "plan", settings });
+    assert.match(plan({ text: "a".repeat(1000) }), /one symbol only/);
+    assert.match(plan({ text: "ab", context: 64 }), /context|too few/);
+    assert.match(plan({ ...kLookup, heads: "many" }), /`heads` must be a whole number/);
+    assert.match(plan({ ...kLookup, attention: "mah" }), /'mah' is no attention/);
+    assert.match(plan({ ...kLookup, lr: -1 }), /`lr`/);
+    assert.match(plan({ ...kLookup, dim: 1 << 20, layers: 9999 }), /./);
+    assert.match(engine.error({ do: "start", settings: { ...kLookup, data: "none.txt" } }),
+      /no text 'none.txt'/);
+    assert.match(engine.error({ do: "ask", prompt: "xyz" }), /lacks 'x'/);
+    assert.match(engine.error({ do: "ask", prompt: "" }), /empty/);
+    assert.match(engine.error({ do: "dance" }), /no request/);
+    assert.match(engine.error({}), /./);
+    assert.equal(engine.call({ do: "step", steps: 1 }).step, 11);
+  },
+  "a training that diverges says so"() {
+    const engine = load(wasm);
+    const settings = { ...kLookup, lr: 100, "min-lr": 100, warmup: 0, "grad-clip": 0 };
+    engine.call({ do: "start", settings });
+    let error;
+    for (let i = 0; i < 200 && error === undefined; ++i)
+      error = engine.error({ do: "step", steps: 1 });
+    assert.match(error, /at step \d+; .*lower `lr`/);
+  },
+  "an own text is learned and asked"() {
+    const engine = load(wasm);
+    const text = "the cat sat on the mat, und die Käuzchen schlafen. ".repeat(60);
+    const settings = { text, data: "cats.txt", layers: 1, dim: 32, context: 32, steps: 60, lr: 5e-3 };
+    const plan = engine.call({ do: "start", settings });
+    assert.equal(plan.characters, [...text].length);
+    assert.equal(plan.baselines, null);
+    engine.call({ do: "step", steps: 60 });
+    assert.equal(engine.call({ do: "evaluate", tokens: 200 }).answers, null);
+    assert.equal(engine.call({ do: "ask", prompt: "die Käuz", tokens: 4 }).steps.length, 4);
+  },
+};
+
+let failures = 0;
+for (const [name, test] of Object.entries(tests)) {
+  try {
+    test();
+    console.log(`ok: ${name}`);
+  } catch (error) {
+    ++failures;
+    console.error(`FAILED: ${name}\n${error.stack}`);
+  }
+}
+process.exit(failures > 0 ? 1 : 0);

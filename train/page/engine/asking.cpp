@@ -1,0 +1,103 @@
+#include "train/page/engine/asking.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/base/json.h"
+#include "autograd/base/utf8.h"
+#include "models/attention_map.h"
+#include "models/decoder.h"
+#include "models/sampling.h"
+#include "train/page/engine/cache_parts.h"
+
+namespace headcount::page {
+
+namespace {
+
+// The likeliest characters after `logits`, with their probabilities.
+Json likeliest(std::span<const Real> logits, const Vocabulary& vocabulary) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::int32_t> order(logits.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::int32_t>(i);
+  const auto logit = [&](std::int32_t token) { return logits[static_cast<std::size_t>(token)]; };
+  const std::size_t shown = std::min(kShown, order.size());
+  std::ranges::partial_sort(order, order.begin() + static_cast<std::ptrdiff_t>(shown),
+                            std::ranges::greater(), logit);
+  const auto greatest = static_cast<double>(logit(order.front()));
+  double sum = 0;
+  for (const Real each : logits) sum += std::exp(static_cast<double>(each) - greatest);
+  Json list = Json::array();
+  for (const std::int32_t& token : std::span(order).first(shown)) {
+    list.push_back({{"character", vocabulary.decode(std::span(&token, 1))},
+                    {"p", std::exp(static_cast<double>(logit(token)) - greatest) / sum}});
+  }
+  return list;
+}
+
+// Attention weights of the token at `position` over the tokens up to it [layer][head][position];
+// null for a layer without weights.
+Json weights_at(const std::vector<std::vector<HeadMap>>& maps, Index position) {
+  Json layers = Json::array();
+  for (const std::vector<HeadMap>& heads : maps) {
+    Json of_layer = heads.empty() ? Json() : Json::array();
+    for (const HeadMap& head : heads) {
+      const auto row = head.row(position).first(static_cast<std::size_t>(position) + 1);
+      Json weights = Json::array();
+      for (const Real weight : row)
+        weights.push_back(static_cast<double>(std::round(weight * 1e4f)) / 1e4);
+      of_layer.push_back(std::move(weights));
+    }
+    layers.push_back(std::move(of_layer));
+  }
+  return layers;
+}
+
+}  // namespace
+
+Question read_question(const nlohmann::json& request) {
+  const auto prompt = request.find("prompt");
+  if (prompt == request.end() || !prompt->is_string()) throw DataError("'prompt' must be a text");
+  Question question{.prompt = prompt->get<std::string>()};
+  if (request.contains("tokens")) question.tokens = whole_number(request, "tokens");
+  if (request.contains("seed"))
+    question.seed = static_cast<std::uint64_t>(whole_number(request, "seed"));
+  const nlohmann::json temperature = request.value("temperature", nlohmann::json(0));
+  if (!temperature.is_number() || !(temperature.get<double>() >= 0))
+    throw DataError("'temperature' must be a number, at least 0");
+  question.temperature = temperature.get<double>();
+  return question;
+}
+
+Json ask(const LanguageModel& model, const Vocabulary& vocabulary, const Question& question) {
+  std::vector<std::int32_t> tokens = vocabulary.encode(decode_utf8(question.prompt, "the text"));
+  const Index context = model.plan()->context, given = std::ssize(tokens);
+  if (given == 0) throw DataError("the text is empty; type at least one character");
+  if (given > context) {
+    throw DataError("the text has " + std::to_string(given) + " characters, the context holds " +
+                    std::to_string(context) + "; shorten it");
+  }
+  const auto width = static_cast<std::size_t>(model.vocabulary());
+  Decoder decoder(model, {});
+  Json steps = Json::array();
+  std::span<const std::int32_t> next = tokens;
+  std::vector<std::int32_t> answer;
+  const Index count = std::min(question.tokens, context - given + 1);
+  for (Index i = 0; i < count; ++i) {
+    const std::span<const Real> logits = decoder.feed(next).last(width);
+    answer.push_back(sample_token(
+        logits, {.temperature = question.temperature, .seed = question.seed}, given + i));
+    next = std::span(answer).last(1);
+    steps.push_back({{"character", vocabulary.decode(next)},
+                     {"probabilities", likeliest(logits, vocabulary)},
+                     {"weights", nullptr},
+                     {"cache", held_json(decoder.caches())}});
+  }
+  // The last character is not read any more.
+  if (count > 1) tokens.insert(tokens.end(), answer.begin(), answer.end() - 1);
+  const auto maps = attention_maps(model, tokens);
+  for (Index i = 0; i < count; ++i)
+    steps[static_cast<std::size_t>(i)]["weights"] = weights_at(maps, given - 1 + i);
+  return {{"text", vocabulary.decode(answer)}, {"steps", steps}};
+}
+
+}  // namespace headcount::page

@@ -1,0 +1,191 @@
+#include "train/page/engine/session.h"
+
+#include <cstring>
+
+#include "autograd/base/sha256.h"
+#include "models/checkpoint/contents.h"
+#include "models/checkpoint/weights.h"
+#include "train/evaluation.h"
+#include "train/page/engine/asking.h"
+#include "train/page/engine/cache_parts.h"
+#include "train/page/engine/opening.h"
+#include "train/page/engine/questions.h"
+
+namespace headcount::page {
+
+namespace {
+
+// Options for `settings`, with the defaults of their text. An own text is named "text" unless
+// `data` has the name of its file.
+TrainOptions options_of(nlohmann::json settings) {
+  if (!settings.is_object()) throw DataError("'settings' must be an object");
+  if (settings.contains("text")) {
+    const auto name = settings.find("data");
+    if (name == settings.end() || find_built_in(name->get<std::string>()) != nullptr)
+      settings["data"] = "text";
+    settings.erase("text");
+  }
+  Given given(training_settings());
+  given.put(data_defaults(settings.value("data", TrainSettings().data)));
+  given.put(settings);
+  TrainOptions options = resolve_training(given);
+  require_setting(options.init.empty(), "`init` names a folder, and a page has none; open a file");
+  require_fast(options.precision, "leave it f32");
+  return options;
+}
+
+Json baselines_of(const Corpus& corpus) {
+  return corpus.baselines ? to_json(*corpus.baselines) : Json();
+}
+
+// What a page shows of a model before its training.
+Json described(const LanguageModel& model, const Json& settings) {
+  return {{"attention", model.plan()->attention},
+          {"settings", settings},
+          {"parameters", model.parameters().element_count()},
+          {"context", model.plan()->context},
+          {"vocabulary", model.vocabulary()},
+          {"notes", attention_notes(model.plan())},
+          {"cache", cache_json(model)}};
+}
+
+Json planned(const LanguageModel& model, const TrainOptions& options, const Corpus& corpus) {
+  Json plan = described(model, to_json(options));
+  plan["characters"] = corpus.train.size() + corpus.validation.size();
+  plan["baselines"] = baselines_of(corpus);
+  return plan;
+}
+
+}  // namespace
+
+// Writing a built-in text takes longer than planning a model: the latest text is kept.
+std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& options,
+                                                      const nlohmann::json& settings) {
+  const auto own = settings.find("text");
+  const std::string sizes =
+      options.corpus.own.values().dump() + std::to_string(options.corpus.validation_characters);
+  if (const BuiltInCorpus* const built_in = find_built_in(options.data)) {
+    const std::string key = options.data + sizes;
+    if (text_ == nullptr || text_->key != key)
+      text_ = std::make_shared<Text>(Text{key, write_corpus(*built_in, options.corpus)});
+  } else {
+    if (own == settings.end() || !own->is_string())
+      throw DataError("there is no text '" + options.data + "'; give one, or name a built-in one");
+    const auto& characters = own->get_ref<const std::string&>();
+    const std::string key = sha256_hex(characters) + sizes;
+    if (text_ == nullptr || text_->key != key) {
+      text_ = std::make_shared<Text>(Text{
+          key, text_corpus(options.data, encode_text(characters, options.data), options.corpus)});
+    }
+  }
+  require_longer(text_->corpus, options.model->context);
+  return text_;
+}
+
+const LanguageModel& Session::model() const {
+  if (model_ == nullptr) throw DataError("there is no model yet; start a training or open a file");
+  return *model_;
+}
+
+Json Session::plan(const nlohmann::json& settings) {
+  const TrainOptions options = options_of(settings);
+  const auto text = text_of(options, settings);
+  return planned(LanguageModel(options.model, text->corpus.vocabulary.size()), options,
+                 text->corpus);
+}
+
+Json Session::start(const nlohmann::json& settings) {
+  Training training{options_of(settings), nullptr, nullptr, nullptr};
+  training.text = text_of(training.options, settings);
+  const Corpus& corpus = training.text->corpus;
+  auto model = std::make_unique<LanguageModel>(training.options.model, corpus.vocabulary.size());
+  model->initialize(training.options.seed);
+  training.optimizer = training.options.optimizer.make(model->parameters());
+  training.trainer =
+      std::make_unique<Trainer>(*model, training.options, corpus.train, 0, corpus.train_marks(),
+                                alone(), training.optimizer.get());
+  Json plan = planned(*model, training.options, corpus);
+  vocabulary_ = corpus.vocabulary;
+  training_.emplace(std::move(training));
+  model_ = std::move(model);
+  return plan;
+}
+
+Json Session::step(Index steps) {
+  model();
+  if (!training_) {
+    throw DataError(
+        "this model was opened from files and can be asked; start a training to train "
+        "a new one");
+  }
+  Trainer& trainer = *training_->trainer;
+  const Index left = std::min(steps, training_->options.steps - trainer.steps_done());
+  double sum = 0;
+  for (Index i = 0; i < left; ++i) sum += trainer.step().loss;
+  return {{"step", trainer.steps_done()},
+          {"steps", training_->options.steps},
+          {"loss", left > 0 ? Json(sum / static_cast<double>(left)) : Json()}};
+}
+
+Json Session::evaluate(Index tokens) const {
+  const LanguageModel& evaluated = model();
+  if (!training_) throw DataError("a model that was opened from files has no text to evaluate on");
+  const Corpus& corpus = training_->text->corpus;
+  std::span<const std::int32_t> part = corpus.validation;
+  TextMarks marks = corpus.validation_marks();
+  // A window, and the token after it, is the least that can be evaluated.
+  const auto kept = static_cast<std::size_t>(std::max(tokens, evaluated.plan()->context + 1));
+  if (tokens > 0 && kept < part.size()) {
+    part = part.first(kept);
+    if (!marks.answers.empty()) marks.answers = marks.answers.first(kept);
+    const auto later = std::ranges::lower_bound(marks.starts, static_cast<Index>(kept) - 1);
+    marks.starts = marks.starts.first(static_cast<std::size_t>(later - marks.starts.begin()));
+  }
+  const Evaluation result = headcount::evaluate(evaluated, part, {.marks = marks});
+  return {{"step", training_->trainer->steps_done()},
+          {"loss", result.loss},
+          {"answers", result.answer_accuracy ? Json(*result.answer_accuracy) : Json()},
+          {"baselines", baselines_of(corpus)}};
+}
+
+Json Session::ask(const nlohmann::json& request) const {
+  return page::ask(model(), vocabulary_, read_question(request));
+}
+
+Json Session::text() const {
+  if (text_ == nullptr) throw DataError("there is no text yet; plan or start a training");
+  return text_json(text_->corpus);
+}
+
+std::vector<File> Session::save() {
+  const LanguageModel& trained = model();
+  saved_ = checkpoint_texts(trained, vocabulary_);
+  const std::vector<TensorSource> tensors = weight_tensors(trained.parameters());
+  std::string weights = safetensors_header(tensors, kWeightsMetadata);
+  for (const TensorSource& tensor : tensors) {
+    const std::span<const std::byte> bytes = bytes_of(tensor);
+    weights.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  }
+  saved_.emplace_back(kWeightsFile, std::move(weights));
+  std::ranges::sort(saved_, {}, &std::pair<std::string, std::string>::first);
+  std::string sums;
+  for (const auto& [name, bytes] : saved_) sums += sum_line(sha256_hex(bytes), name);
+  saved_.emplace_back(kSumsFile, std::move(sums));
+  std::vector<File> files;
+  for (const auto& [name, bytes] : saved_) files.push_back({name, bytes});
+  return files;
+}
+
+Json Session::open(std::span<const File> files) {
+  Opened opened = open_checkpoint(files);
+  Json plan = described(*opened.checkpoint.model, opened.checkpoint.model->plan()->settings);
+  plan["characters"] = nullptr;
+  plan["baselines"] = nullptr;
+  plan["step"] = opened.step ? Json(*opened.step) : Json();
+  training_.reset();
+  model_ = std::move(opened.checkpoint.model);
+  vocabulary_ = std::move(opened.checkpoint.vocabulary);
+  return plan;
+}
+
+}  // namespace headcount::page

@@ -1,0 +1,3 @@
+#pragma once
+
+#include <emmintrin.h>  // which has all that Eigen uses
