@@ -1,0 +1,197 @@
+// The third section: a question to all trained attentions, and their answers side by side.
+import { Board } from "./board.js";
+import { scaleOf } from "./cache_picture.js";
+import { byId, h, on, setText } from "./dom.js";
+import { numberText, shownCharacter } from "./format.js";
+import { Look } from "./look.js";
+import { Slider } from "./controls.js";
+import { state } from "./state.js";
+import { lookupAnswer, piecesIn, texts } from "./texts.js";
+
+const kPlayed = 350; // ms that a character is shown while the cache fills
+const kTale = "Clara is in the mill. Tom is in the barn. Ida is in the mill.\n" +
+  "Tom has the cup. Ida has the map.\n" +
+  "Ida gives the map to Clara. Tom runs to the mill. Tom puts down the cup.\nWhere is the cup? In the ";
+const kLengths = [1, 5, 10, 20, 40, 60, 100, 200];
+const kTemperatures = [0, 0.3, 0.5, 0.8, 1, 1.2];
+
+let looks = [];
+let at = 1; // position of the character that is shown
+let playing = 0; // timer
+let questions = []; // [{prompt, answer}] of the validation text
+let asking = false;
+const chosen = { tokens: 10, temperature: 0 };
+const board = new Board((text) => {
+  byId("prompt").value = text;
+  ask();
+});
+
+const textOf = () => state.runs[0]?.plan.settings.data === "lookup" ? "lookup"
+  : state.runs[0]?.plan.settings.data === "tales" ? "tales" : "own";
+const askable = () => state.runs.filter((run) => run.held && (run.record?.step ?? 0) > 0);
+
+// The right first character, where the page knows it.
+function expectedOf(prompt) {
+  if (textOf() === "lookup") return lookupAnswer(piecesIn(prompt), [...prompt].at(-1) ?? "");
+  const known = questions.find((question) => question.prompt === prompt);
+  return known?.answer ? [...known.answer][0] : null;
+}
+
+async function ask() {
+  const prompt = byId("prompt").value, runs = askable();
+  if (asking || !runs.length) return;
+  const length = [...prompt].length, { context } = runs[0].plan;
+  let error = "";
+  if (length === 0) error = "Type a few characters for the attentions to continue.";
+  if (length >= context) {
+    error = `This text has ${numberText(length)} characters; the models read ` +
+      `${numberText(context)} at most, and need one more for their answer. Shorten it.`;
+  }
+  setText(byId("ask-error"), error);
+  byId("ask-error").hidden = !error;
+  if (error) return;
+  asking = true;
+  stopPlaying();
+  looks = runs.map((run) => looks.find((look) => look.run === run) ?? new Look(run, pick));
+  const expected = expectedOf(prompt), seed = Number(byId("asked-seed").value) || 1;
+  const tokens = Math.min(chosen.tokens, context - length);
+  await Promise.all(looks.map((look) =>
+    look.ask({ prompt, tokens, temperature: chosen.temperature, expected, seed })));
+  asking = false;
+  const host = byId("looks"), elements = looks.map((look) => look.element);
+  if (elements.some((element, i) => host.children[i] !== element) ||
+      host.children.length !== elements.length)
+    host.replaceChildren(...elements);
+  byId("looking").hidden = false;
+  pick(length);
+  if (byId("prompt").value !== prompt) ask(); // it was changed meanwhile
+}
+
+const lengthOfAll = () => Math.max(2, ...looks.map((look) => look.length));
+
+// Shows the moment before the character at that position.
+function pick(position) {
+  at = Math.max(1, Math.min(position, lengthOfAll() - 1));
+  const scrub = byId("scrub");
+  scrub.max = lengthOfAll() - 1;
+  scrub.value = at;
+  const character = looks[0]?.steps.length && at < looks[0].length ? looks[0].characterAt(at) : "";
+  const text = `character ${at + 1} of ${lengthOfAll()}`;
+  scrub.setAttribute("aria-valuetext", `${text}: ${shownCharacter(character)}`);
+  setText(byId("scrubbed"), text);
+  const shown = looks.filter((look) => look.steps.length);
+  if (!shown.length) return;
+  const scale = scaleOf(shown.map((look) => look.run.plan));
+  const tokens = Math.max(lengthOfAll(), 8);
+  for (const look of shown) look.show(at, tokens, scale);
+}
+
+function stopPlaying() {
+  clearInterval(playing);
+  playing = 0;
+  setText(byId("play"), "▶ Watch the cache fill");
+}
+function play() {
+  if (playing) {
+    stopPlaying();
+    return;
+  }
+  if (at >= lengthOfAll() - 1) pick(1);
+  setText(byId("play"), "❚❚ Stop");
+  playing = setInterval(() => {
+    pick(at + 1);
+    if (at >= lengthOfAll() - 1) stopPlaying();
+  }, kPlayed);
+}
+
+// Questions and a beginning to continue, from the validation text where an engine has it.
+async function prepare() {
+  const kind = textOf(), run = askable()[0];
+  questions = [];
+  byId("board").hidden = kind !== "lookup";
+  byId("chips").replaceChildren();
+  Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
+  byId("ask-sliders").replaceChildren(
+    new Slider({ label: "characters to write", values: kLengths, value: chosen.tokens },
+      (value) => { chosen.tokens = value; }).element,
+    new Slider({ label: "temperature", values: kTemperatures, value: chosen.temperature,
+      help: "0 takes the likeliest character; more leaves more to chance",
+      text: (value) => value === 0 ? "0, the likeliest" : String(value) },
+    (value) => { chosen.temperature = value; }).element);
+  if (kind === "lookup") {
+    board.setKinds(run.plan.settings.kinds ?? 2);
+    board.shuffle();
+    return;
+  }
+  let found = { validation: "", questions: [] };
+  try {
+    found = await run.engine.call({ do: "text" });
+  } catch {
+    // An opened model comes without its text.
+  }
+  questions = (found.questions ?? []).slice(0, 6);
+  byId("chips").replaceChildren(...questions.map(({ prompt }) => h("button", {
+    type: "button", onclick: () => {
+      byId("prompt").value = prompt;
+      ask();
+    },
+  }, `…${prompt.trimEnd().split("\n").at(-1)}`)));
+  byId("prompt").value = questions[0]?.prompt ??
+    (kind === "tales" ? kTale : [...found.validation].slice(0, 30).join("") || "\n");
+  ask();
+}
+
+let prepared = null; // the runs for which the section was prepared
+
+function update() {
+  const ready = askable().length > 0 && askable().length === state.runs.length;
+  byId("ask").hidden = !ready;
+  if (!ready) {
+    if (!state.runs.length) {
+      looks = [];
+      prepared = null;
+      byId("looks").replaceChildren();
+      byId("looking").hidden = true;
+      stopPlaying();
+    }
+    return;
+  }
+  setText(byId("ask-note"), state.phase === "trained" ? ""
+    : "They are still learning: ask again later and see what has changed.");
+  const seeds = state.runs[0].records.filter((record) => record.files).map((r) => r.seed);
+  const select = byId("asked-seed");
+  byId("seed-choice").hidden = seeds.length < 2 || state.phase !== "trained";
+  if (select.options.length !== seeds.length)
+    select.replaceChildren(...seeds.map((seed) => h("option", { value: seed }, `seed ${seed}`)));
+  if (prepared !== state.runs) {
+    prepared = state.runs;
+    prepare();
+  }
+}
+
+export function setUpAsk() {
+  byId("board").append(board.element);
+  byId("ask-form").addEventListener("submit", (event) => {
+    event.preventDefault();
+    ask();
+  });
+  byId("prompt").addEventListener("input", () => {
+    if (textOf() === "lookup") board.read(byId("prompt").value);
+  });
+  byId("prompt").addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || event.shiftKey) return;
+    event.preventDefault();
+    ask();
+  });
+  byId("scrub").addEventListener("input", (event) => {
+    stopPlaying();
+    pick(event.target.valueAsNumber);
+  });
+  byId("asked-seed").addEventListener("change", ask);
+  byId("play").addEventListener("click", play);
+  on("progress", update);
+  on("phase", () => {
+    update();
+    if (state.phase === "trained" && prepared === state.runs) ask();
+  });
+}

@@ -1,0 +1,122 @@
+// The board of lookups: an editor for a question, and small pictures of what heads look at.
+import { h, s, setText } from "./dom.js";
+import { isOnLine, kPieces, kSide, kSquares, kValues, lookupAnswer, pieceCharacter, piecesIn,
+  questionLetters, randomPieces } from "./texts.js";
+
+const placeOf = (square) =>
+  `column ${square % kSide + 1}, row ${Math.floor(square / kSide) + 1}`;
+
+// Editor of a board and a question on it. `change(text)` is called with the question as text.
+export class Board {
+  constructor(change) {
+    this.change = change;
+    this.pieces = randomPieces();
+    this.letter = "A";
+    this.squares = Array.from({ length: kSquares }, (_, square) =>
+      h("button", { type: "button", class: "square", onclick: () => this.click(square) }));
+    this.letters = h("div", { class: "letters", role: "group", "aria-label": "question" });
+    this.element = h("div", { class: "board-editor" },
+      h("div", { class: "board", role: "group", "aria-label": "board of pieces" }, this.squares),
+      h("div", { class: "beside" },
+        h("p", {}, "A square holds a piece of value 0 to 3: click to place it or to change its " +
+          "value. Then ask for the value of the one piece on a line:"),
+        this.letters,
+        h("button", { type: "button", onclick: () => this.shuffle() }, "Other pieces")));
+  }
+
+  // Buttons for that many kinds of question.
+  setKinds(count) {
+    if (this.buttons?.length === count * kSide) return;
+    this.buttons = questionLetters(count).map((letter) => h("button", {
+      type: "button", onclick: () => this.ask(letter),
+      onmouseenter: () => this.showLine(letter), onmouseleave: () => this.showLine(this.letter),
+      onfocus: () => this.showLine(letter), onblur: () => this.showLine(this.letter),
+    }, letter));
+    this.letters.replaceChildren(...this.buttons);
+    this.draw();
+  }
+
+  get text() {
+    return this.pieces.map(({ square, value }) => pieceCharacter(square, value)).join("") +
+      this.letter;
+  }
+
+  // Takes over pieces and question of a text that was typed.
+  read(text) {
+    const pieces = piecesIn(text);
+    if (pieces.length) this.pieces = pieces;
+    this.letter = [...text].at(-1) ?? "";
+    this.draw();
+  }
+
+  click(square) {
+    const at = this.pieces.findIndex((piece) => piece.square === square);
+    if (at < 0) {
+      if (this.pieces.length >= kPieces) this.pieces.shift();
+      this.pieces.push({ square, value: 0 });
+    } else if (this.pieces[at].value + 1 < kValues) {
+      ++this.pieces[at].value;
+    } else {
+      this.pieces.splice(at, 1);
+    }
+    this.changed();
+  }
+  shuffle() {
+    this.pieces = randomPieces();
+    const answerable = this.buttons.map((button) => button.textContent)
+      .filter((letter) => lookupAnswer(this.pieces, letter) !== null);
+    if (!answerable.includes(this.letter)) this.letter = answerable[0] ?? this.letter;
+    this.changed();
+  }
+  ask(letter) {
+    this.letter = letter;
+    this.changed();
+  }
+  changed() {
+    this.draw();
+    this.change(this.text);
+  }
+
+  draw() {
+    this.squares.forEach((button, square) => {
+      const piece = this.pieces.find((each) => each.square === square);
+      setText(button, piece ? String(piece.value) : "");
+      button.classList.toggle("piece", piece !== undefined);
+      button.setAttribute("aria-label",
+        `${placeOf(square)}: ${piece ? `piece of value ${piece.value}` : "empty"}`);
+    });
+    for (const button of this.buttons ?? []) {
+      const letter = button.textContent, answer = lookupAnswer(this.pieces, letter);
+      button.disabled = answer === null;
+      button.title = answer === null ? "not exactly one piece stands on this line" : "";
+      button.setAttribute("aria-pressed", letter === this.letter);
+    }
+    this.showLine(this.letter);
+  }
+  showLine(letter) {
+    this.squares.forEach((button, square) =>
+      button.classList.toggle("on-line", isOnLine(letter, square)));
+  }
+}
+
+// Small board with pieces shaded by attention weights; `shadeOf(i)` is the class of piece i, and
+// `letter` the question whose line is outlined.
+export function smallBoard(pieces, letter, shadeOf) {
+  const size = 14;
+  const svg = s("svg", { class: "small-board", viewBox: `0 0 ${kSide * size} ${kSide * size}`,
+    "aria-hidden": "true" });
+  for (let square = 0; square < kSquares; ++square) {
+    const x = square % kSide * size, y = Math.floor(square / kSide) * size;
+    const at = pieces.findIndex((piece) => piece.square === square);
+    svg.append(s("rect", { x, y, width: size, height: size,
+      class: `field ${at < 0 ? "" : shadeOf(at)}` }));
+    if (isOnLine(letter, square))
+      svg.append(s("circle", { class: "line-dot", cx: x + size / 2, cy: y + size / 2,
+        r: at < 0 ? 1.5 : 6 }));
+    if (at >= 0) {
+      svg.append(s("text", { class: `piece ${shadeOf(at)}`, x: x + size / 2, y: y + size / 2 + 3.5,
+        "text-anchor": "middle" }, String(pieces[at].value)));
+    }
+  }
+  return svg;
+}

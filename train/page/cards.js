@@ -1,0 +1,138 @@
+// The cards of the first section: each chooses an attention and shows the cache that it keeps.
+import { chosenCache, partNames, scaleOf } from "./cache_picture.js";
+import { markBefore, Slider } from "./controls.js";
+import { byId, h, on, setText, tell } from "./dom.js";
+import { bytesText, numberText } from "./format.js";
+import { changeChoice, choiceOf, firstChoice, kindOf, kinds, slidersOf, specOf } from "./specs.js";
+import { kLeastCards, kMostCards, makeCard, state } from "./state.js";
+
+const kOwn = "written"; // choice of the list of kinds for a text of the reader's own
+const kNext = ["mqa", "gqa", "mla", "mfa", "gta"]; // kinds that a new card tries
+const views = new Map(); // by card
+
+class CardView {
+  constructor(card) {
+    this.card = card;
+    this.signature = "";
+    this.sliders = new Map();
+    const options = kinds.map(({ name }) => h("option", { value: name }, name));
+    this.kind = h("select", { "aria-label": "attention", onchange: () => this.name() },
+      options, h("option", { value: kOwn }, "as written …"));
+    this.remove = h("button", {
+      type: "button", class: "plain", title: "remove this attention",
+      "aria-label": "remove this attention", onclick: () => removeCard(card),
+    }, "×");
+    this.what = h("p", { class: "what" });
+    this.written = h("input", {
+      type: "text", "aria-label": "attention as text, for example 3*gqa2@8/gqa2", spellcheck: "false",
+      onchange: () => {
+        card.choice.own = this.written.value.trim();
+        tell("chosen");
+      },
+    });
+    this.places = h("div", { class: "sliders" });
+    this.picture = h("div", { class: "picture" });
+    this.bytes = h("p", { class: "bytes" });
+    this.legend = h("p", { class: "legend" });
+    this.error = h("p", { class: "error", role: "status" });
+    this.element = h("section", { class: `card c${card.style}` },
+      h("div", { class: "name" }, markBefore(card.style), this.kind, this.remove),
+      this.what, this.written, this.places, this.picture, this.legend, this.bytes, this.error);
+    this.update();
+  }
+
+  // Takes the kind that was picked from the list.
+  name() {
+    const { card } = this, name = this.kind.value;
+    if (name === kOwn) card.choice = { ...choiceOf(""), own: specOf(card.choice) };
+    else card.choice = firstChoice(name, card.plan?.settings ?? state.cards[0].plan.settings);
+    tell("chosen");
+  }
+
+  update() {
+    const { card } = this, { choice, plan } = card, kind = kindOf(choice);
+    this.kind.value = choice.own ? kOwn : choice.kind;
+    this.element.setAttribute("aria-label", `attention ${specOf(choice)}`);
+    setText(this.what, choice.own ? "An attention in the program’s own words."
+      : kind?.summary ?? "");
+    this.written.hidden = !choice.own;
+    if (choice.own && document.activeElement !== this.written) this.written.value = choice.own;
+    this.remove.hidden = state.cards.length <= kLeastCards;
+    setText(this.error, card.error);
+    this.error.hidden = !card.error;
+    this.element.classList.toggle("wrong", card.error !== "");
+    if (plan) this.place(slidersOf(choice, { ...plan.settings, ...choice.numbers }));
+  }
+
+  // Sliders stay the same elements while their values do, so that they can be dragged.
+  place(sliders) {
+    const signature = JSON.stringify(sliders.map(({ name, values }) => [name, values]));
+    if (signature !== this.signature) {
+      const focused = [...this.sliders].find(([, each]) => each.input === document.activeElement);
+      this.signature = signature;
+      this.sliders = new Map(sliders.map((slider) => [slider.name, new Slider(slider, (value) => {
+        changeChoice(this.card.choice, slider.name, value, this.card.plan.settings);
+        tell("chosen");
+      })]));
+      this.places.replaceChildren(...[...this.sliders.values()].map(({ element }) => element));
+      if (focused) this.sliders.get(focused[0])?.input.focus();
+    }
+    for (const { name, value } of sliders) this.sliders.get(name).set(value);
+  }
+
+  draw(scale) {
+    const { plan, style, error } = this.card;
+    if (!plan || error) return;
+    this.picture.replaceChildren(chosenCache(plan, scale, style));
+    this.legend.replaceChildren(...partNames(plan).flatMap((name, i) =>
+      [h("i", { class: `t${i % 4}` }), `${name} `]));
+    const { bytes_per_token: token, bytes_at_context: whole } = plan.cache;
+    this.bytes.replaceChildren(h("strong", {}, bytesText(token)), " a token, ",
+      `${bytesText(whole)} for ${numberText(plan.context)}. `,
+      h("span", {}, `${numberText(plan.parameters)} parameters`));
+  }
+}
+
+function removeCard(card) {
+  state.cards.splice(state.cards.indexOf(card), 1);
+  tell("chosen");
+  byId("add").focus();
+}
+
+export function addCard() {
+  const used = state.cards.map((card) => card.choice.kind);
+  const name = kNext.find((each) => !used.includes(each) && kinds.some((k) => k.name === each));
+  const card = makeCard("mha");
+  card.choice = firstChoice(name ?? "gqa", state.cards[0].plan.settings);
+  state.cards.push(card);
+  tell("chosen");
+  views.get(card).kind.focus();
+}
+
+function drawCards() {
+  const host = byId("cards");
+  for (const card of views.keys()) if (!state.cards.includes(card)) views.delete(card);
+  for (const card of state.cards) {
+    if (!views.has(card)) views.set(card, new CardView(card));
+    views.get(card).update();
+  }
+  const elements = state.cards.map((card) => views.get(card).element);
+  if (elements.length !== host.children.length ||
+      elements.some((element, i) => host.children[i] !== element))
+    host.replaceChildren(...elements);
+  byId("add").hidden = state.cards.length >= kMostCards;
+}
+
+function drawCaches() {
+  drawCards();
+  const good = state.cards.filter((card) => card.plan && !card.error);
+  if (!good.length) return;
+  const scale = scaleOf(good.map((card) => card.plan));
+  for (const card of good) views.get(card).draw(scale);
+}
+
+export function setUpCards() {
+  byId("add").addEventListener("click", addCard);
+  on("chosen", drawCards);
+  on("planned", drawCaches);
+}

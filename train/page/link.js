@@ -1,0 +1,37 @@
+// The link of a report: headcount.html#settings={"settings": {...}, "attentions": ["mha", ...]},
+// URL-encoded.
+import { kMostCards, makeCard, state } from "./state.js";
+import { texts } from "./texts.js";
+
+// Settings that the page or its workers decide by themselves.
+const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every", "checkpoint-every",
+  "keep", "init", "precision", "shards"];
+
+// Takes over what the address asks for. Returns a sentence that says what could not be taken, or "".
+export function readLink(hash = location.hash) {
+  const given = /^#settings=(.+)$/.exec(hash);
+  if (!given) return "";
+  let asked = null;
+  try {
+    asked = JSON.parse(decodeURIComponent(given[1]));
+  } catch {
+    return "The settings in this page’s address cannot be read; these are the usual ones.";
+  }
+  const notes = [], settings = asked.settings ?? {};
+  const known = settings.data in texts;
+  state.text = known ? settings.data : "own";
+  if (!known) notes.push(`The comparison’s text, ${settings.data}, is not here: drop it on the page.`);
+  for (const [name, value] of Object.entries(settings))
+    if (!kNotTaken.includes(name)) state.changed[state.text][name] = value;
+  const attentions = (asked.attentions ?? []).map(String);
+  if (attentions.length) {
+    state.cards = [];
+    for (const spec of attentions.slice(0, kMostCards)) state.cards.push(makeCard(spec));
+  }
+  if (attentions.length === 1) state.cards.push(makeCard(attentions[0] === "mqa" ? "mha" : "mqa"));
+  if (attentions.length > kMostCards) {
+    notes.push(`Of ${attentions.length} attentions, these are the first ${kMostCards}; the others ` +
+      `are ${attentions.slice(kMostCards).join(", ")}.`);
+  }
+  return notes.join(" ");
+}

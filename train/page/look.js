@@ -1,0 +1,191 @@
+// One attention's answer: its text, the chances of the next character, what each head looks at, and
+// the cache at that moment.
+import { smallBoard } from "./board.js";
+import { fillingCache } from "./cache_picture.js";
+import { markBefore } from "./controls.js";
+import { h, setText } from "./dom.js";
+import { bytesText, percentText, plural, shownCharacter } from "./format.js";
+import { piecesIn } from "./texts.js";
+
+const kShades = [0.03, 0.1, 0.3, 0.6]; // least attention weights of four shades
+const kChances = 5; // characters with their probabilities
+
+const shadeOf = (weight) => {
+  const level = kShades.filter((least) => weight >= least).length;
+  return level ? `l${level}` : "";
+};
+
+// Passage whose characters are shaded by weights; neighbours of one shade are one element. The
+// weights stand for the last characters if there are fewer of them.
+function passage(characters, weights) {
+  const out = h("p", { class: "passage w" });
+  const missing = characters.length - weights.length;
+  let run = "", shade = "";
+  const flush = () => {
+    if (run) out.append(shade ? h("i", { class: shade }, run) : run);
+    run = "";
+  };
+  characters.forEach((character, at) => {
+    const next = at >= missing ? shadeOf(weights[at - missing]) : "";
+    if (next !== shade) flush();
+    shade = next;
+    run += character === "\n" ? "↵\n" : character;
+  });
+  flush();
+  return out;
+}
+
+export class Look {
+  // `pick(position)` is called when a character is pointed at.
+  constructor(run, pick) {
+    this.run = run;
+    this.prompt = []; // characters
+    this.steps = []; // of the engine's reply: one for each generated character
+    this.read = new Map(); // by position in the prompt: what the model expects there
+    this.judgement = h("span", { class: "judgement" });
+    this.text = h("p", {
+      class: "answer", tabindex: 0, role: "group",
+      onmouseover: ({ target }) => target.dataset.at && pick(Number(target.dataset.at)),
+      onclick: ({ target }) => target.dataset.at && pick(Number(target.dataset.at)),
+      onkeydown: (event) => {
+        const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+        if (!by) return;
+        event.preventDefault();
+        pick(this.at + by);
+      },
+    });
+    this.chances = h("table", { class: "chances" });
+    this.cache = h("figure", { class: "filling" });
+    this.heads = h("div", { class: "heads" });
+    this.error = h("p", { class: "error", role: "status" });
+    this.detail = h("div", {}, h("div", { class: "pair" }, this.chances, this.cache), this.heads);
+    this.element = h("section", { class: `look c${run.style}`, "aria-label": run.spec },
+      h("h3", {}, markBefore(run.style), run.spec, " ", this.judgement), this.text, this.error,
+      this.detail);
+  }
+
+  get length() {
+    return this.prompt.length + this.steps.length;
+  }
+
+  // Asks the model to continue. `expected` is the right first character, or null.
+  async ask({ prompt, tokens, temperature, expected, seed }) {
+    const record = this.run.records.find((each) => each.seed === seed);
+    try {
+      if (record) await this.run.hold(record);
+      const reply = await this.run.engine.call({ do: "ask", prompt, tokens, temperature });
+      Object.assign(this, { prompt: [...prompt], steps: reply.steps, read: new Map() });
+      this.fail("");
+      this.judge(expected);
+      this.write();
+    } catch (error) {
+      this.steps = [];
+      this.fail(error.message);
+    }
+  }
+
+  fail(message) {
+    setText(this.error, message);
+    this.error.hidden = !message;
+    this.detail.hidden = this.text.hidden = message !== "";
+    if (message) this.judge(null);
+  }
+
+  judge(expected) {
+    const right = expected !== null && this.steps[0]?.character === expected;
+    this.judgement.className = `judgement ${expected === null ? "" : right ? "right" : "wrong"}`;
+    setText(this.judgement, expected === null || !this.steps.length ? ""
+      : right ? "✓ right" : `✗ wrong, it is ${shownCharacter(expected)}`);
+  }
+
+  // Writes the text, one element for each character.
+  write() {
+    const generated = this.steps.map((step) => step.character);
+    const all = [...this.prompt, ...generated];
+    this.text.replaceChildren(...all.map((character, at) => h("span", {
+      "data-at": at, class: at < this.prompt.length ? "given" : "new",
+    }, character === "\n" ? "↵\n" : character)));
+    this.text.setAttribute("aria-label", `${this.run.spec} writes: ${generated.join("")}. ` +
+      "Arrow keys choose a character.");
+  }
+
+  // What the model computed before the character at that position was there.
+  async stepAt(at) {
+    if (at >= this.prompt.length) return this.steps[at - this.prompt.length] ?? null;
+    if (!this.read.has(at)) {
+      const prompt = this.prompt.slice(0, at).join("");
+      const reply = await this.run.engine.call({ do: "ask", prompt, tokens: 1, temperature: 0 });
+      this.read.set(at, reply.steps[0]);
+    }
+    return this.read.get(at);
+  }
+
+  // Shows the moment before the character at that position; `tokens` and `scale` are those of the
+  // pictures of caches.
+  async show(at, tokens, scale) {
+    this.at = Math.max(1, Math.min(at, this.length - 1));
+    if (!this.steps.length) return;
+    const wanted = this.at;
+    let step = null;
+    try {
+      step = await this.stepAt(wanted);
+    } catch {
+      return; // an engine that has ended has nothing to show
+    }
+    if (!step || this.at !== wanted) return; // another character was pointed at meanwhile
+    for (const span of this.text.children)
+      span.classList.toggle("now", Number(span.dataset.at) === wanted);
+    this.showChances(step, wanted);
+    this.showHeads(step, wanted);
+    const { plan, style } = this.run;
+    this.cache.replaceChildren(fillingCache(plan, step.cache, tokens, scale, style),
+      h("figcaption", {}, `${plural(step.cache.rows, "row")}, ${bytesText(step.cache.bytes)}`));
+  }
+
+  characterAt(at) {
+    return at < this.prompt.length ? this.prompt[at]
+      : this.steps[at - this.prompt.length].character;
+  }
+
+  showChances(step, at) {
+    const written = this.characterAt(at);
+    this.chances.replaceChildren(
+      h("caption", {}, at < this.prompt.length ? `expected before “${shownCharacter(written)}”`
+        : "probabilities of the next character"),
+      ...step.probabilities.slice(0, kChances).map(({ character, p }) =>
+        h("tr", { class: character === written ? "chosen" : "" },
+          h("th", { scope: "row" }, shownCharacter(character)),
+          h("td", {}, h("span", { class: "bar", style: `width:${(100 * p).toFixed(1)}%` })),
+          h("td", { class: "share" }, percentText(p)))));
+  }
+
+  showHeads(step, at) {
+    const read = [...Array(at).keys()].map((place) => this.characterAt(place));
+    const groups = this.run.plan.cache.layers.map(({ parts }) =>
+      parts.find((part) => part.rows_per_token > 0)?.heads ?? 0);
+    if (!step.weights) {
+      this.heads.replaceChildren(h("p", {}, "This attention keeps a state instead of rows: there " +
+        "are no single characters that it looks at."));
+      return;
+    }
+    const pieces = piecesIn(read.join("")), letter = read.at(-1);
+    this.heads.replaceChildren(...step.weights.flatMap((heads, layer) => heads
+      ? heads.map((weights, head) => this.head({ weights, layer, head, read, pieces, letter,
+        group: groups[layer] > 0 ? Math.floor(head * groups[layer] / heads.length) : null,
+        groups: groups[layer], heads: heads.length }))
+      : [h("p", {}, `Layer ${layer + 1} keeps a state and looks at no single character.`)]));
+  }
+
+  head({ weights, layer, head, read, pieces, letter, group, groups, heads }) {
+    const missing = read.length - weights.length;
+    let most = 0;
+    weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
+    const where = this.run.plan.cache.layers.length > 1 ? `layer ${layer + 1}, ` : "";
+    const kv = groups > 1 && groups < heads ? `, KV head ${group + 1}` : "";
+    const caption = h("figcaption", {}, `${where}head ${head + 1}${kv}: `,
+      h("strong", {}, shownCharacter(read[most + missing] ?? "")), ` ${percentText(weights[most], 0)}`);
+    const board = pieces.length
+      ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0)) : null;
+    return h("figure", {}, caption, board, passage(read, weights));
+  }
+}

@@ -1,0 +1,131 @@
+// The page: chooses attentions and a text, trains, asks. This file wires its parts.
+import { setUpAsk } from "./ask.js";
+import { setUpCards } from "./cards.js";
+import { Slider } from "./controls.js";
+import { byId, h, on, setText, tell } from "./dom.js";
+import { setUpFiles } from "./files.js";
+import { durationText, numberText } from "./format.js";
+import { readLink } from "./link.js";
+import { estimatedSeconds, planningEngine, replan } from "./planning.js";
+import { kinds } from "./specs.js";
+import { commonValue, isBusy, kMostSeeds, makeCard, setOwnText, shownSettings, state } from "./state.js";
+import { kLongestText, texts } from "./texts.js";
+import { goOn, pause, startTraining, stopTraining } from "./training.js";
+import { setUpWatch } from "./watch.js";
+
+const kFirst = ["mha", "gqa2", "mqa"];
+
+function setUpTexts() {
+  byId("texts").append(...Object.entries(texts).map(([name, { name: shown, what }]) =>
+    h("label", { class: "text-choice" },
+      h("input", { type: "radio", name: "text", value: name, onchange: () => {
+        state.text = name;
+        tell("chosen");
+      } }),
+      h("strong", {}, shown), h("span", {}, what))));
+  byId("own").addEventListener("input", () => takeText(byId("own").value));
+  byId("own-file").addEventListener("change", async ({ target }) => {
+    const [file] = target.files;
+    if (file) takeText(await file.text(), file.name);
+    target.value = "";
+  });
+}
+
+// Takes the reader's own text; its beginning if it is too long.
+function takeText(text, name = "") {
+  const cut = text.length > kLongestText;
+  setOwnText(cut ? text.slice(0, kLongestText) : text, name);
+  if (byId("own").value !== state.own) byId("own").value = state.own;
+  state.text = "own";
+  tell("chosen");
+  const kinds = new Set(state.own).size;
+  setText(byId("own-size"), `${name ? `${name}: ` : ""}${numberText([...state.own].length)} ` +
+    `characters, ${numberText(kinds)} different.${cut ? " The rest was cut off." : ""}`);
+}
+
+let shownFor = ""; // the shared sliders that the page has
+
+function drawShared() {
+  for (const input of document.querySelectorAll("input[name=text]"))
+    input.checked = input.value === state.text;
+  byId("own-text").hidden = state.text !== "own";
+  const settings = shownSettings().map((setting) => ({ ...setting, value: commonValue(setting.name) }))
+    .filter(({ value }) => value !== undefined);
+  for (const setting of settings) {
+    if (!setting.values.includes(setting.value))
+      setting.values = [...setting.values, setting.value].sort((a, b) => a - b);
+  }
+  const signature = JSON.stringify(settings.map(({ name, values }) => [state.text, name, values]));
+  if (signature !== shownFor) {
+    shownFor = signature;
+    sliders.clear();
+    for (const setting of settings) {
+      sliders.set(setting.name, new Slider(setting, (value) => {
+        state.changed[state.text][setting.name] = value;
+        tell("chosen");
+      }));
+    }
+    byId("shared").replaceChildren(...[...sliders.values()].map(({ element }) => element));
+  }
+  for (const { name, value } of settings) sliders.get(name).set(value);
+}
+const sliders = new Map();
+
+function drawAction() {
+  const ready = state.cards.length > 0 && state.cards.every((card) => card.plan && !card.error);
+  byId("train").disabled = !ready || isBusy();
+  byId("choices").disabled = isBusy();
+  const seconds = estimatedSeconds(), wrong = state.cards.some((card) => card.error);
+  let text = "Measuring how long it takes here …";
+  if (wrong) text = "Something above does not fit together: see the red line.";
+  else if (seconds !== null) text = `Takes about ${durationText(seconds)} here.`;
+  setText(byId("estimate"), isBusy() ? "" : text);
+  setText(byId("train"), state.runs.length ? "Train again" : "Train");
+}
+
+async function begin() {
+  const { kinds: all } = await planningEngine().call({ do: "kinds" });
+  kinds.push(...all);
+  for (const spec of kFirst) state.cards.push(makeCard(spec));
+  setText(byId("link-note"), readLink());
+  tell("chosen");
+}
+
+setUpTexts();
+setUpCards();
+setUpWatch();
+setUpAsk();
+setUpFiles(takeText);
+const seeds = new Slider({ label: "seeds", help: "trainings of each attention",
+  values: Array.from({ length: kMostSeeds }, (_, i) => i + 1), value: 1 }, (value) => {
+  state.seeds = value;
+  drawAction();
+});
+byId("seeds").append(seeds.element);
+byId("train").addEventListener("click", () => {
+  startTraining();
+  byId("watch").scrollIntoView({ block: "start" });
+});
+byId("pause").addEventListener("click", () => state.phase === "paused" ? goOn() : pause());
+byId("stop").addEventListener("click", stopTraining);
+byId("again").addEventListener("click", () => {
+  state.seeds = Math.min(kMostSeeds, Math.max(...state.runs.map((run) => run.records.length)) + 1);
+  startTraining();
+});
+on("chosen", () => {
+  drawShared();
+  drawAction();
+  replan();
+});
+on("planned", () => {
+  drawShared();
+  drawAction();
+});
+on("phase", () => {
+  drawAction();
+  seeds.set(state.seeds);
+});
+begin().catch((error) => {
+  byId("broken").hidden = false;
+  setText(byId("broken"), `The engine does not start: ${error.message}`);
+});

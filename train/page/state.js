@@ -1,0 +1,63 @@
+// What the page knows: the choices of its reader, and the runs made from them.
+import { tell } from "./dom.js";
+import { choiceOf, specOf } from "./specs.js";
+import { commonSettings, hasSetting, texts } from "./texts.js";
+
+export const kLeastCards = 2, kMostCards = 4, kMostSeeds = 5;
+
+export const state = {
+  text: "lookup",
+  own: "", // the reader's own text
+  ownVersion: 0, // grows with every change of it
+  ownName: "", // name of its file, if it has one
+  changed: { lookup: {}, tales: {}, own: {} }, // settings that differ from the text's own
+  seeds: 1,
+  cards: [], // see makeCard
+  runs: [], // see Run in training.js
+  phase: "choosing", // "choosing", "training", "paused" or "trained"
+};
+
+// A card: an attention that is chosen, with the engine's plan for it. `style` is its colour and
+// mark; `error` says why there is no plan.
+export function makeCard(spec) {
+  const used = state.cards.map((card) => card.style);
+  const style = [0, 1, 2, 3].find((number) => !used.includes(number));
+  return { choice: choiceOf(spec), style, plan: null, error: "", key: "", pace: null };
+}
+
+// Settings of a card for the engine, as on the command line, without the seed.
+export function settingsOf(card) {
+  const settings = { ...texts[state.text].settings };
+  for (const [name, value] of Object.entries(state.changed[state.text])) settings[name] = value;
+  if (state.text === "own") settings.text = state.own;
+  return { ...settings, attention: specOf(card.choice) };
+}
+
+// Text that is equal for two cards that are planned and trained alike.
+export function keyOf(card) {
+  const { text, ...settings } = settingsOf(card);
+  return JSON.stringify([settings, text === undefined ? 0 : state.ownVersion]);
+}
+
+export function setOwnText(text, name = "") {
+  state.own = text;
+  state.ownName = name;
+  ++state.ownVersion;
+}
+
+export function setPhase(phase) {
+  state.phase = phase;
+  tell("phase");
+}
+
+export const isBusy = () => state.phase === "training" || state.phase === "paused";
+
+// Value of a shared setting: the reader's, else the engine's.
+export function commonValue(name) {
+  const plan = state.cards.find((card) => card.plan)?.plan;
+  return state.changed[state.text][name] ?? texts[state.text].settings[name]
+    ?? plan?.settings[name];
+}
+
+export const shownSettings = () =>
+  commonSettings.filter((setting) => hasSetting(setting, state.text));

@@ -1,0 +1,99 @@
+// The three texts to train on, and the grammar of lookups.
+
+export const kLongestText = 2_000_000; // characters that may be pasted or dropped
+
+// Each text with the settings that differ from the engine's defaults for it.
+export const texts = {
+  lookup: {
+    name: "Lookups",
+    what: "Pieces on a board, then questions about them. No answer can be guessed.",
+    settings: { data: "lookup" },
+    temperature: 0,
+    characters: 10,
+  },
+  tales: {
+    name: "Tales",
+    what: "Who goes where with what? Small stories that end in questions.",
+    settings: { data: "tales", "eval-every": 0 },
+    temperature: 0,
+    characters: 60,
+  },
+  own: {
+    name: "Your own text",
+    what: "Paste or drop one, up to a few hundred kilobytes. It stays in this tab.",
+    settings: {
+      layers: 2, heads: 4, dim: 64, context: 64, batch: 16, steps: 1000, lr: 3e-3, warmup: 50,
+      beta2: 0.95,
+    },
+    temperature: 0.8,
+    characters: 120,
+  },
+};
+
+// Settings of model and training that all attentions share: slider values, and texts without it.
+export const commonSettings = [
+  { name: "steps", label: "steps", help: "batches that are learned from",
+    values: [200, 500, 1000, 2000, 3000, 5000, 10000, 20000] },
+  { name: "layers", label: "layers", help: "blocks of attention and feed-forward layer",
+    values: [1, 2, 3, 4, 6, 8] },
+  { name: "heads", label: "query heads", help: "heads that ask", values: [1, 2, 4, 8, 16] },
+  { name: "dim", label: "width of the model", help: "numbers of the residual stream",
+    values: [16, 32, 64, 96, 128, 192, 256] },
+  { name: "context", label: "context", help: "characters that the model reads at once",
+    values: [32, 64, 96, 128, 192, 256, 384, 512], not: ["lookup"] },
+  { name: "batch", label: "batch", help: "sequences of a step", values: [1, 2, 4, 8, 16, 32, 64] },
+  { name: "lr", label: "learning rate", help: "largest step of the weights",
+    values: [3e-4, 5e-4, 1e-3, 2e-3, 3e-3, 5e-3, 1e-2] },
+  { name: "kinds", label: "kinds of question", help: "columns, then diagonals, rows last",
+    values: [1, 2, 3, 4, 5, 6], only: ["lookup"] },
+];
+export const hasSetting = (setting, text) =>
+  !setting.not?.includes(text) && (!setting.only || setting.only.includes(text));
+
+// --- Lookups: data/lookup.h has the grammar.
+
+export const kSide = 5, kPieces = 5, kValues = 4;
+export const kSquares = kSide * kSide;
+const kBraille = 0x2800;
+const kLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
+
+// The character of a piece on a square, 0 to 24.
+export const pieceCharacter = (square, value) =>
+  String.fromCodePoint(kBraille + square + kSquares * value);
+
+// The pieces [{square, value}] that a text begins with.
+export function piecesIn(text) {
+  const pieces = [];
+  for (const character of text) {
+    const code = character.codePointAt(0) - kBraille;
+    if (code < 0 || code >= kSquares * kValues) break;
+    pieces.push({ square: code % kSquares, value: Math.floor(code / kSquares) });
+  }
+  return pieces;
+}
+
+// Returns true if the square lies on the line that a letter names; false for other characters.
+export function isOnLine(letter, square) {
+  const at = kLetters.indexOf(letter);
+  if (at < 0) return false;
+  const kind = Math.floor(at / kSide), x = square % kSide, y = Math.floor(square / kSide);
+  return (kind === kLetters.length / kSide - 1 ? y : (x + kind * y) % kSide) === at % kSide;
+}
+
+// The letters of the first kinds of question.
+export const questionLetters = (count) => [...kLetters.slice(0, count * kSide)];
+
+// The answer to a question, a digit; null where not exactly one piece stands on its line.
+export function lookupAnswer(pieces, letter) {
+  const there = pieces.filter(({ square }) => isOnLine(letter, square));
+  return there.length === 1 ? String(there[0].value) : null;
+}
+
+// Pieces of a random board.
+export function randomPieces() {
+  const squares = Array.from({ length: kSquares }, (_, i) => i);
+  return Array.from({ length: kPieces }, () => {
+    const [square] = squares.splice(Math.floor(Math.random() * squares.length), 1);
+    return { square, value: Math.floor(Math.random() * kValues) };
+  });
+}

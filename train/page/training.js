@@ -1,0 +1,178 @@
+// Training of the chosen attentions, each by an engine of its own.
+import { say, tell } from "./dom.js";
+import { Engine } from "./engine.js";
+import { keyOf, setPhase, settingsOf, state } from "./state.js";
+import { specOf } from "./specs.js";
+
+const kRequest = 100; // ms that a request for steps may take, so that questions need not wait
+const kChecks = 25; // evaluations of a run, besides the last
+const kCheckTokens = 4096, kLastCheckTokens = 40960;
+const kMostPoints = 400; // of a curve
+
+let resume = null; // {promise, go}: what paused runs wait for
+
+// An attention in training or trained. `records` has one entry for each seed: {seed, losses, checks,
+// step, files}, losses [[step, loss]], checks [{step, loss, answers}], files the trained state.
+export class Run {
+  constructor({ spec, style, plan, settings = null, key = "" }) {
+    Object.assign(this, { spec, style, plan, settings, key });
+    Object.assign(this, { engine: new Engine(), records: [], error: "", ended: false, held: null });
+    this.steps = plan.settings.steps;
+    this.seconds = 0; // of steps
+    this.taken = 0; // steps of all seeds
+  }
+
+  get record() {
+    return this.records.at(-1);
+  }
+  get last() {
+    return this.record?.checks.at(-1);
+  }
+  get isDone() {
+    return this.error !== "" || !this.settings || this.isTrained;
+  }
+  get isTrained() {
+    return this.records.length > 0 && this.records.every((record) => record.files);
+  }
+  get tokensPerSecond() {
+    const { batch, context, accumulate = 1 } = this.plan.settings;
+    return this.seconds > 0 ? this.taken * batch * context * accumulate / this.seconds : NaN;
+  }
+
+  // Trains with one more seed.
+  async train(seed) {
+    const record = { seed, losses: [], checks: [], step: 0, files: null };
+    this.records.push(record);
+    await this.engine.call({ do: "start", settings: { ...this.settings, seed } });
+    this.held = record;
+    let steps = 1, nextCheck = this.steps / kChecks;
+    while (record.step < this.steps) {
+      if (resume) await resume.promise;
+      if (this.ended) return;
+      const begin = performance.now();
+      const most = Math.ceil(nextCheck) - record.step;
+      const asked = Math.max(1, Math.min(steps, most));
+      const reply = await this.engine.call({ do: "step", steps: asked });
+      const ms = performance.now() - begin;
+      this.seconds += ms / 1000;
+      this.taken += asked;
+      steps = Math.max(1, Math.round(Math.min(2 * steps, asked * kRequest / ms)));
+      record.step = reply.step;
+      addPoint(record.losses, [reply.step, reply.loss]);
+      if (reply.step >= nextCheck && reply.step < this.steps) {
+        nextCheck += this.steps / kChecks;
+        await this.check(record, kCheckTokens);
+      }
+      tell("progress");
+    }
+    await this.check(record, kLastCheckTokens);
+    record.files = (await this.engine.call({ do: "save" })).files;
+    tell("progress");
+  }
+
+  async check(record, tokens) {
+    const { step, loss, answers } = await this.engine.call({ do: "evaluate", tokens });
+    record.checks.push({ step, loss, answers });
+  }
+
+  // Makes sure that the engine has the model of that seed.
+  async hold(record) {
+    if (this.held === record || !record.files) return;
+    await this.engine.call({ do: "open" }, record.files);
+    this.held = record;
+  }
+
+  end() {
+    this.ended = true;
+    this.engine.end();
+  }
+}
+
+// Keeps a curve short: when it is full, every other point goes.
+function addPoint(points, point) {
+  points.push(point);
+  if (points.length > kMostPoints) {
+    for (let i = 1; i < points.length; ++i) points.splice(i, 1);
+  }
+}
+
+async function trainSeeds(run, seeds) {
+  try {
+    for (const seed of seeds) {
+      if (!run.ended) await run.train(seed);
+    }
+  } catch (error) {
+    if (run.ended) return;
+    run.error = error.message;
+    tell("progress");
+  }
+}
+
+async function finish(trainings) {
+  const { runs } = state;
+  await Promise.all(trainings);
+  if (state.runs !== runs || runs.some((run) => run.ended)) return; // a new training has begun
+  setPhase("trained");
+  say("Training has finished.");
+  tell("progress");
+}
+
+export function endRuns() {
+  for (const run of state.runs) run.end();
+  pauseOff();
+  state.runs = [];
+}
+
+function pauseOff() {
+  resume?.go();
+  resume = null;
+}
+
+// Trains all cards. A run whose card is as it was when it was trained is kept.
+export function startTraining() {
+  const seeds = Array.from({ length: state.seeds }, (_, i) => i + 1);
+  const kept = state.runs.filter((run) => run.isTrained && run.key &&
+    state.cards.some((card) => keyOf(card) === run.key));
+  for (const run of state.runs) if (!kept.includes(run)) run.end();
+  pauseOff();
+  state.runs = state.cards.map((card) => {
+    const run = kept.find((each) => each.key === keyOf(card));
+    if (run) return Object.assign(run, { style: card.style });
+    return new Run({ spec: specOf(card.choice), style: card.style, plan: card.plan,
+      settings: settingsOf(card), key: keyOf(card) });
+  });
+  setPhase("training");
+  say("Training has begun.");
+  finish(state.runs.map((run) => {
+    const done = run.records.map((record) => record.seed);
+    return trainSeeds(run, seeds.filter((seed) => !done.includes(seed)));
+  }));
+}
+
+export function pause() {
+  resume = {};
+  resume.promise = new Promise((go) => { resume.go = go; });
+  setPhase("paused");
+}
+export function goOn() {
+  pauseOff();
+  setPhase("training");
+}
+
+// Ends training; what was learned is given up, the settings stay.
+export function stopTraining() {
+  endRuns();
+  setPhase("choosing");
+}
+
+// Seconds until all runs have finished, by their present speed; null at the beginning.
+export function secondsLeft() {
+  let most = 0;
+  for (const run of state.runs) {
+    if (run.isDone) continue;
+    if (run.taken < 3) return null;
+    const left = run.steps * state.seeds - run.taken;
+    most = Math.max(most, left * run.seconds / run.taken);
+  }
+  return most;
+}

@@ -1,0 +1,156 @@
+// The second section: training as it goes on, in numbers and charts.
+import { cacheChart, lineChart } from "./chart.js";
+import { markBefore } from "./controls.js";
+import { beforePaint, byId, h, on, setText } from "./dom.js";
+import { bytesText, durationText, numberText, percentText, plural } from "./format.js";
+import { isBusy, state } from "./state.js";
+import { secondsLeft } from "./training.js";
+import { verdicts } from "./verdict.js";
+
+const kTallChart = 380, kLowChart = 250; // heights, CSS pixels
+const rows = new Map(); // of the table, by run
+
+const hasAnswers = (run) => run.plan.baselines && run.plan.baselines.guesser !== undefined;
+const baselinesOf = (run) => hasAnswers(run)
+  ? Object.entries(run.plan.baselines).filter(([, share]) => Number.isFinite(share))
+    .map(([name, share]) => ({ name: `${name} ${percentText(share)}`, y: 100 * share }))
+  : [];
+
+const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+export const isAnswered = (runs) => runs.length > 0 && runs.every(hasAnswers);
+
+// What is compared: percent of right answers, or loss. The newest value of each seed.
+export function scoresOf(run, answered) {
+  return run.records.map((record) => record.checks.at(-1)).filter(Boolean)
+    .map((check) => answered ? 100 * check.answers : check.loss).filter(Number.isFinite);
+}
+
+class Row {
+  constructor(run) {
+    this.bar = h("progress", { max: 1, value: 0, "aria-label": `training of ${run.spec}` });
+    this.cells = Object.fromEntries(
+      ["loss", "answers", "step"].map((name) => [name, h("td", { class: name })]));
+    this.step = h("span", {});
+    this.cells.step.append(this.bar, this.step);
+    this.element = h("tr", {}, h("th", { scope: "row" }, markBefore(run.style), run.spec),
+      h("td", {}, bytesText(run.plan.cache.bytes_per_token)), Object.values(this.cells));
+  }
+  update(run, answered) {
+    const { record, last } = run, point = record?.losses.at(-1);
+    setText(this.cells.loss, last ? numberText(last.loss, 3) : point ? numberText(point[1], 3) : "–");
+    this.cells.answers.hidden = !answered;
+    if (answered) {
+      const values = scoresOf(run, true);
+      setText(this.cells.answers, values.length ? percentText(mean(values) / 100) : "–");
+    }
+    this.bar.hidden = !run.settings;
+    this.bar.value = run.taken / (run.steps * Math.max(state.seeds, 1));
+    this.cells.step.classList.toggle("error", run.error !== "");
+    let text = run.settings ? `${numberText(record?.step ?? 0)} of ${numberText(run.steps)}`
+      : record?.step ? `step ${numberText(record.step)}` : "opened";
+    if (state.seeds > 1 && record) text += `, seed ${record.seed}`;
+    if (run.tokensPerSecond) text += ` · ${numberText(run.tokensPerSecond)} tokens/s`;
+    setText(this.step, run.error || text);
+  }
+}
+
+function drawTable(answered) {
+  for (const run of rows.keys()) if (!state.runs.includes(run)) rows.delete(run);
+  for (const run of state.runs) {
+    if (!rows.has(run)) rows.set(run, new Row(run));
+    rows.get(run).update(run, answered);
+  }
+  const body = byId("runs"), wanted = state.runs.map((run) => rows.get(run).element);
+  if (wanted.length !== body.children.length || wanted.some((row, i) => body.children[i] !== row))
+    body.replaceChildren(...wanted);
+  byId("answers-head").hidden = !answered;
+}
+
+// Replaces the picture in a place if it is wide enough to be seen.
+function drawInto(id, height, make) {
+  const host = byId(id);
+  host.hidden = make === null;
+  if (make === null || host.clientWidth < 100) return;
+  host.replaceChildren(make({ width: host.clientWidth, height }));
+}
+
+const nowOf = (run, text) => `${run.spec} ${text}`;
+
+function drawCacheChart(answered) {
+  const points = state.runs.filter((run) => run.plan.cache.bytes_per_token > 0).map((run) => {
+    const values = scoresOf(run, answered);
+    const value = values.length ? mean(values) : NaN;
+    const shown = answered ? percentText(value / 100) : numberText(value, 3);
+    return {
+      name: run.spec, style: run.style, bytes: run.plan.cache.bytes_per_token, value,
+      seeds: values.length > 1 ? values : [],
+      trail: (run.record?.checks ?? []).map((c) => answered ? 100 * c.answers : c.loss),
+      title: `${run.spec}: ${shown}, ${bytesText(run.plan.cache.bytes_per_token)} a token`,
+    };
+  });
+  if (!points.length) return drawInto("cache-chart", 0, null);
+  const what = answered ? "Right answers" : "Validation loss";
+  const label = `${what} against KV cache per token. ${points.map((p) => p.title).join("; ")}`;
+  drawInto("cache-chart", kTallChart, (size) => cacheChart({ ...size, label, points,
+    title: answered ? "Right answers against KV cache" : "Loss against KV cache (lower is better)",
+    lines: answered ? baselinesOf(state.runs[0]) : [], percent: answered }));
+}
+
+function drawCurves(answered) {
+  const most = Math.max(...state.runs.map((run) => run.steps), 1);
+  const series = (points) => state.runs.flatMap((run) => run.records.map((record, i) => ({
+    name: run.spec, style: run.style, points: points(record), faint: i + 1 < run.records.length })));
+  const losses = series(({ losses: all }) => all);
+  const known = losses.some(({ points }) => points.length > 0);
+  const lossNow = state.runs.map((run) => nowOf(run, numberText(run.record?.losses.at(-1)?.[1], 3)));
+  drawInto("loss-chart", kLowChart, known ? (size) => lineChart({ ...size, most, series: losses,
+    title: "Training loss, nats", label: `Training loss: ${lossNow.join("; ")}` }) : null);
+  const answers = series(({ checks }) => checks.map((c) => [c.step, 100 * c.answers]));
+  const answersNow = state.runs.map((run) => nowOf(run, percentText(run.last?.answers)));
+  drawInto("answers-chart", kLowChart, answered && known ? (size) => lineChart({ ...size, most,
+    series: answers, percent: true, lines: baselinesOf(state.runs[0]), title: "Right answers",
+    label: `Right answers: ${answersNow.join("; ")}` }) : null);
+}
+
+function statusText() {
+  if (state.phase === "paused") return "Paused.";
+  if (state.phase === "training") {
+    const left = secondsLeft();
+    return left === null ? "Training …" : `Training, about ${durationText(left)} left.`;
+  }
+  if (!state.runs.some((run) => run.settings)) return "Opened from files.";
+  return `Trained with ${plural(Math.max(...state.runs.map((run) => run.records.length)), "seed")}.`;
+}
+
+function draw() {
+  const section = byId("watch");
+  section.hidden = state.runs.length === 0;
+  if (section.hidden) return;
+  const answered = isAnswered(state.runs);
+  drawTable(answered);
+  drawCacheChart(answered);
+  drawCurves(answered);
+  setText(byId("status"), statusText());
+  byId("baseline-note").hidden = !answered;
+  byId("verdicts").replaceChildren(
+    ...verdicts(state.runs, answered).map((text) => h("li", {}, text)));
+}
+
+function showButtons() {
+  const { phase } = state, trained = phase === "trained";
+  byId("pause").hidden = !isBusy();
+  setText(byId("pause"), phase === "paused" ? "Go on" : "Pause");
+  byId("stop").hidden = !isBusy();
+  byId("again").hidden = !trained || !state.runs.some((run) => run.settings);
+  byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained);
+}
+
+export function setUpWatch() {
+  const soon = beforePaint(draw);
+  on("progress", soon);
+  on("phase", () => {
+    showButtons();
+    soon();
+  });
+  new ResizeObserver(soon).observe(byId("watch"));
+}

@@ -1,0 +1,34 @@
+// Worker of the page: has an engine and answers one request after another.
+//
+// Messages to it: {wasm}, bytes of the module, first; then {id, request, files}. From it:
+// {id, reply, files}, or {id, error, stopped}: the reason, and whether the engine had to be made
+// anew, so that its model is lost.
+import { WasmEngine } from "./wasm_engine.js";
+
+let compiled = null;
+let engine = null;
+
+async function answer({ id, request, files }) {
+  try {
+    const module = await compiled;
+    engine ??= new WasmEngine(module);
+    const { reply, files: out } = engine.call(request, files ?? []);
+    if (reply.error !== undefined) {
+      postMessage({ id, error: reply.error, stopped: false });
+    } else {
+      postMessage({ id, reply, files: out }, out.map((file) => file.bytes.buffer));
+    }
+  } catch (error) {
+    engine = null;
+    postMessage({ id, error: String(error.message || error), stopped: true });
+  }
+}
+
+onmessage = ({ data }) => {
+  if (data.wasm) {
+    compiled = WebAssembly.compile(data.wasm);
+    compiled.catch(() => {}); // told by the first request
+  } else {
+    answer(data);
+  }
+};

@@ -1,0 +1,88 @@
+// Archives in the ZIP format, stored without compression (PKWARE's APPNOTE, sections 4.3 and 4.4).
+
+const kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50;
+const kEndSize = 22, kLongestComment = 65535;
+const kVersion = 20; // 2.0: files in folders
+const kUtf8Names = 0x800;
+
+const crcTable = Uint32Array.from({ length: 256 }, (_, n) => {
+  for (let k = 0; k < 8; ++k) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
+  return n;
+});
+
+// CRC-32 of bytes, as an unsigned number.
+export function crc32(bytes) {
+  let crc = -1;
+  for (const byte of bytes) crc = crcTable[(crc ^ byte) & 255] ^ (crc >>> 8);
+  return ~crc >>> 0;
+}
+
+// Writes little-endian numbers of 2 and 4 bytes one after another.
+function record(parts) {
+  const size = parts.reduce((sum, [, bytes]) => sum + bytes, 0);
+  const out = new DataView(new ArrayBuffer(size));
+  let at = 0;
+  for (const [value, bytes] of parts) {
+    if (bytes === 2) out.setUint16(at, value, true);
+    else out.setUint32(at, value, true);
+    at += bytes;
+  }
+  return new Uint8Array(out.buffer);
+}
+
+function dosTime(date) {
+  const time = (date.getHours() << 11) | (date.getMinutes() << 5) | (date.getSeconds() >> 1);
+  const day = ((date.getFullYear() - 1980) << 9) | ((date.getMonth() + 1) << 5) | date.getDate();
+  return [[time, 2], [day, 2]];
+}
+
+// Archive of files [{name, bytes}], as a list of pieces for a Blob.
+export function zipped(files, date = new Date()) {
+  const pieces = [], directory = [];
+  let offset = 0, directorySize = 0;
+  for (const { name, bytes } of files) {
+    const shown = new TextEncoder().encode(name);
+    const common = [[kVersion, 2], [kUtf8Names, 2], [0, 2], ...dosTime(date), [crc32(bytes), 4],
+      [bytes.length, 4], [bytes.length, 4], [shown.length, 2], [0, 2]];
+    const head = record([[kLocal, 4], ...common]);
+    pieces.push(head, shown, bytes);
+    const entry = record([[kCentral, 4], [kVersion, 2], ...common, [0, 2], [0, 2], [0, 2], [0, 4],
+      [offset, 4]]);
+    directory.push(entry, shown);
+    directorySize += entry.length + shown.length;
+    offset += head.length + shown.length + bytes.length;
+  }
+  const end = record([[kEnd, 4], [0, 2], [0, 2], [files.length, 2], [files.length, 2],
+    [directorySize, 4], [offset, 4], [0, 2]]);
+  return [...pieces, ...directory, end];
+}
+
+// Files [{name, bytes}] of an archive. Throws Error for what is no archive, or a compressed one.
+export function unzipped(archive) {
+  const view = new DataView(archive.buffer, archive.byteOffset, archive.byteLength);
+  let end = archive.length - kEndSize;
+  const first = Math.max(0, end - kLongestComment);
+  while (end >= first && view.getUint32(end, true) !== kEnd) --end;
+  if (end < first) throw new Error("this is no .zip file, or its end is missing");
+  const count = view.getUint16(end + 10, true);
+  let at = view.getUint32(end + 16, true);
+  const files = [];
+  for (let i = 0; i < count; ++i) {
+    if (at + 46 > archive.length || view.getUint32(at, true) !== kCentral)
+      throw new Error("the directory of this .zip file is damaged");
+    const u16 = (place) => view.getUint16(at + place, true);
+    const u32 = (place) => view.getUint32(at + place, true);
+    const size = u32(24), nameSize = u16(28), local = u32(42);
+    const name = new TextDecoder().decode(archive.subarray(at + 46, at + 46 + nameSize));
+    if (u16(10) !== 0) {
+      throw new Error(`${name} is compressed in this .zip file; unpack it and drop its files`);
+    }
+    const from = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
+    const bytes = archive.slice(from, from + size);
+    if (bytes.length !== size || crc32(bytes) !== u32(16))
+      throw new Error(`${name} is damaged in this .zip file`);
+    if (!name.endsWith("/")) files.push({ name, bytes });
+    at += 46 + nameSize + u16(30) + u16(32);
+  }
+  return files;
+}
