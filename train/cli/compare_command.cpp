@@ -17,6 +17,7 @@
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
 #include "train/report/report.h"
+#include "train/report/try_link.h"
 #include "train/run/loaded.h"
 #include "train/run/lock.h"
 #include "train/run/place.h"
@@ -165,7 +166,8 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
     if (std::ranges::find(charts, file, &ReportChart::file) == charts.end())
       fs::remove(folder / file);
   }
-  write_file_durably(folder / "report.html", comparison_report(result));
+  write_file_durably(folder / "report.html",
+                     comparison_report(result, fs::exists(folder / kTrainingPage)));
 }
 
 // Runs the comparison. `again` is the command line that continues it after a signal.

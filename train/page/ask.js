@@ -108,15 +108,15 @@ function play() {
 async function prepare() {
   const kind = textOf(), run = askable()[0];
   questions = [];
-  byId("board").hidden = kind !== "lookup";
+  byId("board").hidden = byId("board-questions").hidden = kind !== "lookup";
+  byId("prompt").rows = kind === "lookup" ? 1 : 4;
   byId("chips").replaceChildren();
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
   byId("ask-sliders").replaceChildren(
-    new Slider({ label: "characters to write", values: kLengths, value: chosen.tokens },
+    new Slider({ label: "characters", help: "how many they write", values: kLengths, value: chosen.tokens },
       (value) => { chosen.tokens = value; }).element,
     new Slider({ label: "temperature", values: kTemperatures, value: chosen.temperature,
-      help: "0 takes the likeliest character; more leaves more to chance",
-      text: (value) => value === 0 ? "0, the likeliest" : String(value) },
+      help: "0 takes the likeliest character; more leaves more to chance" },
     (value) => { chosen.temperature = value; }).element);
   if (kind === "lookup") {
     board.setKinds(run.plan.settings.kinds ?? 2);
@@ -171,6 +171,7 @@ function update() {
 
 export function setUpAsk() {
   byId("board").append(board.element);
+  byId("board-questions").append(board.questions);
   byId("ask-form").addEventListener("submit", (event) => {
     event.preventDefault();
     ask();

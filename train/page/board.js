@@ -17,11 +17,11 @@ export class Board {
     this.letters = h("div", { class: "letters", role: "group", "aria-label": "question" });
     this.element = h("div", { class: "board-editor" },
       h("div", { class: "board", role: "group", "aria-label": "board of pieces" }, this.squares),
-      h("div", { class: "beside" },
-        h("p", {}, "A square holds a piece of value 0 to 3: click to place it or to change its " +
-          "value. Then ask for the value of the one piece on a line:"),
-        this.letters,
-        h("button", { type: "button", onclick: () => this.shuffle() }, "Other pieces")));
+      h("button", { type: "button", class: "plain", onclick: () => this.shuffle() },
+        "Other pieces"));
+    this.questions = h("div", {}, h("p", { class: "note" }, "Click squares to place pieces and to " +
+      "change their values, 0 to 3. Then ask for the value of the one piece on a line:"),
+    this.letters);
   }
 
   // Buttons for that many kinds of question.

@@ -54,12 +54,12 @@ class CardView {
     this.kind.value = choice.own ? kOwn : choice.kind;
     this.element.setAttribute("aria-label", `attention ${specOf(choice)}`);
     setText(this.what, choice.own ? "An attention in the program’s own words."
-      : kind?.summary ?? "");
+      : kind?.summary.replaceAll("`", "") ?? "");
     this.written.hidden = !choice.own;
     if (choice.own && document.activeElement !== this.written) this.written.value = choice.own;
     this.remove.hidden = state.cards.length <= kLeastCards;
     setText(this.error, card.error);
-    this.error.hidden = !card.error;
+    this.error.hidden = !card.error || card.error === errorOfAll();
     this.element.classList.toggle("wrong", card.error !== "");
     if (plan) this.place(slidersOf(choice, { ...plan.settings, ...choice.numbers }));
   }
@@ -93,6 +93,12 @@ class CardView {
   }
 }
 
+// The error that all cards have, such as a text that is too short; else "".
+function errorOfAll() {
+  const [first, ...others] = state.cards.map((card) => card.error);
+  return first && others.every((error) => error === first) ? first : "";
+}
+
 function removeCard(card) {
   state.cards.splice(state.cards.indexOf(card), 1);
   tell("chosen");
@@ -120,6 +126,8 @@ function drawCards() {
   if (elements.length !== host.children.length ||
       elements.some((element, i) => host.children[i] !== element))
     host.replaceChildren(...elements);
+  setText(byId("error-of-all"), errorOfAll());
+  byId("error-of-all").hidden = !errorOfAll();
   byId("add").hidden = state.cards.length >= kMostCards;
 }
 

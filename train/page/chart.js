@@ -3,11 +3,12 @@ import { markAt } from "./controls.js";
 import { s } from "./dom.js";
 import { bytesText, numberText } from "./format.js";
 
-const kTop = 34, kBelow = 40, kLetter = 7.2, kLine = 16, kTicks = 5;
+const kTop = 34, kBelow = 40, kLetter = 7.2, kLine = 16;
+const kTickEvery = 45; // height between two numbers of an axis, at least
 
 // Round numbers that cover [low, high].
-function ticksOf(low, high) {
-  const rough = (high - low) / kTicks, power = 10 ** Math.floor(Math.log10(rough));
+function ticksOf(low, high, count = 5) {
+  const rough = (high - low) / count, power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * power).find((each) => each >= rough * 0.999);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + 1e-9 * step; ++i)
@@ -46,7 +47,7 @@ function moveApart(labels, top, bottom) {
 function frame({ width, height, title, label, xTitle, x, y, right, xTicks, xText, percent }) {
   const svg = s("svg", { class: "chart", viewBox: `0 0 ${width} ${height}`, role: "img",
     "aria-label": label });
-  const { ticks, decimals } = ticksOf(...y);
+  const { ticks, decimals } = ticksOf(...y, height / kTickEvery);
   const yText = (value) => percent ? `${numberText(value, decimals)}\u00a0%`
     : numberText(value, decimals);
   const left = 12 + kLetter * Math.max(...ticks.map((tick) => yText(tick).length));
@@ -72,14 +73,13 @@ function frame({ width, height, title, label, xTitle, x, y, right, xTicks, xText
 
 // Dashed lines that nobody should be proud of exceeding: guesser, copier, commonest.
 function drawBaselines({ svg, atY, left, end }, lines) {
-  const labels = [];
-  for (const { name, y } of lines) {
-    svg.append(s("path", { class: "baseline", d: `M${left} ${atY(y)}H${end}` }));
-    labels.push({ name, y: atY(y) - 4 });
+  let above = -Infinity; // the line before
+  for (const { name, y } of [...lines].sort((a, b) => b.y - a.y)) {
+    const at = atY(y), crowded = at - above < kLine + 2;
+    svg.append(s("path", { class: "baseline", d: `M${left} ${at}H${end}` }),
+      s("text", { class: "quiet base", x: left + 6, y: crowded ? at + 13 : at - 4 }, name));
+    above = at;
   }
-  moveApart(labels, kTop, Infinity);
-  for (const { name, y } of labels)
-    svg.append(s("text", { class: "quiet base", x: left + 6, y }, name));
 }
 
 const pathOf = (points, atX, atY) =>

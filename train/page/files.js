@@ -1,12 +1,12 @@
 // Trained states in files: an archive of checkpoints that headcount opens, too, and back.
 import { byId, h, say, setText, tell } from "./dom.js";
-import { commonSettings, texts } from "./texts.js";
+import { commonSettings, pieceCharacter, texts } from "./texts.js";
 import { kMostCards, makeCard, setPhase, state } from "./state.js";
 import { endRuns, Run } from "./training.js";
 import { unzipped, zipped } from "./zip.js";
 
 const kSummary = "comparison.json"; // settings and results, for this page only
-const kOfModel = /(^|\/)(config\.json|tokenizer\.json|tokenizer_config\.json|[\w.-]+\.safetensors)$/;
+const kOfModel = /(^|\/)(config\.json|tokenizer\.json|tokenizer_config\.json|trainer_state\.json|SHA256SUMS|[\w.-]+\.safetensors)$/;
 
 // Name of a folder for an attention: "3xdelta_mqa".
 const folderOf = (spec) => spec.replaceAll("*", "x").replaceAll("/", "_").replaceAll(":", "-");
@@ -68,10 +68,12 @@ function summaryIn(files) {
 }
 
 // Run with a model that the engine has opened.
-async function openedRun({ files }, style) {
+async function openedRun(model, style, all = []) {
+  const { files } = model;
   const run = new Run({ spec: "", style, plan: { settings: {} } });
   try {
     const plan = await run.engine.call({ do: "open" }, files);
+    plan.settings.data ??= dataOf(model, all);
     Object.assign(run, { plan, spec: plan.attention, steps: plan.step || plan.settings.steps });
     const record = { seed: plan.settings.seed ?? 1, losses: [], checks: [], step: plan.step ?? 1,
       files };
@@ -84,10 +86,26 @@ async function openedRun({ files }, style) {
   }
 }
 
+// The text that a model was trained on, as far as its files tell: lookups have pieces among their
+// characters, and a run's folder has the settings of the run.
+function dataOf(model, files) {
+  const text = (bytes) => new TextDecoder().decode(bytes);
+  const tokenizer = model.files.find(({ name }) => name === "tokenizer.json");
+  if (tokenizer && text(tokenizer.bytes).includes(pieceCharacter(1, 0))) return "lookup";
+  for (const { name, bytes } of files) {
+    const folder = name.slice(0, Math.max(0, name.lastIndexOf("/")));
+    if (!name.endsWith("config.json") || !model.folder.startsWith(folder)) continue;
+    const { data } = JSON.parse(text(bytes));
+    if (data in texts) return data;
+  }
+  return "own";
+}
+
 // What the page saved of a run, with the models of its seeds.
 async function restoredRun(saved, models, style) {
   const filesOf = (folder) => models.find((model) => model.folder === folder)?.files;
-  const run = await openedRun({ files: filesOf(saved.records.at(-1).folder) }, style);
+  const run = await openedRun({ folder: "", files: filesOf(saved.records.at(-1).folder) },
+    style);
   run.records = saved.records.map((record) => ({ ...record, files: filesOf(record.folder) }));
   run.held = run.records.at(-1);
   run.plan = saved.plan;
@@ -117,7 +135,7 @@ async function openModels(files) {
   const some = models.slice(0, kMostCards);
   const opened = summary
     ? await Promise.all(summary.runs.map((run, style) => restoredRun(run, models, style)))
-    : await Promise.all(some.map((model, style) => openedRun(model, style)));
+    : await Promise.all(some.map((model, style) => openedRun(model, style, files)));
   endRuns();
   if (summary) state.seeds = summary.seeds;
   takeOver(opened, summary ? summary.settings : opened[0].plan.settings);

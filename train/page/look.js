@@ -35,6 +35,19 @@ function passage(characters, weights) {
   return out;
 }
 
+// Figures of a layer's heads under the KV heads that they read, if those are fewer.
+function headGroups(figures, groups, where) {
+  const shares = groups > 0 && groups < figures.length && figures.length % groups === 0;
+  const size = shares ? figures.length / groups : figures.length;
+  return Array.from({ length: figures.length / size }, (_, group) => {
+    const titles = [where, shares ? groups === 1 ? "one KV head for all" : `KV head ${group + 1}` : ""];
+    const title = titles.filter(Boolean).join(", ");
+    return h("section", { class: `group${shares ? " shared" : ""}`, "aria-label": title || "heads" },
+      title ? h("h4", {}, title) : null,
+      h("div", { class: "heads" }, figures.slice(group * size, (group + 1) * size)));
+  });
+}
+
 export class Look {
   // `pick(position)` is called when a character is pointed at.
   constructor(run, pick) {
@@ -56,7 +69,8 @@ export class Look {
     });
     this.chances = h("table", { class: "chances" });
     this.cache = h("figure", { class: "filling" });
-    this.heads = h("div", { class: "heads" });
+    this.heads = h("div", { class: "layers", tabindex: 0, role: "region",
+      "aria-label": `what the heads of ${run.spec} look at` });
     this.error = h("p", { class: "error", role: "status" });
     this.detail = h("div", {}, h("div", { class: "pair" }, this.chances, this.cache), this.heads);
     this.element = h("section", { class: `look c${run.style}`, "aria-label": run.spec },
@@ -169,20 +183,21 @@ export class Look {
       return;
     }
     const pieces = piecesIn(read.join("")), letter = read.at(-1);
-    this.heads.replaceChildren(...step.weights.flatMap((heads, layer) => heads
-      ? heads.map((weights, head) => this.head({ weights, layer, head, read, pieces, letter,
-        group: groups[layer] > 0 ? Math.floor(head * groups[layer] / heads.length) : null,
-        groups: groups[layer], heads: heads.length }))
-      : [h("p", {}, `Layer ${layer + 1} keeps a state and looks at no single character.`)]));
+    const many = step.weights.length > 1;
+    this.heads.replaceChildren(...step.weights.flatMap((heads, layer) => {
+      const where = many ? `Layer ${layer + 1}` : "";
+      if (!heads) return [h("p", {}, `${where} keeps a state and looks at no single character.`)];
+      const figures = heads.map((weights, head) =>
+        this.head({ weights, head, read, pieces, letter }));
+      return headGroups(figures, groups[layer], where);
+    }));
   }
 
-  head({ weights, layer, head, read, pieces, letter, group, groups, heads }) {
+  head({ weights, head, read, pieces, letter }) {
     const missing = read.length - weights.length;
     let most = 0;
     weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
-    const where = this.run.plan.cache.layers.length > 1 ? `layer ${layer + 1}, ` : "";
-    const kv = groups > 1 && groups < heads ? `, KV head ${group + 1}` : "";
-    const caption = h("figcaption", {}, `${where}head ${head + 1}${kv}: `,
+    const caption = h("figcaption", {}, `head ${head + 1}: `,
       h("strong", {}, shownCharacter(read[most + missing] ?? "")), ` ${percentText(weights[most], 0)}`);
     const board = pieces.length
       ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0)) : null;

@@ -8,7 +8,7 @@ import { durationText, numberText } from "./format.js";
 import { readLink } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
 import { kinds } from "./specs.js";
-import { commonValue, isBusy, kMostSeeds, makeCard, setOwnText, shownSettings, state } from "./state.js";
+import { commonValue, isBusy, keyOf, kMostSeeds, makeCard, setOwnText, shownSettings, state } from "./state.js";
 import { kLongestText, texts } from "./texts.js";
 import { goOn, pause, startTraining, stopTraining } from "./training.js";
 import { setUpWatch } from "./watch.js";
@@ -73,11 +73,16 @@ const sliders = new Map();
 
 function drawAction() {
   const ready = state.cards.length > 0 && state.cards.every((card) => card.plan && !card.error);
-  byId("train").disabled = !ready || isBusy();
+  const same = state.runs.length > 0 && state.phase === "trained" && state.cards.every((card) =>
+    state.runs.some((run) => run.key === keyOf(card) && run.records.length >= state.seeds));
+  const noText = state.text === "own" && !state.own;
+  byId("train").disabled = !ready || isBusy() || same || noText;
   byId("choices").disabled = isBusy();
   const seconds = estimatedSeconds(), wrong = state.cards.some((card) => card.error);
   let text = "Measuring how long it takes here …";
-  if (wrong) text = "Something above does not fit together: see the red line.";
+  if (noText) text = "Paste or drop a text first.";
+  else if (same) text = "Trained. Change something to train again.";
+  else if (wrong) text = "Something above does not fit together: see the red line.";
   else if (seconds !== null) text = `Takes about ${durationText(seconds)} here.`;
   setText(byId("estimate"), isBusy() ? "" : text);
   setText(byId("train"), state.runs.length ? "Train again" : "Train");

@@ -26,7 +26,7 @@ const isPlanned = (card) => card.key === keyOf(card);
 // Plans all cards whose settings have changed, then measures them.
 export async function replan() {
   clearTimeout(timer);
-  if (planning) return;
+  if (planning || state.text === "own" && !state.own) return;
   planning = true;
   for (let card; (card = state.cards.find((each) => !isPlanned(each)));) {
     const key = keyOf(card);

@@ -45,6 +45,7 @@ export class Run {
     this.records.push(record);
     await this.engine.call({ do: "start", settings: { ...this.settings, seed } });
     this.held = record;
+    await this.check(record, kCheckTokens);
     let steps = 1, nextCheck = this.steps / kChecks;
     while (record.step < this.steps) {
       if (resume) await resume.promise;

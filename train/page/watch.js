@@ -7,7 +7,9 @@ import { isBusy, state } from "./state.js";
 import { secondsLeft } from "./training.js";
 import { verdicts } from "./verdict.js";
 
-const kTallChart = 380, kLowChart = 250; // heights, CSS pixels
+const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
+const kBesideTwo = 535; // height of the chart that stands beside the two others
+const wide = matchMedia("(min-width: 56rem)"); // as in parts.css
 const rows = new Map(); // of the table, by run
 
 const hasAnswers = (run) => run.plan.baselines && run.plan.baselines.guesser !== undefined;
@@ -31,7 +33,8 @@ class Row {
     this.cells = Object.fromEntries(
       ["loss", "answers", "step"].map((name) => [name, h("td", { class: name })]));
     this.step = h("span", {});
-    this.cells.step.append(this.bar, this.step);
+    this.rate = h("span", { class: "rate" });
+    this.cells.step.append(this.bar, this.step, this.rate);
     this.element = h("tr", {}, h("th", { scope: "row" }, markBefore(run.style), run.spec),
       h("td", {}, bytesText(run.plan.cache.bytes_per_token)), Object.values(this.cells));
   }
@@ -49,8 +52,9 @@ class Row {
     let text = run.settings ? `${numberText(record?.step ?? 0)} of ${numberText(run.steps)}`
       : record?.step ? `step ${numberText(record.step)}` : "opened";
     if (state.seeds > 1 && record) text += `, seed ${record.seed}`;
-    if (run.tokensPerSecond) text += ` · ${numberText(run.tokensPerSecond)} tokens/s`;
     setText(this.step, run.error || text);
+    setText(this.rate, run.tokensPerSecond && !run.error
+      ? ` · ${numberText(run.tokensPerSecond)} tokens/s` : "");
   }
 }
 
@@ -91,7 +95,8 @@ function drawCacheChart(answered) {
   if (!points.length) return drawInto("cache-chart", 0, null);
   const what = answered ? "Right answers" : "Validation loss";
   const label = `${what} against KV cache per token. ${points.map((p) => p.title).join("; ")}`;
-  drawInto("cache-chart", kTallChart, (size) => cacheChart({ ...size, label, points,
+  const height = wide.matches && answered ? kBesideTwo : kTallChart;
+  drawInto("cache-chart", height, (size) => cacheChart({ ...size, label, points,
     title: answered ? "Right answers against KV cache" : "Loss against KV cache (lower is better)",
     lines: answered ? baselinesOf(state.runs[0]) : [], percent: answered }));
 }

@@ -10,6 +10,7 @@
 #include "train/compare/verdict.h"
 #include "train/report/page.h"
 #include "train/report/reading_figures.h"
+#include "train/report/try_link.h"
 
 namespace headcount {
 
@@ -256,14 +257,15 @@ std::string origin(const ComparisonResult& result) {
 
 }  // namespace
 
-std::string comparison_report(const ComparisonResult& result) {
+std::string comparison_report(const ComparisonResult& result, bool can_try) {
   std::vector<std::string> specs;
   for (const VariantResult& variant : result.variants) specs.push_back(variant.spec);
   const std::string title = specs.size() <= kNamedInTitle
                                 ? "Attention compared: " + list_text(specs)
                                 : plural(specs.size(), "attention") + " compared";
   std::vector<ReportChart> charts = comparison_charts(result);
-  const std::string top = element("h1", title) + answer(result, charts);
+  const std::string top =
+      element("h1", title) + answer(result, charts) + (can_try ? try_link(result) : "");
   return page(title, top + "<h2>Results</h2>\n" + results_table(result) + sweep_section(result) +
                          chart_section(charts) + reading_figures(result) +
                          list_section("Failures", failures(result)) +

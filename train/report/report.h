@@ -32,7 +32,8 @@ std::vector<ReportChart> comparison_charts(const ComparisonResult& result);
 
 /// The page report.html: the verdict with the differences, summary and the chart of its question,
 /// table, other charts, how each attention reads a passage, failures, and how to repeat the
-/// comparison. Self-contained: see page.h. Deterministic.
-std::string comparison_report(const ComparisonResult& result);
+/// comparison. Self-contained: see page.h. Deterministic. With `can_try` it offers the training
+/// page, which lies in the same folder (see try_link.h).
+std::string comparison_report(const ComparisonResult& result, bool can_try = false);
 
 }  // namespace headcount

@@ -10,18 +10,15 @@ Usage: python3 report_page_test.py report.html...
 Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where Chromium or its
 chromedriver is not installed.
 """
-import json
 import pathlib
-import re
-import shutil
-import subprocess
 import sys
-import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from browser import Browser, is_installed, requests
 
 WIDTHS = (360, 375, 1100, 1600)
 WINDOW = 1100  # from here on the table is whole
 LARGEST = 2_000_000  # bytes of a page
-TIMEOUT = 60  # seconds a request; a busy machine takes some to start a browser
 
 # Elements that stick out of the page to the right and that no ancestor lets scroll.
 STICKING_OUT = """
@@ -134,67 +131,6 @@ PAGE = (702, 1030)  # of A4 with margins of 12 mm, CSS pixels
 TABLE = "const e = document.querySelector('.scroll'); return e.scrollWidth - e.clientWidth;"
 
 
-class Browser:
-    """Chromium, driven over the WebDriver protocol (w3.org/TR/webdriver2)."""
-
-    def __enter__(self):
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL, text=True)
-        # Not through a proxy that the environment may name.
-        self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        self.session = None
-        try:
-            for line in self.driver.stdout:
-                if started := re.search(r"started successfully on port (\d+)", line):
-                    break
-            else:
-                raise RuntimeError("chromedriver does not start")
-            self.root = f"http://127.0.0.1:{started[1]}/session"
-            arguments = ["--headless=new", "--no-sandbox", "--disable-gpu",
-                         "--disable-dev-shm-usage"]
-            options = {"goog:chromeOptions": {"args": arguments},
-                       "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
-            answer = self.ask("POST", "", {"capabilities": {"alwaysMatch": options}})
-            self.session = answer["sessionId"]
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *error):
-        try:
-            if self.session:
-                self.ask("DELETE", "")
-        finally:
-            self.driver.terminate()
-            self.driver.wait()
-
-    def ask(self, method, path, body=None):
-        root = f"{self.root}/{self.session}" if self.session else self.root
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(root + path, data, {"Content-Type": "application/json"},
-                                         method=method)
-        with self.opener.open(request, timeout=TIMEOUT) as answer:
-            return json.load(answer)["value"]
-
-    def devtools(self, command, **parameters):
-        return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})
-
-    def log(self, kind):
-        return self.ask("POST", "/se/log", {"type": kind})
-
-    def run(self, script, *arguments):
-        return self.ask("POST", "/execute/sync", {"script": script, "args": arguments})
-
-
-def requests(entries):
-    """The addresses that a page asked for, from the browser's performance log."""
-    for entry in entries:
-        message = json.loads(entry["message"])["message"]
-        if message["method"] == "Network.requestWillBeSent":
-            yield message["params"]["request"]["url"]
-
-
 def layout_faults(browser, page, scheme, width):
     browser.devtools("Emulation.setEmulatedMedia",
                      features=[{"name": "prefers-color-scheme", "value": scheme}])
@@ -250,7 +186,7 @@ def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.strip())
     pages = [pathlib.Path(name).resolve(strict=True) for name in sys.argv[1:]]
-    if not shutil.which("chromedriver") or not shutil.which("chromium"):
+    if not is_installed():
         print("skipped: chromium or chromium-driver is not installed")
         return
     with Browser() as browser:

@@ -63,6 +63,27 @@ TEST(Report, SaysHowManySeedsWereAdded) {
   EXPECT_TRUE(has(comparison_report(result), "repeated confidence intervals"));
 }
 
+TEST(Report, OffersThePageThatLiesBesideIt) {
+  ComparisonResult result = comparison();
+  result.config = {{"data", "tales"}, {"dim", 64}};
+  EXPECT_FALSE(has(comparison_report(result), "headcount.html"));
+  EXPECT_TRUE(
+      has(comparison_report(result, true),
+          "<a href=\"headcount.html#settings=%7B%22settings%22%3A%7B%22data%22%3A%22tales%22"
+          "%2C%22dim%22%3A64%7D%2C%22attentions%22%3A%5B%22mha%22%2C%22mqa%22%2C"
+          "%22mla48%2B16%22%5D%7D\">Try it</a>"))
+      << comparison_report(result, true).substr(0, 9000);
+}
+
+TEST(Report, OffersNoPageForSettingsThatItDoesNotTake) {
+  ComparisonResult result = comparison();
+  result.variants[1].adjusted = "ffn-dim 408";
+  EXPECT_FALSE(has(comparison_report(result, true), "Try it"));
+  result = comparison();
+  result.variants[1].trained_on = 5;
+  EXPECT_FALSE(has(comparison_report(result, true), "Try it"));
+}
+
 TEST(Report, OnPaperShowsTheWholeTableAndSplitsNoFigure) {
   const std::string page = comparison_report(comparison());
   const std::string paper = page.substr(page.find("@media print{"));

@@ -1,0 +1,348 @@
+"""Opens the training page from the disk in headless Chromium and does what a reader does: trains two
+attentions, watches their curves move, types a question, saves the models and opens them again. What
+the page answers is compared with what the program says with the same weights. Checks that an error
+is told, that keys alone are enough, that nothing sticks out of a phone's screen or a window, that
+the page asks for nothing but itself, and that the console stays empty.
+
+Usage: python3 page_test.py headcount.html headcount
+Ends with 1 if a check fails, and with 0 after a line "skipped: ..." where the page is not built, or
+where Chromium or its chromedriver is not installed.
+"""
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+from browser import Browser, is_installed, requests
+
+LARGEST = 3_000_000  # bytes of the page
+PATIENCE = 240  # seconds for anything to happen; a busy machine takes its time
+STEPS = 200
+WIDTHS = (360, 390, 768, 1300)
+TAB, ENTER, RIGHT = "\ue004", "\ue007", "\ue014"  # keys of WebDriver
+ELEMENT = "element-6066-11e4-a52e-4f735466cecf"  # key of a reference (w3.org/TR/webdriver2, 11)
+BOARD = "".join(chr(0x2800 + square + 25 * value)  # five pieces, one of them alone in column A
+                for square, value in ((0, 2), (6, 1), (13, 3), (16, 0), (24, 1)))
+
+# Elements that stick out to the right, and that no ancestor lets scroll.
+STICKING_OUT = """
+const scrolls = e => e && (/auto|scroll|hidden/.test(getComputedStyle(e).overflowX) ||
+                           scrolls(e.parentElement));
+return [...document.body.querySelectorAll('*')]
+  .filter(e => e.getBoundingClientRect().right > innerWidth + 0.5 && !scrolls(e.parentElement) &&
+               !e.closest('svg') && getComputedStyle(e).clipPath === 'none')
+  .map(e => `${e.tagName} ${e.id}: ${e.textContent.trim().slice(0, 40)}`);
+"""
+
+# Controls without a name for screen readers, and pictures without a description.
+NAMELESS = """
+const named = e => e.getAttribute('aria-label') || e.labels?.[0]?.textContent.trim() ||
+  e.textContent.trim();
+return [...document.querySelectorAll('button, input, select, textarea, [tabindex="0"], [role=img]')]
+  .filter(e => e.checkVisibility() && !named(e)).map(e => e.outerHTML.slice(0, 100));
+"""
+
+# Letters that can hardly be read: contrast below 4.5 with the nearest painted background.
+PALE = """
+const light = ([r, g, b]) => [r, g, b].map(n => n / 255)
+  .map(c => c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
+  .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+const parts = colour => colour.match(/[\\d.]+/g).map(Number);
+const back = e => {
+  const colour = parts(getComputedStyle(e).backgroundColor);
+  return colour.length === 3 || colour[3] === 1 ? colour : back(e.parentElement);
+};
+const faults = new Set();
+for (const e of document.querySelectorAll('main *')) {
+  const own = [...e.childNodes].some(n => n.nodeType === 3 && n.data.trim());
+  if (!own || !e.checkVisibility() || e.closest(':disabled, svg, option, .unseen')) continue;
+  const a = light(parts(getComputedStyle(e).color)), b = light(back(e));
+  const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  if (contrast < 4.5) faults.add(`${e.tagName}.${e.className} ${contrast.toFixed(1)}`);
+}
+return [...faults];
+"""
+
+# Longest time in ms between two frames while the page trains.
+WATCH_FRAMES = """
+window.longestFrame = 0;
+let last = performance.now();
+const frame = now => {
+  window.longestFrame = Math.max(window.longestFrame, now - last);
+  last = now;
+  requestAnimationFrame(frame);
+};
+requestAnimationFrame(frame);
+"""
+
+
+class Fault(Exception):
+    """A check that failed."""
+
+
+def check(holds, text):
+    if not holds:
+        raise Fault(text)
+
+
+class Reader:
+    """What a reader does with the page."""
+
+    def __init__(self, browser, page):
+        self.browser, self.page = browser, page
+
+    def open(self, settings=None, attentions=()):
+        """Opens the page, with the settings of a report's link if they are given."""
+        link = ""
+        if settings is not None:
+            asked = {"settings": settings, "attentions": list(attentions)}
+            link = "#settings=" + urllib.parse.quote(json.dumps(asked), safe="")
+        self.browser.ask("POST", "/url", {"url": "about:blank"})
+        self.browser.ask("POST", "/url", {"url": self.page + link})
+        self.until("document.querySelectorAll('.card').length > 1", "the cards appear")
+
+    def until(self, condition, what):
+        """Waits for a JavaScript expression to be true."""
+        end = time.monotonic() + PATIENCE
+        while not self.browser.run(f"return Boolean({condition})"):
+            told = "[...document.querySelectorAll('.error')].map(e => e.textContent).join(' ')"
+            check(time.monotonic() < end, f"waited in vain until {what}; errors: "
+                  f"{self.browser.run(f'return {told}')}")
+            time.sleep(0.05)
+
+    def text(self, selector):
+        return self.browser.run(
+            "return document.querySelector(arguments[0])?.textContent ?? null", selector)
+
+    def find(self, selector):
+        found = self.browser.ask("POST", "/element", {"using": "css selector", "value": selector})
+        return f"/element/{found[ELEMENT]}"
+
+    def click(self, selector):
+        self.browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center', "
+                         "behavior: 'instant'})", selector)
+        self.browser.ask("POST", self.find(selector) + "/click", {})
+
+    def type(self, selector, text):
+        self.browser.ask("POST", self.find(selector) + "/value", {"text": text})
+
+    def press(self, key):
+        actions = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
+        self.browser.ask("POST", "/actions",
+                         {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def tab_to(self, selector):
+        """Reaches an element by the tabulator alone."""
+        for _ in range(80):
+            if self.browser.run("return document.activeElement.matches(arguments[0])", selector):
+                return
+            self.press(TAB)
+        raise Fault(f"80 tabs do not lead to {selector}")
+
+    def wait_for_training(self):
+        self.until("document.getElementById('status').textContent.startsWith('Trained')",
+                   "training ends")
+
+    def ask(self, question):
+        """What each attention writes after a question, by name."""
+        self.browser.run("const p = document.getElementById('prompt'); p.value = ''; "
+                         "document.getElementById('looks').dataset.asked = '';")
+        self.type("#prompt", question)
+        self.click("#ask-form button[type=submit]")
+        given = json.dumps(question)
+        self.until("(all => all.length && all.every(look => [...look.querySelectorAll('.given')]"
+                   f".map(e => e.textContent).join('') === {given}))"
+                   "([...document.querySelectorAll('.look')])", "all have answered")
+        return self.browser.run(
+            "return Object.fromEntries([...document.querySelectorAll('.look')].map(look => "
+            "[look.getAttribute('aria-label'), [...look.querySelectorAll('.new')].map(e => "
+            "e.textContent.replace('↵', '')).join('')]))")
+
+
+def sampled(program, folder, question, count):
+    """What the program writes after a question with the weights of a folder."""
+    out = subprocess.run([program, "sample", "--from", folder, "--prompt", question, "--tokens",
+                          str(count), "--temperature", "0"], capture_output=True, text=True)
+    check(out.returncode == 0, f"headcount sample refuses {folder}: {out.stderr}")
+    return out.stdout.removeprefix(question)[:count]
+
+
+def trains_and_answers(reader, program, work):
+    """Returns the archive that the page saved."""
+    reader.open({"data": "lookup", "steps": STEPS}, ["mha", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    reader.until("/Takes about/.test(document.getElementById('estimate').textContent)",
+                 "the page says how long it will take")
+    reader.browser.run(WATCH_FRAMES)
+    reader.click("#train")
+    curve = "document.querySelector('#loss-chart path.line')?.getAttribute('d')"
+    reader.until(f"({curve} ?? '').split('L').length > 2", "the curve begins")
+    early = reader.browser.run(f"return {curve}")
+    reader.until(f"{curve} !== {json.dumps(early)}", "the curve moves")
+    reader.wait_for_training()
+    longest = reader.browser.run("return window.longestFrame")
+    check(longest < 3000, f"the page stood still for {longest:.0f} ms while it trained")
+    steps = reader.browser.run("return [...document.querySelectorAll('td.step')]"
+                               ".map(e => e.textContent)")
+    check(len(steps) == 2 and all(f"{STEPS} of {STEPS}" in text for text in steps),
+          f"two attentions with {STEPS} steps are not {steps}")
+    marks = reader.browser.run("return document.querySelectorAll('#cache-chart .mark').length")
+    check(marks == 2, f"{marks} marks in the chart of right answers against cache, not 2")
+    lines = reader.browser.run("return [...document.querySelectorAll('#cache-chart .base')]"
+                               ".map(e => e.textContent.split(' ')[0])")
+    check(set(lines) == {"guesser", "copier", "commonest"}, f"baselines are {lines}")
+    answers = reader.ask(BOARD + "A")
+    shown = reader.browser.run("return [...document.querySelectorAll('.look .judgement')]"
+                               ".map(e => e.textContent)")
+    check(all(("right" in text) == (answer[0] == "2") for text, answer in
+              zip(shown, answers.values())), f"{shown} is said of {answers}; right is 2")
+    figures = reader.browser.run("return document.querySelectorAll('.look .heads figure').length")
+    check(figures == 8, f"{figures} pictures of heads, not 4 of each attention")
+    reader.browser.devtools("Browser.setDownloadBehavior", behavior="allow",
+                            downloadPath=str(work))
+    reader.click("#save")
+    archive, end = work / "headcount-lookup.zip", time.monotonic() + PATIENCE
+    while not archive.exists():
+        check(time.monotonic() < end, "nothing is saved")
+        time.sleep(0.05)
+    with zipfile.ZipFile(archive) as saved:
+        check(saved.testzip() is None, "the archive is damaged")
+        saved.extractall(work / "saved")
+    for attention, answer in answers.items():
+        said = sampled(program, work / "saved" / attention, BOARD + "A", len(answer))
+        check(said == answer, f"{attention} answers '{answer}' in the page, '{said}' in the program")
+    return archive, answers
+
+
+def opens_what_it_saved(reader, archive, answers):
+    reader.open()
+    reader.type("#open-files", str(archive))
+    reader.until("document.querySelectorAll('.look').length === 2", "the saved models are opened")
+    again = reader.ask(BOARD + "A")
+    check(again == answers, f"opened models answer {again}, before they were saved {answers}")
+
+
+def opens_a_run(reader, program, work):
+    run = work / "run"
+    subprocess.run([program, "train", "--data", "lookup", "--attention", "gqa2", "--steps", "30",
+                    "--quiet", "--out", run], check=True, capture_output=True)
+    checkpoint = next((run / "checkpoints").glob("step-*"))
+    reader.open()
+    reader.type("#open-files", "\n".join(str(file) for file in checkpoint.iterdir()))
+    reader.until("document.querySelectorAll('.look').length === 1", "a run's checkpoint is opened")
+    answers = reader.ask(BOARD + "A")
+    check(list(answers) == ["gqa2"], f"opened {list(answers)}, not gqa2")
+    said = sampled(program, run, BOARD + "A", len(answers["gqa2"]))
+    check(said == answers["gqa2"], f"the page answers {answers}, the program '{said}'")
+
+
+def tells_errors_and_goes_on(reader):
+    reader.open()
+    reader.click("input[value=own]")
+    reader.type("#own", "x")
+    reader.until("!document.getElementById('error-of-all').hidden", "a text too short is refused")
+    text = reader.text("#error-of-all")
+    check("text" in text and len(text) > 20, f"the error says '{text}'")
+    check(reader.browser.run("return document.getElementById('train').disabled"),
+          "a text of one character can be trained on")
+    reader.type("#own", "to be or not to be, that is the question. " * 40)
+    reader.until("!document.getElementById('train').disabled", "a longer text is accepted")
+    reader.click("input[value=lookup]")
+    reader.until("document.getElementById('error-of-all').hidden && "
+                 "!document.getElementById('train').disabled", "the page goes on")
+
+
+def needs_no_mouse(reader):
+    reader.open({"data": "lookup", "steps": 3000}, ["mha", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    reader.tab_to(".card .slider input")
+    before = reader.text(".card .bytes")
+    reader.press(RIGHT)
+    reader.until(f"document.querySelector('.card .bytes').textContent !== {json.dumps(before)}",
+                 "a slider changes the cache")
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    reader.tab_to("#train")
+    reader.press(ENTER)
+    reader.until("document.querySelectorAll('.look').length === 2",
+                 "a question is answered while training goes on")
+    reader.tab_to("#pause")
+    reader.press(ENTER)
+    reader.until("document.getElementById('status').textContent === 'Paused.'", "training pauses")
+    reader.press(ENTER)
+    reader.until("/left/.test(document.getElementById('status').textContent)", "training goes on")
+    reader.tab_to("#stop")
+    reader.press(ENTER)
+    reader.until("document.getElementById('watch').hidden", "training is given up")
+
+
+def layout_faults(reader, archive):
+    """Faults of a page that shows everything, in all widths and both schemes."""
+    browser = reader.browser
+    for scheme in ("light", "dark"):
+        browser.devtools("Emulation.setEmulatedMedia",
+                         features=[{"name": "prefers-color-scheme", "value": scheme}])
+        reader.open()
+        reader.type("#open-files", str(archive))
+        reader.until("document.querySelectorAll('.look .heads figure').length > 1", "models open")
+        browser.run("for (const e of document.querySelectorAll('details')) e.open = true;")
+        for width in WIDTHS:
+            browser.devtools("Emulation.setDeviceMetricsOverride", width=width, height=800,
+                             deviceScaleFactor=1, mobile=width < 700)
+            wide = browser.run("return document.documentElement.scrollWidth")
+            if wide > width:
+                yield f"{scheme}: {wide} units wide, {width} is the screen"
+            for fault in browser.run(STICKING_OUT):
+                yield f"{scheme}, {width} units wide: sticks out: {fault}"
+        for fault in browser.run(PALE):
+            yield f"{scheme}: can hardly be read: {fault}"
+        for fault in browser.run(NAMELESS):
+            yield f"no name for screen readers: {fault}"
+    browser.devtools("Emulation.clearDeviceMetricsOverride")
+
+
+def faults(browser, page, program, work):
+    reader = Reader(browser, page)
+    try:
+        archive, answers = trains_and_answers(reader, program, work)
+        opens_what_it_saved(reader, archive, answers)
+        opens_a_run(reader, program, work)
+        tells_errors_and_goes_on(reader)
+        needs_no_mouse(reader)
+        yield from layout_faults(reader, archive)
+    except Fault as fault:
+        yield str(fault)
+    asked = {url.split("#")[0] for url in requests(browser.log("performance"))}
+    if page not in asked:
+        yield f"the log of requests lacks the page itself: {asked}"
+    for url in asked - {page, "about:blank"}:
+        if not url.startswith(("blob:", "data:")):  # its own memory
+            yield f"asks for {url}"
+    for entry in browser.log("browser"):
+        yield f"console: {entry['message']}"
+
+
+def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__.strip())
+    page, program = pathlib.Path(sys.argv[1]), sys.argv[2]
+    if not page.exists():
+        print(f"skipped: {page} is not built; train/page/build.sh says what it needs")
+        return
+    if not is_installed():
+        print("skipped: chromium or chromium-driver is not installed")
+        return
+    with tempfile.TemporaryDirectory() as work, Browser() as browser:
+        found = list(faults(browser, page.resolve().as_uri(), program, pathlib.Path(work)))
+    if page.stat().st_size > LARGEST:
+        found.append(f"{page.stat().st_size} bytes, {LARGEST} are enough")
+    if found:
+        sys.exit("\n".join(found))
+
+
+if __name__ == "__main__":
+    main()
