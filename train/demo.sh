@@ -10,4 +10,15 @@ source train/install_packages.sh \
 echo "building ..." >&2
 cmake --preset release -DHEADCOUNT_TESTS=OFF >/dev/null
 cmake --build --preset release --target headcount_cli --parallel "$(nproc)" >/dev/null
+# The page that trains in a browser: beside the report, which then offers it.
+page=.build/page/headcount.html
+if [ -e "$page" ]; then
+  mkdir -p runs/demo
+  cp "$page" runs/demo/
+fi
 .build/release/headcount compare --out runs/demo "$@"
+if [ -e "$page" ]; then
+  echo "the same in a browser: $PWD/runs/demo/headcount.html" >&2
+else
+  echo "the same in a browser: train/page/build.sh makes $page" >&2
+fi
