@@ -28,7 +28,17 @@ const board = new Board((text) => {
 
 const textOf = () => state.runs[0]?.plan.settings.data === "lookup" ? "lookup"
   : state.runs[0]?.plan.settings.data === "tales" ? "tales" : "own";
-const askable = () => state.runs.filter((run) => run.held && (run.record?.step ?? 0) > 0);
+const askable = () =>
+  state.runs.filter((run) => !run.error && run.held && (run.record?.step ?? 0) > 0);
+
+// A beginning that a model knows, if nothing else is known of its text: a line break, or the first
+// character of its vocabulary.
+function knownBeginning(run) {
+  const file = run.record.files?.find(({ name }) => name === "tokenizer.json");
+  if (!file) return "\n";
+  const { vocab } = JSON.parse(new TextDecoder().decode(file.bytes)).model;
+  return "\n" in vocab ? "\n" : Object.keys(vocab)[0].replace("\u2581", " ");
+}
 
 // The right first character, where the page knows it.
 function expectedOf(prompt) {
@@ -82,8 +92,7 @@ function pick(position) {
   const shown = looks.filter((look) => look.steps.length);
   if (!shown.length) return;
   const scale = scaleOf(shown.map((look) => look.run.plan));
-  const tokens = Math.max(lengthOfAll(), 8);
-  for (const look of shown) look.show(at, tokens, scale);
+  for (const look of shown) look.show(at, scale);
 }
 
 function stopPlaying() {
@@ -137,14 +146,15 @@ async function prepare() {
     },
   }, `…${prompt.trimEnd().split("\n").at(-1)}`)));
   byId("prompt").value = questions[0]?.prompt ??
-    (kind === "tales" ? kTale : [...found.validation].slice(0, 30).join("") || "\n");
+    (kind === "tales" ? kTale : [...found.validation].slice(0, 30).join("") || knownBeginning(run));
   ask();
 }
 
 let prepared = null; // the runs for which the section was prepared
 
 function update() {
-  const ready = askable().length > 0 && askable().length === state.runs.length;
+  const learning = state.runs.filter((run) => !run.error);
+  const ready = askable().length > 0 && askable().length === learning.length;
   byId("ask").hidden = !ready;
   if (!ready) {
     if (!state.runs.length) {

@@ -50,9 +50,9 @@ function describePart(part, layer) {
   return `layer ${layer + 1}, ${part.name}: ${each} ${per}, ${bytesText(part.bytes)}`;
 }
 
-// Picture of a cache. `heightOf(part, layer)` are the tokens that a part holds now, `tokens` the
-// height of the frame in tokens.
-function picture(plan, { scale, style, height, tokens, label, bytesOf }) {
+// Picture of a cache in a frame for a whole context. `bytesOf(part, layer)` is what a part holds.
+function picture(plan, { scale, style, height, label, bytesOf }) {
+  const tokens = plan.context;
   const layers = layersOf(plan), names = partNames(plan), gap = gapOf(layers.length);
   const svg = s("svg", { viewBox: `-1 -1 ${kPanel + 2} ${height + 2}`, class: `cache c${style}`,
     role: "img", "aria-label": label });
@@ -87,18 +87,17 @@ function picture(plan, { scale, style, height, tokens, label, bytesOf }) {
 export function chosenCache(plan, scale, style) {
   const label = `Cache of ${plan.attention}, to scale: ${plan.cache.layers.length} layers, ` +
     `${bytesText(plan.cache.bytes_per_token)} a token`;
-  return picture(plan, { scale, style, height: 64, tokens: plan.context, label,
-    bytesOf: (part) => part.bytes });
+  return picture(plan, { scale, style, height: 64, label, bytesOf: (part) => part.bytes });
 }
 
-// The cache while it fills: `now` is the engine's {rows, bytes, layers: [{rows, bytes}]}, `tokens`
-// the height of the frame. A layer's bytes are shared out among its parts as in the full cache.
-export function fillingCache(plan, now, tokens, scale, style) {
+// The cache while it fills: `now` is the engine's {rows, bytes, layers: [{rows, bytes}]}. A layer's
+// bytes are shared out among its parts as in the full cache.
+export function fillingCache(plan, now, scale, style) {
   const layers = layersOf(plan);
   const bytesOf = (part, at) => {
     const all = layers[at].parts.reduce((sum, each) => sum + each.bytes, 0);
     return all > 0 ? (now.layers[at]?.bytes ?? 0) * part.bytes / all : 0;
   };
   const label = `Cache of ${plan.attention}: ${now.rows} rows, ${bytesText(now.bytes)}`;
-  return picture(plan, { scale, style, height: 96, tokens, label, bytesOf });
+  return picture(plan, { scale, style, height: 96, label, bytesOf });
 }

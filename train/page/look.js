@@ -134,9 +134,8 @@ export class Look {
     return this.read.get(at);
   }
 
-  // Shows the moment before the character at that position; `tokens` and `scale` are those of the
-  // pictures of caches.
-  async show(at, tokens, scale) {
+  // Shows the moment before the character at that position; `scale` is that of the caches.
+  async show(at, scale) {
     this.at = Math.max(1, Math.min(at, this.length - 1));
     if (!this.steps.length) return;
     const wanted = this.at;
@@ -152,7 +151,7 @@ export class Look {
     this.showChances(step, wanted);
     this.showHeads(step, wanted);
     const { plan, style } = this.run;
-    this.cache.replaceChildren(fillingCache(plan, step.cache, tokens, scale, style),
+    this.cache.replaceChildren(fillingCache(plan, step.cache, scale, style),
       h("figcaption", {}, `${plural(step.cache.rows, "row")}, ${bytesText(step.cache.bytes)}`));
   }
 

@@ -110,6 +110,7 @@ byId("seeds").append(seeds.element);
 byId("train").addEventListener("click", () => {
   startTraining();
   byId("watch").scrollIntoView({ block: "start" });
+  byId("pause").focus({ preventScroll: true });
 });
 byId("pause").addEventListener("click", () => state.phase === "paused" ? goOn() : pause());
 byId("stop").addEventListener("click", stopTraining);
@@ -130,7 +131,11 @@ on("phase", () => {
   drawAction();
   seeds.set(state.seeds);
 });
-begin().catch((error) => {
+function tellBroken(text) {
   byId("broken").hidden = false;
-  setText(byId("broken"), `The engine does not start: ${error.message}`);
-});
+  setText(byId("broken"), text);
+}
+addEventListener("error", ({ message }) => tellBroken(`A part of this page failed: ${message}`));
+addEventListener("unhandledrejection", ({ reason }) =>
+  tellBroken(`A part of this page failed: ${reason.message ?? reason}`));
+begin().catch((error) => tellBroken(`The engine does not start: ${error.message}`));

@@ -133,6 +133,11 @@ export function slidersOf(choice, settings) {
 // Changes one setting of a choice. A kind's numbers stand in a fixed order, so that those before it
 // are written out, too.
 export function changeChoice(choice, name, value, settings) {
+  if (name === "share" && value > 1) { // the engine's defaults are of layers that are all alike
+    for (const number of kindOf(choice).numbers) choice.numbers[number.name] ??= settings[number.name];
+    choice.width ||= kindOf(choice).numbers.some((n) => n.name === "head-dim") ? 0
+      : settings["head-dim"] ?? 0;
+  }
   if (name === "window" || name === "share") choice[name] = value;
   else if (name === "head-dim" && !kindOf(choice).numbers.some((n) => n.name === name))
     choice.width = value;

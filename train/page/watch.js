@@ -143,11 +143,13 @@ function draw() {
 
 function showButtons() {
   const { phase } = state, trained = phase === "trained";
+  const focused = [byId("pause"), byId("stop")].includes(document.activeElement);
   byId("pause").hidden = !isBusy();
   setText(byId("pause"), phase === "paused" ? "Go on" : "Pause");
   byId("stop").hidden = !isBusy();
   byId("again").hidden = !trained || !state.runs.some((run) => run.settings);
   byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained);
+  if (focused && !isBusy()) (trained ? byId("again") : byId("train")).focus({ preventScroll: true });
 }
 
 export function setUpWatch() {
