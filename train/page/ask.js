@@ -47,8 +47,12 @@ function expectedOf(prompt) {
   return known?.answer ? [...known.answer][0] : null;
 }
 
+// Everything that an answer depends on.
+const questionNow = () => JSON.stringify(
+  [byId("prompt").value, chosen, byId("asked-seed").value, state.runs.map((run) => run.spec)]);
+
 async function ask() {
-  const prompt = byId("prompt").value, runs = askable();
+  const prompt = byId("prompt").value, runs = askable(), question = questionNow();
   if (asking || !runs.length) return;
   const length = [...prompt].length, { context } = runs[0].plan;
   let error = "";
@@ -74,7 +78,7 @@ async function ask() {
     host.replaceChildren(...elements);
   byId("looking").hidden = false;
   pick(length);
-  if (byId("prompt").value !== prompt) ask(); // it was changed meanwhile
+  if (questionNow() !== question) ask(); // it was changed meanwhile
 }
 
 const lengthOfAll = () => Math.max(2, ...looks.map((look) => look.length));
@@ -123,10 +127,16 @@ async function prepare() {
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
   byId("ask-sliders").replaceChildren(
     new Slider({ label: "characters", help: "how many they write", values: kLengths, value: chosen.tokens },
-      (value) => { chosen.tokens = value; }).element,
+      (value) => {
+        chosen.tokens = value;
+        ask();
+      }).element,
     new Slider({ label: "temperature", values: kTemperatures, value: chosen.temperature,
       help: "0 takes the likeliest character; more leaves more to chance" },
-    (value) => { chosen.temperature = value; }).element);
+    (value) => {
+      chosen.temperature = value;
+      ask();
+    }).element);
   if (kind === "lookup") {
     board.setKinds(run.plan.settings.kinds ?? 2);
     board.shuffle();

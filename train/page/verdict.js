@@ -20,17 +20,17 @@ const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.l
 
 function sentence(run, reference, costs, answered) {
   const share = run.plan.cache.bytes_per_token / reference.plan.cache.bytes_per_token;
-  const name = `${run.spec}, with ${percentText(share, 0)} of ${reference.spec}’s cache`;
+  const name = `${run.spec} keeps ${percentText(share, 0)} of ${reference.spec}’s cache`;
   if (!answered) {
     const mean = costs.reduce((sum, cost) => sum + cost, 0) / costs.length;
-    return `${name}: loss ${signedText(mean, 3)} nats against ${reference.spec} ` +
+    return `${name}; its loss minus ${reference.spec}’s is ${signedText(mean, 3)} nats ` +
       `(${costs.length > 1 ? `mean of ${plural(costs.length, "seed")}` : "one seed"}).`;
   }
   const below = costs.filter((cost) => cost < kTolerance).length;
   const decided = costs.length >= kDecides && (below === 0 || below === costs.length);
   const word = decided ? below ? "enough" : "not enough" : "open";
-  return `${name}: ${word}. ${signedText(median(costs), 1)} points of right answers lost ` +
-    `(${below} of ${plural(costs.length, "seed")} below ${kTolerance}).`;
+  return `${name} and loses ${signedText(median(costs), 1)} points of right answers ` +
+    `(${below} of ${plural(costs.length, "seed")} below ${kTolerance}): ${word}.`;
 }
 
 // One sentence for each attention beside the one with the largest cache, and what they rest on.
