@@ -85,7 +85,7 @@ function picture(plan, { scale, style, height, label, bytesOf }) {
 
 // The cache that a plan keeps of a whole context.
 export function chosenCache(plan, scale, style) {
-  const label = `Cache of ${plan.attention}, to scale: ${plan.cache.layers.length} layers, ` +
+  const label = `Cache to scale: ${plan.cache.layers.length} layers, ` +
     `${bytesText(plan.cache.bytes_per_token)} a token`;
   return picture(plan, { scale, style, height: 64, label, bytesOf: (part) => part.bytes });
 }
@@ -98,6 +98,6 @@ export function fillingCache(plan, now, scale, style) {
     const all = layers[at].parts.reduce((sum, each) => sum + each.bytes, 0);
     return all > 0 ? (now.layers[at]?.bytes ?? 0) * part.bytes / all : 0;
   };
-  const label = `Cache of ${plan.attention}: ${now.rows} rows, ${bytesText(now.bytes)}`;
+  const label = `Cache: ${now.rows} rows, ${bytesText(now.bytes)}`;
   return picture(plan, { scale, style, height: 96, label, bytesOf });
 }

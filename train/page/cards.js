@@ -86,7 +86,7 @@ class CardView {
     this.picture.replaceChildren(chosenCache(plan, scale, style));
     this.legend.replaceChildren(...partNames(plan).flatMap((name, i) =>
       [h("i", { class: `t${i % 4}` }), `${name} `]),
-    h("code", { title: "how the program and its charts name this attention" }, plan.attention));
+    h("code", { title: "how the program and its charts name this attention" }, specOf(this.card.choice)));
     const { bytes_per_token: token, bytes_at_context: whole } = plan.cache;
     this.bytes.replaceChildren(h("strong", {}, bytesText(token)), " a token, ",
       `${bytesText(whole)} for ${numberText(plan.context)}. `,

@@ -1,5 +1,6 @@
 // Trained states in files: an archive of checkpoints that headcount opens, too, and back.
 import { byId, h, say, setText, tell } from "./dom.js";
+import { specOfPlan } from "./specs.js";
 import { commonSettings, pieceCharacter, texts } from "./texts.js";
 import { kMostCards, makeCard, setPhase, state } from "./state.js";
 import { endRuns, Run } from "./training.js";
@@ -74,7 +75,7 @@ async function openedRun(model, style, all = []) {
   try {
     const plan = await run.engine.call({ do: "open" }, files);
     plan.settings.data ??= dataOf(model, all);
-    Object.assign(run, { plan, spec: plan.attention, steps: plan.step || plan.settings.steps });
+    Object.assign(run, { plan, spec: specOfPlan(plan), steps: plan.step ?? plan.settings.steps ?? 0 });
     const record = { seed: plan.settings.seed ?? 1, losses: [], checks: [], step: plan.step ?? 1,
       files };
     run.records.push(record);

@@ -68,6 +68,16 @@ export function choiceOf(text) {
   return own;
 }
 
+// Text of the attention of an opened model, whose numbers stand among its settings.
+export function specOfPlan({ attention, settings }) {
+  const choice = choiceOf(attention);
+  if (choice.own) return attention;
+  for (const { name } of choice.share > 1 ? [] : kindOf(choice).numbers)
+    choice.numbers[name] ??= settings[name];
+  choice.window ||= settings.window ?? 0;
+  return specOf(choice);
+}
+
 // Choice for a kind that was just named. Sizes are the engine's defaults, but a latent has no
 // rotary key where positions are none, and pooled rows need a window beside them.
 export function firstChoice(name, settings) {

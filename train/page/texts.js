@@ -9,7 +9,7 @@ export const texts = {
     what: "Pieces on a board, then questions about them. No answer can be guessed.",
     settings: { data: "lookup" },
     temperature: 0,
-    characters: 10,
+    characters: 1, // what follows an answer is random, and never learned
   },
   tales: {
     name: "Tales",

@@ -10,6 +10,7 @@ import { verdicts } from "./verdict.js";
 const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
 const kBesideTwo = 535; // height of the chart that stands beside the two others
 const wide = matchMedia("(min-width: 56rem)"); // as in parts.css
+const kFirstShown = 0.02; // share of the steps from which on losses are drawn
 const rows = new Map(); // of the table, by run
 
 const hasAnswers = (run) => run.plan.baselines && run.plan.baselines.guesser !== undefined;
@@ -47,7 +48,7 @@ class Row {
       setText(this.cells.answers, values.length ? percentText(mean(values) / 100) : "–");
     }
     this.bar.hidden = !run.settings;
-    this.bar.value = run.taken / (run.steps * Math.max(state.seeds, 1));
+    this.bar.value = run.settings ? run.taken / (run.steps * state.seeds) : 0;
     this.cells.step.classList.toggle("error", run.error !== "");
     let text = run.settings ? `${numberText(record?.step ?? 0)} of ${numberText(run.steps)}`
       : record?.step ? `step ${numberText(record.step)}` : "opened";
@@ -105,7 +106,10 @@ function drawCurves(answered) {
   const most = Math.max(...state.runs.map((run) => run.steps), 1);
   const series = (points) => state.runs.flatMap((run) => run.records.map((record, i) => ({
     name: run.spec, style: run.style, points: points(record), faint: i + 1 < run.records.length })));
-  const losses = series(({ losses: all }) => all);
+  // The first losses are so high that the others would look alike beside them.
+  const first = state.runs.some((run) => run.taken > kFirstShown * 5 * most)
+    ? kFirstShown * most : 0;
+  const losses = series(({ losses: all }) => all.filter(([step]) => step >= first));
   const known = losses.some(({ points }) => points.length > 0);
   const lossNow = state.runs.map((run) => nowOf(run, numberText(run.record?.losses.at(-1)?.[1], 3)));
   drawInto("loss-chart", kLowChart, known ? (size) => lineChart({ ...size, most, series: losses,
