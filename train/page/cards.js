@@ -34,10 +34,11 @@ class CardView {
     this.picture = h("div", { class: "picture" });
     this.bytes = h("p", { class: "bytes" });
     this.legend = h("p", { class: "legend" });
+    this.notes = h("p", { class: "note" });
     this.error = h("p", { class: "error", role: "status" });
     this.element = h("section", { class: `card c${card.style}` },
       h("div", { class: "name" }, markBefore(card.style), this.kind, this.remove),
-      this.what, this.written, this.places, this.picture, this.legend, this.bytes, this.error);
+      this.what, this.written, this.places, this.picture, this.legend, this.bytes, this.notes, this.error);
     this.update();
   }
 
@@ -61,6 +62,7 @@ class CardView {
     setText(this.error, card.error);
     this.error.hidden = !card.error || card.error === errorOfAll();
     this.element.classList.toggle("wrong", card.error !== "");
+    setText(this.notes, card.error ? "" : (plan?.notes ?? []).join(" "));
     if (plan) this.place(slidersOf(choice, { ...plan.settings, ...choice.numbers }));
   }
 

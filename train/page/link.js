@@ -30,8 +30,8 @@ export function readLink(hash = location.hash) {
   }
   if (attentions.length === 1) state.cards.push(makeCard(attentions[0] === "mqa" ? "mha" : "mqa"));
   if (attentions.length > kMostCards) {
-    notes.push(`Of ${attentions.length} attentions, these are the first ${kMostCards}; the others ` +
-      `are ${attentions.slice(kMostCards).join(", ")}.`);
+    notes.push(`The page takes ${kMostCards} attentions at a time; left out: ` +
+      `${attentions.slice(kMostCards).join(", ")}.`);
   }
   return notes.join(" ");
 }

@@ -148,6 +148,8 @@ export class Look {
     if (!step || this.at !== wanted) return; // another character was pointed at meanwhile
     for (const span of this.text.children)
       span.classList.toggle("now", Number(span.dataset.at) === wanted);
+    if (!this.text.matches(":hover"))
+      this.text.scrollTop = this.text.children[wanted].offsetTop - this.text.clientHeight / 2;
     this.showChances(step, wanted);
     this.showHeads(step, wanted);
     const { plan, style } = this.run;

@@ -17,10 +17,10 @@ const kNames = {
   "kv-heads": ["KV heads", "heads whose keys and values are kept"],
   "kv-rank": ["latent", "numbers of the latent that keys and values are made from"],
   "rope-dim": ["rotary key", "numbers of the key that knows positions"],
-  "head-dim": ["width of heads", "numbers of a key and of a value"],
-  "latent-dim": ["width of z", "numbers that are kept for each head besides key and value"],
+  "head-dim": ["head width", "numbers of a key and of a value"],
+  "latent-dim": ["z width", "numbers that are kept for each head besides key and value"],
   "kv-factors": ["factors", "products of which keys and values are the mean"],
-  "v-dim": ["width of values", "columns of a head's state"],
+  "v-dim": ["value width", "columns of a head's state"],
   compress: ["tokens a row", "tokens beyond the window that one pooled row stands for"],
   "index-topk": ["rows picked", "pooled rows that a token reads"],
   window: ["window", "tokens that a layer reads and keeps"],
@@ -137,7 +137,7 @@ export function slidersOf(choice, settings) {
     values.sort((a, b) => a - b);
     const text = (v) => name === "window" && v === 0 ? "all" : String(v ?? "–");
     return { name, label: labelOf(name), help: helpOf(name, help), values, value, text };
-  }).filter(({ values }) => values.length > 1);
+  }).filter(({ values, value }) => value !== undefined && values.length > 1);
 }
 
 // Changes one setting of a choice. A kind's numbers stand in a fixed order, so that those before it
