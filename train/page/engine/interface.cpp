@@ -5,6 +5,7 @@
 #include <new>
 
 #include "autograd/base/json.h"
+#include "train/page/engine/kinds.h"
 #include "train/page/engine/session.h"
 
 // Functions that a page calls, and the one that it gives: `headcount_stop` throws an error in
@@ -56,6 +57,7 @@ Json reply_to(const nlohmann::json& request) {
   if (what == "ask") return session().ask(request);
   if (what == "text") return session().text();
   if (what == "save") return files_json(session().save());
+  if (what == "kinds") return headcount::page::kinds_json();
   if (what == "open") return session().open(files_of(request));
   throw DataError("'do' is '" + what + "', which is no request");
 }
