@@ -11,7 +11,8 @@ import { lookupAnswer, piecesIn, texts } from "./texts.js";
 const kPlayed = 350; // ms that a character is shown while the cache fills
 const kTale = "Clara is in the mill. Tom is in the barn. Ida is in the mill.\n" +
   "Tom has the cup. Ida has the map.\n" +
-  "Ida gives the map to Clara. Tom runs to the mill. Tom puts down the cup.\nWhere is the cup? In the ";
+  "Ida gives the map to Clara. Tom runs to the mill. Tom puts down the cup.\n" +
+  "Where is the cup? In the ";
 const kLengths = [1, 5, 10, 20, 40, 60, 100, 200];
 const kTemperatures = [0, 0.3, 0.5, 0.8, 1, 1.2];
 
@@ -126,7 +127,8 @@ async function prepare() {
   byId("chips").replaceChildren();
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
   byId("ask-sliders").replaceChildren(
-    new Slider({ label: "characters", help: "how many they write", values: kLengths, value: chosen.tokens },
+    new Slider({ label: "characters", help: "how many they write", values: kLengths,
+      value: chosen.tokens },
       (value) => {
         chosen.tokens = value;
         ask();

@@ -3,7 +3,7 @@ import { h, s, setText } from "./dom.js";
 import { isOnLine, kPieces, kSide, kSquares, kValues, lookupAnswer, pieceCharacter, piecesIn,
   questionLetters, randomPieces } from "./texts.js";
 
-const placeOf = (square) =>
+const squareText = (square) =>
   `column ${square % kSide + 1}, row ${Math.floor(square / kSide) + 1}`;
 
 // Editor of a board and a question on it. `change(text)` is called with the question as text.
@@ -19,9 +19,9 @@ export class Board {
       h("div", { class: "board", role: "group", "aria-label": "board of pieces" }, this.squares),
       h("button", { type: "button", class: "plain", onclick: () => this.shuffle() },
         "Other pieces"));
-    this.questions = h("div", {}, h("p", { class: "note" }, "Click squares to place pieces and to " +
-      "change their values, 0 to 3. Then ask for the value of the one piece on a line:"),
-    this.letters);
+    const what = "Click squares to place pieces and to change their values, 0 to 3. Then ask for " +
+      "the value of the one piece on a line:";
+    this.questions = h("div", {}, h("p", { class: "note" }, what), this.letters);
   }
 
   // Buttons for that many kinds of question.
@@ -83,7 +83,7 @@ export class Board {
       setText(button, piece ? String(piece.value) : "");
       button.classList.toggle("piece", piece !== undefined);
       button.setAttribute("aria-label",
-        `${placeOf(square)}: ${piece ? `piece of value ${piece.value}` : "empty"}`);
+        `${squareText(square)}: ${piece ? `piece of value ${piece.value}` : "empty"}`);
     });
     for (const button of this.buttons ?? []) {
       const letter = button.textContent, answer = lookupAnswer(this.pieces, letter);

@@ -1,8 +1,8 @@
 """Makes one HTML file of the page: styles, scripts and the WebAssembly module inside it, so that it
 opens from a disk and loads nothing.
 
-Scripts are ES modules here and become two classic scripts there, since browsers load no modules from
-files: one of the page (main.js and what it imports), one of its workers (worker.js and what it
+Scripts are ES modules here and become two classic scripts there, since browsers load no modules
+from files: one of the page (main.js and what it imports), one of its workers (worker.js and what it
 imports). Modules of one script share a scope, so their top-level names must differ; the bundler
 checks this. It understands the one form of import and export that these files use:
 
@@ -19,8 +19,9 @@ import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 LARGEST = 3_000_000  # bytes of the page
-IMPORT = re.compile(r'^import \{[^}]*\} from "\./([\w.]+)";\n', re.MULTILINE)
-TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function\*?|const|let|class) (\w+)", re.MULTILINE)
+IMPORT = re.compile(r'^import \{[^}]*\}\s+from "\./([\w.]+)";\n', re.MULTILINE)
+TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function\*?|const|let|class) (\w+)",
+                       re.MULTILINE)
 
 
 def modules(entry, found):
@@ -42,7 +43,7 @@ def script(entry):
     for path, text in modules(entry, {}).items():
         for name in TOP_LEVEL.findall(text):
             if name in owners:
-                sys.exit(f"{path.name}: {name} is also a name of {owners[name]}; rename one of them")
+                sys.exit(f"{path.name}: {name} is also a name of {owners[name]}; rename one")
             owners[name] = path.name
         body = re.sub(r"^export ", "", IMPORT.sub("", text), flags=re.MULTILINE)
         if re.search(r"^(import|export)\b", body, re.MULTILINE):
@@ -55,7 +56,8 @@ def script(entry):
 
 def page(wasm, worker):
     """HTML of the whole page. `wasm` and `worker` are paths."""
-    styles = "".join((FOLDER / name).read_text(encoding="utf-8") for name in ("page.css", "parts.css"))
+    styles = "".join((FOLDER / name).read_text(encoding="utf-8")
+                     for name in ("page.css", "parts.css"))
     contents = {
         "STYLE": styles,
         "ENGINE": base64.b64encode(wasm.read_bytes()).decode(),

@@ -9,8 +9,8 @@ const kLeast = 2; // height of a part that would be too flat to be seen
 const kRuled = 40; // tokens up to which rows are ruled
 const kBytes = 4; // of a number
 
-// Parts of each layer of a plan's cache: {name, heads, tokenNumbers, bytes}, tokenNumbers per token.
-// A state, which has no rows, is spread over the context.
+// Parts of each layer of a plan's cache: {name, heads, tokenNumbers, bytes}, tokenNumbers per
+// token. A state, which has no rows, is spread over the context.
 export function layersOf(plan) {
   return plan.cache.layers.map(({ layer, parts }) => ({
     layer,

@@ -24,7 +24,8 @@ class CardView {
     }, "×");
     this.what = h("p", { class: "what" });
     this.written = h("input", {
-      type: "text", "aria-label": "attention as text, for example 3*gqa2@8/gqa2", spellcheck: "false",
+      type: "text", spellcheck: "false",
+      "aria-label": "attention as text, for example 3*gqa2@8/gqa2",
       onchange: () => {
         card.choice.own = this.written.value.trim();
         tell("chosen");
@@ -38,7 +39,8 @@ class CardView {
     this.error = h("p", { class: "error", role: "status" });
     this.element = h("section", { class: `card c${card.style}` },
       h("div", { class: "name" }, markBefore(card.style), this.kind, this.remove),
-      this.what, this.written, this.places, this.picture, this.legend, this.bytes, this.notes, this.error);
+      this.what, this.written, this.places, this.picture, this.legend, this.bytes,
+      this.notes, this.error);
     this.update();
   }
 
@@ -88,7 +90,8 @@ class CardView {
     this.picture.replaceChildren(chosenCache(plan, scale, style));
     this.legend.replaceChildren(...partNames(plan).flatMap((name, i) =>
       [h("i", { class: `t${i % 4}` }), `${name} `]),
-    h("code", { title: "how the program and its charts name this attention" }, specOf(this.card.choice)));
+    h("code", { title: "name of this attention in charts and in the program" },
+      specOf(this.card.choice)));
     const { bytes_per_token: token, bytes_at_context: whole } = plan.cache;
     this.bytes.replaceChildren(h("strong", {}, bytesText(token)), " a token, ",
       `${bytesText(whole)} for ${numberText(plan.context)}. `,

@@ -128,7 +128,9 @@ export function cacheChart({ width, height, title, label, points, lines = [], pe
   drawBaselines(chart, lines);
   const { svg, atX, atY, bottom, end } = chart;
   const labels = [];
-  for (const point of points) {
+  // From right to left, so that a label finds all marks that it could cover to its right.
+  const placeOf = ({ bytes, value }) => [atX(Math.log2(bytes)), atY(value)];
+  for (const point of [...points].sort((a, b) => b.bytes - a.bytes)) {
     const at = atX(Math.log2(point.bytes));
     if (point.trail.length) {
       const ends = [...point.trail, point.value].map(atY);
@@ -140,8 +142,10 @@ export function cacheChart({ width, height, title, label, points, lines = [], pe
       svg.append(s("circle", { class: `dot c${point.style}`, cx: at, cy: atY(value), r: 3 }));
     svg.append(markAt(point.style, at, atY(point.value), point.title));
     const wide = kLetter * point.name.length + 12;
-    const crowded = labels.some((other) => other.side === "right" &&
-      Math.abs(other.at - at) < wide && Math.abs(other.y - atY(point.value)) < kLine);
+    const crowded = points.some((other) => {
+      const [x, y] = placeOf(other);
+      return x > at && x - at < wide && Math.abs(y - atY(point.value)) < kLine;
+    });
     const side = at + wide > end || crowded ? "left" : "right";
     labels.push({ name: point.name, side, at, y: atY(point.value) });
   }

@@ -7,7 +7,8 @@ import { endRuns, Run } from "./training.js";
 import { unzipped, zipped } from "./zip.js";
 
 const kSummary = "comparison.json"; // settings and results, for this page only
-const kOfModel = /(^|\/)(config\.json|tokenizer\.json|tokenizer_config\.json|trainer_state\.json|SHA256SUMS|[\w.-]+\.safetensors)$/;
+const kOfModel = new RegExp("(^|/)((config|tokenizer|tokenizer_config|trainer_state)\\.json|" +
+  "SHA256SUMS|[\\w.-]+\\.safetensors)$");
 
 // Name of a folder for an attention: "3xdelta_mqa".
 const folderOf = (spec) => spec.replaceAll("*", "x").replaceAll("/", "_").replaceAll(":", "-");
@@ -56,9 +57,11 @@ function modelsIn(files) {
   const newest = new Map(); // by run
   for (const [folder, its] of folders) {
     if (!its.some(({ name }) => name.endsWith(".safetensors"))) continue;
-    const [, run, step] = /^(.*?)\/?(?:checkpoints\/)?step-(\d+)$/.exec(folder) ?? [null, folder, 0];
+    const [, run, step] =
+      /^(.*?)\/?(?:checkpoints\/)?step-(\d+)$/.exec(folder) ?? [null, folder, 0];
     const known = newest.get(run);
-    if (!known || Number(step) > known.step) newest.set(run, { step: Number(step), folder, files: its });
+    if (!known || Number(step) > known.step)
+      newest.set(run, { step: Number(step), folder, files: its });
   }
   return [...newest.values()];
 }
@@ -75,7 +78,8 @@ async function openedRun(model, style, all = []) {
   try {
     const plan = await run.engine.call({ do: "open" }, files);
     plan.settings.data ??= dataOf(model, all);
-    Object.assign(run, { plan, spec: specOfPlan(plan), steps: plan.step ?? plan.settings.steps ?? 0 });
+    const steps = plan.step ?? plan.settings.steps ?? 0;
+    Object.assign(run, { plan, spec: specOfPlan(plan), steps });
     const record = { seed: plan.settings.seed ?? 1, losses: [], checks: [], step: plan.step ?? 1,
       files };
     run.records.push(record);

@@ -7,7 +7,7 @@ import { texts } from "./texts.js";
 const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every", "checkpoint-every",
   "keep", "init", "precision", "shards"];
 
-// Takes over what the address asks for. Returns a sentence that says what could not be taken, or "".
+// Takes over what the address asks for. Returns a sentence on what could not be taken, or "".
 export function readLink(hash = location.hash) {
   const given = /^#settings=(.+)$/.exec(hash);
   if (!given) return "";
@@ -20,7 +20,8 @@ export function readLink(hash = location.hash) {
   const notes = [], settings = asked.settings ?? {};
   const known = settings.data in texts;
   state.text = known ? settings.data : "own";
-  if (!known) notes.push(`The comparison’s text, ${settings.data}, is not here: drop it on the page.`);
+  if (!known)
+    notes.push(`The comparison’s text, ${settings.data}, is not here: drop it on the page.`);
   for (const [name, value] of Object.entries(settings))
     if (!kNotTaken.includes(name)) state.changed[state.text][name] = value;
   const attentions = (asked.attentions ?? []).map(String);

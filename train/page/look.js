@@ -40,9 +40,10 @@ function headGroups(figures, groups, where) {
   const shares = groups > 0 && groups < figures.length && figures.length % groups === 0;
   const size = shares ? figures.length / groups : figures.length;
   return Array.from({ length: figures.length / size }, (_, group) => {
-    const titles = [where, shares ? groups === 1 ? "one KV head for all" : `KV head ${group + 1}` : ""];
-    const title = titles.filter(Boolean).join(", ");
-    return h("section", { class: `group${shares ? " shared" : ""}`, "aria-label": title || "heads" },
+    const kv = groups === 1 ? "one KV head for all" : `KV head ${group + 1}`;
+    const title = [where, shares ? kv : ""].filter(Boolean).join(", ");
+    const name = `group${shares ? " shared" : ""}`;
+    return h("section", { class: name, "aria-label": title || "heads" },
       title ? h("h4", {}, title) : null,
       h("div", { class: "heads" }, figures.slice(group * size, (group + 1) * size)));
   });
@@ -199,7 +200,8 @@ export class Look {
     let most = 0;
     weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
     const caption = h("figcaption", {}, `head ${head + 1}: `,
-      h("strong", {}, shownCharacter(read[most + missing] ?? "")), ` ${percentText(weights[most], 0)}`);
+      h("strong", {}, shownCharacter(read[most + missing] ?? "")),
+      ` ${percentText(weights[most], 0)}`);
     const board = pieces.length
       ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0)) : null;
     return h("figure", {}, caption, board, passage(read, weights));

@@ -8,7 +8,8 @@ import { durationText, numberText } from "./format.js";
 import { readLink } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
 import { kinds } from "./specs.js";
-import { commonValue, isBusy, keyOf, kMostSeeds, makeCard, setOwnText, shownSettings, state } from "./state.js";
+import { commonValue, isBusy, keyOf, kMostSeeds, makeCard, setOwnText, shownSettings, state }
+  from "./state.js";
 import { kLongestText, texts } from "./texts.js";
 import { goOn, pause, startTraining, stopTraining } from "./training.js";
 import { setUpWatch } from "./watch.js";
@@ -49,7 +50,8 @@ function drawShared() {
   for (const input of document.querySelectorAll("input[name=text]"))
     input.checked = input.value === state.text;
   byId("own-text").hidden = state.text !== "own";
-  const settings = shownSettings().map((setting) => ({ ...setting, value: commonValue(setting.name) }))
+  const settings = shownSettings()
+    .map((setting) => ({ ...setting, value: commonValue(setting.name) }))
     .filter(({ value }) => value !== undefined);
   for (const setting of settings) {
     if (!setting.values.includes(setting.value))

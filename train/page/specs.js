@@ -144,7 +144,8 @@ export function slidersOf(choice, settings) {
 // are written out, too.
 export function changeChoice(choice, name, value, settings) {
   if (name === "share" && value > 1) { // the engine's defaults are of layers that are all alike
-    for (const number of kindOf(choice).numbers) choice.numbers[number.name] ??= settings[number.name];
+    for (const number of kindOf(choice).numbers)
+      choice.numbers[number.name] ??= settings[number.name];
     choice.width ||= kindOf(choice).numbers.some((n) => n.name === "head-dim") ? 0
       : settings["head-dim"] ?? 0;
   }

@@ -11,8 +11,9 @@ const kMostPoints = 400; // of a curve
 
 let resume = null; // {promise, go}: what paused runs wait for
 
-// An attention in training or trained. `records` has one entry for each seed: {seed, losses, checks,
-// step, files}, losses [[step, loss]], checks [{step, loss, answers}], files the trained state.
+// An attention in training or trained. `records` has one entry for each seed: {seed, losses,
+// checks, step, files}, losses [[step, loss]], checks [{step, loss, answers}], files the trained
+// state.
 export class Run {
   constructor({ spec, style, plan, settings = null, key = "" }) {
     Object.assign(this, { spec, style, plan, settings, key });

@@ -43,9 +43,9 @@ export function verdicts(runs, answered) {
     const best = Math.max(...Object.values(reference.plan.baselines).filter(Number.isFinite));
     const shares = reference.records.map((record) => record.checks.at(-1).answers);
     if (100 * (median(shares) - best) <= kTolerance) {
-      return [`${reference.spec} has ${percentText(median(shares))} right, which is hardly more ` +
-        `than the ${percentText(best)} of a reader who looks nothing up: beside it nothing can ` +
-        "be called enough. Train with more steps."];
+      return [`${reference.spec} has ${percentText(median(shares))} of the answers right, a ` +
+        `reader who looks nothing up ${percentText(best)}: beside it nothing can be called ` +
+        "enough. Train with more steps."];
     }
   }
   const all = trained.filter((run) => run !== reference).flatMap((run) => {

@@ -41,7 +41,7 @@ class Row {
   }
   update(run, answered) {
     const { record, last } = run, point = record?.losses.at(-1);
-    setText(this.cells.loss, last ? numberText(last.loss, 3) : point ? numberText(point[1], 3) : "–");
+    setText(this.cells.loss, numberText(last ? last.loss : point?.[1], 3));
     this.cells.answers.hidden = !answered;
     if (answered) {
       const values = scoresOf(run, true);
@@ -105,13 +105,15 @@ function drawCacheChart(answered) {
 function drawCurves(answered) {
   const most = Math.max(...state.runs.map((run) => run.steps), 1);
   const series = (points) => state.runs.flatMap((run) => run.records.map((record, i) => ({
-    name: run.spec, style: run.style, points: points(record), faint: i + 1 < run.records.length })));
+    name: run.spec, style: run.style, points: points(record),
+    faint: i + 1 < run.records.length })));
   // The first losses are so high that the others would look alike beside them.
   const first = state.runs.some((run) => run.taken > kFirstShown * 5 * most)
     ? kFirstShown * most : 0;
   const losses = series(({ losses: all }) => all.filter(([step]) => step >= first));
   const known = losses.some(({ points }) => points.length > 0);
-  const lossNow = state.runs.map((run) => nowOf(run, numberText(run.record?.losses.at(-1)?.[1], 3)));
+  const lossNow = state.runs.map((run) =>
+    nowOf(run, numberText(run.record?.losses.at(-1)?.[1], 3)));
   drawInto("loss-chart", kLowChart, known ? (size) => lineChart({ ...size, most, series: losses,
     title: "Training loss, nats", label: `Training loss: ${lossNow.join("; ")}` }) : null);
   const answers = series(({ checks }) => checks.map((c) => [c.step, 100 * c.answers]));
@@ -128,7 +130,8 @@ function statusText() {
     return left === null ? "Training …" : `Training, about ${durationText(left)} left.`;
   }
   if (!state.runs.some((run) => run.settings)) return "Opened from files.";
-  return `Trained with ${plural(Math.max(...state.runs.map((run) => run.records.length)), "seed")}.`;
+  const seeds = Math.max(...state.runs.map((run) => run.records.length));
+  return `Trained with ${plural(seeds, "seed")}.`;
 }
 
 function draw() {
@@ -153,7 +156,8 @@ function showButtons() {
   byId("stop").hidden = !isBusy();
   byId("again").hidden = !trained || !state.runs.some((run) => run.settings);
   byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained);
-  if (focused && !isBusy()) (trained ? byId("again") : byId("train")).focus({ preventScroll: true });
+  if (focused && !isBusy())
+    (trained ? byId("again") : byId("train")).focus({ preventScroll: true });
 }
 
 export function setUpWatch() {

@@ -1,5 +1,5 @@
-"""Opens the training page from the disk in headless Chromium and does what a reader does: trains two
-attentions, watches their curves move, types a question, saves the models and opens them again. What
+"""Opens the training page from the disk in headless Chromium and does what a reader does: trains
+two attentions, watches their curves move, types a question, saves the models and opens them again. What
 the page answers is compared with what the program says with the same weights. Checks that an error
 is told, that keys alone are enough, that nothing sticks out of a phone's screen or a window, that
 the page asks for nothing but itself, and that the console stays empty.
@@ -215,7 +215,8 @@ def trains_and_answers(reader, program, work):
         saved.extractall(work / "saved")
     for attention, answer in answers.items():
         said = sampled(program, work / "saved" / attention, BOARD + "A", len(answer))
-        check(said == answer, f"{attention} answers '{answer}' in the page, '{said}' in the program")
+        check(said == answer,
+              f"{attention} answers '{answer}' in the page, '{said}' in the program")
     return archive, answers
 
 
