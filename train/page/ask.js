@@ -13,7 +13,7 @@ const kTale = "Clara is in the mill. Tom is in the barn. Ida is in the mill.\n" 
   "Tom has the cup. Ida has the map.\n" +
   "Ida gives the map to Clara. Tom runs to the mill. Tom puts down the cup.\n" +
   "Where is the cup? In the ";
-const kLengths = [1, 5, 10, 20, 40, 60, 100, 200];
+const kLengths = [1, 5, 10, 20, 40, 60, 120, 240];
 const kTemperatures = [0, 0.3, 0.5, 0.8, 1, 1.2];
 
 let looks = [];

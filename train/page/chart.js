@@ -16,12 +16,15 @@ function ticksOf(low, high, count = 5) {
   return { ticks, decimals: Math.max(0, -Math.floor(Math.log10(step) + 1e-9)) };
 }
 
-// Range that holds all values with some room; never empty.
+const kLeastSpan = 0.1; // of the greatest value: less would make too much of small differences
+
+// Range that holds all values with some room.
 function rangeOf(values) {
   const finite = values.filter(Number.isFinite);
   if (!finite.length) return [0, 1];
   const low = Math.min(...finite), high = Math.max(...finite);
-  const room = (high - low) * 0.06 || Math.abs(high) * 0.1 || 0.5;
+  const missing = Math.max(0, kLeastSpan * Math.abs(high) - (high - low)) / 2;
+  const room = (high - low) * 0.06 + missing || 0.5;
   return [low - room, high + room];
 }
 

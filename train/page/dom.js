@@ -37,17 +37,19 @@ export function tell(name, detail) {
   for (const listener of listeners.get(name) ?? []) listener(detail);
 }
 
-// Function that calls `action` once before the browser paints next, however often it is called.
+const kBetween = 120; // ms between two paintings of what changes all the time
+
+// Function that calls `action` soon, before the browser paints, however often it is called. A
+// hidden tab paints nothing; it is drawn when it is seen again.
 export function beforePaint(action) {
   let asked = false;
   return () => {
     if (asked) return;
     asked = true;
-    // A hidden tab paints nothing; it is drawn when it is seen again.
-    requestAnimationFrame(() => {
+    setTimeout(() => requestAnimationFrame(() => {
       asked = false;
       action();
-    });
+    }), kBetween);
   };
 }
 

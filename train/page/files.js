@@ -221,10 +221,11 @@ export function setUpFiles(takeText) {
   addEventListener("dragleave", over);
   addEventListener("drop", async (event) => {
     over(event);
-    const entries = [...event.dataTransfer.items].filter((item) => item.kind === "file")
-      .map((item) => item.webkitGetAsEntry());
+    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
+    const dropped = items.map((item) => [item.webkitGetAsEntry(), item.getAsFile()]);
     const files = [];
-    for (const entry of entries) files.push(...await filesOfEntry(entry));
+    for (const [entry, file] of dropped)
+      files.push(...entry ? await filesOfEntry(entry) : [{ name: file.name, file }]);
     if (files.length) openFiles(files, takeText);
   });
   byId("save").addEventListener("click", saveRuns);

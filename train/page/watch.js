@@ -89,7 +89,7 @@ function drawCacheChart(answered) {
     return {
       name: run.spec, style: run.style, bytes: run.plan.cache.bytes_per_token, value,
       seeds: values.length > 1 ? values : [],
-      trail: (run.record?.checks ?? []).map((c) => answered ? 100 * c.answers : c.loss),
+      trail: answered ? (run.record?.checks ?? []).map((c) => 100 * c.answers) : [],
       title: `${run.spec}: ${shown}, ${bytesText(run.plan.cache.bytes_per_token)} a token`,
     };
   });
@@ -114,7 +114,8 @@ function drawCurves(answered) {
   const known = losses.some(({ points }) => points.length > 0);
   const lossNow = state.runs.map((run) =>
     nowOf(run, numberText(run.record?.losses.at(-1)?.[1], 3)));
-  drawInto("loss-chart", kLowChart, known ? (size) => lineChart({ ...size, most, series: losses,
+  const height = answered ? kLowChart : kTallChart;
+  drawInto("loss-chart", height, known ? (size) => lineChart({ ...size, most, series: losses,
     title: "Training loss, nats", label: `Training loss: ${lossNow.join("; ")}` }) : null);
   const answers = series(({ checks }) => checks.map((c) => [c.step, 100 * c.answers]));
   const answersNow = state.runs.map((run) => nowOf(run, percentText(run.last?.answers)));

@@ -68,6 +68,13 @@ for (const e of document.querySelectorAll('main *')) {
 return [...faults];
 """
 
+# Drops a file with a text on the page.
+DROP = """
+const files = new DataTransfer();
+files.items.add(new File([arguments[0]], 'poem.txt', {type: 'text/plain'}));
+dispatchEvent(new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true}));
+"""
+
 # Longest time in ms between two frames while the page trains.
 WATCH_FRAMES = """
 window.longestFrame = 0;
@@ -253,6 +260,12 @@ def tells_errors_and_goes_on(reader):
           "a text of one character can be trained on")
     reader.type("#own", "to be or not to be, that is the question. " * 40)
     reader.until("!document.getElementById('train').disabled", "a longer text is accepted")
+    reader.click("input[value=lookup]")
+    reader.browser.run(DROP, "to be or not to be, that is the question. " * 8000)
+    reader.until("/^poem.txt: 336,000/.test(document.getElementById('own-size').textContent)",
+                 "a text of 300 kB is dropped")
+    reader.until("/Takes about/.test(document.getElementById('estimate').textContent)",
+                 "the page says how long it will take")
     reader.click("input[value=lookup]")
     reader.until("document.getElementById('error-of-all').hidden && "
                  "!document.getElementById('train').disabled", "the page goes on")
