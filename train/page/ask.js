@@ -68,7 +68,9 @@ async function ask() {
   asking = true;
   stopPlaying();
   looks = runs.map((run) => looks.find((look) => look.run === run) ?? new Look(run, pick));
-  const expected = expectedOf(prompt), seed = Number(byId("asked-seed").value) || 1;
+  const expected = expectedOf(prompt);
+  // While it trains, an engine has the model in training and no other.
+  const seed = state.phase === "trained" ? Number(byId("asked-seed").value) || 1 : null;
   const tokens = Math.min(chosen.tokens, context - length);
   await Promise.all(looks.map((look) =>
     look.ask({ prompt, tokens, temperature: chosen.temperature, expected, seed })));
@@ -121,6 +123,8 @@ function play() {
 // Questions and a beginning to continue, from the validation text where an engine has it.
 async function prepare() {
   const kind = textOf(), run = askable()[0];
+  const again = kind === preparedKind && byId("prompt").value !== "";
+  preparedKind = kind;
   questions = [];
   byId("board").hidden = byId("board-questions").hidden = kind !== "lookup";
   byId("prompt").rows = kind === "lookup" ? 1 : 4;
@@ -141,7 +145,8 @@ async function prepare() {
     }).element);
   if (kind === "lookup") {
     board.setKinds(run.plan.settings.kinds ?? 2);
-    board.shuffle();
+    if (again) ask();
+    else board.shuffle();
     return;
   }
   let found = { validation: "", questions: [] };
@@ -157,12 +162,15 @@ async function prepare() {
       ask();
     },
   }, `…${prompt.trimEnd().split("\n").at(-1)}`)));
-  byId("prompt").value = questions[0]?.prompt ??
-    (kind === "tales" ? kTale : [...found.validation].slice(0, 30).join("") || knownBeginning(run));
+  if (!again) {
+    byId("prompt").value = questions[0]?.prompt ?? (kind === "tales" ? kTale
+      : [...found.validation].slice(0, 30).join("") || knownBeginning(run));
+  }
   ask();
 }
 
 let prepared = null; // the runs for which the section was prepared
+let preparedKind = ""; // and their text: a question that was typed stays while that does
 
 function update() {
   const learning = state.runs.filter((run) => !run.error);

@@ -85,7 +85,7 @@ export class Look {
 
   // Asks the model to continue. `expected` is the right first character, or null.
   async ask({ prompt, tokens, temperature, expected, seed }) {
-    const record = this.run.records.find((each) => each.seed === seed);
+    const record = this.run.records.find((each) => each.seed === seed); // none: as it is
     try {
       if (record) await this.run.hold(record);
       const reply = await this.run.engine.call({ do: "ask", prompt, tokens, temperature });
