@@ -143,8 +143,9 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   require_sums(folder, needed);
   check_sums(folder);
   const fs::path config = folder / kConfigFile, tokenizer = folder / kTokenizerFile;
-  Checkpoint checkpoint = read_checkpoint_texts(read_file(config), config.string(),
-                                                read_file(tokenizer), tokenizer.string());
+  const std::string config_text = read_file(config);
+  Checkpoint checkpoint = read_checkpoint_texts(config_text, config.string(), read_file(tokenizer),
+                                                tokenizer.string());
   read_weights(open_weights(folder), checkpoint.model->parameters());
   return checkpoint;
 }

@@ -9,6 +9,5 @@ if ! command -v clang++-19 >/dev/null || [ ! -e /usr/lib/wasm32-wasi/libc++abi.a
   echo "headcount.html is not built: install, on Debian 12, ${packages[*]}"
   exit 0
 fi
-cmake -S train/page -B .build/page --toolchain "$PWD/train/page/wasm.cmake" \
-  -DCMAKE_BUILD_TYPE=Release "$@" >/dev/null
+cmake -S train/page -B .build/page --toolchain "$PWD/train/page/wasm.cmake" "$@" >/dev/null
 cmake --build .build/page --parallel "$(nproc)"
