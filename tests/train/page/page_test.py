@@ -10,6 +10,7 @@ where Chromium or its chromedriver is not installed.
 """
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -249,6 +250,28 @@ def opens_a_run(reader, program, work):
     check(said == answers["gqa2"], f"the page answers {answers}, the program '{said}'")
 
 
+def follows_a_report(reader, page, program, work):
+    """The link of a comparison's report; returns the address of the page beside it."""
+    folder = work / "compared"
+    folder.mkdir()
+    shutil.copy(page, folder)
+    subprocess.run([program, "compare", "--data", "tales", "--attention", "gqa1,mla24+8", "--layers",
+                    "1", "--dim", "32", "--steps", "2", "--seeds", "1", "--intervals", "off",
+                    "--quiet", "--out", folder], check=True, capture_output=True)
+    reader.browser.ask("POST", "/url", {"url": (folder / "report.html").as_uri()})
+    reader.click("a[href^='headcount.html']")
+    reader.until("!document.getElementById('train')?.disabled && "
+                 "document.querySelectorAll('.card .bytes strong').length === 2", "the link leads on")
+    names = reader.browser.run("return [...document.querySelectorAll('.card code')]"
+                               ".map(e => e.textContent)")
+    check(names == ["gqa1", "mla24+8"], f"a report on gqa1 and mla24+8 leads to {names}")
+    check(reader.browser.run("return document.querySelector('input[value=tales]').checked"),
+          "a report on tales leads to another text")
+    steps = reader.text("#shared .slider output")
+    check(steps == "2", f"a report on 2 steps leads to {steps}")
+    return {(folder / name).as_uri() for name in ("report.html", page.name)}
+
+
 def tells_errors_and_goes_on(reader):
     reader.open()
     reader.click("input[value=own]")
@@ -319,12 +342,14 @@ def layout_faults(reader, archive):
     browser.devtools("Emulation.clearDeviceMetricsOverride")
 
 
-def faults(browser, page, program, work):
-    reader = Reader(browser, page)
+def faults(browser, file, program, work):
+    page = file.resolve().as_uri()
+    reader, own = Reader(browser, page), {page, "about:blank"}
     try:
         archive, answers = trains_and_answers(reader, program, work)
         opens_what_it_saved(reader, archive, answers)
         opens_a_run(reader, program, work)
+        own |= follows_a_report(reader, file, program, work)
         tells_errors_and_goes_on(reader)
         needs_no_mouse(reader)
         yield from layout_faults(reader, archive)
@@ -333,7 +358,7 @@ def faults(browser, page, program, work):
     asked = {url.split("#")[0] for url in requests(browser.log("performance"))}
     if page not in asked:
         yield f"the log of requests lacks the page itself: {asked}"
-    for url in asked - {page, "about:blank"}:
+    for url in asked - own:
         if not url.startswith(("blob:", "data:")):  # its own memory
             yield f"asks for {url}"
     for entry in browser.log("browser"):
@@ -351,7 +376,7 @@ def main():
         print("skipped: chromium or chromium-driver is not installed")
         return
     with tempfile.TemporaryDirectory() as work, Browser() as browser:
-        found = list(faults(browser, page.resolve().as_uri(), program, pathlib.Path(work)))
+        found = list(faults(browser, page, program, pathlib.Path(work)))
     if page.stat().st_size > LARGEST:
         found.append(f"{page.stat().st_size} bytes, {LARGEST} are enough")
     if found:
