@@ -1,32 +1,24 @@
 // Numbers computed by other people's code: every fixture of a folder, outputs and gradients of
-// attention layers, and ten training steps of whole models.
+// attention layers (reference_layers.cpp), and ten training steps of whole models.
+#include "models/reference.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
-#include "autograd/tape.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/safetensors_file.h"
 #include "models/language_model.h"
-#include "nn/layer_config.h"
 #include "train/adamw.h"
 #include "train/reducer.h"
 
-namespace headcount {
-namespace {
+namespace headcount::reference {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
-constexpr bool kDouble = sizeof(Real) == sizeof(double);
-// In double absolute. In float all are relative to the largest number of a tensor. A sum of n terms
-// rounds to about sqrt(n) times 6e-8 of its terms, which are larger than what they leave where they
-// cancel, and products follow one another: the fixtures here keep to 1e-5, but with 2 to 5 times
-// their heads and widths and 24 to 100 tokens gradients reached 6e-5. A wrong formula is off by
-// 1e-2 or more.
-constexpr double kOutputTolerance = kDouble ? 1e-9 : 1e-4;
+namespace {
+
 // Tolerance of weights after some steps. Adam divides a gradient by its own size: what was rounded
 // in one that is nearly 0 moves its weight by a part of the learning rate. At those sizes 7e-4 were
 // reached.
@@ -54,317 +46,11 @@ std::vector<std::string> fixture_names() {
   return names;
 }
 
-std::vector<Real> reals(const TensorView& tensor) {
-  std::vector<Real> values(tensor.element_count());
-  read_into(tensor, values);
-  return values;
-}
+}  // namespace
 
-Shape shape_of(const TensorView& tensor) {
-  Shape shape;
-  for (const std::int64_t extent : tensor.shape) shape.append(extent);
-  return shape;
-}
-
-std::vector<std::int32_t> tokens_of(const TensorView& tensor) {
-  const std::vector<double> wide = tensor.to_doubles();
-  return {wide.begin(), wide.end()};
-}
-
-double largest(const TensorView& tensor) {
-  double most = 0;
-  for (const double value : tensor.to_doubles()) most = std::max(most, std::abs(value));
-  return most;
-}
-
-// `size` is that of the numbers which `tolerance` is relative to in float.
-void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance,
-                  double size) {
-  const std::vector<double> wanted = expected.to_doubles();
-  ASSERT_EQ(values.size(), wanted.size()) << expected.name;
-  double worst = 0;
-  for (std::size_t i = 0; i < wanted.size(); ++i) {
-    // NaN must fail: it compares false with everything.
-    const double error = std::abs(static_cast<double>(values[i]) - wanted[i]);
-    worst = error <= worst ? worst : error;
-  }
-  EXPECT_LE(worst, kDouble ? tolerance : tolerance * size) << expected.name;
-}
-
-void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance) {
-  expect_close(values, expected, tolerance, largest(expected));
-}
-
-void expect_close(double value, double expected, double tolerance) {
-  EXPECT_NEAR(value, expected, kDouble ? tolerance : tolerance * std::abs(expected));
-}
-
-// The settings of attention in a fixture's configuration.
-void set_attention(const json& c, Given& a) {
-  const std::string kind = c.value("attention", "mha");  // a pattern says it otherwise
-  set(a, "heads", c.at("n_heads").get<Index>());
-  if (kind == "gqa" || kind == "gta" || kind == "fox")
-    set(a, "kv-heads", c.at("n_kv_heads").get<Index>());
-  for (const auto& [key, name] : {std::pair{"head_dim", "head-dim"},
-                                  {"kv_lora_rank", "kv-rank"},
-                                  {"q_lora_rank", "q-rank"},
-                                  {"qk_nope_head_dim", "nope-dim"},
-                                  {"rope_dim", "rope-dim"},
-                                  {"qk_rope_head_dim", "rope-dim"},
-                                  {"v_head_dim", "v-dim"},
-                                  {"latents", "latents"},
-                                  {"kv_rank", "kv-factors"},
-                                  {"q_rank", "q-factors"},
-                                  {"latent_dim", "latent-dim"},
-                                  {"key_heads", "key-heads"},
-                                  {"value_heads", "value-heads"},
-                                  {"conv", "conv-taps"},
-                                  {"o_groups", "o-groups"},
-                                  {"o_lora_rank", "o-rank"},
-                                  {"compress", "compress"},
-                                  {"index_heads", "index-heads"},
-                                  {"index_head_dim", "index-head-dim"},
-                                  {"index_topk", "index-topk"}}) {
-    if (c.contains(key)) set(a, name, c[key].get<Index>());
-  }
-  set(a, "tie-kv", c.value("tie_kv", false));
-  set(a, "qk-norm", c.value("qk_norm", false));
-  set(a, "latent-norm", c.value("latent_norm", true));
-  set(a, "latent-scale", c.value("latent_scale", false));
-  if (c.contains("rope_layout"))
-    set(a, "rope-layout", c["rope_layout"] == "half" ? "half" : "interleaved");
-  a.put("rope-theta", c.value("rope_theta", 10000.0));
-  set(a, "output-projection", c.value("output_projection", true));
-  set(a, "gate", c.value("gate", false));
-  set(a, "sinks", c.value("sinks", false));
-  set(a, "window", c.value("window", Index{0}));
-  a.put("value-residual", c.value("value_residual", 0.0));
-  set(a, "canon", c.value("canon", "off"));
-  set(a, "canon-taps", c.value("canon_taps", Index{4}));
-  if (c.contains("score_scale"))
-    set(a, "score-scale", ScoreScale{ScoreScale::Kind::number, c["score_scale"]}.text());
-}
-
-std::string kind_of(const json& c) {
-  const std::string kind = c.value("attention", "mha");
-  if (kind == "v4_window") return "v4";
-  return kind == "latent_bias" ? "latent-bias" : kind;
-}
-
-class Reference : public testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    file_ = open_safetensors(fixture_folder() / (GetParam() + ".safetensors"));
-    config_ = json::parse(file_.metadata().at("config"));
-  }
-
-  void copy_weights(ParameterStore& parameters, const std::string& prefix) {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const TensorView& tensor = file_.at("w." + parameters.name({i}).substr(prefix.size()));
-      ASSERT_EQ(shape_of(tensor), parameters.shape({i})) << tensor.name;
-      read_into(tensor, parameters.value({i}));
-    }
-  }
-
-  // Every parameter against PREFIX.NAME of the fixture, which must have no other.
-  void expect_parameters(const std::string& prefix, const std::string& store_prefix,
-                         ParameterStore& parameters, bool gradients, double tolerance) {
-    std::size_t in_fixture = 0;
-    for (const TensorView& tensor : file_.tensors()) in_fixture += tensor.name.starts_with(prefix);
-    EXPECT_EQ(in_fixture, parameters.size());
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      std::span<const Real> values =
-          gradients ? parameters.gradient({i}) : std::span<const Real>(parameters.value({i}));
-      const TensorView& expected =
-          file_.at(prefix + parameters.name({i}).substr(store_prefix.size()));
-      // No gradient arrives at an indexer: none flows through a choice.
-      const std::vector<Real> none(values.empty() ? expected.element_count() : 0);
-      if (values.empty()) values = none;
-      expect_close(values, expected, tolerance, size_of(expected));
-    }
-  }
-
-  // The bias of the keys adds the same to all scores of a query, which softmax ignores: its
-  // gradient is zero, and what is left of its terms in float is as large as those of the weights
-  // beside it.
-  double size_of(const TensorView& expected) const {
-    constexpr std::string_view kKeyBias = "k_proj.bias", kBias = "bias";
-    if (!expected.name.ends_with(kKeyBias) || largest(expected) > 1e-12) return largest(expected);
-    const std::string stem = expected.name.substr(0, expected.name.size() - kBias.size());
-    return largest(file_.at(stem + "weight"));
-  }
-
-  void check_attention();
-  void check_canon(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
-  void check_rows(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
-  void check_blocks(const AttentionPlan& plan, LayerCache& cache, const ParameterStore& store);
-  void check_visible(const AttentionPlan& plan, const AttentionStats& stats);
-  void check_model();
-  std::string pattern() const;
-
-  Safetensors file_;
-  json config_;
-};
-
-void Reference::check_attention() {
-  const std::string prefix = "layer.";
-  LayerConfig config;
-  set_attention(config_, config.given);
-  config.kind = kind_of(config_);
-  config.dim = config_.at("d_model");
-  config.rotary = config_.at("positions") == "rope";
-  config.bias = config_.at("bias");
-  config.causal = config_.value("causal", true);
-  config.norm_epsilon = config_.value("norm_eps", 0.0);
-  const TensorView& x = file_.at("x");
-  config.max_positions = x.shape[1];
-  ParameterStore parameters;
-  const auto layer = make_attention(parameters, "layer", resolved(config), {});
-  parameters.allocate();
-  copy_weights(parameters, prefix);
-  std::vector<std::uint8_t> mask;
-  if (file_.contains("key_mask")) {
-    for (const double keep : file_.at("key_mask").to_doubles()) mask.push_back(keep != 0);
-  }
-  Tape tape(&parameters);
-  const Var input = tape.leaf(shape_of(x), reals(x));
-  AttentionStats stats;
-  stats.keeps_weights = true;
-  Memory memory(mask, &stats);
-  const Var y = layer->forward(input, memory);
-  ASSERT_EQ(y.shape(), shape_of(file_.at("y")));
-  expect_close(y.value(), file_.at("y"), kOutputTolerance);
-  tape.backward(y, reals(file_.at("dy")));
-  expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
-  expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
-  if (file_.contains("cache.canonB")) check_canon(resolved(config), *layer, parameters);
-  if (file_.contains("cache.window")) check_rows(resolved(config), *layer, parameters);
-  if (file_.contains("visible")) check_visible(resolved(config), stats);
-}
-
-void Reference::check_canon(const AttentionPlan& plan, const Attention& layer,
-                            const ParameterStore& store) {
-  const TensorView& x = file_.at("x");
-  // [B, channels, taps]; later convolutions do not see the first of the taps.
-  LayerCache cache = make_cache(plan, {.sequences = x.shape[0], .capacity = x.shape[1]});
-  Tape decoding(store);
-  Memory cached(cache, x.shape[1]);
-  layer.forward(decoding.constant(shape_of(x), reals(x)), cached);
-  const TensorView& expected = file_.at("cache.canonB");
-  const Index channels = expected.shape[1], taps = expected.shape[2];
-  std::vector<Real> inputs(expected.element_count());
-  const std::vector<double> numbers = expected.to_doubles();
-  for (Index i = 0; i < std::ssize(inputs); i += taps)
-    inputs[static_cast<std::size_t>(i)] = static_cast<Real>(numbers[static_cast<std::size_t>(i)]);
-  Index first = 0;
-  for (const Kept& kept : cache.keeps()) {
-    if (!kept.per_sequence) continue;
-    const std::span<const Real> state = cache.state(kept.name);
-    for (Index i = 0; i < std::ssize(state); ++i) {
-      const Index b = i / kept.width / (taps - 1), tap = i / kept.width % (taps - 1) + 1;
-      const Index channel = first + i % kept.width;
-      inputs[static_cast<std::size_t>((b * channels + channel) * taps + tap)] =
-          state[static_cast<std::size_t>(i)];
-    }
-    first += kept.width;
-  }
-  EXPECT_EQ(first, channels);
-  expect_close(inputs, expected, kOutputTolerance);
-}
-
-// Outputs and caches of decoding token by token.
-void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
-                           const ParameterStore& store) {
-  const TensorView& x = file_.at("x");
-  const Index batch = x.shape[0], length = x.shape[1], dim = x.shape[2];
-  const std::vector<Real> inputs = reals(x);
-  std::vector<Real> outputs(inputs.size());
-  LayerCache cache = make_cache(plan, {.sequences = batch, .capacity = length});
-  Tape tape(store);
-  for (Index t = 0; t < length; ++t) {
-    tape.reset();
-    std::vector<Real> token;
-    for (Index b = 0; b < batch; ++b)
-      token.insert(token.end(), inputs.begin() + (b * length + t) * dim,
-                   inputs.begin() + (b * length + t + 1) * dim);
-    Memory memory(cache, 1);
-    const auto y = layer.forward(tape.constant({batch, 1, dim}, token), memory).value();
-    for (Index b = 0; b < batch; ++b)
-      std::copy_n(y.begin() + b * dim, dim, outputs.begin() + (b * length + t) * dim);
-  }
-  expect_close(outputs, file_.at(file_.contains("y_decode") ? "y_decode" : "y"), kOutputTolerance);
-  // Rows [first, first + count) of all sequences, of one head.
-  const auto rows = [&](const std::string& name, Index first, Index count) {
-    const RowCache& kept = cache.rows(name);
-    std::vector<Real> all;
-    for (Index b = 0; b < batch; ++b) {
-      for (Index row = first; row < first + count; ++row) {
-        const Real* const from =
-            kept.read(b, 0, row % kept.capacity(), 1, 0, kept.width(), nullptr).data;
-        all.insert(all.end(), from, from + kept.width());
-      }
-    }
-    return all;
-  };
-  const TensorView& window = file_.at("cache.window");
-  expect_close(rows("kv", length - window.shape[1], window.shape[1]), window, kOutputTolerance);
-  if (!file_.contains("cache.compressed")) return;
-  for (const auto& [kept, name] : {std::pair<std::string, std::string>{"compressed", "compressed"},
-                                   {"indexer_compressed", "indexer.compressed"}}) {
-    if (!file_.contains("cache." + name)) continue;
-    const TensorView& expected = file_.at("cache." + name);
-    expect_close(rows(kept, 0, expected.shape[1]), expected, kOutputTolerance);
-  }
-  check_blocks(plan, cache, store);
-}
-
-// The tokens of an open block, and of rows pooled over two blocks those of the block before. The
-// gates of a block before are there with the bias that is added to them.
-void Reference::check_blocks(const AttentionPlan& plan, LayerCache& cache,
-                             const ParameterStore& store) {
-  const std::vector<double> counts = file_.at("cache.rows").to_doubles();
-  for (std::size_t t = 0; t < counts.size(); ++t)
-    EXPECT_EQ(counts[t], static_cast<double>((static_cast<Index>(t) + 1) / get(plan, "compress")));
-  for (const TensorView& expected : file_.tensors()) {
-    const bool open = expected.name.find(".pending_") != std::string::npos;
-    if (!open && expected.name.find(".overlap_") == std::string::npos) continue;
-    std::string name = expected.name.substr(std::string("cache.").size());
-    const bool of_indexer = name.starts_with("indexer.");
-    if (of_indexer) name.replace(0, std::string("indexer.").size(), "indexer_");
-    if (open) name.replace(name.find("pending"), std::string("pending").size(), "open");
-    const Index batch = expected.shape[0], tokens = expected.shape[1], width = expected.shape[2];
-    const std::span<const Real> state = cache.state(name);
-    const Index stride = std::ssize(state) / batch;
-    std::vector<Real> held;
-    for (Index b = 0; b < batch; ++b)
-      held.insert(held.end(), state.begin() + b * stride,
-                  state.begin() + b * stride + tokens * width);
-    if (name.ends_with("overlap_gate")) {
-      const std::string indexer = of_indexer ? "indexer." : "";
-      const std::span<const Real> bias =
-          store.value(store.find("layer.compressor." + indexer + "position_bias"));
-      for (Index i = 0; i < std::ssize(held); ++i) {
-        const Index at = i / width % tokens * 2 * width + i % width;
-        held[static_cast<std::size_t>(i)] += bias[static_cast<std::size_t>(at)];
-      }
-    }
-    expect_close(held, expected, kOutputTolerance);
-  }
-}
-
-// Which queries read which pooled rows: each head gives them a weight.
-void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
-  const TensorView& visible = file_.at("visible");
-  const std::vector<double> wanted = visible.to_doubles();
-  const Index batch = visible.shape[0], length = visible.shape[1], rows = visible.shape[2];
-  ASSERT_EQ(std::ssize(stats.pooled_weights), batch * plan.heads * length * rows);
-  for (Index i = 0; i < batch * length * rows; ++i) {
-    const Index b = i / rows / length, t = i / rows % length;
-    const Index at = (b * plan.heads * length + t) * rows + i % rows;
-    EXPECT_EQ(stats.pooled_weights[static_cast<std::size_t>(at)] > 0,
-              wanted[static_cast<std::size_t>(i)] != 0)
-        << "token " << t << ", row " << i % rows;
-  }
+void Reference::SetUp() {
+  file_ = open_safetensors(fixture_folder() / (GetParam() + ".safetensors"));
+  config_ = json::parse(file_.metadata().at("config"));
 }
 
 // The last `kv_shared_layers` of a pattern share by type, of which their word has the window.
@@ -438,6 +124,8 @@ void Reference::check_model() {
   expect_parameters("final.", "", parameters, false, kWeightTolerance);
 }
 
+namespace {
+
 TEST_P(Reference, Matches) {
   const std::string& kind = file_.metadata().at("kind");
   if (kind == "attention") {
@@ -455,4 +143,4 @@ INSTANTIATE_TEST_SUITE_P(Fixtures, Reference, testing::ValuesIn(fixture_names())
 TEST(ReferenceFixtures, AreThere) { EXPECT_GE(fixture_names().size(), 49u); }
 
 }  // namespace
-}  // namespace headcount
+}  // namespace headcount::reference

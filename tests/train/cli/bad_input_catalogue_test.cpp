@@ -8,160 +8,16 @@
 #include <nlohmann/json.hpp>
 
 #include "models/checkpoint/safetensors.h"
+#include "train/cli/bad_flags.h"
 #include "train/run_program.h"
 
-namespace headcount {
+namespace headcount::bad_input {
 namespace {
 
 namespace fs = std::filesystem;
 
 // The texts, runs and damaged checkpoints that the cases name.
 const TrainFolder& world();
-
-struct BadCase {
-  const char* line;  // after "headcount "
-  int code;
-  const char* part;  // of the message
-};
-
-const std::string kDefaults =
-    "--data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 3";
-const std::string kTrain = "train " + kDefaults + " ";
-
-const BadCase kFlags[] = {
-    {"trian", kUsage, "'trian' is no command"},
-    {"TRAIN", kUsage, "'TRAIN' is no command"},
-    {"-x", kUsage, "'-x'"},
-    {"train --steps", kUsage, "steps"},
-    {"TRAIN+ --quiet=false", kUsage, "--quiet takes no value"},
-    {"TRAIN+ --attention=LONG", kUsage, "is no attention; known are mha"},
-    {"TRAIN+ --data \xff", kUsage, "--data must be UTF-8"},
-    {"TRAIN+ --steps 0", kUsage, "--steps must be between 1"},
-    {"TRAIN+ --steps -5", kUsage, "--steps"},
-    {"TRAIN+ --steps 1e3", kUsage, "'1e3'"},
-    {"TRAIN+ --steps 99999999999999999999", kUsage, "--steps"},
-    {"TRAIN+ --steps 2147483648", kUsage, "--steps"},
-    {"TRAIN+ --steps 0x10", kUsage, "'0x10'"},
-    {"TRAIN+ --stepz 3", kUsage, "stepz"},
-    {"TRAIN+ --out a --out b", kUsage, "--out is given twice; give it once"},
-    {"train --dim 32 --dim 8", kUsage, "--dim is given twice"},
-    {"train --bias --bias off", kUsage, "--bias is given twice"},
-    {"train --quiet --quiet", kUsage, "--quiet is given twice"},
-    {"compare --attention mha --attention mqa", kUsage, "--attention is given twice"},
-    {"sample --from run --from run", kUsage, "--from is given twice"},
-    {"eval --from run --json --json", kUsage, "--json is given twice"},
-    {"cost --heads 2 --heads=2", kUsage, "--heads is given twice"},
-    {"TRAIN+ extra", kUsage, "'extra' is not a flag"},
-    {"TRAIN+ --heads 3", kUsage, "--heads 3"},
-    {"TRAIN+ --heads 0", kUsage, "--heads"},
-    {"TRAIN+ --layers 10001", kUsage, "--layers"},
-    {"TRAIN+ --dim 1048577", kUsage, "--dim"},
-    {"TRAIN+ --context 0", kUsage, "--context"},
-    {"TRAIN+ --context 5000", kData, "--context 5000 is not shorter than the training part"},
-    {"TRAIN+ --lr nan", kUsage, "--lr"},
-    {"TRAIN+ --lr inf", kUsage, "--lr"},
-    {"TRAIN+ --lr -1", kUsage, "--lr"},
-    {"TRAIN+ --min-lr 1", kUsage, "--min-lr is greater than --lr"},
-    {"TRAIN+ --steps 3000000 --accumulate 65536", kUsage,
-     "--steps times --accumulate must be below"},
-    {"TRAIN+ --dropout 0.99999999", kUsage, "--dropout rounds to 1"},
-    {"TRAIN+ --dropout 1", kUsage, "--dropout must be at least 0 and below 1"},
-    {"TRAIN+ --beta1 1", kUsage, "--beta1"},
-    {"TRAIN+ --seed -1", kUsage, "--seed"},
-    {"TRAIN+ --seed 18446744073709551616", kUsage, "--seed"},
-    {"TRAIN+ --threads 1025", kUsage, "--threads"},
-    {"TRAIN+ --keep 0", kUsage, "--keep"},
-    {"TRAIN+ --attention gqq", kUsage,
-     "--attention: 'gqq' is no attention; known are mha, mqa, gqa"},
-    {"TRAIN+ --attention gqa --kv-heads 3", kUsage, "--kv-heads 3 does not divide"},
-    {"TRAIN+ --attention mha --kv-heads 2", kUsage, "--kv-heads has no effect"},
-    {"TRAIN+ --attention fox --kv-heads 3", kUsage, "--kv-heads 3 does not divide --heads"},
-    {"TRAIN+ --attention fox --positions rope", kUsage,
-     "--positions rope rotates nothing: --attention fox has no rotary positions; leave it out"},
-    {"TRAIN+ --layers 2 --attention fox/delta --rope-theta 100", kUsage,
-     "--rope-theta 100 rotates nothing: --attention fox/delta has no rotary positions"},
-    {"TRAIN+ --attention fox --rope-dim 4", kUsage, "--rope-dim has no effect"},
-    {"TRAIN+ --attention mha --qk-norm on", kUsage, "--qk-norm has no effect"},
-    {"TRAIN+ --attention mla --rope-dim 3", kUsage, "--rope-dim must be even"},
-    {"TRAIN+ --score-scale big", kUsage, "--score-scale"},
-    {"TRAIN+ --attention delta --score-scale none", kUsage,
-     "--score-scale none changes nothing: --attention delta sets another score-scale"},
-    {"TRAIN+ --attention delta --window 3", kUsage, "delta has no --window: it keeps a state"},
-    {"TRAIN+ --attention kda --window 3", kUsage, "kda has no --window: it keeps a state"},
-    {"TRAIN+ --attention kda --key-heads 3", kUsage, "--key-heads 3 does not divide --value-heads"},
-    {"TRAIN+ --attention kda --positions rope", kUsage, "--positions rope rotates nothing"},
-    {"TRAIN+ --attention kda --conv-taps 0", kUsage, "--conv-taps must be"},
-    {"TRAIN+ --attention delta --gate-bias off", kUsage, "--gate-bias has no effect"},
-    {"TRAIN+ --attention delta --sinks on", kUsage,
-     "--sinks are scores of a softmax, and delta has none"},
-    {"TRAIN+ --attention mla --value-residual 0.5", kUsage,
-     "--value-residual mixes values of heads, which mla"},
-    {"TRAIN+ --value-residual 1", kUsage, "--value-residual must be at least 0 and below 1"},
-    {"TRAIN+ --layers 3 --attention mqa@4/mqa/share@5", kUsage,
-     "no earlier layer keeps rows with a window of 5 tokens"},
-    {"TRAIN+ --layers 1 --value-residual 0.5", kUsage,
-     "no layer after the first has it; leave it 0"},
-    {"TRAIN+ --layers 2 --attention delta/kda --window 3", kUsage,
-     "delta has no --window: it keeps a state"},
-    {"TRAIN+ --canon-taps 7", kUsage, "--canon-taps has no effect with --canon off"},
-    {"TRAIN+ --canon AE", kUsage, "--canon: 'AE' is not off or letters of A, B, C and D"},
-    {"TRAIN+ --canon=", kUsage, "--canon"},
-    {"TRAIN+ --canon-taps 0", kUsage, "--canon-taps must be between 1"},
-    {"TRAIN+ --attention delta --canon AB", kUsage,
-     "--canon B convolves queries, keys and values, and delta has none for it"},
-    {"TRAIN+ --attention hca --compress 0", kUsage, "--compress must be between 1"},
-    {"TRAIN+ --attention csa --compress 0", kUsage, "--compress must be between 1"},
-    {"TRAIN+ --attention csa --index-topk 0", kUsage, "--index-topk must be between 1"},
-    {"TRAIN+ --attention csa0+4", kUsage, "--compress must be between 1"},
-    {"TRAIN+ --attention csa4+0", kUsage, "--index-topk must be between 1"},
-    {"TRAIN+ --attention csa --index-heads 0", kUsage, "--index-heads must be between 1"},
-    {"TRAIN+ --attention csa --index-head-dim 2 --rope-dim 4", kUsage,
-     "--index-head-dim 2 is less than the --rope-dim 4"},
-    {"TRAIN+ --attention csa --index-loss -1", kUsage, "--index-loss must be"},
-    {"TRAIN+ --attention hca --index-topk 4", kUsage, "--index-topk has no effect"},
-    {"TRAIN+ --attention v4 --compress 4", kUsage, "--compress has no effect"},
-    {"TRAIN+ --attention v4 --o-groups 3", kUsage, "--o-groups 3 does not divide --heads 2"},
-    {"TRAIN+ --sinks maybe", kUsage, "--sinks must be one of on, off"},
-    {"TRAIN+ --positions sinus", kUsage, "--positions must be one of"},
-    {"TRAIN+ --precision f16", kUsage, "--precision must be one of f32, bf16"},
-    {"TRAIN+ --progress maybe", kUsage, "--progress must be one of"},
-    {"TRAIN+ --preset nanogpt", kUsage, "--preset must be one of nanogpt-cpu"},
-    {"TRAIN+ --kinds 3", kUsage, "--kinds has no effect"},
-    {"train --data lookup --context 100", kUsage, "--context must be a multiple of 16"},
-    {"compare --attention mha,", kUsage, "'' is no attention"},
-    {"compare --attention mha,mla48+", kUsage, "'mla48+' is no attention"},
-    {"compare --attention mha --seeds 1 --data text.txt", kUsage, "--seeds 1 gives no"},
-    {"compare --match kv=1 --attention mla --data lookup", kUsage, "nearest"},
-    {"compare --sweep lr --data lookup", kUsage, "--sweep must be a setting with values"},
-    {"compare --seed 3", kUsage, "seed"},
-    {"compare --sweep precision=f32,bf16 --data lookup", kUsage, "--sweep"},
-    {"sample", kUsage, "--from is missing"},
-    {"sample --from run --tokens 0", kUsage, "--tokens"},
-    {"sample --from run --temperature -1", kUsage, "--temperature"},
-    {"sample --from run --top-p 2", kUsage, "--top-p"},
-    {"sample --from run --cache maybe", kUsage, "--cache must be one of on, off"},
-    {"sample --from run --repeat 0", kUsage, "--repeat"},
-    {"sample --from run --precision tf32", kUsage, "--precision must be one of f32, bf16"},
-    {"sample --from run --cache off --cache-dtype f16", kUsage,
-     "--cache-dtype has no effect with --cache off; leave one"},
-    {"sample --from run --cache off --mla expanded", kUsage,
-     "--mla has no effect with --cache off"},
-    {"sample --from run --mla absorbed", kUsage,
-     "--mla does not apply to run, whose attention is mha"},
-    {"eval", kUsage, "--from is missing"},
-    {"eval --from run --cache-dtype f64", kUsage, "--cache-dtype must be one of"},
-    {"eval --from run --window 0", kUsage, "--window"},
-    {"eval --from run --precision 16", kUsage, "--precision must be one of f32, bf16"},
-    {"cost --context 0", kUsage, "--context"},
-    {"cost --attention gqa2 --kv-heads 4", kUsage,
-     "--kv-heads 4 changes nothing: --attention gqa2"},
-    {"cost --kv-heads 4 --attention gqa2", kUsage,
-     "--kv-heads 4 changes nothing: --attention gqa2"},
-    {"cost --layers 10000 --dim 1048576 --context 16777216 --heads 1048576 --ffn-dim 2147483647",
-     kUsage, "64 bits"},
-    {"cost --csv --json", kUsage, "--csv does not go with --json: both say how to print"},
-    {"cost --preset gpt-5", kUsage, "--preset must be one of"},
-};
 
 const BadCase kFiles[] = {
     {"TRAIN+ --data nowhere.txt", kData, "nowhere.txt"},
@@ -425,4 +281,4 @@ TEST(BadInputCatalogue, FullDisk) {
 }
 
 }  // namespace
-}  // namespace headcount
+}  // namespace headcount::bad_input

@@ -1,0 +1,150 @@
+// What decoding allocates, how long texts are cut, and where it ends.
+#include <gtest/gtest.h>
+
+#include "models/decoding.h"
+
+namespace headcount::decoding {
+namespace {
+
+TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
+  for (const auto& [window, canon] :
+       {std::pair<Index, std::string>{0, "off"}, {7, "off"}, {0, "ACD"}}) {
+    Given config = decoder_config(GetParam());
+    if (window > 0 && !attends(GetParam())) continue;
+    set(config, "window", window);
+    set(config, "canon", canon);
+    const auto model = make_model(config);
+    for (const CacheType type :
+         {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
+      Index bytes = 0;  // of one sequence
+      for (Index layer = 0; layer < model->plan()->layers; ++layer) {
+        const AttentionPlan& attention = model->plan()->layer_attention(layer);
+        const AttentionCosts costs = attention_costs(attention).front();
+        const Index tokens = attention.window > 0 ? attention.window : model->plan()->context;
+        const Index exact = costs.exact_elements_per_token.value();
+        bytes += tokens * cache_bytes(type, costs.cache_elements_per_token.value() - exact,
+                                      costs.cache_rows_per_token.value()) +
+                 costs.blocks(model->plan()->context).value() *
+                     cache_bytes(type, costs.cache_elements_per_block.value(),
+                                 costs.cache_rows_per_block.value());
+      }
+      const KeptNumbers kept = kept_numbers(model->plan(), model->plan()->context);
+      EXPECT_EQ(cache_bytes(type, kept.elements.value(), kept.rows.value()), bytes);
+      bytes += cache_bytes(CacheType::real, kept.states.value(), 0);
+      const Decoder decoder(*model, {3, type, {}});
+      EXPECT_EQ(decoder.cache_bytes(), 3 * bytes);
+    }
+  }
+}
+
+// Three chunks of each of two texts, of which the last is the longest and of an odd length.
+TEST_P(Decoding, OfManyTokensHasTheBitsOfAllAtOnce) {
+  constexpr Index kLength = 3 * kPrefillChunk + 69, kSequences = 2;
+  Given config = decoder_config(GetParam());
+  set(config, "context", kLength);
+  const auto model = make_model(config);
+  const std::vector<std::int32_t> tokens = some_tokens(kSequences * kLength);
+  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
+    Decoder decoder(*model, {kSequences, type, {}});
+    if (std::ranges::any_of(decoder.caches(),
+                            [](const LayerCache& cache) { return cache.capacity() < kLength; }))
+      return;  // tokens that overwrite others in a window go one at a time
+    const std::span<const Real> fed = decoder.feed(tokens);
+    Tape tape(std::as_const(*model).parameters());
+    std::vector<LayerCache> caches = model->make_caches({kSequences, kLength, type, {}});
+    const auto at_once = model->decode(tape, tokens, kSequences, caches).value();
+    EXPECT_TRUE(std::ranges::equal(fed, at_once)) << static_cast<int>(type);
+  }
+}
+
+// Numbers that a layer of MLA expands of all tokens, where it has many queries; others read what
+// they keep in tiles.
+Index expanded_numbers(const ModelPlan& plan) {
+  Index numbers = 0;
+  for (const AttentionPlan& attention : plan->cycle) {
+    if (attention.kind().name == "mla") {
+      const Index expanded =
+          attention.heads * (get(attention, "nope-dim") + get(attention, "v-dim"));
+      numbers = std::max(numbers, 2 * get(attention, "kv-rank") + expanded);
+    }
+  }
+  return numbers;
+}
+
+TEST_P(Decoding, OfManyTokensTakesTheMemoryOfAChunk) {
+  constexpr Index kShort = 2 * kPrefillChunk, kLong = 4 * kPrefillChunk;
+  Given config = decoder_config(GetParam());
+  set(config, "context", kLong);
+  const auto model = make_model(config);
+  const Index expanded = (kLong - kShort) * expanded_numbers(model->plan());
+  for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
+    std::vector<std::size_t> bytes;
+    for (const Index length : {kShort, kLong}) {
+      Decoder decoder(*model, {1, type, {}});
+      decoder.feed(some_tokens(length));
+      bytes.push_back(decoder.working_bytes());
+    }
+    if (expanded == 0) {
+      EXPECT_EQ(bytes[1], bytes[0]) << static_cast<int>(type);
+    } else {  // an arena grows by half of what it holds
+      const std::size_t needed = bytes[0] + static_cast<std::size_t>(expanded) * sizeof(Real);
+      EXPECT_LE(bytes[1], needed * 3 / 2) << static_cast<int>(type);
+    }
+  }
+}
+
+TEST_P(Decoding, AllocatesNothingPerToken) {
+  const auto model = make_model(decoder_config(GetParam()));
+  Decoder decoder(*model, {});
+  decoder.feed(some_tokens(10));
+  decoder.feed(some_tokens(1));
+  const std::size_t before = decoder.heap_allocations();
+  for (int i = 0; i < 8; ++i) decoder.feed(some_tokens(1));
+  EXPECT_EQ(decoder.heap_allocations(), before);
+}
+
+TEST_P(Decoding, OfRepeatedSequencesSharesOnePrefill) {
+  const auto model = make_model(decoder_config(GetParam()));
+  const std::vector<std::int32_t> tokens = some_tokens(12);
+  Decoder one(*model, {});
+  one.feed(tokens);
+  Decoder three = one.repeat(3);
+  EXPECT_EQ(three.length(), 12);
+  const auto first = one.feed(std::vector<std::int32_t>{5});
+  const std::vector<Real> expected(first.begin(), first.end());
+  const auto all = three.feed(std::vector<std::int32_t>{5, 5, 5});
+  for (std::size_t b = 0; b < 3; ++b) {
+    const auto row = all.subspan(b * kVocabulary, kVocabulary);
+    expect_equal({row.begin(), row.end()}, expected, kDecodingTolerance);
+  }
+}
+
+TEST_P(Decoding, RefusesToGoBeyondTheContext) {
+  const auto model = make_model(decoder_config(GetParam()));
+  Decoder decoder(*model, {});
+  decoder.feed(some_tokens(20));
+  EXPECT_THROW(decoder.feed(some_tokens(1)), ShapeError);
+}
+
+TEST_P(Decoding, TakesNoneOfTheTokensThatEndBeyondTheContext) {
+  Given config = decoder_config(GetParam());
+  for (const bool windowed : {false, true}) {
+    if (windowed) {
+      try {
+        set(config, "attention", without_windows(GetParam()));
+        set(config, "window", 4);
+        resolve_model(config);
+      } catch (const Error&) {
+        continue;  // it has no window, or none that can change
+      }
+    }
+    const auto model = make_model(config);
+    Decoder decoder(*model, {});
+    decoder.feed(some_tokens(18));
+    EXPECT_THROW(decoder.feed(some_tokens(3)), ShapeError);
+    EXPECT_EQ(decoder.length(), 18) << windowed;
+  }
+}
+
+}  // namespace
+}  // namespace headcount::decoding

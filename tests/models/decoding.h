@@ -1,0 +1,126 @@
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "models/cost.h"
+#include "models/decoder.h"
+#include "nn/layer_config.h"
+
+/// Helpers for tests of decoding.
+namespace headcount::decoding {
+
+inline constexpr bool kDouble = sizeof(Real) == sizeof(double);
+inline constexpr double kDecodingTolerance = kDouble ? 1e-10 : 1e-4;
+inline constexpr Index kVocabulary = 11;
+
+inline std::vector<std::int32_t> some_tokens(Index count) {
+  std::mt19937 generator(7);
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  for (std::int32_t& token : tokens) token = static_cast<std::int32_t>(generator() % kVocabulary);
+  return tokens;
+}
+
+/// A small model with weights large enough for attention to matter.
+inline Given decoder_config(const std::string& attention) {
+  Given config(model_settings());
+  set(config, "dim", 24);
+  set(config, "context", 20);
+  set(config, "heads", 4);
+  set(config, "head-dim", 6);
+  set(config, "attention", attention);
+  set(config, "layers", std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle)));
+  return config;
+}
+
+inline std::unique_ptr<LanguageModel> make_model(const Given& config) {
+  auto model = std::make_unique<LanguageModel>(resolve_model(config), kVocabulary);
+  model->parameters().allocate();
+  std::mt19937 generator(3);
+  std::normal_distribution<double> normal(0, 0.35);
+  for (std::size_t i = 0; i < model->parameters().size(); ++i) {
+    for (Real& x : model->parameters().value({i})) x = static_cast<Real>(normal(generator));
+  }
+  return model;
+}
+
+inline std::vector<Real> forward(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                                 Index sequences) {
+  Tape tape(model.parameters());
+  const auto values = model.logits(tape, tokens, sequences).value();
+  return {values.begin(), values.end()};
+}
+
+/// Logits of a decoder that is fed `pieces` tokens of each sequence at a time.
+inline std::vector<Real> decode(const LanguageModel& model, std::span<const std::int32_t> tokens,
+                                const DecodeOptions& options, const std::vector<Index>& pieces) {
+  const auto sequences = static_cast<std::size_t>(options.sequences);
+  const std::size_t length = tokens.size() / sequences, width = kVocabulary;
+  Decoder decoder(model, options);
+  std::vector<Real> result(tokens.size() * width);
+  std::size_t start = 0;
+  for (const Index piece : pieces) {
+    const auto count = static_cast<std::size_t>(piece);
+    std::vector<std::int32_t> next;
+    for (std::size_t b = 0; b < sequences; ++b) {
+      const auto part = tokens.subspan(b * length + start, count);
+      next.insert(next.end(), part.begin(), part.end());
+    }
+    const auto logits = decoder.feed(next);
+    for (std::size_t b = 0; b < sequences; ++b) {
+      for (std::size_t i = 0; i < count * width; ++i) {
+        result[(b * length + start) * width + i] = logits[b * count * width + i];
+      }
+    }
+    start += count;
+  }
+  EXPECT_EQ(start, length);
+  return result;
+}
+
+inline void expect_equal(const std::vector<Real>& values, const std::vector<Real>& expected,
+                         double tolerance) {
+  ASSERT_EQ(values.size(), expected.size());
+  double worst = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double error = std::abs(static_cast<double>(values[i] - expected[i]));
+    worst = error <= worst ? worst : error;
+  }
+  EXPECT_LE(worst, tolerance);
+}
+
+inline void expect_decoding_equals_forward(const Given& config, const std::string& form = {}) {
+  const auto model = make_model(config);
+  const Index context = model->plan()->context;
+  const std::vector<std::int32_t> tokens = some_tokens(3 * context);
+  for (const Index sequences : {1, 3}) {
+    const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * context));
+    const std::vector<Real> expected = forward(*model, text, sequences);
+    const DecodeOptions options{sequences, CacheType::real, form};
+    expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected,
+                 kDecodingTolerance);
+    expect_equal(decode(*model, text, options, {13, 1, 1, 1, 1, 1, 1, 1}), expected,
+                 kDecodingTolerance);
+    expect_equal(decode(*model, text, options, {1, 6, 1, 12}), expected, kDecodingTolerance);
+    expect_equal(decode(*model, text, options, {20}), expected, kDecodingTolerance);
+  }
+}
+
+/// Whether all layers see tokens one by one.
+inline bool attends(const std::string& attention) {
+  return std::ranges::all_of(parse_attention_spec(attention).cycle, [](const LayerSpec& part) {
+    return part.shares() || part.kind->attends;
+  });
+}
+
+class Decoding : public testing::TestWithParam<std::string> {};
+class DecodingWithScores : public Decoding {};
+class DecodingOfKinds : public Decoding {};
+
+}  // namespace headcount::decoding

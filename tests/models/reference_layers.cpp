@@ -1,0 +1,170 @@
+// Outputs, gradients and caches of attention layers against their fixtures.
+#include <algorithm>
+#include <utility>
+
+#include "models/reference.h"
+
+namespace headcount::reference {
+
+void Reference::check_attention() {
+  const std::string prefix = "layer.";
+  LayerConfig config;
+  set_attention(config_, config.given);
+  config.kind = kind_of(config_);
+  config.dim = config_.at("d_model");
+  config.rotary = config_.at("positions") == "rope";
+  config.bias = config_.at("bias");
+  config.causal = config_.value("causal", true);
+  config.norm_epsilon = config_.value("norm_eps", 0.0);
+  const TensorView& x = file_.at("x");
+  config.max_positions = x.shape[1];
+  ParameterStore parameters;
+  const auto layer = make_attention(parameters, "layer", resolved(config), {});
+  parameters.allocate();
+  copy_weights(parameters, prefix);
+  std::vector<std::uint8_t> mask;
+  if (file_.contains("key_mask")) {
+    for (const double keep : file_.at("key_mask").to_doubles()) mask.push_back(keep != 0);
+  }
+  Tape tape(&parameters);
+  const Var input = tape.leaf(shape_of(x), reals(x));
+  AttentionStats stats;
+  stats.keeps_weights = true;
+  Memory memory(mask, &stats);
+  const Var y = layer->forward(input, memory);
+  ASSERT_EQ(y.shape(), shape_of(file_.at("y")));
+  expect_close(y.value(), file_.at("y"), kOutputTolerance);
+  tape.backward(y, reals(file_.at("dy")));
+  expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
+  expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
+  if (file_.contains("cache.canonB")) check_canon(resolved(config), *layer, parameters);
+  if (file_.contains("cache.window")) check_rows(resolved(config), *layer, parameters);
+  if (file_.contains("visible")) check_visible(resolved(config), stats);
+}
+
+void Reference::check_canon(const AttentionPlan& plan, const Attention& layer,
+                            const ParameterStore& store) {
+  const TensorView& x = file_.at("x");
+  // [B, channels, taps]; later convolutions do not see the first of the taps.
+  LayerCache cache = make_cache(plan, {.sequences = x.shape[0], .capacity = x.shape[1]});
+  Tape decoding(store);
+  Memory cached(cache, x.shape[1]);
+  layer.forward(decoding.constant(shape_of(x), reals(x)), cached);
+  const TensorView& expected = file_.at("cache.canonB");
+  const Index channels = expected.shape[1], taps = expected.shape[2];
+  std::vector<Real> inputs(expected.element_count());
+  const std::vector<double> numbers = expected.to_doubles();
+  for (Index i = 0; i < std::ssize(inputs); i += taps)
+    inputs[static_cast<std::size_t>(i)] = static_cast<Real>(numbers[static_cast<std::size_t>(i)]);
+  Index first = 0;
+  for (const Kept& kept : cache.keeps()) {
+    if (!kept.per_sequence) continue;
+    const std::span<const Real> state = cache.state(kept.name);
+    for (Index i = 0; i < std::ssize(state); ++i) {
+      const Index b = i / kept.width / (taps - 1), tap = i / kept.width % (taps - 1) + 1;
+      const Index channel = first + i % kept.width;
+      inputs[static_cast<std::size_t>((b * channels + channel) * taps + tap)] =
+          state[static_cast<std::size_t>(i)];
+    }
+    first += kept.width;
+  }
+  EXPECT_EQ(first, channels);
+  expect_close(inputs, expected, kOutputTolerance);
+}
+
+// Outputs and caches of decoding token by token.
+void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
+                           const ParameterStore& store) {
+  const TensorView& x = file_.at("x");
+  const Index batch = x.shape[0], length = x.shape[1], dim = x.shape[2];
+  const std::vector<Real> inputs = reals(x);
+  std::vector<Real> outputs(inputs.size());
+  LayerCache cache = make_cache(plan, {.sequences = batch, .capacity = length});
+  Tape tape(store);
+  for (Index t = 0; t < length; ++t) {
+    tape.reset();
+    std::vector<Real> token;
+    for (Index b = 0; b < batch; ++b)
+      token.insert(token.end(), inputs.begin() + (b * length + t) * dim,
+                   inputs.begin() + (b * length + t + 1) * dim);
+    Memory memory(cache, 1);
+    const auto y = layer.forward(tape.constant({batch, 1, dim}, token), memory).value();
+    for (Index b = 0; b < batch; ++b)
+      std::copy_n(y.begin() + b * dim, dim, outputs.begin() + (b * length + t) * dim);
+  }
+  expect_close(outputs, file_.at(file_.contains("y_decode") ? "y_decode" : "y"), kOutputTolerance);
+  // Rows [first, first + count) of all sequences, of one head.
+  const auto rows = [&](const std::string& name, Index first, Index count) {
+    const RowCache& kept = cache.rows(name);
+    std::vector<Real> all;
+    for (Index b = 0; b < batch; ++b) {
+      for (Index row = first; row < first + count; ++row) {
+        const Real* const from =
+            kept.read(b, 0, row % kept.capacity(), 1, 0, kept.width(), nullptr).data;
+        all.insert(all.end(), from, from + kept.width());
+      }
+    }
+    return all;
+  };
+  const TensorView& window = file_.at("cache.window");
+  expect_close(rows("kv", length - window.shape[1], window.shape[1]), window, kOutputTolerance);
+  if (!file_.contains("cache.compressed")) return;
+  for (const auto& [kept, name] : {std::pair<std::string, std::string>{"compressed", "compressed"},
+                                   {"indexer_compressed", "indexer.compressed"}}) {
+    if (!file_.contains("cache." + name)) continue;
+    const TensorView& expected = file_.at("cache." + name);
+    expect_close(rows(kept, 0, expected.shape[1]), expected, kOutputTolerance);
+  }
+  check_blocks(plan, cache, store);
+}
+
+// The tokens of an open block, and of rows pooled over two blocks those of the block before. The
+// gates of a block before are there with the bias that is added to them.
+void Reference::check_blocks(const AttentionPlan& plan, LayerCache& cache,
+                             const ParameterStore& store) {
+  const std::vector<double> counts = file_.at("cache.rows").to_doubles();
+  for (std::size_t t = 0; t < counts.size(); ++t)
+    EXPECT_EQ(counts[t], static_cast<double>((static_cast<Index>(t) + 1) / get(plan, "compress")));
+  for (const TensorView& expected : file_.tensors()) {
+    const bool open = expected.name.find(".pending_") != std::string::npos;
+    if (!open && expected.name.find(".overlap_") == std::string::npos) continue;
+    std::string name = expected.name.substr(std::string("cache.").size());
+    const bool of_indexer = name.starts_with("indexer.");
+    if (of_indexer) name.replace(0, std::string("indexer.").size(), "indexer_");
+    if (open) name.replace(name.find("pending"), std::string("pending").size(), "open");
+    const Index batch = expected.shape[0], tokens = expected.shape[1], width = expected.shape[2];
+    const std::span<const Real> state = cache.state(name);
+    const Index stride = std::ssize(state) / batch;
+    std::vector<Real> held;
+    for (Index b = 0; b < batch; ++b)
+      held.insert(held.end(), state.begin() + b * stride,
+                  state.begin() + b * stride + tokens * width);
+    if (name.ends_with("overlap_gate")) {
+      const std::string indexer = of_indexer ? "indexer." : "";
+      const std::span<const Real> bias =
+          store.value(store.find("layer.compressor." + indexer + "position_bias"));
+      for (Index i = 0; i < std::ssize(held); ++i) {
+        const Index at = i / width % tokens * 2 * width + i % width;
+        held[static_cast<std::size_t>(i)] += bias[static_cast<std::size_t>(at)];
+      }
+    }
+    expect_close(held, expected, kOutputTolerance);
+  }
+}
+
+// Which queries read which pooled rows: each head gives them a weight.
+void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
+  const TensorView& visible = file_.at("visible");
+  const std::vector<double> wanted = visible.to_doubles();
+  const Index batch = visible.shape[0], length = visible.shape[1], rows = visible.shape[2];
+  ASSERT_EQ(std::ssize(stats.pooled_weights), batch * plan.heads * length * rows);
+  for (Index i = 0; i < batch * length * rows; ++i) {
+    const Index b = i / rows / length, t = i / rows % length;
+    const Index at = (b * plan.heads * length + t) * rows + i % rows;
+    EXPECT_EQ(stats.pooled_weights[static_cast<std::size_t>(at)] > 0,
+              wanted[static_cast<std::size_t>(i)] != 0)
+        << "token " << t << ", row " << i % rows;
+  }
+}
+
+}  // namespace headcount::reference
