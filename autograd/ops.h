@@ -158,8 +158,8 @@ class Rows {
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
-/// Pooled rows that each query reads: [B, T, most] in ascending order; where a query reads fewer,
-/// -1 follows. The memory is that of a tape's step.
+/// Rows that each query picked: [B, T, most] in ascending order; where a query picked fewer, -1
+/// follows. The memory is that of a tape's step.
 struct PickedRows {
   const std::int32_t* rows = nullptr;
   Index most = 0;
@@ -170,16 +170,21 @@ struct PickedRows {
   }
 };
 
+/// Choice among the rows that queries see: they read those that they picked and no others.
+struct Selection {
+  PickedRows rows;
+  /// If not null, receives [B, T, most]: the weight of each picked row, summed over the heads,
+  /// without dropout; 0 after the last.
+  Real* weights = nullptr;
+};
+
 /// Rows that stand for a block of `tokens` tokens each, row r for the tokens from r `tokens` on. A
 /// query sees a row if all tokens of its block are there, up to the query's own. `keys` are one
 /// part, as wide as the queries.
 struct PooledRows {
   Rows keys, values;
   Index tokens;
-  std::optional<PickedRows> picked = {};  ///< those that queries read of the rows seen; none: all
-  /// If not null, receives [B, T, most]: the weight of each picked row, summed over the heads,
-  /// without dropout; 0 after the last.
-  Real* picked_weights = nullptr;
+  std::optional<Selection> selection = {};  ///< none: queries read all rows that they see
 };
 
 struct AttentionOptions {
@@ -198,6 +203,10 @@ struct AttentionOptions {
   /// [B, S, H, 1]: log forget gates of the keys, at most 0. To the score of query i and key j,
   /// after the scale, the sum of those of tokens j + 1 .. i is added. Null: no gates.
   const Rows* log_gates = nullptr;
+  /// Of the rows of single tokens, within the window if there is one; causal attention without a
+  /// key mask. Rows of caches whose first tokens were overwritten are numbered by their slots.
+  /// None: queries read all rows that they see.
+  std::optional<Selection> selection = {};
   /// A second group of rows in the same softmax.
   std::optional<PooledRows> pooled = {};
 };
@@ -234,7 +243,8 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 Var read_rows(Tape& tape, const Rows& rows);
 
 /// The rows that each query picked, as a constant of `tape` [B, T most, heads, width]; of a query
-/// that picked fewer, zeros follow. A cache of any type converts these rows only.
+/// that picked fewer, zeros follow. A cache of any type converts these rows only; the numbers of
+/// its rows are those of slots.
 Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked, Index queries);
 
 /// Scores that `pick_rows` chose by, and the rows that it chose.
@@ -248,6 +258,7 @@ struct PickOptions {
   Index most = 1;            ///< rows that a query picks, if it sees as many
   Index tokens = 1;          ///< that a row stands for
   Index first_position = 0;  ///< of the first query
+  Index window = 0;          ///< rows that a query sees at most, the last ones; 0: all
 };
 /// The `most` rows with the greatest scores that each query sees (see PooledRows):
 ///     - q [B, T, I, D], rows of keys [B, R, 1, D] and weights [B, T, I]
@@ -255,8 +266,9 @@ struct PickOptions {
 ///       weights[t, h] max(0, q[t, h] k[r])
 ///
 /// Of equal scores, as the many zeros, those of earlier rows win. Gradients flow through the scores
-/// alone, not through the choice. Computed in tiles: no T x R tensor is kept. DeepSeek-AI,
-/// "DeepSeek-V3.2" (2025).
+/// alone, not through the choice. Computed in tiles: no T x R tensor is kept. Of a cache whose
+/// first tokens were overwritten, which one query may read, rows are numbered by their slots and
+/// listed from the earliest token on. DeepSeek-AI, "DeepSeek-V3.2" (2025).
 Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options);
 /// Mean over the queries of KL(p || softmax(scores)), a scalar: how far the scores [B, T, most] of
 /// picked rows are from the weights `picked_weights` [B, T, most] that attention gave to them, p,

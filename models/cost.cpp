@@ -22,7 +22,7 @@ void add(Costs& sum, const AttentionCosts& one, Count layers, Count context, Cou
   sum.linear_macs_per_token += layers * one.linear_macs_per_token;
   sum.prefill_attention_macs += layers * one.prefill_macs(context, held);
   sum.decode_attention_macs += layers * one.decode_macs(held, context);
-  sum.decode_expansion_macs += layers * one.expansion_macs_per_key * held;
+  sum.decode_expansion_macs += layers * one.expansion_macs_per_key * one.tokens_read(held);
   sum.cache_elements_per_token += layers * one.cache_elements_per_token;
   sum.pooled_elements_per_token +=
       static_cast<double>((layers * one.cache_elements_per_block).value()) /

@@ -151,6 +151,7 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
   if (tape.training() && dropped > 0) p.dropout = Dropout(dropped, tape.next_random_key());
   p.columns = padded(p.key_count);
   AttentionGroups groups{.all = {p, p}};
+  groups.all.front().selection = options.selection.value_or(Selection{});
   if (options.pooled) {
     AttentionProblem& pooled = groups.all.back();
     groups.count = 2;
@@ -159,7 +160,7 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
     pooled.key_count = options.pooled->values.shape()[1];
     pooled.window = 0;
     pooled.block = options.pooled->tokens;
-    pooled.picked = options.pooled->picked.value_or(PickedRows{});
+    pooled.selection = options.pooled->selection.value_or(Selection{});
     const Index tokens = values.cache() == nullptr ? p.key_count : values.tokens();
     pooled.first_position = tokens - p.length;
     pooled.first_column = p.columns;
@@ -243,13 +244,13 @@ void add_stats(Tape& tape, const AttentionGroups& groups, AttentionStats& stats)
 }
 
 // Each task has all heads of its queries, so that the sums over the heads have one order.
-void find_picked_weights(const AttentionGroups& groups, Real* weights) {
-  const AttentionProblem& p = groups.tokens();
+void find_picked_weights(const AttentionProblem& p) {
+  if (p.selection.weights == nullptr) return;
   const Index tiles = (p.length + kQueryTile - 1) / kQueryTile;
-  const Index macs = std::min(kQueryTile, p.length) * p.heads * groups.all.back().macs_per_query();
+  const Index macs = std::min(kQueryTile, p.length) * p.heads * p.macs_per_query();
   parallel_for(p.batch * tiles, task_chunk(macs), [&](Index task) {
     const Index i = task % tiles * kQueryTile;
-    picked_weights_tile(groups, task / tiles, i, std::min(kQueryTile, p.length - i), weights);
+    picked_weights_tile(p, task / tiles, i, std::min(kQueryTile, p.length - i));
   });
 }
 
@@ -302,6 +303,19 @@ void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& ou
   tape.pool().give_back(of_heads);
 }
 
+// Returns true if one query per sequence reads rows in caches, each once and as it is stored.
+bool is_newest(const Shape& q, std::span<const Rows> keys, const Rows& values,
+               const AttentionOptions& options) {
+  const auto in_cache = [](const Rows& rows) { return rows.cache() != nullptr; };
+  const auto whole = [](const Rows& rows) { return rows.mixing() == nullptr; };
+  const std::optional<PooledRows>& pooled = options.pooled;
+  return q[1] == 1 && options.stats == nullptr && in_cache(values) &&
+         std::ranges::all_of(keys, in_cache) &&
+         (!options.selection || (whole(values) && std::ranges::all_of(keys, whole))) &&
+         (options.log_gates == nullptr || in_cache(*options.log_gates)) &&
+         (!pooled || (in_cache(pooled->keys) && in_cache(pooled->values)));
+}
+
 }  // namespace
 
 Var attention(Var q, std::span<const Rows> keys, const Rows& values,
@@ -309,10 +323,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   Tape& tape = tape_of(q);
   check_attention(tape, q, keys, values, options);
   const Shape qs = tape.shape(q), ys = qs.with_last(values.width());
-  const auto in_cache = [](const Rows& rows) { return rows.cache() != nullptr; };
-  if (qs[1] == 1 && options.stats == nullptr && !options.pooled && in_cache(values) &&
-      std::ranges::all_of(keys, in_cache) &&
-      (options.log_gates == nullptr || in_cache(*options.log_gates))) {
+  if (is_newest(qs, keys, values, options)) {
     const Var y = tape.record(Op::attention, ys, {q});
     attend_newest(tape, q, keys, values, options, y);
     tape.finish(y, [](Tape&, const Real*) {});  // caches have no gradient
@@ -342,8 +353,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
       forward_tile(own, out, b, h, i, rows);
     });
     if (options.stats != nullptr) add_stats(tape, own, *options.stats);
-    if (options.pooled && options.pooled->picked_weights != nullptr)
-      find_picked_weights(own, options.pooled->picked_weights);
+    for (const AttentionProblem& group : own) find_picked_weights(group);
   }
   tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {
     Uses own = uses;

@@ -35,6 +35,10 @@ void check_attention(const Tape& tape, Var q, std::span<const Rows> keys, const 
     fail_unless(!overwritten || qs[1] == 1,
                 "several tokens at once would overwrite cached ones; feed one at a time");
   };
+  const auto check_selection = [&](const std::optional<Selection>& selection) {
+    fail_unless(!selection || (selection->rows.rows != nullptr && selection->rows.most > 0),
+                "queries pick at least one row");
+  };
   fail_unless(!keys.empty() && keys.size() <= kMaxKeyParts, "keys have 1 to 4 parts");
   check_rows(values, vs);
   Index key_width = 0;
@@ -52,11 +56,11 @@ void check_attention(const Tape& tape, Var q, std::span<const Rows> keys, const 
                 "pooled rows must be as wide as the others, for the same sequences");
     fail_unless(options.pooled->tokens > 0 && options.causal && options.key_mask.empty(),
                 "pooled rows stand for tokens that are all seen, before the query");
-    const bool picks = options.pooled->picked.has_value();
-    fail_unless(!picks || options.pooled->picked->most > 0, "queries pick at least one row");
-    fail_unless(picks || options.pooled->picked_weights == nullptr,
-                "weights of picked rows need rows that are picked");
+    check_selection(options.pooled->selection);
   }
+  check_selection(options.selection);
+  fail_unless(!options.selection || (options.causal && options.key_mask.empty()),
+              "queries pick from rows that are all seen, before the query");
   fail_unless(!options.causal || qs[1] <= vs[1], "causal attention needs a key for every query");
   fail_unless(options.window == 0 || (options.causal && options.window > 0),
               "a window must be positive and causal");

@@ -116,7 +116,7 @@ struct AttentionProblem {
   const double* gate_sums = nullptr;
   Index block = 0;           // tokens that a pooled row stands for; 0: rows of single tokens
   Index first_position = 0;  // of the queries, for pooled rows
-  PickedRows picked = {};    // of the pooled rows that are seen, those that are read; null: all
+  Selection selection = {};  // of the rows that are seen; without rows: all are read
   Index first_column = 0, columns = 0;  // of these rows among those of both groups, and of both
 
   Index row(Index b, Index h, Index i) const { return (b * heads + h) * length + i; }
@@ -135,10 +135,14 @@ struct AttentionProblem {
     return window > 0 ? std::max<Index>(0, end_key(i) - window) : 0;
   }
 
+  // Returns true if query i sees keys that it does not read.
+  bool leaves_out(Index i) const {
+    return selection.rows.rows != nullptr && selection.rows.most < end_key(i) - first_key(i);
+  }
   // Rows of [j, j + count) that query i of sequence b picked.
   std::span<const std::int32_t> picked_of(Index b, Index i, Index j, Index count) const {
-    const std::int32_t* const list = picked.of(b, i, length);
-    const std::int32_t* const end = list + std::min(picked.most, end_key(i));
+    const std::int32_t* const list = selection.rows.of(b, i, length);
+    const std::int32_t* const end = list + std::min(selection.rows.most, end_key(i) - first_key(i));
     return {std::lower_bound(list, end, j), std::lower_bound(list, end, j + count)};
   }
 
@@ -174,7 +178,7 @@ struct AttentionProblem {
       const Index last = std::clamp<Index>(end_key(i + r) - j, 0, s.cols());
       for (Index c = 0; c < first; ++c) body(r, c);
       for (Index c = last; c < s.cols(); ++c) body(r, c);
-      if (picked.rows != nullptr && picked.most < end_key(i + r)) {
+      if (leaves_out(i + r)) {
         Index next = first;
         for (const std::int32_t row : picked_of(b, i + r, j, last)) {
           for (; next < row - j; ++next) body(r, next);
@@ -266,10 +270,9 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
 void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights, Real* pooled_weights);
 
-/// Writes to `weights` [B, T, most] the weights of the rows that queries [i, i + rows) of sequence
-/// b picked, summed over the heads in order.
-void picked_weights_tile(const AttentionGroups& groups, Index b, Index i, Index rows,
-                         Real* weights);
+/// Writes the weights of the rows of `p` that queries [i, i + rows) of sequence b picked, summed
+/// over the heads in order, to the weights of its selection.
+void picked_weights_tile(const AttentionProblem& p, Index b, Index i, Index rows);
 
 /// Gradients of the rows of one group; `keys` has one entry per part.
 struct GroupGradient {

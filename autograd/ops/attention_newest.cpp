@@ -3,8 +3,10 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "autograd/ops/attention_kernels.h"
+#include "autograd/ops/newest_keys.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
@@ -13,44 +15,31 @@ namespace headcount {
 
 namespace {
 
-constexpr Index kKeyChunk = 512;     // keys per task
 constexpr Index kRowsOfProduct = 4;  // fewer query heads are faster in products of one row each
-constexpr Index kAligned = static_cast<Index>(kAlignment / sizeof(Real));
-
-// Number of keys read at a time: few enough that their rows stay in the first-level cache while
-// each query head of a group goes over them.
-Index keys_per_piece(Index width) {
-  constexpr Index kNumbers = 8192;
-  return std::clamp(kNumbers / width / kAligned * kAligned, kAligned, kKeyChunk);
-}
 
 // Attention of the newest token of each sequence, in two passes over the keys that it sees. Both
-// run in tasks of one cached head and one chunk of keys. The first pass computes all scores, from
-// which follow the scale and the greatest score of each row. The second one computes their
-// exponentials and the weighted sums of values, which are added up in the order of the chunks.
+// run in tasks of one cached head and one chunk of keys of one group. The first pass computes all
+// scores, from which follow the scale and the greatest score of each row. The second one computes
+// their exponentials and the weighted sums of values, which are added up in the order of the
+// chunks.
 class NewestToken {
  public:
-  NewestToken(Tape& tape, Var query, std::span<const Rows> key_parts, const Rows& value_rows,
+  NewestToken(Tape& tape, Var query, std::span<const Rows> keys, const Rows& values,
               const AttentionOptions& attention_options, Var output)
       : shape(tape.shape(query)),
         q(tape.value(query)),
         out(tape.value(output)),
-        keys(key_parts),
-        values(value_rows),
         options(attention_options),
         sinks(options.sinks ? tape.value(*options.sinks) : nullptr),
-        capacity(values.cache()->capacity()),
         v_width(values.width()) {
-    const Index held = values.cache()->held(values.tokens());
-    // The keys are all rows held, in the order of slots, or the rows of a narrower window, which
-    // may wrap from the last slot to the first.
-    count = options.window > 0 ? std::min(held, options.window) : held;
     // Forget gates need the order of tokens.
-    const bool any_order = count == held && options.log_gates == nullptr;
-    first_slot = any_order ? 0 : (values.tokens() - count) % capacity;
-    chunks = (count + kKeyChunk - 1) / kKeyChunk;
+    tokens = {keys, values, options.selection, options.window, options.log_gates != nullptr};
+    if (options.pooled) {
+      const PooledRows& rows = *options.pooled;
+      pooled = {std::span(&rows.keys, 1), rows.values, rows.selection, 0, false};
+    }
     heads = 1;
-    Index width = v_width, mixing_width = 0;
+    Index width = v_width, mixing_width = 0, most_chunks = 0;
     bool converts = false;
     const auto include = [&](const Rows& rows) {
       heads = std::lcm(heads, read_heads(rows));
@@ -60,17 +49,26 @@ class NewestToken {
       mixing_width = std::max(mixing_width, rows.mixing()->width());
       converts |= rows.mixing()->converts();
     };
-    include(values);
-    std::ranges::for_each(keys, include);
+    // Sizes of a full cache, so that every token takes the same memory.
+    const auto add = [&](KeyGroup& one) {
+      include(*one.values);
+      std::ranges::for_each(one.keys, include);
+      converts |= one.picks();  // picked rows are copied to lie side by side
+      one.first_key = stride;
+      stride += (one.most + kAligned - 1) / kAligned * kAligned;
+      chunks += one.chunks();
+      most_chunks += one.most_chunks();
+      count += one.count;
+    };
+    add(tokens);
+    if (options.pooled) add(pooled);
     group = shape[2] / heads;
     rows_at_once = group >= kRowsOfProduct ? group : 1;
-    // Sizes of a full cache, so that every token takes the same memory.
-    const Index most_tasks = shape[0] * heads * ((capacity + kKeyChunk - 1) / kKeyChunk);
+    const Index most_tasks = shape[0] * heads * most_chunks;
     piece_keys = keys_per_piece(std::max(width, mixing_width));
     weights_at = converts ? piece_keys * width : 0;
     products_at = weights_at + (converts ? piece_keys * mixing_width : 0);
     piece = products_at + (mixing_width > 0 ? piece_keys : 0);
-    stride = (capacity + kAligned - 1) / kAligned * kAligned;
     scores = tape.scratch(shape[0] * shape[2] * stride);
     threads_here = OnOneThread::active() ? 1 : threads();
     converted = tape.scratch(threads_here * piece);
@@ -106,23 +104,30 @@ class NewestToken {
     Real factor, greatest;  // the greatest score after the factor, that of the sink included
   };
 
-  Index first_key(Index task) const { return task % chunks * kKeyChunk; }
-  Index key_count(Index task) const { return std::min(kKeyChunk, count - first_key(task)); }
+  const KeyGroup& group_of(Index task) const {
+    return task % chunks < tokens.chunks() ? tokens : pooled;
+  }
+  // First of a task's keys among those of its group, and their number.
+  Index first_key(Index task) const {
+    const Index chunk = task % chunks;
+    return (chunk < tokens.chunks() ? chunk : chunk - tokens.chunks()) * kKeyChunk;
+  }
+  Index key_count(Index task) const {
+    return std::min(kKeyChunk, group_of(task).count - first_key(task));
+  }
+  // Place of the score of a task's first key in a row of all scores.
+  Index first_score(Index task) const { return group_of(task).first_key + first_key(task); }
   // Scratch of the calling thread for converted rows: small enough for the processor's cache,
   // unlike scratch of each task, which would amount to an unconverted KV cache.
   Real* workspace() const { return converted + (threads_here == 1 ? 0 : this_thread() * piece); }
   // Head of a task, counted over all sequences; its `group` query heads lie side by side.
   Index head(Index task) const { return task / chunks; }
 
-  // Calls body(key, slot, count) for the pieces of a task's keys.
+  // Calls body(place of the first score, slot, count) for the pieces of a task's keys.
   template <class Body>
   void for_pieces(Index task, const Body& body) const {
-    const Index end = first_key(task) + key_count(task);
-    for (Index key = first_key(task), n = 0; key < end; key += n) {
-      const Index slot = (first_slot + key) % capacity;
-      n = std::min({piece_keys, end - key, capacity - slot});
-      body(key, slot, n);
-    }
+    const Index begin = first_key(task);
+    group_of(task).for_pieces(begin, begin + key_count(task), piece_keys, body);
   }
 
   // Number of cached heads from which a task takes one. It is 1 if the rows are mixed, since a task
@@ -132,10 +137,9 @@ class NewestToken {
   }
 
   // Rows of one part of the keys, or of the values, that the query heads of `h` read.
-  ConstMatrix read(const Rows& rows, Index h, Index slot, Index n) const {
-    const RowCache& cache = *rows.cache();
-    const Index own = h % heads / (heads / cache.heads());
-    return cache.read(h / heads, own, slot, n, rows.first(), rows.width(), workspace());
+  ConstMatrix read(const KeyGroup& from, const Rows& rows, Index h, Index slot, Index n) const {
+    const Index own = h % heads / (heads / rows.cache()->heads());
+    return from.read(rows, h / heads, own, slot, n, workspace());
   }
 
   // Calls body(i, x, weights, stride) for each head x of rows to mix and each query head i of `h`,
@@ -155,16 +159,17 @@ class NewestToken {
 
   void score(Index task) const {
     const Index h = head(task);
+    const KeyGroup& own = group_of(task);
     for_pieces(task, [&](Index key, Index slot, Index n) {
       Index column = 0;
-      for (const Rows& part : keys) {
+      for (const Rows& part : own.keys) {
         const Index width = part.width();
         const auto q_rows = [&](Index i, Index rows) {
           return ConstMatrix(q + i * shape[3] + column, rows, width, shape[3]);
         };
         const auto score_row = [&](Index i) { return scores + i * stride + key; };
         if (part.mixing() == nullptr) {
-          const ConstMatrix k = read(part, h, slot, n);
+          const ConstMatrix k = read(own, part, h, slot, n);
           for (Index i = h * group; i < (h + 1) * group; i += rows_at_once)
             gemm(Matrix(score_row(i), rows_at_once, n, stride), q_rows(i, rows_at_once),
                  k.transpose(), add_if(column > 0));
@@ -186,7 +191,7 @@ class NewestToken {
     });
     for (Index i = 0; i < group; ++i) {
       const ConstArrayMap row =
-          array(static_cast<const Real*>(scores) + (h * group + i) * stride + first_key(task),
+          array(static_cast<const Real*>(scores) + (h * group + i) * stride + first_score(task),
                 key_count(task));
       extents[task * group + i] = {row.minCoeff(), row.maxCoeff(), row.square().sum()};
       if (options.log_gates != nullptr) gate_sums[task * group + i] = sum_of_gates(task, i);
@@ -292,6 +297,7 @@ class NewestToken {
 
   void weigh(Index task) const {
     const Index h = head(task);
+    const KeyGroup& own = group_of(task);
     Real* const sum = sums + task * group * v_width;
     Real* const sum_of_exp = sums_of_exp + task * group;
     std::fill_n(sum, group * v_width, Real{0});
@@ -307,8 +313,8 @@ class NewestToken {
         weights = (weights * scales[i].factor - scales[i].greatest).exp();
         sum_of_exp[i] += weights.sum();
       }
-      if (values.mixing() == nullptr) {
-        const ConstMatrix v = read(values, h, slot, n);
+      if (own.values->mixing() == nullptr) {
+        const ConstMatrix v = read(own, *own.values, h, slot, n);
         if (rows_at_once > 1)
           gemm(Matrix(sum, group, v_width), ConstMatrix(weights_of(0), group, n, stride), v,
                Write::add);
@@ -317,12 +323,12 @@ class NewestToken {
         return;
       }
       Real* const products = workspace() + products_at;
-      for_mixed(values, h, slot, n,
+      for_mixed(*own.values, h, slot, n,
                 [&](Index i, const ConstMatrix& v, const Real* mixing, Index apart) {
-                  const Index own = i - h * group;
-                  const Real* const weights = weights_of(own);
+                  const Index row = i - h * group;
+                  const Real* const weights = weights_of(row);
                   for (Index j = 0; j < n; ++j) products[j] = weights[j] * mixing[j * apart];
-                  add_weighted(sum + own * v_width, products, v);
+                  add_weighted(sum + row * v_width, products, v);
                 });
     });
   }
@@ -354,21 +360,19 @@ class NewestToken {
   Shape shape;
   const Real* q;
   Real* out;
-  std::span<const Rows> keys;
-  const Rows& values;
   const AttentionOptions& options;
   const Real* sinks;  // [H], or null
-  Index capacity, v_width;
-  Index count, first_slot;  // keys that the token sees, and the slot of the first one
-  Index chunks;
-  Index heads, group;  // heads of tasks, and query heads that share one
-  Index rows_at_once;  // query heads of a group that go into one product
-  Index piece_keys;    // keys that are read at a time
+  Index v_width;
+  KeyGroup tokens, pooled;
+  Index count = 0, chunks = 0;  // keys that the token reads, and their chunks
+  Index heads, group;           // heads of tasks, and query heads that share one
+  Index rows_at_once;           // query heads of a group that go into one product
+  Index piece_keys;             // keys that are read at a time
   // Scratch per thread, in numbers: converted rows, from `weights_at` the weights that mix them,
   // from `products_at` weighted scores.
   Index piece, weights_at, products_at;
-  Index stride;  // between rows of scores, so that each piece starts aligned
-  Real* scores;  // [B, H, stride]
+  Index stride = 0;  // between rows of scores, so that each piece starts aligned
+  Real* scores;      // [B, H, stride]
   Index threads_here;
   Real* converted;    // [threads_here, piece]
   Real* sums;         // [tasks, group, v_width]

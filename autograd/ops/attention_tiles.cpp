@@ -148,12 +148,11 @@ void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index 
   });
 }
 
-void picked_weights_tile(const AttentionGroups& groups, Index b, Index i, Index rows,
-                         Real* weights) {
+void picked_weights_tile(const AttentionProblem& p, Index b, Index i, Index rows) {
   TileMemory memory;
-  const AttentionProblem& p = groups.all.back();
-  Real* const own = weights + (b * p.length + i) * p.picked.most;
-  std::fill_n(own, rows * p.picked.most, Real{0});
+  const Index most = p.selection.rows.most;
+  Real* const own = p.selection.weights + (b * p.length + i) * most;
+  std::fill_n(own, rows * most, Real{0});
   for (Index h = 0; h < p.heads; ++h) {
     p.for_key_tiles(i, i + rows, [&](Index j) {
       Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
@@ -161,8 +160,8 @@ void picked_weights_tile(const AttentionGroups& groups, Index b, Index i, Index 
       for (Index r = 0; r < rows; ++r) {
         s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
         const std::span<const std::int32_t> picked = p.picked_of(b, i + r, j, s.cols());
-        const auto slot = picked.data() - p.picked.of(b, i + r, p.length);
-        Real* const to = own + r * p.picked.most + slot;
+        const auto slot = picked.data() - p.selection.rows.of(b, i + r, p.length);
+        Real* const to = own + r * most + slot;
         for (std::size_t n = 0; n < picked.size(); ++n) to[n] += s(r, picked[n] - j);
       }
     });

@@ -32,16 +32,22 @@ struct Picking {
   RowView keys;         // [B, R, 1, D]
   const Real* weights;  // [B, T, I]
   PickOptions options;
+  Index oldest;          // slot of the earliest row, where later ones have come round to the first
   Index tile;            // queries of one product
   Real* scratch;         // for each thread
   Index scratch_stride;  // numbers of scratch per thread; 0: there is one thread
 
   Index tiles() const { return (length + tile - 1) / tile; }
   Index queries(Index i) const { return std::min(tile, length - i); }
-  // Rows that query i sees.
+  // Query i sees rows [first_seen(i), seen(i)).
   Index seen(Index i) const {
     return std::min(key_count, (options.first_position + i + 1) / options.tokens);
   }
+  Index first_seen(Index i) const {
+    return options.window > 0 ? std::max<Index>(0, seen(i) - options.window) : 0;
+  }
+  Index first_tile(Index i) const { return first_seen(i) / kKeyTile * kKeyTile; }
+  Index picked(Index i) const { return std::min(options.most, seen(i) - first_seen(i)); }
   Index row(Index b, Index i) const { return b * length + i; }
   Index macs_per_query() const { return heads * key_count * width; }
   Real* own_scratch() const { return scratch + this_thread() * scratch_stride; }
@@ -100,22 +106,24 @@ ScoreKey find_threshold(const ScoreKey* keys, Index count, Index most) {
   return threshold;
 }
 
-// Writes the picked rows in ascending order, and their scores.
-void pick_best(const Real* scores, Index seen, Index most, ScoreKey* keys, std::int32_t* rows,
+// Writes the rows that query i picks in ascending order, and their scores. `scores` are those of
+// all rows; `keys` is scratch for as many.
+void pick_best(const Picking& p, Index i, const Real* scores, ScoreKey* keys, std::int32_t* rows,
                Real* kept) {
+  const Index first = p.first_seen(i), end = p.seen(i), most = p.options.most;
   Index count = 0;
   const auto take = [&](Index c) {
     rows[count] = static_cast<std::int32_t>(c);
     kept[count++] = scores[c];
   };
-  if (seen <= most) {
-    for (Index c = 0; c < seen; ++c) take(c);
+  if (end - first <= most) {
+    for (Index c = first; c < end; ++c) take(c);
   } else {
-    for (Index c = 0; c < seen; ++c) keys[c] = key_of(scores[c]);
-    const ScoreKey threshold = find_threshold(keys, seen, most);
+    for (Index c = first; c < end; ++c) keys[c] = key_of(scores[c]);
+    const ScoreKey threshold = find_threshold(keys + first, end - first, most);
     Index equal =
-        most - std::count_if(keys, keys + seen, [=](ScoreKey k) { return k > threshold; });
-    for (Index c = 0; c < seen; ++c) {
+        most - std::count_if(keys + first, keys + end, [=](ScoreKey k) { return k > threshold; });
+    for (Index c = first; c < end; ++c) {
       if (keys[c] > threshold || (keys[c] == threshold && equal-- > 0)) take(c);
     }
   }
@@ -133,9 +141,14 @@ void pick_newest(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
     p.scores(b, 0, j, std::min(kKeyTile, p.key_count - j), scores + b * p.key_count + j,
              p.key_count, p.own_scratch());
   });
-  for (Index b = 0; b < p.batch; ++b)
-    pick_best(scores + b * p.key_count, p.seen(0), p.options.most, keys, rows + b * p.options.most,
-              kept + b * p.options.most);
+  for (Index b = 0; b < p.batch; ++b) {
+    Real* const own = scores + b * p.key_count;
+    std::int32_t* const list = rows + b * p.options.most;
+    std::rotate(own, own + p.oldest, own + p.key_count);
+    pick_best(p, 0, own, keys, list, kept + b * p.options.most);
+    for (Index n = 0; n < p.picked(0); ++n)
+      list[n] = static_cast<std::int32_t>((list[n] + p.oldest) % p.key_count);
+  }
 }
 
 void pick_all(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
@@ -146,12 +159,12 @@ void pick_all(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
     const Index b = task / p.tiles(), i = task % p.tiles() * p.tile;
     const Index end = p.seen(i + p.queries(i) - 1), thread = threads_here == 1 ? 0 : this_thread();
     Real* const scores = all_scores + thread * p.scores_size();
-    for (Index j = 0; j < end; j += kKeyTile)
+    for (Index j = p.first_tile(i); j < end; j += kKeyTile)
       p.scores(b, i, j, std::min(kKeyTile, end - j), scores + j, p.key_count, p.own_scratch());
     for (Index r = 0; r < p.queries(i); ++r) {
       const Index place = p.row(b, i + r) * p.options.most;
-      pick_best(scores + r * p.key_count, p.seen(i + r), p.options.most,
-                keys + thread * p.key_count, rows + place, kept + place);
+      pick_best(p, i + r, scores + r * p.key_count, keys + thread * p.key_count, rows + place,
+                kept + place);
     }
   });
 }
@@ -175,11 +188,11 @@ void pick_gradients(const Picking& p, const std::int32_t* rows, const Real* dsco
   const GradientSink& dq = sinks.q;
   const Matrix of_q(dq.data + p.row(b, i) * p.heads * p.width, all, p.width);
   bool written = false;
-  for (Index j = 0, end = p.seen(i + queries - 1); j < end; j += kKeyTile) {
+  for (Index j = p.first_tile(i), end = p.seen(i + queries - 1); j < end; j += kKeyTile) {
     const Index cols = std::min(kKeyTile, end - j);
     p.products(b, i, j, cols, products, nullptr);
     for (Index r = 0; r < queries; ++r) {
-      const Index place = p.row(b, i + r) * most, count = std::min(most, p.seen(i + r));
+      const Index place = p.row(b, i + r) * most, count = p.picked(i + r);
       const std::int32_t* const list = rows + place;
       std::fill_n(ds, cols, Real{0});
       for (auto at = std::lower_bound(list, list + count, j); at < list + count && *at < j + cols;
@@ -240,11 +253,22 @@ void check(Tape& tape, Var q, const Rows& keys, Var weights, const PickOptions& 
           ", ", ks, " and ", ws);
   require(keys.cache() != nullptr || keys.width() == tape.shape(keys.x()).last(), Op::pick_rows,
           "wants all columns of the keys");
-  require(options.most > 0 && options.tokens > 0 && options.first_position >= 0, Op::pick_rows,
-          "picks at least one row, of at least one token, got ", options.most, " of ",
-          options.tokens);
+  require(
+      options.most > 0 && options.tokens > 0 && options.first_position >= 0 && options.window >= 0,
+      Op::pick_rows, "picks at least one row, of at least one token, got ", options.most, " of ",
+      options.tokens);
+  const bool overwritten = keys.cache() != nullptr && keys.tokens() > keys.cache()->capacity();
+  require(!overwritten || qs[1] == 1, Op::pick_rows,
+          "wants one query where the first rows of a cache were overwritten, got ", qs[1]);
   require(keys.cache() == nullptr || (!tape.needs_gradient(q) && !tape.needs_gradient(weights)),
           Op::pick_rows, "rows of a cache have no gradient; use a tape that computes none");
+}
+
+// Slot of the earliest row.
+Index oldest_slot(const Rows& keys) {
+  const RowCache* const cache = keys.cache();
+  const bool overwritten = cache != nullptr && keys.tokens() > cache->capacity();
+  return overwritten ? keys.tokens() % cache->capacity() : 0;
 }
 
 }  // namespace
@@ -262,6 +286,7 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
             .keys = view_of(tape, keys, 1),
             .weights = tape.value(weights),
             .options = options,
+            .oldest = oldest_slot(keys),
             .tile = queries_per_product(shape[2]),
             .scratch = nullptr,
             .scratch_stride = 0};

@@ -1,5 +1,6 @@
 #include "nn/attention/attention.h"
 
+#include <array>
 #include <cmath>
 
 #include "autograd/base/text.h"
@@ -21,6 +22,10 @@ LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix
         break;
       case Projection::Form::norm:
         all_.emplace(p.name, Norm(parameters, name, p.out, {.epsilon = plan.norm_epsilon}));
+        break;
+      case Projection::Form::layer_norm:
+        all_.emplace(p.name,
+                     Norm(parameters, name, p.out, {NormKind::layer, true, plan.norm_epsilon}));
         break;
       case Projection::Form::vector:
         all_.emplace(p.name, parameters.add(name, {p.out}, p.start.value()));
@@ -96,6 +101,17 @@ Var Attention::rotate_blocks(Var x, Index block, const Memory& memory) const {
   if (!rotary_) return x;
   return rotary(x, *rotary_, plan_.rotary_layout, memory.first_position() / block * block,
                 Rotation::forward, block);
+}
+
+Var Attention::rotate_first(Var x, RotaryLayout layout, const Memory& memory) const {
+  if (!rotary_) return x;
+  const Index rotated = rotary_->dim(), width = x.shape().last();
+  const auto turn = [&](Var part) {
+    return rotary(part, *rotary_, layout, memory.first_position());
+  };
+  if (rotated == width) return turn(x);
+  const std::vector<Var> parts = split(x, std::array{rotated, width - rotated});
+  return concat(turn(parts[0]), parts[1]);
 }
 
 Var Attention::rotate_back(Var x, const Memory& memory) const {

@@ -84,6 +84,9 @@ class Attention {
   /// Rotates rows x [B, blocks, heads, width] of the next blocks of `block` tokens by the position
   /// of a block's first token.
   Var rotate_blocks(Var x, Index block, const Memory& memory) const;
+  /// Rotates the first dimensions of x [B, T, heads, width], as many as `rotate` rotates of the
+  /// last, in pairs of `layout`.
+  Var rotate_first(Var x, RotaryLayout layout, const Memory& memory) const;
   /// Undoes `rotate`.
   Var rotate_back(Var x, const Memory& memory) const;
   /// Normalises q or k [B, T, heads, width] as the score scale asks: to unit length for QK-norm.

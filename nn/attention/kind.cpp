@@ -205,7 +205,8 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
   for (const Projection& p : form.projections) {
     const Count macs = Count(p.in) * p.out;
     if (p.form != Projection::Form::table) costs.linear_macs_per_token += macs;
-    const bool biased = p.form == Projection::Form::matrix && p.has_bias(plan.bias);
+    const bool biased = p.form == Projection::Form::layer_norm ||
+                        (p.form == Projection::Form::matrix && p.has_bias(plan.bias));
     costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
     if (p.role == Projection::Role::of_cache) costs.expansion_macs_per_key += macs;
   }
@@ -258,15 +259,19 @@ std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
   return all;
 }
 
+Count AttentionCosts::tokens_read(Count held) const {
+  return pools() ? held : std::min(held.value(), picks.value_or(held.value()));
+}
+
 // Where a query reads all rows, they need no scores of an indexer.
-Count AttentionCosts::index_macs(Count context) const {
-  const Count rows = blocks(context);
+Count AttentionCosts::index_macs(Count held, Count context) const {
+  const Count rows = pools() ? blocks(context) : held;
   return picks && rows.value() > *picks ? index_macs_per_pair * rows : 0;
 }
 
 Count AttentionCosts::prefill_macs(Count context, Count held) const {
   if (!state)
-    return macs_per_pair * context * (held + blocks(context)) + context * index_macs(context);
+    return macs_per_pair * context * (held + blocks(context)) + context * index_macs(held, context);
   const Index whole = context.value() / state->chunk, rest = context.value() % state->chunk;
   const Count pairs = Count(whole) * state->chunk * state->chunk + Count(rest) * rest;
   return state->per_token * context + state->per_pair * pairs;
@@ -275,7 +280,8 @@ Count AttentionCosts::prefill_macs(Count context, Count held) const {
 Count AttentionCosts::decode_macs(Count held, Count context) const {
   if (state) return state->per_token;
   const Index rows = blocks(context).value();
-  return macs_per_pair * (held + std::min(rows, picks.value_or(rows))) + index_macs(context);
+  return macs_per_pair * (tokens_read(held) + std::min(rows, picks.value_or(rows))) +
+         index_macs(held, context);
 }
 
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context) {
@@ -293,7 +299,7 @@ std::vector<std::string> attention_notes(const AttentionPlan& plan) {
   std::vector<std::string> notes;
   if (plan.kind().notes != nullptr) notes = plan.kind().notes(plan);
   const AttentionCosts costs = attention_costs(plan).front();
-  if (costs.cache_elements_per_block == Count(0)) return notes;
+  if (!costs.pools()) return notes;
   const auto numbers = [](Count count) { return std::to_string(count.value()) + " numbers"; };
   const std::string block = std::to_string(costs.block), window = std::to_string(plan.window);
   std::string keeps = "each layer of " + std::string(plan.kind().name) + " keeps 1/" + block +

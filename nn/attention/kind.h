@@ -27,6 +27,7 @@ struct Projection {
   enum class Form {
     matrix,       ///< `NAME.weight` [out, in], and `NAME.bias` [out] if the layer has biases
     norm,         ///< RMSNorm, `NAME.weight` [out]
+    layer_norm,   ///< LayerNorm, `NAME.weight` and `NAME.bias` [out]
     vector,       ///< `NAME` [out]
     table,        ///< `NAME` [in, out], rows that are looked up and multiply nothing
     convolution,  ///< causal, one per channel, without bias: `NAME.weight` [out, 1, in]
@@ -93,10 +94,11 @@ struct AttentionForm {
   std::optional<Index> output_heads = {};  ///< default: the layer's `heads`
   Count macs_per_token = 0;                ///< multiply-accumulates besides projections
   Count macs_per_kept = 0;                 ///< besides projections, to rebuild a cached token
-  Count index_macs_per_pair = 0;           ///< of an indexer, to score one pooled row for one query
-  std::optional<Index> picks = {};         ///< pooled rows that a query reads; none: all
-  std::string output = "o_proj";           ///< name of the output projection
-  std::optional<StateCosts> state = {};    ///< given by a recurrent layer; replaces costs of pairs
+  Count index_macs_per_pair = 0;           ///< of an indexer, to score one row for one query
+  /// Rows that a query reads, pooled ones if the layer has any; none: all.
+  std::optional<Index> picks = {};
+  std::string output = "o_proj";         ///< name of the output projection
+  std::optional<StateCosts> state = {};  ///< given by a recurrent layer; replaces costs of pairs
 
   Index head_output() const { return output_width.value_or(value_width); }
   Index heads_of_output(Index heads) const { return output_heads.value_or(heads); }
@@ -187,8 +189,9 @@ struct AttentionCosts {
   Count parameters;             ///< biases and norms included
   Count linear_macs_per_token;  ///< multiply-accumulates of projections and of factors
   Count macs_per_pair;          ///< of q.k and p v for one query and one key, all heads
-  Count index_macs_per_pair;    ///< to score a pooled row for a query, if rows are picked
-  std::optional<Index> picks;   ///< pooled rows that a query reads at most; none: all
+  Count index_macs_per_pair;    ///< to score a row for a query, if rows are picked
+  /// Rows that a query reads at most, pooled ones if the layer has any; none: all.
+  std::optional<Index> picks;
   std::optional<StateCosts> state;  ///< given by a recurrent layer; replaces `macs_per_pair`
   Count expansion_macs_per_key;     ///< in decoding, to rebuild k and v of one cached token
   Count cache_elements_per_token;
@@ -200,19 +203,20 @@ struct AttentionCosts {
   Count state_elements;       ///< per sequence; stored as Real in a cache of any type
   Count open_block_elements;  ///< those of them that are for the row of an open block
 
+  bool pools() const { return cache_rows_per_block != Count(0); }
   /// Pooled rows of `context` tokens.
-  Count blocks(Count context) const {
-    return cache_rows_per_block == Count(0) ? 0 : context.value() / block;
-  }
+  Count blocks(Count context) const { return pools() ? context.value() / block : 0; }
+  /// Tokens that one token reads while decoding, of the `held` ones that it sees.
+  Count tokens_read(Count held) const;
   /// Multiply-accumulates of scores and sums, or of the state, for a context whose tokens see
-  /// `held` others each, and all pooled rows, of which those that are not picked are masked.
+  /// `held` others each, and all pooled rows; those that are not picked are masked.
   Count prefill_macs(Count context, Count held) const;
   /// Multiply-accumulates of scores and sums, or of the state, for one token that sees `held`
-  /// others, and the pooled rows of `context` that it picks.
+  /// others, and the pooled rows of `context`, of which it reads those that it picks.
   Count decode_macs(Count held, Count context) const;
 
  private:
-  Count index_macs(Count context) const;  // of one query
+  Count index_macs(Count held, Count context) const;  // of one query
 };
 
 /// Costs of each form, `counted_forms` last.

@@ -1,9 +1,11 @@
 #include "nn/attention/mla.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "nn/attention/attention.h"
+#include "nn/attention/indexer.h"
 
 /// Multi-head latent attention, DeepSeek-V2 (2024) and V3: keys and values of all heads are
 /// expanded from one latent per token; all heads share one rotary key per token.
@@ -15,6 +17,12 @@
 /// attention", 2025). kv_b_proj is then [H (nope + v), rank / N]. `latent-scale` multiplies latents
 /// by sqrt(dim / width) (https://arxiv.org/abs/2603.02188): a normed latent then has the length of
 /// a normed x, and keys and values start as large as if expanded from x itself.
+///
+/// `dsa`, DeepSeek sparse attention (DeepSeek-V3.2, 2025), reads only the k tokens with the
+/// greatest scores of an indexer (see indexer.h), whose keys are rotated k_norm(wk x), one row per
+/// token. RoPE rotates the first `rope-dim` dimensions of the indexer's queries and keys, in half
+/// layout. Its parameters: indexer.wq_b [I d_I, query rank or dim], indexer.weights_proj [I, dim],
+/// indexer.wk [d_I, dim], and indexer.k_norm, a LayerNorm [d_I].
 namespace headcount {
 
 double mla_latent_factor(const AttentionPlan& c, Index width) {
@@ -31,34 +39,54 @@ namespace {
 
 constexpr Traits kDerived = {.derived = true, .conversion = InConversion::open};
 constexpr Traits kOpen = {.conversion = InConversion::open};
-constexpr Field<MlaSettings> kFields[] = {
+constexpr auto kKvRank =
     whole<&MlaSettings::kv_rank>(
         "kv-rank", "width of the KV latent that is cached per token; default 2 head-dim - rope-dim",
         1)
-        .with(kDerived),
+        .with(kDerived);
+constexpr auto kRopeDim =
     whole<&MlaSettings::rope_dim>(
         "rope-dim",
         "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
-        .with(kDerived),
+        .with(kDerived);
+constexpr auto kQRank =
     whole<&MlaSettings::q_rank>(
         "q-rank",
         "width of the latent between x and the queries; 0: none; default mla 0, others half of dim",
         0)
-        .with(kDerived),
+        .with(kDerived);
+constexpr auto kNopeDim =
     whole<&MlaSettings::nope_dim>(
         "nope-dim",
         "dimensions of q and k per head without RoPE, beside rope-dim; default head-dim", 1)
-        .with(kDerived),
+        .with(kDerived);
+constexpr auto kVDim =
     whole<&MlaSettings::v_dim>("v-dim", "dimensions of v per head; default head-dim", 1)
-        .with(kDerived),
-    on_off<&MlaSettings::latent_norm>("latent-norm", "apply RMSNorm to the latents").with(kOpen),
+        .with(kDerived);
+constexpr auto kLatentNorm =
+    on_off<&MlaSettings::latent_norm>("latent-norm", "apply RMSNorm to the latents").with(kOpen);
+constexpr auto kLatents =
     whole<&MlaSettings::latents>(
         "latents", "equal parts of the KV latent; each serves heads / latents heads", 1)
-        .with(kOpen),
-    on_off<&MlaSettings::latent_scale>("latent-scale",
-                                       "multiply each latent by sqrt(dim / its width)")
-        .with(kOpen),
-};
+        .with(kOpen);
+constexpr auto kLatentScale = on_off<&MlaSettings::latent_scale>(
+                                  "latent-scale", "multiply each latent by sqrt(dim / its width)")
+                                  .with(kOpen);
+
+constexpr Field<MlaSettings> kFields[] = {kKvRank, kRopeDim,    kQRank,   kNopeDim,
+                                          kVDim,   kLatentNorm, kLatents, kLatentScale};
+constexpr Field<MlaSettings> kDsaFields[] = {kKvRank,
+                                             kRopeDim,
+                                             kQRank,
+                                             kNopeDim,
+                                             kVDim,
+                                             kLatentNorm,
+                                             kLatents,
+                                             kLatentScale,
+                                             kIndexHeads<MlaSettings>,
+                                             kIndexHeadDim<MlaSettings>,
+                                             kIndexTopk<MlaSettings>,
+                                             kIndexLoss<MlaSettings>};
 
 // Form of MLA that folds kv_b_proj into queries and outputs, so that attention reads the latents
 // themselves.
@@ -73,6 +101,19 @@ bool can_absorb(const AttentionPlan& c) {
          !(c.bias && (kind == ScoreScale::Kind::row_norm || c.sinks));
 }
 
+IndexerPlan indexer_plan(const AttentionPlan& c) {
+  const auto& s = c.own<MlaSettings>();
+  return {.q_proj = "indexer.wq_b",
+          .weights_proj = "indexer.weights_proj",
+          .dim = c.dim,
+          .q_rank = s.q_rank > 0 ? s.q_rank : c.dim,
+          .heads = s.index_heads,
+          .width = s.index_head_dim,
+          .topk = s.index_topk,
+          .window = c.window,
+          .loss = s.index_loss};
+}
+
 class LatentAttention : public Attention {
  public:
   LatentAttention(const AttentionPlan& c, const LayerWeights& weights)
@@ -81,7 +122,11 @@ class LatentAttention : public Attention {
         q_proj_(weights, mla_query_latent(c)),
         kv_a_(weights.find<Linear>("kv_a_proj_with_mqa")),
         kv_norm_(weights.find<Norm>("kv_a_layernorm")),
-        kv_b_(weights.get<Linear>("kv_b_proj")) {}
+        kv_b_(weights.get<Linear>("kv_b_proj")),
+        index_k_(weights.find<Linear>("indexer.wk")),
+        index_norm_(weights.find<Norm>("indexer.k_norm")) {
+    if (s_.picks()) indexer_.emplace(weights, indexer_plan(c));
+  }
 
   Var forward(Var x, Memory& memory) const override {
     std::vector<Var> kv;
@@ -94,25 +139,55 @@ class LatentAttention : public Attention {
       rope_key.push_back(
           memory.keep("rope_key", [&] { return rotate(split_heads(kv[1], 1), memory); }));
     }
-    const Var q = rotate(split_heads(convolved("q", q_proj_(x), memory), plan().heads), memory);
-    const AttentionOptions o = options(*x.tape, s_.nope_dim + s_.rope_dim, memory);
+    const Var query_latent = q_proj_.latent(x);
+    const Var q_heads =
+        split_heads(convolved("q", q_proj_.of_latent(query_latent), memory), plan().heads);
+    const Var q = rotate(q_heads, memory);
+    AttentionOptions o = options(*x.tape, s_.nope_dim + s_.rope_dim, memory);
+    std::optional<Picks> picks;
+    if (indexer_) picks = pick(x, query_latent, memory, o);
     // Expanding all latents pays off for many queries, not for a single query after many tokens.
     const bool few_queries = x.shape()[1] == 1 && memory.first_position() > 0;
     const bool absorb =
         memory.form().empty() ? few_queries && can_absorb(plan()) : memory.form() == kAbsorbed;
-    return output(x, absorb ? absorbed(q, latents, std::move(rope_key), o)
-                            : expanded(q, latents, std::move(rope_key), o));
+    const Var y = absorb ? absorbed(q, latents, std::move(rope_key), o)
+                         : expanded(q, latents, std::move(rope_key), o);
+    if (picks) indexer_->learn(*picks, *o.selection, memory);
+    return output(x, y);
   }
 
  private:
+  // Lets queries read the tokens that the indexer picks.
+  std::optional<Picks> pick(Var x, Var query_latent, Memory& memory, AttentionOptions& o) const {
+    require_setting(memory.key_mask().empty(),
+                    "`index-topk` picks among all tokens before the query; it has no key mask");
+    const auto turned = [&](Var rows) { return rotate_first(rows, RotaryLayout::half, memory); };
+    const Rows keys = memory.keep("index_key", [&] {
+      return turned(split_heads((*index_norm_)((*index_k_)(x.tape->detached(x))), 1));
+    });
+    const std::optional<Picks> picks =
+        indexer_->pick(x, turned(indexer_->queries(query_latent)), keys, memory);
+    if (picks) o.selection = indexer_->selection(*picks, memory);
+    return picks;
+  }
+
   // Attention with keys and values of each head, expanded from the latents.
-  Var expanded(Var q, const Rows& latents, std::vector<Rows> keys,
-               const AttentionOptions& o) const {
-    const Var kv = expand(read_rows(*q.tape, latents));
+  Var expanded(Var q, Rows latents, std::vector<Rows> keys, AttentionOptions o) const {
+    Tape& tape = *q.tape;
+    if (o.selection && latents.cache() != nullptr && q.shape()[1] == 1) {
+      const auto gathered = [&](const Rows& rows) -> Rows {
+        return read_rows(tape, rows, o.selection->rows, 1);
+      };
+      latents = gathered(latents);
+      std::ranges::transform(keys, keys.begin(), gathered);
+      o.selection.reset();
+      o.window = 0;  // all picked tokens are within it
+    }
+    const Var kv = expand(read_rows(tape, latents));
     const Rows k = Rows(kv).columns(0, s_.nope_dim);
     const Rows v = Rows(kv).columns(s_.nope_dim, s_.v_dim);
     keys.insert(keys.begin(), k);
-    keys = normalize_for_scores(*q.tape, std::move(keys));
+    keys = normalize_for_scores(tape, std::move(keys));
     return attention(normalize_for_scores(q), keys, v, o);
   }
 
@@ -158,6 +233,9 @@ class LatentAttention : public Attention {
   std::optional<Linear> kv_a_;  // none in a layer that shares another layer's cache
   std::optional<Norm> kv_norm_;
   Linear kv_b_;
+  std::optional<Linear> index_k_;  // of dsa, where it does not share
+  std::optional<Norm> index_norm_;
+  std::optional<Indexer> indexer_;  // of dsa
 };
 
 // As trained, kv_b_proj expands k and v. Absorbed, as in DeepSeek's inference code and in decoding
@@ -166,7 +244,7 @@ class LatentAttention : public Attention {
 // output projections once and for all: a bias of kv_b_proj moves to o_proj, and weights of the
 // norms disappear. If outputs of heads are gated, or there is no output projection, the part of
 // kv_b_proj that expands values stays.
-AttentionDescription describe_layer(const AttentionPlan& c) {
+AttentionDescription describe_latents(const AttentionPlan& c) {
   const auto& s = c.own<MlaSettings>();
   const Index latent = s.latent_width(), absorbed_width = latent + s.rope_dim;
   using Role = Projection::Role;
@@ -212,7 +290,26 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   return description;
 }
 
-std::any resolve(const AttentionPlan& c, const Given& given) {
+AttentionDescription describe_layer(const AttentionPlan& c) {
+  const auto& s = c.own<MlaSettings>();
+  AttentionDescription description = describe_latents(c);
+  if (!s.picks()) return description;
+  using Role = Projection::Role;
+  description.keeps.push_back({"index_key", 1, s.index_head_dim});
+  const auto add_indexer = [&](AttentionForm& form) {
+    Indexer::declare(indexer_plan(c), form);
+    form.projections.push_back({"indexer.wk", c.dim, s.index_head_dim, Role::to_cache});
+    form.projections.push_back({.name = "indexer.k_norm",
+                                .out = s.index_head_dim,
+                                .role = Role::to_cache,
+                                .form = Projection::Form::layer_norm});
+  };
+  std::ranges::for_each(description.forms, add_indexer);
+  std::ranges::for_each(description.counted_forms, add_indexer);
+  return description;
+}
+
+MlaSettings resolve(const AttentionPlan& c, const Given& given) {
   MlaSettings s = read_fields(
       kFields, given, {.nope_dim = c.head_dim, .rope_dim = mla_rope_dim(c), .v_dim = c.head_dim});
   if (!given.has("kv-rank")) s.kv_rank = 2 * c.head_dim - s.rope_dim;
@@ -222,6 +319,15 @@ std::any resolve(const AttentionPlan& c, const Given& given) {
                     "` ", number);
   }
   require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is ", s.rope_dim);
+  return s;
+}
+
+MlaSettings resolve_dsa(const AttentionPlan& c, const Given& given) {
+  MlaSettings s = resolve(c, given);
+  set_index_defaults(c, 32, s);
+  s = read_fields(kDsaFields, given, s);
+  require_index_width(s.index_head_dim, s.rope_dim);
+  require_setting(c.causal, c.kind().name, " picks tokens before the query and must be causal");
   return s;
 }
 
@@ -236,11 +342,31 @@ extern const AttentionKind kMla = {
     .numbers = {"kv-rank", "rope-dim"},
     .rotary_layout = RotaryLayout::interleaved,
     .own = own_fields<kFields>(),
-    .resolve = resolve,
+    .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
+      return resolve(c, given);
+    },
     .describe = describe_layer,
     .make = make_layer<LatentAttention>,
     .to_heads = mla_to_heads,
     .of_heads = mla_of_heads,
     .fit = fit_mla};
+extern const AttentionKind kDsa = {
+    .name = "dsa",
+    .summary =
+        "sparse (DeepSeek-V3.2): mla whose indexer picks the `index-topk` tokens that a token "
+        "reads",
+    .numbers = {"kv-rank", "rope-dim"},
+    .rotary_layout = RotaryLayout::interleaved,
+    .own = own_fields<kDsaFields>(),
+    .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
+      return resolve_dsa(c, given);
+    },
+    .describe = describe_layer,
+    .notes =
+        [](const AttentionPlan& c) {
+          return index_notes(c.kind().name, c.own<MlaSettings>().index_loss);
+        },
+    .make = make_layer<LatentAttention>,
+    .no_heads = "an indexer, which heads do not have, picks the tokens that it reads"};
 
 }  // namespace headcount

@@ -15,7 +15,11 @@ struct MlaSettings {
   bool latent_norm = true;
   Index latents = 1;
   bool latent_scale = false;
+  // Of the indexer, in dsa only.
+  Index index_heads = 0, index_head_dim = 0, index_topk = 0;
+  double index_loss = 1;
 
+  bool picks() const { return index_topk > 0; }
   Index latent_width() const { return kv_rank / latents; }
 };
 

@@ -5,14 +5,14 @@
 namespace headcount {
 
 extern const AttentionKind kMha, kMqa, kGqa, kMfa, kGta, kMla, kTpa, kLatentBias, kFox, kV4, kHca,
-    kCsa, kDelta, kKda;
+    kCsa, kDelta, kKda, kDsa;
 
 namespace {
 
 std::vector<const AttentionKind*>& kinds() {
-  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa,        &kMfa, &kGta,
-                                                  &kMla, &kTpa, &kLatentBias, &kFox, &kV4,
-                                                  &kHca, &kCsa, &kDelta,      &kKda};
+  static std::vector<const AttentionKind*> all = {&kMha, &kMqa, &kGqa, &kMfa,        &kGta,
+                                                  &kMla, &kDsa, &kTpa, &kLatentBias, &kFox,
+                                                  &kV4,  &kHca, &kCsa, &kDelta,      &kKda};
   return all;
 }
 

@@ -2,6 +2,7 @@
 
 #include "nn/attention/attention.h"
 #include "nn/attention/compressor.h"
+#include "nn/attention/indexer.h"
 
 /// Attentions of DeepSeek-V4 (2026), as transformers has them. One row per token is key and value
 /// of all heads:
@@ -17,12 +18,8 @@
 /// nobody until the block is complete.
 ///
 /// `csa`, compressed sparse attention, pools each row over the block before, too, and reads only
-/// the k rows with the greatest scores of an indexer, which has a compressor of its own for rows K:
-///     score of query t and row r = sum over h of (weights_proj x)_h max(0, q_h K_r) / sqrt(I d_I)
-/// with I heads q = rotated q_b_proj c. No gradient flows through a choice. The indexer learns by
-/// `index-loss` times the KL divergence of softmax(scores) from the weights that attention gave to
-/// the picked rows, summed over its heads; x and c are constants to it. This is the second of the
-/// two stages in which DeepSeek-V3.2 trains its indexer.
+/// the k rows with the greatest scores of an indexer (see indexer.h), which has a compressor of its
+/// own for the rows that it scores.
 ///
 /// Parameters: q_a_proj [rank, dim], q_a_norm [rank] and q_b_proj [H d, rank], or q_proj; kv_proj
 /// [d, dim], kv_norm [d], o_a_proj [g r, H d / g], o_b_proj [dim, g r]; those of `compressor`; in
@@ -70,32 +67,11 @@ constexpr auto kCompress =
         "compress",
         "tokens that each compressed row of keys and values stands for; default hca 8, csa 4", 1)
         .with(kDerived);
-constexpr auto kIndexHeads =
-    whole<&Own::index_heads>("index-heads", "heads of the indexer; default half of heads", 1)
-        .with(kDerived);
-constexpr auto kIndexHeadDim =
-    whole<&Own::index_head_dim>(
-        "index-head-dim",
-        "dimensions per head of the indexer, of which RoPE rotates rope-dim; default half of "
-        "head-dim, or rope-dim if that is more",
-        1)
-        .with(kDerived);
-constexpr auto kIndexTopk =
-    whole<&Own::index_topk>("index-topk",
-                            "compressed rows that a token reads: those with the greatest scores of "
-                            "the indexer; default 16",
-                            1)
-        .with(kDerived);
-constexpr auto kIndexLoss = number<&Own::index_loss>(
-    "index-loss",
-    "weight of the loss that trains the indexer, its divergence from the weights of attention; "
-    "0: the indexer stays random",
-    0);
-
 constexpr Field<Own> kFields[] = {kQRank, kRopeDim, kOGroups, kORank};
 constexpr Field<Own> kHcaFields[] = {kQRank, kRopeDim, kOGroups, kORank, kCompress};
-constexpr Field<Own> kCsaFields[] = {kQRank,      kRopeDim,      kOGroups,   kORank,    kCompress,
-                                     kIndexHeads, kIndexHeadDim, kIndexTopk, kIndexLoss};
+constexpr Field<Own> kCsaFields[] = {
+    kQRank,           kRopeDim,           kOGroups,        kORank,         kCompress,
+    kIndexHeads<Own>, kIndexHeadDim<Own>, kIndexTopk<Own>, kIndexLoss<Own>};
 
 QueryLatent query_latent(const AttentionPlan& c) {
   return {.rank = c.own<Own>().q_rank, .norm = "q_a_norm"};
@@ -117,6 +93,19 @@ CompressorPlan index_plan(const AttentionPlan& c) {
   return plan;
 }
 
+IndexerPlan indexer_plan(const AttentionPlan& c) {
+  const Own& own = c.own<Own>();
+  return {.q_proj = "compressor.indexer.q_b_proj",
+          .weights_proj = "compressor.indexer.scorer.weights_proj",
+          .dim = c.dim,
+          .q_rank = own.q_rank > 0 ? own.q_rank : c.dim,
+          .heads = own.index_heads,
+          .width = own.index_head_dim,
+          .topk = own.index_topk,
+          .tokens = own.compress,
+          .loss = own.index_loss};
+}
+
 class SharedRowAttention : public Attention {
  public:
   SharedRowAttention(const AttentionPlan& c, const LayerWeights& weights)
@@ -126,9 +115,9 @@ class SharedRowAttention : public Attention {
         kv_norm_(weights.find<Norm>("kv_norm")),
         o_a_(weights.find<Linear>("o_a_proj")),
         compressor_(weights, compressor_plan(c)),
-        index_compressor_(weights, index_plan(c)),
-        index_q_(weights.find<Linear>("compressor.indexer.q_b_proj")),
-        index_weights_(weights.find<Linear>("compressor.indexer.scorer.weights_proj")) {}
+        index_compressor_(weights, index_plan(c)) {
+    if (c.own<Own>().picks()) indexer_.emplace(weights, indexer_plan(c));
+  }
 
   Var forward(Var x, Memory& memory) const override {
     const auto epsilon = static_cast<Real>(plan().norm_epsilon);
@@ -147,22 +136,15 @@ class SharedRowAttention : public Attention {
                       "`compress` pools all tokens of a block; it has no key mask");
       const std::optional<Rows> rows = rows_of(compressor_, x, memory);
       if (rows) o.pooled = {.keys = *rows, .values = *rows, .tokens = compressor_.plan().block};
-      if (plan().own<Own>().picks()) picks = pick(x, latent, memory, o.pooled);
+      if (indexer_) picks = pick(x, latent, memory, o.pooled);
       if (rows) o.pooled->keys = normalize_for_scores(*x.tape, {o.pooled->values}).front();
     }
     const Var y = attention(q, k, kv, o);
-    if (picks && learns(memory)) {
-      const auto weight = static_cast<Real>(plan().own<Own>().index_loss);
-      memory.losses()->push_back(scale(index_loss(*picks, o.pooled->picked_weights), weight));
-    }
+    if (picks) indexer_->learn(*picks, *o.pooled->selection, memory);
     return output(x, grouped(rotate_back(y, memory)));
   }
 
  private:
-  bool learns(const Memory& memory) const {
-    return memory.losses() != nullptr && plan().own<Own>().index_loss > 0;
-  }
-
   // Rows of all blocks that are complete, if there are any.
   std::optional<Rows> rows_of(const Compressor& compressor, Var x, Memory& memory) const {
     const Index block = compressor.plan().block;
@@ -173,31 +155,14 @@ class SharedRowAttention : public Attention {
     });
   }
 
-  // Leaves the rows in `pooled` that the indexer picks: a decoded token gathers its rows, others
-  // mask those that are not picked. Nothing is returned where all rows are read and the indexer
-  // does not learn.
+  // Lets queries read those of the pooled rows that the indexer picks.
   std::optional<Picks> pick(Var x, Var latent, Memory& memory,
                             std::optional<PooledRows>& pooled) const {
-    Tape& tape = *x.tape;
-    const Own& own = plan().own<Own>();
-    const Var input = tape.detached(x);
-    const Var q = rotate(split_heads((*index_q_)(tape.detached(latent)), own.index_heads), memory);
-    const Var weights = (*index_weights_)(input);
-    const std::optional<Rows> keys = rows_of(index_compressor_, input, memory);
-    if (!pooled || (pooled->values.shape()[1] <= own.index_topk && !learns(memory))) return {};
-    const auto width = static_cast<double>(own.index_heads * own.index_head_dim);
-    const Picks picks = pick_rows(q, *keys, weights,
-                                  {.scale = static_cast<Real>(1 / std::sqrt(width)),
-                                   .most = own.index_topk,
-                                   .tokens = own.compress,
-                                   .first_position = memory.first_position()});
-    const Index length = q.shape()[1];
-    if (memory.is_cached() && length == 1) {
-      pooled->values = read_rows(tape, pooled->values, picks.rows, length);
-      return picks;
-    }
-    pooled->picked = picks.rows;
-    if (learns(memory)) pooled->picked_weights = tape.scratch(picks.scores.shape().size());
+    const Var q = rotate(indexer_->queries(latent), memory);
+    const std::optional<Rows> keys = rows_of(index_compressor_, x.tape->detached(x), memory);
+    if (!pooled) return std::nullopt;
+    const std::optional<Picks> picks = indexer_->pick(x, q, *keys, memory);
+    if (picks) pooled->selection = indexer_->selection(*picks, memory);
     return picks;
   }
 
@@ -214,18 +179,12 @@ class SharedRowAttention : public Attention {
   std::optional<Norm> kv_norm_;
   std::optional<Linear> o_a_;  // none without an output projection
   Compressor compressor_, index_compressor_;
-  std::optional<Linear> index_q_, index_weights_;  // of csa
+  std::optional<Indexer> indexer_;  // of csa
 };
 
 void add_indexer(AttentionDescription& description, const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
   Compressor::declare(index_plan(c), description);
-  AttentionForm& form = description.forms.front();
-  form.projections.push_back({"compressor.indexer.q_b_proj", own.q_rank > 0 ? own.q_rank : c.dim,
-                              own.index_heads * own.index_head_dim});
-  form.projections.push_back({"compressor.indexer.scorer.weights_proj", c.dim, own.index_heads});
-  form.index_macs_per_pair = Count(own.index_heads) * (own.index_head_dim + 1);
-  form.picks = own.index_topk;
+  Indexer::declare(indexer_plan(c), description.forms.front());
 }
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
@@ -277,18 +236,14 @@ Own resolve_compressing(const AttentionPlan& c, const Given& given, Index compre
 
 Own resolve_csa(const AttentionPlan& c, const Given& given) {
   Own own = resolve_compressing(c, given, 4);
-  own.index_heads = std::max<Index>(1, c.heads / 2);
-  own.index_head_dim = std::max(std::max<Index>(2, c.head_dim / 4 * 2), own.rope_dim);
-  own.index_topk = 16;
+  set_index_defaults(c, 16, own);
   own = read_fields(kCsaFields, given, own);
-  require_setting(own.index_head_dim >= own.rope_dim, "`index-head-dim` ", own.index_head_dim,
-                  " is less than the `rope-dim` ", own.rope_dim, " that RoPE rotates");
+  require_index_width(own.index_head_dim, own.rope_dim);
   return own;
 }
 
 std::vector<std::string> csa_notes(const AttentionPlan& c) {
-  if (c.own<Own>().index_loss > 0) return {};
-  return {"`index-loss` is 0: nothing trains the indexer of csa, which picks rows at random"};
+  return index_notes(c.kind().name, c.own<Own>().index_loss);
 }
 
 // Adds to `kind` what the kinds of this file have in common.

@@ -124,18 +124,43 @@ TEST(ComposedAttention, ForgetGates) {
   }));
 }
 
-// Lists of at most `most` of the rows that each query sees; -1 follows.
-std::vector<std::int32_t> any_picks(const Sizes& sizes, Index blocks, Index tokens, Index most) {
+// Lists of at most `most` of the rows that each query sees, the last `window` ones or all; -1
+// follows.
+std::vector<std::int32_t> any_picks(const Sizes& sizes, Index blocks, Index tokens, Index most,
+                                    Index window = 0) {
   std::vector<std::int32_t> picked;
   for (Index i = 0; i < sizes.batch * sizes.queries; ++i) {
     const Index position = sizes.keys - sizes.queries + i % sizes.queries;
-    const Index seen = std::min(blocks, (position + 1) / tokens), count = std::min(most, seen);
-    const Index first = any_size(0, seen - count);
+    const Index seen = std::min(blocks, (position + 1) / tokens);
+    const Index least = window > 0 ? std::max<Index>(0, seen - window) : 0;
+    const Index count = std::min(most, seen - least), first = any_size(least, seen - count);
     for (Index j = 0; j < most; ++j)
       picked.push_back(
           j >= count ? -1 : static_cast<std::int32_t>(j + 1 == count ? seen - 1 : first + j));
   }
   return picked;
+}
+
+// Queries that pick some of the tokens that they see, of several tiles too.
+TEST(ComposedAttention, PickedTokens) {
+  EXPECT_TRUE(rc::check([] {
+    const Sizes sizes = any_sizes(200);
+    AttentionOptions options = any_options(sizes.keys, {});
+    options.key_mask = {};
+    options.causal = true;
+    options.row_scale =
+        *rc::gen::element(RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length);
+    std::vector<CheckedInput> inputs = sizes.inputs("picked" + std::to_string(any_size(0, 1000)));
+    if (options.row_scale != RowScale::one) {
+      for (CheckedInput& input : inputs) {
+        for (Real& x : input.values) x = Real{0.5} + std::abs(x);
+      }
+    }
+    const Index most = any_size(1, 6);
+    const std::vector<std::int32_t> picked = any_picks(sizes, sizes.keys, 1, most, options.window);
+    options.selection = Selection{{picked.data(), most}};
+    agree(options, inputs);
+  }));
 }
 
 // A second group of rows in the softmax, of several tiles too, of which queries may pick some.
@@ -167,7 +192,7 @@ TEST(ComposedAttention, PooledRows) {
       return [=, &picked](Tape&, Inputs x) {
         AttentionOptions with_pooled = options;
         with_pooled.pooled = {.keys = x[3], .values = x[4], .tokens = tokens};
-        if (most > 0) with_pooled.pooled->picked = {picked.data(), most};
+        if (most > 0) with_pooled.pooled->selection = Selection{{picked.data(), most}};
         return attend(x[0], x[1], x[2], with_pooled);
       };
     };

@@ -152,21 +152,26 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 
 namespace {
 
+// Whether query t reads row `row` of those that it sees.
+bool reads(const std::optional<Selection>& selection, Index b, Index t, Index row, Index queries) {
+  if (!selection) return true;
+  const std::int32_t* const picked = selection->rows.of(b, t, queries);
+  const std::int32_t* const end = picked + selection->rows.most;
+  return std::find(picked, end, static_cast<std::int32_t>(row)) != end;
+}
+
 // Keys that pooled rows are come after the others.
 bool sees(const AttentionOptions& o, Index b, Index t, Index s, Index queries, Index all_keys) {
   const Index keys = all_keys - (o.pooled ? o.pooled->keys.shape()[1] : 0);
   if (s >= keys) {
-    const auto row = static_cast<std::int32_t>(s - keys);
-    if (row >= (keys - queries + t + 1) / o.pooled->tokens) return false;
-    if (!o.pooled->picked) return true;
-    const std::int32_t* const picked = o.pooled->picked->of(b, t, queries);
-    return std::find(picked, picked + o.pooled->picked->most, row) !=
-           picked + o.pooled->picked->most;
+    return s - keys < (keys - queries + t + 1) / o.pooled->tokens &&
+           reads(o.pooled->selection, b, t, s - keys, queries);
   }
   const Index last = o.causal ? keys - queries + t : keys - 1;
   const bool masked =
       !o.key_mask.empty() && o.key_mask[static_cast<std::size_t>(b * keys + s)] == 0;
-  return s <= last && (o.window == 0 || s > last - o.window) && !masked;
+  return s <= last && (o.window == 0 || s > last - o.window) && !masked &&
+         reads(o.selection, b, t, s, queries);
 }
 
 // [B, H, T, S] of `seen` where the query sees the key, `hidden` elsewhere.

@@ -44,18 +44,23 @@ TEST(PickedRowsOfAnIndexer, AreThoseWithTheGreatestScores) {
   EXPECT_TRUE(rc::check([] {
     const Index batch = any_size(1, 2), length = any_size(1, 150), heads = any_size(1, 5);
     const Index width = any_size(1, 6), tokens = any_size(1, 4), most = any_size(1, 20);
-    const Index first = any_size(0, 1) * any_size(0, 9);
+    const Index first = any_size(0, 1) * any_size(0, 9), window = any_size(0, 1) * any_size(1, 90);
     const Index rows = std::max<Index>(1, (first + length) / tokens);
     Tape tape;
     const Var q = random(tape, "q", {batch, length, heads, width});
     const Var keys = random(tape, "k", {batch, rows, 1, width});
     const Var weights = random(tape, "w", {batch, length, heads});
-    const Picks picks =
-        pick_rows(q, keys, weights,
-                  {.scale = Real{2}, .most = most, .tokens = tokens, .first_position = first});
+    const Picks picks = pick_rows(q, keys, weights,
+                                  {.scale = Real{2},
+                                   .most = most,
+                                   .tokens = tokens,
+                                   .first_position = first,
+                                   .window = window});
     for (Index b = 0; b < batch; ++b) {
       for (Index t = 0; t < length; ++t) {
-        const Index seen = std::min(rows, (first + t + 1) / tokens), count = std::min(seen, most);
+        const Index seen = std::min(rows, (first + t + 1) / tokens);
+        const Index earliest = window > 0 ? std::max<Index>(0, seen - window) : 0;
+        const Index count = std::min(seen - earliest, most);
         const std::int32_t* const list = picks.rows.of(b, t, length);
         RC_ASSERT(std::is_sorted(list, list + count));
         RC_ASSERT(std::all_of(list + count, list + most, [](auto row) { return row == -1; }));
@@ -69,7 +74,7 @@ TEST(PickedRowsOfAnIndexer, AreThoseWithTheGreatestScores) {
           least = std::min(least, wanted);
           picked[static_cast<std::size_t>(list[j])] = true;
         }
-        for (Index row = 0; row < seen; ++row) {
+        for (Index row = earliest; row < seen; ++row) {
           if (!picked[static_cast<std::size_t>(row)])
             RC_ASSERT(2 * score(q, keys, weights, b, t, row) < least + 1e-4);
         }
@@ -94,6 +99,30 @@ TEST(PickedRowsOfAnIndexer, OfEqualScoresAreTheEarlierOnes) {
   EXPECT_EQ(list(7), (List{0, 1, 3, 5}));
 }
 
+// A cache of 5 tokens of which 8 were written: slots 3, 4, 0, 1, 2 hold tokens 3 to 7.
+TEST(PickedRowsOfAnIndexer, AreSlotsOfACacheInTheOrderOfTokens) {
+  Tape tape;
+  RowCache cache(2, 1, 1, 5, CacheType::real);
+  const Values keys = {9, 9, 9, 1, 5, 1, 3, 1};
+  for (Index token = 0; token < 8; ++token) {
+    const Real of_second = -keys[static_cast<std::size_t>(token)];
+    cache.write(0, token, &keys[static_cast<std::size_t>(token)]);
+    cache.write(1, token, &of_second);
+  }
+  const Var q = tape.constant({2, 1, 1, 1}, Values{1, 1});
+  const Var weights = tape.constant({2, 1, 1}, Values{1, 1});
+  const auto picked = [&](Index most, Index b) {
+    const Picks picks =
+        pick_rows(q, Rows(cache, 8), weights, {.most = most, .first_position = 7, .window = 5});
+    const std::int32_t* const list = picks.rows.of(b, 0, 1);
+    return std::vector<std::int32_t>(list, list + most);
+  };
+  using List = std::vector<std::int32_t>;
+  EXPECT_EQ(picked(3, 0), (List{3, 4, 1}));  // tokens 4, 6 and the earliest of three that are equal
+  EXPECT_EQ(picked(3, 1), (List{3, 4, 0}));  // all scores are 0
+  EXPECT_EQ(picked(6, 0), (List{3, 4, 0, 1, 2, -1}));
+}
+
 // Attention over one row of values e_r for each pooled row r gives the weights themselves.
 TEST(PickedRowsOfAnIndexer, HaveTheirWeightsSummedOverTheHeads) {
   constexpr Index kLength = 130, kHeads = 3, kRows = 65, kMost = 4;
@@ -111,8 +140,7 @@ TEST(PickedRowsOfAnIndexer, HaveTheirWeightsSummedOverTheHeads) {
   options.pooled = {.keys = pooled,
                     .values = tape.constant({2, kRows, 1, kRows}, unit),
                     .tokens = 2,
-                    .picked = picks.rows,
-                    .picked_weights = weights.data()};
+                    .selection = Selection{picks.rows, weights.data()}};
   const Var y = attention(q, k, zeros, options);
   for (Index i = 0; i < 2 * kLength * kMost; ++i) {
     const std::int32_t row = picks.rows.rows[i];

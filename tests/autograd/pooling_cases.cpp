@@ -46,18 +46,17 @@ void add_pool_tokens_cases(CaseList& cases) {
 
 void add_pick_rows_cases(CaseList& cases) {
   const Index length = cases.pick(7, 150), width = cases.pick(3, 20);
-  const auto add = [&](const std::string& name, Index heads, Index tokens, Index most) {
+  const auto add = [&](const std::string& name, Index heads, const PickOptions& options) {
     OpCase& added = cases.add(
-        name, {{2, length, heads, width}, {2, length / tokens, 1, width}, {2, length, heads}},
-        [=](Tape&, Inputs x) {
-          return pick_rows(x[0], x[1], x[2], {.scale = Real{0.7}, .most = most, .tokens = tokens})
-              .scores;
-        });
+        name,
+        {{2, length, heads, width}, {2, length / options.tokens, 1, width}, {2, length, heads}},
+        [=](Tape&, Inputs x) { return pick_rows(x[0], x[1], x[2], options).scores; });
     make_pick_inputs(added.inputs);
   };
-  add("two of the rows of one token", 3, 1, 2);
-  add("all rows of two tokens", 2, 2, length);
-  add("one row, one head", 1, 3, 1);
+  add("two of the rows of one token", 3, {.scale = Real{0.7}, .most = 2});
+  add("all rows of two tokens", 2, {.scale = Real{0.7}, .most = length, .tokens = 2});
+  add("one row, one head", 1, {.scale = Real{0.7}, .most = 1, .tokens = 3});
+  add("two of the rows of a window", 3, {.scale = Real{0.7}, .most = 2, .window = 3});
 }
 
 void add_index_loss_cases(CaseList& cases) {

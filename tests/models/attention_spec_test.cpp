@@ -65,6 +65,14 @@ TEST(AttentionSpec, GivesTheTokensOfACompressedRowAndTheRowsThatAreReadToCsa) {
   EXPECT_EQ(get(applied("csa8"), "compress"), 8);
 }
 
+TEST(AttentionSpec, GivesTheWidthsOfLatentAndRotaryKeyAndTheTokensThatAreReadToDsa) {
+  const AttentionPlan config = applied("dsa24+8:index-topk=5@64");
+  EXPECT_EQ(get(config, "kv-rank"), 24);
+  EXPECT_EQ(get(config, "rope-dim"), 8);
+  EXPECT_EQ(get(config, "index-topk"), 5);
+  EXPECT_EQ(config.window, 64);
+}
+
 TEST(AttentionSpec, GivesTheWidthOfValuesToDelta) {
   EXPECT_EQ(get(applied("delta48"), "v-dim"), 48);
 }
@@ -82,7 +90,8 @@ TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
   const std::string known =
       "'nosuch' is no attention; known are mha, mqa, gqa or gqa2 (`kv-heads` 2), mfa or mfa64 "
       "(`head-dim` 64), gta or gta2 (`kv-heads` 2), mla or mla48+16 (`kv-rank` 48 `rope-dim` 16), "
-      "tpa or tpa2 (`kv-factors` 2), latent-bias or latent-bias16 (`latent-dim` 16), fox or "
+      "dsa or dsa48+16 (`kv-rank` 48 `rope-dim` 16), tpa or tpa2 (`kv-factors` 2), latent-bias or "
+      "latent-bias16 (`latent-dim` 16), fox or "
       "fox4 (`kv-heads` 4), v4, hca or hca8 (`compress` 8), csa or csa4+16 (`compress` 4 "
       "`index-topk` 16), delta or delta32 (`v-dim` 32), kda or "
       "kda32 (`v-dim` 32)";

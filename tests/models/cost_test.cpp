@@ -75,7 +75,10 @@ TEST(CostTable, HasEveryAttentionInTheRegistrysOrderInEachForm) {
   std::vector<std::string> left_out, expected, names;
   for (const AttentionKind* kind : attention_kinds()) {
     expected.emplace_back(kind->name);
-    if (kind->name == "mla") expected.insert(expected.end(), {"mla-absorbed", "mla-merged"});
+    for (const std::string latent : {"mla", "dsa"}) {
+      if (kind->name == latent)
+        expected.insert(expected.end(), {latent + "-absorbed", latent + "-merged"});
+    }
     if (kind->name == "tpa") expected.emplace_back("tpa-factored");
   }
   for (const CostRow& row : cost_table(with({}), 1, {}, left_out)) names.push_back(row.attention);
@@ -94,7 +97,8 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
     EXPECT_NE(row.attention, "gqa");
     EXPECT_NE(row.attention, "gta");
   }
-  EXPECT_EQ(rows.size(), attention_kinds().size() + 1);  // two kinds less; MLA thrice, TPA twice
+  // Two kinds less; MLA and DSA thrice, TPA twice.
+  EXPECT_EQ(rows.size(), attention_kinds().size() + 3);
 }
 
 TEST(CostTable, GatesTheKindsThatThePatternGates) {

@@ -57,12 +57,12 @@ TEST_P(Decoding, OfManyTokensHasTheBitsOfAllAtOnce) {
   }
 }
 
-// Numbers that a layer of MLA expands of all tokens, where it has many queries; others read what
-// they keep in tiles.
+// Numbers that a layer of MLA or DSA expands of all tokens, where it has many queries; others read
+// what they keep in tiles.
 Index expanded_numbers(const ModelPlan& plan) {
   Index numbers = 0;
   for (const AttentionPlan& attention : plan->cycle) {
-    if (attention.kind().name == "mla") {
+    if (attention.kind().name == "mla" || attention.kind().name == "dsa") {
       const Index expanded =
           attention.heads * (get(attention, "nope-dim") + get(attention, "v-dim"));
       numbers = std::max(numbers, 2 * get(attention, "kv-rank") + expanded);

@@ -11,7 +11,9 @@ namespace {
 
 // A layer that shares has queries of its own for the indexer's rows.
 TEST(DecodingOfPickedRows, EqualsForwardWhereLayersShare) {
-  for (const char* attention : {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3"})
+  for (const char* attention : {"csa3+2@4/share/csa2+1", "csa2+3/share@0/csa4+1@3/share@3",
+                                "dsa8+2:index-topk=3/share/mqa/share",
+                                "dsa:index-topk=4@9/dsa:index-topk=1/share@9/share@0"})
     expect_decoding_equals_forward(decoder_config(attention));
 }
 

@@ -82,6 +82,19 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
        {"rope-dim", "2"},
        {"window", "5"},
        {"sinks", "on"}},
+      {{"index-topk", "3"}},
+      {{"index-topk", "5"}, {"rope-dim", "0"}, {"score-scale", "qk-norm"}, {"bias", "on"}},
+      {{"index-topk", "4"}, {"q-rank", "5"}, {"score-scale", "length"}, {"sinks", "on"}},
+      {{"index-topk", "2"}, {"index-heads", "1"}, {"window", "7"}, {"gate", "on"}},
+      {{"index-topk", "6"},
+       {"index-heads", "3"},
+       {"index-head-dim", "7"},
+       {"rope-dim", "4"},
+       {"latents", "2"},
+       {"kv-rank", "6"},
+       {"canon", "AB"},
+       {"score-scale", "row-norm"},
+       {"window", "11"}},
       {{"kv-factors", "1"}, {"q-factors", "1"}},
       {{"kv-factors", "3"}, {"bias", "on"}, {"gate", "on"}, {"window", "5"}},
       {{"kv-factors", "2"}, {"score-scale", "row-norm"}},
@@ -100,7 +113,9 @@ double prefill_tolerance(double of_rounding) { return kDouble ? kDecodingToleran
 bool picks(const LanguageModel& model) {
   return std::ranges::any_of(model.plan()->cycle, [&](const AttentionPlan& attention) {
     const AttentionCosts costs = attention_costs(attention).front();
-    return costs.picks && costs.blocks(model.plan()->context).value() > *costs.picks;
+    const Index context = model.plan()->context;
+    const Count rows = costs.pools() ? costs.blocks(context) : attention.cached_tokens(context);
+    return costs.picks && rows.value() > *costs.picks;
   });
 }
 
@@ -187,14 +202,14 @@ INSTANTIATE_TEST_SUITE_P(Kinds, Decoding, testing::ValuesIn(kind_names()), test_
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingOfKinds, testing::ValuesIn(kind_names()), test_name);
 INSTANTIATE_TEST_SUITE_P(Kinds, DecodingWithScores, testing::ValuesIn(names_with_scores()),
                          test_name);
-const auto patterns =
-    testing::Values("mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
-                    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share",
-                    "tpa/share", "mfa/share", "v4@5/share/v4", "hca3@4/share/hca7",
-                    "csa3@4/share/csa7", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
-                    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
-                    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share",
-                    "fox2@6/share", "3*kda/gqa2");
+const auto patterns = testing::Values(
+    "mqa/share", "mla/2*share/gqa2", "2*mqax4@3/mha", "gqa2@5/share/latent-bias",
+    "mqa@4/share/mla8+2@9", "3*delta/gqa2", "delta4/mla8+2@9/share", "gta2/share", "tpa/share",
+    "mfa/share", "v4@5/share/v4", "hca3@4/share/hca7", "csa3@4/share/csa7",
+    "dsa8+2/mla/dsa@7/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
+    "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
+    "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share", "fox2@6/share",
+    "3*kda/gqa2");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 

@@ -32,7 +32,7 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
     RC_ASSERT(costs.parameters.value() == store.element_count());
     // Up to three tiles of 64 queries and keys; one where causality would skip some.
     const Index batch = *rc::gen::inRange<Index>(1, 3),
-                length = *rc::gen::inRange<Index>(1, pools(*GetParam()) ? 65 : 151);
+                length = *rc::gen::inRange<Index>(1, sees_all_before(*GetParam()) ? 65 : 151);
     const Count macs =
         Count(batch) * (costs.linear_macs_per_token * length + costs.prefill_macs(length, length));
     RC_ASSERT(counted_macs(*layer, store, config.dim, batch, length) == macs.value());

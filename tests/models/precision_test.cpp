@@ -95,7 +95,7 @@ TEST_P(ModelInBf16, IsNearTheModelInF32WithItsGradients) {
 TEST_P(ModelInBf16, TakesHardlyMoreMemory) {
   const auto exact = static_cast<double>(pass(Precision::f32).bytes);
   const bool in_both =
-      std::set<std::string>{"mfa", "mla", "tpa", "latent-bias", "v4", "hca", "csa"}.contains(
+      std::set<std::string>{"mfa", "mla", "dsa", "tpa", "latent-bias", "v4", "hca", "csa"}.contains(
           GetParam());
   EXPECT_LE(static_cast<double>(pass(Precision::bf16).bytes), (in_both ? 1.05 : 1) * exact);
 }

@@ -38,7 +38,8 @@ void Reference::check_attention() {
   expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
   expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
   if (file_.contains("cache.canonB")) check_canon(resolved(config), *layer, parameters);
-  if (file_.contains("cache.window")) check_rows(resolved(config), *layer, parameters);
+  if (file_.contains("cache.window") || file_.contains("cache.indexer"))
+    check_rows(resolved(config), *layer, parameters);
   if (file_.contains("visible")) check_visible(resolved(config), stats);
 }
 
@@ -93,9 +94,15 @@ void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
       std::copy_n(y.begin() + b * dim, dim, outputs.begin() + (b * length + t) * dim);
   }
   expect_close(outputs, file_.at(file_.contains("y_decode") ? "y_decode" : "y"), kOutputTolerance);
-  // Rows [first, first + count) of all sequences, of one head.
-  const auto rows = [&](const std::string& name, Index first, Index count) {
+  for (const auto& [name, part] : {std::pair<std::string, std::string>{"kv", "window"},
+                                   {"index_key", "indexer"},
+                                   {"compressed", "compressed"},
+                                   {"indexer_compressed", "indexer.compressed"}}) {
+    if (!file_.contains("cache." + part)) continue;
+    // Rows of all sequences, of one head; of a window the last ones.
+    const TensorView& expected = file_.at("cache." + part);
     const RowCache& kept = cache.rows(name);
+    const Index count = expected.shape[1], first = part == "window" ? length - count : 0;
     std::vector<Real> all;
     for (Index b = 0; b < batch; ++b) {
       for (Index row = first; row < first + count; ++row) {
@@ -104,18 +111,9 @@ void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
         all.insert(all.end(), from, from + kept.width());
       }
     }
-    return all;
-  };
-  const TensorView& window = file_.at("cache.window");
-  expect_close(rows("kv", length - window.shape[1], window.shape[1]), window, kOutputTolerance);
-  if (!file_.contains("cache.compressed")) return;
-  for (const auto& [kept, name] : {std::pair<std::string, std::string>{"compressed", "compressed"},
-                                   {"indexer_compressed", "indexer.compressed"}}) {
-    if (!file_.contains("cache." + name)) continue;
-    const TensorView& expected = file_.at("cache." + name);
-    expect_close(rows(kept, 0, expected.shape[1]), expected, kOutputTolerance);
+    expect_close(all, expected, kOutputTolerance);
   }
-  check_blocks(plan, cache, store);
+  if (file_.contains("cache.compressed")) check_blocks(plan, cache, store);
 }
 
 // The tokens of an open block, and of rows pooled over two blocks those of the block before. The
@@ -152,17 +150,18 @@ void Reference::check_blocks(const AttentionPlan& plan, LayerCache& cache,
   }
 }
 
-// Which queries read which pooled rows: each head gives them a weight.
+// Which queries read which rows, pooled ones if there are any: each head gives them a weight.
 void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
   const TensorView& visible = file_.at("visible");
   const std::vector<double> wanted = visible.to_doubles();
   const Index batch = visible.shape[0], length = visible.shape[1], rows = visible.shape[2];
-  ASSERT_EQ(std::ssize(stats.pooled_weights), batch * plan.heads * length * rows);
+  const std::vector<Real>& weights =
+      file_.contains("cache.compressed") ? stats.pooled_weights : stats.weights;
+  ASSERT_EQ(std::ssize(weights), batch * plan.heads * length * rows);
   for (Index i = 0; i < batch * length * rows; ++i) {
     const Index b = i / rows / length, t = i / rows % length;
     const Index at = (b * plan.heads * length + t) * rows + i % rows;
-    EXPECT_EQ(stats.pooled_weights[static_cast<std::size_t>(at)] > 0,
-              wanted[static_cast<std::size_t>(i)] != 0)
+    EXPECT_EQ(weights[static_cast<std::size_t>(at)] > 0, wanted[static_cast<std::size_t>(i)] != 0)
         << "token " << t << ", row " << i % rows;
   }
 }

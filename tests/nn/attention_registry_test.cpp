@@ -40,8 +40,8 @@ TEST(AttentionRegistry, NamesAreUniqueAndFindTheirKind) {
     EXPECT_EQ(&attention_kind(kind->name), kind);
     EXPECT_FALSE(kind->summary.empty()) << kind->name;
   }
-  for (const char* const known : {"mha", "mqa", "gqa", "mfa", "gta", "mla", "tpa", "latent-bias",
-                                  "fox", "v4", "hca", "csa", "delta", "kda"}) {
+  for (const char* const known : {"mha", "mqa", "gqa", "mfa", "gta", "mla", "dsa", "tpa",
+                                  "latent-bias", "fox", "v4", "hca", "csa", "delta", "kda"}) {
     EXPECT_TRUE(names.contains(known)) << known;
   }
 }

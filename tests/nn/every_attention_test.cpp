@@ -51,7 +51,7 @@ TEST_P(EveryAttention, CausalPrefixDoesNotDependOnWhatFollows) {
 }
 
 TEST_P(EveryAttention, TokensThatAreMaskedDoNotReachOthers) {
-  if (!attends() || pools(*GetParam())) {
+  if (!attends() || sees_all_before(*GetParam())) {
     const Layer layer(small_config(kind()));
     EXPECT_THROW(layer.forward(normal_values(0, 5 * 12), 1, Mask(5, 1)), ShapeError);
     return;
@@ -80,7 +80,7 @@ TEST_P(EveryAttentionWithScores, SequenceOfPaddingGivesTheOutputBias) {
   LayerConfig config = small_config(kind());
   config.bias = true;
   Layer layer(config);
-  if (pools(*GetParam())) return;  // it has no mask
+  if (sees_all_before(*GetParam())) return;  // it has no mask
   const Values y = layer.forward(normal_values(0, 5 * 12), 1, Mask(5, 0));
   const std::span<const Real> bias =
       layer.weight(describe(resolved(config)).forms.front().output + ".bias");
@@ -119,11 +119,12 @@ TEST_P(EveryAttention, DropsWeightsOnlyWhileTraining) {
   EXPECT_EQ(drops, attends()) << "a state has no weights to drop";
 }
 
-// A recurrent state, forget gates and blocks of tokens depend on the order of tokens, even without
-// positions.
+// A recurrent state, forget gates, blocks of tokens and an indexer depend on the order of tokens,
+// even without positions.
 std::vector<const AttentionKind*> kinds_with_rotation_alone() {
   std::vector<const AttentionKind*> kinds = kinds_with_scores();
-  std::erase_if(kinds, [](const AttentionKind* kind) { return !kind->rotates || pools(*kind); });
+  std::erase_if(kinds,
+                [](const AttentionKind* kind) { return !kind->rotates || sees_all_before(*kind); });
   return kinds;
 }
 class EveryAttentionWithRotation : public EveryAttention {};

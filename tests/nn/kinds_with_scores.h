@@ -24,10 +24,17 @@ inline bool convolves(const AttentionKind& kind) {
                              [](const Projection& p) { return !p.convolved.empty(); });
 }
 
-/// Returns true if the kind pools rows over blocks of tokens, which must all be seen.
+/// Returns true if the kind pools rows over blocks of tokens.
 inline bool pools(const AttentionKind& kind) {
   const AttentionPlan plan = resolve_attention(kind, Given(attention_settings()), {});
   return std::ranges::any_of(describe(plan).keeps, [](const Kept& k) { return k.block > 0; });
+}
+
+/// Returns true if the kind pools rows or picks those that it reads: tokens up to the query must
+/// all be seen, and no others.
+inline bool sees_all_before(const AttentionKind& kind) {
+  const AttentionPlan plan = resolve_attention(kind, Given(attention_settings()), {});
+  return pools(kind) || describe(plan).forms.front().picks.has_value();
 }
 
 }  // namespace headcount

@@ -109,7 +109,8 @@ TEST_P(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {
   double expected = 0;
   for (Index t = 0; t < kScaleContext; ++t) {
     const Index blocks = costs.blocks(t + 1).value();
-    const Index keys = t + 1 + std::min(blocks, costs.picks.value_or(blocks));
+    const Index keys =
+        costs.tokens_read(t + 1).value() + std::min(blocks, costs.picks.value_or(blocks));
     expected += std::log(static_cast<double>(keys)) / static_cast<double>(kScaleContext);
   }
   EXPECT_NEAR(with_scale("1e-9"), expected, 1e-5);

@@ -87,6 +87,8 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"attention", "mla"}, {"sinks", "on"}},
       {{"attention", "mla"}, {"latents", "2"}},
       {{"attention", "mla"}, {"latent-scale", "on"}},
+      {{"attention", "dsa"}},
+      {{"attention", "dsa"}, {"q-rank", "24"}, {"index-topk", "7"}, {"index-head-dim", "48"}},
       {{"attention", "mfa"}},
       {{"attention", "gta"}, {"kv-heads", "1"}},
       {{"attention", "tpa"}, {"kv-factors", "3"}},

@@ -134,6 +134,28 @@ TEST_F(CostCommand, CountsTheIndexRowsOfCsaAndTheBlockBeforeAnOpenOne) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
+// A latent of 48, a rotary key of 16 and an index key of 20 numbers. A token scores 4096 tokens by
+// 3 heads of the indexer and reads 100 of them, 4 heads of 48 + 16 numbers and as many of a latent.
+TEST_F(CostCommand, CountsTheIndexKeysOfDsaAndTheTokensThatItPicks) {
+  const std::string flags =
+      "--attention dsa48+16 --layers 1 --dim 128 --heads 4 --index-heads 3 --index-head-dim 20 "
+      "--index-topk 100 ";
+  const json row = row_with_window(flags + "--context 4096", "dsa-absorbed");
+  EXPECT_EQ(row.at("cache_elements_per_token_per_layer"), 48 + 16 + 20);
+  EXPECT_EQ(row.at("cache_bytes"), 4 * 4096 * (48 + 16 + 20));
+  constexpr int kIndexed = 3 * (20 + 1) * 4096;
+  EXPECT_EQ(row.at("decode_attention_macs_per_layer"), kIndexed + 4 * (48 + 16 + 48) * 100);
+  const json expanded = row_with_window(flags + "--context 4096", "dsa");
+  EXPECT_EQ(expanded.at("decode_expansion_macs_per_layer"), 100 * 48 * 4 * (32 + 32));
+  // Nothing is scored where all tokens are read.
+  const json dense = row_with_window(flags + "--context 100", "dsa-absorbed");
+  EXPECT_EQ(dense.at("decode_attention_macs_per_layer"), 4 * (48 + 16 + 48) * 100);
+  const std::string text = cost(flags + "--index-loss 0").out;
+  EXPECT_NE(text.find("note: dsa: `index-loss` is 0: nothing trains the indexer of dsa"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
   const json object = table(kWidth8192);
   const Names lines = split_text(output(kWidth8192 + "--csv"), '\n');

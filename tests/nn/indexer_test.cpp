@@ -1,4 +1,4 @@
-// The indexer of csa: what trains it, and what its loss leaves alone.
+// The indexer of csa and dsa: what trains it, and what its loss leaves alone.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -10,15 +10,28 @@
 namespace headcount {
 namespace {
 
-LayerConfig csa(double index_loss) {
-  LayerConfig config = small_config("csa");
-  config.max_positions = 20;
-  set(config, "compress", 2);
-  set(config, "index-topk", 3);
-  set(config, "window", 4);
-  config.given.put("index-loss", index_loss);
-  return config;
-}
+struct Indexed {
+  const char* kind;
+  Index first_left_out;  // token that sees more rows than it reads
+};
+
+// A token reads three rows: of two tokens each in csa, of one in dsa.
+class AnIndexer : public testing::TestWithParam<Indexed> {
+ protected:
+  static LayerConfig config(double index_loss) {
+    LayerConfig config = small_config(GetParam().kind);
+    config.max_positions = 20;
+    set(config, "index-topk", 3);
+    if (config.kind == "csa") {
+      set(config, "compress", 2);
+      set(config, "window", 4);
+    }
+    config.given.put("index-loss", index_loss);
+    return config;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Kinds, AnIndexer, testing::Values(Indexed{"csa", 7}, Indexed{"dsa", 3}),
+                         [](const auto& kind) { return std::string(kind.param.kind); });
 
 // Loss of the layer's indexer, of which `backward` computes the gradients if it is true.
 double index_loss_of(Layer& layer, const Values& x, bool backward, Values* of_input = nullptr) {
@@ -38,8 +51,8 @@ double index_loss_of(Layer& layer, const Values& x, bool backward, Values* of_in
 
 bool is_of_indexer(const std::string& name) { return name.find("indexer") != std::string::npos; }
 
-TEST(IndexerOfCsa, IsAllThatItsLossTrains) {
-  Layer layer(csa(1));
+TEST_P(AnIndexer, IsAllThatItsLossTrains) {
+  Layer layer(config(1));
   Values of_input;
   EXPECT_GT(index_loss_of(layer, normal_values(0, 20 * 12), true, &of_input), 0);
   EXPECT_TRUE(of_input.empty());
@@ -50,8 +63,8 @@ TEST(IndexerOfCsa, IsAllThatItsLossTrains) {
   }
 }
 
-TEST(IndexerOfCsa, LearnsToScoreRowsAsAttentionWeighsThem) {
-  Layer layer(csa(1));
+TEST_P(AnIndexer, LearnsToScoreRowsAsAttentionWeighsThem) {
+  Layer layer(config(1));
   const Values x = normal_values(0, 20 * 12);
   const double before = index_loss_of(layer, x, true);
   for (int step = 0; step < 300; ++step) {
@@ -66,19 +79,19 @@ TEST(IndexerOfCsa, LearnsToScoreRowsAsAttentionWeighsThem) {
   EXPECT_LT(index_loss_of(layer, x, false), before * 0.7);
 }
 
-TEST(IndexerOfCsa, HasALossInProportionToItsWeight) {
-  Layer layer(csa(1)), half(csa(0.5));
+TEST_P(AnIndexer, HasALossInProportionToItsWeight) {
+  Layer layer(config(1)), half(config(0.5));
   const Values x = normal_values(0, 20 * 12);
   EXPECT_NEAR(index_loss_of(half, x, false), index_loss_of(layer, x, false) / 2, 1e-6);
 }
 
-TEST(IndexerOfCsa, HasNoLossWithoutAWeight) {
-  Layer layer(csa(0));
+TEST_P(AnIndexer, HasNoLossWithoutAWeight) {
+  Layer layer(config(0));
   EXPECT_EQ(index_loss_of(layer, normal_values(0, 20 * 12), false), 0);
 }
 
-TEST(IndexerOfCsa, GetsNoGradientFromTheLayersOutput) {
-  Layer layer(csa(1));
+TEST_P(AnIndexer, GetsNoGradientFromTheLayersOutput) {
+  Layer layer(config(1));
   layer.forward_and_backward(normal_values(0, 20 * 12), 1);
   for (std::size_t i = 0; i < layer.store.size(); ++i) {
     if (!is_of_indexer(layer.store.name({i}))) continue;
@@ -88,14 +101,31 @@ TEST(IndexerOfCsa, GetsNoGradientFromTheLayersOutput) {
   }
 }
 
-TEST(IndexerOfCsa, ChangesOutputsWhereRowsAreLeftOut) {
-  LayerConfig all = csa(1);
-  set(all, "index-topk", 10);
+TEST_P(AnIndexer, ChangesOutputsWhereRowsAreLeftOut) {
+  LayerConfig all = config(1);
+  set(all, "index-topk", 20);
   const Values x = normal_values(0, 20 * 12);
-  const Values picked = Layer(csa(1)).forward(x, 1), whole = Layer(all).forward(x, 1);
-  // Tokens up to the seventh see three rows at most.
-  EXPECT_TRUE(std::equal(picked.begin(), picked.begin() + 7 * 12, whole.begin()));
+  const Values picked = Layer(config(1)).forward(x, 1), whole = Layer(all).forward(x, 1);
+  EXPECT_TRUE(
+      std::equal(picked.begin(), picked.begin() + GetParam().first_left_out * 12, whole.begin()));
   EXPECT_NE(picked, whole);
+}
+
+TEST(IndexerOfDsa, LeavesOutTokensBeyondAWindow) {
+  LayerConfig windowed = small_config("dsa"), narrow = small_config("dsa");
+  for (LayerConfig* config : {&windowed, &narrow}) {
+    config->max_positions = 20;
+    set(*config, "index-topk", 3);
+  }
+  set(windowed, "window", 3);
+  set(narrow, "window", 3);
+  set(narrow, "index-topk", 20);
+  const Values x = normal_values(0, 20 * 12);
+  // Three tokens of three are read, whatever their scores.
+  EXPECT_LT(difference(Layer(windowed).forward(x, 1), Layer(narrow).forward(x, 1)), kRounding);
+  set(windowed, "window", 5);
+  set(narrow, "window", 5);
+  EXPECT_GT(difference(Layer(windowed).forward(x, 1), Layer(narrow).forward(x, 1)), 0.01);
 }
 
 }  // namespace

@@ -1,0 +1,99 @@
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/attention/attention.h"
+
+/// Indexer of DeepSeek-V3.2 (2025) and V4 (2026), which `dsa` and `csa` have. Not part of the
+/// public interface.
+namespace headcount {
+
+/// Sizes of an indexer, and the names of its matrices.
+struct IndexerPlan {
+  std::string q_proj, weights_proj;
+  Index dim = 0, q_rank = 0;   ///< widths of x and of what `q_proj` reads
+  Index heads = 0, width = 0;  ///< of its queries; a key has one head
+  Index topk = 0;              ///< rows that a token reads
+  Index tokens = 1;            ///< that a row stands for
+  Index window = 0;            ///< rows that a token sees at most, the last ones; 0: all
+  double loss = 0;             ///< weight of the loss that trains it; 0: nothing trains it
+};
+
+/// Scores rows for each token, of which attention reads those with the greatest scores:
+///     score of query t and row r = sum over h of (weights_proj x)_h max(0, q_h K_r) / sqrt(I d_I)
+/// with I heads q, d_I wide, of q_proj c, where c is the latent of attention's queries, and one row
+/// K_r for all heads. No gradient flows through a choice. The indexer learns by the KL divergence
+/// of softmax(scores) from the weights that attention gave to the picked rows, summed over its
+/// heads; x and c are constants to it. This is the second of the two stages in which DeepSeek-V3.2
+/// trains its indexer.
+class Indexer {
+ public:
+  Indexer(const LayerWeights& weights, IndexerPlan plan);
+
+  /// Queries [B, T, heads, width], not rotated yet, from the latent c [B, T, q_rank].
+  Var queries(Var latent) const;
+  /// Rows of `keys` that the tokens x pick. None if all rows are read and the indexer does not
+  /// learn.
+  std::optional<Picks> pick(Var x, Var queries, const Rows& keys, const Memory& memory) const;
+  /// Rows that attention reads, with room for their weights if the indexer learns.
+  Selection selection(const Picks& picks, const Memory& memory) const;
+  /// Adds the loss of the indexer to those that `memory` collects, if it collects any. Call it
+  /// after attention.
+  void learn(const Picks& picks, const Selection& selection, const Memory& memory) const;
+
+  /// Adds the weights and the work of choosing to `form`.
+  static void declare(const IndexerPlan& plan, AttentionForm& form);
+
+ private:
+  bool learns(const Memory& memory) const;
+
+  IndexerPlan plan_;
+  Linear q_proj_, weights_proj_;
+};
+
+// Settings of attentions with an indexer: members of their own structs with these names.
+
+template <class Own>
+inline constexpr auto kIndexHeads =
+    whole<&Own::index_heads>("index-heads", "heads of the indexer; default half of heads", 1)
+        .with({.derived = true});
+template <class Own>
+inline constexpr auto kIndexHeadDim =
+    whole<&Own::index_head_dim>(
+        "index-head-dim",
+        "dimensions per head of the indexer, of which RoPE rotates rope-dim; default half of "
+        "head-dim, or rope-dim if that is more",
+        1)
+        .with({.derived = true});
+template <class Own>
+inline constexpr auto kIndexTopk =
+    whole<&Own::index_topk>(
+        "index-topk",
+        "rows that a token reads, those with the greatest scores of the indexer: of csa's "
+        "compressed rows, by default 16, or of dsa's tokens, by default 32",
+        1)
+        .with({.derived = true});
+template <class Own>
+inline constexpr auto kIndexLoss = number<&Own::index_loss>(
+    "index-loss",
+    "weight of the loss that trains the indexer, its divergence from the weights of attention; "
+    "0: the indexer stays random",
+    0);
+
+/// Sets the defaults of an indexer that picks `topk` rows. `rope_dim` must be known.
+template <class Own>
+void set_index_defaults(const AttentionPlan& plan, Index topk, Own& own) {
+  own.index_heads = std::max<Index>(1, plan.heads / 2);
+  own.index_head_dim = std::max(std::max<Index>(2, plan.head_dim / 4 * 2), own.rope_dim);
+  own.index_topk = topk;
+}
+/// Throws ShapeError unless what RoPE rotates fits into a head of the indexer.
+void require_index_width(Index index_head_dim, Index rope_dim);
+/// Sentences that a user should know about an indexer whose loss has that weight.
+std::vector<std::string> index_notes(std::string_view kind, double index_loss);
+
+}  // namespace headcount
