@@ -180,6 +180,24 @@ TEST(KnownModels, HaveDeepSeekV4sPooledRows) {
   EXPECT_EQ(row.costs.parameters, 43 * kShared + 23 * kOfHca + 20 * kOfCsa);
 }
 
+// Latents of 512, rotary keys of 64 and index keys of 128 numbers in 61 layers. Beside
+// DeepSeek-V3's projections the indexer has queries of 64 heads of 128, made of the query latent, a
+// weight for each head, and keys with a LayerNorm. A token reads 2048 others.
+TEST(KnownModels, HaveDeepSeekV32sIndexer) {
+  const Given config = with(known_model("deepseek-v3.2").settings);
+  const ModelPlan model = resolve_model(config);
+  static_assert(512 + 64 + 128 == 704);
+  for (const Index context : {4096, 131'072, 1'048'576})
+    EXPECT_EQ(kv_cache_bytes(model, context, {2, 0}), std::int64_t{61} * 704 * 2 * context);
+  const CostRow row = all_rows(config, 131'072, 2).at("dsa-absorbed");
+  constexpr std::int64_t kIndexer = 1536 * 64 * 128 + 7168 * 64 + 7168 * 128 + 2 * 128;
+  static_assert(kIndexer == 13'959'424);
+  EXPECT_TRUE(row.decodes);
+  EXPECT_EQ(row.costs.parameters, 61 * (187'107'328 + kIndexer));
+  EXPECT_EQ(row.costs.decode_attention_macs,
+            std::int64_t{61} * (131'072 * 64 * (128 + 1) + 2048 * 128 * (512 + 64 + 512)));
+}
+
 // As its inference code computes it, with wkv_b applied to queries and sums in every step, and as
 // an article's table has it, with that merged into other matrices.
 TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
@@ -231,8 +249,9 @@ TEST(KnownModels, AreAllHeldAgainstTheirPublication) {
     EXPECT_FALSE(model.source.empty()) << model.name;
   }
   for (const PublishedModel& published : kPublished) held.push_back(published.name);
-  for (const char* const name : {"gemma-3-27b", "qwen3-next-80b", "kimi-linear-48b", "gpt-oss-20b",
-                                 "gpt-oss-120b", "gemma-3n-e4b", "deepseek-v4", "step-3"})
+  for (const char* const name :
+       {"deepseek-v3.2", "gemma-3-27b", "qwen3-next-80b", "kimi-linear-48b", "gpt-oss-20b",
+        "gpt-oss-120b", "gemma-3n-e4b", "deepseek-v4", "step-3"})
     held.emplace_back(name);
   EXPECT_EQ(known, held);
 }
