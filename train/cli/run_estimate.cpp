@@ -13,7 +13,12 @@ namespace {
 std::size_t peak_memory() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
-  return static_cast<std::size_t>(usage.ru_maxrss) * 1024;
+#ifdef __APPLE__
+  constexpr std::size_t kUnit = 1;  // bytes
+#else
+  constexpr std::size_t kUnit = 1024;
+#endif
+  return static_cast<std::size_t>(usage.ru_maxrss) * kUnit;
 }
 
 }  // namespace
