@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "autograd/base/json.h"
-#include "autograd/base/sha256.h"
+#include "autograd/base/files.h"
 #include "autograd/parallel.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/compare/job_queue.h"
