@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "autograd/base/json.h"
 #include "autograd/base/files.h"
+#include "autograd/base/json.h"
 #include "autograd/parallel.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/compare/job_queue.h"
