@@ -144,8 +144,8 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   check_sums(folder);
   const fs::path config = folder / kConfigFile, tokenizer = folder / kTokenizerFile;
   const std::string config_text = read_file(config);
-  Checkpoint checkpoint = read_checkpoint_texts(config_text, config.string(), read_file(tokenizer),
-                                                tokenizer.string());
+  Checkpoint checkpoint =
+      read_checkpoint_texts(config_text, config.string(), read_file(tokenizer), tokenizer.string());
   read_weights(open_weights(folder), checkpoint.model->parameters());
   return checkpoint;
 }
