@@ -18,13 +18,15 @@ bool Indexer::learns(const Memory& memory) const {
   return memory.losses() != nullptr && plan_.loss > 0;
 }
 
-std::optional<Picks> Indexer::pick(Var x, Var queries, const Rows& keys,
+std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>& keys,
                                    const Memory& memory) const {
-  const Index rows = keys.shape()[1];
+  const Var weights = weights_proj_(x.tape->detached(x));
+  if (!keys) return std::nullopt;
+  const Index rows = keys->shape()[1];
   const Index seen = plan_.window > 0 ? std::min(plan_.window, rows) : rows;
   if (seen <= plan_.topk && !learns(memory)) return std::nullopt;
   const auto width = static_cast<double>(plan_.heads * plan_.width);
-  return pick_rows(queries, keys, weights_proj_(x.tape->detached(x)),
+  return pick_rows(queries, *keys, weights,
                    {.scale = static_cast<Real>(1 / std::sqrt(width)),
                     .most = plan_.topk,
                     .tokens = plan_.tokens,

@@ -36,9 +36,10 @@ class Indexer {
 
   /// Queries [B, T, heads, width], not rotated yet, from the latent c [B, T, q_rank].
   Var queries(Var latent) const;
-  /// Rows of `keys` that the tokens x pick. None if all rows are read and the indexer does not
-  /// learn.
-  std::optional<Picks> pick(Var x, Var queries, const Rows& keys, const Memory& memory) const;
+  /// Rows of `keys` that the tokens x pick. None if there are no rows, or if all are read and the
+  /// indexer does not learn.
+  std::optional<Picks> pick(Var x, Var queries, const std::optional<Rows>& keys,
+                            const Memory& memory) const;
   /// Rows that attention reads, with room for their weights if the indexer learns.
   Selection selection(const Picks& picks, const Memory& memory) const;
   /// Adds the loss of the indexer to those that `memory` collects, if it collects any. Call it

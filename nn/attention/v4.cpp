@@ -160,8 +160,7 @@ class SharedRowAttention : public Attention {
                             std::optional<PooledRows>& pooled) const {
     const Var q = rotate(indexer_->queries(latent), memory);
     const std::optional<Rows> keys = rows_of(index_compressor_, x.tape->detached(x), memory);
-    if (!pooled) return std::nullopt;
-    const std::optional<Picks> picks = indexer_->pick(x, q, *keys, memory);
+    const std::optional<Picks> picks = indexer_->pick(x, q, keys, memory);
     if (picks) pooled->selection = indexer_->selection(*picks, memory);
     return picks;
   }
