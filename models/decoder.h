@@ -15,8 +15,8 @@ struct DecodeOptions {
 
 /// Chunk size of a prefill: tokens of each sequence that go through the model at once. The last
 /// chunk has up to twice as many, because few tokens are computed in another way than many. The
-/// size is a multiple of attention's tiles and of the delta rule's chunks, so that chunks change no
-/// bits.
+/// size is a multiple of attention's tiles and of the delta rule's chunks, so that chunks change
+/// nothing but, with oneDNN on some processors, how products round.
 inline constexpr Index kPrefillChunk = 512;
 
 /// Decoder with a KV cache: each token goes through the model once. The cache holds the model's
@@ -27,7 +27,7 @@ class Decoder {
 
   /// Feeds the next tokens [sequences, T] and returns their logits [sequences, T, vocabulary],
   /// valid until the next call. Many tokens are processed in chunks of kPrefillChunk, which take
-  /// the memory of one chunk and give the same bits as all tokens at once. After the first call at
+  /// the memory of one chunk and give the logits of all tokens at once. After the first call at
   /// a given T only memory that grows with the number of tokens held is allocated: the logits, and
   /// keys and values of one layer of expanded MLA. Throws ShapeError if the tokens end beyond the
   /// context.

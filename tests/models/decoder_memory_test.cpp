@@ -38,12 +38,16 @@ TEST_P(Decoding, AllocatesWhatTheCostFormulaSays) {
 }
 
 // Three chunks of each of two texts, of which the last is the longest and of an odd length.
-TEST_P(Decoding, OfManyTokensHasTheBitsOfAllAtOnce) {
+// Products of Eigen, in double, have the same bits for any number of rows; those of oneDNN need
+// not.
+TEST_P(Decoding, InChunksOfManyTokensGivesTheLogitsOfAllAtOnce) {
   constexpr Index kLength = 3 * kPrefillChunk + 69, kSequences = 2;
   Given config = decoder_config(GetParam());
   set(config, "context", kLength);
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(kSequences * kLength);
+  // Of bytes, the coarsest: see EqualsForwardWithEachOptionInEveryFormAndTypeOfCache.
+  constexpr double kRoundedTolerance = 1.25 * 5.7 / 254;
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
     Decoder decoder(*model, {kSequences, type, {}});
     if (std::ranges::any_of(decoder.caches(),
@@ -53,7 +57,13 @@ TEST_P(Decoding, OfManyTokensHasTheBitsOfAllAtOnce) {
     Tape tape(std::as_const(*model).parameters());
     std::vector<LayerCache> caches = model->make_caches({kSequences, kLength, type, {}});
     const auto at_once = model->decode(tape, tokens, kSequences, caches).value();
-    EXPECT_TRUE(std::ranges::equal(fed, at_once)) << static_cast<int>(type);
+    SCOPED_TRACE(static_cast<int>(type));
+    if (kDouble) {
+      EXPECT_TRUE(std::ranges::equal(fed, at_once));
+    } else if (!picks(*model)) {  // a rounding may change what is picked
+      expect_equal({fed.begin(), fed.end()}, {at_once.begin(), at_once.end()},
+                   type == CacheType::real ? kDecodingTolerance : kRoundedTolerance);
+    }
   }
 }
 

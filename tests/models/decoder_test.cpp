@@ -103,22 +103,6 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
   return all;
 }
 
-// Prefill reads the rounded rows that decoding token by token reads. Products of several tokens
-// group sums in another way, though. In float a number between two that a cache can hold may then
-// be rounded to the other one, which is as far as rounding moves it at all. In double, sums differ
-// by so little that no number of these models is.
-double prefill_tolerance(double of_rounding) { return kDouble ? kDecodingTolerance : of_rounding; }
-
-// Whether an indexer leaves out some rows. Where its own rows are rounded, it may pick others.
-bool picks(const LanguageModel& model) {
-  return std::ranges::any_of(model.plan()->cycle, [&](const AttentionPlan& attention) {
-    const AttentionCosts costs = attention_costs(attention).front();
-    const Index context = model.plan()->context;
-    const Count rows = costs.pools() ? costs.blocks(context) : attention.cached_tokens(context);
-    return costs.picks && rows.value() > *costs.picks;
-  });
-}
-
 TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
   for (const auto& options : layer_options()) {
@@ -136,6 +120,8 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     for (const auto& [name, value] : options) set(config, name, value);
     SCOPED_TRACE(config.values().dump());
     const auto model = make_model(config);
+    // Equal tokens without positions have the same score, and rounding decides which one is picked.
+    if (!kDouble && picks(*model) && config.get("rope-dim", Index{1}) == 0) continue;
     for (const AttentionForm& form : describe(model->plan()->cycle.front()).forms)
       expect_decoding_equals_forward(config, form.name);
     // As below: measured were up to 4.1 and 5.7 times what a row is rounded by.

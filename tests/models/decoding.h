@@ -123,4 +123,22 @@ class Decoding : public testing::TestWithParam<std::string> {};
 class DecodingWithScores : public Decoding {};
 class DecodingOfKinds : public Decoding {};
 
+// Prefill reads the rounded rows that decoding token by token reads. Products of several tokens
+// group sums in another way, though. In float a number between two that a cache can hold may then
+// be rounded to the other one, which is as far as rounding moves it at all. In double, sums differ
+// by so little that no number of these models is.
+inline double prefill_tolerance(double of_rounding) {
+  return kDouble ? kDecodingTolerance : of_rounding;
+}
+
+// Whether an indexer leaves out some rows. Where its own rows are rounded, it may pick others.
+inline bool picks(const LanguageModel& model) {
+  return std::ranges::any_of(model.plan()->cycle, [&](const AttentionPlan& attention) {
+    const AttentionCosts costs = attention_costs(attention).front();
+    const Index context = model.plan()->context;
+    const Count rows = costs.pools() ? costs.blocks(context) : attention.cached_tokens(context);
+    return costs.picks && rows.value() > *costs.picks;
+  });
+}
+
 }  // namespace headcount::decoding
