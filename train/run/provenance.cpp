@@ -19,9 +19,14 @@ std::string version_text() {
 #else
   const std::string compiler = "GCC " __VERSION__;
 #endif
-  return formatted("headcount %s, %s, %s, Eigen %d.%d.%d, OpenMP %d, products by %s, %s",
+#ifdef _OPENMP
+  const std::string threads = formatted("OpenMP %d", _OPENMP);
+#else
+  const std::string threads = "one thread";
+#endif
+  return formatted("headcount %s, %s, %s, Eigen %d.%d.%d, %s, products by %s, %s",
                    HEADCOUNT_VERSION, compiler.c_str(), Eigen::SimdInstructionSetsInUse(),
-                   EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION, _OPENMP,
+                   EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION, EIGEN_MINOR_VERSION, threads.c_str(),
                    std::string(name(gemm_library())).c_str(),
                    sizeof(Real) == sizeof(float) ? "float" : "double");
 }
