@@ -259,9 +259,16 @@ std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
   return all;
 }
 
-Count AttentionCosts::tokens_read(Count held) const {
-  return pools() ? held : std::min(held.value(), picks.value_or(held.value()));
+namespace {
+
+// Rows of `rows` that a query reads.
+Count picked(Count rows, std::optional<Index> picks) {
+  return picks && rows.value() > *picks ? Count(*picks) : rows;
 }
+
+}  // namespace
+
+Count AttentionCosts::tokens_read(Count held) const { return pools() ? held : picked(held, picks); }
 
 // Where a query reads all rows, they need no scores of an indexer.
 Count AttentionCosts::index_macs(Count held, Count context) const {
@@ -279,8 +286,7 @@ Count AttentionCosts::prefill_macs(Count context, Count held) const {
 
 Count AttentionCosts::decode_macs(Count held, Count context) const {
   if (state) return state->per_token;
-  const Index rows = blocks(context).value();
-  return macs_per_pair * (tokens_read(held) + std::min(rows, picks.value_or(rows))) +
+  return macs_per_pair * (tokens_read(held) + picked(blocks(context), picks)) +
          index_macs(held, context);
 }
 
