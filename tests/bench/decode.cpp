@@ -31,7 +31,8 @@ constexpr Variant kVariants[] = {{"mha", "mha", ""},
                                  {"v4", "v4", ""},
                                  {"v4@128", "v4@128", ""},
                                  {"hca@128", "hca@128", ""},
-                                 {"csa@128", "csa@128", ""}};
+                                 {"csa@128", "csa@128", ""},
+                                 {"dsa, 512 picked", "dsa:index-topk=512", "absorbed"}};
 
 ModelPlan plan_of(const std::string& kind) {
   return resolve_model(Given(model_settings(), {{"layers", kLayers},
