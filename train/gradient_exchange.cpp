@@ -24,7 +24,7 @@ GradientExchange::GradientExchange(Ranks& ranks, ParameterStore& parameters, Ind
       awaited_[static_cast<std::size_t>(chunk)] += shards;
     });
   }
-  running_ = std::make_unique<Running>(std::async(std::launch::async, [this] { run(); }));
+  running_ = std::make_unique<Running>(Running{std::async(std::launch::async, [this] { run(); })});
 }
 
 GradientExchange::~GradientExchange() { finish(); }
