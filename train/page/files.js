@@ -1,8 +1,8 @@
 // Trained states in files: an archive of checkpoints that headcount opens, too, and back.
 import { byId, h, say, setText, tell } from "./dom.js";
 import { specOfPlan } from "./specs.js";
+import { kMostCards, makeCard, setPhase, sharedSettings, state } from "./state.js";
 import { commonSettings, pieceCharacter, texts } from "./texts.js";
-import { kMostCards, makeCard, setPhase, state } from "./state.js";
 import { endRuns, Run } from "./training.js";
 import { unzipped, zipped } from "./zip.js";
 
@@ -22,8 +22,8 @@ function filesOfRuns() {
   const files = runs.flatMap((run) => run.records.flatMap((record) => record.files.map(
     ({ name, bytes }) => ({ name: `${folderOfRecord(run, record)}/${name}`, bytes }))));
   const summary = {
-    settings: { ...texts[state.text].settings, ...state.changed[state.text] },
-    seeds: state.seeds,
+    settings: state.trained.settings,
+    seeds: Math.max(...runs.map((run) => run.records.length)),
     runs: runs.map((run) => ({
       attention: run.spec,
       plan: run.plan,
@@ -38,7 +38,7 @@ function filesOfRuns() {
 export function saveRuns() {
   const archive = new Blob(zipped(filesOfRuns()), { type: "application/zip" });
   const address = URL.createObjectURL(archive);
-  const link = h("a", { href: address, download: `headcount-${state.text}.zip` });
+  const link = h("a", { href: address, download: `headcount-${state.trained.text}.zip` });
   link.click();
   setTimeout(() => URL.revokeObjectURL(address), 60_000); // the browser has read it by then
   say("Saved.");
@@ -108,7 +108,11 @@ function dataOf(model, files) {
 
 // What the page saved of a run, with the models of its seeds.
 async function restoredRun(saved, models, style) {
-  const filesOf = (folder) => models.find((model) => model.folder === folder)?.files;
+  const filesOf = (folder) => {
+    const model = models.find((each) => `/${each.folder}`.endsWith(`/${folder}`));
+    if (!model) throw new Error(`the folder ${folder} is missing beside ${kSummary}`);
+    return model.files;
+  };
   const run = await openedRun({ folder: "", files: filesOf(saved.records.at(-1).folder) },
     style);
   run.records = saved.records.map((record) => ({ ...record, files: filesOf(record.folder) }));
@@ -128,6 +132,7 @@ function takeOver(runs, settings) {
   for (const run of runs) state.cards.push(makeCard(run.spec));
   if (runs.length === 1) state.cards.push(makeCard(runs[0].spec === "mqa" ? "mha" : "mqa"));
   state.runs = runs;
+  state.trained = { text: state.text, settings: sharedSettings() };
 }
 
 // Opens the models among files [{name, bytes}].
@@ -144,7 +149,6 @@ async function openModels(files) {
   endRuns();
   if (summary) state.seeds = summary.seeds;
   takeOver(opened, summary ? summary.settings : opened[0].plan.settings);
-  if (!summary) await Promise.all(opened.map(checkOpened));
   setPhase("trained");
   tell("chosen");
   tell("progress");
@@ -153,19 +157,17 @@ async function openModels(files) {
     ? ` ${models.length - some.length} more are not shown.` : "");
 }
 
-// Right answers of an opened model, if the engine has a text for it.
-async function checkOpened(run) {
-  try {
-    const { step, loss, answers } = await run.engine.call({ do: "evaluate", tokens: 40960 });
-    run.record.checks.push({ step, loss, answers });
-  } catch {
-    // A model whose text is not here is asked only.
-  }
-}
-
 const bytesOfFile = async (file) => new Uint8Array(await file.arrayBuffer());
 
-// Files and folders that were dropped: [{name, bytes}], names with their folders.
+// Files of a dropped folder: [{name, file}], names with their folders. To a page from the disk,
+// Chromium gives the files of a handle but not those of an entry; Firefox has entries only.
+async function filesOfHandle(handle, path = "") {
+  const name = path + handle.name;
+  if (handle.kind === "file") return [{ name, file: await handle.getFile() }];
+  const files = [];
+  for await (const each of handle.values()) files.push(...await filesOfHandle(each, `${name}/`));
+  return files;
+}
 async function filesOfEntry(entry, path = "") {
   const name = path + entry.name;
   if (entry.isFile) {
@@ -180,11 +182,28 @@ async function filesOfEntry(entry, path = "") {
   }
 }
 
-// Opens files [{name, file}]: models, or one text, which `takeText(text, name)` gets.
-export async function openFiles(list, takeText) {
+// All files of a drop. Items must be read before the event ends, their files later.
+async function droppedFiles({ items }) {
+  const dropped = [...items].filter((item) => item.kind === "file").map((item) => ({
+    file: item.getAsFile(), entry: item.webkitGetAsEntry(),
+    handle: item.getAsFileSystemHandle?.() }));
+  const files = [];
+  for (const { file, entry, handle } of dropped) {
+    if (!entry?.isDirectory) files.push({ name: file.name, file });
+    else if (handle) files.push(...await filesOfHandle(await handle));
+    else files.push(...await filesOfEntry(entry));
+  }
+  return files;
+}
+
+// Opens files [{name, file}], or a promise of them: models, or one text, which
+// `takeText(text, name)` gets.
+async function openFiles(given, takeText) {
   const place = byId("opened");
   place.classList.remove("error");
   try {
+    const list = await given;
+    if (!list.length) return;
     const wanted = list.filter(({ name }) => kOfModel.test(name) || name.endsWith(".zip") ||
       name.endsWith(kSummary));
     if (!wanted.length && list.length === 1) {
@@ -219,14 +238,9 @@ export function setUpFiles(takeText) {
   };
   addEventListener("dragover", over);
   addEventListener("dragleave", over);
-  addEventListener("drop", async (event) => {
+  addEventListener("drop", (event) => {
     over(event);
-    const items = [...event.dataTransfer.items].filter((item) => item.kind === "file");
-    const dropped = items.map((item) => [item.webkitGetAsEntry(), item.getAsFile()]);
-    const files = [];
-    for (const [entry, file] of dropped)
-      files.push(...entry ? await filesOfEntry(entry) : [{ name: file.name, file }]);
-    if (files.length) openFiles(files, takeText);
+    openFiles(droppedFiles(event.dataTransfer), takeText);
   });
   byId("save").addEventListener("click", saveRuns);
 }

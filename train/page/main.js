@@ -4,7 +4,7 @@ import { setUpCards } from "./cards.js";
 import { Slider } from "./controls.js";
 import { byId, h, on, setText, tell } from "./dom.js";
 import { setUpFiles } from "./files.js";
-import { durationText, numberText } from "./format.js";
+import { durationText, numberText, plural } from "./format.js";
 import { readLink } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
 import { kinds } from "./specs.js";
@@ -35,13 +35,14 @@ function setUpTexts() {
 // Takes the reader's own text; its beginning if it is too long.
 function takeText(text, name = "") {
   const cut = text.length > kLongestText;
-  setOwnText(cut ? text.slice(0, kLongestText) : text, name);
+  setOwnText(cut ? text.slice(0, kLongestText) : text);
   if (byId("own").value !== state.own) byId("own").value = state.own;
   state.text = "own";
   tell("chosen");
-  const kinds = new Set(state.own).size;
-  setText(byId("own-size"), `${name ? `${name}: ` : ""}${numberText([...state.own].length)} ` +
-    `characters, ${numberText(kinds)} different.${cut ? " The rest was cut off." : ""}`);
+  const size = plural([...state.own].length, "character");
+  const different = numberText(new Set(state.own).size);
+  setText(byId("own-size"), `${name ? `${name}: ` : ""}${size}, ${different} different.` +
+    (cut ? " The rest was cut off." : ""));
 }
 
 let shownFor = ""; // the shared sliders that the page has

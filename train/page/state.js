@@ -9,11 +9,11 @@ export const state = {
   text: "lookup",
   own: "", // the reader's own text
   ownVersion: 0, // grows with every change of it
-  ownName: "", // name of its file, if it has one
   changed: { lookup: {}, tales: {}, own: {} }, // settings that differ from the text's own
   seeds: 1,
   cards: [], // see makeCard
   runs: [], // see Run in training.js
+  trained: null, // {text, settings} of the runs, as chosen when their training began
   phase: "choosing", // "choosing", "training", "paused" or "trained"
 };
 
@@ -25,10 +25,13 @@ export function makeCard(spec) {
   return { choice: choiceOf(spec), style, plan: null, error: "", key: "", pace: null };
 }
 
+// Settings that all cards share.
+export const sharedSettings = () =>
+  ({ ...texts[state.text].settings, ...state.changed[state.text] });
+
 // Settings of a card for the engine, as on the command line, without the seed.
 export function settingsOf(card) {
-  const settings = { ...texts[state.text].settings };
-  for (const [name, value] of Object.entries(state.changed[state.text])) settings[name] = value;
+  const settings = sharedSettings();
   if (state.text === "own") settings.text = state.own;
   return { ...settings, attention: specOf(card.choice) };
 }
@@ -39,9 +42,8 @@ export function keyOf(card) {
   return JSON.stringify([settings, text === undefined ? 0 : state.ownVersion]);
 }
 
-export function setOwnText(text, name = "") {
+export function setOwnText(text) {
   state.own = text;
-  state.ownName = name;
   ++state.ownVersion;
 }
 

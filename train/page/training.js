@@ -1,7 +1,7 @@
 // Training of the chosen attentions, each by an engine of its own.
 import { say, tell } from "./dom.js";
 import { Engine } from "./engine.js";
-import { keyOf, setPhase, settingsOf, state } from "./state.js";
+import { keyOf, setPhase, settingsOf, sharedSettings, state } from "./state.js";
 import { specOf } from "./specs.js";
 
 const kRequest = 100; // ms that a request for steps may take, so that questions need not wait
@@ -143,6 +143,7 @@ export function startTraining() {
     return new Run({ spec: specOf(card.choice), style: card.style, plan: card.plan,
       settings: settingsOf(card), key: keyOf(card) });
   });
+  state.trained = { text: state.text, settings: sharedSettings() };
   setPhase("training");
   say("Training has begun.");
   finish(state.runs.map((run) => {

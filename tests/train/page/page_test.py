@@ -69,13 +69,6 @@ for (const e of document.querySelectorAll('main *')) {
 return [...faults];
 """
 
-# Drops a file with a text on the page.
-DROP = """
-const files = new DataTransfer();
-files.items.add(new File([arguments[0]], 'poem.txt', {type: 'text/plain'}));
-dispatchEvent(new DragEvent('drop', {dataTransfer: files, bubbles: true, cancelable: true}));
-"""
-
 # Longest time in ms between two frames while the page trains.
 WATCH_FRAMES = """
 window.longestFrame = 0;
@@ -143,6 +136,12 @@ class Reader:
         actions = [{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]
         self.browser.ask("POST", "/actions",
                          {"actions": [{"type": "key", "id": "keys", "actions": actions}]})
+
+    def drop(self, path):
+        """Drops a file or a folder of the disk on the page, as a file manager does."""
+        data = {"items": [], "files": [str(path)], "dragOperationsMask": 1}
+        for kind in ("dragEnter", "dragOver", "drop"):
+            self.browser.devtools("Input.dispatchDragEvent", type=kind, x=200, y=200, data=data)
 
     def tab_to(self, selector):
         """Reaches an element by the tabulator alone."""
@@ -213,6 +212,7 @@ def trains_and_answers(reader, program, work):
     check(figures == 8, f"{figures} pictures of heads, not 4 of each attention")
     reader.browser.devtools("Browser.setDownloadBehavior", behavior="allow",
                             downloadPath=str(work))
+    reader.click("input[value=tales]")  # what is chosen by now is not what is saved
     reader.click("#save")
     archive, end = work / "headcount-lookup.zip", time.monotonic() + PATIENCE
     while not archive.exists():
@@ -229,11 +229,17 @@ def trains_and_answers(reader, program, work):
 
 
 def opens_what_it_saved(reader, archive, answers):
-    reader.open()
-    reader.type("#open-files", str(archive))
-    reader.until("document.querySelectorAll('.look').length === 2", "the saved models are opened")
-    again = reader.ask(BOARD + "A")
-    check(again == answers, f"opened models answer {again}, before they were saved {answers}")
+    folder = archive.parent / "saved"  # the same, unpacked
+    ways = {"opened": lambda: reader.type("#open-files", str(archive)),
+            "dropped": lambda: reader.drop(archive), "dropped unpacked": lambda: reader.drop(folder)}
+    for way, give in ways.items():
+        reader.open()
+        give()
+        reader.until("document.querySelectorAll('.look').length === 2", f"saved models are {way}")
+        check(reader.browser.run("return document.querySelector('input[value=lookup]').checked"),
+              f"models of lookups, {way}, are shown with another text")
+        again = reader.ask(BOARD + "A")
+        check(again == answers, f"models {way} answer {again}, before they were saved {answers}")
 
 
 def opens_a_run(reader, program, work):
@@ -248,6 +254,11 @@ def opens_a_run(reader, program, work):
     check(list(answers) == ["gqa2"], f"opened {list(answers)}, not gqa2")
     said = sampled(program, run, BOARD + "A", len(answers["gqa2"]))
     check(said == answers["gqa2"], f"the page answers {answers}, the program '{said}'")
+    reader.open()
+    reader.drop(run)
+    reader.until("document.querySelectorAll('.look').length === 1", "a run's folder is dropped")
+    again = reader.ask(BOARD + "A")
+    check(again == answers, f"a dropped run answers {again}, its checkpoint {answers}")
 
 
 def follows_a_report(reader, page, program, work):
@@ -272,7 +283,7 @@ def follows_a_report(reader, page, program, work):
     return {(folder / name).as_uri() for name in ("report.html", page.name)}
 
 
-def tells_errors_and_goes_on(reader):
+def tells_errors_and_goes_on(reader, work):
     reader.open()
     reader.click("input[value=own]")
     reader.type("#own", "x")
@@ -284,11 +295,16 @@ def tells_errors_and_goes_on(reader):
     reader.type("#own", "to be or not to be, that is the question. " * 40)
     reader.until("!document.getElementById('train').disabled", "a longer text is accepted")
     reader.click("input[value=lookup]")
-    reader.browser.run(DROP, "to be or not to be, that is the question. " * 8000)
+    (work / "poem.txt").write_text("to be or not to be, that is the question. " * 8000)
+    reader.drop(work / "poem.txt")
     reader.until("/^poem.txt: 336,000/.test(document.getElementById('own-size').textContent)",
                  "a text of 300 kB is dropped")
     reader.until("/Takes about/.test(document.getElementById('estimate').textContent)",
                  "the page says how long it will take")
+    (work / "broken.zip").write_text("no archive " * 10)
+    reader.drop(work / "broken.zip")
+    reader.until("/^Not opened: /.test(document.getElementById('opened').textContent)",
+                 "a damaged archive is refused")
     reader.click("input[value=lookup]")
     reader.until("document.getElementById('error-of-all').hidden && "
                  "!document.getElementById('train').disabled", "the page goes on")
@@ -350,7 +366,7 @@ def faults(browser, file, program, work):
         opens_what_it_saved(reader, archive, answers)
         opens_a_run(reader, program, work)
         own |= follows_a_report(reader, file, program, work)
-        tells_errors_and_goes_on(reader)
+        tells_errors_and_goes_on(reader, work)
         needs_no_mouse(reader)
         yield from layout_faults(reader, archive)
     except Fault as fault:
