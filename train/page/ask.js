@@ -1,8 +1,8 @@
 // The third section: a question to all trained attentions, and their answers side by side.
 import { Board } from "./board.js";
 import { scaleOf } from "./cache_picture.js";
-import { byId, h, on, setText } from "./dom.js";
-import { numberText, shownCharacter } from "./format.js";
+import { byId, h, on, say, setText } from "./dom.js";
+import { numberText, plural, shownCharacter } from "./format.js";
 import { Look } from "./look.js";
 import { Slider } from "./controls.js";
 import { state } from "./state.js";
@@ -75,6 +75,10 @@ async function ask() {
   await Promise.all(looks.map((look) =>
     look.ask({ prompt, tokens, temperature: chosen.temperature, expected, seed })));
   asking = false;
+  setText(byId("cut-note"), tokens < chosen.tokens && texts[textOf()].characters > 1
+    ? `Answers end where the context of ${plural(context, "character")} does.` : "");
+  say(looks.map(({ run, judgement }) => `${run.spec}: ${judgement.textContent || "answered"}`)
+    .join("; "));
   const host = byId("looks"), elements = looks.map((look) => look.element);
   if (elements.some((element, i) => host.children[i] !== element) ||
       host.children.length !== elements.length)
@@ -128,6 +132,9 @@ async function prepare() {
   questions = [];
   byId("board").hidden = byId("board-questions").hidden = kind !== "lookup";
   byId("prompt").rows = kind === "lookup" ? 1 : 4;
+  setText(byId("prompt-label"), kind === "lookup"
+    ? "The question as text: one character for each piece, then the letter"
+    : "A text for the attentions to continue");
   byId("chips").replaceChildren();
   Object.assign(chosen, { tokens: texts[kind].characters, temperature: texts[kind].temperature });
   byId("ask-sliders").replaceChildren(

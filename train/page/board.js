@@ -111,8 +111,8 @@ export function smallBoard(pieces, letter, shadeOf) {
     svg.append(s("rect", { x, y, width: size, height: size,
       class: `field ${at < 0 ? "" : shadeOf(at)}` }));
     if (isOnLine(letter, square))
-      svg.append(s("circle", { class: "line-dot", cx: x + size / 2, cy: y + size / 2,
-        r: at < 0 ? 1.5 : 6 }));
+      svg.append(s("circle", { class: at < 0 ? "line-dot" : "line-ring", cx: x + size / 2,
+        cy: y + size / 2, r: at < 0 ? 1.5 : 6 }));
     if (at >= 0) {
       svg.append(s("text", { class: `piece ${shadeOf(at)}`, x: x + size / 2, y: y + size / 2 + 3.5,
         "text-anchor": "middle" }, String(pieces[at].value)));

@@ -9,6 +9,10 @@ const kLeast = 2; // height of a part that would be too flat to be seen
 const kRuled = 40; // tokens up to which rows are ruled
 const kBytes = 4; // of a number
 
+// The engine's name of a part in words.
+const wordsOf = (name) => ({ k: "keys", v: "values", kv: "keys that are also values" })[name] ??
+  name.replaceAll("_", " ");
+
 // Parts of each layer of a plan's cache: {name, heads, tokenNumbers, bytes}, tokenNumbers per
 // token. A state, which has no rows, is spread over the context.
 export function layersOf(plan) {
@@ -16,6 +20,7 @@ export function layersOf(plan) {
     layer,
     parts: parts.map((part) => ({
       ...part,
+      name: wordsOf(part.name),
       heads: part.heads ?? 1,
       tokenNumbers: part.rows_per_token > 0 ? part.numbers * part.rows_per_token
         : part.numbers / plan.context,
@@ -40,12 +45,12 @@ export function partNames(plan) {
   return [...new Set(layersOf(plan).flatMap((layer) => layer.parts.map((part) => part.name)))];
 }
 
-// "k: 2 heads of 2 numbers a token, 256 B"
+// "layer 1, keys: 2 heads of 2 numbers per token, 256 B"
 function describePart(part, layer) {
   const count = numberText(part.numbers / part.heads, 0);
   const each = part.heads > 1 ? `${part.heads} heads of ${count} numbers` : `${count} numbers`;
   const per = part.rows_per_token > 0
-    ? part.rows_per_token < 1 ? `every ${Math.round(1 / part.rows_per_token)} tokens` : "a token"
+    ? part.rows_per_token < 1 ? `every ${Math.round(1 / part.rows_per_token)} tokens` : "per token"
     : "of the sequence";
   return `layer ${layer + 1}, ${part.name}: ${each} ${per}, ${bytesText(part.bytes)}`;
 }
@@ -86,7 +91,7 @@ function picture(plan, { scale, style, height, label, bytesOf }) {
 // The cache that a plan keeps of a whole context.
 export function chosenCache(plan, scale, style) {
   const label = `Cache to scale: ${plan.cache.layers.length} layers, ` +
-    `${bytesText(plan.cache.bytes_per_token)} a token`;
+    `${bytesText(plan.cache.bytes_per_token)} per token`;
   return picture(plan, { scale, style, height: 64, label, bytesOf: (part) => part.bytes });
 }
 

@@ -2,13 +2,17 @@
 import { chosenCache, partNames, scaleOf } from "./cache_picture.js";
 import { markBefore, Slider } from "./controls.js";
 import { byId, h, on, setText, tell } from "./dom.js";
-import { bytesText, numberText } from "./format.js";
+import { bytesText, numberText, plural } from "./format.js";
 import { changeChoice, choiceOf, firstChoice, kindOf, kinds, slidersOf, specOf } from "./specs.js";
 import { kLeastCards, kMostCards, makeCard, state } from "./state.js";
 
 const kOwn = "written"; // choice of the list of kinds for a text of the reader's own
 const kNext = ["mqa", "gqa", "mla", "mfa", "gta"]; // kinds that a new card tries
 const views = new Map(); // by card
+
+// The engine's sentence on a kind, with the values of the settings that it names.
+const summaryOf = ({ summary }, settings) =>
+  summary.replace(/`([^`]+)`/g, (quoted, name) => settings[name] ?? name);
 
 class CardView {
   constructor(card) {
@@ -54,10 +58,11 @@ class CardView {
 
   update() {
     const { card } = this, { choice, plan } = card, kind = kindOf(choice);
+    const settings = { ...plan?.settings, ...choice.numbers };
     this.kind.value = choice.own ? kOwn : choice.kind;
     this.element.setAttribute("aria-label", `attention ${specOf(choice)}`);
     setText(this.what, choice.own ? "An attention in the program’s own words."
-      : kind?.summary.replaceAll("`", "") ?? "");
+      : kind ? summaryOf(kind, settings) : "");
     this.written.hidden = !choice.own;
     if (choice.own && document.activeElement !== this.written) this.written.value = choice.own;
     this.remove.hidden = state.cards.length <= kLeastCards;
@@ -65,7 +70,7 @@ class CardView {
     this.error.hidden = !card.error || card.error === errorOfAll();
     this.element.classList.toggle("wrong", card.error !== "");
     setText(this.notes, card.error ? "" : (plan?.notes ?? []).join(" "));
-    if (plan) this.place(slidersOf(choice, { ...plan.settings, ...choice.numbers }));
+    if (plan) this.place(slidersOf(choice, settings));
   }
 
   // Sliders stay the same elements while their values do, so that they can be dragged.
@@ -93,8 +98,8 @@ class CardView {
     h("code", { title: "name of this attention in charts and in the program" },
       specOf(this.card.choice)));
     const { bytes_per_token: token, bytes_at_context: whole } = plan.cache;
-    this.bytes.replaceChildren(h("strong", {}, bytesText(token)), " a token, ",
-      `${bytesText(whole)} for ${numberText(plan.context)}. `,
+    this.bytes.replaceChildren(h("strong", {}, bytesText(token)), " per token, ",
+      `${bytesText(whole)} for ${plural(plan.context, "token")}. `,
       h("span", {}, `${numberText(plan.parameters)} parameters`));
   }
 }

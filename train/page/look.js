@@ -84,6 +84,7 @@ export class Look {
   }
 
   // Asks the model to continue. `expected` is the right first character, or null.
+  // `seed`: of the trained model; null: the model in training.
   async ask({ prompt, tokens, temperature, expected, seed }) {
     const record = this.run.records.find((each) => each.seed === seed); // none: as it is
     try {
@@ -91,7 +92,7 @@ export class Look {
       const reply = await this.run.engine.call({ do: "ask", prompt, tokens, temperature });
       Object.assign(this, { prompt: [...prompt], steps: reply.steps, read: new Map() });
       this.fail("");
-      this.judge(expected);
+      this.judge(expected, seed === null ? this.run.record.step : null);
       this.write();
     } catch (error) {
       this.steps = [];
@@ -103,14 +104,17 @@ export class Look {
     setText(this.error, message);
     this.error.hidden = !message;
     this.detail.hidden = this.text.hidden = message !== "";
-    if (message) this.judge(null);
+    if (message) this.judge(null, null);
   }
 
-  judge(expected) {
+  // Says whether the answer is right, and how long its model had learned if it still learns.
+  judge(expected, step) {
     const right = expected !== null && this.steps[0]?.character === expected;
     this.judgement.className = `judgement ${expected === null ? "" : right ? "right" : "wrong"}`;
-    setText(this.judgement, expected === null || !this.steps.length ? ""
-      : right ? "✓ right" : `✗ wrong, it is ${shownCharacter(expected)}`);
+    const judged = expected === null || !this.steps.length ? ""
+      : right ? "✓ right" : `✗ wrong, it is ${shownCharacter(expected)}`;
+    const when = step === null ? "" : `after ${plural(step, "step")}`;
+    setText(this.judgement, [judged, when].filter(Boolean).join(", "));
   }
 
   // Writes the text, one element for each character.

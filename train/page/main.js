@@ -85,7 +85,7 @@ function drawAction() {
   let text = "Measuring how long it takes here …";
   if (noText) text = "Paste or drop a text first.";
   else if (same) text = "Trained. Change something to train again.";
-  else if (wrong) text = "Something above does not fit together: see the red line.";
+  else if (wrong) text = "Not ready: the message above says what does not fit.";
   else if (seconds !== null) text = `Takes about ${durationText(seconds)} here.`;
   setText(byId("estimate"), isBusy() ? "" : text);
   setText(byId("train"), state.runs.length ? "Train again" : "Train");

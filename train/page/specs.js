@@ -21,10 +21,10 @@ const kNames = {
   "latent-dim": ["z width", "numbers that are kept for each head besides key and value"],
   "kv-factors": ["factors", "products of which keys and values are the mean"],
   "v-dim": ["value width", "columns of a head's state"],
-  compress: ["tokens a row", "tokens beyond the window that one pooled row stands for"],
+  compress: ["tokens per row", "tokens beyond the window that one pooled row stands for"],
   "index-topk": ["rows picked", "pooled rows that a token reads"],
   window: ["window", "tokens that a layer reads and keeps"],
-  share: ["layers a cache", "layers that read one cache"],
+  share: ["layers per cache", "layers that read one cache"],
 };
 export const labelOf = (name) => kNames[name]?.[0] ?? name;
 export const helpOf = (name, help = "") => kNames[name]?.[1] ?? help;

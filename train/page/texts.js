@@ -6,7 +6,7 @@ export const kLongestText = 2_000_000; // characters that may be pasted or dropp
 export const texts = {
   lookup: {
     name: "Lookups",
-    what: "Pieces on a board, then questions about them. No answer can be guessed.",
+    what: "Pieces on a board, then questions about them. Each answer must be looked up.",
     settings: { data: "lookup" },
     temperature: 0,
     characters: 1, // what follows an answer is random, and never learned

@@ -12,8 +12,8 @@ const kMostPoints = 400; // of a curve
 let resume = null; // {promise, go}: what paused runs wait for
 
 // An attention in training or trained. `records` has one entry for each seed: {seed, losses,
-// checks, step, files}, losses [[step, loss]], checks [{step, loss, answers}], files the trained
-// state.
+// checks, step, files}, losses [[step, loss]], checks [{step, loss, answers, questions}], files the
+// trained state.
 export class Run {
   constructor({ spec, style, plan, settings = null, key = "" }) {
     Object.assign(this, { spec, style, plan, settings, key });
@@ -73,8 +73,8 @@ export class Run {
   }
 
   async check(record, tokens) {
-    const { step, loss, answers } = await this.engine.call({ do: "evaluate", tokens });
-    record.checks.push({ step, loss, answers });
+    const { step, loss, answers, questions } = await this.engine.call({ do: "evaluate", tokens });
+    record.checks.push({ step, loss, answers, questions });
   }
 
   // Makes sure that the engine has the model of that seed.

@@ -23,8 +23,9 @@ function sentence(run, reference, costs, answered) {
   const name = `${run.spec} keeps ${percentText(share, 0)} of ${reference.spec}’s cache`;
   if (!answered) {
     const mean = costs.reduce((sum, cost) => sum + cost, 0) / costs.length;
-    return `${name}; its loss minus ${reference.spec}’s is ${signedText(mean, 3)} nats ` +
-      `(${costs.length > 1 ? `mean of ${plural(costs.length, "seed")}` : "one seed"}).`;
+    const seeds = costs.length > 1 ? `mean of ${plural(costs.length, "seed")}` : "one seed";
+    return `${name}; its validation loss minus that of ${reference.spec} is ` +
+      `${signedText(mean, 3)} nats (${seeds}).`;
   }
   const below = costs.filter((cost) => cost < kTolerance).length;
   const decided = costs.length >= kDecides && (below === 0 || below === costs.length);

@@ -90,7 +90,7 @@ function drawCacheChart(answered) {
       name: run.spec, style: run.style, bytes: run.plan.cache.bytes_per_token, value,
       seeds: values.length > 1 ? values : [],
       trail: answered ? (run.record?.checks ?? []).map((c) => 100 * c.answers) : [],
-      title: `${run.spec}: ${shown}, ${bytesText(run.plan.cache.bytes_per_token)} a token`,
+      title: `${run.spec}: ${shown}, ${bytesText(run.plan.cache.bytes_per_token)} per token`,
     };
   });
   if (!points.length) return drawInto("cache-chart", 0, null);
@@ -124,6 +124,15 @@ function drawCurves(answered) {
     label: `Right answers: ${answersNow.join("; ")}` }) : null);
 }
 
+// What the newest right answers rest on.
+function questionsText() {
+  const asked = state.runs.map((run) => run.last?.questions ?? 0);
+  const fewest = Math.min(...asked), most = Math.max(...asked);
+  if (fewest === 0) return "";
+  const count = fewest === most ? numberText(most) : `${numberText(fewest)} to ${numberText(most)}`;
+  return `Right answers: to ${count} questions in a part of the text that no model is trained on.`;
+}
+
 function statusText() {
   if (state.phase === "paused") return "Paused.";
   if (state.phase === "training") {
@@ -145,6 +154,7 @@ function draw() {
   drawCurves(answered);
   setText(byId("status"), statusText());
   byId("baseline-note").hidden = !answered;
+  setText(byId("questions-note"), answered ? questionsText() : "");
   byId("verdicts").replaceChildren(
     ...verdicts(state.runs, answered).map((text) => h("li", {}, text)));
 }

@@ -203,6 +203,8 @@ def trains_and_answers(reader, program, work):
     lines = reader.browser.run("return [...document.querySelectorAll('#cache-chart .base')]"
                                ".map(e => e.textContent.split(' ')[0])")
     check(set(lines) == {"guesser", "copier", "commonest"}, f"baselines are {lines}")
+    questions = reader.text("#questions-note")
+    check("questions" in questions, f"right answers rest on '{questions}'")
     answers = reader.ask(BOARD + "A")
     shown = reader.browser.run("return [...document.querySelectorAll('.look .judgement')]"
                                ".map(e => e.textContent)")
@@ -323,6 +325,8 @@ def needs_no_mouse(reader):
     reader.press(ENTER)
     reader.until("document.querySelectorAll('.look').length === 2",
                  "a question is answered while training goes on")
+    check("after" in reader.text(".look .judgement"),
+          f"an answer in training is '{reader.text('.look .judgement')}', without its step")
     reader.tab_to("#pause")
     reader.press(ENTER)
     reader.until("document.getElementById('status').textContent === 'Paused.'", "training pauses")
