@@ -117,7 +117,7 @@ async function restoredRun(saved, models, style) {
     style);
   run.records = saved.records.map((record) => ({ ...record, files: filesOf(record.folder) }));
   run.held = run.records.at(-1);
-  run.plan = saved.plan;
+  Object.assign(run, { plan: saved.plan, spec: saved.attention, steps: saved.plan.settings.steps });
   return run;
 }
 

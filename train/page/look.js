@@ -49,6 +49,12 @@ function headGroups(figures, groups, where) {
   });
 }
 
+// What a head looks at most, in words: pieces as braille could not be told apart.
+const seenText = (character) => {
+  const [piece] = piecesIn(character);
+  return piece ? `piece ${piece.value}` : shownCharacter(character);
+};
+
 export class Look {
   // `pick(position)` is called when a character is pointed at.
   constructor(run, pick) {
@@ -204,7 +210,7 @@ export class Look {
     let most = 0;
     weights.forEach((weight, i) => { if (weight > weights[most]) most = i; });
     const caption = h("figcaption", {}, `head ${head + 1}: `,
-      h("strong", {}, shownCharacter(read[most + missing] ?? "")),
+      h("strong", {}, seenText(read[most + missing] ?? "")),
       ` ${percentText(weights[most], 0)}`);
     const board = pieces.length
       ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0)) : null;

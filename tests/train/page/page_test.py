@@ -40,6 +40,13 @@ return [...document.body.querySelectorAll('*')]
   .map(e => `${e.tagName} ${e.id}: ${e.textContent.trim().slice(0, 40)}`);
 """
 
+# Curves that leave their picture.
+OUTSIDE = """
+return [...document.querySelectorAll('.chart')].filter(svg => [...svg.querySelectorAll('path.line')]
+  .some(line => { const box = line.getBBox(); return box.x + box.width > svg.viewBox.baseVal.width; }))
+  .map(svg => svg.getAttribute('aria-label'));
+"""
+
 # Controls without a name for screen readers, and pictures without a description.
 NAMELESS = """
 const named = e => e.getAttribute('aria-label') || e.labels?.[0]?.textContent.trim() ||
@@ -355,6 +362,8 @@ def layout_faults(reader, archive):
                 yield f"{scheme}: {wide} units wide, {width} is the screen"
             for fault in browser.run(STICKING_OUT):
                 yield f"{scheme}, {width} units wide: sticks out: {fault}"
+        for fault in browser.run(OUTSIDE):
+            yield f"a curve leaves its chart: {fault}"
         for fault in browser.run(PALE):
             yield f"{scheme}: can hardly be read: {fault}"
         for fault in browser.run(NAMELESS):
