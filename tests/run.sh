@@ -6,10 +6,9 @@ packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-de
   librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libopenmpi-dev libgtest-dev librapidcheck-dev
   python3)
 # Ubuntu has no browser in packages, and other versions of clang for WebAssembly: there the tests of
-# pages are skipped.
+# pages are skipped. What the page is built with, its own script installs.
 if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
-  packages+=(chromium chromium-driver nodejs clang-19 lld-19 wasi-libc libc++-19-dev-wasm32
-    libc++abi-19-dev-wasm32 libclang-rt-19-dev-wasm32)
+  packages+=(chromium chromium-driver nodejs)
 fi
 # For the benchmarks, the thread sanitizer and the check of the format of .ci/run.
 if [ -n "${CI:-}" ]; then
@@ -21,5 +20,5 @@ options=()
 if [ -n "${CI:-}" ]; then options+=(-DHEADCOUNT_BENCHMARKS=ON -DHEADCOUNT_WERROR=ON); fi
 cmake --preset release -DHEADCOUNT_TESTS=ON "${options[@]}" >/dev/null
 cmake --build --preset release --parallel "$(nproc)"
-train/page/build.sh
+train/page/build.sh page gradients
 ctest --preset release --parallel "$(nproc)" "$@"

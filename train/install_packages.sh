@@ -1,4 +1,4 @@
-# Sourced by train/demo.sh and tests/run.sh: installs the Debian packages named as arguments, as far
+# Sourced by the scripts that build: installs the Debian packages named as arguments, as far
 # as they are missing; where there is no apt-get, says what is needed, for brew too, and goes on.
 
 # Name in Homebrew of a Debian package; nothing for what macOS brings itself.
