@@ -48,7 +48,7 @@ function expectedOf(prompt) {
   return known?.answer ? [...known.answer][0] : null;
 }
 
-// Everything that an answer depends on.
+// Key of a question: equal keys have equal answers.
 const questionNow = () => JSON.stringify(
   [byId("prompt").value, chosen, byId("asked-seed").value, state.runs.map((run) => run.spec)]);
 
@@ -194,7 +194,7 @@ function update() {
     return;
   }
   setText(byId("ask-note"), state.phase === "trained" ? ""
-    : "They are still learning: ask again later and see what has changed.");
+    : "The models are still in training: ask again later and see what has changed.");
   const seeds = state.runs[0].records.filter((record) => record.files).map((r) => r.seed);
   const select = byId("asked-seed");
   byId("seed-choice").hidden = seeds.length < 2 || state.phase !== "trained";

@@ -73,7 +73,7 @@ class CardView {
     if (plan) this.place(slidersOf(choice, settings));
   }
 
-  // Sliders stay the same elements while their values do, so that they can be dragged.
+  // Slider elements are kept while their values are: replacing one would end its dragging.
   place(sliders) {
     const signature = JSON.stringify(sliders.map(({ name, values }) => [name, values]));
     if (signature !== this.signature) {

@@ -74,7 +74,7 @@ function frame({ width, height, title, label, xTitle, x, y, right, xTicks, xText
   return { svg, atX, atY, left, end, bottom };
 }
 
-// Dashed lines that nobody should be proud of exceeding: guesser, copier, commonest.
+// Dashed lines of baselines that look nothing up: guesser, copier, commonest value.
 function drawBaselines({ svg, atY, left, end }, lines) {
   let above = -Infinity; // the line before
   for (const { name, y } of [...lines].sort((a, b) => b.y - a.y)) {
@@ -131,7 +131,7 @@ export function cacheChart({ width, height, title, label, points, lines = [], pe
   drawBaselines(chart, lines);
   const { svg, atX, atY, bottom, end } = chart;
   const labels = [];
-  // From right to left, so that a label finds all marks that it could cover to its right.
+  // A label goes to the left of its mark if it would cover another mark on the right.
   const placeOf = ({ bytes, value }) => [atX(Math.log2(bytes)), atY(value)];
   for (const point of [...points].sort((a, b) => b.bytes - a.bytes)) {
     const at = atX(Math.log2(point.bytes));

@@ -1,4 +1,4 @@
-// Sliders whose places are values of a list, and marks of attentions.
+// Sliders over a list of values, and marks of attentions.
 import { h, s, setText } from "./dom.js";
 
 const kShapes = [

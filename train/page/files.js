@@ -1,4 +1,5 @@
-// Trained states in files: an archive of checkpoints that headcount opens, too, and back.
+// Saves trained models as an archive of checkpoints, which `headcount sample --from` opens after
+// unpacking, and opens archives and checkpoints.
 import { byId, h, say, setText, tell } from "./dom.js";
 import { specOfPlan } from "./specs.js";
 import { kMostCards, makeCard, setPhase, sharedSettings, state } from "./state.js";
@@ -121,7 +122,7 @@ async function restoredRun(saved, models, style) {
   return run;
 }
 
-// Cards and settings like those of opened models, so that they can be trained again.
+// Sets cards and settings to those of opened models, so that they can be trained again.
 function takeOver(runs, settings) {
   const data = settings.data;
   state.text = data in texts && data !== "own" ? data : "own";

@@ -1,4 +1,4 @@
-// One attention's answer: its text, the chances of the next character, what each head looks at, and
+// One attention's answer: its text, probabilities of the next character, what each head looks at, and
 // the cache at that moment.
 import { smallBoard } from "./board.js";
 import { fillingCache } from "./cache_picture.js";
@@ -49,7 +49,8 @@ function headGroups(figures, groups, where) {
   });
 }
 
-// What a head looks at most, in words: pieces as braille could not be told apart.
+// Name of the character that a head looks at most. Pieces have their value: braille signs are hard
+// to tell apart, and one of them is blank.
 const seenText = (character) => {
   const [piece] = piecesIn(character);
   return piece ? `piece ${piece.value}` : shownCharacter(character);

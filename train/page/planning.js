@@ -70,7 +70,7 @@ async function measure() {
       paces.set(key, await paceOf(settingsOf(card)));
       if (card.key === key) card.pace = paces.get(key);
     } catch {
-      // Training says what is wrong; there is no estimate.
+      // There is no estimate; training will report the error.
     }
     tell("planned");
   }

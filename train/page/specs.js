@@ -9,7 +9,7 @@ export const kinds = [];
 
 export const kindOf = (choice) => kinds.find((kind) => kind.name === choice.kind);
 
-// Settings with a slider whose numbers grow by about a half, up to a thousand.
+// Slider values that grow by about a half, up to 1024.
 const kGrowing = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024];
 
 // Names and explanations of settings that a first-time reader meets; others keep the engine's own.
@@ -29,7 +29,7 @@ const kNames = {
 export const labelOf = (name) => kNames[name]?.[0] ?? name;
 export const helpOf = (name, help = "") => kNames[name]?.[1] ?? help;
 
-// Text of a choice.
+// Spec of a choice, such as "gqa2@16".
 export function specOf(choice) {
   if (choice.own) return choice.own;
   const numbers = kindOf(choice).numbers.map(({ name }) => choice.numbers[name]);
@@ -45,7 +45,7 @@ export function specOf(choice) {
   return text;
 }
 
-// Choice of that text; one with `own` if the sliders cannot say it.
+// Choice of a spec; one with `own` if the sliders cannot express it.
 export function choiceOf(text) {
   const own = { kind: "", numbers: {}, width: 0, window: 0, share: 1, own: text };
   const named = kinds.filter(({ name }) => text.startsWith(name))
@@ -68,7 +68,7 @@ export function choiceOf(text) {
   return own;
 }
 
-// Text of the attention of an opened model, whose numbers stand among its settings.
+// Spec of an opened model's attention, whose numbers stand among the model's settings.
 export function specOfPlan({ attention, settings }) {
   const choice = choiceOf(attention);
   if (choice.own) return attention;
