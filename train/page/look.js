@@ -35,13 +35,22 @@ function passage(characters, weights) {
   return out;
 }
 
+// Parts of a cache that groups of query heads share, with what a reader calls them.
+const kSharedParts = { k: "KV head", kv: "KV head", state: "KV head", latent: "latent" };
+
+// The part of a layer that heads share: {count, word}.
+function sharedPart({ parts }) {
+  const part = parts.find(({ name, rows_per_token: rows }) => rows > 0 && name in kSharedParts);
+  return { count: part?.heads ?? 0, word: kSharedParts[part?.name] };
+}
+
 // Figures of a layer's heads under the KV heads that they read, if those are fewer.
-function headGroups(figures, groups, where) {
+function headGroups(figures, { count: groups, word }, where) {
   const shares = groups > 0 && groups < figures.length && figures.length % groups === 0;
   const size = shares ? figures.length / groups : figures.length;
   return Array.from({ length: figures.length / size }, (_, group) => {
-    const kv = groups === 1 ? "one KV head for all" : `KV head ${group + 1}`;
-    const title = [where, shares ? kv : ""].filter(Boolean).join(", ");
+    const read = groups === 1 ? `one ${word} for all` : `${word} ${group + 1}`;
+    const title = [where, shares ? read : ""].filter(Boolean).join(", ");
     const name = `group${shares ? " shared" : ""}`;
     return h("section", { class: name, "aria-label": title || "heads" },
       title ? h("h4", {}, title) : null,
@@ -188,8 +197,7 @@ export class Look {
 
   showHeads(step, at) {
     const read = [...Array(at).keys()].map((place) => this.characterAt(place));
-    const groups = this.run.plan.cache.layers.map(({ parts }) =>
-      parts.find((part) => part.rows_per_token > 0)?.heads ?? 0);
+    const groups = this.run.plan.cache.layers.map(sharedPart);
     if (!step.weights) {
       this.heads.replaceChildren(h("p", {}, "This attention keeps a state instead of rows: there " +
         "are no single characters that it looks at."));

@@ -3,7 +3,7 @@ import { cacheChart, lineChart } from "./chart.js";
 import { markBefore } from "./controls.js";
 import { beforePaint, byId, h, on, setText } from "./dom.js";
 import { bytesText, durationText, numberText, percentText, plural } from "./format.js";
-import { isBusy, state } from "./state.js";
+import { isBusy, kMostSeeds, state } from "./state.js";
 import { secondsLeft } from "./training.js";
 import { verdicts } from "./verdict.js";
 
@@ -40,8 +40,8 @@ class Row {
       h("td", {}, bytesText(run.plan.cache.bytes_per_token)), Object.values(this.cells));
   }
   update(run, answered) {
-    const { record, last } = run, point = record?.losses.at(-1);
-    setText(this.cells.loss, numberText(last ? last.loss : point?.[1], 3));
+    const { record } = run, losses = scoresOf(run, false);
+    setText(this.cells.loss, numberText(losses.length ? mean(losses) : NaN, 3));
     this.cells.answers.hidden = !answered;
     if (answered) {
       const values = scoresOf(run, true);
@@ -165,7 +165,8 @@ function showButtons() {
   byId("pause").hidden = !isBusy();
   setText(byId("pause"), phase === "paused" ? "Go on" : "Pause");
   byId("stop").hidden = !isBusy();
-  byId("again").hidden = !trained || !state.runs.some((run) => run.settings);
+  byId("again").hidden = !trained || !state.runs.some((run) => run.settings) ||
+    state.runs.every((run) => run.records.length >= kMostSeeds);
   byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained);
   if (focused && !isBusy())
     (trained ? byId("again") : byId("train")).focus({ preventScroll: true });

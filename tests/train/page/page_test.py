@@ -319,6 +319,24 @@ def tells_errors_and_goes_on(reader, work):
                  "!document.getElementById('train').disabled", "the page goes on")
 
 
+def calls_nothing_enough_too_early(reader):
+    """Five seeds of models that have learned nothing."""
+    reader.open({"data": "lookup", "steps": 2}, ["mla", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    reader.browser.run("const seeds = document.querySelector('#seeds input'); seeds.value = 4; "
+                       "seeds.dispatchEvent(new Event('input'))")
+    reader.click("#train")
+    reader.wait_for_training()
+    reader.until("/nothing can be called enough/.test("
+                 "document.getElementById('verdicts').textContent)", "the page says so")
+    check(reader.browser.run("return document.getElementById('again').hidden"),
+          "a sixth seed is offered, five are the most")
+    reader.until("document.querySelectorAll('.look h4').length === 2", "all have answered")
+    titles = reader.browser.run("return [...document.querySelectorAll('.look h4')]"
+                                ".map(e => e.textContent)")
+    check(titles == ["one latent for all", "one KV head for all"], f"heads share {titles}")
+
+
 def needs_no_mouse(reader):
     reader.open({"data": "lookup", "steps": 3000}, ["mha", "mqa"])
     reader.until("!document.getElementById('train').disabled", "training may begin")
@@ -380,6 +398,7 @@ def faults(browser, file, program, work):
         opens_a_run(reader, program, work)
         own |= follows_a_report(reader, file, program, work)
         tells_errors_and_goes_on(reader, work)
+        calls_nothing_enough_too_early(reader)
         needs_no_mouse(reader)
         yield from layout_faults(reader, archive)
     except Fault as fault:
