@@ -47,6 +47,9 @@ const tests = {
     assert.equal(other.call({ do: "step", steps: 1000 }).loss, last.loss);
     const evaluation = engine.call({ do: "evaluate", tokens: 4000 });
     assert.ok(evaluation.answers > evaluation.baselines.commonest, `${evaluation.answers}`);
+    const right = evaluation.answers * evaluation.questions;
+    assert.ok(evaluation.questions > 500 && Math.abs(right - Math.round(right)) < 1e-6,
+      `${evaluation.answers} of ${evaluation.questions} questions`);
     assert.equal(engine.call({ do: "step", steps: 1 }).loss, null);
   },
   "a saved model gives the program the same text, and opens again"() {
