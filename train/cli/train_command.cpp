@@ -307,7 +307,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const Given flags = flags_given(line, train_settings());
   const bool resumes = line.has("resume"), writes = ranks.rank() == 0, json = line.has("json");
   const TrainOptions options = resumes ? resumed_options(line) : new_options(line);
-  if (!resumes) refuse_foreign(line, {options});
+  refuse_foreign(line, {options});
   if (line.has("out") && writes) check_out_folder(line.get("out"));
   if (line.has("print-config")) {
     std::cout << to_json(options).dump(2) << '\n';

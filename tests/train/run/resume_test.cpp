@@ -59,7 +59,7 @@ TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
   const Clock::time_point start_of_whole = Clock::now();
   ASSERT_EQ(folder_.headcount(kRun + flags + "--out whole --threads 1").exit_code, 0);
   std::mt19937 generator(7);
-  // As long as a whole run takes here, however slow the machine or the build.
+  // Times of kills: up to the time that a whole run takes here, however slow machine or build are.
   std::uniform_int_distribution<Clock::rep> ticks(0, (Clock::now() - start_of_whole).count());
   int kills = 0;
   std::set<std::string> reached;  // newest checkpoints after a kill: the moments do differ
@@ -109,7 +109,7 @@ TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
   }
 }
 
-// As `timeout` sends it: to the process, and at once to its group.
+// Two signals at once, as `timeout` sends them: to the process and to its group.
 TEST_F(ResumedRun, SavesWhatItHasWhenASignalComesTwiceAtOnce) {
   const pid_t child = start(kRun + "--steps 1000000 --checkpoint-every 0 --out twice");
   wait_for("twice/metrics.jsonl");
@@ -230,7 +230,7 @@ TEST_F(ResumedRun, RecordsEveryStart) {
   EXPECT_EQ(record["starts"][1]["from_step"], 12);
   EXPECT_EQ(record["starts"][1]["command"], "headcount train --quiet --resume run");
   const std::string version = folder_.headcount("--version").out;
-  // It goes on with the MPI that it could use, on which no result depends.
+  // The version that --version prints ends with that of MPI, on which no result depends.
   EXPECT_TRUE(version.starts_with(record["starts"][1]["version"].get<std::string>() + ", "));
 }
 
@@ -242,6 +242,9 @@ TEST_F(ResumedRun, RefusesAnythingElseThanTheRunByNamingWhatDiffers) {
   expect_refusal("train --resume run --dim 32", 2, "--dim is 32, but the run in run has 16");
   expect_refusal("train --resume run --steps 11", 2, "--steps is 11");
   expect_refusal("train --resume run --data tales", 2, "--data is \"tales\"");
+  expect_refusal("train --resume run --optimizer muon", 2, "--optimizer is \"muon\"");
+  expect_refusal("train --resume run --muon-lr 0.1", 2, "--muon-lr has no effect");
+  expect_refusal("train --resume run --kv-heads 2", 2, "--kv-heads has no effect");
   expect_refusal("train --resume run --out other", 2, "--out does not go with --resume");
   expect_refusal("train --resume nowhere", 3, "nowhere/config.json");
   folder_.file("text.txt", folder_.contents("text.txt") + "0 is 1.\n");
