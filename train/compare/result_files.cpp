@@ -62,14 +62,18 @@ void require_same_settings(const PlannedRun& run, const json& had) {
     throw OtherRunError(run.folder.string() + " holds a finished run " + what);
   };
   const json now = to_json(run.options);
-  for (const auto& [name, value] : now.items()) {
+  for (const Setting& setting : training_settings()) {
+    const std::string& name = setting.name;
     if (changes_nothing(name)) continue;
-    if (!had.contains(name)) refuse("without " + name);
-    if (had[name] != value)
-      refuse("with " + name + " " + had[name].dump() + ", not " + value.dump());
+    const json unlisted = setting.traits.quiet ? setting.neutral : json();
+    const json was = had.value(name, unlisted), is = now.value(name, unlisted);
+    if (was == is) continue;
+    if (was.is_null()) refuse("without " + name);
+    refuse("with " + name + " " + was.dump() + (is.is_null() ? "" : ", not " + is.dump()));
   }
   for (const auto& [name, value] : had.items()) {
-    if (!now.contains(name)) refuse("with " + name + " " + value.dump());
+    if (find_setting(training_settings(), name) == nullptr)
+      refuse("with " + name + " " + value.dump());
   }
 }
 

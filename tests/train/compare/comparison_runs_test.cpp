@@ -31,7 +31,7 @@ TEST(ComparisonRuns, RepeatsOnlyWhatIsNotFinished) {
   ASSERT_EQ(compare(folder, flags).exit_code, 0);
   const json before = results(folder, "c");
   const auto written = std::filesystem::last_write_time(folder / "c/runs/mha/seed-1/result.json");
-  // As an interrupted comparison leaves a run: begun, without its result.
+  // A run without its result, as an interrupted comparison leaves it.
   std::filesystem::remove(folder / "c/runs/mqa/seed-1/result.json");
   const ProgramResult again = compare(folder, flags);
   ASSERT_EQ(again.exit_code, 0) << again.err;
@@ -131,6 +131,11 @@ TEST(ComparisonRuns, DoesNotMixRunsOfOtherSettings) {
   EXPECT_EQ(other.err,
             "headcount: c/runs/mha/seed-1 holds a finished run with lr 0.001, not 0.5; name "
             "another folder with --out, or add --force to train all runs again\n");
+  const ProgramResult muon = compare(folder, "--attention mha --seeds 2 --optimizer muon --out c");
+  EXPECT_EQ(muon.exit_code, 3);
+  EXPECT_NE(muon.err.find("a finished run with optimizer \"adamw\", not \"muon\";"),
+            std::string::npos)
+      << muon.err;
   EXPECT_EQ(folder.contents("c/runs/mha/seed-1/result.json"), result);
   folder.file("text.txt", folder.contents("text.txt") + "More of the 0123456789 squares.\n");
   EXPECT_NE(compare(folder, "--attention mha --seeds 2 --out c").err.find("on another text"),
@@ -191,7 +196,8 @@ TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
                  "a loop");
 }
 
-// As if a program built otherwise, or another machine, had trained the first runs.
+// Records are edited as if a program built otherwise, or another machine, had trained the first
+// runs.
 TEST(ComparisonRuns, SaysWhichRunsAnotherBuildOrMachineTrained) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
@@ -214,7 +220,7 @@ TEST(ComparisonRuns, SaysWhichRunsAnotherBuildOrMachineTrained) {
   EXPECT_EQ(r["trained_by_others"][0]["runs"], json({"mha, seed 1", "mha, seed 2"}));
   EXPECT_EQ(r["trained_by_others"][0]["version"], "headcount 0.1.0, Clang 14.0.6, SSE2");
   EXPECT_EQ(r["variants"][0]["val_losses"].size(), 3u);
-  // None of this program trained mha with two seeds only.
+  // The first two seeds were trained by another program, so there is no speed of this one.
   ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
   EXPECT_TRUE(results(folder, "c")["variants"][0]["train_tokens_per_second"].is_null());
 }
