@@ -123,9 +123,15 @@ std::string why_not_swept(const Setting* setting) {
   return "";
 }
 
-// Throws SettingError if two values of the sweep give the same settings of a variant.
+// Throws SettingError if two values of the sweep give the same settings of a variant, or if another
+// optimizer has the setting.
 void require_difference(const PlannedVariant& variant, const AttentionSpec& spec,
                         const Match& match, const Sweep& sweep) {
+  const Setting* const setting = find_setting(training_settings(), sweep.setting);
+  const std::string optimizer(variant.candidates.front().options.optimizer.kind->name);
+  require_setting(setting->scope != Scope::optimiser || setting->is_for(optimizer), "`sweep` ",
+                  sweep.setting, " changes nothing with `optimizer` ", optimizer, "; it is for ",
+                  joined(setting->only_for));
   std::vector<nlohmann::json> seen;
   for (const Candidate& candidate : variant.candidates) {
     nlohmann::json settings = to_json(candidate.options);

@@ -170,6 +170,10 @@ TEST(ComparisonPlan, RefusesASweepThatChangesNothingForAVariant) {
       refusal([&] { plan("mha", "none", "rope-theta=10,100", learned); }),
       "`sweep` rope-theta changes nothing for mha, which has no such setting; leave mha" + end);
   EXPECT_EQ(refusal([] { plan("gqa", "none", "kv-heads=1,2"); }), "accepted");
+  EXPECT_EQ(refusal([] { plan("mha", "none", "muon-lr=1e-2,2e-2"); }),
+            "`sweep` muon-lr changes nothing with `optimizer` adamw; it is for muon");
+  const json muon = {{"optimizer", "muon"}};
+  EXPECT_EQ(refusal([&] { plan("mha", "none", "muon-lr=1e-2,2e-2", muon); }), "accepted");
 }
 
 // 4 layers of 4 heads of 32, a context of 256. A KV head costs 256 bytes a token in one layer.
