@@ -64,6 +64,7 @@ void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
 
 const OptimizerKind kAdamW = {
     .name = "adamw",
+    .summary = "AdamW for all weights",
     .own = own_fields<kAdamWFields>(),
     .resolve = [](const Given& given) -> std::any { return resolve_adamw(given); },
     .make = [](const std::any& own,

@@ -67,8 +67,8 @@ void newton_schulz(const Real* gram, Real* polynomial, Index n, Real scale) {
   for (Index i = 0; i < n; ++i) polynomial[i * n + i] += scale * a;
 }
 
-// Which rank orthogonalises which matrix: they take them in turn. In the memory that they exchange,
-// each has equally much room.
+// Assigns matrices to the ranks that orthogonalise them, in turn. In the memory that ranks
+// exchange, each has equally much room.
 class Shares {
  public:
   Shares(const ParameterStore& parameters, std::span<const ParameterId> matrices, int ranks)
@@ -195,6 +195,7 @@ void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
 
 const OptimizerKind kMuon = {
     .name = "muon",
+    .summary = "Muon for the weight matrices of layers and AdamW for all others",
     .own = {[](Scope scope) {
               SettingList all = settings_of(kMuonFields, scope);
               add_settings(all, kAdamW.own.settings(scope));

@@ -27,11 +27,14 @@ SettingList optimizer_settings() {
   SettingList all;
   if (several) {
     Choices names = {};
-    for (const OptimizerKind* kind : optimizer_kinds()) names.all[names.count++] = {kind->name, 0};
-    all.push_back(listed(kChoice,
-                         "optimizer; muon trains the weight matrices of layers with Muon and "
-                         "everything else with AdamW",
-                         names, Scope::optimiser, {.quiet = true}, standard));
+    std::string help;
+    for (const OptimizerKind* kind : optimizer_kinds()) {
+      names.all[names.count++] = {kind->name, 0};
+      if (!help.empty()) help += "; ";
+      (help += kind->name) += ": ";
+      help += kind->summary;
+    }
+    all.push_back(listed(kChoice, help, names, Scope::optimiser, {.quiet = true}, standard));
   }
   for (const OptimizerKind* kind : optimizer_kinds())
     add_settings(all, kind->own.settings(Scope::optimiser), several ? kind->name : "");

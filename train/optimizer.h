@@ -33,8 +33,8 @@ class Optimizer {
 
   virtual ~Optimizer() = default;
 
-  /// One update with the gradients of `parameters`, which all of `ranks` have: collective, and they
-  /// may share the work.
+  /// Does one update with the gradients of `parameters`, which are equal on all of `ranks`.
+  /// Collective: the ranks may share the work.
   virtual void update(ParameterStore& parameters, const Update& at, Ranks& ranks) = 0;
   std::span<const Moment> moments() const { return moments_; }
 
@@ -51,7 +51,8 @@ class Optimizer {
 /// A kind of optimizer, declared in its one file. Flags, help, config.json and checkpoints follow.
 struct OptimizerKind {
   std::string_view name;
-  OwnFields own = {};  ///< its own settings
+  std::string_view summary;  ///< which weights it trains by which method, for help
+  OwnFields own = {};        ///< its own settings
   std::any (*resolve)(const Given& given) = nullptr;
   std::unique_ptr<Optimizer> (*make)(const std::any& own,
                                      const ParameterStore& parameters) = nullptr;

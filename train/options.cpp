@@ -91,7 +91,8 @@ const SettingList& training_settings() {
   static const SettingList list = [] {
     SettingList all = model_settings(), own = settings_of(kTrainFields, Scope::optimiser);
     own.front().help = "text to train on: the built-in " +
-                       joined(built_in_corpora(), &BuiltInCorpus::name) + ", " + own.front().help;
+                       joined(built_in_corpora(), &BuiltInCorpus::name) +
+                       ", whose own defaults replace those of other settings, " + own.front().help;
     add_settings(all, std::move(own));
     add_settings(all, settings_of(kTextFields, Scope::run));
     add_settings(all, corpus_settings());
@@ -251,9 +252,10 @@ const std::vector<Preset>& presets() {
     settings.update(nlohmann::json::parse(sizes));
     return settings;
   };
-  // For Tiny Shakespeare, with about as many parameters as the first of those and fewer than the
-  // second: RoPE, RMSNorm and SwiGLU, as in current models, trained by Muon. Rates and weight decay
-  // were searched on the training part, at the size of the smaller one.
+  // Recipes for Tiny Shakespeare: RoPE, RMSNorm and SwiGLU, as in current models, trained by Muon.
+  // `shakespeare` has about as many parameters as nanogpt-cpu, `shakespeare-10m` fewer than
+  // nanogpt-gpu. Rates and weight decay were searched on the training part, at the size of
+  // `shakespeare`.
   const auto shakespeare = [](const char* sizes) {
     nlohmann::json settings = nlohmann::json::parse(R"({
       "norm": "rms", "activation": "swiglu", "positions": "rope", "tie-embeddings": "off",

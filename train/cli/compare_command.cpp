@@ -5,6 +5,7 @@
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "data/built_in.h"
 #include "models/checkpoint/durable.h"
 #include "models/conversion.h"
 #include "train/cli/board.h"
@@ -110,14 +111,24 @@ constexpr Field<ComparisonOptions> kComparisonFields[] = {
 constexpr Field<RunOrders> kRunOrders[] = {
     whole<&RunOrders::jobs>("jobs", "runs to train in parallel; 0: one per thread", 0, 1024)};
 
+// Attentions that are compared by default, for texts other than the default one.
+std::string other_defaults() {
+  std::string text = "default for other texts than " + std::string(kDefaultData) + ": " +
+                     std::string(default_attentions(""));
+  for (const BuiltInCorpus* corpus : built_in_corpora()) {
+    if (corpus->attentions.empty() || corpus->name == kDefaultData) continue;
+    text += "; for " + std::string(corpus->name) + ": " + std::string(corpus->attentions);
+  }
+  return text;
+}
+
 const SettingList& compare_settings() {
   static const SettingList list = [] {
     const double any = std::numeric_limits<double>::max();
     SettingList all = {
         listed("attention",
-               "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; "
-               "default for other texts than " +
-                   std::string(kDefaultData) + ": " + std::string(default_attentions("")),
+               "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; " +
+                   other_defaults(),
                Grammar{checked_attentions}, Scope::comparison, {},
                std::string(default_attentions(kDefaultData))),
         listed("tolerance",
