@@ -20,7 +20,8 @@ struct Bfloat16 {
 /// Rounds `count` numbers to nearest even. NaN stays NaN; numbers beyond the largest one become
 /// infinite.
 inline void round_to_bf16(const Real* x, Index count, Bfloat16* rounded) {
-  // Vectors pass by reference: by value they would pass otherwise where the processor has none.
+  // Vectors are passed by reference: how they are passed by value depends on the processor's
+  // registers.
   const auto round = []<class Words>(Words& bits) {
     const Words upper = bits >> 16;
     // Adds half a unit of the last place that stays, less one bit if that place is even.

@@ -203,9 +203,9 @@ struct AttentionOptions {
   /// [B, S, H, 1]: log forget gates of the keys, at most 0. To the score of query i and key j,
   /// after the scale, the sum of those of tokens j + 1 .. i is added. Null: no gates.
   const Rows* log_gates = nullptr;
-  /// Of the rows of single tokens, within the window if there is one; causal attention without a
-  /// key mask. Rows of caches whose first tokens were overwritten are numbered by their slots.
-  /// None: queries read all rows that they see.
+  /// Rows of single tokens that each query reads, within the window if there is one; for causal
+  /// attention without a key mask. Rows of caches whose first tokens were overwritten are numbered
+  /// by their slots. None: queries read all rows that they see.
   std::optional<Selection> selection = {};
   /// A second group of rows in the same softmax.
   std::optional<PooledRows> pooled = {};
@@ -276,7 +276,7 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
 /// DeepSeek-AI, "DeepSeek-V3.2" (2025), of which it is the loss over picked tokens.
 Var index_loss(const Picks& picks, const Real* picked_weights);
 
-/// What a convolution adds to its sums: nothing, or the input, which passes by it.
+/// Term that a convolution adds to its sums: none, or its input (a residual connection).
 enum class Skip { none, input };
 
 /// Causal convolution of each channel with K taps: x [B, T, C], weight [channels, 1, K] of which
@@ -297,8 +297,8 @@ enum class PoolOver {
 /// ones need.
 struct OpenBlock {
   std::span<Real> x = {}, gates = {};  ///< of the block that is open, each [B, m - 1, channels]
-  /// Of the last block that is complete, first halves of the channels, each [B, m, channels / 2];
-  /// for rows pooled over two blocks.
+  /// Inputs and gates of the last complete block, first halves of the channels, each [B, m,
+  /// channels / 2]; for rows pooled over two blocks.
   std::span<Real> before_x = {}, before_gates = {};
   Index tokens = -1;  ///< before this call, of all blocks; -1: whole texts, without earlier tokens
 };

@@ -22,8 +22,8 @@ struct ConstMatrix {
   const Real* data;
   Index rows, cols, stride;
   bool transposed = false;
-  /// The same numbers in bfloat16, laid out alike; null: products read `data`. If it is set, `data`
-  /// may be null.
+  /// Numbers of `data` in bfloat16, laid out alike; null: products read `data`. If it is set,
+  /// `data` may be null.
   const Bfloat16* rounded = nullptr;
 
   ConstMatrix(const Real* d, Index r, Index c) : ConstMatrix(d, r, c, c) {}

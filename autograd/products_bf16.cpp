@@ -43,7 +43,7 @@ using Description = Owned<dnnl_primitive_desc, dnnl_primitive_desc_destroy>;
 using Primitive = Owned<dnnl_primitive, dnnl_primitive_destroy>;
 using Memory = Owned<dnnl_memory, dnnl_memory_destroy>;
 
-// What the code of a product depends on.
+// Sizes and strides on which the generated code of a product depends.
 struct Sizes {
   Index rows, cols, k, a_stride, b_stride, c_stride;
   bool a_transposed, b_transposed;

@@ -41,7 +41,8 @@ class LanguageModel {
   /// of the targets count (those that are not kNoTarget), logits are computed for these alone.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
-  /// What training minimises: that loss and those of the layers (see Memory::collect_losses_in).
+  /// Loss of the text, and the loss that training minimises: the sum of this and the losses of the
+  /// layers (see Memory::collect_losses_in).
   struct TrainingLoss {
     Var whole, cross_entropy;
   };

@@ -54,8 +54,8 @@ nlohmann::ordered_json to_json(const Baselines& baselines);
 /// Losses by position as JSON: an array of {"from", "characters", "loss"}.
 nlohmann::ordered_json to_json(std::span<const LossAt> losses);
 
-/// Line of text on the same, with its newline: "loss by position 0-31: 2.0312, 32-63: 1.7206, ...".
-/// Empty if there are fewer than two ranges.
+/// Line of text, with its newline, on the loss by position: "loss by position 0-31: 2.0312, 32-63:
+/// 1.7206, ...". Empty if there are fewer than two ranges.
 std::string loss_by_position_line(std::span<const LossAt> losses);
 
 /// Line of text, with its newline, on the share of right answers: "answers right 97.1 % (guesser

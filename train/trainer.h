@@ -59,10 +59,9 @@ Index shard_count(const TrainOptions& options);
 /// order, so that any number of threads, and of ranks, gives the same bits.
 class Trainer {
  public:
-  /// `options` is resolved; model, tokens and marks must outlive the trainer. `model` has done
-  /// `steps_done` steps of this training, and `optimizer` remembers them; null: a new one. The
-  /// model gets the precision of the options. All of `ranks` have the same model and do the same
-  /// steps.
+  /// Model, tokens and marks must outlive the trainer. `model` has done `steps_done` steps of this
+  /// training, and `optimizer` remembers them; null: a new one. The model gets the precision of the
+  /// options. All of `ranks` have the same model and do the same steps.
   Trainer(LanguageModel& model, const TrainOptions& options, std::span<const std::int32_t> tokens,
           Index steps_done = 0, const TextMarks& marks = {}, Ranks& ranks = alone(),
           Optimizer* optimizer = nullptr);

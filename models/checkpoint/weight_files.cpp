@@ -25,7 +25,7 @@ bool has_weights(const fs::path& folder) {
 }
 
 std::vector<std::string> weight_files(const fs::path& folder) {
-  // As in transformers, the index is read only if there is no model.safetensors.
+  // The index is read only if there is no model.safetensors, as in transformers.
   if (is_there(folder / kWhole) || !is_there(folder / kIndex)) return {kWhole};
   const fs::path path = folder / kIndex;
   std::vector<std::string> names = {kIndex};

@@ -238,12 +238,12 @@ class LatentAttention : public Attention {
   std::optional<Indexer> indexer_;  // of dsa
 };
 
-// As trained, kv_b_proj expands k and v. Absorbed, as in DeepSeek's inference code and in decoding
-// here, kv_b_proj is applied to queries and to sums of latents in every step: a latent is key and
-// value of its heads. Merged, which is only counted, kv_b_proj is multiplied into the query and
-// output projections once and for all: a bias of kv_b_proj moves to o_proj, and weights of the
-// norms disappear. If outputs of heads are gated, or there is no output projection, the part of
-// kv_b_proj that expands values stays.
+// Forms of MLA. As trained, kv_b_proj expands k and v. Absorbed, as in DeepSeek's inference code
+// and in decoding here, kv_b_proj is applied to queries and to sums of latents in every step: a
+// latent is key and value of its heads. Merged, which is only counted, kv_b_proj is multiplied into
+// the query and output projections once and for all: a bias of kv_b_proj moves to o_proj, and
+// weights of the norms disappear. If outputs of heads are gated, or there is no output projection,
+// the part of kv_b_proj that expands values stays.
 AttentionDescription describe_latents(const AttentionPlan& c) {
   const auto& s = c.own<MlaSettings>();
   const Index latent = s.latent_width(), absorbed_width = latent + s.rope_dim;

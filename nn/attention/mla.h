@@ -15,7 +15,7 @@ struct MlaSettings {
   bool latent_norm = true;
   Index latents = 1;
   bool latent_scale = false;
-  // Of the indexer, in dsa only.
+  // Settings of the indexer, which dsa alone has.
   Index index_heads = 0, index_head_dim = 0, index_topk = 0;
   double index_loss = 1;
 

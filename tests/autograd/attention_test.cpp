@@ -8,7 +8,7 @@
 #include "autograd/ops.h"
 #include "autograd/row_cache.h"
 
-// What a user of attention may count on, whatever the arithmetic inside.
+// Properties of attention that hold whatever the arithmetic inside.
 namespace headcount {
 namespace {
 
@@ -77,7 +77,7 @@ TEST(Attention, OfEqualScoresIsTheMeanOfTheValuesSeen) {
   expect({.key_mask = mask}, {0, 2, 2, 5});
 }
 
-// Such a key: one more column, which is 1 in every query and 0 in every other key.
+// A sink as a key: one more column, which is 1 in every query and 0 in every other key.
 TEST(Attention, OfASinkIsThatOfAKeyInFrontWhoseValueIsZero) {
   constexpr Index kLength = 70, kHeads = 2, kWidth = 3;
   const AttentionInputs inputs({1, kLength, kHeads, kWidth}, {1, kLength, kHeads, kWidth}, 2);
@@ -112,7 +112,7 @@ TEST(Attention, OfASinkIsThatOfAKeyInFrontWhoseValueIsZero) {
   EXPECT_NEAR(stats.entropy_sum, in_front.entropy_sum, 100 * kAttentionTolerance);
 }
 
-// Of more keys than one task takes, and of a cache that began again from its first slot.
+// Caches with more keys than one task takes, and one that began again from its first slot.
 TEST(Attention, OfTheNewestTokenStartsFromTheSinkToo) {
   constexpr Index kSequences = 2, kHeads = 4, kWidth = 8;
   for (const Index kv_heads : {1, 2, 4}) {

@@ -152,7 +152,7 @@ Var composed_rotary(Var x, Index dim, double theta, RotaryLayout layout, Index f
 
 namespace {
 
-// Whether query t reads row `row` of those that it sees.
+// Returns true if query t reads row `row` of those that it sees.
 bool reads(const std::optional<Selection>& selection, Index b, Index t, Index row, Index queries) {
   if (!selection) return true;
   const std::int32_t* const picked = selection->rows.of(b, t, queries);

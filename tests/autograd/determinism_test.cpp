@@ -78,7 +78,7 @@ TEST_P(Tasks, RunOnceEachAndKeepTheirLoopsToThemselves) {
   parallel_tasks(kTasks, threads(), [&](Index task, int thread) {
     const auto at = static_cast<std::size_t>(task);
     thread_of[at] = thread;
-    // In order, or this would be a race.
+    // Chunks run in order on one thread; otherwise this would be a race.
     parallel_chunks(100, 30, [&](Index begin, Index) { begins[at].push_back(begin); });
   });
   for (std::size_t task = 0; task < kTasks; ++task) {

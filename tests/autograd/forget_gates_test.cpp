@@ -12,7 +12,8 @@ namespace headcount {
 namespace {
 
 constexpr Index kLongKeys = 16384, kLastQueries = 64, kGatedHeads = 3, kGatedWidth = 4;
-// Of the largest number. With running sums in float the first head was off by 2e-4.
+// Tolerance, relative to the largest number. With running sums in float the first head was off by
+// 2e-4.
 constexpr double kGateTolerance = sizeof(Real) == sizeof(double) ? 1e-11 : 1e-5;
 
 std::size_t number_of(Index token, Index head, Index i = 0, Index width = 1) {
@@ -76,7 +77,7 @@ struct LongText {
   }
 };
 
-// Head by head: relative to the largest number of a head.
+// Compares heads one by one, relative to the largest number of a head.
 void expect_close_heads(std::span<const Real> values, std::span<const double> expected,
                         Index width) {
   ASSERT_EQ(values.size(), expected.size());

@@ -306,7 +306,7 @@ void add_cross_entropy(CaseList& cases) {
             });
 }
 
-// No default: the compiler warns of an op that has no cases.
+// There is no default case, so that the compiler warns of an op without cases.
 void add_cases(Op op, CaseList& cases) {
   const Index a = cases.pick(4, 60), b = cases.pick(6, 700);
   switch (op) {
@@ -365,7 +365,8 @@ void add_cases(Op op, CaseList& cases) {
     case Op::softplus:
       return add_unary(cases, softplus);
     case Op::exponential:
-      // Not far from zero, where the smallest results drown in the roundings of the greatest.
+      // Inputs near zero: farther away, the roundings of the greatest results would exceed the
+      // smallest results.
       cases.add("of a matrix", {{a, b}}, [](Tape&, Inputs x) { return exponential(x[0]); });
       return;
     case Op::dropout:

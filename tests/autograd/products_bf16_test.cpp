@@ -129,7 +129,7 @@ struct RoundedProduct {
     y.rounded = rounded_b.data();
     return product(x, y, parallel);
   }
-  // In Real, of the numbers that the operands are rounded to.
+  // Product in Real of the rounded operands.
   std::vector<Real> expected() const {
     const std::vector<Real> x = widened(rounded_a), y = widened(rounded_b);
     return product(left(x.data()), right(y.data()), false);

@@ -51,7 +51,7 @@ struct Product {
                   scratch.empty() ? nullptr : scratch.data());
     return result;
   }
-  // By the definition, in double; elements between rows stay as they are.
+  // Product by its definition, in double; elements between rows stay as they are.
   std::vector<double> expected() const {
     const auto at = [](const ConstMatrix& x, Index i, Index j) {
       return static_cast<double>(x.transposed ? x.data[j * x.stride + i]

@@ -90,7 +90,7 @@ TEST(RowCache, RoundsBfloat16AtTheHalfToTheEvenNumber) {
   }
 }
 
-// All of them but those that are no numbers, as whole rows and as columns of rows.
+// Reads every bfloat16 but NaN, in whole rows and in columns of rows.
 TEST(RowCache, ReadsEveryBfloat16AsItIs) {
   constexpr Index kLong = 31, kRows = (0x7f81 + kLong - 1) / kLong, kCount = kLong * kRows;
   std::vector<Real> numbers;

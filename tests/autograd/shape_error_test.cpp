@@ -7,7 +7,7 @@
 #include "autograd/evaluation.h"
 #include "autograd/ops.h"
 
-// What is wrong with a shape is said in words: the op, and the shapes that do not go together.
+// Errors about shapes name the op and the shapes that do not fit together.
 namespace headcount {
 namespace {
 

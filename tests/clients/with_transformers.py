@@ -27,7 +27,7 @@ MODELS = {
     "mla": "--attention mla", "mla with query rank, heads of 12": "--attention mla --q-rank 24 --heads 3 --head-dim 12",
 }
 
-# Of a Llama with so many key/value heads: what it is converted to, and whether that changes nothing.
+# Conversions of a Llama by its number of key/value heads: the attention, and whether outputs stay equal.
 CONVERSIONS = {4: {"gqa2": False, "mla24+8": False, "mla": False}, 2: {"mha": True, "mla --energy 0.9": False}}
 
 

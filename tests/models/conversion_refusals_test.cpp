@@ -74,7 +74,7 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
     expect_refusal(refusal(*mha, "mqa", {{"canon", canon}}),
                    {"to mqa", "`canon`, which is " + canon});
   }
-  // What single layers of a pattern have.
+  // Settings of single layers of a pattern.
   for (const std::string own : {"gate=on", "score-scale=none", "output-projection=off", "sinks=on",
                                 "heads=2", "rope-theta=5"}) {
     const std::string name = "`" + own.substr(0, own.find('=')) + "` of layer 0";

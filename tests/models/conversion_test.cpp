@@ -48,7 +48,7 @@ std::span<Real> weights(LanguageModel& model, const std::string& name, Index lay
   return store.value(store.find("model.layers." + std::to_string(layer) + ".self_attn." + name));
 }
 
-// What a model may have besides its attention.
+// Settings of a model besides its attention.
 const std::vector<Wanted> kModels = {{},
                                      {{"rope-layout", "interleaved"}},
                                      {{"positions", "none"}},
@@ -118,7 +118,7 @@ TEST(Conversion, OfAllRankToLatentsIsExactWithoutPositions) {
         const Conversion mla = converted(*model, "mla", latent);
         const std::string what = from + " " + text(given) + " " + text(latent);
         expect_same(*model, mla, what);
-        // And back: the heads of the latents are those of the model.
+        // Converted back, the heads of the latents are those of the model.
         if (!latent.contains("rope-dim"))
           expect_same(*model, converted(*mla.model, "mha"), "back, " + what);
       }

@@ -43,8 +43,8 @@ TEST(CostTable, IsTheArticlesForWidth256) {
   }
 }
 
-// Its "MLA absorbed" has kv_b_proj merged into other matrices. Norms of latents, on by default, are
-// merged too and add nothing.
+// The blog's "MLA absorbed" has kv_b_proj merged into other matrices. Norms of latents, on by
+// default, are merged too and add nothing.
 TEST(CostTable, IsTheBlogsForWidth8192) {
   const Given config = with({{"layers", 1},
                              {"dim", 8192},
@@ -97,7 +97,7 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
     EXPECT_NE(row.attention, "gqa");
     EXPECT_NE(row.attention, "gta");
   }
-  // Two kinds less; MLA and DSA thrice, TPA twice.
+  // All kinds but two have rows: MLA and DSA three each, TPA two.
   EXPECT_EQ(rows.size(), attention_kinds().size() + 3);
 }
 

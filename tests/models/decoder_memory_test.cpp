@@ -46,7 +46,8 @@ TEST_P(Decoding, InChunksOfManyTokensGivesTheLogitsOfAllAtOnce) {
   set(config, "context", kLength);
   const auto model = make_model(config);
   const std::vector<std::int32_t> tokens = some_tokens(kSequences * kLength);
-  // Of bytes, the coarsest: see EqualsForwardWithEachOptionInEveryFormAndTypeOfCache.
+  // Tolerance for int8, the coarsest type: see
+  // EqualsForwardWithEachOptionInEveryFormAndTypeOfCache.
   constexpr double kRoundedTolerance = 1.25 * 5.7 / 254;
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
     Decoder decoder(*model, {kSequences, type, {}});

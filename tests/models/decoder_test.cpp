@@ -124,7 +124,8 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     if (!kDouble && picks(*model) && config.get("rope-dim", Index{1}) == 0) continue;
     for (const AttentionForm& form : describe(model->plan()->cycle.front()).forms)
       expect_decoding_equals_forward(config, form.name);
-    // As below: measured were up to 4.1 and 5.7 times what a row is rounded by.
+    // Tolerances: up to 4.1 and 5.7 times the rounding of a row were measured, as in the test
+    // below.
     for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 4.1 / 256},
                                           std::pair{CacheType::f16, 1.25 * 4.1 / 2048},
                                           std::pair{CacheType::int8, 1.25 * 5.7 / 254}}) {

@@ -112,7 +112,7 @@ inline void expect_decoding_equals_forward(const Given& config, const std::strin
   }
 }
 
-/// Whether all layers see tokens one by one.
+/// Returns true if all layers see single tokens.
 inline bool attends(const std::string& attention) {
   return std::ranges::all_of(parse_attention_spec(attention).cycle, [](const LayerSpec& part) {
     return part.shares() || part.kind->attends;
@@ -131,7 +131,7 @@ inline double prefill_tolerance(double of_rounding) {
   return kDouble ? kDecodingTolerance : of_rounding;
 }
 
-// Whether an indexer leaves out some rows. Where its own rows are rounded, it may pick others.
+// Returns true if an indexer leaves out some rows. With a cache that rounds, it may pick others.
 inline bool picks(const LanguageModel& model) {
   return std::ranges::any_of(model.plan()->cycle, [&](const AttentionPlan& attention) {
     const AttentionCosts costs = attention_costs(attention).front();

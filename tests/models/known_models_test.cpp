@@ -198,8 +198,8 @@ TEST(KnownModels, HaveDeepSeekV32sIndexer) {
             std::int64_t{61} * (131'072 * 64 * (128 + 1) + 2048 * 128 * (512 + 64 + 512)));
 }
 
-// As its inference code computes it, with wkv_b applied to queries and sums in every step, and as
-// an article's table has it, with that merged into other matrices.
+// DeepSeek-V3 as its inference code computes it, with wkv_b applied to queries and sums in every
+// step, and as an article's table has it, with wkv_b merged into other matrices.
 TEST(KnownModels, CountDeepSeekV3AsItIsRunAndAsItCouldBeMerged) {
   const CostRows rows = all_rows(with(known_model("deepseek-v3").settings), 131'072, 2);
   const CostRow &run = rows.at("mla-absorbed"), &merged = rows.at("mla-merged");

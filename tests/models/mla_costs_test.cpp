@@ -17,7 +17,8 @@
 namespace headcount::costs {
 namespace {
 
-// As decoding and DeepSeek's inference code compute it, with kv_b_proj applied in every step.
+// Absorbed MLA as decoding and DeepSeek's inference code compute it: kv_b_proj is applied in every
+// step.
 TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
   EXPECT_TRUE(rc::check([] {
     LayerConfig given = random_layer("mla");
@@ -52,7 +53,7 @@ TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
 // multiplied into the projections of queries and output, one "head" of keys that are latents.
 class MergedMla {
  public:
-  // No biases, no rotation, an output projection.
+  // Merged MLA without biases and rotation, with an output projection.
   MergedMla(Tape& tape, const ParameterStore& store, const AttentionPlan& c)
       : tape_(tape), store_(store), c_(c) {
     const Var kv_b = reshape(parameter("kv_b_proj.weight"),

@@ -18,11 +18,11 @@ namespace headcount::reference {
 using nlohmann::json;
 
 inline constexpr bool kDouble = sizeof(Real) == sizeof(double);
-/// In double absolute. In float all are relative to the largest number of a tensor. A sum of n
-/// terms rounds to about sqrt(n) times 6e-8 of its terms, which are larger than what they leave
-/// where they cancel, and products follow one another: the fixtures here keep to 1e-5, but with 2
-/// to 5 times their heads and widths and 24 to 100 tokens gradients reached 6e-5. A wrong formula
-/// is off by 1e-2 or more.
+/// Tolerances of outputs. In double absolute. In float all are relative to the largest number of a
+/// tensor. A sum of n terms rounds to about sqrt(n) times 6e-8 of its terms, which are larger than
+/// what they leave where they cancel, and products follow one another: the fixtures here keep to
+/// 1e-5, but with 2 to 5 times their heads and widths and 24 to 100 tokens gradients reached 6e-5.
+/// A wrong formula is off by 1e-2 or more.
 inline constexpr double kOutputTolerance = kDouble ? 1e-9 : 1e-4;
 
 inline std::vector<Real> reals(const TensorView& tensor) {
@@ -48,7 +48,8 @@ inline double largest(const TensorView& tensor) {
   return most;
 }
 
-/// `size` is that of the numbers which `tolerance` is relative to in float.
+/// Compares values with a tensor. In float, `tolerance` is relative to `size`, the size of the
+/// largest numbers that they are computed from.
 inline void expect_close(std::span<const Real> values, const TensorView& expected, double tolerance,
                          double size) {
   const std::vector<double> wanted = expected.to_doubles();

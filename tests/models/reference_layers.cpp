@@ -150,7 +150,8 @@ void Reference::check_blocks(const AttentionPlan& plan, LayerCache& cache,
   }
 }
 
-// Which queries read which rows, pooled ones if there are any: each head gives them a weight.
+// Checks which queries read which rows, pooled ones if there are any: each head gives them a
+// weight.
 void Reference::check_visible(const AttentionPlan& plan, const AttentionStats& stats) {
   const TensorView& visible = file_.at("visible");
   const std::vector<double> wanted = visible.to_doubles();

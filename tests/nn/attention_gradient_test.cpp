@@ -113,7 +113,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
   return all;
 }
 
-// Whether `setting` belongs to another attention.
+// Returns true if `setting` belongs to another attention.
 bool foreign(const std::string& setting, const AttentionKind& kind) {
   if (sees_all_before(kind) && (setting == "causal" || setting == "padding")) return true;
   constexpr std::array kOfScores = {"window", "score-scale", "causal", "padding", "sinks"};

@@ -19,7 +19,7 @@ class Browser:
     def __enter__(self):
         self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
                                        stderr=subprocess.DEVNULL, text=True)
-        # Not through a proxy that the environment may name.
+        # Connects directly, not through a proxy that the environment may name.
         self.opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.session = None
         try:

@@ -115,7 +115,7 @@ Trained train(const TrainOptions& options, Ranks& ranks) {
   return result;
 }
 
-// At each rank.
+// Trains the model on all ranks, each in a thread of this process.
 std::vector<Trained> train_together(const TrainOptions& options, int size) {
   Together together(size);
   std::vector<Trained> results(static_cast<std::size_t>(size));

@@ -35,7 +35,7 @@ TEST(Muon, TrainsTheMatricesOfLayersAndNothingElse) {
   }
 }
 
-// Trains the rest as AdamW alone does.
+// Parameters that Muon does not train change as by AdamW alone.
 TEST(Muon, LeavesTheOtherParametersToAdamW) {
   LanguageModel by_muon(small_model("mha"), 10), by_adamw(small_model("mha"), 10);
   const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -109,7 +109,8 @@ Numbers by_definition(Numbers x, std::size_t n) {
   return x;
 }
 
-// Rows of very different sizes, as gradients have them: iterating the Gram matrix squares them.
+// Matrices with rows of very different sizes, as gradients have them; the iteration on the Gram
+// matrix squares the differences.
 TEST(Orthogonalize, ComputesFiveNewtonSchulzStepsInEveryShape) {
   constexpr std::size_t kShort = 24;
   for (const std::size_t length : {24u, 30u, 40u, 96u}) {

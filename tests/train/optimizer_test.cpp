@@ -92,7 +92,7 @@ TEST_F(AdamWUpdate, FollowsThePapersFormula) {
   }
 }
 
-// By these names checkpoints of all versions know them.
+// Names of the moments in checkpoints of all versions.
 TEST_F(AdamWUpdate, RemembersTwoMomentsOfEachNumber) {
   const auto adam = resolve_optimizer(Given(optimizer_settings_of_tests())).make(store_);
   ASSERT_EQ(adam->moments().size(), 2u);

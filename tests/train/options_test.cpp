@@ -216,7 +216,7 @@ TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
             "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
 }
 
-// Such as score scales, which mean nothing to a state.
+// Defaults of a text hold for every attention, also score scales, which have no effect on a state.
 TEST(DataDefaults, FitEveryAttention) {
   for (const char* const data : {"lookup", "mqar", "tales"}) {
     for (const AttentionKind* kind : attention_kinds()) {

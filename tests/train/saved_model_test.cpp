@@ -15,7 +15,7 @@
 namespace headcount {
 namespace {
 
-// What a model setting may be set to, of words that settings of any kind take.
+// Values that a model setting accepts, of words that settings of any kind take.
 const std::vector<std::string>& usable_values(const std::string& name) {
   static std::map<std::string, std::vector<std::string>> all;
   std::vector<std::string>& values = all[name];
@@ -99,7 +99,7 @@ TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
 
 TEST(SavedModel, ThatNoConfigurationDescribesIsRefusedBeforeTheFirstStep) {
   try {
-    // There is no setting for it.
+    // No setting turns the causal mask off, so a configuration cannot describe such a model.
     require_savable(resolve_model(Given(model_settings()), {.causal = false}));
     FAIL() << "it would be read as another model";
   } catch (const ShapeError& error) {

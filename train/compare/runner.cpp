@@ -49,7 +49,7 @@ void read_curve(const PlannedRun& run, RunResult& result) {
   }
 }
 
-// What a result depends on besides settings: the contents of files.
+// Contents of files, on which a result depends besides settings.
 nlohmann::json basis(const PlannedRun& run, const Corpus& corpus) {
   nlohmann::json basis = {{"data_sha256", corpus.sha256},
                           {"train_characters", corpus.train.size()},

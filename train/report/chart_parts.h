@@ -36,8 +36,8 @@ std::vector<ChartSeries> series_of(const ComparisonResult& result, const PointsO
   return all;
 }
 
-/// The same with the Pareto front first: its points keep their places on the steps, others move
-/// aside.
+/// Series of a chart, those on the Pareto front first: their points keep their places on the steps,
+/// and others move aside.
 template <class PointsOf>
 std::vector<ChartSeries> front_first(const ComparisonResult& result, const PointsOf& points_of) {
   std::vector<ChartSeries> all = series_of(result, points_of);

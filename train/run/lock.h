@@ -9,8 +9,8 @@ namespace headcount {
 /// Name of the lock file in a locked folder.
 inline constexpr const char* kLockFile = ".headcount-lock";
 
-/// Another process holds the folder's lock; the message says which one, on which machine and since
-/// when.
+/// Thrown if another process holds the folder's lock. The message says which one, on which machine
+/// and since when.
 class LockedError : public Error {
  public:
   using Error::Error;

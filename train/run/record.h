@@ -19,7 +19,7 @@ struct RunStart {
   Index steps = 0;      ///< steps of the run, as of this start; 0 if not recorded
 };
 
-/// Name of the file.
+/// File name of a run's record.
 inline constexpr const char* kRecord = "run.json";
 
 struct RunRecord {

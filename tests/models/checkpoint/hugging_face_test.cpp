@@ -112,7 +112,7 @@ TEST(HuggingFaceConfig, OfALayerThatNoArchitectureHasClaimsNone) {
   }
 }
 
-// Their layers are all alike, and none of them shares.
+// The layers of a Llama or DeepseekV3 are all alike, and none shares a cache.
 TEST(HuggingFaceConfig, OfAPatternIsNoLlamaAndNoDeepseek) {
   for (const char* attention : {"mqa/share", "gqa2/gqa4", "mla/mla48+8", "gqa2@8/gqa2"}) {
     const json written = hugging_face_config(config_with({{"attention", attention}}), 65);

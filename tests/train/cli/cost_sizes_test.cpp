@@ -35,7 +35,7 @@ TEST_F(CostCommand, TakesTheSizesOfARun) {
   EXPECT_EQ(row(table("--kv-rank 8 --from run"), "mla").at(kRowKeys[5]), 8 + 4);
 }
 
-// As the run's own layers have it: q, k, v, z of 2 heads of 8, a gate and an output projection.
+// Weights of the run's layers: q, k, v, z of 2 heads of 8, a gate and an output projection.
 TEST_F(CostCommand, CountsTheGateOfARunOfDelta) {
   ASSERT_EQ(folder_.train("--steps 1 --quiet --out run --attention delta --gate on").exit_code, 0);
   EXPECT_EQ(row(table("--from run"), "delta").at("params_per_layer"),

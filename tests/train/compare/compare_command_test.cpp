@@ -238,7 +238,7 @@ TEST(CompareCommand, PicksTheBestOfASweepOnTextThatNobodyTrainedOn) {
   EXPECT_GT(run["tuning_characters"], 0);
   EXPECT_NE(run["tuning_loss"], run["val_loss"]);
   const ProgramResult alone = folder.train("--steps 60 --lr 1e-2 --out alone --json");
-  // It has not seen the last tenth of the training text, so it is another model.
+  // The run of the sweep has not seen the last tenth of the training text, so it is another model.
   EXPECT_NE(run["val_loss"], json::parse(alone.out)["val_loss"]);
 }
 

@@ -63,11 +63,11 @@ TEST_F(ConversionComparison, SetsEachConversionAgainstTrainingFromRandomWeights)
   EXPECT_EQ(settings("mqa-converted-5/seed-1")["steps"], 2);
   EXPECT_EQ(settings("mqa-converted-20/seed-2")["steps"], 8);
   EXPECT_EQ(settings("mqa-converted-20/seed-2")["warmup"], 1);
-  // From random weights a comparison trains what train trains.
+  // Training from random weights gives the result of `headcount train`.
   EXPECT_EQ(variant("mha")["val_losses"][0], trained_["val_loss"]);
   for (const std::string name : {"mha converted ", "mqa converted +1 %", "mqa converted +20 %"})
     EXPECT_NE(result.out.find(name), std::string::npos) << result.out;
-  // Also what was converted and not trained is looked at.
+  // Models that were converted and not trained have a reading, too.
   EXPECT_EQ(result.out.find("has no reading"), std::string::npos) << result.out;
   for (const std::string file : {"conversions.svg", "loss_against_cache.svg", "report.html"})
     EXPECT_TRUE(folder_.has("c/" + file)) << file;

@@ -131,7 +131,7 @@ TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
   ASSERT_TRUE(find_checkpoint(folder_ / run));
   ASSERT_EQ(stopped("--jobs 1 --out c", SIGTERM, begun), 143);
   EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "another learning rate";
-  // As another version of the program leaves it.
+  // The record of an unfinished run by another version of the program.
   json record = of(folder_, run + "/unfinished.json");
   record["version"] = "headcount 0.0.1";
   folder_.file(run + "/unfinished.json", record.dump());

@@ -1,4 +1,4 @@
-// Which runs a comparison takes, with made-up results in place of training.
+// Runs that a comparison needs, with made-up results in place of training.
 #include "train/compare/needed_runs.h"
 
 #include <gtest/gtest.h>
@@ -170,7 +170,7 @@ TEST(NeededRuns, GivesUpWhatFailsOnEverySeed) {
   losses["mla"].assign(8, kFailed);
   const auto all = variants({"mha", "mla"});
   EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
-  // And stops where there is nothing to compare with.
+  // The comparison stops if every run of the reference fails.
   EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 1, "c", ""), losses, false).size(), 6u);
 }
 

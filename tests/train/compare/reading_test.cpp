@@ -49,7 +49,7 @@ class Readings : public testing::Test {
 
 std::unique_ptr<TrainFolder> Readings::folder_;
 
-// What a run is to read.
+// Text that a run reads.
 struct Text {
   fs::path run;
   Corpus corpus;

@@ -48,7 +48,7 @@ TEST(ComparisonSummary, PairsDifferencesBySeed) {
   EXPECT_NEAR(r.variants[1].difference->mean, 0.1, 1e-12);
   EXPECT_NEAR(*r.variants[1].difference->half_width, 0, 1e-12);
   EXPECT_GT(*r.variants[1].loss.half_width, 0.4);
-  // Only the seeds that both finished.
+  // Differences use the seeds that both finished.
   EXPECT_NEAR(r.variants[2].difference->mean, (0.2 + 0.5) / 2, 1e-12);
   EXPECT_FALSE(r.variants[4].difference);
 }

@@ -99,7 +99,7 @@ TEST(Shards, TellWhoCollectsThatRunsDiverged) {
   EXPECT_EQ(collected.exit_code, 4) << collected.err;
   EXPECT_NE(collected.out.find("became"), std::string::npos) << collected.out;
   EXPECT_EQ(results(folder).dump(), results_of_one_process(line, 4));
-  // Other settings have not failed.
+  // Failures are those of the settings: runs with another dropout have not failed.
   expect_refusal(folder.headcount(line + " --dropout 0.1 --collect"), 1,
                  {"6 of 6 runs have no result"}, "another dropout");
 }

@@ -42,8 +42,8 @@ double contrast(const std::string& a, const std::string& b) {
   return high / low;
 }
 
-// As readers see it who see all colours, or no red, no green, no blue (Machado, Oliveira and
-// Fernandes, 2009; severity 1).
+// Colours as seen by readers who see all colours, or no red, no green, no blue (Machado, Oliveira
+// and Fernandes, 2009; severity 1).
 constexpr std::array<Conversion, 4> kReaders = {{
     {{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}}},
     {{{0.152286, 1.052583, -0.204868},

@@ -220,7 +220,7 @@ std::vector<LabelBox> mark_boxes(const std::string& svg) {
   return boxes;
 }
 
-// As close to each other as attentions of one size are.
+// A comparison of attentions that are as close to each other as attentions of one size are.
 ComparisonResult crowd(std::size_t attentions) {
   ComparisonResult result = comparison();
   result.variants.clear();

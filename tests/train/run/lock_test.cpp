@@ -74,7 +74,7 @@ TEST(FolderLock, SaysWhatKeepsItFromLocking) {
   EXPECT_THROW(const FolderLock lock(parent.path()), Error);
 }
 
-// As on a file system without them, while it lives.
+// Makes locks fail, while it lives, as on a file system without them.
 class NoLocks {
  public:
   explicit NoLocks(int error) : before_(system_calls().flock) {
@@ -176,7 +176,7 @@ TEST(TwoProcesses, ThatNameNoFolderGetOneEach) {
 TEST(Comparison, ReusesARunByWhatItsResultRecordsNotByWhatLiesBesideIt) {
   const TrainFolder folder;
   ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-4 --out c").exit_code, 0);
-  // As if another process had begun the same run with another learning rate.
+  // Edits configurations as if another process had begun the run with another learning rate.
   ASSERT_EQ(folder.headcount(kComparison + "--steps 3 --lr 1e-2 --out other").exit_code, 0);
   for (const std::string seed : {"1", "2"}) {
     const std::string config = "/runs/mha/seed-" + seed + "/config.json";

@@ -32,7 +32,7 @@ TEST(Force, RemovesOnlyWhatRunsWrite) {
   for (const char* name : {"samples/music.wav", "samples/step-3.wav", "checkpoints/mymodel.pt",
                            "checkpoints/step-x", "notes"})
     folder.file("run/" + std::string(name), "mine");
-  // As a crash leaves them.
+  // Partial files, as a crash leaves them.
   fs::create_directory(folder / "run/checkpoints/.step-4.partial");
   folder.file("run/.config.json.partial", "{");
   ASSERT_EQ(folder.train("--out run --quiet --steps 2 --force").exit_code, 0);

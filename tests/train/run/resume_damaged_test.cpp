@@ -17,7 +17,7 @@ class DamagedRun : public testing::Test {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     metrics_ = folder_.contents("run/metrics.jsonl");
   }
-  // As if it had been stopped after step 10.
+  // Removes later checkpoints, as if the run had been stopped after step 10.
   void go_back() const {
     for (const char* step : {"step-15", "step-20"})
       fs::remove_all(folder_ / "run/checkpoints" / step);
@@ -63,7 +63,7 @@ TEST_F(DamagedRun, GoesOnWithTheMetricsThatThereAre) {
     // Whole lines only, and those of the steps that were trained now.
     EXPECT_EQ(copy.contents("run/metrics.jsonl"),
               (left.empty() ? "" : metrics_.substr(0, third)) + metrics_.substr(eleventh));
-    // And once more: nothing else is lost.
+    // Resumed once more, the run has lost nothing else.
     EXPECT_EQ(copy.headcount("train --quiet --resume run").err, "");
   }
 }
@@ -87,7 +87,7 @@ TEST_F(DamagedRun, NamesTheOlderCheckpointThatLoads) {
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics_);
 }
 
-// Not as if there were no weights, and not as the error of a library.
+// The error says neither that there are no weights nor what a library says.
 TEST_F(DamagedRun, NamesTheOlderCheckpointWhereTheNewestCannotBeLookedAt) {
   const fs::path weights = folder_ / "run/checkpoints/step-20/model.safetensors";
   fs::remove(weights);
