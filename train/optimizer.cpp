@@ -34,10 +34,10 @@ SettingList optimizer_settings() {
       (help += kind->name) += ": ";
       help += kind->summary;
     }
-    all.push_back(listed(kChoice, help, names, Scope::optimiser, {.quiet = true}, standard));
+    all.push_back(listed(kChoice, help, names, Scope::optimizer, {.quiet = true}, standard));
   }
   for (const OptimizerKind* kind : optimizer_kinds())
-    add_settings(all, kind->own.settings(Scope::optimiser), several ? kind->name : "");
+    add_settings(all, kind->own.settings(Scope::optimizer), several ? kind->name : "");
   return all;
 }
 

@@ -89,7 +89,7 @@ void check_data(const TrainOptions& options) {
 
 const SettingList& training_settings() {
   static const SettingList list = [] {
-    SettingList all = model_settings(), own = settings_of(kTrainFields, Scope::optimiser);
+    SettingList all = model_settings(), own = settings_of(kTrainFields, Scope::optimizer);
     own.front().help = "text to train on: the built-in " +
                        joined(built_in_corpora(), &BuiltInCorpus::name) +
                        ", whose own defaults replace those of other settings, " + own.front().help;

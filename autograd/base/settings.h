@@ -36,7 +36,7 @@ enum class Scope {
   attention,
   model,
   data,
-  optimiser,
+  optimizer,
   run,
   single,
   comparison,

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "autograd/base/error.h"
+#include "data/built_in.h"
 #include "models/language_model.h"
 
 namespace headcount {
@@ -218,13 +219,13 @@ TEST(TrainSettings, ThatContradictEachOtherAreErrorsThatNameThem) {
 
 // Defaults of a text hold for every attention, also score scales, which have no effect on a state.
 TEST(DataDefaults, FitEveryAttention) {
-  for (const char* const data : {"lookup", "mqar", "tales"}) {
+  for (const BuiltInCorpus* corpus : built_in_corpora()) {
     for (const AttentionKind* kind : attention_kinds()) {
-      Given given(training_settings(), data_defaults(data));
+      Given given(training_settings(), data_defaults(corpus->name));
       given.put("attention", kind->name);
       if (find_setting(training_settings(), "kv-rank")->is_for(kind->name))
         given.put("rope-dim", 0);
-      EXPECT_NO_THROW(resolve_training(given)) << data << ", " << kind->name;
+      EXPECT_NO_THROW(resolve_training(given)) << corpus->name << ", " << kind->name;
     }
   }
 }

@@ -65,7 +65,7 @@ namespace {
 
 // Headings in help, in the order of scopes. Flags stand under the heading of the run.
 constexpr const char* kHeadings[] = {
-    "Attention",  "Model",      "Data",     "Optimiser", "Run",   "Run",    "Comparison",
+    "Attention",  "Model",      "Data",     "Optimizer", "Run",   "Run",    "Comparison",
     "Conversion", "Evaluation", "Sampling", "Decoding",  "Cache", "Display"};
 std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(scope)]; }
 

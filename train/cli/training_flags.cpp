@@ -104,7 +104,7 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
   }
   std::string chosen = "--attention " + attentions(runs);
   if (setting.scope == Scope::data) chosen = "--data " + first.data;
-  if (setting.scope == Scope::optimiser)
+  if (setting.scope == Scope::optimizer)
     chosen = "--optimizer " + std::string(first.optimizer.kind->name);
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }

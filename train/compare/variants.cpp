@@ -129,7 +129,7 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
                         const Match& match, const Sweep& sweep) {
   const Setting* const setting = find_setting(training_settings(), sweep.setting);
   const std::string optimizer(variant.candidates.front().options.optimizer.kind->name);
-  require_setting(setting->scope != Scope::optimiser || setting->is_for(optimizer), "`sweep` ",
+  require_setting(setting->scope != Scope::optimizer || setting->is_for(optimizer), "`sweep` ",
                   sweep.setting, " changes nothing with `optimizer` ", optimizer, "; it is for ",
                   joined(setting->only_for));
   std::vector<nlohmann::json> seen;
@@ -187,7 +187,7 @@ Sweep Sweep::parse(std::string_view text) {
   const std::string why = why_not_swept(setting);
   if (!why.empty()) {
     throw SettingError("`sweep` cannot vary '" + name + "': " + why +
-                       "; take a setting of the model or the optimiser, such as lr");
+                       "; take a setting of the model or the optimizer, such as lr");
   }
   std::vector<nlohmann::json> values;
   for (const std::string_view value : split_text(text.substr(equals + 1), ',')) {

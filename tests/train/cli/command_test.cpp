@@ -385,7 +385,7 @@ TEST(HelpCommand, ListsEveryFlagWithItsHeading) {
   EXPECT_EQ(result.err, "");
   for (const Setting& setting : training_settings())
     EXPECT_NE(result.out.find("--" + setting.name + " "), std::string::npos) << setting.name;
-  for (const char* const heading : {"Attention", "Model", "Data", "Optimiser", "Run"})
+  for (const char* const heading : {"Attention", "Model", "Data", "Optimizer", "Run"})
     EXPECT_NE(result.out.find(std::string("\n ") + heading + " options:"), std::string::npos)
         << heading;
   for (const char* const flag : {"--out", "--force", "--quiet", "--json", "--config", "--preset",
