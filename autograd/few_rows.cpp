@@ -18,7 +18,8 @@ using Floats [[gnu::vector_size(4 * kAtOnce)]] = float;
 using Words [[gnu::vector_size(4 * kAtOnce)]] = std::uint32_t;
 using Halves [[gnu::vector_size(2 * kAtOnce)]] = std::uint16_t;
 
-// Vectors pass by reference: by value they would pass otherwise where the processor has none.
+// Vectors are passed by reference: how they are passed by value depends on the processor's
+// registers.
 void load(const Real* from, Reals& lanes) { std::memcpy(&lanes, from, sizeof lanes); }
 
 void load(const Bfloat16* from, Reals& lanes) {

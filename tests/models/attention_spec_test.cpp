@@ -196,7 +196,7 @@ TEST(AttentionPattern, SharesByTypeWhatTheNearestLayerWithThatWindowKept) {
             (Words{"mqa@4", "gqa", "mqa@4 shared", "gqa shared", "mqa@4"}));
   EXPECT_EQ(writers_of("mqa@4/gqa2/mqa@4/gqa2/share@4/share@4/share@0", 9),
             (std::vector<Index>{0, 1, 2, 3, 2, 2, 3, 7, 8}));
-  // Without a window in the word it is the nearest that keeps, not the one that was read last.
+  // `share` without a window reads the nearest layer that keeps, not the one that was read last.
   EXPECT_EQ(writers_of("mqa@4/gqa2/share@4/share", 4), (std::vector<Index>{0, 1, 0, 1}));
   EXPECT_EQ(writers_of("gqa2/delta/share@0", 3), (std::vector<Index>{0, 1, 0}));
   EXPECT_EQ(writers_of("mqa/share", 5), (std::vector<Index>{0, 0, 2, 2, 4}));
