@@ -84,7 +84,7 @@ bool mixes_values(const ResolvedModel& model) {
 
 template <class MemoryOf>
 Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                       Index first, const MemoryOf& memory_of, bool forgets) const {
+                       Index first, const MemoryOf& memory_of, OnTape held) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
   if (first + length > plan_->context) {
     throw ShapeError("a sequence of " + std::to_string(first + length) +
@@ -128,7 +128,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
       x = add(x, drop((*block.mlp)(h, past)));
     }
     kept[place] = std::move(memory);
-    if (forgets) tape.reset_to(carried);
+    if (held == OnTape::one_layer) tape.reset_to(carried);
   }
   return x;
 }
@@ -143,14 +143,14 @@ Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Inde
   const auto memory_of = [&](std::size_t layer) {
     return Memory({}, stats.empty() ? nullptr : &stats[layer]);
   };
-  return head(run(tape, tokens, sequences, 0, memory_of, false));
+  return head(run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers));
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<LayerCache> caches) const {
   const Index count = std::ssize(tokens) / sequences;
   const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer], count); };
-  return head(run(tape, tokens, sequences, caches.front().length(), memory_of, true));
+  return head(run(tape, tokens, sequences, caches.front().length(), memory_of, OnTape::one_layer));
 }
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) const {
@@ -181,7 +181,7 @@ Var LanguageModel::cross_entropy_of(Tape& tape, std::span<const std::int32_t> to
                                     const MemoryOf& memory_of) const {
   constexpr std::ptrdiff_t kMany = 8;
   const Index rows = std::ssize(targets), count = rows - std::ranges::count(targets, kNoTarget);
-  const Var x = run(tape, tokens, sequences, 0, memory_of, false);
+  const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
   if (count == 0 || kMany * count > rows) return cross_entropy(head(x), targets);
   // Rows without a target would be most of the work of a large vocabulary.
   auto* const places = tape.scratch_of<std::int32_t>(count);

@@ -67,12 +67,13 @@ class LanguageModel {
     std::optional<CanonLayer> canon_a, canon_c;
   };
   Block make_block(Index layer);
+  // Layers whose values the tape holds at a time: all for backward, one in decoding.
+  enum class OnTape { all_layers, one_layer };
   // Residual stream [sequences, length, dim] after the last block, of tokens at positions from
-  // `first` on; `memory_of(layer)` is the layer's memory. With `forgets`, the tape holds one layer
-  // at a time.
+  // `first` on; `memory_of(layer)` is the layer's memory.
   template <class MemoryOf>
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
-          const MemoryOf& memory_of, bool forgets) const;
+          const MemoryOf& memory_of, OnTape held) const;
   Var head(Var x) const;  // logits from the residual stream
   // Cross-entropy of the tokens that `memory_of` gives memory to, as `run` takes it.
   template <class MemoryOf>

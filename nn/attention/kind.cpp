@@ -249,13 +249,13 @@ std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan) {
 std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan,
                                             const AttentionDescription& description) {
   std::vector<AttentionCosts> all;
-  const auto add = [&](const AttentionForm& form, bool computed) {
+  const auto add = [&](const AttentionForm& form) -> AttentionCosts& {
     AttentionCosts& costs = all.emplace_back(costs_of_form(plan, form, description.keeps));
     costs.name = std::string(plan.kind().name) + (all.size() == 1 ? "" : "-" + form.name);
-    costs.computed = computed;
+    return costs;
   };
-  for (const AttentionForm& form : description.forms) add(form, true);
-  for (const AttentionForm& form : description.counted_forms) add(form, false);
+  for (const AttentionForm& form : description.forms) add(form);
+  for (const AttentionForm& form : description.counted_forms) add(form).computed = false;
   return all;
 }
 

@@ -266,7 +266,8 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   } else if (writes) {
     const std::filesystem::path out =
         line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options);
-    folder.emplace(RunFolder::create(out, options, corpus.sha256, command, line.has("force")));
+    const EarlierRun earlier = line.has("force") ? EarlierRun::replace : EarlierRun::keep;
+    folder.emplace(RunFolder::create(out, options, corpus.sha256, command, earlier));
   }
   if (writes) {
     tell(folder->lost_metrics());

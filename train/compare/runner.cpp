@@ -133,8 +133,8 @@ Begun begun(const PlannedRun& run, const RunTask& task, const nlohmann::json& ba
   }
   Learner learner = initial_learner(run.options, task.corpus.vocabulary);
   require_vocabulary(learner, task.corpus.vocabulary);
-  Begun anew{std::move(learner),
-             RunFolder::create(run.folder, run.options, task.corpus.sha256, run.command, true)};
+  Begun anew{std::move(learner), RunFolder::create(run.folder, run.options, task.corpus.sha256,
+                                                   run.command, EarlierRun::replace)};
   clock.save();  // from here on it can resume
   return anew;
 }

@@ -48,8 +48,8 @@ RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
 
 RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
                             const std::string& data_sha256, const std::string& command,
-                            bool force) {
-  FolderLock lock = lock_for_new_run(path, force);
+                            EarlierRun earlier) {
+  FolderLock lock = lock_for_new_run(path, earlier);
   // config.json is written last: a folder that has it can be resumed.
   record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0,
                options.steps, command);

@@ -8,6 +8,7 @@
 #include "models/checkpoint/durable.h"
 #include "train/options.h"
 #include "train/run/lock.h"
+#include "train/run/place.h"
 #include "train/run/state.h"
 #include "train/training.h"
 
@@ -28,10 +29,10 @@ namespace headcount {
 class RunFolder : public TrainingLog {
  public:
   /// Creates the folder of a run that starts at step 0. Throws SettingError if it exists and is not
-  /// empty, unless it holds a run and `force` is set: then the files that runs write are removed
-  /// first, and nothing else. Throws LockedError, WriteError.
+  /// empty, unless it holds a run that is to be replaced. Throws LockedError, WriteError.
   static RunFolder create(std::filesystem::path path, const TrainOptions& options,
-                          const std::string& data_sha256, const std::string& command, bool force);
+                          const std::string& data_sha256, const std::string& command,
+                          EarlierRun earlier);
 
   /// Continues a run from its newest checkpoint, whose training state is `state`. The caller locks
   /// the folder before it reads the state. `steps` may exceed the steps of the run; config.json

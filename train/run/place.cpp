@@ -95,7 +95,7 @@ bool is_run(const fs::path& path) {
 }
 
 // Throws SettingError unless a run may start in `path`.
-void check_place(const fs::path& path, bool force) {
+void check_place(const fs::path& path, EarlierRun earlier) {
   check_out_folder(path);
   std::error_code error;
   if (!fs::exists(path, error) || holds_nothing(path)) return;
@@ -103,7 +103,7 @@ void check_place(const fs::path& path, bool force) {
   if (!is_run(path)) {
     throw SettingError(name + " and holds no run that `force` may replace; name a new folder");
   }
-  if (force) return;
+  if (earlier == EarlierRun::replace) return;
   throw SettingError(name +
                      "; name a new folder, add `force` to replace the run in it, or continue that "
                      "run by `resume` " +
@@ -166,10 +166,10 @@ void check_place_of_results(const fs::path& folder, const std::string& command,
   }
 }
 
-FolderLock lock_for_new_run(const fs::path& path, bool force) {
-  check_place(path, force);
+FolderLock lock_for_new_run(const fs::path& path, EarlierRun earlier) {
+  check_place(path, earlier);
   FolderLock lock(path);
-  check_place(path, force);  // again, now that no other process can change it
+  check_place(path, earlier);  // again, now that no other process can change it
   if (is_run(path)) remove_run(path);
   return lock;
 }

@@ -32,9 +32,13 @@ void check_place_of_results(const std::filesystem::path& folder, const std::stri
                             const std::string& own, const std::string& key,
                             bool (*replaces)(const std::filesystem::path& name));
 
+/// What becomes of an earlier run in the folder of a new one: the new run is refused, or replaces
+/// the files that runs write, and nothing else.
+enum class EarlierRun { keep, replace };
+
 /// Locks the folder of a run that starts at step 0, and creates it if it is absent. Throws
-/// SettingError if the folder is not empty, unless it holds a run and `force` is set: then the
-/// files that runs write are removed, and nothing else. Throws LockedError, WriteError.
-FolderLock lock_for_new_run(const std::filesystem::path& path, bool force);
+/// SettingError if the folder is not empty, unless it holds a run that is to be replaced. Throws
+/// LockedError, WriteError.
+FolderLock lock_for_new_run(const std::filesystem::path& path, EarlierRun earlier);
 
 }  // namespace headcount

@@ -29,7 +29,7 @@ class RunFolderOnABadDisk : public testing::Test {
   ~RunFolderOnABadDisk() override { system_calls() = calls_; }
 
   RunFolder new_run(const std::string& name) const {
-    return RunFolder::create(parent_.path() / name, options_, "hash", "command", false);
+    return RunFolder::create(parent_.path() / name, options_, "hash", "command", EarlierRun::keep);
   }
   void save(RunFolder& folder, Index step) const {
     StepResult result;

@@ -64,7 +64,7 @@ TEST(Force, RemovesNothingOfARunThatItCannotReadWhole) {
     chmod((folder / closed).c_str(), 0);
     {
       const AsSomeoneElse user;
-      EXPECT_THROW(lock_for_new_run(folder / "run", true), DataError) << closed;
+      EXPECT_THROW(lock_for_new_run(folder / "run", EarlierRun::replace), DataError) << closed;
     }
     chmod((folder / closed).c_str(), 0755);
     for (const char* file :
@@ -130,7 +130,7 @@ TEST(Out, ThatCannotBeReadIsNotTakenForOneThatIsFull) {
   chmod(folder.c_str(), 0);
   const AsSomeoneElse user;
   try {
-    lock_for_new_run(folder, true);
+    lock_for_new_run(folder, EarlierRun::replace);
     ADD_FAILURE() << "it was locked";
   } catch (const SettingError& error) {
     EXPECT_EQ(std::string(error.what()),
