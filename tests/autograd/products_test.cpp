@@ -147,7 +147,7 @@ class EigensCacheSizes : public testing::Test {
   }
   const std::array<Index, 3> found_ = now();
   const GemmLibrary library_ = gemm_library();
-  // Long enough that Eigen cuts k, narrow enough that it cuts rows by the cache.
+  // Products so long that Eigen cuts k, and so narrow that it cuts rows by the cache.
   const std::vector<Product> products_ = {{70, 3000, 90, false, false, false, 0},
                                           {2, 100, 300, false, true, true, 0}};
 };

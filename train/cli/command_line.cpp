@@ -2,7 +2,8 @@
 
 #include <cstring>
 
-// Without regular expressions: those of cxxopts recurse for each character of an argument.
+// cxxopts is compiled without regular expressions: its own recurse for each character of an
+// argument.
 #define CXXOPTS_NO_REGEX
 #include <utf8.h>
 
