@@ -30,9 +30,8 @@ class OneThreadOfOpenMP {
 /// Throws Error that names the product's sizes unless `status` is success.
 inline void check_onednn(dnnl_status_t status, Index rows, Index cols, Index k) {
   if (status == dnnl_success) return;
-  throw Error("oneDNN could not multiply [" + std::to_string(rows) + ", " + std::to_string(k) +
-              "] by [" + std::to_string(k) + ", " + std::to_string(cols) + "]: status " +
-              std::to_string(status));
+  throw Error("oneDNN could not multiply [", rows, ", ", k, "] by [", k, ", ", cols, "]: status ",
+              status);
 }
 
 }  // namespace headcount

@@ -28,14 +28,12 @@ Shape Shape::with_last(Index extent) const {
 }
 
 void Shape::append(Index extent) {
-  if (extent < 0)
-    throw ShapeError("a shape cannot have the negative extent " + std::to_string(extent));
+  if (extent < 0) throw ShapeError("a shape cannot have the negative extent ", extent);
   if (rank_ == kMaxRank)
-    throw ShapeError("a shape has at most 4 dimensions, got " + text() + " and one more");
+    throw ShapeError("a shape has at most 4 dimensions, got ", text(), " and one more");
   Index bytes = 0;  // of the tensor in double: checked for overflow
   if (__builtin_mul_overflow(size(), extent, &bytes) || __builtin_mul_overflow(bytes, 8, &bytes)) {
-    throw ShapeError("a tensor of shape " + text() + " x " + std::to_string(extent) +
-                     " is too large for 64 bits");
+    throw ShapeError("a tensor of shape ", text(), " x ", extent, " is too large for 64 bits");
   }
   extents_[static_cast<std::size_t>(rank_++)] = extent;
 }

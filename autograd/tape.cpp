@@ -22,7 +22,7 @@ std::span<const Real> Var::value() const {
 
 Real Var::item() const {
   if (shape().size() != 1)
-    throw ShapeError("item() wants one element, the shape is " + shape().text());
+    throw ShapeError("item() wants one element, the shape is ", shape().text());
   return value()[0];
 }
 
@@ -38,9 +38,8 @@ std::span<const Real> Var::gradient() const {
 const Tape::Node& Tape::node(Var x) const {
   if (x.tape != this) throw StaleVarError("a Var was used with a tape that it does not belong to");
   if (x.generation != generation_) {
-    throw StaleVarError("a Var was used after its tape was reset (step " +
-                        std::to_string(x.generation) + ", now " + std::to_string(generation_) +
-                        ")");
+    throw StaleVarError("a Var was used after its tape was reset (step ", x.generation, ", now ",
+                        generation_, ")");
   }
   return nodes_[x.index];
 }
@@ -52,8 +51,7 @@ Var Tape::push(const Node& node) {
 
 Var Tape::constant(const Shape& shape, std::span<const Real> values) {
   if (static_cast<std::size_t>(shape.size()) != values.size()) {
-    throw ShapeError("shape " + shape.text() + " does not hold " + std::to_string(values.size()) +
-                     " values");
+    throw ShapeError("shape ", shape.text(), " does not hold ", values.size(), " values");
   }
   Node n;
   n.shape = shape;
@@ -172,8 +170,8 @@ void Tape::backward(Var output, std::span<const Real> cotangent) {
     throw ShapeError("backward needs a value that depends on a leaf or a parameter");
   const auto count = static_cast<std::size_t>(root.shape.size());
   if (!cotangent.empty() && cotangent.size() != count) {
-    throw ShapeError("the cotangent has " + std::to_string(cotangent.size()) +
-                     " values, the output has shape " + root.shape.text());
+    throw ShapeError("the cotangent has ", cotangent.size(), " values, the output has shape ",
+                     root.shape.text());
   }
   const GradientSink seed = gradient_sink(output);
   for (std::size_t i = 0; i < count; ++i) {
@@ -233,10 +231,9 @@ void Tape::trap(std::size_t index, std::span<const Real> numbers, const std::str
   std::string inputs;
   for (const Var input : inputs_[index])
     inputs += (inputs.empty() ? "" : ", ") + describe(input.index);
-  throw NonFiniteError("op " + std::string(name(nodes_[index].op)) + " (" + inputs + ") -> " +
-                       nodes_[index].shape.text() + ", node " + std::to_string(index) + ": the " +
-                       what + " is " + std::to_string(*found) + " at element " +
-                       std::to_string(found - numbers.begin()));
+  throw NonFiniteError("op ", name(nodes_[index].op), " (", inputs, ") -> ",
+                       nodes_[index].shape.text(), ", node ", index, ": the ", what, " is ", *found,
+                       " at element ", found - numbers.begin());
 }
 
 // Leaves nodes as they are: a product reads other numbers of a rounded node once it has Real ones.

@@ -11,8 +11,7 @@ namespace {
 
 void check_context(Index tokens, Index context) {
   if (tokens > context) return;
-  throw DataError("the context of " + std::to_string(context) + " is longer than the text of " +
-                  std::to_string(tokens) +
+  throw DataError("the context of ", context, " is longer than the text of ", tokens,
                   " characters allows (context + 1); shorten the context or use more text");
 }
 

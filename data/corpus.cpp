@@ -24,11 +24,11 @@ Corpus make_corpus(const std::string& name, EncodedText text, std::size_t cut,
                    std::size_t validation) {
   std::vector<std::int32_t>& tokens = text.tokens;
   if (text.vocabulary.size() < 2) {
-    throw DataError("'" + name + "' has one symbol only, so there is nothing to predict; " +
+    throw DataError("'", name, "' has one symbol only, so there is nothing to predict; ",
                     "use a text with at least two different characters");
   }
   if (cut == 0 || cut >= tokens.size()) {
-    throw DataError("'" + name + "' has " + std::to_string(tokens.size()) +
+    throw DataError("'", name, "' has ", tokens.size(),
                     " characters, too few to split off a validation part; use a longer text");
   }
   Corpus corpus;
@@ -145,9 +145,8 @@ void require_longer(const Corpus& corpus, Index context) {
   for (const auto& [part, tokens] : {std::pair{"training", std::ssize(corpus.train)},
                                      std::pair{"validation", std::ssize(corpus.validation)}}) {
     if (tokens > context) continue;
-    throw DataError("`context` " + std::to_string(context) + " is not shorter than the " + part +
-                    " part of " + corpus.name + ", " + std::to_string(tokens) +
-                    " characters; lower it or give more text");
+    throw DataError("`context` ", context, " is not shorter than the ", part, " part of ",
+                    corpus.name, ", ", tokens, " characters; lower it or give more text");
   }
 }
 
@@ -175,7 +174,7 @@ void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary) {
     for (auto* tokens : {&corpus.train, &corpus.tuning, &corpus.validation})
       recode(*tokens, corpus.vocabulary, vocabulary);
   } catch (const DataError& error) {
-    throw DataError(corpus.name + ": " + error.what());
+    throw DataError(corpus.name, ": ", error.what());
   }
   corpus.vocabulary = vocabulary;
 }

@@ -52,8 +52,8 @@ std::vector<Index> draw_places(StoryWriter& writer, Index count, Index places) {
 
 void check(const MqarOptions& options) {
   if (options.length % 2 == 0 && options.length >= 4 * options.pairs) return;
-  throw ShapeError("`line-length` must be even and at least 4 times `pairs`, " +
-                   std::to_string(4 * options.pairs) + ", is " + std::to_string(options.length));
+  throw ShapeError("`line-length` must be even and at least 4 times `pairs`, ", 4 * options.pairs,
+                   ", is ", options.length);
 }
 
 }  // namespace

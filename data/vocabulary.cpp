@@ -35,7 +35,7 @@ Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
   std::u32string sorted = symbols_;
   std::ranges::sort(sorted);
   const auto twice = std::ranges::adjacent_find(sorted);
-  if (twice != sorted.end()) throw DataError("the vocabulary has " + name_of(*twice) + " twice");
+  if (twice != sorted.end()) throw DataError("the vocabulary has ", name_of(*twice), " twice");
 }
 
 Vocabulary Vocabulary::from_text(std::u32string_view text) { return Vocabulary(distinct(text)); }
@@ -54,8 +54,8 @@ std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
   std::string names = joined(unknown.substr(0, most_named), name_of);
   if (unknown.size() > most_named)
     names += " and " + std::to_string(unknown.size() - most_named) + " more";
-  throw DataError("the model's vocabulary of " + std::to_string(size()) + " characters lacks " +
-                  names + "; remove them from the text");
+  throw DataError("the model's vocabulary of ", size(), " characters lacks ", names,
+                  "; remove them from the text");
 }
 
 std::vector<std::int32_t> Vocabulary::default_prompt() const {
@@ -67,8 +67,8 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
   std::u32string text;
   for (const std::int32_t token : tokens) {
     if (token < 0 || token >= size()) {
-      throw DataError("token " + std::to_string(token) + " is outside the vocabulary of " +
-                      std::to_string(size()) + " characters; use the vocabulary it came from");
+      throw DataError("token ", token, " is outside the vocabulary of ", size(),
+                      " characters; use the vocabulary it came from");
     }
     text += symbols_[static_cast<std::size_t>(token)];
   }

@@ -53,11 +53,11 @@ std::pair<std::string, std::string_view> named_setting(std::string_view text,
                                                        const AttentionKind& kind) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos)
-    throw SettingError("after : there must be NAME=VALUE, such as gate=on, not " + quoted(text));
+    throw SettingError("after : there must be NAME=VALUE, such as gate=on, not ", quoted(text));
   const std::string name(text.substr(0, equals));
   const Setting* setting = find_setting(attention_settings(), name);
   if (setting == nullptr || !setting->is_for(kind.name))
-    throw SettingError(headcount::quoted(name) + " is no setting of " + std::string(kind.name));
+    throw SettingError(headcount::quoted(name), " is no setting of ", kind.name);
   return {name, text.substr(equals + 1)};
 }
 
@@ -78,7 +78,7 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
     return std::nullopt;
   LayerSpec spec{std::string(kind.name), &kind, {}};
   const auto give = [&](const std::string& before, const std::string& name, std::string_view text) {
-    if (spec.gives(name)) throw SettingError("`" + name + "` is given twice");
+    if (spec.gives(name)) throw SettingError("`", name, "` is given twice");
     std::string value = setting_text(find_setting(attention_settings(), name)->value(text));
     spec.text += before + value;
     spec.settings.emplace_back(name, std::move(value));
@@ -100,14 +100,14 @@ LayerSpec parse_share(std::string_view word, const std::string& where) {
   const std::optional<std::string_view> window = cut_after(name, '@');
   LayerSpec spec{std::string(kShare), nullptr, {}};
   if (name != kShare || (window && !is_number(*window)))
-    throw SettingError(quoted(word) + where +
+    throw SettingError(quoted(word), where,
                        ": share takes its sizes from the layer whose cache it reads; write share "
                        "alone, or share@N for the nearest layer with a window of N tokens");
   if (!window) return spec;
   try {
     spec.shared_window = find_setting(attention_settings(), "window")->value(*window).get<Index>();
   } catch (const SettingError& error) {
-    throw SettingError(quoted(word) + where + ": " + error.what());
+    throw SettingError(quoted(word), where, ": ", error.what());
   }
   spec.text += "@" + std::to_string(*spec.shared_window);
   return spec;
@@ -122,9 +122,9 @@ LayerSpec parse_layer(std::string_view word, const std::string& where) {
       if (auto spec = with_numbers(*kind, word.substr(kind->name.size()))) return *std::move(spec);
     }
   } catch (const SettingError& error) {
-    throw SettingError(quoted(word) + where + ": " + error.what());
+    throw SettingError(quoted(word), where, ": ", error.what());
   }
-  throw SettingError(quoted(word) + where + " is no attention; known are " + known_specs());
+  throw SettingError(quoted(word), where, " is no attention; known are ", known_specs());
 }
 
 // Cuts "5*" off `part` and returns the 5; 1 without it.
@@ -134,9 +134,8 @@ std::size_t take_count(std::string_view& part, const std::string& where) {
   std::size_t count = 0;
   const auto [end, error] = std::from_chars(part.data(), part.data() + star, count);
   if (error != std::errc{} || count == 0 || count > kMostLayers)
-    throw SettingError(quoted(part) + where + " repeats " + std::string(part.substr(0, star)) +
-                       " times; a part can be repeated 1 to " + std::to_string(kMostLayers) +
-                       " times");
+    throw SettingError(quoted(part), where, " repeats ", part.substr(0, star),
+                       " times; a part can be repeated 1 to ", kMostLayers, " times");
   part = part.substr(star + 1);
   return count;
 }
@@ -185,10 +184,10 @@ AttentionSpec parse_attention_spec(std::string_view text) {
     const LayerSpec layer = parse_layer(part, where);
     if (layer.shares() && spec.cycle.empty())
       throw SettingError(
-          quoted(part) + where +
+          quoted(part), where,
           " comes first, but no earlier layer has a cache to share; begin with another part");
     if (spec.cycle.size() + count > kMostLayers)
-      throw SettingError(quoted(part) + where + " is beyond the " + std::to_string(kMostLayers) +
+      throw SettingError(quoted(part), where, " is beyond the ", kMostLayers,
                          " layers that a pattern can have");
     spec.cycle.insert(spec.cycle.end(), count, layer);
   }
@@ -200,8 +199,8 @@ std::string without_windows(std::string_view spec) {
   std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
   for (LayerSpec& part : cycle) {
     if (part.shared_window)
-      throw SettingError("`window` cannot change: " + headcount::quoted(part.text) + " in " +
-                         std::string(spec) + " names a layer by its window");
+      throw SettingError("`window` cannot change: ", headcount::quoted(part.text), " in ", spec,
+                         " names a layer by its window");
     part.text = part.text.substr(0, part.text.find('@'));
   }
   return text_of(cycle);
@@ -216,7 +215,7 @@ std::vector<std::pair<std::string, std::string>> settings_in_attention(std::stri
     all.insert(all.end(), cycle.front().settings.begin(), cycle.front().settings.end());
     return all;
   } catch (const SettingError& error) {
-    throw SettingError("`attention`: " + std::string(error.what()));
+    throw SettingError("`attention`: ", error.what());
   }
 }
 
@@ -238,7 +237,7 @@ std::vector<AttentionSpec> parse_attention_specs(std::string_view list) {
     specs.push_back(parse_attention_spec(part));
     const auto same = [&](const AttentionSpec& other) { return other.cycle == specs.back().cycle; };
     if (std::ranges::count_if(specs, same) > 1)
-      throw SettingError(quoted(part) + " is in the list twice");
+      throw SettingError(quoted(part), " is in the list twice");
   }
   return specs;
 }

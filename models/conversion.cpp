@@ -31,8 +31,8 @@ auto of_layer(Index layer, const std::string& direction, const AttentionKind& ki
   try {
     return body();
   } catch (const ShapeError& error) {
-    throw ShapeError("layer " + std::to_string(layer) + " cannot be converted " + direction + " " +
-                     std::string(kind.name) + ": " + error.what());
+    throw ShapeError("layer ", layer, " cannot be converted ", direction, " ", kind.name, ": ",
+                     error.what());
   }
 }
 

@@ -215,8 +215,8 @@ const KnownModel& known_model(std::string_view name) {
   for (const KnownModel& model : known_models()) {
     if (model.name == name) return model;
   }
-  throw SettingError("`preset` must be one of " + joined(known_models(), &KnownModel::name) +
-                     ", is '" + std::string(name) + "'");
+  throw SettingError("`preset` must be one of ", joined(known_models(), &KnownModel::name),
+                     ", is '", name, "'");
 }
 
 }  // namespace headcount

@@ -87,8 +87,8 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
                        Index first, const MemoryOf& memory_of, OnTape held) const {
   const Index length = static_cast<Index>(tokens.size()) / sequences;
   if (first + length > plan_->context) {
-    throw ShapeError("a sequence of " + std::to_string(first + length) +
-                     " tokens is longer than the context of " + std::to_string(plan_->context));
+    throw ShapeError("a sequence of ", first + length, " tokens is longer than the context of ",
+                     plan_->context);
   }
   const auto drop = [&](Var x) { return dropout(x, tape.dropout()); };
   Var x = embed_tokens_(tape, tokens, {sequences, length});

@@ -107,8 +107,8 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
       check_output(cycle.back());
       check_values(cycle.front(), cycle.back());
     } catch (const ShapeError& error) {
-      throw ShapeError("`attention` " + text_of(pattern) + ": " + headcount::quoted(part.text) +
-                       ": " + error.what());
+      throw ShapeError("`attention` ", text_of(pattern), ": ", headcount::quoted(part.text), ": ",
+                       error.what());
     }
   }
 }

@@ -80,8 +80,8 @@ class Generator {
     if (prompt.empty()) throw ShapeError("the prompt must have at least one character");
     const auto context = static_cast<std::size_t>(model.plan()->context);
     if (prompt.size() > context && !options.slide) {
-      throw ShapeError("the prompt of " + std::to_string(prompt.size()) +
-                       " characters is longer than the context of " + std::to_string(context) +
+      throw ShapeError("the prompt of ", prompt.size(),
+                       " characters is longer than the context of ", context,
                        "; shorten it or let the text slide");
     }
     if (prompt.size() > context) prompt = prompt.last(context);

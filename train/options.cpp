@@ -285,8 +285,7 @@ std::string preset_names() { return joined(presets(), &Preset::name); }
 const Preset& preset(std::string_view name) {
   const auto found = std::ranges::find(presets(), name, &Preset::name);
   if (found == presets().end())
-    throw SettingError("`preset` must be one of " + preset_names() + ", is '" + std::string(name) +
-                       "'");
+    throw SettingError("`preset` must be one of ", preset_names(), ", is '", name, "'");
   return *found;
 }
 

@@ -35,10 +35,9 @@ struct ValueOf {
     Index number = 0;
     const std::errc error = parse_integer(text, number);
     if (error == std::errc::invalid_argument)
-      throw SettingError(name + " must be a whole number, is " + quoted(text));
+      throw SettingError(name, " must be a whole number, is ", quoted(text));
     if (error != std::errc{} || number < range.low || number > range.high) {
-      throw SettingError(name + " must be between " + std::to_string(range.low) + " and " +
-                         std::to_string(range.high) + ", is " + std::string(text));
+      throw SettingError(name, " must be between ", range.low, " and ", range.high, ", is ", text);
     }
     return number;
   }
@@ -54,33 +53,33 @@ struct ValueOf {
   nlohmann::json operator()(const Naturals&) const {
     std::uint64_t number = 0;
     if (parse_integer(text, number) != std::errc{})
-      throw SettingError(name + " must be a whole number from 0 to 2^64 - 1, is " + quoted(text));
+      throw SettingError(name, " must be a whole number from 0 to 2^64 - 1, is ", quoted(text));
     return number;
   }
   nlohmann::json operator()(const NumberRange& range) const {
     double number = 0;
     const std::errc error = parse_number(text, number);
     if (error == std::errc::invalid_argument)
-      throw SettingError(name + " must be a number, is " + quoted(text));
+      throw SettingError(name, " must be a number, is ", quoted(text));
     if (error != std::errc{} || number < range.low || number > range.high ||
         (range.open && number == range.high)) {
       const bool bounded = range.high < std::numeric_limits<double>::max();
       throw SettingError(
-          name + " must be at least " + plain(range.low) +
-          (bounded ? (range.open ? " and below " : " and at most ") + plain(range.high) : "") +
-          ", is " + std::string(text));
+          name, " must be at least ", plain(range.low),
+          bounded ? (range.open ? " and below " : " and at most ") + plain(range.high) : "",
+          ", is ", text);
     }
     return number;
   }
   nlohmann::json operator()(const Choices& choices) const {
     if (std::ranges::find(choices.list(), text, &Choice::name) == choices.list().end()) {
-      throw SettingError(name + " must be one of " + joined(choices.list(), &Choice::name) +
-                         ", is " + quoted(text));
+      throw SettingError(name, " must be one of ", joined(choices.list(), &Choice::name), ", is ",
+                         quoted(text));
     }
     return text;
   }
   nlohmann::json operator()(const FreeText&) const {
-    if (!utf8::is_valid(text)) throw SettingError(name + " must be UTF-8");
+    if (!utf8::is_valid(text)) throw SettingError(name, " must be UTF-8");
     return text;
   }
   nlohmann::json operator()(const Grammar& grammar) const {
@@ -89,7 +88,7 @@ struct ValueOf {
     } catch (const SettingError&) {  // names the setting already
       throw;
     } catch (const Error& error) {
-      throw SettingError(name + ": " + error.what());
+      throw SettingError(name, ": ", error.what());
     }
   }
 };
@@ -153,7 +152,7 @@ std::string setting_text(const nlohmann::json& value) {
 
 void Given::put(const std::string& name, const nlohmann::json& value) {
   const Setting* const setting = find_setting(*known_, name);
-  if (setting == nullptr) throw SettingError("'" + name + "' is not a setting");
+  if (setting == nullptr) throw SettingError("'", name, "' is not a setting");
   const std::string text = setting_text(value);
   if (setting->stands_for == nullptr) {
     values_[name] = setting->value(text);
@@ -162,7 +161,7 @@ void Given::put(const std::string& name, const nlohmann::json& value) {
   for (const auto& [part, part_text] : setting->stands_for(text)) {
     const Setting* const of_part = find_setting(*known_, part);
     if (of_part == nullptr)
-      throw SettingError("`" + name + "` " + text + " sets `" + part + "`, which is fixed here");
+      throw SettingError("`", name, "` ", text, " sets `", part, "`, which is fixed here");
     values_[part] = of_part->value(part_text);
   }
 }

@@ -17,12 +17,12 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& source, st
       static_cast<std::size_t>(utf8::find_invalid(rest, bytes.end()) - bytes.begin());
   const std::size_t nul = bytes.substr(0, invalid).find('\0');
   if (nul != std::string_view::npos) {
-    throw DataError("'" + source + "' looks like a binary file: NUL byte at offset " +
-                    std::to_string(offset + nul) + "; name a text file");
+    throw DataError("'", source, "' looks like a binary file: NUL byte at offset ", offset + nul,
+                    "; name a text file");
   }
   if (invalid < bytes.size()) {
-    throw DataError("'" + source + "' is not UTF-8: invalid byte at offset " +
-                    std::to_string(offset + invalid) + "; convert it, e.g. with iconv");
+    throw DataError("'", source, "' is not UTF-8: invalid byte at offset ", offset + invalid,
+                    "; convert it, e.g. with iconv");
   }
   std::u32string text(bytes.begin(), rest);
   utf8::utf8to32(rest, bytes.end(), std::back_inserter(text));
@@ -33,7 +33,7 @@ std::string encode_utf8(std::u32string_view text) {
   try {
     return utf8::utf32to8(text);
   } catch (const utf8::invalid_code_point& error) {
-    throw DataError(std::to_string(error.code_point()) +
+    throw DataError(error.code_point(),
                     " is not a Unicode character; use code points up to 0x10FFFF, no surrogates");
   }
 }

@@ -2,7 +2,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <concepts>
 #include <string>
 #include <string_view>
 
@@ -143,15 +142,10 @@ inline Tape& tape_of(Var x) {
   return *x.tape;
 }
 
-inline std::string text_of(std::string_view text) { return std::string(text); }
-inline std::string text_of(const Shape& shape) { return shape.text(); }
-inline std::string text_of(Real number) { return std::to_string(number); }
-inline std::string text_of(std::integral auto number) { return std::to_string(number); }
-
 /// Throws ShapeError that names the op unless `condition` holds. Only then is the message built.
 template <class... Parts>
 void require(bool condition, Op op, const Parts&... message) {
-  if (!condition) throw ShapeError((text_of(name(op)) + ": " + ... + text_of(message)));
+  if (!condition) throw ShapeError(name(op), ": ", message...);
 }
 
 /// Dropout mask. The probability is rounded to a multiple of 1/65536.

@@ -28,7 +28,7 @@ std::vector<fs::path> paths_in(const fs::path& folder) {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder))
       paths.push_back(entry.path());
   } catch (const fs::filesystem_error& error) {
-    throw DataError(folder.string() + " cannot be read: " + error.code().message());
+    throw DataError(folder.string(), " cannot be read: ", error.code().message());
   }
   return paths;
 }
@@ -54,7 +54,7 @@ std::optional<std::map<std::string, std::string>> read_sums(const fs::path& fold
     if (line.empty()) continue;
     const std::string name(line.substr(std::min(kName, line.size())));
     if (name.empty() || name.find('/') != std::string::npos)
-      throw DataError(path.string() + " is damaged: " + headcount::quoted(line));
+      throw DataError(path.string(), " is damaged: ", headcount::quoted(line));
     sums.emplace(name, line.substr(0, kDigits));
   }
   return sums;
@@ -66,7 +66,7 @@ void check_sums(const fs::path& folder) {
   if (!sums) return;
   for (const auto& [name, sum] : *sums) {
     if (sha256_of_file(folder / name) == sum) continue;
-    throw DataError((folder / name).string() + " is damaged: its checksum is not the one in " +
+    throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
                     kSumsFile);
   }
 }
@@ -89,7 +89,7 @@ void require_sums(const fs::path& folder, std::span<const std::string> files) {
   const auto sums = read_sums(folder);
   for (const std::string& name : files) {
     if (sums && !sums->contains(name))
-      throw DataError((folder / kSumsFile).string() + " is damaged: it has no line for " + name);
+      throw DataError((folder / kSumsFile).string(), " is damaged: it has no line for ", name);
   }
 }
 
@@ -99,7 +99,7 @@ void require_checkpoint_alone(const fs::path& folder) {
   for (const fs::path& path : paths_in(folder)) {
     const std::string name = path.filename().string();
     if (name != kSumsFile && !(sums && sums->contains(name)))
-      throw DataError(path.string() + " is no file of a model; move it away");
+      throw DataError(path.string(), " is no file of a model; move it away");
   }
 }
 
@@ -132,7 +132,7 @@ ModelPlan load_model_plan(const fs::path& folder) {
   try {
     return read_hugging_face_config(parse_json(text)).model;
   } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
+    throw DataError(path.string(), ": ", error.what());
   }
 }
 

@@ -16,7 +16,7 @@ auto from_json(const std::string& text, const std::string& name, const Read& rea
   try {
     return read(parse_json(text));
   } catch (const DataError& error) {
-    throw DataError(name + ": " + error.what());
+    throw DataError(name, ": ", error.what());
   }
 }
 
@@ -40,14 +40,13 @@ Checkpoint read_checkpoint_texts(const std::string& config, const std::string& c
   Checkpoint checkpoint;
   checkpoint.vocabulary = from_json(tokenizer, tokenizer_name, read_hugging_face_tokenizer);
   if (checkpoint.vocabulary.size() != read.vocabulary) {
-    throw DataError(config_name + ": 'vocab_size' is " + std::to_string(read.vocabulary) +
-                    ", but tokenizer.json has " + std::to_string(checkpoint.vocabulary.size()) +
-                    " tokens");
+    throw DataError(config_name, ": 'vocab_size' is ", read.vocabulary, ", but tokenizer.json has ",
+                    checkpoint.vocabulary.size(), " tokens");
   }
   try {
     checkpoint.model = std::make_unique<LanguageModel>(read.model, read.vocabulary);
   } catch (const ShapeError& error) {
-    throw DataError(config_name + ": " + error.what());
+    throw DataError(config_name, ": ", error.what());
   }
   return checkpoint;
 }

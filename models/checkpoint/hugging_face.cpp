@@ -158,13 +158,12 @@ void choose_kind(Given& model, const Family& family, Index kv_heads) {
 
 void read_keys(const nlohmann::json& json, const Family& family, Given& model) {
   for (const Key& key : family.keys) {
-    if (key.required && !json.contains(key.key))
-      throw DataError("'" + std::string(key.key) + "' is missing");
+    if (key.required && !json.contains(key.key)) throw DataError("'", key.key, "' is missing");
     if (!json.contains(key.key) || json[key.key].is_null()) continue;
     try {
       model.put(key.setting, json[key.key]);
     } catch (const SettingError& error) {
-      throw DataError("'" + std::string(key.key) + "': " + error.what());
+      throw DataError("'", key.key, "': ", error.what());
     }
   }
 }
@@ -335,7 +334,7 @@ void require_savable(const ModelPlan& model) {
     const ModelPlan read = read_hugging_face_config(parse_json(written)).model;
     require_setting(read->settings == model->settings, "read back it would be another model");
   } catch (const Error& error) {
-    throw ShapeError("a model of these settings cannot be saved: " + std::string(error.what()));
+    throw ShapeError("a model of these settings cannot be saved: ", error.what());
   }
 }
 

@@ -65,11 +65,11 @@ std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape, 
 }
 
 [[noreturn]] void refuse_tensor(const TensorView& tensor, const std::string& what) {
-  throw DataError(tensor.source + ": tensor " + headcount::quoted(tensor.name) + " " + what);
+  throw DataError(tensor.source, ": tensor ", headcount::quoted(tensor.name), " ", what);
 }
 
 [[noreturn]] void throw_damaged(const std::string& source, const std::string& what) {
-  throw DataError(source + ": " + what + "; the file is damaged: copy or export it again");
+  throw DataError(source, ": ", what, "; the file is damaged: copy or export it again");
 }
 
 bool is_list_of_sizes(const json& value) {
@@ -208,7 +208,7 @@ void Safetensors::add(const Safetensors& file) {
 const TensorView& Safetensors::at(std::string_view name) const {
   const auto found = index_.find(name);
   if (found == index_.end()) {
-    throw DataError(source_ + ": tensor " + headcount::quoted(name) +
+    throw DataError(source_, ": tensor ", headcount::quoted(name),
                     " is missing; use weights of the same configuration");
   }
   return tensors_[found->second];

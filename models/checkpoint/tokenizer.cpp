@@ -94,14 +94,14 @@ std::u32string read_symbols(const json& tokens) {
   for (const auto& [text, number] : tokens.items()) {
     const std::u32string symbol = decode_utf8(text, "'model.vocab'");
     if (symbol.size() != 1) {
-      throw DataError("'model.vocab' has the token " + json(text).dump() +
+      throw DataError("'model.vocab' has the token ", json(text).dump(),
                       ", but headcount needs tokenizers whose every token is one character");
     }
     const std::size_t place =
         number.is_number_unsigned() ? number.get<std::size_t>() : taken.size();
     if (place >= taken.size() || taken[place]) {
-      throw DataError("'model.vocab' has " + std::to_string(taken.size()) + " tokens and the id " +
-                      number.dump() + "; ids must be 0, 1, 2, ..., each once");
+      throw DataError("'model.vocab' has ", taken.size(), " tokens and the id ", number.dump(),
+                      "; ids must be 0, 1, 2, ..., each once");
     }
     taken[place] = true;
     symbols[place] = symbol[0];

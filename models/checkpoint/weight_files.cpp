@@ -34,15 +34,15 @@ std::vector<std::string> weight_files(const fs::path& folder) {
     const std::map<std::string, std::string> files = parse_json(text).at("weight_map");
     for (const auto& [tensor, name] : files) {
       if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
-        throw DataError("'weight_map' puts " + headcount::quoted(tensor) + " into " +
-                        headcount::quoted(name) + ", which is no file in this folder");
+        throw DataError("'weight_map' puts ", headcount::quoted(tensor), " into ",
+                        headcount::quoted(name), ", which is no file in this folder");
       }
       if (std::ranges::find(names, name) == names.end()) names.push_back(name);
     }
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(path.string() + ": " + error.what());
+    throw DataError(path.string(), ": ", error.what());
   } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
+    throw DataError(path.string(), ": ", error.what());
   }
   return names;
 }

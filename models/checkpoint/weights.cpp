@@ -15,8 +15,8 @@ void check_shapes(const Safetensors& file, const ParameterStore& parameters) {
     const TensorView& tensor = file.at(parameters.name({i}));
     const auto expected = parameters.shape({i}).extents();
     if (tensor.shape != expected) {
-      throw DataError(tensor.source + ": " + tensor.name + " has shape " +
-                      nlohmann::json(tensor.shape).dump() + ", the configuration wants " +
+      throw DataError(tensor.source, ": ", tensor.name, " has shape ",
+                      nlohmann::json(tensor.shape).dump(), ", the configuration wants ",
                       nlohmann::json(expected).dump());
     }
   }
@@ -33,10 +33,10 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
       const TensorView& embedding = file.at(kEmbedding);
       if (tensor.shape == embedding.shape && tensor.to_doubles() == embedding.to_doubles())
         continue;
-      throw DataError(tensor.source + ": " + kHead + " differs from " + kEmbedding +
+      throw DataError(tensor.source, ": ", kHead, " differs from ", kEmbedding,
                       ", but config.json ties both; set 'tie_word_embeddings' to false there");
     }
-    throw DataError(tensor.source + ": " + tensor.name +
+    throw DataError(tensor.source, ": ", tensor.name,
                     " is no weight of the configured model; use the config.json of these weights");
   }
 }

@@ -17,7 +17,7 @@ Eigen::Map<const Dense> dense(const DoubleMatrix& m) {
 Eigen::Map<Dense> dense(DoubleMatrix& m) { return {m.values.data(), m.rows, m.columns}; }
 
 void require(bool fits, const char* what) {
-  if (!fits) throw ShapeError(std::string(what) + " of matrices that do not fit together");
+  if (!fits) throw ShapeError(what, " of matrices that do not fit together");
 }
 
 // Squared singular values and right singular vectors of `m`, least first: eigenvalues and

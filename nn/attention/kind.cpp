@@ -11,7 +11,7 @@ const AttentionKind& attention_kind(std::string_view name) {
   for (const AttentionKind* kind : attention_kinds()) {
     if (kind->name == name) return *kind;
   }
-  throw ShapeError("unknown attention '" + std::string(name) + "'; known are " +
+  throw ShapeError("unknown attention '", name, "'; known are ",
                    joined(attention_kinds(), &AttentionKind::name));
 }
 

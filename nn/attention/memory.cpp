@@ -86,8 +86,8 @@ RowCache& Memory::write(std::string_view name, Var x, Index first, Index count) 
   RowCache& rows = cache_->rows(name);
   const Shape declared = {rows.sequences(), count, rows.heads(), rows.width()};
   if (x.shape() != declared) {
-    throw ShapeError("the rows '" + std::string(name) + "' are " + x.shape().text() +
-                     ", the layer declares " + declared.text());
+    throw ShapeError("the rows '", name, "' are ", x.shape().text(), ", the layer declares ",
+                     declared.text());
   }
   require_setting(!x.tape->needs_gradient(x),
                   "a cache keeps no gradients; decode on a tape without them");

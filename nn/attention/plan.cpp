@@ -26,7 +26,7 @@ ScoreScale ScoreScale::parse(std::string_view text) {
   }
   double value = 0;
   if (parse_number(text, value) != std::errc{} || value <= 0) {
-    throw ShapeError("'" + std::string(text) +
+    throw ShapeError("'", text,
                      "' is not inv-sqrt, none, qk-norm, row-norm, length or a positive number");
   }
   return {Kind::number, value};
@@ -40,8 +40,7 @@ CanonPlaces CanonPlaces::parse(std::string_view text) {
   }
   // A letter that is no place, or that is there twice, makes the text longer.
   if (text.empty() || text.size() != places.letters.size())
-    throw ShapeError("'" + std::string(text) +
-                     "' is not off or letters of A, B, C and D, each once");
+    throw ShapeError("'", text, "' is not off or letters of A, B, C and D, each once");
   return places;
 }
 

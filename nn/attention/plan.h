@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <any>
-#include <sstream>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -117,13 +116,11 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   bool shares_ = false;
 };
 
-/// Throws ShapeError unless `condition` holds; `parts` of the message are texts and numbers.
+/// Throws ShapeError unless `condition` holds; `parts` of the message are texts and whole numbers.
 template <class... Parts>
 void require_setting(bool condition, const Parts&... parts) {
-  if (condition) return;
-  std::ostringstream message;
-  (message << ... << parts);
-  throw ShapeError(message.str());
+  static_assert(!(std::is_floating_point_v<Parts> || ...));
+  if (!condition) throw ShapeError(parts...);
 }
 
 }  // namespace headcount

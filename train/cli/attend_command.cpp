@@ -45,8 +45,8 @@ std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& 
   std::vector<std::int32_t> tokens = encode_flag(line, "text", run.vocabulary);
   const Index context = run.model->plan()->context;
   if (std::ssize(tokens) > context) {
-    throw UsageError("--text has " + std::to_string(tokens.size()) +
-                     " characters, the context holds " + std::to_string(context) + "; shorten it");
+    throw UsageError("--text has ", tokens.size(), " characters, the context holds ", context,
+                     "; shorten it");
   }
   return tokens;
 }
@@ -61,8 +61,8 @@ struct ShownLayer {
 std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, const ModelPlan& plan,
                                      const AttendOptions& options) {
   if (options.layer > plan->layers) {
-    throw UsageError("--layer " + std::to_string(options.layer) + ": the model has " +
-                     std::to_string(plan->layers) + " layers; name one of them");
+    throw UsageError("--layer ", options.layer, ": the model has ", plan->layers,
+                     " layers; name one of them");
   }
   std::vector<ShownLayer> layers;
   bool any = false;
@@ -73,8 +73,7 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
     std::vector<HeadMap>& heads = maps[static_cast<std::size_t>(layer)];
     any = any || !heads.empty();
     if (!heads.empty() && options.head > std::ssize(heads)) {
-      throw UsageError("--head " + std::to_string(options.head) + ": layer " +
-                       std::to_string(layer + 1) + " has " + std::to_string(heads.size()) +
+      throw UsageError("--head ", options.head, ": layer ", layer + 1, " has ", heads.size(),
                        " heads; name one of them");
     }
     for (Index head = 0; head < std::ssize(heads); ++head) {
@@ -83,7 +82,7 @@ std::vector<ShownLayer> shown_layers(std::vector<std::vector<HeadMap>> maps, con
     }
   }
   if (!any) {
-    throw UsageError("there is no map: " + layers.front().attention +
+    throw UsageError("there is no map: ", layers.front().attention,
                      " has no scores, it keeps a state; name a run or a layer whose "
                      "attention has scores");
   }

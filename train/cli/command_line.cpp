@@ -44,21 +44,20 @@ const std::string* CommandLine::setting(std::string_view name) const {
 
 std::string CommandLine::required(const std::string& flag, const std::string& remedy) const {
   if (get(flag).empty())
-    throw UsageError("--" + flag + (has(flag) ? " is empty; " : " is missing; ") + remedy);
+    throw UsageError("--", flag, has(flag) ? " is empty; " : " is missing; ", remedy);
   return get(flag);
 }
 
 void CommandLine::refuse_beside(const std::string& other, const std::vector<std::string>& which,
                                 const std::string& why) const {
   for (const std::string& flag : which) {
-    if (has(flag) && has(other))
-      throw UsageError("--" + flag + " does not go with --" + other + why);
+    if (has(flag) && has(other)) throw UsageError("--", flag, " does not go with --", other, why);
   }
 }
 
 UsageError changes_nothing(const std::string& name, const std::string& text,
                            const std::string& by) {
-  return UsageError("--" + name + " " + text + " changes nothing: " + by + " sets another " + name +
+  return UsageError("--", name, " ", text, " changes nothing: ", by, " sets another ", name,
                     "; leave it out");
 }
 
@@ -108,7 +107,7 @@ std::string plain(std::string message) {
 // have been meant. If that is several letters after one dash, -steps, `unmatched` is one of them.
 UsageError unknown_flag(const std::string& unmatched, const std::vector<std::string>& arguments,
                         const std::vector<std::string>& known, const std::string& hint) {
-  if (!unmatched.starts_with('-')) return UsageError("'" + unmatched + "' is not a flag" + hint);
+  if (!unmatched.starts_with('-')) return UsageError("'", unmatched, "' is not a flag", hint);
   const auto has_letter = [&](const std::string& argument) {
     return argument.starts_with('-') && !argument.starts_with("--") &&
            argument.find(unmatched.back()) != argument.npos;
@@ -117,7 +116,7 @@ UsageError unknown_flag(const std::string& unmatched, const std::vector<std::str
   const bool letter = unmatched.size() == 2 && whole != arguments.end();
   const std::string typed = (letter ? *whole : unmatched).substr(0, unmatched.find('='));
   const std::string name = typed.substr(std::min(typed.find_first_not_of('-'), typed.size()));
-  return UsageError("unknown flag " + typed + hint + suggestion(name, known, "--"));
+  return UsageError("unknown flag ", typed, hint, suggestion(name, known, "--"));
 }
 
 void check_paths(const CommandLine& line) {
@@ -125,7 +124,7 @@ void check_paths(const CommandLine& line) {
     if (!line.has(flag)) continue;
     line.required(flag, "give a path, or leave it out");
     if (!utf8::is_valid(line.get(flag)))
-      throw UsageError("--" + flag + " must be UTF-8; name another path");
+      throw UsageError("--", flag, " must be UTF-8; name another path");
   }
 }
 
@@ -207,15 +206,15 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     std::set<std::string> names;
     for (const cxxopts::KeyValue& given : result.arguments()) {
       if (!names.insert(given.key()).second)
-        throw UsageError("--" + given.key() + " is given twice; give it once" + hint);
+        throw UsageError("--", given.key(), " is given twice; give it once", hint);
       const bool setting = find_setting(settings, given.key()) != nullptr;
       const auto same = std::ranges::find(flags, given.key(), &Flag::name);
       if (same != flags.end() && !same->takes_value && given.value() != "true")
-        throw UsageError("--" + given.key() + " takes no value" + hint);
+        throw UsageError("--", given.key(), " takes no value", hint);
       (setting ? line.settings : line.flags).emplace_back(given.key(), given.value());
     }
   } catch (const cxxopts::exceptions::exception& error) {
-    throw UsageError(plain(error.what()) + hint);
+    throw UsageError(plain(error.what()), hint);
   }
   check_paths(line);
   std::vector<std::string> groups;

@@ -72,7 +72,7 @@ std::string checked_attentions(std::string_view list) {
     parse_attention_specs(list);
     return std::string(list);
   } catch (const SettingError& error) {
-    throw SettingError("`attention`: " + std::string(error.what()));
+    throw SettingError("`attention`: ", error.what());
   }
 }
 
@@ -190,7 +190,7 @@ ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrder
   } catch (const InterruptedError& error) {
     throw InterruptedError(error.signal(), std::string(error.what()) + "; continue with " + again);
   } catch (const OtherRunError& error) {
-    throw DataError(std::string(error.what()) +
+    throw DataError(error.what(),
                     "; name another folder with --out, or add --force to train all runs again");
   }
 }
@@ -202,14 +202,14 @@ void read_shard(const CommandLine& line, RunOrders& orders, const Ranks& ranks) 
   const std::string flag = line.has("shard") ? "shard" : "collect";
   if (ranks.size() > 1)
     throw UsageError(
-        "--" + flag +
+        "--", flag,
         " is for processes started one by one; MPI ranks share all runs without it, leave it out");
   line.refuse_beside("collect", {"shard"}, ", which comes when all shards have ended");
   line.refuse_beside("json", {"shard"}, ": a shard has no results of its own");
   line.refuse_beside("init-from", {flag}, ", whose conversions each process would write");
   line.refuse_beside("force", {"collect"}, ": it trains nothing");
   if (orders.collect && !is_there(orders.folder))
-    throw UsageError("--out " + orders.folder.string() + " is not there: nothing to collect");
+    throw UsageError("--out ", orders.folder.string(), " is not there: nothing to collect");
   if (line.has("shard")) orders.shard = Shard::parse(line.get("shard"));
 }
 
@@ -268,7 +268,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
     put_preset_and_config(line, common);
   }
   if (const auto init = common.get<std::string>("init", ""); !init.empty()) {
-    throw UsageError("--config " + line.get("config") + " has init " + headcount::quoted(init) +
+    throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),
                      ", but a comparison trains all models from random weights; take it out");
   }
   // An evaluation or a checkpoint takes as long as many steps, and runs of seconds need none before
@@ -301,7 +301,7 @@ std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOption
   try {
     return plan_conversions(common, options.specs, *trained, orders.folder);
   } catch (const ShapeError& error) {
-    throw ShapeError("`init-from` " + line.get("init-from") + ": " + error.what());
+    throw ShapeError("`init-from` ", line.get("init-from"), ": ", error.what());
   }
 }
 
@@ -337,7 +337,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   ComparisonOptions options = read_comparison_options(flags, data_of(common));
   RunOrders orders = read_fields(kRunOrders, flags);
   if (options.question.seeds.last < 2 && options.question.intervals) {
-    throw UsageError("--seeds " + options.question.seeds.text() +
+    throw UsageError("--seeds ", options.question.seeds.text(),
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
   orders.folder = line.get("out", "runs/compare-" + fs::path(data_of(common)).stem().string());

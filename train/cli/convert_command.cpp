@@ -84,8 +84,8 @@ void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   for (const auto& [name, text] : line.settings) {
     const Setting* const setting = find_setting(model_settings(), name);
     if (setting != nullptr && name != "attention" && !to->settings.contains(name)) {
-      throw UsageError("--" + name + " has no effect with --attention " + to->attention +
-                       " (it is for " + joined(setting->only_for) + ")");
+      throw UsageError("--", name, " has no effect with --attention ", to->attention,
+                       " (it is for ", joined(setting->only_for), ")");
     }
     if (name == "rotary-pairs" && to->positions != Positions::rope)
       throw UsageError("--rotary-pairs has no effect on a model without RoPE; leave it out");
@@ -145,7 +145,7 @@ void print(const Json& result) {
 }
 
 [[noreturn]] void refuse_old(const fs::path& out) {
-  throw UsageError("--out " + out.string() + " is there already; name a new folder");
+  throw UsageError("--out ", out.string(), " is there already; name a new folder");
 }
 
 // Writes the model under a name that no other process uses, then renames it: if two processes name

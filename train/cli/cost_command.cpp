@@ -191,7 +191,7 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
 // Puts the settings of the run in folder `run` into `given`.
 void put_run(const std::string& run, Given& given) {
   if (!is_there(run + "/config.json"))
-    throw DataError("--from " + run + " is no run folder: it has no config.json");
+    throw DataError("--from ", run, " is no run folder: it has no config.json");
   given.put_known(to_json(read_run_options(run)));
 }
 

@@ -60,8 +60,8 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
   const ModelPlan& plan = model.plan();
   const auto attends = [](const AttentionPlan& a) { return a.kind().attends; };
   if (line.has("attention-stats") && std::ranges::none_of(plan->cycle, attends))
-    throw UsageError("--attention-stats does not apply to " + line.get("from") +
-                     ", whose attention is " + plan->attention + "; leave it out");
+    throw UsageError("--attention-stats does not apply to ", line.get("from"),
+                     ", whose attention is ", plan->attention, "; leave it out");
 }
 
 // Throws UsageError if --logits would overwrite a file that the command reads.
@@ -76,7 +76,7 @@ void require_other_file(const CommandLine& line) {
   }
   for (const std::filesystem::path& path : read) {
     if (std::filesystem::equivalent(logits, path, none))
-      throw UsageError("--logits " + logits + " is a file that eval reads; name another file");
+      throw UsageError("--logits ", logits, " is a file that eval reads; name another file");
   }
 }
 

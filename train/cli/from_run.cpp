@@ -15,7 +15,7 @@ std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string
   try {
     return vocabulary.encode(decode_utf8(text, "--" + flag));
   } catch (const DataError& error) {
-    throw DataError("--" + flag + ": " + error.what());
+    throw DataError("--", flag, ": ", error.what());
   }
 }
 
@@ -33,15 +33,15 @@ EvalText load_file(const std::string& path, const LoadedRun& run, Index characte
     recode(encoded.tokens, encoded.vocabulary, run.vocabulary);
     text.tokens = std::move(encoded.tokens);
   } catch (const DataError& error) {
-    throw DataError("--data " + path + ": " + error.what());
+    throw DataError("--data ", path, ": ", error.what());
   }
   const bool limited = characters > 0 && characters < std::ssize(text.tokens);
   if (limited) text.tokens.resize(static_cast<std::size_t>(characters));
   text.name = name_of(path, limited, text.tokens.size());
   const Index context = run.model->plan()->context;
   if (std::ssize(text.tokens) <= context) {
-    throw DataError("--data " + path + " has " + std::to_string(text.tokens.size()) +
-                    " characters, the model's context of " + std::to_string(context) +
+    throw DataError("--data ", path, " has ", text.tokens.size(),
+                    " characters, the model's context of ", context,
                     " needs more than that; name a longer text");
   }
   return text;
@@ -53,9 +53,8 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
                         std::optional<Index> characters) {
   const Index context = run.model->plan()->context;
   if (characters && *characters > 0 && *characters <= context) {
-    throw UsageError("--eval-characters " + std::to_string(*characters) +
-                     " must be more than the model's context, " + std::to_string(context) +
-                     ", or 0 for all");
+    throw UsageError("--eval-characters ", *characters, " must be more than the model's context, ",
+                     context, ", or 0 for all");
   }
   if (line.has("data")) return load_file(line.get("data"), run, characters.value_or(0));
   if (!run.options)

@@ -55,7 +55,7 @@ const NamedCommand& command_named(const std::string& name) {
     if (command.help.name == name) return command;
     known.push_back(command.help.name);
   }
-  throw UsageError("'" + name + "' is no command of headcount; known are " + joined(known) +
+  throw UsageError("'", name, "' is no command of headcount; known are ", joined(known),
                    suggestion(name, known));
 }
 
@@ -77,7 +77,7 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   const NamedCommand& command = command_named(first);
   if (!command.shared && ranks.size() > 1)
-    throw UsageError("headcount " + first + " runs in one process; start it without mpirun");
+    throw UsageError("headcount ", first, " runs in one process; start it without mpirun");
   return command.run({arguments.begin() + 1, arguments.end()}, ranks);
 }
 

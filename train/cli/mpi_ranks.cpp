@@ -217,8 +217,7 @@ std::unique_ptr<Ranks> started_ranks() {
     const char* const size = std::getenv(name);
     if (size == nullptr) continue;
     if (std::string_view(size) == "1") break;
-    throw Error("this headcount was built without MPI and cannot share work with " +
-                std::string(size) +
+    throw Error("this headcount was built without MPI and cannot share work with ", size,
                 " processes; build it with -DHEADCOUNT_MPI=ON, or start it without mpirun");
   }
   return std::make_unique<Ranks>();

@@ -80,12 +80,12 @@ void refuse_meaningless(const CommandLine& line, const GenerationOptions& option
     const Setting& setting = *find_setting(sample_settings(), name);
     const bool of_cache = name == "cache-dtype" || !setting.only_for.empty();
     if (!options.cache && of_cache) {
-      throw UsageError("--" + name + " has no effect with --cache off; leave one of the two out");
+      throw UsageError("--", name, " has no effect with --cache off; leave one of the two out");
     }
     const auto is_its = [&](const AttentionPlan& a) { return setting.is_for(a.kind().name); };
     if (std::ranges::none_of(model->cycle, is_its)) {
-      throw UsageError("--" + name + " does not apply to " + line.get("from") +
-                       ", whose attention is " + model->attention + "; leave it out");
+      throw UsageError("--", name, " does not apply to ", line.get("from"), ", whose attention is ",
+                       model->attention, "; leave it out");
     }
   }
 }
@@ -129,8 +129,7 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
   const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
   const Index context = run.model->plan()->context;
   if (!options.slide && std::ssize(prompt) > context) {
-    throw UsageError("--prompt has " + std::to_string(prompt.size()) +
-                     " characters, the context holds " + std::to_string(context) +
+    throw UsageError("--prompt has ", prompt.size(), " characters, the context holds ", context,
                      "; shorten it or choose --at-context slide");
   }
   const bool json = line.has("json"), stream = !json && options.decode.sequences == 1;

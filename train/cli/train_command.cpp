@@ -147,10 +147,10 @@ void print_text(const Trained& run) {
 void check_longer(const std::string& run, Index steps) {
   for (const char* file : {kResult, kUnfinished}) {
     if (!is_there(std::filesystem::path(run) / file)) continue;
-    throw UsageError("--steps " + std::to_string(steps) + ": the run in " + run +
+    throw UsageError("--steps ", steps, ": the run in ", run,
                      " belongs to a comparison, whose runs have one length; begin a new run with "
-                     "its weights by headcount train --init " +
-                     shell_word(run) + " --steps " + std::to_string(steps));
+                     "its weights by headcount train --init ",
+                     shell_word(run), " --steps ", steps);
   }
 }
 
@@ -175,8 +175,8 @@ TrainOptions resumed_options(const CommandLine& line) {
       check_longer(run, options.steps);
       continue;
     }
-    throw UsageError("--" + name + " is " + is.dump() + ", but the run in " + run + " has " +
-                     (was.is_null() ? "none" : was.dump()) +
+    throw UsageError("--", name, " is ", is.dump(), ", but the run in ", run, " has ",
+                     was.is_null() ? "none" : was.dump(),
                      "; leave the flag out, or start a new run");
   }
   return options;

@@ -68,7 +68,7 @@ void put_preset_and_config(const CommandLine& line, Given& given) {
   try {
     config = read_config(line);
   } catch (const Error& error) {
-    throw DataError(place + error.what());
+    throw DataError(place, error.what());
   }
   if (line.has("preset")) {
     given.put(preset(line.get("preset")).settings);
@@ -78,7 +78,7 @@ void put_preset_and_config(const CommandLine& line, Given& given) {
   try {
     given.put(config);
   } catch (const Error& error) {
-    throw DataError(place + error.what());
+    throw DataError(place, error.what());
   }
 }
 
@@ -120,8 +120,8 @@ void refuse_idle_rotation(const Setting& setting, const std::string& text,
            std::ranges::any_of(run.model->cycle, &AttentionPlan::rotary);
   };
   if (!rotates || std::ranges::any_of(runs, heeds)) return;
-  throw UsageError("--" + setting.name + " " + text + " rotates nothing: --attention " +
-                   attentions(runs) + " has no rotary positions; leave it out");
+  throw UsageError("--", setting.name, " ", text, " rotates nothing: --attention ",
+                   attentions(runs), " has no rotary positions; leave it out");
 }
 
 }  // namespace
@@ -148,7 +148,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
       if (line.setting("sweep")) by += " or --sweep";
       throw changes_nothing(name, text, by);
     }
-    throw UsageError("--" + name + " has no effect with " + reason(*setting, runs));
+    throw UsageError("--", name, " has no effect with ", reason(*setting, runs));
   }
 }
 

@@ -26,8 +26,8 @@ namespace {
 void cut_tuning_slice(Corpus& corpus, Index context) {
   const std::size_t size = corpus.train.size() / 10, rest = corpus.train.size() - size;
   if (static_cast<Index>(size) <= context || static_cast<Index>(rest) <= context) {
-    throw DataError("`sweep` chooses by the last tenth of the training text, which has " +
-                    std::to_string(size) + " characters; a context of " + std::to_string(context) +
+    throw DataError("`sweep` chooses by the last tenth of the training text, which has ", size,
+                    " characters; a context of ", context,
                     " needs more: give a longer text or a shorter context");
   }
   keep_for_tuning(corpus, static_cast<Index>(size));
@@ -225,9 +225,8 @@ void require_all(const std::vector<PlannedRun>& runs, std::span<const RunOutcome
     if (++missing == 1) first = runs[run].name;
   }
   if (missing == 0) return;
-  throw Error("`collect`: " + std::to_string(missing) + " of " +
-              std::to_string(std::ranges::count(needs, Need::now)) +
-              " runs have no result, the first is " + first +
+  throw Error("`collect`: ", missing, " of ", std::ranges::count(needs, Need::now),
+              " runs have no result, the first is ", first,
               "; run every `shard` (again), then collect again");
 }
 
@@ -241,7 +240,7 @@ Shard Shard::parse(std::string_view text) {
   const auto second = divided ? std::from_chars(first.ptr + 1, end, shard.count) : first;
   const bool read = divided && second.ec == std::errc() && second.ptr == end;
   if (!read || shard.number < 1 || shard.number > shard.count)
-    throw SettingError("`shard` must be I/N, for example 2/8; it is '" + std::string(text) + "'");
+    throw SettingError("`shard` must be I/N, for example 2/8; it is '", text, "'");
   return shard;
 }
 

@@ -37,12 +37,11 @@ Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Inde
                         Index context) {
   const Index length = std::min(context + 1, kLongest), count = passages(corpus, length);
   if (number > count) {
-    throw SettingError("`sample` is " + std::to_string(number) + ", but the validation part of " +
-                       corpus.name + " has " + std::to_string(count) +
-                       (corpus.validation_starts.empty()
-                            ? " stretches of " + std::to_string(length) + " characters"
-                            : " stories") +
-                       "; give 1 to " + std::to_string(count));
+    throw SettingError(
+        "`sample` is ", number, ", but the validation part of ", corpus.name, " has ", count,
+        corpus.validation_starts.empty() ? " stretches of " + std::to_string(length) + " characters"
+                                         : " stories",
+        "; give 1 to ", count);
   }
   return passage(corpus, options, number, length);
 }
@@ -67,7 +66,7 @@ Reading read_passage(const std::filesystem::path& folder, const Passage& passage
   const LoadedRun run = load_run(folder.string());
   if (!(run.vocabulary == corpus.vocabulary))
     throw DataError(
-        folder.string() +
+        folder.string(),
         " has weights that were trained on a text with other characters; give that text");
   Reading reading;
   reading.losses.resize(passage.tokens.size());

@@ -25,7 +25,7 @@ std::string checksum(const json& result) { return sha256_hex(result.dump()); }
 
 [[noreturn]] void refuse_damaged(const PlannedRun& run, const fs::path& file,
                                  const std::string& why) {
-  throw DataError(file.string() + " is damaged (" + why + "); remove " + run.folder.string() +
+  throw DataError(file.string(), " is damaged (", why, "); remove ", run.folder.string(),
                   " to train that run again");
 }
 
@@ -59,7 +59,7 @@ bool changes_nothing(const std::string& name) {
 // Throws OtherRunError unless the finished run had the settings of `run`.
 void require_same_settings(const PlannedRun& run, const json& had) {
   const auto refuse = [&](const std::string& what) {
-    throw OtherRunError(run.folder.string() + " holds a finished run " + what);
+    throw OtherRunError(run.folder.string(), " holds a finished run ", what);
   };
   const json now = to_json(run.options);
   for (const Setting& setting : training_settings()) {
@@ -130,8 +130,8 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
   try {
     for (const auto& [key, value] : basis.items()) {
       if (result.at(key) == value) continue;
-      throw OtherRunError(run.folder.string() + " holds a finished run " +
-                          (key == "init_sha256" ? "from other weights" : "on another text"));
+      throw OtherRunError(run.folder.string(), " holds a finished run ",
+                          key == "init_sha256" ? "from other weights" : "on another text");
     }
     require_same_settings(run, result.at("settings"));
     read_object(run, run.folder / "config.json");  // throws if it is damaged

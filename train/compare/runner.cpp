@@ -199,8 +199,8 @@ void side_by_side(int jobs, const std::function<void()>& work) {
   } catch (const std::system_error& error) {
     refused = true;
     all_there.count_down();
-    throw Error("cannot start a thread for each of " + std::to_string(jobs) +
-                " jobs: " + error.code().message() + "; lower `jobs`");
+    throw Error("cannot start a thread for each of ", jobs, " jobs: ", error.code().message(),
+                "; lower `jobs`");
   }
   all_there.count_down();
   work();

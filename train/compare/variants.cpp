@@ -70,8 +70,8 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   const Index context = sizes.context;
   const Index wanted = (Count(per_token) * context).value();
   const auto refuse = [&](Index nearest, const std::string& how) {
-    throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + how +
-                       "; the nearest possible is kv=" + per_token_text(nearest, context));
+    throw SettingError("`match` kv=", per_token, ": ", spec.text, how,
+                       "; the nearest possible is kv=", per_token_text(nearest, context));
   };
   const std::set<std::string> open = open_numbers(spec);
   if (open.empty()) {
@@ -82,8 +82,8 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   }
   const std::string name = *open.begin();
   if (open.size() > 1)
-    throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + " leaves `" +
-                       name + "` and `" + *std::next(open.begin()) +
+    throw SettingError("`match` kv=", per_token, ": ", spec.text, " leaves `", name, "` and `",
+                       *std::next(open.begin()),
                        "` open; `match` can choose one of them, give the others");
   Index nearest = -1;
   std::string reason;  // why the first number is impossible
@@ -106,9 +106,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
     }
     if (bytes > wanted) break;
   }
-  if (nearest < 0)
-    throw SettingError("`match` kv=" + std::to_string(per_token) + ": " + spec.text + ": " +
-                       reason);
+  if (nearest < 0) throw SettingError("`match` kv=", per_token, ": ", spec.text, ": ", reason);
   refuse(nearest, " has no " + name + " with this many bytes per token");
   return "";
 }
@@ -146,8 +144,8 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
     } else if (seen.front().contains(sweep.setting)) {
       why = "for which `match` " + match.text() + " sets it";
     }
-    throw SettingError("`sweep` " + sweep.setting + " changes nothing for " + spec.text + ", " +
-                       why + "; leave " + spec.text + " out or sweep another setting");
+    throw SettingError("`sweep` ", sweep.setting, " changes nothing for ", spec.text, ", ", why,
+                       "; leave ", spec.text, " out or sweep another setting");
   }
 }
 
@@ -160,7 +158,7 @@ Match Match::parse(std::string_view text) {
     const WholeRange bytes = {1, std::numeric_limits<std::int32_t>::max()};
     return {Kind::cache_bytes, parse_value("match", bytes, text.substr(kCacheBudget.size()))};
   }
-  throw SettingError("`match` must be none, params or kv=BYTES; it is '" + std::string(text) + "'");
+  throw SettingError("`match` must be none, params or kv=BYTES; it is '", text, "'");
 }
 
 std::string Match::text() const {
@@ -178,7 +176,7 @@ std::string Match::text() const {
 Sweep Sweep::parse(std::string_view text) {
   const std::size_t equals = text.find('=');
   if (equals == std::string_view::npos) {
-    throw SettingError("`sweep` must be a setting with values, for example lr=3e-4,1e-3; it is " +
+    throw SettingError("`sweep` must be a setting with values, for example lr=3e-4,1e-3; it is ",
                        quoted(text));
   }
   Sweep sweep{std::string(text.substr(0, equals)), {}};
@@ -186,7 +184,7 @@ Sweep Sweep::parse(std::string_view text) {
   const Setting* const setting = find_setting(training_settings(), name);
   const std::string why = why_not_swept(setting);
   if (!why.empty()) {
-    throw SettingError("`sweep` cannot vary '" + name + "': " + why +
+    throw SettingError("`sweep` cannot vary '", name, "': ", why,
                        "; take a setting of the model or the optimizer, such as lr");
   }
   std::vector<nlohmann::json> values;
@@ -194,15 +192,15 @@ Sweep Sweep::parse(std::string_view text) {
     const nlohmann::json number = setting->value(value);
     const auto same = std::ranges::find(values, number);
     if (same != values.end()) {
-      throw SettingError("`sweep` " + name + " has one value twice: " +
-                         sweep.values[static_cast<std::size_t>(same - values.begin())] + " and " +
-                         std::string(value));
+      throw SettingError("`sweep` ", name, " has one value twice: ",
+                         sweep.values[static_cast<std::size_t>(same - values.begin())], " and ",
+                         value);
     }
     values.push_back(number);
     sweep.values.emplace_back(value);
   }
   if (sweep.values.size() < 2)
-    throw SettingError("`sweep` " + name + " has one value; give two or more");
+    throw SettingError("`sweep` ", name, " has one value; give two or more");
   return sweep;
 }
 

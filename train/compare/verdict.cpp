@@ -79,7 +79,7 @@ SeedRange SeedRange::parse(std::string_view text) {
   const SeedRange range{seed_count(text.substr(0, dots)), seed_count(text.substr(dots + 2))};
   if (range.first < 2 || range.last <= range.first) {
     throw SettingError(
-        "`seeds` " + std::string(text) +
+        "`seeds` ", text,
         " must be a number or a range from 2 or more to a greater number, for example 3..20");
   }
   return range;
@@ -93,15 +93,15 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
                         const Corpus& corpus) {
   const std::string& wanted = question.reference;
   if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
-    throw SettingError("`reference` " + headcount::quoted(wanted) +
+    throw SettingError("`reference` ", headcount::quoted(wanted),
                        " is not among the compared attentions; name one of `attention`");
   if (question.metric == Metric::answers && corpus.validation_answers.empty()) {
-    throw SettingError("`metric` answers: " + corpus.name +
+    throw SettingError("`metric` answers: ", corpus.name,
                        " marks no answers; leave `metric` out or take a built-in text");
   }
   const SeedRange& seeds = question.seeds;
   if (!question.intervals && seeds.grows()) {
-    throw SettingError("`seeds` " + seeds.text() +
+    throw SettingError("`seeds` ", seeds.text(),
                        " adds seeds until intervals decide; with `intervals` off give one number");
   }
 }

@@ -37,11 +37,10 @@ std::vector<CurveRow> read_metrics(const fs::path& file) {
     try {
       rows.push_back(row_of(std::string_view(text).substr(from, end - from)));
     } catch (const DataError& error) {
-      throw DataError(file.string() + ", line " + std::to_string(rows.size() + 1) +
-                      ", is damaged: " + error.what());
+      throw DataError(file.string(), ", line ", rows.size() + 1, ", is damaged: ", error.what());
     }
   }
-  if (rows.empty()) throw DataError(file.string() + " has no whole line: the run took no step yet");
+  if (rows.empty()) throw DataError(file.string(), " has no whole line: the run took no step yet");
   return rows;
 }
 
@@ -54,10 +53,10 @@ RunCurves read_run(const std::string& folder) {
   const fs::path path = folder;
   for (const char* file : {"config.json", "metrics.jsonl"}) {
     if (is_there(path / file)) continue;
-    throw DataError("'" + folder + "' is no run folder: it has no " + file +
-                    (is_there(path / "results.json")
-                         ? "; name the runs of that comparison, " + folder + "/runs/*/*"
-                         : "; name a folder that headcount train made"));
+    throw DataError("'", folder, "' is no run folder: it has no ", file,
+                    is_there(path / "results.json")
+                        ? "; name the runs of that comparison, " + folder + "/runs/*/*"
+                        : "; name a folder that headcount train made");
   }
   return {.name = folder,
           .folder = path,
@@ -73,7 +72,7 @@ void require_different(const std::vector<std::string>& folders) {
   for (const std::string& folder : folders) {
     std::error_code error;
     if (!seen.insert(fs::weakly_canonical(folder, error)).second)
-      throw SettingError("`from` names the run in " + folder + " twice; name it once");
+      throw SettingError("`from` names the run in ", folder, " twice; name it once");
   }
 }
 

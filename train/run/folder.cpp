@@ -62,8 +62,8 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index s
   const fs::path path = lock.folder();
   RunRecord record = read_run_record(path);
   if (record.data_sha256 != data_sha256) {
-    throw DataError(path.string() + " was trained on another text: its SHA-256 was " +
-                    record.data_sha256 + ", the text now has " + data_sha256 +
+    throw DataError(path.string(), " was trained on another text: its SHA-256 was ",
+                    record.data_sha256, ", the text now has ", data_sha256,
                     "; restore the old text");
   }
   TrainOptions options = read_run_options(path);

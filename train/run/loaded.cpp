@@ -16,7 +16,7 @@ TrainOptions read_run_options(const std::string& folder) {
   try {
     return resolve_training(Given(training_settings(), parse_json(text)));
   } catch (const Error& error) {
-    throw DataError(path.string() + ": " + error.what());
+    throw DataError(path.string(), ": ", error.what());
   }
 }
 
@@ -35,8 +35,8 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   if (find_built_in(options.data) != nullptr) return options;
   const std::string data = found(options.data);
   if (!std::filesystem::exists(data, error)) {
-    throw DataError("the text of " + folder.string() + ", '" + options.data + "', is not here" +
-                    (directory.empty() ? "" : " and no longer in " + directory) +
+    throw DataError("the text of ", folder.string(), ", '", options.data, "', is not here",
+                    directory.empty() ? "" : " and no longer in " + directory,
                     "; bring it back, or run this command in its directory");
   }
   options.data = data;
@@ -46,8 +46,8 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
 void require_own_text(const Corpus& corpus, const std::filesystem::path& folder) {
   const std::string trained_on = read_run_record(folder).data_sha256;
   if (corpus.sha256 == trained_on) return;
-  throw DataError(corpus.name + " is no longer the text of this run: its SHA-256 was " +
-                  trained_on + ", it is now " + corpus.sha256 +
+  throw DataError(corpus.name, " is no longer the text of this run: its SHA-256 was ", trained_on,
+                  ", it is now ", corpus.sha256,
                   "; restore the old text, or name a text with `data`");
 }
 
@@ -68,7 +68,7 @@ LoadedRun load_run(const std::string& path) {
   LoadedRun run;
   const std::optional<std::filesystem::path> folder = find_checkpoint(path);
   if (!folder) {
-    throw DataError("'" + path +
+    throw DataError("'", path,
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
                     "model.safetensors");
   }
@@ -90,7 +90,7 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
                  (other.is_null() ? "nothing" : other.dump()) + " there";
   }
   if (different.empty()) return;
-  throw SettingError("the model of " + folder.string() + " differs: " + different +
+  throw SettingError("the model of ", folder.string(), " differs: ", different,
                      "; leave out the settings that contradict it");
 }
 
@@ -128,9 +128,8 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
   auto newest = load_newest(folder, load);
   const Index step = newest.second.step;
   if (step > options.steps)
-    throw DataError(folder.string() + " has a checkpoint of step " + std::to_string(step) +
-                    ", but its `steps` are " + std::to_string(options.steps) +
-                    "; give config.json the number that it was trained with");
+    throw DataError(folder.string(), " has a checkpoint of step ", step, ", but its `steps` are ",
+                    options.steps, "; give config.json the number that it was trained with");
   return newest;
 }
 

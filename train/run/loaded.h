@@ -52,8 +52,8 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
       } catch (const Error&) {
         continue;
       }
-      throw DataError(std::string(error.what()) + "; " + older.string() +
-                      " is whole: to continue from it, remove " + newest.string());
+      throw DataError(error.what(), "; ", older.string(), " is whole: to continue from it, remove ",
+                      newest.string());
     }
     throw;
   }

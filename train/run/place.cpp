@@ -26,7 +26,7 @@ std::vector<fs::path> entries(const fs::path& folder) {
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
     paths.push_back(it->path());
-  if (error) throw DataError(folder.string() + " cannot be read: " + error.message());
+  if (error) throw DataError(folder.string(), " cannot be read: ", error.message());
   return paths;
 }
 
@@ -101,12 +101,12 @@ void check_place(const fs::path& path, EarlierRun earlier) {
   if (!fs::exists(path, error) || holds_nothing(path)) return;
   const std::string name = "`out` " + path.string() + " is not empty";
   if (!is_run(path)) {
-    throw SettingError(name + " and holds no run that `force` may replace; name a new folder");
+    throw SettingError(name, " and holds no run that `force` may replace; name a new folder");
   }
   if (earlier == EarlierRun::replace) return;
-  throw SettingError(name +
+  throw SettingError(name,
                      "; name a new folder, add `force` to replace the run in it, or continue that "
-                     "run by `resume` " +
+                     "run by `resume` ",
                      shell_word(path.string()));
 }
 
@@ -142,10 +142,10 @@ void check_out_folder(const fs::path& path) {
   const std::string name = "`out` " + path.string();
   if (status.type() == fs::file_type::not_found) return;
   if (status.type() != fs::file_type::none) {
-    if (!fs::is_directory(status)) throw SettingError(name + " is a file; name a new folder");
+    if (!fs::is_directory(status)) throw SettingError(name, " is a file; name a new folder");
     fs::directory_iterator(path, error);
   }
-  if (error) throw SettingError(name + " cannot be read: " + error.message() + "; name another");
+  if (error) throw SettingError(name, " cannot be read: ", error.message(), "; name another");
 }
 
 void check_place_of_results(const fs::path& folder, const std::string& command,
@@ -161,8 +161,8 @@ void check_place_of_results(const fs::path& folder, const std::string& command,
   for (const fs::path& file : entries(folder)) {
     const fs::path name = file.filename();
     if (replaces(name))
-      throw SettingError("`out` " + folder.string() + " has a " + name.string() + " that " +
-                         command + " did not write; name another folder");
+      throw SettingError("`out` ", folder.string(), " has a ", name.string(), " that ", command,
+                         " did not write; name another folder");
   }
 }
 

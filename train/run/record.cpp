@@ -18,7 +18,7 @@ namespace {
 
 std::string text_of(const json& object, const std::string& key) {
   const json& text = object.at(key);
-  if (!text.is_string()) throw DataError("'" + key + "' must be a text, is " + text.dump());
+  if (!text.is_string()) throw DataError("'", key, "' must be a text, is ", text.dump());
   return text;
 }
 
@@ -57,9 +57,9 @@ RunRecord read_run_record(const fs::path& folder) {
   try {
     return record_of(parse_json(text));
   } catch (const DataError& error) {
-    throw DataError(damaged + error.what());
+    throw DataError(damaged, error.what());
   } catch (const json::exception& error) {
-    throw DataError(damaged + error.what());
+    throw DataError(damaged, error.what());
   }
 }
 

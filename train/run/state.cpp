@@ -75,9 +75,9 @@ TrainingState read_training_state(const std::filesystem::path& folder,
     }
     return state;
   } catch (const nlohmann::json::exception& error) {
-    throw DataError(path.string() + ": " + error.what());
+    throw DataError(path.string(), ": ", error.what());
   } catch (const DataError& error) {
-    throw DataError(path.string() + ": " + error.what());
+    throw DataError(path.string(), ": ", error.what());
   }
 }
 
