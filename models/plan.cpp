@@ -46,9 +46,8 @@ void check_output(const AttentionPlan& a) {
   const AttentionForm form = describe(a).forms.front();
   const Index heads = form.heads_of_output(a.heads), width = form.head_output();
   require_setting(a.output_projection || heads * width == a.dim,
-                  "`output-projection` off needs heads that add up to `dim` " +
-                      std::to_string(a.dim) + ", " + std::to_string(heads) + " heads of " +
-                      std::to_string(width) + " do not");
+                  "`output-projection` off needs heads that add up to `dim` ", a.dim, ", ", heads,
+                  " heads of ", width, " do not");
 }
 
 // Layer of a pattern: settings of the word override those of all layers.
@@ -203,10 +202,9 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
   const LayerPlace place = layer_place(model, unlisted);
   const std::vector<LayerSpec> pattern = parse_attention_spec(model.attention).cycle;
   if (pattern.size() > 1) {
-    require_setting(std::ssize(pattern) <= model.layers,
-                    "`attention` " + model.attention + " needs " + std::to_string(pattern.size()) +
-                        " layers or more, `layers` is " + std::to_string(model.layers) +
-                        "; raise it or shorten the pattern");
+    require_setting(std::ssize(pattern) <= model.layers, "`attention` ", model.attention, " needs ",
+                    pattern.size(), " layers or more, `layers` is ", model.layers,
+                    "; raise it or shorten the pattern");
     resolve_cycle(model, pattern, given, place);
   } else {
     model.cycle = {resolve_attention(*pattern.front().kind, given, place)};

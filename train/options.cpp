@@ -80,9 +80,8 @@ void check_data(const TrainOptions& options) {
   if (built_in == nullptr || built_in->story_length == nullptr) return;
   const Index length = built_in->story_length(options.corpus.own);
   const Index context = options.model->context;
-  require_setting(context % length == 0, "`context` must be a multiple of " +
-                                             std::to_string(length) + ", the length of a line of " +
-                                             options.data + ", is " + std::to_string(context));
+  require_setting(context % length == 0, "`context` must be a multiple of ", length,
+                  ", the length of a line of ", options.data, ", is ", context);
 }
 
 }  // namespace
@@ -121,14 +120,11 @@ TrainOptions resolve_training(const Given& given) {
     own.warmup = own.steps / 10;
   }
   check_data(options);
-  require_setting(own.shards <= own.batch, "`shards` " + std::to_string(own.shards) +
-                                               " must not exceed the sequences of `batch`, " +
-                                               std::to_string(own.batch));
+  require_setting(own.shards <= own.batch, "`shards` ", own.shards,
+                  " must not exceed the sequences of `batch`, ", own.batch);
   const Index characters = options.corpus.validation_characters, context = options.model->context;
-  require_setting(characters == 0 || characters > context,
-                  "`eval-characters` " + std::to_string(characters) +
-                      " must be more than `context`, " + std::to_string(context) +
-                      ", or 0 for all");
+  require_setting(characters == 0 || characters > context, "`eval-characters` ", characters,
+                  " must be more than `context`, ", context, ", or 0 for all");
   require_setting(own.least_learning_rate <= own.learning_rate,
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
   require_setting(static_cast<Real>(own.dropout) < 1,

@@ -44,10 +44,9 @@ std::string match_parameters(ModelPlan& model, Index wanted, Index vocabulary,
   model = with_width(std::max<Index>(
       1, width + std::lround(static_cast<double>(wanted - has) / static_cast<double>(per_unit))));
   const Index got = parameter_count(model, vocabulary);
-  require_setting(std::abs(got - wanted) * 200 <= wanted,
-                  "`match` params: no `ffn-dim` gives " + spec + " " + std::to_string(wanted) +
-                      " parameters within 0.5 %; the nearest, " + std::to_string(model->ffn_dim) +
-                      ", gives " + std::to_string(got));
+  require_setting(std::abs(got - wanted) * 200 <= wanted, "`match` params: no `ffn-dim` gives ",
+                  spec, " ", wanted, " parameters within 0.5 %; the nearest, ", model->ffn_dim,
+                  ", gives ", got);
   if (model->ffn_dim == width) return "";
   return "ffn-dim " + std::to_string(model->ffn_dim);
 }
