@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "autograd/base/error.h"
-#include "autograd/base/formatted.h"
 #include "autograd/base/text.h"
 #include "autograd/base/utf8.h"
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "autograd/parallel.h"
 #include "models/decoder.h"
 

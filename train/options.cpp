@@ -4,7 +4,6 @@
 #include <deque>
 #include <limits>
 
-#include "autograd/base/formatted.h"
 #include "autograd/base/text.h"
 #include "autograd/products.h"
 #include "models/checkpoint/hugging_face.h"

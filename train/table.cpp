@@ -3,7 +3,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/formatted.h"
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "train/table.h"
 
 namespace headcount {

@@ -3,6 +3,8 @@
 #include <utf8.h>
 
 #include <algorithm>
+#include <cstdarg>
+#include <cstdio>
 #include <locale>
 #include <sstream>
 
@@ -45,6 +47,18 @@ std::string shell_word(std::string_view text) {
     }
   }
   return word + "'";
+}
+
+std::string formatted(const char* format, ...) {
+  std::va_list values, again;
+  va_start(values, format);
+  va_copy(again, values);
+  const int length = std::vsnprintf(nullptr, 0, format, values);
+  va_end(values);
+  std::string text(length > 0 ? static_cast<std::size_t>(length) : 0, '\0');
+  std::vsnprintf(text.data(), text.size() + 1, format, again);
+  va_end(again);
+  return text;
 }
 
 std::vector<std::string_view> split_text(std::string_view text, char separator) {

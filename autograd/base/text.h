@@ -6,7 +6,7 @@
 #include <system_error>
 #include <vector>
 
-/// Helpers for texts of one line: quoting, joining, splitting, numbers.
+/// Helpers for texts of one line: quoting, joining, splitting, formats, numbers.
 namespace headcount {
 
 /// `text` between quotation marks, with control characters as \x00 to \x7f.
@@ -25,6 +25,9 @@ std::string joined(const Items& items, Name name = {}) {
   }
   return text;
 }
+
+/// The text that std::printf prints. The compiler checks the values against the format.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
 
 /// The parts of `text` between separators: one or more, which may be empty.
 std::vector<std::string_view> split_text(std::string_view text, char separator);

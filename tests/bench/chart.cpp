@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "autograd/base/error.h"
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "train/compare/number_text.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "autograd/parallel.h"
 #include "bench/measure.h"
 #include "bench/step_products.h"

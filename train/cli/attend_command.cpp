@@ -1,7 +1,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "models/attention_map.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "models/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"

@@ -8,7 +8,7 @@
 #include <iostream>
 #include <string_view>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -2,7 +2,7 @@
 
 #include <sys/resource.h>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "train/cli/progress.h"
 
 namespace headcount {

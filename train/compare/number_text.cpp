@@ -7,7 +7,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/base/formatted.h"
 #include "autograd/base/text.h"
 #include "data/character_pairs.h"
 #include "train/compare/number_text.h"

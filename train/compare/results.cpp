@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "train/compare/columns.h"
 #include "train/compare/premises.h"
 #include "train/compare/verdict.h"

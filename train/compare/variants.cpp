@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <set>
 
-#include "autograd/base/formatted.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/cost.h"

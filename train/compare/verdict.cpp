@@ -4,7 +4,6 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "autograd/base/formatted.h"
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
 #include "train/sequential_testing.h"

@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "train/compare/number_text.h"
 
 namespace headcount::svg {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 

@@ -12,7 +12,7 @@
 #include <system_error>
 #include <utility>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "train/run/place.h"
 

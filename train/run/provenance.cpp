@@ -7,7 +7,7 @@
 #include <fstream>
 #include <thread>
 
-#include "autograd/base/formatted.h"
+#include "autograd/base/text.h"
 #include "autograd/products.h"
 
 namespace headcount {

@@ -1,8 +1,8 @@
-#include "autograd/base/formatted.h"
-
 #include <gtest/gtest.h>
 
 #include <limits>
+
+#include "autograd/base/text.h"
 
 namespace headcount {
 namespace {

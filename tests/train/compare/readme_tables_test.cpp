@@ -13,7 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/base/formatted.h"
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
 #include "train/run_program.h"
