@@ -28,7 +28,7 @@ std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>
   const auto width = static_cast<double>(plan_.heads * plan_.width);
   return pick_rows(queries, *keys, weights,
                    {.scale = static_cast<Real>(1 / std::sqrt(width)),
-                    .most = plan_.topk,
+                    .most = std::min(plan_.topk, seen),
                     .tokens = plan_.tokens,
                     .first_position = memory.first_position(),
                     .window = plan_.window});

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -109,6 +110,17 @@ TEST_P(AnIndexer, ChangesOutputsWhereRowsAreLeftOut) {
   EXPECT_TRUE(
       std::equal(picked.begin(), picked.begin() + GetParam().first_left_out * 12, whole.begin()));
   EXPECT_NE(picked, whole);
+}
+
+// A choice of more rows than there are is one of all of them, in memory and in the loss.
+TEST_P(AnIndexer, MayPickMoreRowsThanThereAre) {
+  LayerConfig all = config(1), more = config(1);
+  set(all, "index-topk", 20);
+  set(more, "index-topk", std::numeric_limits<std::int32_t>::max());
+  const Values x = normal_values(0, 20 * 12);
+  Layer of_all(all), of_more(more);
+  EXPECT_EQ(index_loss_of(of_more, x, true), index_loss_of(of_all, x, true));
+  EXPECT_EQ(of_more.forward(x, 1), of_all.forward(x, 1));
 }
 
 TEST(IndexerOfDsa, LeavesOutTokensBeyondAWindow) {
