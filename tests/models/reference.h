@@ -165,8 +165,10 @@ class Reference : public testing::TestWithParam<std::string> {
   }
 
   void check_attention();
-  void check_canon(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
-  void check_rows(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
+  bool holds_a_cache() const;
+  void check_cache(const AttentionPlan& plan, const Attention& layer, const ParameterStore& store);
+  void check_inputs(LayerCache& cache);
+  void check_rows(LayerCache& cache, Index length);
   void check_blocks(const AttentionPlan& plan, LayerCache& cache, const ParameterStore& store);
   void check_visible(const AttentionPlan& plan, const AttentionStats& stats);
   void check_model();

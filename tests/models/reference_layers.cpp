@@ -37,45 +37,21 @@ void Reference::check_attention() {
   tape.backward(y, reals(file_.at("dy")));
   expect_close(input.gradient(), file_.at("dx"), kOutputTolerance);
   expect_parameters("dw.", prefix, parameters, true, kOutputTolerance);
-  if (file_.contains("cache.canonB")) check_canon(resolved(config), *layer, parameters);
-  if (file_.contains("cache.window") || file_.contains("cache.indexer"))
-    check_rows(resolved(config), *layer, parameters);
+  if (holds_a_cache()) check_cache(resolved(config), *layer, parameters);
   if (file_.contains("visible")) check_visible(resolved(config), stats);
 }
 
-void Reference::check_canon(const AttentionPlan& plan, const Attention& layer,
-                            const ParameterStore& store) {
-  const TensorView& x = file_.at("x");
-  // [B, channels, taps]; later convolutions do not see the first of the taps.
-  LayerCache cache = make_cache(plan, {.sequences = x.shape[0], .capacity = x.shape[1]});
-  Tape decoding(store);
-  Memory cached(cache, x.shape[1]);
-  layer.forward(decoding.constant(shape_of(x), reals(x)), cached);
-  const TensorView& expected = file_.at("cache.canonB");
-  const Index channels = expected.shape[1], taps = expected.shape[2];
-  std::vector<Real> inputs(expected.element_count());
-  const std::vector<double> numbers = expected.to_doubles();
-  for (Index i = 0; i < std::ssize(inputs); i += taps)
-    inputs[static_cast<std::size_t>(i)] = static_cast<Real>(numbers[static_cast<std::size_t>(i)]);
-  Index first = 0;
-  for (const Kept& kept : cache.keeps()) {
-    if (!kept.per_sequence) continue;
-    const std::span<const Real> state = cache.state(kept.name);
-    for (Index i = 0; i < std::ssize(state); ++i) {
-      const Index b = i / kept.width / (taps - 1), tap = i / kept.width % (taps - 1) + 1;
-      const Index channel = first + i % kept.width;
-      inputs[static_cast<std::size_t>((b * channels + channel) * taps + tap)] =
-          state[static_cast<std::size_t>(i)];
-    }
-    first += kept.width;
-  }
-  EXPECT_EQ(first, channels);
-  expect_close(inputs, expected, kOutputTolerance);
+bool Reference::holds_a_cache() const {
+  return std::ranges::any_of(file_.tensors(), [](const TensorView& tensor) {
+    // That of MLA belongs to the form in which it decodes; a test of decoding compares it.
+    return tensor.name.starts_with("cache.") && tensor.name != "cache.latent" &&
+           tensor.name != "cache.rope_key";
+  });
 }
 
-// Outputs and caches of decoding token by token.
-void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
-                           const ParameterStore& store) {
+// Outputs of decoding token by token, and what is then in the cache.
+void Reference::check_cache(const AttentionPlan& plan, const Attention& layer,
+                            const ParameterStore& store) {
   const TensorView& x = file_.at("x");
   const Index batch = x.shape[0], length = x.shape[1], dim = x.shape[2];
   const std::vector<Real> inputs = reals(x);
@@ -94,13 +70,56 @@ void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
       std::copy_n(y.begin() + b * dim, dim, outputs.begin() + (b * length + t) * dim);
   }
   expect_close(outputs, file_.at(file_.contains("y_decode") ? "y_decode" : "y"), kOutputTolerance);
+  check_inputs(cache);
+  if (file_.contains("cache.state"))
+    expect_close(cache.state("state"), file_.at("cache.state"), kOutputTolerance);
+  check_rows(cache, length);
+  if (file_.contains("cache.rows")) check_blocks(plan, cache, store);
+}
+
+// The last inputs of convolutions: a tensor [B, channels, taps] has those of one or more of them
+// side by side. Later tokens do not see the first of the taps.
+void Reference::check_inputs(LayerCache& cache) {
+  using Names = std::vector<std::string>;
+  Names of_canon;
+  for (const Kept& kept : cache.keeps()) {
+    if (kept.per_sequence) of_canon.push_back(kept.name);
+  }
+  for (const auto& [tensor, names] : {std::pair<std::string, Names>{"canonB", of_canon},
+                                      {"conv", {"q_inputs", "k_inputs", "v_inputs"}},
+                                      {"conv_q", {"q_inputs"}},
+                                      {"conv_k", {"k_inputs"}},
+                                      {"conv_v", {"v_inputs"}}}) {
+    if (!file_.contains("cache." + tensor)) continue;
+    const TensorView& expected = file_.at("cache." + tensor);
+    const Index batch = expected.shape[0], channels = expected.shape[1], taps = expected.shape[2];
+    std::vector<Real> inputs = reals(expected);
+    Index first = 0;
+    for (const std::string& name : names) {
+      const std::span<const Real> state = cache.state(name);
+      const Index width = taps > 1 ? std::ssize(state) / batch / (taps - 1) : 0;
+      for (Index i = 0; i < std::ssize(state); ++i) {
+        const Index b = i / width / (taps - 1), tap = i / width % (taps - 1) + 1;
+        const Index channel = first + i % width;
+        inputs[static_cast<std::size_t>((b * channels + channel) * taps + tap)] =
+            state[static_cast<std::size_t>(i)];
+      }
+      first += width;
+    }
+    EXPECT_EQ(first, taps > 1 ? channels : 0);
+    expect_close(inputs, expected, kOutputTolerance);
+  }
+}
+
+// Rows of all sequences, of one head; of a window the last ones.
+void Reference::check_rows(LayerCache& cache, Index length) {
   for (const auto& [name, part] : {std::pair<std::string, std::string>{"kv", "window"},
                                    {"index_key", "indexer"},
                                    {"compressed", "compressed"},
                                    {"indexer_compressed", "indexer.compressed"}}) {
     if (!file_.contains("cache." + part)) continue;
-    // Rows of all sequences, of one head; of a window the last ones.
     const TensorView& expected = file_.at("cache." + part);
+    const Index batch = expected.shape[0];
     const RowCache& kept = cache.rows(name);
     const Index count = expected.shape[1], first = part == "window" ? length - count : 0;
     std::vector<Real> all;
@@ -113,7 +132,6 @@ void Reference::check_rows(const AttentionPlan& plan, const Attention& layer,
     }
     expect_close(all, expected, kOutputTolerance);
   }
-  if (file_.contains("cache.compressed")) check_blocks(plan, cache, store);
 }
 
 // The tokens of an open block, and of rows pooled over two blocks those of the block before. The

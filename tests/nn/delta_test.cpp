@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "autograd/base/error.h"
-#include "nn/kept_states.h"
 #include "nn/layer_config.h"
 #include "nn/test_layer.h"
 
@@ -81,11 +80,6 @@ TEST(Delta, KeepsAsMuchOfALongTextAsOfAShortOne) {
             (2 * 4 * 4 + 3 * 3 * 8) * static_cast<Index>(sizeof(Real)));
   EXPECT_EQ(make_cache(config, {.capacity = 9}).bytes(),
             make_cache(config, {.capacity = 90000, .type = CacheType::int8}).bytes());
-}
-
-// State and inputs of the convolution after T tokens, computed by transformers.
-TEST(Delta, KeepsWhatTransformersKeeps) {
-  expect_kept_states("delta", "beyond_delta", {"cache.conv"});
 }
 
 }  // namespace

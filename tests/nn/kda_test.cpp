@@ -4,19 +4,11 @@
 #include <cmath>
 
 #include "autograd/base/error.h"
-#include "nn/kept_states.h"
 #include "nn/layer_config.h"
 #include "nn/test_layer.h"
 
 namespace headcount {
 namespace {
-
-// State and inputs of the convolutions after T tokens, computed by flash-linear-attention's code.
-TEST(Kda, KeepsWhatItsAuthorsKeep) {
-  const std::vector<std::string> inputs = {"cache.conv_q", "cache.conv_k", "cache.conv_v"};
-  expect_kept_states("kda", "new_kda", inputs);
-  expect_kept_states("kda", "new_kda_value_heads", inputs);
-}
 
 TEST(Kda, KeepsAsMuchOfALongTextAsOfAShortOne) {
   LayerConfig config = small_config("kda");
