@@ -209,6 +209,10 @@ struct AttentionOptions {
   std::optional<Selection> selection = {};
   /// A second group of rows in the same softmax.
   std::optional<PooledRows> pooled = {};
+  /// Computes the heads of a token side by side, as rows of the same products: larger products, of
+  /// which less is hidden by a window. All heads must read the same rows, without forget gates.
+  /// Changes results by rounding only.
+  bool stacked = false;
 };
 
 /// softmax(scale q k^T) v for each head:
@@ -266,13 +270,15 @@ struct PickOptions {
 ///       weights[t, h] max(0, q[t, h] k[r])
 ///
 /// Of equal scores, as the many zeros, those of earlier rows win. Gradients flow through the scores
-/// alone, not through the choice. Computed in tiles: no T x R tensor is kept. Of a cache whose
-/// first tokens were overwritten, which one query may read, rows are numbered by their slots and
-/// listed from the earliest token on. DeepSeek-AI, "DeepSeek-V3.2" (2025).
+/// alone, not through the choice. Computed in tiles: no T x R tensor is kept, of which products and
+/// sums of tensors would keep one for each of the I heads, and no other op chooses. Of a cache
+/// whose first tokens were overwritten, which one query may read, rows are numbered by their slots
+/// and listed from the earliest token on. DeepSeek-AI, "DeepSeek-V3.2" (2025).
 Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options);
 /// Mean over the queries of KL(p || softmax(scores)), a scalar: how far the scores [B, T, most] of
 /// picked rows are from the weights `picked_weights` [B, T, most] that attention gave to them, p,
-/// divided by their sum. A query without rows or weights adds 0. The weights are constants.
+/// divided by their sum. A query without rows or weights adds 0. The weights are constants. Queries
+/// pick different numbers of rows, of which softmax and sums over a dimension know nothing.
 /// DeepSeek-AI, "DeepSeek-V3.2" (2025), of which it is the loss over picked tokens.
 Var index_loss(const Picks& picks, const Real* picked_weights);
 

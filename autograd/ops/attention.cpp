@@ -19,6 +19,7 @@ struct Use {
   Var x = {};  // of no tape for rows of a cache
   Index first = 0, width = 0;
   Index group = 1;            // query heads that read one head
+  Index stacked = 1;          // heads of the tensor that are rows of one matrix
   GradientSink sink = {};     // of the whole tensor
   RowGradient gradient = {};  // in the sink, or in a copy for each query head
 };
@@ -62,7 +63,8 @@ void take_copies(Tape& tape, std::span<Use> uses, Index query_heads) {
     const Shape& shape = tape.shape(use.x);
     const auto place = HeadRows<Real>::of;
     if (use.group == 1) {
-      use.gradient = {place(use.sink.data, shape[1], shape[2], shape[3], use.first, use.width),
+      use.gradient = {place(use.sink.data, shape[1] * use.stacked, shape[2] / use.stacked, shape[3],
+                            use.first, use.width),
                       use.sink.write};
     } else {
       Real* const copies = tape.pool().take(shape[0] * shape[1] * query_heads * use.width);
@@ -122,18 +124,19 @@ void take_tiles(Tape& tape, AttentionGroups& groups) {
 AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
                             const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
-  const Index rows = qs[0] * qs[1] * qs[2];
+  const Index rows = qs[0] * qs[1] * qs[2], stacked = options.stacked ? qs[2] : 1;
+  const Index length = qs[1] * stacked, heads = qs[2] / stacked;
   const bool rounds =
       values.cache() == nullptr && !(options.pooled && options.pooled->values.cache() != nullptr) &&
       std::ranges::none_of(keys, [](const Rows& k) { return k.cache() != nullptr; }) &&
-      reads_rounded(tape, std::min(qs[1], kQueryTile), kKeyTile, qs[3]);
-  const auto all_queries = HeadRows<const Real>::of(tape.value(q), qs[1], qs[2], qs[3], 0, qs[3]);
+      reads_rounded(tape, std::min(length, kQueryTile), kKeyTile, qs[3]);
+  const auto all_queries = HeadRows<const Real>::of(tape.value(q), length, heads, qs[3], 0, qs[3]);
   AttentionProblem p{.batch = qs[0],
-                     .length = qs[1],
-                     .heads = qs[2],
+                     .length = length,
+                     .heads = heads,
                      .q = all_queries,
                      .keys = {},
-                     .values = view_of(tape, values, qs[2]),
+                     .values = view_of(tape, values, heads),
                      .key_count = values.shape()[1],
                      .scale = options.scale,
                      .causal = options.causal,
@@ -143,8 +146,9 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
                      .dropout = {},
                      .key_mask = nullptr,
                      .logsumexp = tape.scratch(rows),
-                     .row_factor = nullptr};
-  for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view_of(tape, part, qs[2]);
+                     .row_factor = nullptr,
+                     .stacked = stacked};
+  for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view_of(tape, part, heads);
   if (options.sinks) p.sinks = tape.value(*options.sinks);
   if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
   const Real dropped = options.dropout.value_or(tape.dropout());
@@ -155,14 +159,14 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
   if (options.pooled) {
     AttentionProblem& pooled = groups.all.back();
     groups.count = 2;
-    pooled.keys = {.parts = {view_of(tape, options.pooled->keys, qs[2])}, .count = 1};
-    pooled.values = view_of(tape, options.pooled->values, qs[2]);
+    pooled.keys = {.parts = {view_of(tape, options.pooled->keys, heads)}, .count = 1};
+    pooled.values = view_of(tape, options.pooled->values, heads);
     pooled.key_count = options.pooled->values.shape()[1];
     pooled.window = 0;
     pooled.block = options.pooled->tokens;
     pooled.selection = options.pooled->selection.value_or(Selection{});
     const Index tokens = values.cache() == nullptr ? p.key_count : values.tokens();
-    pooled.first_position = tokens - p.length;
+    pooled.first_position = tokens - qs[1];
     pooled.first_column = p.columns;
     groups.all.front().columns = pooled.columns = p.columns + padded(pooled.key_count);
   }
@@ -229,12 +233,9 @@ void add_stats(Tape& tape, const AttentionGroups& groups, AttentionStats& stats)
     stats.pooled_weights.resize(pooled_before + static_cast<std::size_t>(rows * pooled));
   }
   for_query_tiles(p, [&](Index b, Index h, Index i, Index count) {
-    const Index row = p.row(b, h, i);
-    Real* const weights =
-        stats.keeps_weights ? stats.weights.data() + before + row * p.key_count : nullptr;
-    stats_tile(
-        groups, b, h, i, count, entropy + row, weights,
-        weights != nullptr ? stats.pooled_weights.data() + pooled_before + row * pooled : nullptr);
+    Real* const weights = stats.keeps_weights ? stats.weights.data() + before : nullptr;
+    stats_tile(groups, b, h, i, count, entropy + p.row(b, h, i), weights,
+               weights != nullptr ? stats.pooled_weights.data() + pooled_before : nullptr);
   });
   for (Index row = 0; row < rows; ++row) {
     if (std::isnan(entropy[row])) continue;  // the query sees no key
@@ -243,14 +244,14 @@ void add_stats(Tape& tape, const AttentionGroups& groups, AttentionStats& stats)
   }
 }
 
-// Each task has all heads of its queries, so that the sums over the heads have one order.
+// Each task has all heads of its tokens, so that the sums over the heads have one order.
 void find_picked_weights(const AttentionProblem& p) {
   if (p.selection.weights == nullptr) return;
-  const Index tiles = (p.length + kQueryTile - 1) / kQueryTile;
-  const Index macs = std::min(kQueryTile, p.length) * p.heads * p.macs_per_query();
+  const Index tokens = p.tokens(), tiles = (tokens + kQueryTile - 1) / kQueryTile;
+  const Index macs = std::min(kQueryTile, tokens) * p.call_heads() * p.macs_per_query();
   parallel_for(p.batch * tiles, task_chunk(macs), [&](Index task) {
-    const Index i = task % tiles * kQueryTile;
-    picked_weights_tile(p, task / tiles, i, std::min(kQueryTile, p.length - i));
+    const Index t = task % tiles * kQueryTile;
+    picked_weights_tile(p, task / tiles, t, std::min(kQueryTile, tokens - t));
   });
 }
 
@@ -266,7 +267,7 @@ void put_gate_gradients(const AttentionProblem& p, Index b, Index h, const Real*
   }
 }
 
-// Backward: one task per sequence and head.
+// Backward: one task per sequence and part of it.
 void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& out, const Real* dy,
               std::span<Use> uses, const std::optional<Var>& sinks) {
   const AttentionProblem& p = groups.tokens();
@@ -275,7 +276,11 @@ void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& ou
   const HeadRows<const Real> d_o{dy,        out.batch_stride,    out.row_stride, out.head_stride,
                                  out.width, dym.matrix().rounded};
   take_sinks(tape, uses);
-  take_copies(tape, uses, p.heads);
+  // Heads are computed apart, but of stacked ones shares of the queries: one where one thread has
+  // them all. Further ones write to copies, as heads that read the same head do.
+  const Index parts = p.stacked == 1 ? p.heads : OnOneThread::active() ? 1 : p.stacked;
+  for (Use& use : uses.subspan(1)) use.group = p.stacked > 1 ? parts : use.group;
+  take_copies(tape, uses, parts);
   std::array<GroupGradient, 2> of_groups;
   std::size_t next = 1;
   for (std::size_t group = 0; group < groups.count; ++group) {
@@ -286,20 +291,23 @@ void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& ou
   const RowGradient gates = p.gate_sums != nullptr ? uses[next].gradient : RowGradient{};
   const GradientSink dsinks = sinks ? tape.gradient_sink(*sinks) : GradientSink{};
   Real* const key_sums = gates ? tape.pool().take(p.batch * p.heads * p.key_count) : nullptr;
-  Real* const of_heads = dsinks ? tape.pool().take(p.batch * p.heads) : nullptr;  // [B, H]
-  parallel_for(p.batch * p.heads, task_chunk(p.length * p.macs_per_query()), [&](Index head) {
-    const Index b = head / p.heads, h = head % p.heads;
-    Real* const own_sums = gates ? key_sums + head * p.key_count : nullptr;
-    backward_head(groups, out, d_o, b, h, uses.front().gradient, of_groups,
-                  {dsinks ? of_heads + head : nullptr, own_sums});
-    if (gates) put_gate_gradients(p, b, h, own_sums, gates);
+  // [B, H], or of stacked heads [B, parts, H]
+  const Index sink_rows = p.stacked > 1 ? p.batch * parts : p.batch, all_heads = p.call_heads();
+  Real* const of_heads = dsinks ? tape.pool().take(sink_rows * all_heads) : nullptr;
+  const Index macs = p.length * p.heads / parts * p.macs_per_query();
+  parallel_for(p.batch * parts, task_chunk(macs), [&](Index task) {
+    const Index b = task / parts, part = task % parts;
+    Real* const own_sums = gates ? key_sums + task * p.key_count : nullptr;
+    backward_part(groups, out, d_o, b, part, parts, uses.front().gradient, of_groups,
+                  {dsinks ? of_heads + task * p.stacked : nullptr, own_sums});
+    if (gates) put_gate_gradients(p, b, part, own_sums, gates);
   });
   if (gates) tape.pool().give_back(key_sums);
   add_copies(tape, uses);
   if (!dsinks) return;
-  for (Index b = 0; b < p.batch; ++b)
-    put({dsinks.data, b > 0 ? Write::add : dsinks.write}, 0,
-        array(of_heads + b * p.heads, p.heads));
+  for (Index row = 0; row < sink_rows; ++row)
+    put({dsinks.data, row > 0 ? Write::add : dsinks.write}, 0,
+        array(of_heads + row * all_heads, all_heads));
   tape.pool().give_back(of_heads);
 }
 
@@ -336,6 +344,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
     uses[count++] = {rows.x(), rows.first(), rows.width(), group};
   };
   add_use(q, 1);
+  uses.front().stacked = groups.tokens().stacked;
   for (const Rows& part : keys) add_use(part, groups.tokens().keys.parts[count - 1].group);
   add_use(values, groups.tokens().values.group);
   if (options.pooled) {
@@ -345,7 +354,8 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   if (options.log_gates != nullptr) add_use(*options.log_gates, 1);
   const Var y =
       tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count), options.sinks));
-  const auto out = HeadRows<Real>::of(tape.value(y), qs[1], qs[2], ys[3], 0, ys[3]);
+  const auto out = HeadRows<Real>::of(tape.value(y), groups.tokens().length, groups.tokens().heads,
+                                      ys[3], 0, ys[3]);
   {
     AttentionGroups own = groups;
     const RoundedInputs rounded(tape, std::span(uses).first(count), own);

@@ -78,6 +78,13 @@ void check_attention(const Tape& tape, Var q, std::span<const Rows> keys, const 
                 "forget gates must be cached unrounded");
     fail_unless(!options.pooled, "a forget gate is that of a token, not of a pooled row");
   }
+  const auto one_head = [](const Rows& rows) { return rows.shape()[2] == 1; };
+  const std::optional<PooledRows>& pooled = options.pooled;
+  fail_unless(
+      !options.stacked || (options.log_gates == nullptr && one_head(values) &&
+                           std::ranges::all_of(keys, one_head) &&
+                           (!pooled || (one_head(pooled->keys) && one_head(pooled->values)))),
+      "stacked heads read the same rows, without forget gates");
   const Real dropped = options.dropout.value_or(0);
   fail_unless(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
 }

@@ -17,6 +17,11 @@ namespace headcount {
 
 inline constexpr Index kQueryTile = 64;
 inline constexpr Index kKeyTile = 64;
+// A tile of queries of stacked heads is one of fewer tokens, which see fewer keys. Its tiles of
+// keys hold all that it sees of a window of 128 tokens, begin at multiples of kStackedKeyStart and
+// end with the last key that is seen.
+inline constexpr Index kStackedKeyTile = 192;
+inline constexpr Index kStackedKeyStart = 16;
 inline constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
 
 using Tile = Eigen::Map<Eigen::Array<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
@@ -63,7 +68,7 @@ struct RowView {
   Index width = 0;
   const Rows* converted = nullptr;  // instead of `stored`: cached rows to convert tile by tile
 
-  /// Rows [begin, begin + count) that query head h of sequence b reads, at most kKeyTile of them.
+  /// Rows [begin, begin + count) that query head h of sequence b reads, at most kStackedKeyTile.
   /// `scratch` has room for `scratch_size()` numbers; rows that are converted go there.
   ConstMatrix rows(Index b, Index h, Index begin, Index count, Real* scratch = nullptr) const {
     return converted != nullptr ? converted_rows(b, h, begin, count, scratch)
@@ -118,18 +123,29 @@ struct AttentionProblem {
   Index first_position = 0;  // of the queries, for pooled rows
   Selection selection = {};  // of the rows that are seen; without rows: all are read
   Index first_column = 0, columns = 0;  // of these rows among those of both groups, and of both
+  // Heads of the call that are stacked: each token has a query for each of them, side by side, and
+  // `heads` is 1. Else 1.
+  Index stacked = 1;
 
   Index row(Index b, Index h, Index i) const { return (b * heads + h) * length + i; }
+  Index token(Index i) const { return i / stacked; }
+  Index tokens() const { return length / stacked; }
+  Index call_heads() const { return heads * stacked; }
+  // Head of the call that query i of head h is of, and its row in a tensor [B, H, T].
+  Index call_head(Index h, Index i) const { return h * stacked + i % stacked; }
+  Index call_row(Index b, Index h, Index i) const {
+    return (b * call_heads() + call_head(h, i)) * tokens() + token(i);
+  }
   Index macs_per_query() const { return key_count * (q.width + values.width); }
   bool drops() const { return dropout.threshold > 0; }
   Real* own_tile() const { return tiles + this_thread() * tile_stride; }
 
   // Key of the token that asks query i.
-  Index own_key(Index i) const { return std::max<Index>(0, key_count - length + i); }
+  Index own_key(Index i) const { return std::max<Index>(0, key_count - tokens() + token(i)); }
   // Without a mask, query i may see keys [first_key(i), end_key(i)).
   Index end_key(Index i) const {
-    if (block > 0) return std::min(key_count, (first_position + i + 1) / block);
-    return causal ? key_count - length + i + 1 : key_count;
+    if (block > 0) return std::min(key_count, (first_position + token(i) + 1) / block);
+    return causal ? key_count - tokens() + token(i) + 1 : key_count;
   }
   Index first_key(Index i) const {
     return window > 0 ? std::max<Index>(0, end_key(i) - window) : 0;
@@ -141,16 +157,20 @@ struct AttentionProblem {
   }
   // Rows of [j, j + count) that query i of sequence b picked.
   std::span<const std::int32_t> picked_of(Index b, Index i, Index j, Index count) const {
-    const std::int32_t* const list = selection.rows.of(b, i, length);
+    const std::int32_t* const list = selection.rows.of(b, token(i), tokens());
     const std::int32_t* const end = list + std::min(selection.rows.most, end_key(i) - first_key(i));
     return {std::lower_bound(list, end, j), std::lower_bound(list, end, j + count)};
   }
 
-  // Calls body(j) for the key tiles that queries [begin, end) see.
+  // Calls body(j, columns) for the key tiles that queries [begin, end) see.
   template <class Body>
   void for_key_tiles(Index begin, Index end, const Body& body) const {
-    const Index last = end_key(end - 1);
-    for (Index j = first_key(begin) / kKeyTile * kKeyTile; j < last; j += kKeyTile) body(j);
+    const bool narrow = stacked > 1;
+    const Index start = narrow ? kStackedKeyStart : kKeyTile;
+    const Index tile = narrow ? kStackedKeyTile : kKeyTile;
+    const Index last = end_key(end - 1), there = narrow ? last : key_count;
+    for (Index j = first_key(begin) / start * start; j < last; j += tile)
+      body(j, std::min(tile, there - j));
   }
 
   // Calls body(part, first column of the queries) for each part of the keys.
@@ -223,7 +243,7 @@ struct AttentionProblem {
   // Sets m to the dropout multipliers of a tile's elements.
   void multipliers(Tile& m, Index b, Index h, Index i, Index j) const {
     for (Index r = 0; r < m.rows(); ++r) {
-      const Index at = row(b, h, i + r) * columns + first_column + j;
+      const Index at = call_row(b, h, i + r) * columns + first_column + j;
       dropout.multipliers(static_cast<std::uint64_t>(at), m.cols(), &m(r, 0));
     }
   }
@@ -238,11 +258,11 @@ struct AttentionGroups {
   const AttentionProblem& tokens() const { return all.front(); }
   const AttentionProblem* begin() const { return all.data(); }
   const AttentionProblem* end() const { return all.data() + count; }
-  // Calls body(group, j) for the key tiles that queries [begin, end) see.
+  // Calls body(group, j, columns) for the key tiles that queries [begin, end) see.
   template <class Body>
   void for_key_tiles(Index first, Index last, const Body& body) const {
     for (const AttentionProblem& group : *this)
-      group.for_key_tiles(first, last, [&](Index j) { body(group, j); });
+      group.for_key_tiles(first, last, [&](Index j, Index columns) { body(group, j, columns); });
   }
 };
 
@@ -264,15 +284,15 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
                   Index i, Index rows);
 
 /// Writes entropy[r], nats, of the attention weights of query rows [i, i + rows) of head h; NaN for
-/// a query that sees no key. If `weights` [rows, S] is not null, it receives the weights of the
+/// a query that sees no key. If `weights` [B, H, T, S] is not null, it receives the weights of the
 /// keys that are not hidden; that of a pooled row is divided among its tokens, and
-/// `pooled_weights` [rows, R] receives it, too. Both are null or neither is.
+/// `pooled_weights` [B, H, T, R] receives it, too. Both are null or neither is.
 void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights, Real* pooled_weights);
 
-/// Writes the weights of the rows of `p` that queries [i, i + rows) of sequence b picked, summed
+/// Writes the weights of the rows of `p` that tokens [t, t + count) of sequence b picked, summed
 /// over the heads in order, to the weights of its selection.
-void picked_weights_tile(const AttentionProblem& p, Index b, Index i, Index rows);
+void picked_weights_tile(const AttentionProblem& p, Index b, Index t, Index count);
 
 /// Gradients of the rows of one group; `keys` has one entry per part.
 struct GroupGradient {
@@ -280,18 +300,21 @@ struct GroupGradient {
   RowGradient values;
 };
 
-/// Further results of `backward_head`, or null: the gradient of the head's sink; for each key [S]
-/// of a single token the sum of its scores' gradients over the queries.
+/// Further results of `backward_part`, or null: the gradients of the sinks of the head, or of those
+/// that are stacked; for each key [S] of a single token the sum of its scores' gradients over the
+/// queries.
 struct ScoreGradients {
-  Real* sink = nullptr;
+  Real* sinks = nullptr;
   Real* key_sums = nullptr;
 };
 
-/// Writes the gradients of head h of sequence b to those of `dq` and `of_groups` that have data;
-/// `dy` is the gradient of `out`.
-void backward_head(const AttentionGroups& groups, const HeadRows<const Real>& out,
-                   const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
-                   const std::array<GroupGradient, 2>& of_groups, const ScoreGradients& of_scores);
+/// Writes the gradients of a part of sequence b to those of `dq` and `of_groups` that have data;
+/// `dy` is the gradient of `out`. A part is a head or, of stacked heads, every `parts`-th tile of
+/// queries. It writes the gradients of keys and values to its own head of `of_groups`.
+void backward_part(const AttentionGroups& groups, const HeadRows<const Real>& out,
+                   const HeadRows<const Real>& dy, Index b, Index part, Index parts,
+                   const RowGradient& dq, const std::array<GroupGradient, 2>& of_groups,
+                   const ScoreGradients& of_scores);
 
 /// Decoding: one query per sequence and head, q [B, 1, H, Dk], over keys and values in KV caches.
 /// Each cached number is read once, in the type it is stored in. Writes `out` [B, 1, H, Dv].

@@ -15,8 +15,8 @@ auto exp_or_zero(const Scores& x) {
 
 // Memory for one tile.
 struct TileMemory {
-  alignas(kAlignment) Real data[kQueryTile * kKeyTile];
-  alignas(kAlignment) Bfloat16 rounded[kQueryTile * kKeyTile];
+  alignas(kAlignment) Real data[kQueryTile * kStackedKeyTile];
+  alignas(kAlignment) Bfloat16 rounded[kQueryTile * kStackedKeyTile];
   Tile tile(Index rows, Index cols) { return {data, rows, cols}; }
   // The tile for products, rounded if those of the problem read bfloat16.
   ConstMatrix operand(const AttentionProblem& p, Index rows, Index cols) {
@@ -34,8 +34,8 @@ void find_row_factors(const AttentionGroups& groups, Index b, Index h, Index i, 
   const Real scale = groups.tokens().scale;
   Real* factor = groups.tokens().row_factor + groups.tokens().row(b, h, i);
   std::fill_n(factor, rows, Real{0});
-  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
-    Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j, Index cols) {
+    Tile s = memory.tile(rows, cols);
     if (p.row_scale == RowScale::inverse_norm) {
       p.raw_scores(s, b, h, i, j);
     } else {
@@ -54,7 +54,7 @@ void find_row_factors(const AttentionGroups& groups, Index b, Index h, Index i, 
 Index RowView::scratch_size() const {
   if (converted == nullptr) return 0;
   const RowCache* const mixing = converted->mixing();
-  return kKeyTile * (mixing == nullptr ? width : 2 * width + mixing->width());
+  return kStackedKeyTile * (mixing == nullptr ? width : 2 * width + mixing->width());
 }
 
 ConstMatrix RowView::converted_rows(Index b, Index h, Index begin, Index count,
@@ -64,9 +64,9 @@ ConstMatrix RowView::converted_rows(Index b, Index h, Index begin, Index count,
     return cache.read(b, head, begin, count, converted->first(), width, to);
   };
   if (converted->mixing() == nullptr) return read(h / group, scratch);
-  Real* const unmixed = scratch + kKeyTile * width;
+  Real* const unmixed = scratch + kStackedKeyTile * width;
   const ConstMatrix weights = converted->mixing()->read(
-      b, 0, begin, count, 0, converted->mixing()->width(), unmixed + kKeyTile * width);
+      b, 0, begin, count, 0, converted->mixing()->width(), unmixed + kStackedKeyTile * width);
   std::fill_n(scratch, count * width, Real{0});
   for (Index r = 0, terms = cache.heads(); r < terms; ++r)
     add_mixed(read(r, unmixed), weights, h * terms + r, scratch, width);
@@ -82,12 +82,13 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
   if (all.row_scale != RowScale::one) find_row_factors(groups, b, h, i, rows, memory);
   Real greatest[kQueryTile], total[kQueryTile];
   // A sink is the first maximum, with a weight of 1 in the sum; it adds nothing to the output.
-  std::fill_n(greatest, rows, all.sinks == nullptr ? -kInfinity : all.sinks[h]);
+  for (Index r = 0; r < rows; ++r)
+    greatest[r] = all.sinks == nullptr ? -kInfinity : all.sinks[all.call_head(h, i + r)];
   std::fill_n(total, rows, all.sinks == nullptr ? Real{0} : Real{1});
   const Matrix o = out.rows(b, h, i, rows);
   bool written = false;
-  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
-    Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j, Index cols) {
+    Tile s = memory.tile(rows, cols);
     p.scores(s, b, h, i, j);
     for (Index r = 0; r < rows; ++r) {
       const Real now = std::max(greatest[r], s.row(r).maxCoeff());
@@ -124,16 +125,19 @@ void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index 
   const Real* const logsumexp = all.logsumexp + all.row(b, h, i);
   for (Index r = 0; r < rows; ++r)
     entropy[r] = logsumexp[r] == kInfinity ? std::numeric_limits<Real>::quiet_NaN() : logsumexp[r];
-  for (Index r = 0; all.sinks != nullptr && r < rows; ++r)
-    entropy[r] -= std::exp(all.sinks[h] - logsumexp[r]) * all.sinks[h];
-  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
-    Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+  for (Index r = 0; all.sinks != nullptr && r < rows; ++r) {
+    const Real sink = all.sinks[all.call_head(h, i + r)];
+    entropy[r] -= std::exp(sink - logsumexp[r]) * sink;
+  }
+  groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j, Index cols) {
+    Tile s = memory.tile(rows, cols);
     p.scores(s, b, h, i, j);
     for (Index r = 0; r < rows; ++r) {
       const auto weight = exp_or_zero(s.row(r) - logsumexp[r]);
       entropy[r] -= (s.row(r) == -kInfinity).select(Real{0}, weight * s.row(r)).sum();
       if (weights == nullptr) continue;
-      Real* const row = weights + r * all.key_count;
+      const Index place = all.call_row(b, h, i + r);
+      Real* const row = weights + place * all.key_count;
       if (p.block == 0) {
         array(row + j, s.cols()) = weight.transpose();
         continue;
@@ -142,65 +146,80 @@ void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index 
       for (Index c = 0; c < seen; ++c) {
         const Real of_row = std::exp(s(r, c) - logsumexp[r]);
         array(row + (j + c) * p.block, p.block) += of_row / static_cast<Real>(p.block);
-        pooled_weights[r * p.key_count + j + c] = of_row;
+        pooled_weights[place * p.key_count + j + c] = of_row;
       }
     }
   });
 }
 
-void picked_weights_tile(const AttentionProblem& p, Index b, Index i, Index rows) {
+void picked_weights_tile(const AttentionProblem& p, Index b, Index t, Index count) {
   TileMemory memory;
   const Index most = p.selection.rows.most;
-  Real* const own = p.selection.weights + (b * p.length + i) * most;
-  std::fill_n(own, rows * most, Real{0});
-  for (Index h = 0; h < p.heads; ++h) {
-    p.for_key_tiles(i, i + rows, [&](Index j) {
-      Tile s = memory.tile(rows, std::min(kKeyTile, p.key_count - j));
+  std::fill_n(p.selection.weights + (b * p.tokens() + t) * most, count * most, Real{0});
+  const auto add_rows = [&](Index h, Index i, Index rows) {
+    p.for_key_tiles(i, i + rows, [&](Index j, Index cols) {
+      Tile s = memory.tile(rows, cols);
       p.scores(s, b, h, i, j);
       for (Index r = 0; r < rows; ++r) {
         s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
+        const Index token = p.token(i + r);
         const std::span<const std::int32_t> picked = p.picked_of(b, i + r, j, s.cols());
-        const auto slot = picked.data() - p.selection.rows.of(b, i + r, p.length);
-        Real* const to = own + r * most + slot;
+        const auto slot = picked.data() - p.selection.rows.of(b, token, p.tokens());
+        Real* const to = p.selection.weights + (b * p.tokens() + token) * most + slot;
         for (std::size_t n = 0; n < picked.size(); ++n) to[n] += s(r, picked[n] - j);
       }
     });
+  };
+  const Index end = (t + count) * p.stacked;
+  for (Index h = 0; h < p.heads; ++h) {
+    for (Index i = t * p.stacked; i < end; i += kQueryTile)
+      add_rows(h, i, std::min(kQueryTile, end - i));
   }
 }
 
 namespace {
 
-// Backward of one head h of sequence b. With P the weights, M the dropout multipliers and
-// D = rowsum(dO o O):
+// Backward of one part of sequence b, queries of head h. With P the weights, M the dropout
+// multipliers and D = rowsum(dO o O):
 //   dV = (P o M)^T dO,  dS = P o ((dO V^T) o M - D),  dQ = f dS K,  dK = f dS^T Q,
 // f the row factors. If f is scale / |row of q k^T|, the row's direction gets no gradient: with
 // the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2. A sink of weight p in
 // a row has no value: its gradient is the sum over the rows of -p D.
-class HeadBackward {
+class PartBackward {
  public:
-  HeadBackward(const AttentionGroups& all_groups, const HeadRows<const Real>& out,
-               const HeadRows<const Real>& dy, Index batch, Index head)
-      : groups(all_groups), all(groups.tokens()), o(out), d_o(dy), b(batch), h(head) {}
+  PartBackward(const AttentionGroups& all_groups, const HeadRows<const Real>& out,
+               const HeadRows<const Real>& dy, Index batch, Index which, Index of)
+      : groups(all_groups),
+        all(groups.tokens()),
+        o(out),
+        d_o(dy),
+        b(batch),
+        h(all.stacked > 1 ? 0 : which),
+        part(which),
+        parts(of) {}
 
-  // Writes the gradients of this head to those destinations that have data.
+  // Writes the gradients of this part to those destinations that have data.
   void run(const RowGradient& dq, const std::array<GroupGradient, 2>& of_groups,
            const ScoreGradients& of_scores) {
     key_sums = of_scores.key_sums;
-    if (of_scores.sink != nullptr) *of_scores.sink = 0;
+    if (of_scores.sinks != nullptr) std::fill_n(of_scores.sinks, all.stacked, Real{0});
     if (key_sums != nullptr) std::fill_n(key_sums, all.key_count, Real{0});
     // Queries see contiguous tiles of keys, later queries later tiles. Keys before `seen` have been
-    // written; no query sees those before the first tile.
+    // written; no query sees those before the first tile. Tiles of stacked heads overlap: all their
+    // keys are set to zero first.
     std::array<Index, 2> seen = {};
     const auto clear_keys = [&](std::size_t group, Index begin, Index end) {
-      for (std::size_t part = 0; part < groups.all[group].keys.count; ++part)
-        of_groups[group].keys[part].clear(b, h, begin, end);
-      of_groups[group].values.clear(b, h, begin, end);
+      for (std::size_t index = 0; index < groups.all[group].keys.count; ++index)
+        of_groups[group].keys[index].clear(b, part, begin, end);
+      of_groups[group].values.clear(b, part, begin, end);
     };
     for (std::size_t group = 0; group < groups.count; ++group) {
-      seen[group] = groups.all[group].first_key(0) / kKeyTile * kKeyTile;
+      const AttentionProblem& p = groups.all[group];
+      seen[group] = p.stacked > 1 ? p.key_count : p.first_key(0) / kKeyTile * kKeyTile;
       clear_keys(group, 0, seen[group]);
     }
-    for (Index i = 0; i < all.length; i += kQueryTile) {
+    const Index step = all.stacked > 1 ? parts * kQueryTile : kQueryTile;
+    for (Index i = all.stacked > 1 ? part * kQueryTile : 0; i < all.length; i += step) {
       const Index rows = std::min(kQueryTile, all.length - i);
       for (Index r = 0; r < rows; ++r) {
         const Real *const y = o.at(b, i + r, h), *const dy = d_o.at(b, i + r, h);
@@ -214,21 +233,20 @@ class HeadBackward {
       }
       if (all.row_scale == RowScale::inverse_norm) find_along_row(i, rows);
       bool first = true;  // of the tiles that these queries see
-      groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
+      groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j, Index cols) {
         const auto group = static_cast<std::size_t>(&p - groups.begin());
         const bool again = j < seen[group];
-        tile_gradients(p, i, rows, j, of_groups[group].values, again);
-        const Index cols = columns(p, j);
+        tile_gradients(p, i, rows, j, cols, of_groups[group].values, again);
         const ConstMatrix ds = ds_memory.operand(p, rows, cols);
         std::size_t index = 0;
-        p.for_key_parts([&](const RowView& part, Index column) {
+        p.for_key_parts([&](const RowView& keys, Index column) {
           if (dq) {
-            gemm(dq.columns(column, part.width).rows(b, h, i, rows), ds, part.rows(b, h, j, cols),
+            gemm(dq.columns(column, keys.width).rows(b, h, i, rows), ds, keys.rows(b, h, j, cols),
                  first ? dq.write : Write::add);
           }
           if (const RowGradient& d = of_groups[group].keys[index++]) {
-            gemm(d.rows(b, h, j, cols), ds.transpose(),
-                 p.q.columns(column, part.width).rows(b, h, i, rows), again ? Write::add : d.write);
+            gemm(d.rows(b, part, j, cols), ds.transpose(),
+                 p.q.columns(column, keys.width).rows(b, h, i, rows), again ? Write::add : d.write);
           }
         });
         first = false;
@@ -244,18 +262,14 @@ class HeadBackward {
   // What the sink gets, a row's other scores get less. `key_sums` is relative to the row's own
   // gate.
   void add_sink_gradient(Index i, Real row_dot, const ScoreGradients& of_scores) const {
-    const Real gradient = -std::exp(all.sinks[h] - all.logsumexp[all.row(b, h, i)]) * row_dot;
-    if (of_scores.sink != nullptr) *of_scores.sink += gradient;
+    const Real sink = all.sinks[all.call_head(h, i)];
+    const Real gradient = -std::exp(sink - all.logsumexp[all.row(b, h, i)]) * row_dot;
+    if (of_scores.sinks != nullptr) of_scores.sinks[i % all.stacked] += gradient;
     if (key_sums != nullptr) key_sums[all.own_key(i)] += gradient;
   }
 
-  static Index columns(const AttentionProblem& p, Index j) {
-    return std::min(kKeyTile, p.key_count - j);
-  }
-
   // Leaves P in p_memory, M in m_memory and dS (before the row factors) in ds_memory.
-  void weights(const AttentionProblem& p, Index i, Index rows, Index j) {
-    const Index cols = columns(p, j);
+  void weights(const AttentionProblem& p, Index i, Index rows, Index j, Index cols) {
     Tile s = p_memory.tile(rows, cols);
     p.scores(s, b, h, i, j);
     for (Index r = 0; r < rows; ++r) {
@@ -273,32 +287,31 @@ class HeadBackward {
 
   // along_row = rowsum(dS o A) / scale^2 over all of a row's keys.
   void find_along_row(Index i, Index rows) {
-    groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j) {
-      weights(p, i, rows, j);
-      const Tile ds = ds_memory.tile(rows, columns(p, j));
-      Tile a = scaled_scores(p, i, rows, j);
+    groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j, Index cols) {
+      weights(p, i, rows, j, cols);
+      const Tile ds = ds_memory.tile(rows, cols);
+      Tile a = scaled_scores(p, i, rows, j, cols);
       for (Index r = 0; r < rows; ++r) along_row[r] += (ds.row(r) * a.row(r)).sum();
     });
     for (Index r = 0; r < rows; ++r) along_row[r] /= all.scale * all.scale;
   }
 
   // A, with 0 for hidden keys, in p_memory.
-  Tile scaled_scores(const AttentionProblem& p, Index i, Index rows, Index j) {
-    Tile a = p_memory.tile(rows, columns(p, j));
+  Tile scaled_scores(const AttentionProblem& p, Index i, Index rows, Index j, Index cols) {
+    Tile a = p_memory.tile(rows, cols);
     p.scaled_scores(a, b, h, i, j);
     p.for_hidden(a, b, i, j, [&](Index r, Index c) { a(r, c) = 0; });
     return a;
   }
 
   // Adds to dV and leaves dS, times the row factors, in ds_memory.
-  void tile_gradients(const AttentionProblem& p, Index i, Index rows, Index j,
+  void tile_gradients(const AttentionProblem& p, Index i, Index rows, Index j, Index cols,
                       const RowGradient& dv, bool again) {
-    const Index cols = columns(p, j);
-    weights(p, i, rows, j);
+    weights(p, i, rows, j, cols);
     Tile weight = p_memory.tile(rows, cols), ds = ds_memory.tile(rows, cols);
     if (dv) {
       if (p.drops()) weight *= m_memory.tile(rows, cols);
-      gemm(dv.rows(b, h, j, cols), p_memory.operand(p, rows, cols).transpose(),
+      gemm(dv.rows(b, part, j, cols), p_memory.operand(p, rows, cols).transpose(),
            d_o.rows(b, h, i, rows), again ? Write::add : dv.write);
     }
     if (key_sums != nullptr) {
@@ -309,7 +322,7 @@ class HeadBackward {
       return;
     }
     if (p.row_scale == RowScale::inverse_norm) {
-      const Tile a = scaled_scores(p, i, rows, j);
+      const Tile a = scaled_scores(p, i, rows, j, cols);
       for (Index r = 0; r < rows; ++r) ds.row(r) -= a.row(r) * along_row[r];
     }
     for (Index r = 0; r < rows; ++r) ds.row(r) *= p.row_factor[p.row(b, h, i + r)];
@@ -318,7 +331,7 @@ class HeadBackward {
   const AttentionGroups& groups;
   const AttentionProblem& all;  // what the groups have in common
   HeadRows<const Real> o, d_o;
-  Index b, h;
+  Index b, h, part, parts;
   Real* key_sums = nullptr;
   TileMemory p_memory, ds_memory, m_memory;
   Real out_dot[kQueryTile], along_row[kQueryTile];
@@ -326,10 +339,11 @@ class HeadBackward {
 
 }  // namespace
 
-void backward_head(const AttentionGroups& groups, const HeadRows<const Real>& out,
-                   const HeadRows<const Real>& dy, Index b, Index h, const RowGradient& dq,
-                   const std::array<GroupGradient, 2>& of_groups, const ScoreGradients& of_scores) {
-  HeadBackward(groups, out, dy, b, h).run(dq, of_groups, of_scores);
+void backward_part(const AttentionGroups& groups, const HeadRows<const Real>& out,
+                   const HeadRows<const Real>& dy, Index b, Index part, Index parts,
+                   const RowGradient& dq, const std::array<GroupGradient, 2>& of_groups,
+                   const ScoreGradients& of_scores) {
+  PartBackward(groups, out, dy, b, part, parts).run(dq, of_groups, of_scores);
 }
 
 }  // namespace headcount

@@ -130,6 +130,7 @@ class SharedRowAttention : public Attention {
     });
     const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
+    o.stacked = true;  // all heads read the same rows
     std::optional<Picks> picks;
     if (plan().own<Own>().compress > 0) {
       require_setting(memory.key_mask().empty(),

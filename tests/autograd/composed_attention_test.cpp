@@ -6,6 +6,7 @@
 #include "autograd/any_size.h"
 #include "autograd/compositions.h"
 #include "autograd/evaluation.h"
+#include "autograd/parallel.h"
 
 // The fused attention against its composition, and what a user may count on.
 namespace headcount {
@@ -43,10 +44,12 @@ void agree(const AttentionOptions& options, const std::vector<CheckedInput>& inp
   const auto fused = [](Var q, Var k, Var v, const AttentionOptions& o) {
     return attention(q, k, v, o);
   };
-  const double error = difference(evaluate(with(fused, options), inputs),
-                                  evaluate(with(composed_attention, options), inputs));
+  const OpEvaluation expected = evaluate(with(composed_attention, options), inputs);
+  const double error = difference(evaluate(with(fused, options), inputs), expected);
   RC_LOG() << "difference " << error << "\n";
   RC_ASSERT(error < kComposedTolerance);
+  const OnOneThread here;  // stacked heads then have one copy of the gradients of their rows
+  RC_ASSERT(difference(evaluate(with(fused, options), inputs), expected) < kComposedTolerance);
 }
 
 std::vector<std::uint8_t> any_mask(Index size) {
@@ -56,11 +59,12 @@ std::vector<std::uint8_t> any_mask(Index size) {
   return mask;
 }
 
-AttentionOptions any_options(Index keys, std::span<const std::uint8_t> mask) {
+AttentionOptions any_options(const Sizes& sizes, std::span<const std::uint8_t> mask) {
   AttentionOptions options;
+  options.stacked = sizes.kv_heads == 1 && any_size(0, 1) == 1;
   options.scale = static_cast<Real>(any_size(1, 20)) / 10;
   options.causal = *rc::gen::arbitrary<bool>();
-  if (options.causal && any_size(0, 1) == 1) options.window = any_size(1, keys);
+  if (options.causal && any_size(0, 1) == 1) options.window = any_size(1, sizes.keys);
   if (any_size(0, 1) == 1) options.key_mask = mask;
   return options;
 }
@@ -69,7 +73,7 @@ TEST(ComposedAttention, AnyOptionsAndShapes) {
   EXPECT_TRUE(rc::check([] {
     const Sizes sizes = any_sizes(40);
     const auto mask = any_mask(sizes.batch * sizes.keys);
-    agree(any_options(sizes.keys, mask), sizes.inputs("any" + std::to_string(any_size(0, 1000))));
+    agree(any_options(sizes, mask), sizes.inputs("any" + std::to_string(any_size(0, 1000))));
   }));
 }
 
@@ -79,7 +83,7 @@ TEST(ComposedAttention, LengthsOfSeveralTiles) {
     sizes.keys += any_size(60, 140);
     sizes.queries += any_size(0, sizes.keys - sizes.queries);
     const auto mask = any_mask(sizes.batch * sizes.keys);
-    agree(any_options(sizes.keys, mask), sizes.inputs("long" + std::to_string(any_size(0, 1000))));
+    agree(any_options(sizes, mask), sizes.inputs("long" + std::to_string(any_size(0, 1000))));
   }));
 }
 
@@ -87,7 +91,7 @@ TEST(ComposedAttention, RowScales) {
   EXPECT_TRUE(rc::check([] {
     const Sizes sizes = any_sizes(80);
     const auto mask = any_mask(sizes.batch * sizes.keys);
-    AttentionOptions options = any_options(sizes.keys, mask);
+    AttentionOptions options = any_options(sizes, mask);
     options.row_scale = *rc::gen::element(RowScale::inverse_norm, RowScale::inverse_sqrt_length);
     // Scores well above 0: a row of zeros has no norm to divide by.
     auto inputs = sizes.inputs("scaled" + std::to_string(any_size(0, 1000)));
@@ -102,7 +106,8 @@ TEST(ComposedAttention, ForgetGates) {
   EXPECT_TRUE(rc::check([] {
     const Sizes sizes = any_sizes(80);
     const auto mask = any_mask(sizes.batch * sizes.keys);
-    AttentionOptions options = any_options(sizes.keys, mask);
+    AttentionOptions options = any_options(sizes, mask);
+    options.stacked = false;
     options.row_scale = *rc::gen::element(RowScale::one, RowScale::inverse_sqrt_length);
     auto inputs = sizes.inputs("gated" + std::to_string(any_size(0, 1000)));
     const std::vector<Shape> gates = {{sizes.batch, sizes.keys, sizes.heads, 1}};
@@ -145,7 +150,7 @@ std::vector<std::int32_t> any_picks(const Sizes& sizes, Index blocks, Index toke
 TEST(ComposedAttention, PickedTokens) {
   EXPECT_TRUE(rc::check([] {
     const Sizes sizes = any_sizes(200);
-    AttentionOptions options = any_options(sizes.keys, {});
+    AttentionOptions options = any_options(sizes, {});
     options.key_mask = {};
     options.causal = true;
     options.row_scale =
@@ -168,12 +173,12 @@ TEST(ComposedAttention, PooledRows) {
   EXPECT_TRUE(rc::check([] {
     Sizes sizes = any_sizes(200);
     const Index tokens = any_size(1, 7), blocks = std::max<Index>(1, sizes.keys / tokens);
-    AttentionOptions options = any_options(sizes.keys, {});
+    AttentionOptions options = any_options(sizes, {});
     options.key_mask = {};
     options.causal = true;
     options.row_scale =
         *rc::gen::element(RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length);
-    const Index pooled_heads = any_size(0, 1) == 1 ? 1 : sizes.heads;
+    const Index pooled_heads = options.stacked || any_size(0, 1) == 1 ? 1 : sizes.heads;
     std::vector<CheckedInput> inputs =
         normal_inputs("pooled" + std::to_string(any_size(0, 1000)),
                       std::vector<Shape>{{sizes.batch, sizes.queries, sizes.heads, sizes.qk_width},
@@ -209,7 +214,7 @@ TEST(ComposedAttention, DropoutIsThatOfTheWeights) {
     Sizes sizes = any_sizes(10);
     sizes.keys *= 8;
     const auto mask = any_mask(sizes.batch * sizes.keys);
-    AttentionOptions options = any_options(sizes.keys, mask);
+    AttentionOptions options = any_options(sizes, mask);
     options.dropout = *rc::gen::element(Real{0.1}, Real{0.5});
     agree(options, sizes.inputs("dropped" + std::to_string(any_size(0, 1000))));
   }));

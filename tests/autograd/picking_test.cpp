@@ -141,14 +141,17 @@ TEST(PickedRowsOfAnIndexer, HaveTheirWeightsSummedOverTheHeads) {
                     .values = tape.constant({2, kRows, 1, kRows}, unit),
                     .tokens = 2,
                     .selection = Selection{picks.rows, weights.data()}};
-  const Var y = attention(q, k, zeros, options);
-  for (Index i = 0; i < 2 * kLength * kMost; ++i) {
-    const std::int32_t row = picks.rows.rows[i];
-    Real sum = 0;
-    for (Index h = 0; row >= 0 && h < kHeads; ++h)
-      sum += y.value()[static_cast<std::size_t>((i / kMost * kHeads + h) * kRows + row)];
-    EXPECT_NEAR(static_cast<double>(weights[static_cast<std::size_t>(i)]), static_cast<double>(sum),
-                1e-5);
+  for (const bool stacked : {false, true}) {
+    options.stacked = stacked;
+    const Var y = attention(q, k, zeros, options);
+    for (Index i = 0; i < 2 * kLength * kMost; ++i) {
+      const std::int32_t row = picks.rows.rows[i];
+      Real sum = 0;
+      for (Index h = 0; row >= 0 && h < kHeads; ++h)
+        sum += y.value()[static_cast<std::size_t>((i / kMost * kHeads + h) * kRows + row)];
+      EXPECT_NEAR(static_cast<double>(weights[static_cast<std::size_t>(i)]),
+                  static_cast<double>(sum), 1e-5);
+    }
   }
 }
 
