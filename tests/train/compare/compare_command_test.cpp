@@ -50,7 +50,7 @@ TEST(CompareCommand, SaysOnHowMuchOfTheTextItEvaluatedWhereThatIsLimited) {
   // Runs that were evaluated on all are others.
   const ProgramResult mixed = compare(folder, limited + "c");
   EXPECT_EQ(mixed.exit_code, kData);
-  EXPECT_NE(mixed.err.find("without eval-characters"), std::string::npos) << mixed.err;
+  EXPECT_NE(mixed.err.find("with eval-characters 0, not 30"), std::string::npos) << mixed.err;
 }
 
 TEST(CompareCommand, TrainsWhatTrainTrains) {
