@@ -1,19 +1,25 @@
 #include "data/built_in.h"
 
-#include <algorithm>
-#include <array>
+#include "autograd/base/registry.h"
 
 namespace headcount {
 
-std::span<const BuiltInCorpus* const> built_in_corpora() {
-  static constexpr std::array<const BuiltInCorpus*, 3> kAll = {&kTales, &kLookup, &kMqar};
-  return kAll;
+extern const BuiltInCorpus kTales, kLookup, kMqar;
+
+namespace {
+
+Registry<BuiltInCorpus>& registry() {
+  static Registry<BuiltInCorpus> all = {&kTales, &kLookup, &kMqar};
+  return all;
 }
 
-const BuiltInCorpus* find_built_in(std::string_view data) {
-  const auto found = std::ranges::find(built_in_corpora(), data, &BuiltInCorpus::name);
-  return found == built_in_corpora().end() ? nullptr : *found;
-}
+}  // namespace
+
+std::span<const BuiltInCorpus* const> built_in_corpora() { return registry().all(); }
+
+void register_corpus(const BuiltInCorpus& corpus) { registry().add(corpus); }
+
+const BuiltInCorpus* find_built_in(std::string_view data) { return registry().find(data); }
 
 const SettingList& corpus_settings() {
   static const SettingList list = [] {

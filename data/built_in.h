@@ -31,13 +31,12 @@ struct BuiltInCorpus {
 
 /// All built-in corpora, in the order of help.
 std::span<const BuiltInCorpus* const> built_in_corpora();
+/// Adds a corpus, which must live as long as the program. Call it before `corpus_settings` is first
+/// called, best before main. Throws ShapeError if the name is taken.
+void register_corpus(const BuiltInCorpus& corpus);
 /// Corpus of that name; null for any other text, which is a file.
 const BuiltInCorpus* find_built_in(std::string_view data);
 /// Settings of all built-in corpora, each marked with the corpora that have it.
 const SettingList& corpus_settings();
-
-extern const BuiltInCorpus kTales;   // tales.cpp
-extern const BuiltInCorpus kLookup;  // lookup.cpp
-extern const BuiltInCorpus kMqar;    // mqar.cpp
 
 }  // namespace headcount

@@ -125,12 +125,12 @@ constexpr std::string_view kLookupAttentions = "mha,gqa2,mqa,mla8+0,mla4+0";
 
 }  // namespace
 
-const BuiltInCorpus kLookup = {.name = "lookup",
-                               .own = own_fields<kLookupFields>(),
-                               .writer = lookup_writer,
-                               .defaults = lookup_defaults,
-                               .attentions = kLookupAttentions,
-                               .only_answers = true,
-                               .story_length = [](const Given&) { return kLookupLine; }};
+extern const BuiltInCorpus kLookup = {.name = "lookup",
+                                      .own = own_fields<kLookupFields>(),
+                                      .writer = lookup_writer,
+                                      .defaults = lookup_defaults,
+                                      .attentions = kLookupAttentions,
+                                      .only_answers = true,
+                                      .story_length = [](const Given&) { return kLookupLine; }};
 
 }  // namespace headcount

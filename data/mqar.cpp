@@ -129,14 +129,15 @@ nlohmann::json mqar_defaults() {
 
 }  // namespace
 
-const BuiltInCorpus kMqar = {.name = "mqar",
-                             .own = own_fields<kMqarFields>(),
-                             .writer = mqar_writer,
-                             .defaults = mqar_defaults,
-                             .attentions = "mha,mla24+8,mla8+8",
-                             .only_answers = true,
-                             .hidden_answers = true,
-                             .characters = 6'400'000,  // 100,000 lines of 64, as in the paper
-                             .story_length = mqar_length};
+extern const BuiltInCorpus kMqar = {
+    .name = "mqar",
+    .own = own_fields<kMqarFields>(),
+    .writer = mqar_writer,
+    .defaults = mqar_defaults,
+    .attentions = "mha,mla24+8,mla8+8",
+    .only_answers = true,
+    .hidden_answers = true,
+    .characters = 6'400'000,  // 100,000 lines of 64, as in the paper
+    .story_length = mqar_length};
 
 }  // namespace headcount

@@ -273,6 +273,7 @@ nlohmann::json tales_defaults() {
 
 }  // namespace
 
-const BuiltInCorpus kTales = {.name = "tales", .writer = tales_writer, .defaults = tales_defaults};
+extern const BuiltInCorpus kTales = {
+    .name = "tales", .writer = tales_writer, .defaults = tales_defaults};
 
 }  // namespace headcount

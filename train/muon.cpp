@@ -193,7 +193,7 @@ void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
   });
 }
 
-const OptimizerKind kMuon = {
+extern const OptimizerKind kMuon = {
     .name = "muon",
     .summary = "Muon for the weight matrices of layers and AdamW for all others",
     .own = {[](Scope scope) {

@@ -45,6 +45,4 @@ class Muon : public Optimizer {
 std::span<const Real> orthogonalize(std::span<Real> x, Index rows, Index cols,
                                     std::vector<Real>& scratch);
 
-extern const OptimizerKind kMuon;
-
 }  // namespace headcount

@@ -1,25 +1,29 @@
 #include "train/optimizer.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <numbers>
 
-#include "train/adamw.h"
-#include "train/muon.h"
+#include "autograd/base/registry.h"
 
 namespace headcount {
+
+extern const OptimizerKind kAdamW, kMuon;
 
 namespace {
 
 constexpr const char* kChoice = "optimizer";
 
+Registry<OptimizerKind>& registry() {
+  static Registry<OptimizerKind> all = {&kAdamW, &kMuon};
+  return all;
+}
+
 }  // namespace
 
-std::span<const OptimizerKind* const> optimizer_kinds() {
-  static constexpr std::array<const OptimizerKind*, 2> kAll = {&kAdamW, &kMuon};
-  return kAll;
-}
+std::span<const OptimizerKind* const> optimizer_kinds() { return registry().all(); }
+
+void register_optimizer(const OptimizerKind& kind) { registry().add(kind); }
 
 SettingList optimizer_settings() {
   const bool several = optimizer_kinds().size() > 1;
@@ -43,8 +47,7 @@ SettingList optimizer_settings() {
 
 OptimizerPlan resolve_optimizer(const Given& given) {
   const auto name = given.get(kChoice, std::string(optimizer_kinds().front()->name));
-  const OptimizerKind* const kind =
-      *std::ranges::find(optimizer_kinds(), name, &OptimizerKind::name);
+  const OptimizerKind* const kind = registry().find(name);
   return {kind, kind->resolve(given)};
 }
 

@@ -60,6 +60,9 @@ struct OptimizerKind {
 
 /// All optimizers, in the order of help; the first is the default.
 std::span<const OptimizerKind* const> optimizer_kinds();
+/// Adds an optimizer, which must live as long as the program. Call it before main. Throws
+/// ShapeError if the name is taken.
+void register_optimizer(const OptimizerKind& kind);
 /// The settings of each optimizer, marked with its name, and the setting `optimizer`, if there is
 /// more than one.
 SettingList optimizer_settings();

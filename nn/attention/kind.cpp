@@ -7,14 +7,6 @@
 
 namespace headcount {
 
-const AttentionKind& attention_kind(std::string_view name) {
-  for (const AttentionKind* kind : attention_kinds()) {
-    if (kind->name == name) return *kind;
-  }
-  throw ShapeError("unknown attention '", name, "'; known are ",
-                   joined(attention_kinds(), &AttentionKind::name));
-}
-
 namespace {
 
 constexpr Traits kSame = {.conversion = InConversion::same};

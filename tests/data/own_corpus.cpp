@@ -1,0 +1,64 @@
+// A built-in corpus that a user of the library adds, in one file. It is linked into a program of
+// its own; nothing else names it.
+//
+// A line shows different letters, asks for one of them, and answers with the letter after it:
+// "hcbe:be".
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "data/built_in.h"
+
+namespace headcount {
+namespace {
+
+struct OwnOptions {
+  Index letters = 4;
+};
+
+constexpr std::string_view kAlphabet = "abcdefgh";
+
+constexpr Field<OwnOptions> kOwnFields[] = {whole<&OwnOptions::letters>(
+    "letters", "different letters that a line shows", 2, std::ssize(kAlphabet))};
+
+Story write_own(const OwnOptions& options, const Chooser& chooser) {
+  StoryWriter writer(chooser);
+  std::string left(kAlphabet), shown;
+  for (Index i = 0; i < options.letters; ++i) {
+    const auto chosen = left.begin() + static_cast<std::ptrdiff_t>(writer.choose(left.size()));
+    shown += *chosen;
+    left.erase(chosen);
+  }
+  writer.write(shown);
+  const std::size_t asked = writer.choose(shown.size() - 1);
+  writer.write(std::string{':', shown[asked]});
+  const double guess = 1.0 / static_cast<double>(kAlphabet.size() - 1);
+  writer.write_answer(
+      shown.substr(asked + 1, 1),
+      {.guesser = guess, .copier = guess, .commonest = 1.0 / static_cast<double>(options.letters)},
+      static_cast<Index>(asked) + 1);
+  writer.write("\n");
+  return std::move(writer).finish();
+}
+
+const BuiltInCorpus kOwn = {
+    .name = "letters",
+    .own = own_fields<kOwnFields>(),
+    .writer = [](const Given& given) -> std::function<Story(const Chooser&)> {
+      return [options = read_fields(kOwnFields, given)](const Chooser& chooser) {
+        return write_own(options, chooser);
+      };
+    },
+    .defaults =
+        [] {
+          return nlohmann::json{{"context", 16}, {"dim", 16}, {"layers", 1}};
+        },
+    .characters = 20'000};
+
+const bool registered = [] {
+  register_corpus(kOwn);
+  return true;
+}();
+
+}  // namespace
+}  // namespace headcount

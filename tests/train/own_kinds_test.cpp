@@ -1,0 +1,134 @@
+// A program with an attention, a corpus and an optimizer of one's own in it, each one file that
+// registers it: everything that the command line does with the others, it does with those.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <string>
+
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+class OwnProgram : public testing::Test {
+ protected:
+  ProgramResult own(const std::string& line) const {
+    const TemporaryFolder outputs;
+    const std::string out = outputs.path() / "out", err = outputs.path() / "err";
+    const int code =
+        exit_code_of(start_process(HEADCOUNT_OWN_PROGRAM, words(line), folder_.path(), out, err));
+    return {code, file_contents(out), file_contents(err)};
+  }
+  nlohmann::json json_of(const std::string& line) const {
+    const ProgramResult result = own(line + " --json");
+    EXPECT_EQ(result.exit_code, 0) << line << "\n" << result.err;
+    return nlohmann::json::parse(result.out);
+  }
+  // Help of `train` without the places where it breaks lines.
+  std::string help() const {
+    return std::regex_replace(own("train --help").out, std::regex("\\s+"), " ");
+  }
+  static constexpr const char* kModel =
+      " --layers 1 --dim 16 --heads 4 --context 16 --batch 2 --data text.txt";
+
+  TrainFolder folder_;
+};
+
+using OwnAttention = OwnProgram;
+
+TEST_F(OwnAttention, HasItsSettingsInHelp) {
+  const std::string help = this->help();
+  EXPECT_NE(help.find("own: states; default 1"), std::string::npos) << help;
+  EXPECT_NE(help.find("kda, own"), std::string::npos) << "in the list of attentions";
+}
+
+TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {
+  const std::string model = std::string(kModel) + " --attention own --kv-heads 2 --rope-dim 4";
+  const nlohmann::json trained = json_of("train --steps 4 --out run" + model);
+  EXPECT_EQ(trained["attention"], "own");
+  EXPECT_EQ(trained["kv_cache_bytes_per_token"], (2 * 4 + 4) * 4);  // two states, the shared key
+  const std::string cached =
+      json_of("sample --from run --tokens 12 --temperature 0")["text"].get<std::string>();
+  EXPECT_EQ(json_of("sample --from run --tokens 12 --temperature 0 --cache off")["text"], cached);
+  for (const std::string type : {"f32", "bf16", "f16", "int8"}) {
+    const nlohmann::json exact = json_of("eval --from run");
+    const nlohmann::json result = json_of("eval --from run --cache-dtype " + type);
+    EXPECT_NEAR(result["loss"], exact["loss"], 0.01) << type;
+  }
+}
+
+TEST_F(OwnAttention, IsCostedBesideTheOthers) {
+  const nlohmann::json cost = json_of("cost --dim 16 --heads 4 --context 8 --layers 1");
+  EXPECT_NE(cost.dump().find("\"own\""), std::string::npos) << cost;
+}
+
+TEST_F(OwnAttention, IsComparedWithMhaByItsSpec) {
+  const nlohmann::json result = json_of(
+      "compare --attention mha,own2+4 --seeds 2 --steps 3 --out study" + std::string(kModel));
+  ASSERT_EQ(result["variants"].size(), 2u) << result;
+  EXPECT_EQ(result["variants"][1]["spec"], "own2+4") << result["variants"][1];
+}
+
+TEST_F(OwnAttention, RefusesSettingsThatAreNotItsOwn) {
+  const ProgramResult result =
+      own("train --attention own --kv-rank 4 --steps 1 --out run" + std::string(kModel));
+  expect_refusal(result, 2, {"--kv-rank has no effect with --attention own", "mla"}, "kv-rank");
+}
+
+using OwnCorpus = OwnProgram;
+
+TEST_F(OwnCorpus, HasItsNameAndSettingsInHelp) {
+  const std::string help = this->help();
+  EXPECT_NE(help.find("tales, lookup, mqar, letters,"), std::string::npos) << help;
+  EXPECT_NE(help.find("letters: different letters that a line shows"), std::string::npos) << help;
+}
+
+TEST_F(OwnCorpus, IsTrainedOnWithItsDefaultsAndMarksItsAnswers) {
+  const nlohmann::json trained = json_of("train --data letters --letters 3 --steps 4 --out run");
+  const auto config = nlohmann::json::parse(file_contents(folder_.path() / "run" / "config.json"));
+  EXPECT_EQ(config["letters"], 3) << config;
+  EXPECT_EQ(config["context"], 16) << "the corpus's default";
+  EXPECT_NEAR(trained["answer_baselines"]["commonest"].get<double>(), 1.0 / 3, 1e-9) << trained;
+}
+
+TEST_F(OwnCorpus, RefusesSettingsThatAreNotItsOwn) {
+  expect_refusal(own("train --data letters --kinds 1 --steps 1 --out run"), 2,
+                 {"--kinds has no effect with --data letters", "lookup"}, "kinds");
+  expect_refusal(own("train --data letters --letters 9 --steps 1 --out run"), 2, {"--letters", "8"},
+                 "letters");
+}
+
+TEST_F(OwnCorpus, IsComparedOnByAnswers) {
+  const nlohmann::json result = json_of(
+      "compare --data letters --attention mha,mqa --seeds 5 "
+      "--steps 3 --out study --metric answers");
+  EXPECT_EQ(result["variants"].size(), 2u) << result;
+}
+
+using OwnOptimizer = OwnProgram;
+
+TEST_F(OwnOptimizer, HasItsNameAndSettingsInHelp) {
+  const std::string help = this->help();
+  EXPECT_NE(help.find("lion: Lion for all weights"), std::string::npos) << help;
+  EXPECT_NE(help.find("lion: decay rate of the mean of gradients"), std::string::npos) << help;
+}
+
+TEST_F(OwnOptimizer, TrainsAndResumesWithTheSameBits) {
+  // A constant learning rate, so that a run of 4 steps is the first half of one of 8.
+  const std::string line =
+      "train --optimizer lion --lr 1e-3 --min-lr 1e-3 --warmup 1" + std::string(kModel) + " --out ";
+  const nlohmann::json whole = json_of(line + "whole --steps 8");
+  json_of(line + "halves --steps 4");
+  EXPECT_EQ(json_of("train --resume halves --steps 8")["val_loss"], whole["val_loss"]);
+  EXPECT_NE(json_of(line + "other --steps 8 --momentum 0.5")["val_loss"], whole["val_loss"]);
+}
+
+TEST_F(OwnOptimizer, RefusesSettingsThatAreNotItsOwn) {
+  expect_refusal(
+      own("train --optimizer lion --muon-lr 0.1 --steps 1 --out run" + std::string(kModel)), 2,
+      {"--muon-lr has no effect with --optimizer lion", "muon"}, "muon-lr");
+}
+
+}  // namespace
+}  // namespace headcount
