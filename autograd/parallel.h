@@ -65,7 +65,7 @@ void parallel_for(Index count, Index chunk, const Body& body) {
 /// `thread` counts from 0. Each task runs on one thread (see OnOneThread), unless it is the only
 /// one: then its own loops are parallel. `all` is the number of tasks over all ranks, by default
 /// `count`; with it a task computes the same bits wherever it runs. If tasks throw, one of the
-/// exceptions is thrown again once all tasks have ended.
+/// exceptions is thrown again once all tasks have ended. Without OpenMP, no later task starts.
 template <class Body>
 void parallel_tasks(Index count, int max_threads, const Body& body, std::optional<Index> all = {}) {
   if (count == 1 && all.value_or(1) == 1) return body(Index{0}, 0);

@@ -44,7 +44,8 @@ foreach(header ${headers})
   file(APPEND ${WORK}/program/headers/${name}.cpp "#include <${header}>\n")
 endforeach()
 run_checked(${CMAKE_COMMAND} -S ${WORK}/program -B ${WORK}/build -D CMAKE_PREFIX_PATH=${WORK}/prefix
-  -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
+  -D CMAKE_CXX_COMPILER=${COMPILER} -D CMAKE_CXX_FLAGS=${FLAGS} -D CMAKE_BUILD_TYPE=Release
+  -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
 run_checked(${CMAKE_COMMAND} --build ${WORK}/build --parallel 2)
 execute_process(COMMAND ${EMULATOR} ${WORK}/build/program OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 if(NOT printed STREQUAL expected)
@@ -69,4 +70,6 @@ if(CMAKE_BUILD_TYPE)
 endif()
 ]])
 run_checked(${CMAKE_COMMAND} -S ${WORK}/parent -B ${WORK}/parent_build -D HEADCOUNT=${SOURCE}
-  -D BUILD_SHARED_LIBS=ON -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})
+  -D HEADCOUNT_OPENMP=${OPENMP} -D HEADCOUNT_OPENSSL=${OPENSSL} -D HEADCOUNT_MPI=${MPI}
+  -D HEADCOUNT_GEMM=${GEMM} -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_SHARED_LIBS=ON
+  -D CMAKE_TOOLCHAIN_FILE=${TOOLCHAIN})

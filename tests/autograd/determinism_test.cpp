@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
+
+#ifdef _OPENMP
 #include <omp.h>
+#endif
 
 #include "autograd/base/error.h"
 #include "autograd/evaluation.h"
@@ -39,12 +42,19 @@ TEST_P(ThreadsOfOp, GiveTheSameBitsWhenGradientsAddUp) {
   }
 }
 
+#ifdef _OPENMP
 TEST(Threads, AreAsManyAsAskedFor) {
   set_threads(3);
   EXPECT_EQ(threads(), 3);
   set_threads(0);
   EXPECT_EQ(threads(), omp_get_num_procs()) << "0 asks for one per processor";
 }
+#else
+TEST(Threads, AreOneWithoutOpenMP) {
+  set_threads(3);
+  EXPECT_EQ(threads(), 1);
+}
+#endif
 
 // The borders of chunks, as a list of pairs.
 std::vector<std::pair<Index, Index>> borders(Index count, Index chunk) {
@@ -83,7 +93,7 @@ TEST_P(Tasks, RunOnceEachAndKeepTheirLoopsToThemselves) {
   });
   for (std::size_t task = 0; task < kTasks; ++task) {
     EXPECT_EQ(begins[task], (std::vector<Index>{0, 30, 60, 90})) << task;
-    EXPECT_EQ(thread_of[task], static_cast<int>(task) % GetParam()) << task;
+    EXPECT_EQ(thread_of[task], static_cast<int>(task) % threads()) << task;
   }
   EXPECT_FALSE(OnOneThread::active());
 }
@@ -109,7 +119,11 @@ TEST_P(Tasks, PassOnWhatOneOfThemThrowsOnceAllHaveEnded) {
                                 ended[static_cast<std::size_t>(task)] = 1;
                               }),
                ShapeError);
+#ifdef _OPENMP
   EXPECT_EQ(ended, (std::vector<int>{1, 1, 0, 1, 1}));
+#else
+  EXPECT_EQ(ended, (std::vector<int>{1, 1, 0, 0, 0}));
+#endif
   EXPECT_FALSE(OnOneThread::active());
 }
 

@@ -8,7 +8,8 @@
 using namespace headcount;
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  const nlohmann::json json = nlohmann::json::parse(data, data + size, nullptr, false);
+  const std::string text(data, data + size);
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
   if (json.is_discarded()) return 0;
   try {
     const NamedConfig read = read_hugging_face_config(json);

@@ -124,11 +124,11 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     if (!kDouble && picks(*model) && config.get("rope-dim", Index{1}) == 0) continue;
     for (const AttentionForm& form : describe(model->plan()->cycle.front()).forms)
       expect_decoding_equals_forward(config, form.name);
-    // Tolerances: up to 4.1 and 5.7 times the rounding of a row were measured, as in the test
+    // Tolerances: up to 4.1 and 8.3 times the rounding of a row were measured, as in the test
     // below.
     for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 4.1 / 256},
                                           std::pair{CacheType::f16, 1.25 * 4.1 / 2048},
-                                          std::pair{CacheType::int8, 1.25 * 5.7 / 254}}) {
+                                          std::pair{CacheType::int8, 1.25 * 8.3 / 254}}) {
       const std::vector<Real> one_by_one =
           decode(*model, tokens, {1, type, {}}, std::vector<Index>(20, 1));
       if (!picks(*model)) expect_equal(one_by_one, forward(*model, tokens, 1), tolerance);
@@ -140,9 +140,8 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
 
 // Rounding to half precision changes a number of a row by 1 / 2048 of itself at most, to bfloat16
 // by 1 / 256, and rounding to bytes by 1 / 254 of the row's greatest number. The logits of these
-// models, of sizes up to 2, were measured to change by up to 2.2 and 4.9 times that with up to four
-// layers, by up to 2.6 and 4.9 times if rows are pooled besides, and by up to 3.1 and 4.7 times
-// with more layers, whose roundings add up. A quarter more than 1.9 or 3.1 and 4.2 is allowed.
+// models, of sizes up to 2, were measured to change by up to 3.1 and 7.5 times that. A quarter more
+// is allowed.
 TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const Given config = decoder_config(GetParam());
   const auto model = make_model(config);
@@ -150,13 +149,9 @@ TEST_P(Decoding, OfHalvesAndBytesChangesLogitsLittleMoreThanRowsAreRounded) {
   const std::vector<Real> expected = forward(*model, tokens, 1);
   // States are not rounded.
   const bool rounds = kept_numbers(model->plan(), 1).rows != Count(0);
-  const bool pooled = std::ranges::any_of(model->plan()->cycle, [](const AttentionPlan& a) {
-    return attention_costs(a).front().cache_rows_per_block != Count(0);
-  });
-  const double steps = 1.25 * (model->plan()->layers > 4 || pooled ? 3.1 : 1.9);
   for (const auto& [type, tolerance] :
-       {std::pair{CacheType::bf16, steps / 256}, std::pair{CacheType::f16, steps / 2048},
-        std::pair{CacheType::int8, 1.25 * 4.2 / 254}}) {
+       {std::pair{CacheType::bf16, 1.25 * 3.1 / 256}, std::pair{CacheType::f16, 1.25 * 3.1 / 2048},
+        std::pair{CacheType::int8, 1.25 * 7.5 / 254}}) {
     const DecodeOptions options{1, type, {}};
     const std::vector<Real> one_by_one = decode(*model, tokens, options, std::vector<Index>(20, 1));
     if (!picks(*model)) expect_equal(one_by_one, expected, rounds ? tolerance : kDecodingTolerance);

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/random.h"
 #include "models/cost.h"
 #include "models/decoder.h"
 #include "nn/layer_config.h"
@@ -42,10 +43,10 @@ inline Given decoder_config(const std::string& attention) {
 inline std::unique_ptr<LanguageModel> make_model(const Given& config) {
   auto model = std::make_unique<LanguageModel>(resolve_model(config), kVocabulary);
   model->parameters().allocate();
-  std::mt19937 generator(3);
-  std::normal_distribution<double> normal(0, 0.35);
+  std::uint64_t drawn = 0;
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
-    for (Real& x : model->parameters().value({i})) x = static_cast<Real>(normal(generator));
+    for (Real& x : model->parameters().value({i}))
+      x = static_cast<Real>(0.35 * random_normal({.seed = 3}, drawn++));
   }
   return model;
 }

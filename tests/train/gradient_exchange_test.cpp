@@ -119,7 +119,7 @@ Trained train(const TrainOptions& options, Ranks& ranks) {
 std::vector<Trained> train_together(const TrainOptions& options, int size) {
   Together together(size);
   std::vector<Trained> results(static_cast<std::size_t>(size));
-  std::vector<std::jthread> threads;
+  std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       set_threads(1 + rank % 2);
@@ -129,7 +129,7 @@ std::vector<Trained> train_together(const TrainOptions& options, int size) {
       result.passes = ranks.passes;
     });
   }
-  threads.clear();
+  for (std::thread& thread : threads) thread.join();
   return results;
 }
 

@@ -49,7 +49,7 @@ TEST_F(TrainCommand, WithJsonPrintsOneObject) {
   EXPECT_EQ(object.at("attention"), "mha");
   EXPECT_EQ(object.at("steps"), 3);
   EXPECT_EQ(object.at("seed"), 7);
-  EXPECT_EQ(object.at("threads"), 2);
+  EXPECT_EQ(object.at("threads"), kTwoThreads);
   EXPECT_EQ(object.at("data_sha256"), sha256_hex(folder_.contents("text.txt")));
   EXPECT_EQ(object.at("kv_cache_bytes_per_token"), 1 * 2 * 16 * 4);
   const Checkpoint checkpoint = load_checkpoint(folder_ / "run/checkpoints/step-3");

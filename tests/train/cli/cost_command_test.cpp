@@ -167,7 +167,7 @@ TEST_F(CostCommand, WithCsvPrintsTheSameNumbers) {
     const Names cells = split_text(lines[i + 1], ',');
     ASSERT_EQ(cells.size(), header.size()) << lines[i + 1];
     EXPECT_EQ(header.size(), expected.size());
-    EXPECT_EQ(cells[0], expected.at("attention"));
+    EXPECT_EQ(json(cells[0]), expected.at("attention"));
     for (std::size_t column = 1; column < header.size(); ++column)
       EXPECT_EQ(cells[column], expected.at(header[column]).dump()) << header[column];
   }

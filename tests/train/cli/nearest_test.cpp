@@ -68,7 +68,7 @@ TEST(Help, OfAllCommandsSaysWhatToTypeFirstAndAlignsThem) {
   std::istringstream lines(help.substr(help.find("Commands\n")));
   std::string line;
   std::getline(lines, line);
-  for (std::size_t commands = 0; std::getline(lines, line) && !line.empty(); ++commands) {
+  while (std::getline(lines, line) && !line.empty()) {
     EXPECT_EQ(line.find_first_not_of(' ', line.find(' ', 2)), 11u) << line;
     EXPECT_LT(line.size(), 100u) << line;
   }

@@ -211,8 +211,9 @@ TEST(ComparisonRuns, SaysWhichRunsAnotherBuildOrMachineTrained) {
   const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
   ASSERT_EQ(more.exit_code, 0) << more.err;
   const std::string note =
-      "Trained by headcount 0.1.0, Clang 14.0.6, SSE2, on Pentium III; runs side by side: "
-      "2, threads of each: 1: mha, seed 1; mha, seed 2. Their training speed does not count.";
+      "Trained by headcount 0.1.0, Clang 14.0.6, SSE2, on Pentium III; runs side by side: " +
+      std::to_string(kTwoThreads) +
+      ", threads of each: 1: mha, seed 1; mha, seed 2. Their training speed does not count.";
   EXPECT_NE(more.out.find(note), std::string::npos) << more.out;
   EXPECT_NE(folder.contents("c/report.html").find(note), std::string::npos);
   const json r = results(folder, "c");

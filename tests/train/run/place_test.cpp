@@ -79,15 +79,14 @@ TEST(DefaultFolder, IsGivenToNobodyTwice) {
   fs::current_path(parent.path());
   constexpr int kThreads = 4, kEach = 20;
   std::vector<std::set<fs::path>> given(kThreads);
-  {
-    std::vector<std::jthread> threads;
-    for (std::set<fs::path>& mine : given) {
-      threads.emplace_back([&mine] {
-        for (int i = 0; i < kEach; ++i)
-          mine.insert(new_run_folder(resolve_training(Given(training_settings()))));
-      });
-    }
+  std::vector<std::thread> threads;
+  for (std::set<fs::path>& mine : given) {
+    threads.emplace_back([&mine] {
+      for (int i = 0; i < kEach; ++i)
+        mine.insert(new_run_folder(resolve_training(Given(training_settings()))));
+    });
   }
+  for (std::thread& thread : threads) thread.join();
   std::set<fs::path> all;
   for (const std::set<fs::path>& mine : given) all.insert(mine.begin(), mine.end());
   EXPECT_EQ(all.size(), std::size_t{kThreads * kEach});
