@@ -28,6 +28,21 @@ struct TileMemory {
   }
 };
 
+// Replaces the scores that query i has in row r of a tile, whose first key is j, by their
+// exponentials relative to `base`: exactly 0 for a hidden key. Half of a causal tile lies behind
+// the last key that is seen; no exponential is computed there, but for the rest of a vector.
+void exponentials(const AttentionProblem& p, Index i, Index j, Tile& s, Index r, Real base) {
+  constexpr Index kVector = EIGEN_MAX_ALIGN_BYTES / sizeof(Real);
+  const Index vectors = (p.end_key(i) - j + kVector - 1) / kVector;
+  if (vectors * kVector >= s.cols()) {
+    s.row(r) = exp_or_zero(s.row(r) - base);
+    return;
+  }
+  const Index seen = std::max<Index>(0, vectors * kVector);
+  s.row(r).head(seen) = exp_or_zero(s.row(r).head(seen) - base);
+  s.row(r).tail(s.cols() - seen).setZero();
+}
+
 // Computes row_factor of queries [i, i + rows).
 void find_row_factors(const AttentionGroups& groups, Index b, Index h, Index i, Index rows,
                       TileMemory& memory) {
@@ -94,7 +109,7 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
       const Real now = std::max(greatest[r], s.row(r).maxCoeff());
       const Real base = now == -kInfinity ? Real{0} : now;  // no key seen yet: all weights are 0
       const Real shrink = greatest[r] == -kInfinity ? Real{0} : std::exp(greatest[r] - base);
-      s.row(r) = exp_or_zero(s.row(r) - base);
+      exponentials(p, i + r, j, s, r, base);
       if (shrink != 1 && total[r] > 0 && written) array(out.at(b, i + r, h), out.width) *= shrink;
       total[r] = total[r] * shrink + s.row(r).sum();
       greatest[r] = now;
@@ -272,9 +287,8 @@ class PartBackward {
   void weights(const AttentionProblem& p, Index i, Index rows, Index j, Index cols) {
     Tile s = p_memory.tile(rows, cols);
     p.scores(s, b, h, i, j);
-    for (Index r = 0; r < rows; ++r) {
-      s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
-    }
+    for (Index r = 0; r < rows; ++r)
+      exponentials(p, i + r, j, s, r, p.logsumexp[p.row(b, h, i + r)]);
     Tile ds = ds_memory.tile(rows, cols);
     gemm(matrix(ds), d_o.rows(b, h, i, rows), p.values.rows(b, h, j, cols).transpose());
     if (p.drops()) {

@@ -1,5 +1,5 @@
-"""Makes one HTML file of the page: styles, scripts and the WebAssembly module inside it, so that it
-opens from a disk and loads nothing.
+"""Makes one HTML file of the page: styles, scripts and the two WebAssembly modules inside it, so that
+it opens from a disk and loads nothing.
 
 Scripts are ES modules here and become two classic scripts there, since browsers load no modules
 from files: one of the page (main.js and what it imports), one of its workers (worker.js and what it
@@ -9,10 +9,12 @@ checks this. It understands the one form of import and export that these files u
     import { a, b } from "./file.js";
     export function a() {}
 
-Usage: python3 bundle.py --wasm headcount.wasm --out headcount.html [--worker worker.js]
+Usage: python3 bundle.py --wasm engine.wasm --fused engine_fused.wasm --out headcount.html
+       [--worker worker.js]
 """
 import argparse
 import base64
+import gzip
 import pathlib
 import re
 import sys
@@ -54,13 +56,19 @@ def script(entry):
     return '"use strict";\n(() => {\n' + "\n".join(parts) + "})();\n"
 
 
-def page(wasm, worker):
-    """HTML of the whole page. `wasm` and `worker` are paths."""
+def compressed(module):
+    """The file `module`, compressed, as text."""
+    return base64.b64encode(gzip.compress(module.read_bytes(), mtime=0)).decode()
+
+
+def page(wasm, fused, worker):
+    """HTML of the whole page, from the paths of the modules and of the worker's script."""
     styles = "".join((FOLDER / name).read_text(encoding="utf-8")
                      for name in ("page.css", "parts.css"))
     contents = {
         "STYLE": styles,
-        "ENGINE": base64.b64encode(wasm.read_bytes()).decode(),
+        "ENGINE": compressed(wasm),
+        "FUSED": compressed(fused),
         "WORKER": script(worker),
         "SCRIPT": script(FOLDER / "main.js"),
     }
@@ -76,11 +84,13 @@ def page(wasm, worker):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--wasm", type=pathlib.Path, required=True, help="the WebAssembly module")
+    parser.add_argument("--fused", type=pathlib.Path, required=True,
+                        help="the module for browsers with fused multiply-add")
     parser.add_argument("--out", type=pathlib.Path, required=True, help="the page to write")
     parser.add_argument("--worker", type=pathlib.Path, default=FOLDER / "worker.js",
                         help="script of the workers, if it is not the page's own")
     options = parser.parse_args()
-    html = page(options.wasm, options.worker).encode()
+    html = page(options.wasm, options.fused, options.worker).encode()
     if len(html) > LARGEST:
         sys.exit(f"{options.out}: would have {len(html)} bytes, {LARGEST} are the most")
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,17 @@
 // Worker of the page: has an engine and answers one request after another.
 //
-// Messages to it: {wasm}, bytes of the module, first; then {id, request, files}. From it:
+// Messages to it: {wasm}, compressed bytes of the module, first; then {id, request, files}. From it:
 // {id, reply, files}, or {id, error, stopped}: the reason, and whether the engine had to be made
 // anew, so that its model is lost.
 import { WasmEngine } from "./wasm_engine.js";
 
 let compiled = null;
 let engine = null;
+
+function compile(wasm) {
+  const bytes = new Blob([wasm]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Response(bytes).arrayBuffer().then((module) => WebAssembly.compile(module));
+}
 
 async function answer({ id, request, files }) {
   try {
@@ -26,7 +31,7 @@ async function answer({ id, request, files }) {
 
 onmessage = ({ data }) => {
   if (data.wasm) {
-    compiled = WebAssembly.compile(data.wasm);
+    compiled = compile(data.wasm);
     compiled.catch(() => {}); // told by the first request
   } else {
     answer(data);
