@@ -16,6 +16,7 @@
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
 #include "train/run_program.h"
+#include "train/statistics.h"
 
 // Has a namespace of its own, since a unity build joins test files, whose names would clash.
 namespace headcount::readme_tables {
@@ -108,6 +109,39 @@ std::string swept_text(const json& variant, const std::string& heading) {
   return kNoColumn;
 }
 
+const json* of_seed(const json& variant, const json& seed) {
+  const auto at = std::ranges::find(variant.at("seeds"), seed);
+  return at == variant.at("seeds").end()
+             ? nullptr
+             : &variant.at("losses_by_position")[static_cast<std::size_t>(
+                   at - variant.at("seeds").begin())];
+}
+
+// Under "from token N": the loss there minus that of the reference, which has its own loss.
+std::string position_text(const json& results, const json& variant, Index from) {
+  const auto is_reference = [&](const json& other) {
+    return other.at("spec") == results.at("verdict").at("reference");
+  };
+  const json& reference = *std::ranges::find_if(results.at("variants"), is_reference);
+  const auto loss = [&](const json& parts) {
+    const auto at =
+        std::ranges::find_if(parts, [from](const json& part) { return part.at("from") == from; });
+    return at == parts.end() ? std::nan("") : at->at("loss").get<double>();
+  };
+  std::vector<double> values;
+  for (const json& seed : variant.at("seeds")) {
+    const json *const own = of_seed(variant, seed), *const than = of_seed(reference, seed);
+    if (is_reference(variant)) {
+      values.push_back(loss(*own));
+    } else if (than != nullptr) {
+      values.push_back(loss(*own) - loss(*than));
+    }
+  }
+  const Estimate mean = estimate(values);
+  return formatted(is_reference(variant) ? "%.4f" : "%+.4f", mean.mean) +
+         (mean.half_width ? formatted(" +- %.4f", *mean.half_width) : "");
+}
+
 std::string label(const json& variant, bool adjusted) {
   const std::string made = variant.at("adjusted");
   return variant.at("spec").get<std::string>() +
@@ -133,6 +167,9 @@ std::string expected(const json& results, const json& variant, const std::string
   if (heading == "points lost") return lost_text(variant);
   if (heading == "verdict")
     return variant.at("verdict").is_null() ? "-" : variant.at("verdict").get<std::string>();
+  constexpr std::string_view kFrom = "from token ";
+  if (heading.starts_with(kFrom))
+    return position_text(results, variant, std::stoll(heading.substr(kFrom.size())));
   return swept_text(variant, heading);
 }
 
