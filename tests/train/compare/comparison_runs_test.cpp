@@ -94,10 +94,13 @@ TEST(ComparisonRuns, LeavesARunThatTurnsOutNotToBeNeeded) {
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3}));
   EXPECT_NE(result.err.find("(6 of 6 runs done)"), std::string::npos) << result.err;
+  // A run that began before the last needed one may end before it, but hardly all of them.
+  int finished = 0;
   for (const std::string attention : {"mha", "mqa"}) {
-    for (const std::string seed : {"5", "6"})
-      EXPECT_FALSE(folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json"));
+    for (const std::string seed : {"4", "5", "6"})
+      finished += folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json");
   }
+  EXPECT_LT(finished, 6);
 }
 
 TEST(ComparisonRuns, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
