@@ -70,7 +70,7 @@ Lanes multiply_add(Lanes a, Lanes b, Lanes sum) {
 
 // Writes kRows rows of a tile of c.
 template <Index kRows>
-void tile(const Steps& a, const Real* b, Index depth, Real* c, Index stride, bool add) {
+void tile(const Steps& a, const Real* b, Index depth, Real* c, Index stride, Write write) {
   Lanes sums[kRows][2] = {};
   const Real* column = a.data;
   for (Index p = 0; p < depth; ++p, column += a.depth, b += kTileCols) {
@@ -84,42 +84,42 @@ void tile(const Steps& a, const Real* b, Index depth, Real* c, Index stride, boo
   for (Index i = 0; i < kRows; ++i) {
     for (Index half = 0; half < 2; ++half) {
       Real* const to = c + i * stride + half * kLanes;
-      const Lanes sum = add ? load(to) + sums[i][half] : sums[i][half];
+      const Lanes sum = write == Write::add ? load(to) + sums[i][half] : sums[i][half];
       std::memcpy(to, &sum, sizeof sum);
     }
   }
 }
 
 void tile_of_rows(Index rows, const Steps& a, const Real* b, Index depth, Real* c, Index stride,
-                  bool add) {
+                  Write write) {
   switch (rows) {
     case 1:
-      return tile<1>(a, b, depth, c, stride, add);
+      return tile<1>(a, b, depth, c, stride, write);
     case 2:
-      return tile<2>(a, b, depth, c, stride, add);
+      return tile<2>(a, b, depth, c, stride, write);
     case 3:
-      return tile<3>(a, b, depth, c, stride, add);
+      return tile<3>(a, b, depth, c, stride, write);
     default:
-      return tile<kTileRows>(a, b, depth, c, stride, add);
+      return tile<kTileRows>(a, b, depth, c, stride, write);
   }
 }
 
 // Writes up to kTileCols columns of c.
 void columns(const Matrix& c, Index first_col, Index cols, Steps a, const Real* b, Index depth,
-             bool add) {
+             Write write) {
   for (Index i = 0; i < c.rows; i += kTileRows, a.data += kTileRows * a.row) {
     const Index rows = std::min(kTileRows, c.rows - i);
     Real* const to = c.data + i * c.stride + first_col;
     if (cols == kTileCols) {
-      tile_of_rows(rows, a, b, depth, to, c.stride, add);
+      tile_of_rows(rows, a, b, depth, to, c.stride, write);
       continue;
     }
     alignas(16) Real whole[kTileRows * kTileCols];
-    tile_of_rows(rows, a, b, depth, whole, kTileCols, false);
+    tile_of_rows(rows, a, b, depth, whole, kTileCols, Write::assign);
     for (Index r = 0; r < rows; ++r) {
       for (Index j = 0; j < cols; ++j) {
         const Real sum = whole[r * kTileCols + j];
-        to[r * c.stride + j] = add ? to[r * c.stride + j] + sum : sum;
+        to[r * c.stride + j] = write == Write::add ? to[r * c.stride + j] + sum : sum;
       }
     }
   }
@@ -140,7 +140,7 @@ void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
     for (Index j = 0; j < c.cols; j += kTileCols) {
       const Index cols = std::min(kTileCols, c.cols - j);
       copy_columns(b, p, depth, j, cols, copied);
-      columns(c, j, cols, from, copied, depth, write == Write::add || p > 0);
+      columns(c, j, cols, from, copied, depth, p > 0 ? Write::add : write);
     }
   }
 }

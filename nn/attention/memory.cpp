@@ -26,11 +26,11 @@ Index LayerCache::bytes() const {
   return total;
 }
 
-RowCache& LayerCache::find(std::string_view name, bool per_sequence) {
+RowCache& LayerCache::find(std::string_view name, Per per) {
   const auto kept = std::ranges::find(keeps_, name, &Kept::name);
-  require_setting(kept != keeps_.end() && kept->per_sequence == per_sequence,
+  require_setting(kept != keeps_.end() && kept->per_sequence == (per == Per::sequence),
                   "the layer does not declare that it keeps '", name, "' per ",
-                  per_sequence ? "sequence" : "token");
+                  per == Per::sequence ? "sequence" : "token");
   return rows_[static_cast<std::size_t>(kept - keeps_.begin())];
 }
 

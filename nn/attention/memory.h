@@ -51,16 +51,17 @@ class LayerCache {
 
   /// Cache of the rows per token or per block named `name`. Throws ShapeError if the layer declares
   /// none under that name.
-  RowCache& rows(std::string_view name) { return find(name, false); }
+  RowCache& rows(std::string_view name) { return find(name, Per::token); }
   /// State [sequences, heads, width]. Throws ShapeError if the layer declares none under that name.
-  std::span<Real> state(std::string_view name) { return find(name, true).numbers(); }
+  std::span<Real> state(std::string_view name) { return find(name, Per::sequence).numbers(); }
   const std::vector<Kept>& keeps() const { return keeps_; }
 
   /// Copies sequence 0 of `other`, which has the same sizes, into every sequence of this cache.
   void copy_first(const LayerCache& other);
 
  private:
-  RowCache& find(std::string_view name, bool per_sequence);
+  enum class Per { token, sequence };
+  RowCache& find(std::string_view name, Per per);
 
   std::vector<Kept> keeps_;
   std::vector<RowCache> rows_;

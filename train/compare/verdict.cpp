@@ -49,11 +49,9 @@ struct Numbers {
     return text + formatted(" points lost (%td of %td seeds below %.*f)", below,
                             std::ssize(variant.costs), decimals(), tolerance);
   }
-  // Costs in answers name the tolerance already.
-  std::string limit(bool always = false) const {
-    if (metric == Metric::answers && !always) return "";
-    return formatted(" (tolerance %.*f)", decimals(), tolerance);
-  }
+  std::string limit() const { return formatted(" (tolerance %.*f)", decimals(), tolerance); }
+  // After a cost: costs in answers name the tolerance already.
+  std::string limit_of_cost() const { return metric == Metric::answers ? "" : limit(); }
 };
 
 // Attentions with this verdict, in the order given; those that are enough, by rising cache.
@@ -215,13 +213,13 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   std::vector<std::string> parts;
   const bool none = enough.empty();
   if (none) {
-    parts.push_back("no attention is shown to be enough" + numbers.limit(true));
+    parts.push_back("no attention is shown to be enough" + numbers.limit());
   } else {
     const VariantResult& cheapest = *enough.front();
     const double bytes = cheapest.cache_bytes_per_token;
-    parts.push_back(cheapest.label() +
-                    " is enough: " + formatted("%.0f B of KV cache per token, ", bytes) +
-                    share_text(bytes, than) + ", at " + numbers.cost(cheapest) + numbers.limit());
+    parts.push_back(
+        cheapest.label() + " is enough: " + formatted("%.0f B of KV cache per token, ", bytes) +
+        share_text(bytes, than) + ", at " + numbers.cost(cheapest) + numbers.limit_of_cost());
     enough.erase(enough.begin());
   }
   const bool named_alone = result.variants.size() > kMostCostsInText;

@@ -59,12 +59,14 @@ double excess(const ReadPassage& passage, const Reading& reading, std::size_t at
   return *reading.losses[at] - (passage.entropy.empty() ? 0 : passage.entropy[at]);
 }
 
+enum class Over { characters, answers };
+
 // Mean excess loss over the characters that count, or over the answers among them.
-std::string mean_excess(const ReadPassage& passage, const Reading& reading, bool answers_only) {
+std::string mean_excess(const ReadPassage& passage, const Reading& reading, Over over) {
   double sum = 0;
   Index count = 0;
   for (std::size_t at = 0; at < reading.losses.size(); ++at) {
-    if (!reading.losses[at] || (answers_only && !passage.answers[at])) continue;
+    if (!reading.losses[at] || (over == Over::answers && !passage.answers[at])) continue;
     sum += excess(passage, reading, at);
     ++count;
   }
@@ -102,10 +104,10 @@ std::string loss_section(const ComparisonResult& result) {
   out += key(kLossShades, "nats", 1, "key") + "<div class=\"readings\">\n";
   for (const VariantResult* variant : readers(result)) {
     const Reading& reading = *variant->reading;
-    std::string caption = mean_excess(passage, reading, false) +
+    std::string caption = mean_excess(passage, reading, Over::characters) +
                           (result.only_answers ? " nats an answer" : " nats a character");
     if (has_answers(passage) && !result.only_answers)
-      caption += ", " + mean_excess(passage, reading, true) + " an answer";
+      caption += ", " + mean_excess(passage, reading, Over::answers) + " an answer";
     out += "<figure><figcaption><strong>" + xml_escaped(variant->spec) + "</strong> " + caption +
            "</figcaption>" + passage_text(passage, reading) + "</figure>\n";
   }
