@@ -10,7 +10,7 @@ elif [ ! -e "$2" ]; then
 else
   known=()
   relaxed=--experimental-wasm-relaxed-simd  # of node 18 and 20, which do not multiply and add without
-  if node --v8-options | grep -q -- "$relaxed"; then known=("$relaxed"); fi
+  if node --v8-options | grep -- "$relaxed" >/dev/null; then known=("$relaxed"); fi
   valid='process.exit(WebAssembly.validate(require("fs").readFileSync(process.argv[1])) ? 0 : 1)'
   if ! node "${known[@]}" -e "$valid" "$2"; then
     echo "skipped: this node does not know an instruction of $2"
