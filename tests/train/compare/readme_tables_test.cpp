@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -109,12 +110,36 @@ std::string swept_text(const json& variant, const std::string& heading) {
   return kNoColumn;
 }
 
-const json* of_seed(const json& variant, const json& seed) {
+// Element for `seed` of the list `key`, which has one for each seed; null if the seed is absent.
+const json* of_seed(const json& variant, const char* key, const json& seed) {
   const auto at = std::ranges::find(variant.at("seeds"), seed);
   return at == variant.at("seeds").end()
              ? nullptr
-             : &variant.at("losses_by_position")[static_cast<std::size_t>(
-                   at - variant.at("seeds").begin())];
+             : &variant.at(key)[static_cast<std::size_t>(at - variant.at("seeds").begin())];
+}
+
+std::string mean_text(const char* format, std::span<const double> values) {
+  const Estimate mean = estimate(values);
+  return formatted(format, mean.mean) +
+         (mean.half_width ? formatted(" +- %.4f", *mean.half_width) : "");
+}
+
+// Losses of a pair, the second one's subtracted from the first one's seed by seed.
+std::string pair_text(const json& results, const std::string& spec, const std::string& than) {
+  const auto find = [&](const std::string& name) {
+    return std::ranges::find_if(results.at("variants"),
+                                [&](const json& variant) { return variant.at("spec") == name; });
+  };
+  const auto first = find(spec), second = find(than);
+  if (first == results.at("variants").end() || second == results.at("variants").end())
+    return "a pair of attentions of results.json";
+  std::vector<double> values;
+  for (const json& seed : first->at("seeds")) {
+    if (const json* const other = of_seed(*second, "val_losses", seed)) {
+      values.push_back(of_seed(*first, "val_losses", seed)->get<double>() - other->get<double>());
+    }
+  }
+  return mean_text("%+.4f", values);
 }
 
 // Under "from token N": the loss there minus that of the reference, which has its own loss.
@@ -130,16 +155,15 @@ std::string position_text(const json& results, const json& variant, Index from) 
   };
   std::vector<double> values;
   for (const json& seed : variant.at("seeds")) {
-    const json *const own = of_seed(variant, seed), *const than = of_seed(reference, seed);
+    const json* const own = of_seed(variant, "losses_by_position", seed);
+    const json* const than = of_seed(reference, "losses_by_position", seed);
     if (is_reference(variant)) {
       values.push_back(loss(*own));
     } else if (than != nullptr) {
       values.push_back(loss(*own) - loss(*than));
     }
   }
-  const Estimate mean = estimate(values);
-  return formatted(is_reference(variant) ? "%.4f" : "%+.4f", mean.mean) +
-         (mean.half_width ? formatted(" +- %.4f", *mean.half_width) : "");
+  return mean_text(is_reference(variant) ? "%.4f" : "%+.4f", values);
 }
 
 std::string label(const json& variant, bool adjusted) {
@@ -173,8 +197,20 @@ std::string expected(const json& results, const json& variant, const std::string
   return swept_text(variant, heading);
 }
 
+// Rows of pairs, below "attention", "minus" and "difference", that differ from `results`.
+std::vector<std::string> wrong_pairs(const json& results, std::span<const std::string> rows) {
+  std::vector<std::string> wrong;
+  for (const std::string& shown : rows) {
+    if (shown.starts_with("|--")) continue;
+    const Cells row = cells_of(shown);
+    const std::string difference = row.size() == 3 ? pair_text(results, row[0], row[1]) : "a pair";
+    if (row.back() != difference) wrong.push_back(shown + " should be " + difference);
+  }
+  return wrong;
+}
+
 // Lines of tables that differ from `results`, each with what it should be. A table has one row
-// for each attention.
+// for each attention, or is one of pairs.
 std::vector<std::string> mistakes(const json& results, const std::vector<std::string>& lines) {
   std::vector<std::string> wrong;
   std::size_t tables = 0;
@@ -183,6 +219,11 @@ std::vector<std::string> mistakes(const json& results, const std::vector<std::st
     const Cells headings = cells_of(lines[at]);
     if (headings.empty() || headings.front() != "attention") continue;
     ++tables;
+    if (headings == Cells{"attention", "minus", "difference"}) {
+      const std::vector<std::string> found = wrong_pairs(results, std::span(lines).subspan(at + 1));
+      wrong.insert(wrong.end(), found.begin(), found.end());
+      break;
+    }
     const bool of_sweep = headings.size() > 1 && swept_text(variants[0], headings[1]) != kNoColumn;
     if (at + 1 < lines.size() && lines[at + 1].starts_with("|--")) ++at;
     for (const json& variant : variants) {
@@ -259,6 +300,7 @@ TEST(ReadmeTables, AreFoundToDifferFromOtherResults) {
     for (json& value : counted["variants"].back()) {
       if (value.is_number()) value = 1.5 + value.get<double>();
     }
+    for (json& loss : counted["variants"].back()["val_losses"]) loss = 1.5 + loss.get<double>();
     for (json& of_seed : counted["variants"].back()["losses_by_position"]) {
       for (json& part : of_seed) part["loss"] = 1.5 + part["loss"].get<double>();
     }
