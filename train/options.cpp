@@ -142,6 +142,19 @@ std::string warmup_note(const TrainOptions& options) {
                    options.asked_warmup, options.steps, options.warmup);
 }
 
+namespace {
+
+// Returns true if the value that another setting has in `all` makes `setting` idle. A setting for
+// which all parts of a pattern have values of their own is not in `all`.
+bool is_idle(const Setting& setting, const nlohmann::ordered_json& all) {
+  const std::optional<OnlyWhere>& where = setting.traits.only_where;
+  if (!where) return false;
+  const auto other = all.find(std::string(where->setting));
+  return other != all.end() && !where->holds(setting_text(*other));
+}
+
+}  // namespace
+
 nlohmann::ordered_json to_json(const TrainOptions& options) {
   const TrainSettings& own = options;
   nlohmann::ordered_json all = options.model->settings;
@@ -156,9 +169,8 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   for (const Setting& setting : training_settings()) {
     const auto value = all.find(setting.name);
     if (value == all.end()) continue;
-    const std::optional<OnlyWhere>& where = setting.traits.only_where;
-    const bool idle = where && !where->holds(setting_text(all[std::string(where->setting)]));
-    if (idle || (setting.traits.quiet && nlohmann::json(*value) == setting.neutral))
+    if (is_idle(setting, all) ||
+        (setting.traits.quiet && nlohmann::json(*value) == setting.neutral))
       all.erase(value);
   }
   return all;

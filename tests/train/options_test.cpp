@@ -170,6 +170,14 @@ TEST(TrainSettings, RoundTripThroughJson) {
   }
 }
 
+TEST(TrainSettings, RoundTripWhenEachPartOfAPatternHasItsOwnCanonLayers) {
+  for (const char* const pattern : {"3*delta:canon=ACD/mqa:canon=ABCD", "mha:canon=off/mqa"}) {
+    const auto written = to_json(resolved({{"attention", pattern}, {"canon-taps", 3}}));
+    EXPECT_EQ(to_json(resolved(json::parse(written.dump()))), written) << pattern;
+    for (const auto& [name, value] : written.items()) EXPECT_FALSE(value.is_null()) << name;
+  }
+}
+
 TEST(TrainSettings, NameOnlyWhatTheDataHas) {
   EXPECT_FALSE(to_json(resolved({{"data", "tales"}})).contains("kinds"));
   EXPECT_TRUE(to_json(resolved({{"data", "lookup"}})).contains("kinds"));
