@@ -18,7 +18,8 @@ namespace {
 constexpr Index kTrainedVocabulary = 20;
 
 // Sizes at which products, elementwise loops and attention all have several chunks: 240 rows of 48,
-// sequences longer than a tile of 64; with more than 3 sequences, several shards.
+// sequences longer than a tile of 64; with more than 3 sequences, several shards. Gradients that are
+// summed in another order change the bits of the weights in the first step.
 TrainOptions options_of(const std::string& attention, Index batch = 3, Index context = 80) {
   const Index layers = std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle));
   return resolve_training(Given(training_settings(), {{"attention", attention},
@@ -27,8 +28,8 @@ TrainOptions options_of(const std::string& attention, Index batch = 3, Index con
                                                       {"context", context},
                                                       {"dropout", 0.1},
                                                       {"batch", batch},
-                                                      {"steps", 20},
-                                                      {"warmup", 5},
+                                                      {"steps", 5},
+                                                      {"warmup", 2},
                                                       {"lr", 0.01}}));
 }
 
@@ -88,8 +89,7 @@ TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreads) {
 }
 
 TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsThatRunShards) {
-  TrainOptions options = options_of(GetParam(), 9);  // 4 shards, of 2, 2, 2 and 3 sequences
-  options.steps = 10;
+  const TrainOptions options = options_of(GetParam(), 9);  // 4 shards, of 2, 2, 2 and 3 sequences
   ASSERT_EQ(shard_count(options.batch, options.model->context, options.model->dim), 4);
   const std::string alone = trained(options, 1);
   for (const int thread_count : {2, 3, 8}) {
@@ -110,7 +110,6 @@ TEST(TrainedByMuon, WeightsAreBitwiseEqualForAnyNumberOfThreads) {
 TEST_P(TrainedWeights, AreBitwiseEqualForAnyNumberOfThreadsInBf16) {
   for (const Index batch : {3, 9}) {  // one shard, four shards
     TrainOptions options = options_of(GetParam(), batch);
-    options.steps = 5;
     const std::string in_f32 = trained(options, 1);
     options.precision = Precision::bf16;
     const std::string alone = trained(options, 1);
