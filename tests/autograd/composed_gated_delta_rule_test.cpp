@@ -15,7 +15,6 @@ namespace {
 using Inputs = std::span<const Var>;
 using Values = std::vector<Real>;
 
-constexpr bool kDouble = sizeof(Real) == sizeof(double);
 std::vector<CheckedInput> delta_inputs(Index batch, Index length, Index groups, Index heads,
                                        Index dk, Index dv) {
   const Shape keys = {batch, length, groups, dk}, betas = {batch, length, heads};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <vector>
 
@@ -64,7 +65,7 @@ TEST(PickedRowsOfAnIndexer, AreThoseWithTheGreatestScores) {
         const std::int32_t* const list = picks.rows.of(b, t, length);
         RC_ASSERT(std::is_sorted(list, list + count));
         RC_ASSERT(std::all_of(list + count, list + most, [](auto row) { return row == -1; }));
-        double least = INFINITY;
+        double least = std::numeric_limits<double>::infinity();
         std::vector<bool> picked(static_cast<std::size_t>(seen));
         for (Index j = 0; j < count; ++j) {
           const double wanted = 2 * score(q, keys, weights, b, t, list[j]);

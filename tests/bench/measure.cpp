@@ -88,14 +88,14 @@ double read_bandwidth(double bytes) {
   for (int round = 0; round < 15; ++round) {
     times.push_back(milliseconds([&] {
       parallel_chunks(count, kChunk, [&](Index begin, Index end) {
-        constexpr Index kLanes = 64;  // independent sums, so that nothing but memory limits
-        float lanes[kLanes] = {};
-        for (Index i = begin; i < end; i += kLanes) {
-          for (Index lane = 0; lane < kLanes; ++lane) lanes[lane] += numbers[i + lane];
+        constexpr Index kSums = 64;  // independent sums, so that nothing but memory limits
+        float lanes[kSums] = {};
+        for (Index i = begin; i < end; i += kSums) {
+          for (Index lane = 0; lane < kSums; ++lane) lanes[lane] += numbers[i + lane];
         }
         // All lanes are added up: the compiler would leave out loads that nothing uses.
         sums[static_cast<std::size_t>(begin / kChunk)] =
-            std::accumulate(lanes, lanes + kLanes, 0.0F);
+            std::accumulate(lanes, lanes + kSums, 0.0F);
       });
     }));
   }

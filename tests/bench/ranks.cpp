@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <thread>
 
 #include "autograd/parallel.h"
@@ -76,7 +77,7 @@ double exchange_seconds(Index parameters, int ranks, const Network& network) {
 }
 
 double fastest(int rounds, const std::function<void()>& body) {
-  double least = INFINITY;
+  double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < rounds; ++i) least = std::min(least, milliseconds(body));
   return least;
 }
