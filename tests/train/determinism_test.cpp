@@ -18,8 +18,7 @@ namespace {
 constexpr Index kTrainedVocabulary = 20;
 
 // Sizes at which products, elementwise loops and attention all have several chunks: 240 rows of 48,
-// sequences longer than a tile of 64; with more than 3 sequences, several shards. Gradients that
-// are summed in another order change the bits of the weights in the first step.
+// sequences longer than a tile of 64; with more than 3 sequences, several shards.
 TrainOptions options_of(const std::string& attention, Index batch = 3, Index context = 80) {
   const Index layers = std::max<Index>(2, std::ssize(parse_attention_spec(attention).cycle));
   return resolve_training(Given(training_settings(), {{"attention", attention},
