@@ -202,6 +202,8 @@ std::string without_windows(std::string_view spec) {
       throw SettingError("`window` cannot change: ", headcount::quoted(part.text), " in ", spec,
                          " names a layer by its window");
     part.text = part.text.substr(0, part.text.find('@'));
+    const std::size_t own = part.text.find(":window=");
+    if (own != part.text.npos) part.text.erase(own, part.text.find(':', own + 1) - own);
   }
   return text_of(cycle);
 }

@@ -116,7 +116,8 @@ Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
   return json;
 }
 
-void print(const Json& result) {
+// Prints the conversion, and how to train the model further on `data`, if that is known.
+void print(const Json& result, const std::string& data) {
   const Json &from = result["from"], &to = result["to"];
   std::printf("from %s\nto   %s\n\nlayer     keys   values   moved, relative to their length\n",
               from["settings"].get<std::string>().c_str(),
@@ -139,8 +140,8 @@ void print(const Json& result) {
   }
   if (result.contains("note")) std::printf("note: %s\n", result["note"].get<std::string>().c_str());
   const std::string out = result["out"];
-  std::printf("model in %s; train it further by headcount train --init %s\n", out.c_str(),
-              shell_word(out).c_str());
+  std::printf("model in %s; train it further by headcount train --init %s --data %s\n", out.c_str(),
+              shell_word(out).c_str(), data.empty() ? "TEXT" : shell_word(data).c_str());
 }
 
 [[noreturn]] void refuse_old(const fs::path& out) {
@@ -207,7 +208,8 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("json")) {
     std::cout << result.dump(2) << '\n';
   } else {
-    print(result);
+    print(result,
+          run.options ? found_from_here(*run.options, line.get("from")).data : line.get("data"));
   }
   return 0;
 }

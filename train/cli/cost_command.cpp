@@ -156,7 +156,8 @@ std::string kept_notes(const std::vector<CostRow>& rows) {
   for (const CostRow& row : rows) {
     if (!row.trained) continue;
     for (const std::string& note : row.notes)
-      text += (text.empty() ? "\nnote: " : "note: ") + shown(row.attention) + ": " + note + '\n';
+      text += (text.empty() ? "\nnote: " : "note: ") + shown(row.attention) + ": " +
+              as_flags(note) + '\n';
   }
   return text;
 }

@@ -64,17 +64,19 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
                      ", whose attention is ", plan->attention, "; leave it out");
 }
 
-// Throws UsageError if --logits would overwrite a file that the command reads.
-void require_other_file(const CommandLine& line) {
+// Throws UsageError if --logits would overwrite the text, or a file of the run or its checkpoint.
+void require_other_file(const CommandLine& line, const LoadedRun& run) {
   if (!line.has("logits")) return;
-  const std::string logits = line.get("logits");
+  const std::string logits = line.get("logits"), from = line.get("from");
   std::error_code none;
-  std::vector<std::filesystem::path> read = {line.get("data")};
-  if (const auto checkpoint = find_checkpoint(line.get("from"))) {
-    for (const auto& entry : std::filesystem::directory_iterator(*checkpoint, none))
-      read.push_back(entry.path());
+  std::vector<std::filesystem::path> kept = {line.get("data")};
+  if (!line.has("data") && run.options) kept.push_back(found_from_here(*run.options, from).data);
+  for (const std::filesystem::path& folder :
+       {std::filesystem::path(from), find_checkpoint(from).value_or(from)}) {
+    for (const auto& entry : std::filesystem::directory_iterator(folder, none))
+      kept.push_back(entry.path());
   }
-  for (const std::filesystem::path& path : read) {
+  for (const std::filesystem::path& path : kept) {
     if (std::filesystem::equivalent(logits, path, none))
       throw UsageError("--logits ", logits, " is a file that eval reads; name another file");
   }
@@ -135,10 +137,10 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const CacheType cache_type = read_decode_options(given).cache_type;
   const Precision precision = read_precision(given);
   require_fast(precision, "choose f32");
-  require_other_file(line);
   use_threads(given);
 
   const LoadedRun run = load_run_with_window(line, given);
+  require_other_file(line, run);
   run.model->parameters().set_precision(precision);
   std::optional<Index> characters;
   if (given.has("eval-characters")) characters = given.get("eval-characters", Index{0});

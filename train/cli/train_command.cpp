@@ -134,7 +134,7 @@ void print_text(const Trained& run) {
   notes.push_back(cut_stories_note(run.corpus.longest_story, model->context));
   notes.push_back(hugging_face_note(model));
   for (const std::string& note : notes) {
-    if (!note.empty()) std::printf("note: %s\n", note.c_str());
+    if (!note.empty()) std::printf("note: %s\n", as_flags(note).c_str());
   }
   std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
               run.outcome.last.step, run.outcome.median_milliseconds(), run.speed(),
@@ -144,13 +144,13 @@ void print_text(const Trained& run) {
 
 // Throws UsageError if the run belongs to a comparison, whose runs all have the same number of
 // steps.
-void check_longer(const std::string& run, Index steps) {
+void check_longer(const std::string& run, const TrainOptions& trained, Index steps) {
   for (const char* file : {kResult, kUnfinished}) {
     if (!is_there(std::filesystem::path(run) / file)) continue;
     throw UsageError("--steps ", steps, ": the run in ", run,
                      " belongs to a comparison, whose runs have one length; begin a new run with "
                      "its weights by headcount train --init ",
-                     shell_word(run), " --steps ", steps);
+                     shell_word(run), " --data ", shell_word(trained.data), " --steps ", steps);
   }
 }
 
@@ -172,7 +172,7 @@ TrainOptions resumed_options(const CommandLine& line) {
                          is = now.value(name, setting.neutral);
     if (was == is) continue;
     if (name == "steps" && options.steps > trained.steps) {
-      check_longer(run, options.steps);
+      check_longer(run, trained, options.steps);
       continue;
     }
     throw UsageError("--", name, " is ", is.dump(), ", but the run in ", run, " has ",
@@ -210,6 +210,19 @@ TrainOptions new_options(const CommandLine& line) {
   all.put_known(there->settings);
   all.put_known(given.values());
   return resolve_training(all);
+}
+
+// Throws UsageError if the folder `out` contains the weights that --init names: a run that replaces
+// it would lose them before it has any of its own.
+void require_outside(const std::string& init, const std::string& out) {
+  std::error_code none;
+  const std::filesystem::path folder = std::filesystem::weakly_canonical(out, none);
+  std::filesystem::path place = std::filesystem::weakly_canonical(init, none);
+  for (; place.has_relative_path(); place = place.parent_path()) {
+    if (place == folder)
+      throw UsageError("--init ", init, " lies in --out ", out,
+                       ", whose weights the new run would replace; name a new folder");
+  }
 }
 
 // Note on ranks that the run cannot use; empty if it uses all.
@@ -309,7 +322,10 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const bool resumes = line.has("resume"), writes = ranks.rank() == 0, json = line.has("json");
   const TrainOptions options = resumes ? resumed_options(line) : new_options(line);
   refuse_foreign(line, {options});
-  if (line.has("out") && writes) check_out_folder(line.get("out"));
+  if (line.has("out") && writes) {
+    check_out_folder(line.get("out"));
+    require_outside(options.init, line.get("out"));
+  }
   if (line.has("print-config")) {
     std::cout << to_json(options).dump(2) << '\n';
     return 0;

@@ -141,7 +141,8 @@ void add_losses(Columns& columns, Reader reader, const ComparisonResult& result)
     return runs ? Json(*runs) : Json();
   };
   columns.measured({"learned", "seeds that learned it"}, "learned", learned, 0, [=](Variant v) {
-    return cell_text(learned(v), 0, reader) + " of " + cell_text(v.runs.size(), 0, reader);
+    return cell_text(learned(v), 0, reader) + " of " +
+           cell_text(v.runs.size() + v.diverged.size(), 0, reader);
   });
   columns.data("answer_accuracies",
                of_runs([](const RunResult& run) { return run.answer_accuracy.value_or(0); }));
@@ -181,8 +182,10 @@ void add_comparison(Columns& columns, Reader reader, const ComparisonResult& res
                      return number(median_cost(v)) + " (" + number(least.second) + " to " +
                             number(most.second) + ")";
                    });
-  columns.measured({"verdict", "verdict"}, "verdict",
-                   [](Variant v) { return v.cost ? Json(verdict_word(v.verdict)) : Json(); });
+  columns.always({"verdict", "verdict"}, "verdict", [than = reference(result).spec](Variant v) {
+    const bool judged = v.cost || (!v.diverged.empty() && v.spec != than);
+    return judged ? Json(verdict_word(v.verdict)) : Json();
+  });
 }
 
 void add_speeds(Columns& columns, Reader reader, const ComparisonResult& result) {

@@ -69,6 +69,7 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
       result.runs.push_back(*outcome.result);
     } else {
       result.failures.push_back("seed " + std::to_string(i + 1) + ": " + outcome.failure);
+      if (outcome.diverged) result.diverged.push_back(i + 1);
     }
   }
   return result;

@@ -131,15 +131,16 @@ struct VariantResult {
   std::string attention;  ///< spec without " converted"
 
   Index parameters = 0;
-  double cache_bytes_per_token = 0;   ///< allocated for the context, divided by its tokens
-  std::vector<CacheLayer> cache;      ///< layer by layer
-  std::vector<std::string> notes;     ///< see attention_notes
-  std::vector<RunResult> runs;        ///< finished runs, by seed
-  std::vector<std::string> failures;  ///< "seed 3: the loss became NaN at step 12; ..."
-  std::vector<DecodeSpeed> decode;    ///< by context; the model's own context among them
-  std::optional<Reading> reading;     ///< of the first finished run
-  std::string no_reading;             ///< reason why `reading` is absent
-  std::vector<SweptValue> swept;      ///< every value of the sweep, in order; empty without one
+  double cache_bytes_per_token = 0;     ///< allocated for the context, divided by its tokens
+  std::vector<CacheLayer> cache;        ///< layer by layer
+  std::vector<std::string> notes;       ///< see attention_notes
+  std::vector<RunResult> runs;          ///< finished runs, by seed
+  std::vector<std::string> failures;    ///< "seed 3: the loss became NaN at step 12; ..."
+  std::vector<std::uint64_t> diverged;  ///< seeds whose loss became NaN or infinite
+  std::vector<DecodeSpeed> decode;      ///< by context; the model's own context among them
+  std::optional<Reading> reading;       ///< of the first finished run
+  std::string no_reading;               ///< reason why `reading` is absent
+  std::vector<SweptValue> swept;        ///< every value of the sweep, in order; empty without one
 
   // Over the finished runs, one value a seed; meaningless while there is none.
   Estimate loss;  ///< over the seeds that all attentions finished: see common_seeds

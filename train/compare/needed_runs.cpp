@@ -94,8 +94,10 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outc
     costs.emplace_back();
     failed += !runs[i].result;
     failed_references += !references[i].result;
-    if (runs[i].result && references[i].result)
+    if (!references[i].result) continue;
+    if (runs[i].result)
       costs.back() = cost_of(*runs[i].result, *references[i].result, question_.metric);
+    if (runs[i].diverged) costs.back() = kDivergedCost;
   }
   Decision decision;
   if (costs.size() >= first) {

@@ -47,10 +47,12 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
       (named.empty() ? reference(result).spec : named) + ", the reference, has ";
   if (result.baseline_loss) {
     const double loss = mean_of(runs, [](const RunResult& run) { return run.validation_loss; });
+    const bool reachable = answers || limit < *result.baseline_loss;
     if (*result.baseline_loss - loss <= (answers ? 0 : limit)) {
       return who + formatted("a loss of %.4f, ", loss) + baseline_name(result) +
              formatted(" has %.4f", *result.baseline_loss) +
-             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) + "; train longer";
+             (answers ? "" : formatted(", and the tolerance is %.4f", limit)) +
+             (reachable ? "; train longer" : "; no loss is so much lower: lower the tolerance");
     }
   }
   if (!answers || !result.answer_chance) return "";

@@ -187,6 +187,11 @@ std::optional<json> read_record(const fs::path& file, const json& identity, cons
 
 }  // namespace
 
+void forget_run(const PlannedRun& run) {
+  for (const fs::path& file : {result_file(run), failure_file(run), unfinished_file(run)})
+    erase(file);
+}
+
 void write_run_failure(const PlannedRun& run, const RunOutcome& outcome, const json& basis) {
   try {
     write_record(failure_file(run), failed_run(run, basis), "outcome", to_json(outcome));

@@ -27,6 +27,10 @@ void write_run_result(const PlannedRun& run, const RunResult& result, const nloh
 /// damaged.
 std::optional<RunResult> read_run_result(const PlannedRun& run, const nlohmann::json& basis);
 
+/// Erases what earlier comparisons recorded of `run`: a result, a failure, or time taken. Throws
+/// WriteError.
+void forget_run(const PlannedRun& run);
+
 /// Writes failed.json, the reason why a run has no result, for the process that collects the
 /// results of shards. Does not throw: a folder that cannot be written is one reason why runs fail.
 void write_run_failure(const PlannedRun& run, const RunOutcome& outcome,

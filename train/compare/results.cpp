@@ -79,14 +79,13 @@ void compare_with_reference(VariantResult& v, const ComparisonResult& result, co
   const VariantResult& than = reference(result);
   const Question& question = result.question;
   v.costs = paired_costs(v, than, question.metric);
+  if (question.intervals && result.undecided.empty())
+    v.verdict = judge.verdict(deciding_costs(v, than), tolerance(question, than.runs));
   if (v.costs.empty()) return;
-  const std::vector<double> costs = values_of(v.costs);
-  v.cost = judge.interval(costs);
+  v.cost = judge.interval(values_of(v.costs));
   v.difference = judge.interval(values_of(paired_costs(v, than, Metric::loss)));
   if (!question.intervals) v.difference->half_width.reset();
   if (!question.intervals || question.metric == Metric::answers) v.cost->half_width.reset();
-  const bool decidable = question.intervals && result.undecided.empty();
-  v.verdict = decidable ? judge.verdict(costs, tolerance(question, than.runs)) : Verdict::open;
 }
 
 }  // namespace
@@ -102,12 +101,12 @@ void summarize(ComparisonResult& result) {
     return e;
   };
   for (VariantResult& v : result.variants) {
+    if (&v != &reference(result)) compare_with_reference(v, result, judge);
     if (v.runs.empty()) continue;
     const auto mean = [&](const auto& value) {
       return estimate_of(over_runs(v, result.common_seeds, value));
     };
     v.loss = mean([](const RunResult& r) { return r.validation_loss; });
-    if (&v != &reference(result)) compare_with_reference(v, result, judge);
     if (v.runs.front().answer_accuracy)
       v.answer_accuracy = mean([](const RunResult& r) { return r.answer_accuracy.value_or(0); });
     std::vector<double> speeds;

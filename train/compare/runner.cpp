@@ -272,13 +272,15 @@ void train_all(const RunTask& task, JobQueue& queue) {
   set_threads(threads_before);
 }
 
-// Outcomes of runs that ended before, from their folders.
+// Outcomes of runs that ended before, from their folders. Runs to be trained again are forgotten
+// first, so that a comparison that is stopped and continued takes none of their old results.
 std::vector<RunOutcome> outcomes_before(const RunTask& task) {
   std::vector<RunOutcome> before(task.runs.size());
   for (std::size_t i = 0; i < before.size(); ++i) {
     const bool other = !task.elsewhere.empty() && task.elsewhere[i];
     const nlohmann::json on = basis(task.runs[i], task.corpus);
-    if (other || !task.again) before[i].result = read_run_result(task.runs[i], on);
+    if (task.again && !other) forget_run(task.runs[i]);
+    before[i].result = read_run_result(task.runs[i], on);
     before[i].reused = before[i].ended = before[i].result.has_value();
     if (other && !before[i].ended)
       before[i] = read_run_failure(task.runs[i], on).value_or(RunOutcome());

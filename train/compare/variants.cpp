@@ -85,8 +85,10 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
                        "` open; `match` can choose one of them, give the others");
   Index nearest = -1;
   std::string reason;  // why the first number is impossible
-  // The cost grows with the number, so none above `wanted` fits. A latent of more than 4 dim, the
-  // width of a feed-forward layer, is not tried.
+  // The cost grows with the number, so none above `wanted` fits; with the number of tokens to a
+  // pooled row it mostly falls. A latent of more than 4 dim, the width of a feed-forward layer, is
+  // not tried.
+  const bool grows = name != "compress";
   for (Index number = 1; number <= std::min(wanted, 4 * sizes.dim); ++number) {
     Given attempt = given;
     attempt.put(name, number);
@@ -102,7 +104,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
       given = attempt;
       return name + " " + std::to_string(number);
     }
-    if (bytes > wanted) break;
+    if (grows && bytes > wanted) break;
   }
   if (nearest < 0) throw SettingError("`match` kv=", per_token, ": ", spec.text, ": ", reason);
   refuse(nearest, " has no " + name + " with this many bytes per token");

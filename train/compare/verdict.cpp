@@ -41,13 +41,20 @@ struct Numbers {
     return std::clamp(1 - static_cast<int>(std::floor(std::log10(tolerance))), least, 15);
   }
   std::string cost(const VariantResult& variant) const {
+    const std::ptrdiff_t lost = std::ssize(variant.diverged);
+    const std::string diverged = formatted("%td run%s diverged", lost, lost == 1 ? "" : "s");
+    if (!variant.cost) return diverged + ", none finished";
+    return cost_of_finished(variant) + (lost > 0 ? ", " + diverged : "");
+  }
+  std::string cost_of_finished(const VariantResult& variant) const {
     const Estimate e{middle_cost(variant, metric), variant.cost->half_width};
     const std::string text = signed_text(e.mean, decimals(), reader);
     if (metric == Metric::loss) return text + half_width_text(e, decimals(), 1, reader);
     const auto below = std::ranges::count_if(
         variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
     return text + formatted(" points lost (%td of %td seeds below %.*f)", below,
-                            std::ssize(variant.costs), decimals(), tolerance);
+                            std::ssize(variant.costs) + std::ssize(variant.diverged), decimals(),
+                            tolerance);
   }
   std::string limit() const { return formatted(" (tolerance %.*f)", decimals(), tolerance); }
   // After a cost: costs in answers name the tolerance already.
@@ -58,7 +65,8 @@ struct Numbers {
 std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict verdict) {
   std::vector<const VariantResult*> found;
   for (const VariantResult& variant : result.variants) {
-    if (variant.cost && variant.verdict == verdict) found.push_back(&variant);
+    const bool lost = !variant.diverged.empty() && &variant != &reference(result);
+    if ((variant.cost || lost) && variant.verdict == verdict) found.push_back(&variant);
   }
   if (verdict == Verdict::enough)
     std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
@@ -115,6 +123,16 @@ SeedRange usual_seeds(const Question& question) {
 double cost_of(const RunResult& run, const RunResult& reference, Metric metric) {
   if (metric == Metric::loss) return run.validation_loss - reference.validation_loss;
   return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
+}
+
+std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference) {
+  std::vector<double> costs;
+  for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
+  for (const std::uint64_t seed : variant.diverged) {
+    if (std::ranges::find(reference.runs, seed, &RunResult::seed) != reference.runs.end())
+      costs.push_back(kDivergedCost);
+  }
+  return costs;
 }
 
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference) {

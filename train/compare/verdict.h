@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -28,6 +29,14 @@ SeedRange usual_seeds(const Question& question);
 /// which both must have measured.
 double cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 
+/// Cost of a run that diverged. To leave such a run out would make an attention that often diverges
+/// look as good as its other runs.
+inline constexpr double kDivergedCost = std::numeric_limits<double>::infinity();
+
+/// Costs that decide about `variant`: those of its finished runs, and `kDivergedCost` for each run
+/// that diverged on a seed that the reference finished.
+std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference);
+
 /// The tolerance that was given, or its default. The default is computed from the reference's runs
 /// of the first seeds, so that later runs do not move it; none without such a run.
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference);
@@ -36,7 +45,7 @@ std::optional<double> tolerance(const Question& question, std::span<const RunRes
 std::string verdict_word(Verdict verdict);
 
 /// Verdict by the interval of `cost`: enough if it lies below the tolerance, not enough if above;
-/// open otherwise, and without an interval or a tolerance.
+/// open otherwise, and without a finite interval or a tolerance.
 Verdict verdict(const Estimate& cost, std::optional<double> tolerance);
 
 /// Sequential test that derives verdicts from the costs of the seeds so far. It looks after
@@ -75,8 +84,8 @@ struct Decision {
   std::size_t seeds = 0;  ///< number of seeds looked at until the verdict or the end
 };
 
-/// Looks at `costs` of seeds 1, 2, ... (none if a run failed) as often as `judge` does, until a
-/// look decides.
+/// Looks at `costs` of seeds 1, 2, ... (none if a run failed otherwise than by diverging) as often
+/// as `judge` does, until a look decides.
 Decision decide(std::span<const std::optional<double>> costs, double tolerance, const Judge& judge);
 
 /// Attention that the others are compared with: see Question::reference.

@@ -31,7 +31,9 @@ CurveRow row_of(std::string_view line) {
 }
 
 std::vector<CurveRow> read_metrics(const fs::path& file) {
-  const std::string text = read_file(file);
+  std::error_code none;
+  const bool begun = fs::file_size(file, none) > 0;  // read_file refuses an empty file
+  const std::string text = begun ? read_file(file) : "";
   std::vector<CurveRow> rows;
   for (std::size_t from = 0, end; (end = text.find('\n', from)) != text.npos; from = end + 1) {
     try {
@@ -55,7 +57,7 @@ RunCurves read_run(const std::string& folder) {
     if (is_there(path / file)) continue;
     throw DataError("'", folder, "' is no run folder: it has no ", file,
                     is_there(path / "results.json")
-                        ? "; name the runs of that comparison, " + folder + "/runs/*/*"
+                        ? "; name the runs of that comparison, folders below " + folder + "/runs"
                         : "; name a folder that headcount train made");
   }
   return {.name = folder,

@@ -110,7 +110,7 @@ TEST_F(CostCommand, NamesTheFractionOfARowTheWindowAndTheOpenBlock) {
   for (const char* const part :
        {"note: hca: each layer of hca keeps 1/8 of a row of 32 numbers per token, in its window at "
         "most 128 numbers, and for an open block 448 numbers\n",
-        "note: hca: a `window` of 4 is shorter than an open block of 8 tokens"})
+        "note: hca: a --window of 4 is shorter than an open block of 8 tokens"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
@@ -129,8 +129,8 @@ TEST_F(CostCommand, CountsTheIndexRowsOfCsaAndTheBlockBeforeAnOpenOne) {
   for (const char* const part :
        {"note: csa: each layer of csa keeps 1/8 of a row of 48 numbers per token, in its window at "
         "most 128 numbers, and for an open block 2112 numbers\n",
-        "note: csa: `index-loss` is 0: nothing trains the indexer of csa",
-        "note: csa: a `window` of 4 is shorter than an open block of 8 tokens"})
+        "note: csa: --index-loss is 0: nothing trains the indexer of csa",
+        "note: csa: a --window of 4 is shorter than an open block of 8 tokens"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 
@@ -151,7 +151,7 @@ TEST_F(CostCommand, CountsTheIndexKeysOfDsaAndTheTokensThatItPicks) {
   const json dense = row_with_window(flags + "--context 100", "dsa-absorbed");
   EXPECT_EQ(dense.at("decode_attention_macs_per_layer"), 4 * (48 + 16 + 48) * 100);
   const std::string text = cost(flags + "--index-loss 0").out;
-  EXPECT_NE(text.find("note: dsa: `index-loss` is 0: nothing trains the indexer of dsa"),
+  EXPECT_NE(text.find("note: dsa: --index-loss is 0: nothing trains the indexer of dsa"),
             std::string::npos)
       << text;
 }

@@ -153,6 +153,12 @@ TEST_F(EvalCommand, NarrowsTheWindow) {
     EXPECT_EQ(object(std::string("--from run --window ") + window).at("loss"), all.at("loss"));
 }
 
+TEST_F(EvalCommand, ReplacesTheWindowsOfAllLayers) {
+  train("pattern", "--attention mqa:window=3/mqa@5 --layers 2");
+  EXPECT_EQ(object("--from pattern").at("window"), json({3, 5}));
+  EXPECT_EQ(object("--from pattern --window 4").at("window"), 4);
+}
+
 TEST_F(EvalCommand, RefusesAWindowForAStateAndDoesNotBlameItsFile) {
   train("state", "--attention delta");
   expect_refusal(2, "--from state --window 4", {"delta has no --window"});
@@ -167,6 +173,9 @@ TEST_F(EvalCommand, WritesLogitsOverNothingThatItReads) {
   for (const std::string& file : {model, std::string("text.txt")})
     expect_refusal(2, "--from run --data text.txt --logits " + file, {"is a file that eval reads"});
   EXPECT_EQ(folder_->contents(model), before);
+  // The run names its text, and its folder has more files than the checkpoint.
+  for (const char* const file : {"text.txt", "run/config.json", "run/metrics.jsonl"})
+    expect_refusal(2, std::string("--from run --logits ") + file, {"is a file that eval reads"});
 }
 
 TEST_F(EvalCommand, KeepsTheWindowOfTraining) {

@@ -112,6 +112,8 @@ TEST_F(ReportCommand, RefusesDamagedMetricsAndNamesTheLine) {
   expect_refused(" --from damaged", kData, {"damaged/metrics.jsonl, line 2, is damaged"});
   folder_->file("damaged/metrics.jsonl", "{\"step\":1,\"lo");
   expect_refused(" --from damaged", kData, {"damaged/metrics.jsonl has no whole line"});
+  folder_->file("damaged/metrics.jsonl", "");
+  expect_refused(" --from damaged", kData, {"the run took no step yet"});
 }
 
 TEST_F(ReportCommand, ShowsARunThatIsGoingOn) {

@@ -126,6 +126,7 @@ TEST(CompareCommand, DecidesNothingBesideAReferenceThatLearnedNothing) {
       over_defaults(kSmallComparison, "--steps 20 --warmup 0 --heads 4 --dim 32");
   const std::string pairs = verdict(small + " --seeds 2..9 --tolerance 100");
   EXPECT_NE(pairs.find("a bigram model has "), std::string::npos) << pairs;
+  EXPECT_TRUE(pairs.ends_with("lower the tolerance")) << pairs;  // 100 nats
   EXPECT_EQ(results(folder, "c")["seeds"].size(), 2u) << "more seeds do not teach it more";
 }
 

@@ -147,11 +147,15 @@ TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
 }
 
 TEST_F(InterruptedComparison, ByForceIsNamedWithoutItToGoOn) {
+  const std::string old = "c/runs/mla/seed-2/result.json";
+  std::filesystem::create_directories((folder_ / old).parent_path());
+  folder_.file(old, "{}");
   EXPECT_EQ(stopped("--jobs 1 --force --out c", SIGTERM, "c/runs/mha/seed-1/metrics.jsonl"), 143);
   EXPECT_NE(folder_.contents("err").find("continue with headcount " + kStoppedOnce +
                                          "--jobs 1 --out c\n"),
             std::string::npos)
       << folder_.contents("err");
+  EXPECT_FALSE(folder_.has(old)) << "what goes on would take it for a result of its own";
 }
 
 TEST_F(InterruptedComparison, OfConversionsGoesOn) {

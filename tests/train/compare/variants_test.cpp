@@ -100,6 +100,10 @@ TEST(ComparisonPlan, AcceptsSpecsThatMeetTheBudgetAsTheyAre) {
   for (const PlannedVariant& variant : variants) EXPECT_EQ(variant.candidates[0].adjusted, "");
 }
 
+TEST(ComparisonPlan, FindsPooledRowsWhoseCostFallsWithTheirNumberOfTokens) {
+  EXPECT_EQ(plan("hca@32", "kv=312").front().candidates[0].adjusted, "compress 8");
+}
+
 TEST(ComparisonPlan, SaysWhyNoNumberFitsWhereNoneIsPossible) {
   const json common = {{"rope-dim", 3}};
   EXPECT_EQ(refusal([&] { plan("gqa", "kv=1024", "", common); }),

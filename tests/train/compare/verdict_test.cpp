@@ -181,6 +181,19 @@ TEST(Decision, TakesTheFirstLookThatDecidesAndLeavesOutFailedRuns) {
   EXPECT_EQ(decide(std::span(costs).first(3), 1, judge).verdict, Verdict::open);
 }
 
+TEST(Decision, CountsRunsThatDivergedAsLost) {
+  const Judge judge(Metric::answers, {5, 10});
+  const std::vector<std::optional<double>> costs = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  EXPECT_EQ(decide(costs, 5, judge).verdict, Verdict::enough);
+  std::vector<std::optional<double>> lost = costs;
+  std::fill(lost.begin(), lost.begin() + 5, kDivergedCost);
+  EXPECT_EQ(decide(lost, 5, judge).verdict, Verdict::not_enough);
+  const Judge of_losses(Metric::loss, {3, 3});
+  EXPECT_EQ(
+      decide(std::vector<std::optional<double>>{0.1, 0.1, kDivergedCost}, 1, of_losses).verdict,
+      Verdict::open);
+}
+
 TEST(SeedRange, IsANumberOrTwo) {
   EXPECT_EQ(SeedRange::parse("5").text(), "5");
   EXPECT_EQ(SeedRange::parse("3..20").last, 20);
@@ -320,6 +333,40 @@ TEST(VerdictText, CountsSeedsWhoseAnswersLieBelowTheTolerance) {
   EXPECT_TRUE(json["variants"][3]["cost_ci95"].is_null());
   EXPECT_NE(comparison_table(r).find("+0.5 (+0.5 to +69.0)"), std::string::npos)
       << comparison_table(r);
+}
+
+TEST(VerdictText, CountsRunsThatDivergedAsLost) {
+  ComparisonResult r = answered_comparison();
+  r.question.seeds = {5, 10};
+  VariantResult& mqa = r.variants[1];
+  mqa.runs.resize(2);
+  mqa.diverged = {3, 4, 5};
+  r.variants[2].runs.clear();
+  r.variants[2].diverged = {1, 2, 3, 4, 5};
+  summarize(r);
+  EXPECT_EQ(mqa.verdict, Verdict::open);
+  EXPECT_EQ(r.variants[2].verdict, Verdict::not_enough);
+  EXPECT_EQ(verdict_text(r),
+            "no attention is shown to be enough (tolerance 5.0); "
+            "mla8+4 is not enough: 5 runs diverged, none finished; "
+            "mqa is open: +0.1 points lost (2 of 5 seeds below 5.0), 3 runs diverged; "
+            "gqa2 is open: +0.5 points lost (4 of 5 seeds below 5.0)");
+}
+
+TEST(VerdictText, OfLossesIsOpenIfARunDiverged) {
+  ComparisonResult r;
+  r.config = nlohmann::ordered_json::object();
+  r.question.seeds = {3, 3};
+  r.variants = {
+      decided_variant("mha", 1024, {decided_run(1, 2), decided_run(2, 2), decided_run(3, 2.0)}),
+      decided_variant("mqa", 256, {decided_run(1, 2.001), decided_run(2, 2.002)})};
+  summarize(r);
+  EXPECT_EQ(r.variants[1].verdict, Verdict::enough);
+  r.variants[1].diverged = {3};
+  summarize(r);
+  EXPECT_EQ(r.variants[1].verdict, Verdict::open);
+  EXPECT_NE(verdict_text(r).find("mqa is open: "), std::string::npos) << verdict_text(r);
+  EXPECT_NE(verdict_text(r).find("1 run diverged"), std::string::npos) << verdict_text(r);
 }
 
 TEST(VerdictText, OfManyAttentionsGivesOnlyTheCostOfTheCheapest) {

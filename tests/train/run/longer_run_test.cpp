@@ -89,9 +89,10 @@ TEST_F(LongerRun, IsNoShorterAndNotOneOfAComparison) {
                 .exit_code,
             0);
   const std::string run = "c/runs/mha/seed-1", config = folder_.contents(run + "/config.json");
-  expect_refusal(folder_.headcount("train --resume " + run + " --steps 6"), kUsage,
-                 {"belongs to a comparison", "headcount train --init " + run + " --steps 6"},
-                 "of c");
+  expect_refusal(
+      folder_.headcount("train --resume " + run + " --steps 6"), kUsage,
+      {"belongs to a comparison", "headcount train --init " + run + " --data text.txt --steps 6"},
+      "of c");
   EXPECT_EQ(folder_.contents(run + "/config.json"), config);
   const ProgramResult instead =
       folder_.headcount("train --quiet --data text.txt --init " + run + " --steps 6 --out new");

@@ -321,6 +321,18 @@ TEST_F(ResumedRun, StartsFromTheNewestCheckpointOfARunWithInit) {
   EXPECT_EQ(weights("second", 1), weights("first", 20));
 }
 
+TEST_F(ResumedRun, DoesNotReplaceTheWeightsThatItStartsFrom) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 20 --out first").exit_code, 0);
+  const auto before = weights("first", 20);
+  for (const char* const init : {"first", "first/checkpoints/step-20"}) {
+    const ProgramResult refused =
+        folder_.headcount(kRun + "--steps 1 --init " + init + " --out ./first --force");
+    EXPECT_EQ(refused.exit_code, kUsage) << refused.err;
+    EXPECT_NE(refused.err.find("lies in --out ./first"), std::string::npos) << refused.err;
+  }
+  EXPECT_EQ(weights("first", 20), before);
+}
+
 TEST_F(ResumedRun, StartsFromAnotherModelsWeightsWithInit) {
   const std::string model =
       "train --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --quiet ";
