@@ -107,6 +107,8 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outc
     if (limit) decision = decide(costs, *limit, judge_);
     for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);
     if (decision.verdict != Verdict::open || std::max(failed, failed_references) >= first) return;
+    const bool lost = std::ranges::find(costs, std::optional(kDivergedCost)) != costs.end();
+    if (lost && question_.metric == Metric::loss) return;  // no interval holds an infinite cost
     if (costs.size() < seeds_) need(costs.size(), Need::now);
   }
   for (std::size_t seed = first; seed < seeds_; ++seed) need(seed, Need::maybe);

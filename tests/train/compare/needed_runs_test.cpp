@@ -4,12 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <map>
 
 namespace headcount {
 namespace {
 
-using Losses = std::map<std::string, std::vector<double>>;  // by name, then by seed; NaN: fails
+// By name, then by seed; NaN: fails.
+using Losses = std::map<std::string, std::vector<double>>;
+
+constexpr double kDiverged = std::numeric_limits<double>::infinity();
 
 const TrainOptions& plain_options() {
   static const TrainOptions options = resolve_training(Given(training_settings()));
@@ -34,8 +39,9 @@ RunOutcome outcome(const PlannedRun& run, const Losses& losses) {
   outcome.ended = true;
   const std::string name = run.name.substr(0, run.name.find(','));
   const double loss = losses.at(name)[run.options.seed - 1];
-  if (std::isnan(loss)) {
-    outcome.failure = "diverged";
+  if (!std::isfinite(loss)) {
+    outcome.failure = "failed";
+    outcome.diverged = loss == kDiverged;
   } else {
     outcome.result.emplace();
     outcome.result->seed = run.options.seed;
@@ -172,6 +178,15 @@ TEST(NeededRuns, GivesUpWhatFailsOnEverySeed) {
   EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
   // The comparison stops if every run of the reference fails.
   EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 1, "c", ""), losses, false).size(), 6u);
+}
+
+TEST(NeededRuns, AddsNoSeedToLossesOfWhichOneDiverged) {
+  Losses losses = kLosses;
+  const auto all = variants({"mha", "mla"});
+  losses["mla"][1] = kFailed;
+  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 16u);
+  losses["mla"][1] = kDiverged;
+  EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
 }
 
 TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
