@@ -33,6 +33,17 @@ std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>
   return values;
 }
 
+// Costs that decide about `variant`: those of its finished runs, and `kDivergedCost` for each run
+// that diverged on a seed that the reference finished.
+std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference) {
+  std::vector<double> costs = values_of(variant.costs);
+  for (const std::uint64_t seed : variant.diverged) {
+    if (std::ranges::find(reference.runs, seed, &RunResult::seed) != reference.runs.end())
+      costs.push_back(kDivergedCost);
+  }
+  return costs;
+}
+
 std::vector<std::uint64_t> finished_by_all(std::span<const VariantResult> variants) {
   const auto finished = [](const VariantResult& v) { return !v.runs.empty(); };
   const auto first = std::ranges::find_if(variants, finished);

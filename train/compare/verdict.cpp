@@ -125,16 +125,6 @@ double cost_of(const RunResult& run, const RunResult& reference, Metric metric) 
   return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
 }
 
-std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference) {
-  std::vector<double> costs;
-  for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
-  for (const std::uint64_t seed : variant.diverged) {
-    if (std::ranges::find(reference.runs, seed, &RunResult::seed) != reference.runs.end())
-      costs.push_back(kDivergedCost);
-  }
-  return costs;
-}
-
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference) {
   if (question.tolerance) return question.tolerance;
   if (question.metric == Metric::answers) return kPoints;

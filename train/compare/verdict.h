@@ -33,10 +33,6 @@ double cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 /// look as good as its other runs.
 inline constexpr double kDivergedCost = std::numeric_limits<double>::infinity();
 
-/// Costs that decide about `variant`: those of its finished runs, and `kDivergedCost` for each run
-/// that diverged on a seed that the reference finished.
-std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference);
-
 /// The tolerance that was given, or its default. The default is computed from the reference's runs
 /// of the first seeds, so that later runs do not move it; none without such a run.
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference);
