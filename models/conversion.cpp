@@ -31,7 +31,7 @@ auto of_layer(Index layer, const std::string& direction, const AttentionKind& ki
   try {
     return body();
   } catch (const ShapeError& error) {
-    throw ShapeError("layer ", layer, " cannot be converted ", direction, " ", kind.name, ": ",
+    throw ShapeError("layer ", layer + 1, " cannot be converted ", direction, " ", kind.name, ": ",
                      error.what());
   }
 }
@@ -87,12 +87,28 @@ void require_same_rest(const Values& from, const Values& to, const std::string& 
   }
 }
 
+// Windows are kept too, unless the new attention names its own.
+void require_same_windows(const ModelPlan& from, const ModelPlan& to) {
+  const auto names_its_own = [](const LayerSpec& part) {
+    return part.gives("window") || part.shared_window.has_value();
+  };
+  if (std::ranges::any_of(parse_attention_spec(to->attention).cycle, names_its_own)) return;
+  for (Index layer = 0; layer < to->layers; ++layer) {
+    const Index before = from->layer_attention(layer).window,
+                after = to->layer_attention(layer).window;
+    require_setting(before == after, "the window of layer ", layer + 1, " is ", before,
+                    ", `attention` ", to->attention, " would make it ", after,
+                    "; name the windows, as gqa2@32/gqa2 does");
+  }
+}
+
 void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
   require_same_rest(from->settings, to->settings, "");
+  require_same_windows(from, to);
   // Parts of a pattern have settings of their own.
   for (Index layer = 0; layer < to->layers; ++layer) {
     require_same_rest(from->layer_attention(layer).values(), to->layer_attention(layer).values(),
-                      " of layer " + std::to_string(layer));
+                      " of layer " + std::to_string(layer + 1));
   }
 }
 
@@ -105,8 +121,8 @@ void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, I
     if (to->writer(reader) != layer) continue;
     const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
     if (other.k.rows == 0) continue;
-    require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows, "layer ", reader,
-                    ", which would share its cache, has heads of another width");
+    require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows, "layer ",
+                    reader + 1, ", which would share its cache, has heads of another width");
     heads.k += other.k;
     heads.v += other.v;
     ++count;

@@ -8,8 +8,8 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
     : model_(&model),
       options_(options),
       tape_(std::make_unique<Tape>(model.parameters())),
-      caches_(model.make_caches(
-          {options.sequences, model.plan()->context, options.cache_type, options.form})) {}
+      caches_(model.make_caches({options.sequences, model.plan()->context, options.cache_type},
+                                options.forms)) {}
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index sequences = options_.sequences, count = std::ssize(tokens) / sequences;

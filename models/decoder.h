@@ -10,7 +10,7 @@ namespace headcount {
 struct DecodeOptions {
   Index sequences = 1;  ///< sequences decoded together, one token of each at a time
   CacheType cache_type = CacheType::real;
-  std::string form = {};  ///< name of an AttentionForm; empty: each layer chooses
+  FormOfKind forms = {};  ///< of kinds that are not named, each layer chooses its form
 };
 
 /// Chunk size of a prefill: tokens of each sequence that go through the model at once. The last

@@ -153,14 +153,22 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
   return head(run(tape, tokens, sequences, caches.front().length(), memory_of, OnTape::one_layer));
 }
 
-std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) const {
-  const auto has_form = [&](const AttentionPlan& attention) {
-    const std::vector<AttentionForm> forms = describe(attention).forms;
-    return std::ranges::find(forms, options.form, &AttentionForm::name) != forms.end();
+std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
+                                                   const FormOfKind& forms) const {
+  const auto form_of = [&](const AttentionPlan& attention) -> std::string {
+    const auto wanted = forms.find(attention.kind().name);
+    if (wanted == forms.end()) return "";
+    const auto has_it = [&](const AttentionPlan& other) {
+      const std::vector<AttentionForm> all = describe(other).forms;
+      return std::ranges::find(all, wanted->second, &AttentionForm::name) != all.end();
+    };
+    const auto of_kind_with_it = [&](const AttentionPlan& other) {
+      return &other.kind() == &attention.kind() && has_it(other);
+    };
+    // A form that no layer of the kind has is left for `make_cache` to refuse.
+    const bool elsewhere = !has_it(attention) && std::ranges::any_of(plan_->cycle, of_kind_with_it);
+    return elsewhere ? "" : wanted->second;
   };
-  CacheOptions without_form = options;
-  // If no layer has the form, `make_cache` of the first layer throws the error.
-  if (std::ranges::any_of(plan_->cycle, has_form)) without_form.form = "";
   std::vector<LayerCache> caches;
   for (Index layer = 0; layer < plan_->layers; ++layer) {
     const AttentionPlan& attention = plan_->layer_attention(layer);
@@ -170,7 +178,9 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options) 
                           .heads = part.taps - 1,
                           .width = part.channels,
                           .per_sequence = true});
-    caches.push_back(make_cache(attention, has_form(attention) ? options : without_form, of_block));
+    CacheOptions own = options;
+    own.form = form_of(attention);
+    caches.push_back(make_cache(attention, own, of_block));
   }
   return caches;
 }

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "models/plan.h"
@@ -10,6 +12,10 @@
 #include "nn/layers.h"
 
 namespace headcount {
+
+/// Name of the AttentionForm in which layers compute from their caches, by the name of their kind:
+/// {"mla", "absorbed"}.
+using FormOfKind = std::map<std::string, std::string, std::less<>>;
 
 /// A decoder-only transformer over a vocabulary of characters, pre-norm:
 ///   x = embed(tokens) [+ embed_positions]
@@ -54,9 +60,10 @@ class LanguageModel {
   /// the memory of one. Throws ShapeError if the tokens end beyond the context.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
-  /// Empty caches, one per layer; the cache of a layer that shares stays empty. `options.form` is
-  /// for the layers that have that form; throws ShapeError if there are none.
-  std::vector<LayerCache> make_caches(const CacheOptions& options) const;
+  /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the
+  /// layers of its kind that have it; throws ShapeError if the kind has layers, and none has it.
+  std::vector<LayerCache> make_caches(const CacheOptions& options,
+                                      const FormOfKind& forms = {}) const;
 
  private:
   struct Block {

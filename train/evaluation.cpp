@@ -32,11 +32,11 @@ nlohmann::ordered_json to_json(std::span<const LossAt> losses) {
   return all;
 }
 
-std::string loss_by_position_line(std::span<const LossAt> losses) {
+std::string loss_by_position_line(std::span<const LossAt> losses, Index context) {
   if (losses.size() < 2) return "";
   std::string line = "loss by position";
   for (const LossAt& at : losses) {
-    const Index end = at.from == 0 ? 32 : 2 * at.from;
+    const Index end = std::min(context, at.from == 0 ? 32 : 2 * at.from);
     line += (at.from == 0 ? " " : ", ") + std::to_string(at.from) + "-" + std::to_string(end - 1) +
             formatted(": %.4f", at.loss);
   }

@@ -55,8 +55,8 @@ nlohmann::ordered_json to_json(const Baselines& baselines);
 nlohmann::ordered_json to_json(std::span<const LossAt> losses);
 
 /// Line of text, with its newline, on the loss by position: "loss by position 0-31: 2.0312, 32-63:
-/// 1.7206, ...". Empty if there are fewer than two ranges.
-std::string loss_by_position_line(std::span<const LossAt> losses);
+/// 1.7206, ...", the last range up to the context. Empty if there are fewer than two ranges.
+std::string loss_by_position_line(std::span<const LossAt> losses, Index context);
 
 /// Line of text, with its newline, on the share of right answers: "answers right 97.1 % (guesser
 /// 25.0 %, copier 30.6 %, commonest value 49.8 %, ceiling 100 %)". Empty if the corpus marks no

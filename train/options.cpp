@@ -114,10 +114,6 @@ TrainOptions resolve_training(const Given& given) {
   TrainSettings& own = options;
   require_savable(options.model);
   if (!given.has("min-lr")) own.least_learning_rate = own.learning_rate / 10;
-  if (own.warmup > own.steps) {
-    own.asked_warmup = own.warmup;
-    own.warmup = own.steps / 10;
-  }
   check_data(options);
   require_setting(own.shards <= own.batch, "`shards` ", own.shards,
                   " must not exceed the sequences of `batch`, ", own.batch);
@@ -137,9 +133,9 @@ TrainOptions resolve_training(const Given& given) {
 }
 
 std::string warmup_note(const TrainOptions& options) {
-  if (options.asked_warmup == 0) return "";
+  if (options.warmup <= options.steps) return "";
   return formatted("the warm-up of %td steps is longer than the run of %td; it is shortened to %td",
-                   options.asked_warmup, options.steps, options.warmup);
+                   options.warmup, options.steps, options.schedule().warmup);
 }
 
 namespace {
@@ -239,7 +235,7 @@ DecodeOptions read_decode_options(const Given& given) {
   DecodeOptions options = read_fields(kCacheType, given);
   for (const Setting& setting : form_settings()) {
     const auto form = given.get<std::string>(setting.name, kAnyForm);
-    if (form != kAnyForm) options.form = form;
+    if (form != kAnyForm) options.forms[setting.name] = form;
   }
   return options;
 }

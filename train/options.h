@@ -20,9 +20,7 @@ struct TrainSettings {
   Index shards = 0;      ///< parts of a batch that run in parallel; 0: by sizes, see shard_count
   double learning_rate = 1e-3;
   double least_learning_rate = 1e-4;  ///< at the last step; default a tenth of learning_rate
-  Index warmup = 100;
-  /// Warm-up as given, in steps, if it was longer than the run and was shortened; 0 otherwise.
-  Index asked_warmup = 0;
+  Index warmup = 100;  ///< steps; a run that is shorter warms up for a tenth of its own steps
   double gradient_clip = 1;
   Precision precision = Precision::f32;  ///< of matrix products
   std::uint64_t seed = 1;
@@ -31,7 +29,9 @@ struct TrainSettings {
   Index keep = 2;         ///< newest checkpoints to keep, besides the one with the least loss
   std::string init = {};  ///< checkpoint folder that the weights start from; empty: random
 
-  Schedule schedule() const { return {learning_rate, least_learning_rate, warmup, steps}; }
+  Schedule schedule() const {
+    return {learning_rate, least_learning_rate, warmup > steps ? steps / 10 : warmup, steps};
+  }
 };
 
 /// Everything that defines a training run, resolved: equal options give equal weights.
@@ -49,12 +49,11 @@ std::string data_of(const Given& given);
 /// Options of the corpus, from the settings of texts in `given`.
 CorpusOptions corpus_options(const Given& given);
 
-/// Training options from given settings and defaults. A warm-up that is longer than the run is
-/// shortened to a tenth of it. Throws ShapeError that names settings which contradict each other,
-/// and for a model whose configuration a checkpoint cannot express.
+/// Training options from given settings and defaults. Throws ShapeError that names settings which
+/// contradict each other, and for a model whose configuration a checkpoint cannot express.
 TrainOptions resolve_training(const Given& given);
 
-/// Note on a warm-up that was shortened; empty if it was not.
+/// Note on a warm-up that is longer than the run; empty if it is not.
 std::string warmup_note(const TrainOptions& options);
 
 /// The settings that apply to `options`, with their values; resolving them gives `options` again.

@@ -64,9 +64,12 @@ constexpr Type kTypes[] = {{"f32", CacheType::real},
 
 void measure(const Variant& variant, Index context, Index sequences) {
   std::vector<DecodeTimer> timers;
+  const ModelPlan plan = equal_size_plan(variant.kind);
+  FormOfKind forms;
+  if (*variant.form != '\0') forms.emplace(plan->cycle.front().kind().name, variant.form);
   for (const Type& type : kTypes) {
-    timers.emplace_back(equal_size_plan(variant.kind), kVocabulary, context,
-                        DecodeOptions{sequences, type.type, variant.form}, type.precision);
+    timers.emplace_back(plan, kVocabulary, context, DecodeOptions{sequences, type.type, forms},
+                        type.precision);
   }
   const std::vector<double> times = median_milliseconds(timers, kRounds);
   const Index parameters = timers.front().model().parameters().element_count();

@@ -35,7 +35,7 @@ TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithItsReason) {
     }
     const auto own = small_model(name);
     if (kind->to_heads == nullptr) {
-      expect_refusal(refusal(*own, "mha"), {"layer 0 cannot be converted from " + name + ": ",
+      expect_refusal(refusal(*own, "mha"), {"layer 1 cannot be converted from " + name + ": ",
                                             std::string(kind->no_heads)});
     }
   }
@@ -46,13 +46,13 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
   expect_refusal(refusal(*mla, "mha"), {"from mla", "normed latent", "`latent-norm` off"});
   expect_refusal(refusal(*small_model("mfa"), "mha"), {"from mfa", "queries", "normed latent"});
   expect_refusal(refusal(*small_model("mqa/share"), "mha"),
-                 {"layer 1", "shares", "no keys and values"});
+                 {"layer 2", "shares", "no keys and values"});
   const auto shared = small_model("mha/share/mha/share", {{"layers", "4"}});
   expect_refusal(refusal(*shared, "mha/mha/share/mha", {{"layers", "4"}}),
-                 {"layer 1", "to mha", "shares", "no keys and values"});
+                 {"layer 2", "to mha", "shares", "no keys and values"});
   const auto mixed = small_model("mha/mqax4", {{"layers", "2"}});
-  expect_refusal(refusal(*mixed, "mha/share"), {"layer 0", "to mha", "layer 1", "another width"});
-  expect_refusal(refusal(*mha, "mla/share"), {"layer 1", "to mla", "latent"});
+  expect_refusal(refusal(*mixed, "mha/share"), {"layer 1", "to mha", "layer 2", "another width"});
+  expect_refusal(refusal(*mha, "mla/share"), {"layer 2", "to mla", "latent"});
   expect_refusal(refusal(*mha, "mqa", {{"head-dim", "4"}}), {"`head-dim`", "is 4", "it is 6"});
   expect_refusal(refusal(*mha, "mqa", {{"rope-dim", "4"}}), {"`rope-dim`", "is 4", "it is 6"});
   expect_refusal(refusal(*mha, "mla8+8"), {"`rope-dim` 8", "6"});
@@ -74,10 +74,15 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
     expect_refusal(refusal(*mha, "mqa", {{"canon", canon}}),
                    {"to mqa", "`canon`, which is " + canon});
   }
+  const auto windows = small_model("mha@3/mha");
+  expect_refusal(refusal(*windows, "gqa2"),
+                 {"window of layer 1 is 3", "make it 0", "gqa2@32/gqa2"});
+  EXPECT_EQ(refusal(*windows, "gqa2@3/gqa2"), "accepted");
+  EXPECT_EQ(refusal(*windows, "gqa2/gqa2@0"), "accepted") << "windows of its own";
   // Settings of single layers of a pattern.
   for (const std::string own : {"gate=on", "score-scale=none", "output-projection=off", "sinks=on",
                                 "heads=2", "rope-theta=5"}) {
-    const std::string name = "`" + own.substr(0, own.find('=')) + "` of layer 0";
+    const std::string name = "`" + own.substr(0, own.find('=')) + "` of layer 1";
     expect_refusal(refusal(*mha, "mha:" + own + "/mqa"), {name, "attention only"});
     if (own == "heads=2") continue;  // a model of such heads has another width of them
     expect_refusal(refusal(*small_model("mha:" + own + "/mqa"), "mha"), {name, "attention only"});

@@ -39,10 +39,23 @@ TEST(PatternDecoding, KeepsWhatLayersOfEachTypeRead) {
 TEST(PatternDecoding, HasAFormInTheLayersThatHaveIt) {
   for (const std::string form : {"expanded", "absorbed"}) {
     Given config = decoder_config("mla/share/mqa@6");
-    expect_decoding_equals_forward(config, form);
+    expect_decoding_equals_forward(config, {{"mla", form}});
   }
   const auto model = make_model(decoder_config("gqa2/mqa"));
-  EXPECT_THROW(Decoder(*model, {1, CacheType::real, "absorbed"}), ShapeError);
+  EXPECT_THROW(Decoder(*model, {1, CacheType::real, {{"gqa", "absorbed"}}}), ShapeError);
+}
+
+TEST(PatternDecoding, HasAFormForEachKind) {
+  const auto model = make_model(decoder_config("mla/tpa"));
+  const auto forms = [&](const FormOfKind& wanted) {
+    std::vector<std::string> all;
+    const Decoder decoder(*model, {1, CacheType::real, wanted});
+    for (const LayerCache& cache : decoder.caches()) all.push_back(cache.form());
+    return std::vector(all.begin(), all.begin() + 2);
+  };
+  EXPECT_EQ(forms({{"mla", "absorbed"}, {"tpa", "factored"}}),
+            (std::vector<std::string>{"absorbed", "factored"}));
+  EXPECT_EQ(forms({{"mla", "expanded"}}), (std::vector<std::string>{"expanded", ""}));
 }
 
 TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
@@ -54,7 +67,7 @@ TEST(MlaDecoding, ExpandedAndAbsorbedEqualForward) {
         set(config, "q-rank", q_rank);
         set(config, "rope-dim", q_rank > 0 ? 4 : 0);
         set(config, "v-dim", 5);
-        expect_decoding_equals_forward(config, mode);
+        expect_decoding_equals_forward(config, {{"mla", mode}});
       }
     }
   }
@@ -64,7 +77,7 @@ TEST(MlaDecoding, RefusesToAbsorbWhatIsNotLinearInTheKeys) {
   Given config = decoder_config("mla");
   set(config, "score-scale", "qk-norm");
   const auto model = make_model(config);
-  EXPECT_THROW(Decoder(*model, {1, CacheType::real, "absorbed"}), ShapeError);
+  EXPECT_THROW(Decoder(*model, {1, CacheType::real, {{"mla", "absorbed"}}}), ShapeError);
 }
 
 // DeepSeek's own code, absorbed mode: what its cache holds after T tokens.

@@ -123,7 +123,7 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     // Equal tokens without positions have the same score, and rounding decides which one is picked.
     if (!kDouble && picks(*model) && config.get("rope-dim", Index{1}) == 0) continue;
     for (const AttentionForm& form : describe(model->plan()->cycle.front()).forms)
-      expect_decoding_equals_forward(config, form.name);
+      expect_decoding_equals_forward(config, {{GetParam(), form.name}});
     // Tolerances: up to 4.1 and 8.3 times the rounding of a row were measured, as in the test
     // below.
     for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 4.1 / 256},

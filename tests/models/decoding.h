@@ -96,14 +96,14 @@ inline void expect_equal(const std::vector<Real>& values, const std::vector<Real
   EXPECT_LE(worst, tolerance);
 }
 
-inline void expect_decoding_equals_forward(const Given& config, const std::string& form = {}) {
+inline void expect_decoding_equals_forward(const Given& config, const FormOfKind& forms = {}) {
   const auto model = make_model(config);
   const Index context = model->plan()->context;
   const std::vector<std::int32_t> tokens = some_tokens(3 * context);
   for (const Index sequences : {1, 3}) {
     const auto text = std::span(tokens).first(static_cast<std::size_t>(sequences * context));
     const std::vector<Real> expected = forward(*model, text, sequences);
-    const DecodeOptions options{sequences, CacheType::real, form};
+    const DecodeOptions options{sequences, CacheType::real, forms};
     expect_equal(decode(*model, text, options, std::vector<Index>(20, 1)), expected,
                  kDecodingTolerance);
     expect_equal(decode(*model, text, options, {13, 1, 1, 1, 1, 1, 1, 1}), expected,

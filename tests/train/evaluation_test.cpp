@@ -179,9 +179,12 @@ TEST(LossByPosition, IsTheMeanOfEachRangeOfPositions) {
 }
 
 TEST(LossByPosition, LineNamesTheRanges) {
-  EXPECT_EQ(loss_by_position_line(std::array<LossAt, 1>{{{0, 64, 2.0}}}), "");
-  EXPECT_EQ(loss_by_position_line(std::array<LossAt, 3>{{{0, 64, 2.5}, {32, 64, 2}, {64, 8, 1}}}),
+  EXPECT_EQ(loss_by_position_line(std::array<LossAt, 1>{{{0, 64, 2.0}}}, 128), "");
+  const std::array<LossAt, 3> losses = {{{0, 64, 2.5}, {32, 64, 2}, {64, 8, 1}}};
+  EXPECT_EQ(loss_by_position_line(losses, 128),
             "loss by position 0-31: 2.5000, 32-63: 2.0000, 64-127: 1.0000\n");
+  EXPECT_EQ(loss_by_position_line(losses, 68),
+            "loss by position 0-31: 2.5000, 32-63: 2.0000, 64-67: 1.0000\n");
 }
 
 TEST_F(EvaluationOfAText, DropsNothing) {

@@ -202,10 +202,12 @@ TEST(TrainSettings, MakeTheSchedule) {
 TEST(TrainSettings, ShortenAWarmUpThatIsLongerThanTheRunToATenthOfIt) {
   const TrainOptions shortened = resolved({{"warmup", 51}, {"steps", 50}});
   EXPECT_EQ(shortened.schedule().warmup, 5);
-  EXPECT_EQ(to_json(shortened)["warmup"], 5);
   EXPECT_EQ(warmup_note(shortened),
             "the warm-up of 51 steps is longer than the run of 50; it is shortened to 5");
-  EXPECT_EQ(resolved(to_json(shortened)).schedule().warmup, 5) << "a run that is resumed";
+  nlohmann::json saved = to_json(shortened);
+  EXPECT_EQ(resolved(saved).schedule().warmup, 5) << "a run that is resumed";
+  saved["steps"] = 500;
+  EXPECT_EQ(resolved(saved).schedule().warmup, 51) << "a run that is made longer";
   const TrainOptions whole = resolved({{"warmup", 50}, {"steps", 50}});
   EXPECT_EQ(whole.schedule().warmup, 50);
   EXPECT_EQ(warmup_note(whole), "");

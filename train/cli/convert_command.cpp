@@ -78,6 +78,12 @@ ConversionOptions read_conversion_options(const Given& given) {
   return {options.rotary_pairs, options.energy > 0 ? std::optional(options.energy) : std::nullopt};
 }
 
+// Returns true if the layer rotates a part of its keys only, for which RoPE pairs are chosen.
+bool chooses_rotary_pairs(const AttentionPlan& layer) {
+  const bool has_latents = layer.kind().fit != nullptr;
+  return layer.rotary && (has_latents || layer.values().value("tie-kv", "off") == "on");
+}
+
 // Throws UsageError for a flag that has no effect on the converted model.
 void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   for (const auto& [name, text] : line.settings) {
@@ -86,8 +92,13 @@ void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
       throw UsageError("--", name, " has no effect with --attention ", to->attention,
                        " (it is for ", joined(setting->only_for), ")");
     }
-    if (name == "rotary-pairs" && to->positions != Positions::rope)
+    if (name != "rotary-pairs") continue;
+    if (to->positions != Positions::rope)
       throw UsageError("--rotary-pairs has no effect on a model without RoPE; leave it out");
+    if (std::ranges::none_of(to->cycle, chooses_rotary_pairs)) {
+      throw UsageError("--rotary-pairs has no effect with --attention ", to->attention,
+                       ", which rotates whole heads; leave it out");
+    }
   }
 }
 
@@ -124,7 +135,7 @@ void print(const Json& result, const std::string& data) {
               to["settings"].get<std::string>().c_str());
   Index layer = 0;
   for (const Json& error : result["layers"]) {
-    std::printf("%5td %8.4f %8.4f\n", layer++, error["key_error"].get<double>(),
+    std::printf("%5td %8.4f %8.4f\n", ++layer, error["key_error"].get<double>(),
                 error["value_error"].get<double>());
   }
   const auto both = [&](const char* key, int decimals) {

@@ -183,7 +183,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%", result.loss, unit, bits,
               100 * result.accuracy);
   const Index context = run.model->plan()->context;
-  std::printf("\n%s", loss_by_position_line(result.loss_by_position).c_str());
+  std::printf("\n%s", loss_by_position_line(result.loss_by_position, context).c_str());
   std::printf("%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
   if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
     std::printf("note: %s\n", note.c_str());

@@ -136,9 +136,14 @@ void print_text(const Trained& run) {
   for (const std::string& note : notes) {
     if (!note.empty()) std::printf("note: %s\n", as_flags(note).c_str());
   }
-  std::printf("%td steps, median %.1f ms a step, %.0f tokens/s on %d threads\nrun folder %s\n",
-              run.outcome.last.step, run.outcome.median_milliseconds(), run.speed(),
-              run.step_threads(), run.folder.c_str());
+  std::printf("%td steps, ", run.outcome.last.step);
+  if (run.outcome.step_milliseconds.empty()) {
+    std::printf("all of an earlier start");
+  } else {
+    std::printf("median %.1f ms a step, %.0f tokens/s on %d threads",
+                run.outcome.median_milliseconds(), run.speed(), run.step_threads());
+  }
+  std::printf("\nrun folder %s\n", run.folder.c_str());
   if (run.profile != nullptr) std::cout << "\n" << table(*run.profile);
 }
 

@@ -137,8 +137,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
     for (const TrainOptions& run : runs) {
       const nlohmann::ordered_json settings = to_json(run);
       known = known || settings.contains(name);
-      heeded = heeded || (settings.contains(name) && settings[name] == value) ||
-               (name == "warmup" && run.asked_warmup == value);
+      heeded = heeded || (settings.contains(name) && settings[name] == value);
     }
     const bool left_out = setting->traits.quiet && nlohmann::json(value) == setting->neutral;
     if (heeded || (left_out && !known)) continue;

@@ -173,14 +173,14 @@ Question settled(Question question, const std::vector<PlannedVariant>& variants)
   return question;
 }
 
-// Records how long the reference is trained. Its warm-up counts as shortened if it was for every
-// value of a sweep.
+// Records how long the reference is trained, and its warm-up if that is longer with every value of
+// a sweep.
 void add_length(ComparisonResult& result, const PlannedVariant& reference) {
   const TrainOptions& options = reference.candidates.front().options;
   result.steps = options.steps;
-  const bool shortened = std::ranges::all_of(
-      reference.candidates, [](const Candidate& c) { return c.options.asked_warmup > 0; });
-  if (shortened) result.asked_warmup = options.asked_warmup;
+  const bool too_long = std::ranges::all_of(
+      reference.candidates, [](const Candidate& c) { return c.options.warmup > c.options.steps; });
+  if (too_long) result.too_long_warmup = options.warmup;
 }
 
 // Sums the time of all runs and counts the failures of needed runs.

@@ -180,7 +180,8 @@ struct ComparisonResult {
   /// Share of answers that the best of `baselines` gets right.
   std::optional<double> answer_chance;
   std::optional<double> baseline_loss;  ///< loss of a baseline that learned nothing: see premises.h
-  Index steps = 0, asked_warmup = 0;    ///< steps of the reference, as in TrainOptions
+  Index steps = 0;                      ///< of the reference
+  Index too_long_warmup = 0;            ///< its warm-up, in steps, if that is longer; 0 otherwise
   std::string undecided;                ///< reason why every verdict is open, or empty
   nlohmann::ordered_json config;        ///< settings that all variants share
   std::string machine;  ///< processor, cores, memory, operating system, how runs share them

@@ -16,7 +16,7 @@ DecodeTimer::DecodeTimer(const ModelPlan& model, Index vocabulary, Index context
   model_->initialize(1);
   model_->parameters().set_precision(precision);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
-  caches_ = model_->make_caches({options.sequences, context, options.cache_type, options.form});
+  caches_ = model_->make_caches({options.sequences, context, options.cache_type}, options.forms);
   for (LayerCache& cache : caches_) {
     for (const Kept& kept : cache.keeps()) {
       std::vector<Real> row(static_cast<std::size_t>(kept.heads * kept.width));

@@ -82,10 +82,10 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
     return static_cast<Index>(run.seed) <= question.seeds.first;
   });
   if (first.empty()) return "";
-  if (result.asked_warmup > 0) {
+  if (result.too_long_warmup > 0) {
     return formatted(
         "the %td steps are fewer than the warm-up of %td; train longer or shorten the warm-up",
-        result.steps, result.asked_warmup);
+        result.steps, result.too_long_warmup);
   }
   if (const std::string why = why_unlearned(result, first); !why.empty()) return why;
   if (question.metric == Metric::answers && question.seeds.last < least_seeds()) {
@@ -221,11 +221,11 @@ std::vector<std::string> verdict_notes(const ComparisonResult& result) {
                   reference(result).spec.c_str(), *fall));
   }
   if (const std::string text = seeds_of_means(result); !text.empty()) sentences.push_back(text);
-  if (result.asked_warmup > 0) {
+  if (result.too_long_warmup > 0) {
     sentences.push_back(
         formatted("The warm-up of %td steps is longer than the run of %td steps; it is "
                   "shortened to a tenth of the run.",
-                  result.asked_warmup, result.steps));
+                  result.too_long_warmup, result.steps));
   }
   if (!result.variants.empty() && !result.variants.front().swept.empty())
     add_sweep_notes(result, sentences);

@@ -37,6 +37,12 @@ class TrainCommand : public testing::Test {
     return folder_.contents(run + "/checkpoints/step-" + std::to_string(step) +
                             "/model.safetensors");
   }
+  // Learning rate of a step, from 1, as the folder `run` logs it.
+  double learning_rate_of_step(int step) const {
+    for (const json& line : json_lines(folder_.contents("run/metrics.jsonl")))
+      if (line.at("step") == step && line.contains("lr")) return line.at("lr");
+    return 0;
+  }
 
   TrainFolder folder_;
 };
@@ -236,10 +242,22 @@ TEST_F(TrainCommand, SaysThatItShortensAWarmUpLongerThanTheRun) {
         result.err.starts_with("headcount: the warm-up of 100 steps is longer than the run of 20; "
                                "it is shortened to 2\n"))
         << result.err;
-    EXPECT_EQ(json::parse(folder_.contents("run/config.json")).at("warmup"), 2);
+    EXPECT_DOUBLE_EQ(learning_rate_of_step(3), 1e-3) << "after a warm-up of two steps";
   }
   EXPECT_EQ(folder_.headcount("train --resume run --warmup 100").exit_code, 0);
-  EXPECT_EQ(folder_.headcount("train --resume run").err.find("warm-up"), std::string::npos);
+}
+
+TEST_F(TrainCommand, WarmsUpAsAskedWhenItsRunIsMadeLonger) {
+  train("--warmup 30 --steps 20 --out run");
+  ASSERT_EQ(folder_.headcount("train --resume run --steps 40").exit_code, 0);
+  EXPECT_LT(learning_rate_of_step(30), 1e-3);
+  EXPECT_DOUBLE_EQ(learning_rate_of_step(31), 1e-3);
+}
+
+TEST_F(TrainCommand, ThatFindsARunFinishedTellsNoSpeed) {
+  train("--steps 20 --out run");
+  const std::string out = folder_.headcount("train --resume run").out;
+  EXPECT_NE(out.find("20 steps, all of an earlier start\n"), std::string::npos) << out;
 }
 
 TEST_F(TrainCommand, StartsFromAPreset) {

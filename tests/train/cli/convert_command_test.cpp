@@ -141,6 +141,8 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
                  {"--data must be UTF-8"});
   expect_refusal(kUsage, "--from run --attention mqa --energy 0.9 --out refused",
                  {"--energy", "mqa"});
+  expect_refusal(kUsage, "--from run --attention mqa --rotary-pairs norm --out refused",
+                 {"--rotary-pairs has no effect", "mqa", "whole heads"});
   expect_refusal(kUsage, "--from run --attention mla4 --energy 0.9 --out refused",
                  {"--energy", "--kv-rank"});
   expect_refusal(kUsage, "--from run --attention mla --energy 2 --out refused",

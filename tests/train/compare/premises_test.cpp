@@ -91,7 +91,7 @@ TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
 TEST(Premises, LeaveVerdictsOpenWhereTheWarmUpWasNotOver) {
   ComparisonResult r = comparison_of(2.4);
   r.steps = 5;
-  r.asked_warmup = 100;
+  r.too_long_warmup = 100;
   EXPECT_EQ(why(r),
             "the 5 steps are fewer than the warm-up of 100; train longer or shorten the warm-up");
   summarize(r);
