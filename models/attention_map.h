@@ -16,7 +16,8 @@ struct HeadMap {
 
   std::span<const Real> row(Index token) const;
   /// Entropy of the attention weights of `token`, that of a sink included, nats: 0 if it attends to
-  /// one token only, log n if it attends to n tokens equally.
+  /// one token only, log n if it attends to n tokens equally. The tokens of a pooled row share its
+  /// weight, which makes the entropy greater than that of AttentionStats, where it is one key.
   double entropy(Index token) const;
 };
 
