@@ -11,6 +11,11 @@
 namespace headcount {
 
 TrainOptions read_run_options(const std::string& folder) {
+  if (std::filesystem::path(folder) == find_checkpoint(folder)) {
+    throw DataError("'", folder,
+                    "' is a checkpoint, no run folder; name its run, or begin a new run with its "
+                    "weights by `init`");
+  }
   const std::filesystem::path path = std::filesystem::path(folder) / "config.json";
   const std::string text = read_file(path);
   try {

@@ -50,6 +50,9 @@ const BadCase kFiles[] = {
     {"TRAIN+ --init flipped", kData, "flipped/model.safetensors is damaged"},
     {"TRAIN+ --resume nowhere", kUsage, "--resume"},
     {"train --resume nowhere", kData, "nowhere/config.json"},
+    {"train --resume run/checkpoints/step-3", kData,
+     "'run/checkpoints/step-3' is a checkpoint, no run folder; name its run, or begin a new run "
+     "with its weights by --init"},
     {"train --resume run --seed 5", kUsage, "--seed is 5, but the run in run has 1"},
     {"train --resume run --out other", kUsage, "--out does not go with --resume"},
     {"train --resume run --force", kUsage, "--force does not go with --resume"},
