@@ -1,5 +1,5 @@
 # Headcount as a library, for those who use it. Installs it into a new prefix, takes the library program
-# and its output from README.md, builds the program against the installed copy with
+# and its output from autograd/README.md, builds the program against the installed copy with
 # find_package(headcount), and compares what it prints. All installed headers compile there, on CI each
 # by itself. As a part of another project headcount leaves that one its choices.
 # Run as: cmake -D BUILD=... -D SOURCE=... -D WORK=... -P install_test.cmake
@@ -13,10 +13,10 @@ function(run_checked)
   endif()
 endfunction()
 
-file(READ ${SOURCE}/README.md readme)
+file(READ ${SOURCE}/autograd/README.md readme)
 string(REGEX MATCH "```cpp\n([^`]*)```\n+```\n([^`]*)```" found "${readme}")
 if(NOT found)
-  message(FATAL_ERROR "README.md has no C++ program followed by its output")
+  message(FATAL_ERROR "autograd/README.md has no C++ program followed by its output")
 endif()
 set(expected "${CMAKE_MATCH_2}")
 file(WRITE ${WORK}/program/main.cpp "${CMAKE_MATCH_1}")
@@ -49,7 +49,7 @@ run_checked(${CMAKE_COMMAND} -S ${WORK}/program -B ${WORK}/build -D CMAKE_PREFIX
 run_checked(${CMAKE_COMMAND} --build ${WORK}/build --parallel 2)
 execute_process(COMMAND ${EMULATOR} ${WORK}/build/program OUTPUT_VARIABLE printed COMMAND_ERROR_IS_FATAL ANY)
 if(NOT printed STREQUAL expected)
-  message(FATAL_ERROR "README.md shows\n${expected}\nthe program prints\n${printed}")
+  message(FATAL_ERROR "autograd/README.md shows\n${expected}\nthe program prints\n${printed}")
 endif()
 
 execute_process(COMMAND ${EMULATOR} ${WORK}/prefix/bin/headcount --version COMMAND_ERROR_IS_FATAL ANY

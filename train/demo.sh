@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds headcount and compares five attentions on a corpus of lookups: half a minute of training on
-# two cores. The last line says which of them is enough.
+# Builds headcount and compares five attentions on a corpus of lookups: a minute of training on two
+# cores. The last line says which of them is enough.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source train/install_packages.sh \

@@ -75,18 +75,20 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 constexpr Traits kDerived = {.derived = true, .conversion = InConversion::open};
 constexpr auto kKvHeads =
     whole<&GroupedSettings::kv_heads>(
-        "kv-heads", "KV heads, default heads / 2; each serves heads / kv-heads query heads", 1)
+        "kv-heads",
+        "KV heads, default heads / 2, fox heads; each serves heads / kv-heads query heads", 1)
         .with(kDerived);
 constexpr auto kQRank =
-    whole<&GroupedSettings::q_rank>(
-        "q-rank",
-        "width of the latent between x and the queries; 0: none; default mla 0, others half of dim",
-        0)
+    whole<&GroupedSettings::q_rank>("q-rank",
+                                    "width of the latent between x and the queries; 0: none; "
+                                    "default mla and dsa 0, others half of dim",
+                                    0)
         .with(kDerived);
 constexpr auto kRopeDim =
-    whole<&GroupedSettings::rope_dim>(
-        "rope-dim",
-        "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
+    whole<&GroupedSettings::rope_dim>("rope-dim",
+                                      "dimensions per head that RoPE rotates; default head-dim "
+                                      "with mha, gqa, mqa and mfa, else half of it",
+                                      0)
         .with(kDerived);
 constexpr auto kTieKv =
     on_off<&GroupedSettings::tie_kv>(

@@ -15,11 +15,13 @@ struct Own {
 
 constexpr Field<Own> kFields[] = {
     whole<&Own::kv_heads>(
-        "kv-heads", "KV heads, default heads / 2; each serves heads / kv-heads query heads", 1)
+        "kv-heads",
+        "KV heads, default heads / 2, fox heads; each serves heads / kv-heads query heads", 1)
         .with({.derived = true}),
-    whole<&Own::rope_dim>(
-        "rope-dim",
-        "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
+    whole<&Own::rope_dim>("rope-dim",
+                          "dimensions per head that RoPE rotates; default head-dim with mha, gqa, "
+                          "mqa and mfa, else half of it",
+                          0)
         .with({.derived = true}),
 };
 

@@ -15,7 +15,8 @@ constexpr OnlyWhere kOnlyRotary = {"positions", "rope", "rotates nothing"};
 constexpr Field<LayerSettings> kLayerFields[] = {
     whole<&LayerSettings::heads>("heads", "query heads of each layer", 1).with(kSame),
     whole<&LayerSettings::head_dim>(
-        "head-dim", "dimensions per head; default dim / heads, mfa and v4 2 dim / heads", 1)
+        "head-dim",
+        "dimensions per head; default dim / heads, twice that with mfa, v4, hca and csa", 1)
         .with({.derived = true, .conversion = InConversion::kept}),
     on_off<&LayerSettings::gate>("gate",
                                  "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))")
@@ -53,7 +54,7 @@ constexpr Field<LayerSettings> kLayerFields[] = {
     choice<&LayerSettings::rotary_layout>(
         "rope-layout",
         "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
-        "(interleaved); default half, mla interleaved",
+        "(interleaved); default half, with mla, dsa, v4, hca and csa interleaved",
         {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}})
         .with({.derived = true, .conversion = InConversion::open, .only_where = kOnlyRotary}),
     number<&LayerSettings::rope_theta>("rope-theta", "base of the RoPE frequencies, theta", 1)

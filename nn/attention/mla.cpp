@@ -45,15 +45,16 @@ constexpr auto kKvRank =
         1)
         .with(kDerived);
 constexpr auto kRopeDim =
-    whole<&MlaSettings::rope_dim>(
-        "rope-dim",
-        "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
+    whole<&MlaSettings::rope_dim>("rope-dim",
+                                  "dimensions per head that RoPE rotates; default head-dim with "
+                                  "mha, gqa, mqa and mfa, else half of it",
+                                  0)
         .with(kDerived);
 constexpr auto kQRank =
-    whole<&MlaSettings::q_rank>(
-        "q-rank",
-        "width of the latent between x and the queries; 0: none; default mla 0, others half of dim",
-        0)
+    whole<&MlaSettings::q_rank>("q-rank",
+                                "width of the latent between x and the queries; 0: none; default "
+                                "mla and dsa 0, others half of dim",
+                                0)
         .with(kDerived);
 constexpr auto kNopeDim =
     whole<&MlaSettings::nope_dim>(

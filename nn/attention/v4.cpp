@@ -40,16 +40,16 @@ struct Own {
 };
 
 constexpr Traits kDerived = {.derived = true};
-constexpr auto kQRank =
-    whole<&Own::q_rank>(
-        "q-rank",
-        "width of the latent between x and the queries; 0: none; default mla 0, others half of dim",
-        0)
-        .with(kDerived);
+constexpr auto kQRank = whole<&Own::q_rank>("q-rank",
+                                            "width of the latent between x and the queries; 0: "
+                                            "none; default mla and dsa 0, others half of dim",
+                                            0)
+                            .with(kDerived);
 constexpr auto kRopeDim =
-    whole<&Own::rope_dim>(
-        "rope-dim",
-        "dimensions per head that RoPE rotates; default head-dim, gta, mla and v4 half of it", 0)
+    whole<&Own::rope_dim>("rope-dim",
+                          "dimensions per head that RoPE rotates; default head-dim with mha, gqa, "
+                          "mqa and mfa, else half of it",
+                          0)
         .with(kDerived);
 constexpr auto kOGroups =
     whole<&Own::o_groups>(
