@@ -4,6 +4,7 @@
 #include <charconv>
 #include <optional>
 
+#include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/plan.h"
 
@@ -172,7 +173,10 @@ std::string file_name_of(std::string_view spec) {
   std::string name(spec);
   std::ranges::replace(name, '/', '_');
   std::ranges::replace(name, '*', 'x');
-  return name;
+  // File systems allow 255 bytes, and names around this one are part of them.
+  constexpr std::size_t kLongest = 100, kKept = 80, kDigits = 12;
+  if (name.size() <= kLongest) return name;
+  return name.substr(0, kKept) + "-" + sha256_hex(spec).substr(0, kDigits);
 }
 
 AttentionSpec parse_attention_spec(std::string_view text) {

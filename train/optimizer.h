@@ -93,7 +93,11 @@ struct Schedule {
   Index steps = 1000;
 
   double at(Index step) const;  ///< `step` counts from 0
-  double of_peak(Index step) const { return peak > 0 ? at(step) / peak : 0; }
+  /// at(step) / peak, for optimizers with several rates; with a peak of 0, as if `least` were the
+  /// default, a tenth.
+  double of_peak(Index step) const {
+    return peak > 0 ? at(step) / peak : Schedule{1, 0.1, warmup, steps}.at(step);
+  }
 };
 
 }  // namespace headcount

@@ -334,6 +334,11 @@ TEST(WindowsOfAPattern, ThatNameALayerCannotBeLeftOut) {
 TEST(FileNameOfAPattern, HasNoSlashAndNoStar) {
   EXPECT_EQ(file_name_of("5*gqa2@64/gqa2"), "5xgqa2@64_gqa2");
   EXPECT_EQ(file_name_of("mla48+16"), "mla48+16");
+  std::string one, other;  // as long as those of large models, longer than a file's name may be
+  for (int i = 0; i < 30; ++i) one += "/hca128@128/csa4+2@128";
+  other = one + "/mqa";
+  EXPECT_LE(file_name_of(one).size(), 100u);
+  EXPECT_NE(file_name_of(one), file_name_of(other));
 }
 
 }  // namespace

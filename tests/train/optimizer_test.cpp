@@ -203,5 +203,12 @@ TEST(LearningRateSchedule, OfEqualPeakAndLeastIsConstantAfterWarmUp) {
   for (Index step = 2; step < 20; ++step) EXPECT_DOUBLE_EQ(schedule.at(step), 0.2);
 }
 
+TEST(LearningRateSchedule, OfPeakZeroLeavesTheRateOfAnotherOptimizer) {
+  const Schedule frozen{.peak = 0, .least = 0, .warmup = 3, .steps = 20};
+  const Schedule usual{.peak = 2, .least = 0.2, .warmup = 3, .steps = 20};
+  for (Index step = 0; step < 20; ++step)
+    EXPECT_DOUBLE_EQ(frozen.of_peak(step), usual.of_peak(step));
+}
+
 }  // namespace
 }  // namespace headcount

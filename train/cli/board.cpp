@@ -71,7 +71,9 @@ void Board::rewrite() {
 
 void Board::step(std::size_t run, const StepResult& result) {
   const std::lock_guard lock(mutex_);
-  steps_done_ += result.step - under_way_[run].step;
+  // The first step of a run counts as one: a run that resumes made the earlier ones before.
+  const auto before = under_way_.find(run);
+  steps_done_ += before == under_way_.end() ? 1 : result.step - before->second.step;
   under_way_[run] = result;
   const auto now = std::chrono::steady_clock::now();
   if (!shown_ || !rewrites_ || now - last_shown_ < kRewriteEvery) return;

@@ -120,7 +120,7 @@ UsageError unknown_flag(const std::string& unmatched, const std::vector<std::str
 }
 
 void check_paths(const CommandLine& line) {
-  for (const std::string flag : {"out", "resume", "config", "logits", "data"}) {
+  for (const std::string flag : {"from", "out", "resume", "config", "logits", "data"}) {
     if (!line.has(flag)) continue;
     line.required(flag, "give a path, or leave it out");
     if (!utf8::is_valid(line.get(flag)))

@@ -44,15 +44,19 @@ namespace fs = std::filesystem;
 const std::vector<Flag> kCompareFlags = {
     {"preset", "start from a named set of settings, which flags override: " + preset_names(), true},
     {"config",
-     "start from the settings in this config.json of a run, except its attention and seed; flags "
-     "override them",
+     "start from the settings in this config.json of a run, except its seed, its attention and the "
+     "sizes of that; flags override them",
      true},
     {"init-from",
      "a run of headcount train: each attention is trained from random weights with the settings of "
      "that run, and also converted from it and trained on for 0, 1, 5, 20 and 100 % of its steps",
      true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
-    {"force", "train all runs again, even finished ones", false},
+    {"force",
+     "train all runs again, even finished ones: their results are erased first, those of seeds "
+     "that "
+     "turn out not to be needed, too",
+     false},
     {"shard",
      "I/N, such as 2/8: train only the I-th of N shares of the runs, so that N separate processes "
      "can share them; afterwards, run once with --collect",
@@ -181,11 +185,15 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
                      comparison_report(result, fs::exists(folder / kTrainingPage)));
 }
 
-// Runs the comparison. `again` is the command line that continues it after a signal.
+// Runs the comparison, of conversions of `trained` if there is one. `again` is the command line
+// that continues it after a signal.
 ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrders& orders,
                                 Corpus corpus, const std::vector<PlannedVariant>& variants,
-                                RunWatcher& watcher, Ranks& ranks, const std::string& again) {
+                                const std::optional<LoadedRun>& trained, RunWatcher& watcher,
+                                Ranks& ranks, const std::string& again) {
   try {
+    if (trained && ranks.rank() == 0) write_conversions(variants, *trained, orders.again);
+    wait_for_all(ranks);
     return compare(options, orders, std::move(corpus), variants, watcher, ranks);
   } catch (const InterruptedError& error) {
     throw InterruptedError(error.signal(), std::string(error.what()) + "; continue with " + again);
@@ -266,6 +274,10 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
   } else {
     common.put("data", kDefaultData);
     put_preset_and_config(line, common);
+    for (const Setting& setting : attention_settings()) {
+      const bool of_its_attention = !setting.only_for.empty() || setting.traits.derived;
+      if (line.has("config") && of_its_attention) common.erase(setting.name);
+    }
   }
   if (const auto init = common.get<std::string>("init", ""); !init.empty()) {
     throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),
@@ -370,16 +382,12 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                "program, command line or text");
   catch_interrupts();  // from here on a signal must leave the runs' folders whole
   const std::optional<FolderLock> lock = lock_folder(orders, ranks);
-  if (trained) {
-    if (ranks.rank() == 0) write_conversions(variants, *trained);
-    wait_for_all(ranks);
-  }
   std::vector<std::string> unforced = arguments;
   std::erase(unforced, "--force");  // it would train finished runs again
   const std::string again = command_text("compare", unforced);
   Board board(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result =
-      run_comparison(options, orders, std::move(corpus), variants, board, ranks, again);
+      run_comparison(options, orders, std::move(corpus), variants, trained, board, ranks, again);
   if (ranks.rank() > 0) return 0;
   return tell(line, orders, result);
 }

@@ -215,12 +215,14 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   }
   if (const std::string note = hugging_face_note(to); !note.empty()) result["note"] = note;
   result["out"] = out.string();
+  const bool own_text = run.options && !line.has("data");
+  const std::string data =
+      own_text ? found_from_here(*run.options, line.get("from")).data : line.get("data");
   save(out, *conversion.model, run.vocabulary);
   if (line.has("json")) {
     std::cout << result.dump(2) << '\n';
   } else {
-    print(result,
-          run.options ? found_from_here(*run.options, line.get("from")).data : line.get("data"));
+    print(result, data);
   }
   return 0;
 }

@@ -189,6 +189,13 @@ void print_json(const std::vector<CostRow>& rows, Index layers, Index context, I
   std::cout << result.dump(2) << '\n';
 }
 
+// What `given` says of sizes: a row of the table is of another attention, context or type.
+nlohmann::ordered_json sizes_of(const Given& given) {
+  nlohmann::ordered_json sizes = given.values();
+  for (const char* name : {"context", "cache-dtype", "attention"}) sizes.erase(name);
+  return sizes;
+}
+
 // Puts the settings of the run in folder `run` into `given`.
 void put_run(const std::string& run, Given& given) {
   if (!is_there(run + "/config.json"))
@@ -219,17 +226,15 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   Given given(cost_settings());
   if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
   if (line.has("from")) put_run(line.get("from"), given);
+  const Given before = given;
+  put_flags(line, given);
   Origin origin;
-  const auto keeps_sizes = [](const auto& flag) {
-    return flag.first == "context" || flag.first == "cache-dtype" || flag.first == "attention";
-  };
-  if (std::ranges::all_of(line.settings, keeps_sizes)) {
+  if (sizes_of(given) == sizes_of(before)) {
     const char* const mark = line.has("preset") ? "as published"
                              : line.has("from") ? "the run"
                                                 : "";
-    origin = {given.get<std::string>("attention", kDefaultAttention), mark};
+    origin = {before.get<std::string>("attention", kDefaultAttention), mark};
   }
-  put_flags(line, given);
 
   const ModelSettings config = read_model_settings(given);
   const CacheType type = read_decode_options(given).cache_type;

@@ -64,21 +64,23 @@ void require_attention(const CommandLine& line, const LanguageModel& model) {
                      ", whose attention is ", plan->attention, "; leave it out");
 }
 
-// Throws UsageError if --logits would overwrite the text, or a file of the run or its checkpoint.
+// Throws UsageError if --logits would overwrite the text, or a file in the folder of --from.
 void require_other_file(const CommandLine& line, const LoadedRun& run) {
+  namespace fs = std::filesystem;
   if (!line.has("logits")) return;
   const std::string logits = line.get("logits"), from = line.get("from");
   std::error_code none;
-  std::vector<std::filesystem::path> kept = {line.get("data")};
-  if (!line.has("data") && run.options) kept.push_back(found_from_here(*run.options, from).data);
-  for (const std::filesystem::path& folder :
-       {std::filesystem::path(from), find_checkpoint(from).value_or(from)}) {
-    for (const auto& entry : std::filesystem::directory_iterator(folder, none))
-      kept.push_back(entry.path());
-  }
-  for (const std::filesystem::path& path : kept) {
-    if (std::filesystem::equivalent(logits, path, none))
-      throw UsageError("--logits ", logits, " is a file that eval reads; name another file");
+  const std::string text = line.has("data") || !run.options
+                               ? line.get("data")
+                               : found_from_here(*run.options, from).data;
+  if (fs::equivalent(logits, text, none))
+    throw UsageError("--logits ", logits, " is the text that eval reads; name another file");
+  if (!fs::exists(logits, none)) return;
+  const fs::path folder = fs::weakly_canonical(from, none);
+  for (fs::path place = fs::weakly_canonical(logits, none); place.has_relative_path();
+       place = place.parent_path()) {
+    if (place == folder)
+      throw UsageError("--logits ", logits, " is a file of ", from, "; name another file");
   }
 }
 
@@ -164,7 +166,8 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const double bits = result.loss / std::numbers::ln2;
   if (line.has("json")) {
     nlohmann::ordered_json json = {{"loss", result.loss},
-                                   {"bits_per_character", bits},
+                                   {"unit", text.unit()},
+                                   {std::string("bits_per_") + text.unit(), bits},
                                    {"accuracy", result.accuracy},
                                    {"characters", result.characters},
                                    {"cache_dtype", given.get<std::string>("cache-dtype", "f32")},

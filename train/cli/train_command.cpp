@@ -165,6 +165,12 @@ TrainOptions resumed_options(const CommandLine& line) {
   const std::string run = line.get("resume");
   line.refuse_beside("resume", {"out", "force", "preset", "config"}, ", which names the run");
   const TrainOptions trained = read_run_options(run);
+  if (is_there(std::filesystem::path(run) / kUnfinished)) {
+    throw UsageError("--resume ", run,
+                     ": a comparison has begun this run and goes on with it if its command is "
+                     "repeated; ",
+                     run, "/run.json has that command");
+  }
   const nlohmann::ordered_json before = to_json(trained);
   Given given(training_settings());
   given.put_known(before);
@@ -262,7 +268,10 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   std::optional<FolderLock> lock;
   Index steps_before = options.steps;
   if (resumes) {
-    if (writes) lock.emplace(run);
+    if (writes) {
+      lock.emplace(run);
+      RunFolder::finish_replacement(run);
+    }
     wait_for_all(ranks);
     // Read again, now that the lock keeps other processes from changing them.
     steps_before = read_run_options(run).steps;

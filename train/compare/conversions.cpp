@@ -4,9 +4,12 @@
 #include <cmath>
 #include <set>
 
+#include "autograd/base/files.h"
 #include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/contents.h"
 #include "models/checkpoint/durable.h"
 #include "models/conversion.h"
+#include "train/compare/result_files.h"
 #include "train/run/place.h"
 
 namespace headcount {
@@ -63,7 +66,33 @@ std::vector<PlannedVariant> plan_conversions(const Given& common,
   return variants;
 }
 
-void write_conversions(const std::vector<PlannedVariant>& variants, const LoadedRun& run) {
+namespace {
+
+// Gives `folder` the model. Throws OtherRunError if it has another one, unless `again`.
+void write_converted(const fs::path& folder, const LanguageModel& model,
+                     const Vocabulary& vocabulary, bool again) {
+  require_checkpoint_alone(folder);
+  const fs::path made = folder.parent_path() / ("." + folder.filename().string() + ".new");
+  erase(made);
+  save_checkpoint(made, model, vocabulary);
+  const auto weights = [](const fs::path& of) { return sha256_of_file(of / kWeightsFile); };
+  const bool there = is_there(folder / kWeightsFile);
+  const bool same = there && weights(folder) == weights(made);
+  if (same || (there && !again)) erase(made);
+  if (same) return;
+  if (there && !again) {
+    throw OtherRunError(folder.string(), " holds a model that was converted from other weights");
+  }
+  erase(folder);
+  std::error_code error;
+  fs::rename(made, folder, error);
+  if (error) throw WriteError(folder, error.value());
+}
+
+}  // namespace
+
+void write_conversions(const std::vector<PlannedVariant>& variants, const LoadedRun& run,
+                       bool again) {
   std::set<std::string> written;
   for (const PlannedVariant& variant : variants) {
     const TrainOptions& options = variant.candidates.front().options;
@@ -72,9 +101,7 @@ void write_conversions(const std::vector<PlannedVariant>& variants, const Loaded
     std::error_code error;
     fs::create_directories(folder.parent_path(), error);
     if (error) throw WriteError(folder.parent_path(), error.value());
-    require_checkpoint_alone(folder);
-    erase(folder);
-    save_checkpoint(folder, *convert(*run.model, options.model, {}).model, run.vocabulary);
+    write_converted(folder, *convert(*run.model, options.model, {}).model, run.vocabulary, again);
   }
 }
 

@@ -22,7 +22,8 @@ std::vector<PlannedVariant> plan_conversions(const Given& common,
                                              const std::filesystem::path& folder);
 
 /// Converts the model of `run` for each variant and saves it in the folder that the variant starts
-/// from, replacing that folder. Throws WriteError.
-void write_conversions(const std::vector<PlannedVariant>& variants, const LoadedRun& run);
+/// from. Throws WriteError, and OtherRunError if the folder has other weights, unless `again`.
+void write_conversions(const std::vector<PlannedVariant>& variants, const LoadedRun& run,
+                       bool again);
 
 }  // namespace headcount

@@ -90,7 +90,15 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outc
   const auto first = static_cast<std::size_t>(question_.seeds.first);
   std::vector<std::optional<double>> costs;
   std::size_t failed = 0, failed_references = 0;
-  for (std::size_t i = 0; i < seeds_ && runs[i].ended && references[i].ended; ++i) {
+  bool lost = false;
+  // Returns true after the look at which more seeds became useless. Seeds behind it, which may have
+  // been trained in the meantime, do not count.
+  const auto given_up = [&] {
+    if (costs.size() < first) return false;
+    const bool no_interval = lost && question_.metric == Metric::loss;  // none holds infinite costs
+    return no_interval || std::max(failed, failed_references) >= first;
+  };
+  for (std::size_t i = 0; i < seeds_ && runs[i].ended && references[i].ended && !given_up(); ++i) {
     costs.emplace_back();
     failed += !runs[i].result;
     failed_references += !references[i].result;
@@ -98,6 +106,7 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outc
     if (runs[i].result)
       costs.back() = cost_of(*runs[i].result, *references[i].result, question_.metric);
     if (runs[i].diverged) costs.back() = kDivergedCost;
+    lost = lost || runs[i].diverged;
   }
   Decision decision;
   if (costs.size() >= first) {
@@ -106,9 +115,7 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outc
     const std::optional<double> limit = tolerance(question_, first_references);
     if (limit) decision = decide(costs, *limit, judge_);
     for (std::size_t seed = 0; seed < decision.seeds; ++seed) need(seed, Need::now);
-    if (decision.verdict != Verdict::open || std::max(failed, failed_references) >= first) return;
-    const bool lost = std::ranges::find(costs, std::optional(kDivergedCost)) != costs.end();
-    if (lost && question_.metric == Metric::loss) return;  // no interval holds an infinite cost
+    if (decision.verdict != Verdict::open || given_up()) return;
     if (costs.size() < seeds_) need(costs.size(), Need::now);
   }
   for (std::size_t seed = first; seed < seeds_; ++seed) need(seed, Need::maybe);

@@ -51,9 +51,10 @@ json read_result(const PlannedRun& run) {
 }
 
 // Returns true if a setting changes no result: paths of files, whose contents the basis has, and
-// when checkpoints are saved.
+// when a run is evaluated and saved.
 bool changes_nothing(const std::string& name) {
-  return name == "data" || name == "init" || name == "checkpoint-every" || name == "keep";
+  return name == "data" || name == "init" || name == "eval-every" || name == "checkpoint-every" ||
+         name == "keep";
 }
 
 // Throws OtherRunError unless the finished run had the settings of `run`.

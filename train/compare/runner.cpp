@@ -108,15 +108,19 @@ struct Begun {
 };
 
 // Run that resumes from the checkpoint of an earlier comparison; none if there is no checkpoint or
-// the folder is damaged.
+// the folder is damaged. Throws OlderCheckpointError if only the newest checkpoint is damaged.
 std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
-  if (!find_checkpoint(run.folder)) return std::nullopt;
+  if (!is_there(run.folder)) return std::nullopt;
   FolderLock lock(run.folder);
+  RunFolder::finish_replacement(run.folder);
+  if (!find_checkpoint(run.folder)) return std::nullopt;
   try {
     auto [learner, state] = resumed_learner(run.options, run.folder, corpus.vocabulary);
     require_vocabulary(learner, corpus.vocabulary);
     return Begun{std::move(learner), RunFolder::resume(std::move(lock), state, run.options.steps,
                                                        corpus.sha256, run.command)};
+  } catch (const OlderCheckpointError&) {
+    throw;
   } catch (const DataError&) {
     return std::nullopt;
   }

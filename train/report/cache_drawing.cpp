@@ -123,6 +123,7 @@ class CacheDrawing {
       for (const CacheBlock& block : variant.cache[layer]) {
         const Index numbers = numbers_at(block, context);
         const double width = scale_ * numbers_of_token(block);
+        if (width == 0) continue;  // canon layers of one tap keep nothing
         const double kept = static_cast<double>(numbers) / numbers_of_token(block);
         const double height = cache_height_ * kept / static_cast<double>(context);
         const std::string hover =

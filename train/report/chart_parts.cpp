@@ -13,8 +13,10 @@ std::string points_text(const ComparisonResult& result) {
   const auto with = [&](std::size_t runs) {
     return std::ranges::count_if(result.variants, [&](Variant v) { return v.runs.size() >= runs; });
   };
-  std::string text = with(2) > 0 ? " Bars are 95\u00a0% intervals over seeds (Student t)."
-                                 : " One seed each, so there are no intervals.";
+  std::string text = with(2) == 0 ? " One seed each, so there are no intervals."
+                     : result.question.intervals
+                         ? " Bars are 95\u00a0% intervals over seeds (Student t)."
+                         : " Points are means over seeds.";
   if (with(1) > 1) {
     text += " Where points would cover each other, one is drawn beside its true place.";
   }
@@ -32,6 +34,12 @@ ChartAxis loss_axis(const ComparisonResult& result, Scale scale) {
 
 ChartAxis doubling_axis(const std::string& title) {
   return {title, Scale::log2, [](double x) { return number_text(x); }};
+}
+
+Estimate shown_estimate(const std::vector<double>& values, const ComparisonResult& result) {
+  Estimate shown = estimate(values);
+  if (!result.question.intervals) shown.half_width.reset();
+  return shown;
 }
 
 ChartPoint estimate_point(double x, const Estimate& estimate, std::string hover, double unit) {

@@ -55,6 +55,9 @@ ChartAxis cache_axis(const ComparisonResult& result);
 ChartAxis loss_axis(const ComparisonResult& result, Scale scale = Scale::linear);
 ChartAxis doubling_axis(const std::string& title);
 
+/// Mean of values over seeds, with its interval if the comparison has intervals.
+Estimate shown_estimate(const std::vector<double>& values, const ComparisonResult& result);
+
 /// Point of a mean with its interval, both times `unit`.
 ChartPoint estimate_point(double x, const Estimate& estimate, std::string hover, double unit = 1);
 

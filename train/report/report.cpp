@@ -155,7 +155,7 @@ std::string results_table(const ComparisonResult& result) {
     note += " The baseline, " + baseline_name(result) + ", has " +
             number_text(*result.baseline_loss, 4) + ".";
   }
-  if (repeated(result)) {
+  if (repeated(result) && result.question.intervals) {
     note +=
         " ± is the half width of a 95\u00a0% interval (Student t, over seeds); differences are "
         "between runs of the same seed";

@@ -120,7 +120,7 @@ void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportCh
 }
 
 // Mean training loss over the runs at every step that all of them have, from step `first` on.
-std::vector<ChartPoint> mean_curve(Variant variant, Index first) {
+std::vector<ChartPoint> mean_curve(const ComparisonResult& result, Variant variant, Index first) {
   std::map<Index, std::vector<double>> at;
   for (const RunResult& run : variant.runs) {
     const std::size_t points = std::min(run.curve_steps.size(), run.curve_losses.size());
@@ -129,7 +129,7 @@ std::vector<ChartPoint> mean_curve(Variant variant, Index first) {
   std::vector<ChartPoint> curve;
   for (const auto& [step, losses] : at) {
     if (step < first || losses.size() != variant.runs.size()) continue;
-    const Estimate mean = estimate(losses);
+    const Estimate mean = shown_estimate(losses, result);
     curve.push_back(estimate_point(
         static_cast<double>(step), mean,
         variant.spec + ", step " + count_text(step) + ": loss " + estimate_text(mean, 4)));
@@ -143,13 +143,14 @@ void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>&
   for (Variant v : result.variants) {
     for (const RunResult& run : v.runs) first = std::max(first, first_step_shown(run.curve_steps));
   }
-  chart.series = series_of(result, [&](Variant v) { return mean_curve(v, first); });
+  chart.series = series_of(result, [&](Variant v) { return mean_curve(result, v, first); });
   if (chart.series.empty()) return;
   chart.y = loss_axis(result, loss_scale(chart.series));
   const bool bands = std::ranges::any_of(
       chart.series, [](const ChartSeries& s) { return s.points.front().low.has_value(); });
   std::string caption = bands ? "Mean over seeds; " + thin_out_bands(chart.series) + "."
-                              : "One seed each, so there are no bands.";
+                        : result.seeds.size() > 1 ? "Mean over seeds."
+                                                  : "One seed each, so there are no bands.";
   if (first > 0) caption += " Steps before " + count_text(first) + " are left out.";
   add_chart(charts, "training_loss.svg", chart, caption);
 }
@@ -178,7 +179,8 @@ void add_decode_speed(const ComparisonResult& result, std::vector<ReportChart>& 
 }
 
 // Loss of `v` minus the reference's by position, paired by seed.
-std::vector<ChartPoint> cost_by_position(Variant v, Variant than) {
+std::vector<ChartPoint> cost_by_position(const ComparisonResult& result, Variant v) {
+  Variant than = reference(result);
   std::map<Index, std::vector<double>> costs;
   for (const RunResult& run : v.runs) {
     const auto same = std::ranges::find(than.runs, run.seed, &RunResult::seed);
@@ -190,8 +192,8 @@ std::vector<ChartPoint> cost_by_position(Variant v, Variant than) {
   }
   std::vector<ChartPoint> points;
   for (const auto& [from, values] : costs) {
-    const Estimate mean = estimate(values);
-    const Index end = from == 0 ? 32 : 2 * from;
+    const Estimate mean = shown_estimate(values, result);
+    const Index end = std::min(result.context, from == 0 ? 32 : 2 * from);
     points.push_back(estimate_point(static_cast<double>(end), mean,
                                     v.spec + ", positions " + count_text(from) + " to " +
                                         count_text(end - 1) + ": " + signed_text(mean.mean, 4) +
@@ -206,7 +208,7 @@ void add_loss_by_position(const ComparisonResult& result, std::vector<ReportChar
               .kind = ChartKind::line,
               .x = doubling_axis("position in the context, up to"),
               .y = {"loss minus " + than.spec + ", " + unit_of_loss(result)}};
-  chart.series = series_of(result, [&](Variant v) { return cost_by_position(v, than); });
+  chart.series = series_of(result, [&](Variant v) { return cost_by_position(result, v); });
   const auto one_range = [](const ChartSeries& s) { return s.points.size() < 2; };
   if (chart.series.empty() || std::ranges::all_of(chart.series, one_range)) return;
   const bool bands = std::ranges::any_of(
@@ -214,8 +216,9 @@ void add_loss_by_position(const ComparisonResult& result, std::vector<ReportChar
   std::string caption =
       "Loss minus the reference's of the characters at positions up to that of the point and above "
       "the point before. Where a line rises, less cache costs more the more text lies behind. ";
-  caption += bands ? "Means over seeds; " + thin_out_bands(chart.series) + "."
-                   : "One seed each, so there are no bands.";
+  caption += bands                     ? "Means over seeds; " + thin_out_bands(chart.series) + "."
+             : result.seeds.size() > 1 ? "Means over seeds."
+                                       : "One seed each, so there are no bands.";
   add_chart(charts, "loss_by_position.svg", chart, caption);
 }
 
@@ -260,7 +263,7 @@ void add_conversions(const ComparisonResult& result, std::vector<ReportChart>& c
   add_chart(charts, "conversions.svg", chart,
             "Each attention converted from the trained model, then trained further; the level line "
             "is the same attention trained from random weights for all steps." +
-                std::string(result.seeds.size() > 1
+                std::string(result.question.intervals && result.seeds.size() > 1
                                 ? " Bands are 95\u00a0% intervals over seeds (Student t)."
                                 : ""));
 }

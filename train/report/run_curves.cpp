@@ -68,6 +68,12 @@ RunCurves read_run(const std::string& folder) {
           .rows = read_metrics(path / "metrics.jsonl")};
 }
 
+// Returns true if the folder is that of a converted model which a comparison trained for no steps.
+bool has_no_steps(const std::string& folder) {
+  const fs::path config = fs::path(folder) / "config.json";
+  return is_there(config) && parse_json(read_file(config)).value("steps", 1) == 0;
+}
+
 // Throws SettingError if two paths name one folder.
 void require_different(const std::vector<std::string>& folders) {
   std::set<fs::path> seen;
@@ -136,7 +142,11 @@ std::optional<double> RunCurves::last(std::string_view key) const {
 std::vector<RunCurves> read_runs(const std::vector<std::string>& folders) {
   require_different(folders);
   std::vector<RunCurves> runs;
-  for (const std::string& folder : folders) runs.push_back(read_run(folder));
+  for (const std::string& folder : folders) {
+    if (!has_no_steps(folder)) runs.push_back(read_run(folder));
+  }
+  if (runs.empty())
+    throw DataError("'", folders.front(), "' is a run of no steps: it has no curve");
   name_by_difference(runs);
   return runs;
 }

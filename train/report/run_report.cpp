@@ -94,8 +94,18 @@ std::string summary(const std::vector<RunCurves>& runs) {
   }
   const auto best = std::ranges::min_element(
       runs, {}, [](Run run) { return run.last("val_loss").value_or(HUGE_VAL); });
+  const bool one_text = std::ranges::all_of(
+      runs, [&](Run run) { return run.record.data_sha256 == runs[0].record.data_sha256; });
+  const bool one_part = std::ranges::all_of(runs, [&](Run run) {
+    return run.options.corpus.validation_characters == runs[0].options.corpus.validation_characters;
+  });
   std::string text;
-  if (const auto loss = best->last("val_loss")) {
+  if (!one_text) {
+    text += "The runs are on different texts, whose losses do not compare.";
+  } else if (!one_part) {
+    text +=
+        "The runs were evaluated on different parts of their text, whose losses do not compare.";
+  } else if (const auto loss = best->last("val_loss")) {
     text += (runs.size() > 1 ? best->name + " has the least validation loss, "
                              : std::string("The validation loss is ")) +
             number_text(*loss, 4) + ".";
@@ -103,9 +113,6 @@ std::string summary(const std::vector<RunCurves>& runs) {
     text += "No validation loss was measured yet.";
   }
   if (!unfinished.empty()) text += " Not all steps are done of " + list_text(unfinished) + ".";
-  const bool one_text = std::ranges::all_of(
-      runs, [&](Run run) { return run.record.data_sha256 == runs[0].record.data_sha256; });
-  if (!one_text) text += " The runs are on different texts, whose losses do not compare.";
   const bool one_precision = std::ranges::all_of(
       runs, [&](Run run) { return run.options.precision == runs[0].options.precision; });
   if (!one_precision) text += " The runs differ in precision, and their losses by its rounding.";

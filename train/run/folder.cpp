@@ -75,6 +75,15 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index s
   return {std::move(lock), state, options.keep};
 }
 
+void RunFolder::finish_replacement(const fs::path& path) {
+  const fs::path again = path / "checkpoints" / kAgain;
+  if (!is_there(again)) return;
+  const fs::path place = path / "checkpoints" / ("step-" + std::to_string(saved_step(again)));
+  std::error_code error;
+  if (!is_there(place)) fs::rename(again, place, error);
+  if (error) throw WriteError(place, error.value());
+}
+
 fs::path RunFolder::checkpoint(Index step) const {
   return path() / "checkpoints" / ("step-" + std::to_string(step));
 }

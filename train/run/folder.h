@@ -41,6 +41,11 @@ class RunFolder : public TrainingLog {
   static RunFolder resume(FolderLock lock, const TrainingState& state, Index steps,
                           const std::string& data_sha256, const std::string& command);
 
+  /// Puts a checkpoint that was to replace one of the same step in its place, if the process that
+  /// saved it was stopped between the two. Call it under the folder's lock, before the state is
+  /// read. Throws DataError, WriteError.
+  static void finish_replacement(const std::filesystem::path& path);
+
   const std::filesystem::path& path() const { return lock_.folder(); }
   std::filesystem::path checkpoint(Index step) const;
   std::filesystem::path sample(Index step) const;

@@ -23,6 +23,12 @@ struct LoadedRun {
   std::optional<TrainOptions> options;
 };
 
+/// The newest checkpoint is damaged, and an older one is whole; the message names both.
+class OlderCheckpointError : public DataError {
+ public:
+  using DataError::DataError;
+};
+
 /// The options of the run in a folder, resolved. Throws DataError.
 TrainOptions read_run_options(const std::string& folder);
 
@@ -38,8 +44,8 @@ void require_own_text(const Corpus& corpus, const std::filesystem::path& folder)
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest);
 
 /// Calls `load` with the newest checkpoint of `folder`, which is a run folder with checkpoints or a
-/// checkpoint folder itself. If `load` throws DataError, so does this function; its message names
-/// an older checkpoint that loads, if there is one.
+/// checkpoint folder itself. If `load` throws DataError, so does this function:
+/// OlderCheckpointError, whose message names an older checkpoint, if one loads.
 template <class Load>
 auto load_newest(const std::filesystem::path& folder, const Load& load) {
   const std::filesystem::path newest = *find_checkpoint(folder);
@@ -52,8 +58,8 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
       } catch (const Error&) {
         continue;
       }
-      throw DataError(error.what(), "; ", older.string(), " is whole: to continue from it, remove ",
-                      newest.string());
+      throw OlderCheckpointError(error.what(), "; ", older.string(),
+                                 " is whole: to continue from it, remove ", newest.string());
     }
     throw;
   }

@@ -52,6 +52,10 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
   write_file_durably(folder / kState, json.dump(2) + "\n");
 }
 
+Index saved_step(const std::filesystem::path& folder) {
+  return whole_number(parse_json(read_file(folder / kState)), "step");
+}
+
 TrainingState read_training_state(const std::filesystem::path& folder,
                                   const ParameterStore& parameters, const Optimizer& optimizer) {
   require_sums(folder, std::array<std::string, 2>{kMoments, kState});

@@ -31,6 +31,10 @@ nlohmann::ordered_json to_json(const StepResult& result);
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
                           const ParameterStore& parameters, const Optimizer& optimizer);
 
+/// Steps done by the run when it saved the checkpoint in `folder`, from trainer_state.json. Throws
+/// DataError.
+Index saved_step(const std::filesystem::path& folder);
+
 /// Reads trainer_state.json, and the moments in optimizer.safetensors into `optimizer`. Throws
 /// DataError that names the file.
 TrainingState read_training_state(const std::filesystem::path& folder,

@@ -127,6 +127,16 @@ TEST_F(ConvertCommand, ConvertsACheckpointWithoutATextToo) {
             folder_->contents("with-text/model.safetensors"));
 }
 
+TEST_F(ConvertCommand, NeedsNoTextOfTheRunWhereAnotherIsNamed) {
+  std::filesystem::copy(*folder_ / "run", *folder_ / "moved",
+                        std::filesystem::copy_options::recursive);
+  std::string settings = folder_->contents("moved/config.json");
+  settings.replace(settings.find("text.txt"), 8, "gone.txt");
+  folder_->file("moved/config.json", settings);
+  EXPECT_EQ(run_convert("--from moved --attention mqa --data text.txt --out of-moved").exit_code,
+            0);
+}
+
 TEST_F(ConvertCommand, RefusesUnusableFlags) {
   expect_refusal(kUsage, "--attention mqa --out refused", {"--from is missing"});
   expect_refusal(kUsage, "--from run --attention mqa", {"--out is missing"});

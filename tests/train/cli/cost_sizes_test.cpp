@@ -79,7 +79,8 @@ TEST_F(CostCommand, MarksTheAttentionOfARunAndNoneWhereFlagsChangeItsSizes) {
   ASSERT_EQ(folder_.train("--steps 1 --quiet --out run --attention mqa").exit_code, 0);
   EXPECT_NE(output("--from run --context 99").find("<- the run\n"), std::string::npos);
   for (const char* const flags :
-       {"--from run --head-dim 6 --rope-dim 6", "--preset llama-3-8b --layers 2"})
+       {"--from run --head-dim 6 --rope-dim 6", "--preset llama-3-8b --layers 2",
+        "--preset llama-3-8b --attention gqa2"})
     EXPECT_EQ(output(flags).find("<-"), std::string::npos) << flags;
 }
 

@@ -92,8 +92,9 @@ TEST_F(EvalCommand, WithJsonPrintsOneObject) {
   std::set<std::string> keys;
   for (const auto& [key, value] : result.items()) keys.insert(key);
   EXPECT_EQ(keys,
-            (std::set<std::string>{"loss", "bits_per_character", "accuracy", "characters",
+            (std::set<std::string>{"loss", "unit", "bits_per_character", "accuracy", "characters",
                                    "cache_dtype", "precision", "window", "loss_by_position"}));
+  EXPECT_EQ(result.at("unit"), "character");
   EXPECT_DOUBLE_EQ(result.at("bits_per_character").get<double>(),
                    result.at("loss").get<double>() / std::numbers::ln2);
   const double right = result.at("accuracy").get<double>() * result.at("characters").get<double>();
@@ -170,12 +171,13 @@ TEST_F(EvalCommand, WritesLogitsOverNothingThatItReads) {
   const std::string weights = "run/checkpoints/" + folder_->contents("run/checkpoints/latest");
   const std::string model = weights.substr(0, weights.find('\n')) + "/model.safetensors";
   const std::string before = folder_->contents(model);
-  for (const std::string& file : {model, std::string("text.txt")})
-    expect_refusal(2, "--from run --data text.txt --logits " + file, {"is a file that eval reads"});
+  for (const std::string& file : {model, std::string("run/config.json")})
+    expect_refusal(2, "--from run --data text.txt --logits " + file, {"is a file of run"});
   EXPECT_EQ(folder_->contents(model), before);
-  // The run names its text, and its folder has more files than the checkpoint.
-  for (const char* const file : {"text.txt", "run/config.json", "run/metrics.jsonl"})
-    expect_refusal(2, std::string("--from run --logits ") + file, {"is a file that eval reads"});
+  // The run names its text.
+  for (const char* const data : {"", "--data text.txt "})
+    expect_refusal(2, std::string("--from run --logits text.txt ") + data,
+                   {"is the text that eval reads"});
 }
 
 TEST_F(EvalCommand, KeepsTheWindowOfTraining) {

@@ -24,9 +24,10 @@ struct Page {
 
 std::vector<Page> pages() {
   std::vector<Page> all;
-  for (const char* path : {"README.md", ".github/CONTRIBUTING.md", "autograd/README.md", "models/checkpoint/README.md",
-                           "nn/attention/README.md", "tests/bench/README.md", "train/README.md",
-                           "train/compare/README.md", "train/page/README.md"}) {
+  for (const char* path :
+       {"README.md", ".github/CONTRIBUTING.md", "autograd/README.md", "models/checkpoint/README.md",
+        "nn/attention/README.md", "tests/bench/README.md", "train/README.md",
+        "train/compare/README.md", "train/page/README.md"}) {
     all.push_back({(kRoot / path).parent_path(), file_contents(kRoot / path)});
   }
   return all;

@@ -141,6 +141,16 @@ TEST(CompareCommand, ShortensAWarmUpThatIsLongerThanTheRunAndSaysSo) {
       << result.out;
 }
 
+TEST(CompareCommand, TakesNoSizesOfItsAttentionFromAConfiguration) {
+  const TrainFolder folder;
+  ASSERT_EQ(folder.train("--attention gqa1x4 --gate on --quiet --out run").exit_code, 0);
+  ASSERT_EQ(compare(folder, "--config run/config.json --attention gqa,mla --out c").exit_code, 0);
+  const json settings = json::parse(folder.contents("c/runs/gqa/seed-1/config.json"));
+  EXPECT_EQ(settings["kv-heads"], settings["heads"].get<int>() / 2);
+  EXPECT_EQ(settings["head-dim"], settings["dim"].get<int>() / settings["heads"].get<int>());
+  EXPECT_EQ(settings["gate"], "on") << "a setting of all attentions";
+}
+
 TEST(CompareCommand, AloneAsksWhichCacheIsEnoughForLookups) {
   const TrainFolder folder;
   const std::string help = folder.headcount("compare --help").out;

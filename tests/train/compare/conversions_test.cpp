@@ -99,8 +99,22 @@ TEST_F(ConversionComparison, RepeatsNothingThatIsFinishedAndTellsOtherWeights) {
   EXPECT_NE(spelled.err.find("12 of 12 runs were finished before"), std::string::npos)
       << spelled.err;
   train("--force --seed 2");
+  const std::string weights = "c/converted/mqa/model.safetensors", kept = folder_.contents(weights);
   expect_refusal(compare("--attention mqa"), kData,
-                 {"mqa-converted-0/seed-1 holds a finished run from other weights", "--force"}, "");
+                 {"c/converted/mqa holds a model that was converted from other weights", "--force"},
+                 "");
+  EXPECT_EQ(folder_.contents(weights), kept);
+  EXPECT_EQ(compare("--attention mqa --force").exit_code, 0);
+  EXPECT_NE(folder_.contents(weights), kept);
+}
+
+TEST_F(ConversionComparison, LeavesItsRunsToAReport) {
+  ASSERT_EQ(compare("--attention mqa").exit_code, 0);
+  const std::string report = "report --out r --from c/runs/mqa-converted-0/seed-1 ";
+  const ProgramResult both = folder_.headcount(report + "c/runs/mqa-converted-100/seed-1");
+  EXPECT_EQ(both.exit_code, 0) << both.err;
+  EXPECT_NE(both.out.find(" 40 "), std::string::npos) << both.out;
+  expect_refusal(folder_.headcount(report), kData, {"a run of no steps"}, "");
 }
 
 TEST_F(ConversionComparison, RemovesNothingThatIsNoModel) {

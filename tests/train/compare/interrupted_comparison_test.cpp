@@ -84,6 +84,8 @@ TEST_F(InterruptedComparison, SavesItsRunsOnASignalAndGoesOnToTheSameBits) {
   const auto saved = find_checkpoint(folder_ / run);
   ASSERT_TRUE(saved);
   EXPECT_LT(*step_of(*saved), 4000) << "it had ended before it was stopped";
+  expect_refusal(folder_.headcount("train --resume " + run), kUsage,
+                 {"a comparison has begun this run", run + "/run.json has that command"}, run);
   const json spent = of(folder_, run + "/unfinished.json")["spent"];
   EXPECT_EQ(spent["steps"], *step_of(*saved));
 
@@ -144,6 +146,19 @@ TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
   ASSERT_EQ(folder_.headcount(kStoppedOnce + "--out c").exit_code, 0);
   EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "damaged";
   expect_whole();
+}
+
+TEST_F(InterruptedComparison, LosesNoOlderCheckpointWhereTheNewestIsDamaged) {
+  const std::string run = "c/runs/mha/seed-1";
+  ASSERT_EQ(stopped("--jobs 1 --out c", SIGTERM, run + "/metrics.jsonl"), 143);
+  const fs::path newest = *find_checkpoint(folder_ / run), older = newest.parent_path() / "step-1";
+  fs::copy(newest, older);
+  fs::resize_file(newest / "optimizer.safetensors", 9);
+  const ProgramResult result = folder_.headcount(kStoppedOnce + "--out c");
+  EXPECT_NE(result.out.find("step-1 is whole: to continue from it, remove"), std::string::npos)
+      << result.out << result.err;
+  EXPECT_TRUE(fs::exists(older / "model.safetensors"));
+  EXPECT_TRUE(fs::exists(newest / "model.safetensors"));
 }
 
 TEST_F(InterruptedComparison, ByForceIsNamedWithoutItToGoOn) {

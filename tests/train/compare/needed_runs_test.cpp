@@ -189,6 +189,16 @@ TEST(NeededRuns, AddsNoSeedToLossesOfWhichOneDiverged) {
   EXPECT_EQ(taken(NeededRuns(all, question(3, 8), 0, "c", ""), losses, false).size(), 6u);
 }
 
+TEST(NeededRuns, CountsNoSeedBehindTheOneAtWhichItGivesUp) {
+  Losses losses = kLosses;
+  const auto all = variants({"mha", "mla"});
+  for (const double lost : {kFailed, kDiverged}) {
+    losses["mla"].assign(8, lost);
+    const NeededRuns plan(all, question(3, 8), 0, "c", "");
+    EXPECT_EQ(taken(plan, losses, true, true), taken(plan, losses, false));
+  }
+}
+
 TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
   std::vector<PlannedVariant> all = variants({"mha"});
   all.push_back({"mla",

@@ -83,6 +83,10 @@ TEST(RunReport, TableHoldsTheNewestNumbers) {
 TEST(RunReport, SaysWhereLossesDoNotCompare) {
   RunCurves other = run_named("mla");
   EXPECT_FALSE(has(sound_page({run_named("mha"), other}), "different texts"));
+  other.options.corpus.validation_characters = 500;
+  const std::string parts = sound_page({run_named("mha"), other});
+  EXPECT_TRUE(has(parts, "evaluated on different parts of their text"));
+  EXPECT_FALSE(has(parts, "the least validation loss"));
   other.record.data_sha256 = std::string(64, 'b');
   EXPECT_TRUE(has(sound_page({run_named("mha"), other}), "The runs are on different texts"));
   EXPECT_FALSE(has(sound_page({run_named("mha"), other}), "precision"));

@@ -82,6 +82,18 @@ TEST_F(RunFolderOnABadDisk, LosesNoCheckpointWhicheverCallFails) {
   EXPECT_GT(names, 2 * 20);  // a checkpoint is that many calls at least
 }
 
+TEST_F(RunFolderOnABadDisk, TakesACheckpointThatWasToReplaceOneOfItsStep) {
+  RunFolder folder = new_run("run");
+  save(folder, 1);
+  const fs::path again = folder.path() / "checkpoints" / kAgain;
+  RunFolder::finish_replacement(folder.path());  // nothing to do
+  fs::rename(folder.checkpoint(1), again);       // as after a stop between two renames
+  EXPECT_FALSE(find_checkpoint(folder.path()));
+  RunFolder::finish_replacement(folder.path());
+  EXPECT_EQ(find_checkpoint(folder.path()), folder.checkpoint(1));
+  EXPECT_FALSE(fs::exists(again));
+}
+
 TEST_F(RunFolderOnABadDisk, RemovesOldCheckpointsOnlyOnceTheNewOneIsThere) {
   RunFolder folder = new_run("run");
   save(folder, 1);
