@@ -11,7 +11,7 @@
 
 /// The ops: each is one function under `autograd/ops/` with shape check, forward pass and vjp. All
 /// throw ShapeError that names the op and the shapes. Tensors are row-major; "[..., n]" is any
-/// number of leading dimensions. Some ops (subtract, divide, sum, transpose, softmax) are here
+/// number of leading dimensions. Some ops (subtract, divide, sum, softmax) are here
 /// because models of other kinds need them, although headcount itself uses them only in tests and
 /// examples. `read_by`: see ReadBy.
 namespace headcount {

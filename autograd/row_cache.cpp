@@ -1,8 +1,10 @@
 #include "autograd/row_cache.h"
 
 #include <Eigen/Core>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 
 #include "autograd/bfloat16.h"
 
@@ -95,12 +97,18 @@ void RowCache::write(Index sequence, Index position, const Real* numbers) {
         write_rounded<Eigen::bfloat16>(from, row(index));
         break;
       case CacheType::int8: {
-        const Real greatest = from.abs().maxCoeff();
-        // The step is 0 for a row of zeros, or of numbers too small to divide by 127.
-        const Real step = greatest / 127 > 0 ? greatest / 127 : Real{1};
+        Numbers<std::int8_t> to(reinterpret_cast<std::int8_t*>(row(index)), width_);
+        const Real greatest = from.abs().template maxCoeff<Eigen::PropagateNaN>();
+        if (!std::isfinite(greatest)) {  // the whole row reads as NaN
+          *scale(index) = std::numeric_limits<float>::quiet_NaN();
+          to.setZero();
+          break;
+        }
+        // Zeros, and numbers whose step would be denormal, are rounded to 0.
+        constexpr Real kLeast = 127 * std::numeric_limits<Real>::min();
+        const Real step = greatest >= kLeast ? greatest / 127 : Real{1};
         *scale(index) = static_cast<float>(step);
-        Numbers<std::int8_t>(reinterpret_cast<std::int8_t*>(row(index)), width_) =
-            (from / step).round().template cast<std::int8_t>();
+        to = (from / step).round().template cast<std::int8_t>();
         break;
       }
     }

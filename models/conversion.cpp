@@ -1,6 +1,7 @@
 #include "models/conversion.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -190,20 +191,34 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
   const std::vector<AttentionHeads> heads = heads_of(from);
   const LayerPlace place = layer_place(read_model_settings(to));
   const auto attention = to.get<std::string>("attention", kDefaultAttention);
+  const std::vector<LayerSpec> parts = parse_attention_spec(attention).cycle;
+  const bool alone = std::ranges::count_if(parts, std::not_fn(&LayerSpec::shares)) == 1;
+  const Given before = to;
+  std::string words;
   bool fits = false;
-  for (const LayerSpec& part : parse_attention_spec(attention).cycle) {
-    if (part.shares()) continue;
-    require_made_of_heads(*part.kind);
-    if (part.kind->fit == nullptr) continue;
-    Given own = to;
-    for (const auto& [name, value] : part.settings) own.put(name, value);
-    part.kind->fit(resolve_layer(*part.kind, own, place), place, own, heads, options);
-    // Settings that one word of the spec gives are for the layers of that word only.
-    for (const auto& [name, value] : own.values().items()) {
-      if (!part.gives(name)) to.put(name, value);
+  for (const LayerSpec& part : parts) {
+    std::string word = part.text;
+    if (!part.shares()) require_made_of_heads(*part.kind);
+    if (!part.shares() && part.kind->fit != nullptr) {
+      Given own = before;
+      for (const auto& [name, value] : part.settings) own.put(name, value);
+      const Given asked = own;
+      part.kind->fit(resolve_layer(*part.kind, own, place), place, own, heads, options);
+      for (const auto& [name, value] : own.values().items()) {
+        if (asked.has(name)) continue;
+        // What fits one part of a pattern is for its layers only.
+        if (alone) {
+          to.put(name, value);
+        } else {
+          word.insert(std::min(word.find('@'), word.size()),
+                      ":" + name + "=" + setting_text(value));
+        }
+      }
+      fits = true;
     }
-    fits = true;
+    words += (words.empty() ? "" : "/") + word;
   }
+  to.put("attention", words);
   require_setting(fits || !options.energy, "`energy` sets the width of latents, but `attention` ",
                   spec_of(to), " has none");
   return resolve_model(to);

@@ -50,7 +50,8 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     for (std::size_t place = 0; place < cycle.size(); ++place) {
       const AttentionPlan& attention = model->cycle[place];
       const AttentionCosts& costs = cycle[place][std::min(form, cycle[place].size() - 1)];
-      if (form < cycle[place].size()) suffix = costs.name.substr(attention.kind().name.size());
+      const std::string own = costs.name.substr(attention.kind().name.size());
+      if (suffix.find(own) == std::string::npos) suffix += own;
       add(row.costs, costs, layers_at(model, place), context, attention.cached_tokens(context));
       if (attention.window > 0)
         row.costs.window_elements +=

@@ -221,9 +221,10 @@ LanguageModel::TrainingLoss LanguageModel::training_loss(Tape& tape,
     memory.collect_losses_in(of_layers);
     return memory;
   });
-  Var whole = of_outputs;
-  for (const Var loss : of_layers) whole = add(whole, loss);
-  return {whole, of_outputs};
+  TrainingLoss losses{of_outputs, {}};
+  for (const Var loss : of_layers)
+    losses.of_layers = losses.of_layers ? add(*losses.of_layers, loss) : loss;
+  return losses;
 }
 
 }  // namespace headcount

@@ -47,10 +47,11 @@ class LanguageModel {
   /// of the targets count (those that are not kNoTarget), logits are computed for these alone.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
-  /// Loss of the text, and the loss that training minimises: the sum of this and the losses of the
-  /// layers (see Memory::collect_losses_in).
+  /// What training minimises: the mean over the targets that count, and, of layers that have losses
+  /// of their own (see Memory::collect_losses_in), the sum of these means over all tokens.
   struct TrainingLoss {
-    Var whole, cross_entropy;
+    Var cross_entropy;
+    std::optional<Var> of_layers;
   };
   TrainingLoss training_loss(Tape& tape, std::span<const std::int32_t> tokens,
                              std::span<const std::int32_t> targets, Index sequences) const;

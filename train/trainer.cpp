@@ -154,14 +154,19 @@ double Trainer::run_shard(Index shard, std::uint32_t draw, Tape& tape) {
   tape.profile(profile_ == nullptr ? nullptr : &profile_->ops);
   tape.collect_gradients_in(reducer_.gradients(shard));
   const auto targets = tokens(batch_.targets);
-  const auto [loss, cross_entropy] =
+  const auto [cross_entropy, of_layers] =
       model_.training_loss(tape, tokens(batch_.inputs), targets, count);
   // Share of the batch's targets that lie in this shard. If only answers count, a batch may have no
   // targets.
   const double part = static_cast<double>(counted(targets)) /
                       static_cast<double>(std::max<Index>(1, counted(batch_.targets)));
   const auto weight = static_cast<Real>(part);
-  tape.backward(loss, std::span(&weight, 1));
+  if (of_layers) {  // means over all tokens, with or without targets
+    const auto of_tokens = static_cast<Real>(count) / static_cast<Real>(options_.batch);
+    tape.backward(add(scale(cross_entropy, weight), scale(*of_layers, of_tokens)));
+  } else {
+    tape.backward(cross_entropy, std::span(&weight, 1));
+  }
   return static_cast<double>(cross_entropy.item()) * part;
 }
 

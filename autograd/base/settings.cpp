@@ -93,12 +93,6 @@ struct ValueOf {
   }
 };
 
-bool accept_same_values(const Takes& a, const Takes& b) {
-  const auto* const x = std::get_if<WholeRange>(&a);
-  const auto* const y = std::get_if<WholeRange>(&b);
-  return a.index() == b.index() && (x == nullptr || (x->low == y->low && x->high == y->high));
-}
-
 }  // namespace
 
 bool Setting::is_for(std::string_view owner) const {
@@ -128,7 +122,7 @@ void add_settings(SettingList& list, SettingList more, std::string_view owner) {
       list.push_back(std::move(setting));
       continue;
     }
-    if (!accept_same_values(same->takes, setting.takes))
+    if (same->takes != setting.takes)
       throw std::logic_error("two settings `" + setting.name + "` accept different values");
     if (!same->only_for.empty()) same->only_for.emplace_back(owner);
     if (same->help.find(setting.help) == std::string::npos)

@@ -50,15 +50,23 @@ enum class Scope {
 
 struct WholeRange {
   Index low, high;
+
+  bool operator==(const WholeRange&) const = default;
 };
 /// Numbers of tokens; k stands for 1024 and M for 1024^2, as in 128k or 1M.
 struct TokenRange {
   Index low, high;
+
+  bool operator==(const TokenRange&) const = default;
 };
-struct Naturals {};  ///< whole numbers from 0 to 2^64 - 1
+struct Naturals {  ///< whole numbers from 0 to 2^64 - 1
+  bool operator==(const Naturals&) const = default;
+};
 struct NumberRange {
   double low, high;
   bool open = false;  ///< `high` itself is refused
+
+  bool operator==(const NumberRange&) const = default;
 };
 struct Choice {
   std::string_view name;
@@ -66,6 +74,7 @@ struct Choice {
 
   template <class Value>
   constexpr Choice(std::string_view n, Value v) : name(n), value(static_cast<int>(v)) {}
+  bool operator==(const Choice&) const = default;
   constexpr Choice() : value(0) {}
 };
 struct Choices {
@@ -76,11 +85,16 @@ struct Choices {
     for (const Choice& choice : list) all[count++] = choice;
   }
   std::span<const Choice> list() const { return std::span(all).first(count); }
+  bool operator==(const Choices&) const = default;
 };
-struct FreeText {};  ///< UTF-8
+struct FreeText {  ///< UTF-8
+  bool operator==(const FreeText&) const = default;
+};
 /// Texts with a grammar of their own. `check` returns the shortest form of a text; throws Error.
 struct Grammar {
   std::string (*check)(std::string_view text);
+
+  bool operator==(const Grammar&) const = default;
 };
 /// The values that a setting accepts.
 using Takes =

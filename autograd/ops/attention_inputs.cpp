@@ -28,7 +28,7 @@ void check_attention(const Tape& tape, Var q, std::span<const Rows> keys, const 
     fail_unless(other == nullptr || (other->capacity() == rows.cache()->capacity() &&
                                      values.tokens() == rows.tokens()),
                 "the caches of keys and values must hold the same tokens");
-    fail_unless(!tape.needs_gradient(q),
+    fail_unless(!tape.needs_gradient(q) && !(options.sinks && tape.needs_gradient(*options.sinks)),
                 "rows of a cache have no gradient; use a tape that computes none");
     fail_unless(options.key_mask.empty(), "rows of a cache cannot be masked");
     const bool overwritten = rows.tokens() > rows.cache()->capacity();

@@ -73,7 +73,6 @@ class KimiDelta : public Attention {
 AttentionDescription describe_layer(const AttentionPlan& c) {
   const DeltaSettings& s = c.own<DeltaSettings>();
   const Index channels = s.value_heads * s.k_dim;
-  const auto gate_bias = s.gate_bias ? std::optional(true) : std::nullopt;
   // Initial values as its authors have them.
   return {
       .keeps = delta_keeps(s),
@@ -88,7 +87,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
                {"f_a_proj", c.dim, s.v_dim},
                {"f_b_proj", s.v_dim, channels},
                {"g_a_proj", c.dim, s.v_dim},
-               {.name = "g_b_proj", .in = s.v_dim, .out = s.values(), .biased = gate_bias},
+               {.name = "g_b_proj", .in = s.v_dim, .out = s.values(), .biased = s.gate_bias},
                {"b_proj", c.dim, s.value_heads},
                Projection::vector("A_log", s.value_heads, Initializer::log_uniform(16, 1)),
                Projection::vector("dt_bias", channels, Initializer::log_uniform_steps(0.1, 0.001)),

@@ -156,6 +156,18 @@ TEST(RowCache, ReadsBytesOfNumbersTooSmallForAStepAsZeros) {
   for (std::size_t i = 0; i < kRowWidth; ++i) EXPECT_EQ(read.data[i], 0);
 }
 
+TEST(RowCache, ReadsBytesOfARowThatIsNotFiniteAsNaN) {
+  for (const Real wrong :
+       {std::numeric_limits<Real>::quiet_NaN(), std::numeric_limits<Real>::infinity()}) {
+    RowCache cache(1, 1, kRowWidth, 1, CacheType::int8);
+    std::vector<Real> row(kRowWidth, Real{1}), scratch(kRowWidth);
+    row[1] = wrong;
+    cache.write(0, 0, row.data());
+    const ConstMatrix read = cache.read(0, 0, 0, 1, 0, kRowWidth, scratch.data());
+    for (std::size_t i = 0; i < kRowWidth; ++i) EXPECT_TRUE(std::isnan(read.data[i])) << i;
+  }
+}
+
 TEST(RowCache, ReadsRowsOfZerosAsZeros) {
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
     RowCache cache(1, 1, kRowWidth, 1, type);

@@ -74,6 +74,9 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
     expect_refusal(refusal(*mha, "mqa", {{"canon", canon}}),
                    {"to mqa", "`canon`, which is " + canon});
   }
+  EXPECT_EQ(refusal(*mha, "mla/gqa2"), "accepted") << "sizes that fit one part are not the other's";
+  EXPECT_EQ(refusal(*mha, "gqa2/mla"), "accepted");
+  EXPECT_EQ(refusal(*small_model("mha@5/mha"), "mla@5/mla", {}, {.energy = 0.9}), "accepted");
   const auto windows = small_model("mha@3/mha");
   expect_refusal(refusal(*windows, "gqa2"),
                  {"window of layer 1 is 3", "make it 0", "gqa2@32/gqa2"});

@@ -59,6 +59,10 @@ TEST(Kda, HasABiasInItsGateUnlessItIsOff) {
   const Index with = Layer(config).store.element_count();
   set(config, "gate-bias", "off");
   EXPECT_EQ(Layer(config).store.element_count(), with - 2 * 4);
+  config.bias = true;
+  const Layer biased(config);
+  for (std::size_t i = 0; i < biased.store.size(); ++i)
+    EXPECT_NE(biased.store.name({i}), "g_b_proj.bias") << "the layer has biases, the gate none";
 }
 
 TEST(Kda, RefusesWhatOnlyAttentionHas) {

@@ -4,11 +4,14 @@ import { markBefore, Slider } from "./controls.js";
 import { byId, h, on, setText, tell } from "./dom.js";
 import { bytesText, numberText, plural } from "./format.js";
 import { changeChoice, choiceOf, firstChoice, kindOf, kinds, slidersOf, specOf } from "./specs.js";
-import { kLeastCards, kMostCards, makeCard, state } from "./state.js";
+import { kLeastCards, kMostCards, makeCard, sharedSettings, state } from "./state.js";
 
 const kOwn = "written"; // choice of the list of kinds for a text of the reader's own
 const kNext = ["mqa", "gqa", "mla", "mfa", "gta"]; // kinds that a new card tries
 const views = new Map(); // by card
+
+// Settings of a card that is planned; before any is, those that the cards share.
+const plannedSettings = () => state.cards.find((card) => card.plan)?.plan.settings ?? sharedSettings();
 
 // The engine's sentence on a kind, with the values of the settings that it names.
 const summaryOf = ({ summary }, settings) =>
@@ -52,7 +55,7 @@ class CardView {
   name() {
     const { card } = this, name = this.kind.value;
     if (name === kOwn) card.choice = { ...choiceOf(""), own: specOf(card.choice) };
-    else card.choice = firstChoice(name, card.plan?.settings ?? state.cards[0].plan.settings);
+    else card.choice = firstChoice(name, card.plan?.settings ?? plannedSettings());
     tell("chosen");
   }
 
@@ -120,7 +123,7 @@ export function addCard() {
   const used = state.cards.map((card) => card.choice.kind);
   const name = kNext.find((each) => !used.includes(each) && kinds.some((k) => k.name === each));
   const card = makeCard("mha");
-  card.choice = firstChoice(name ?? "gqa", state.cards[0].plan.settings);
+  card.choice = firstChoice(name ?? "gqa", plannedSettings());
   state.cards.push(card);
   tell("chosen");
   views.get(card).kind.focus();

@@ -63,15 +63,17 @@ async function paceOf(settings) {
 async function measure() {
   if (measuring || isBusy()) return;
   measuring = true;
-  for (const card of [...state.cards]) {
-    if (isBusy() || !isPlanned(card) || card.error || card.pace) continue;
+  const failed = new Set(); // there is no estimate; training will report the error
+  const waits = (card) => isPlanned(card) && !card.error && !card.pace && !failed.has(card.key);
+  // Looks for the next card each time, because cards may change while one is measured.
+  for (let card; !isBusy() && (card = state.cards.find(waits));) {
     const { key } = card;
     try {
       paces.set(key, await paceOf(settingsOf(card)));
-      if (card.key === key) card.pace = paces.get(key);
     } catch {
-      // There is no estimate; training will report the error.
+      failed.add(key);
     }
+    for (const each of state.cards) if (each.key === key) each.pace = paces.get(key) ?? null;
     tell("planned");
   }
   measuring = false;

@@ -90,7 +90,7 @@ export function firstChoice(name, settings) {
   if (numbers.includes("compress")) {
     choice.numbers.compress = 4;
     if (numbers.includes("index-topk")) choice.numbers["index-topk"] = 2;
-    choice.window = Math.max(4, settings.context / 4);
+    choice.window = Math.max(4, (settings.context ?? 64) / 4);
   }
   return choice;
 }

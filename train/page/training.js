@@ -138,11 +138,12 @@ export function startTraining() {
   for (const run of state.runs) if (!kept.includes(run)) run.end();
   pauseOff();
   state.runs = state.cards.map((card) => {
-    const run = kept.find((each) => each.key === keyOf(card));
-    if (run) return Object.assign(run, { style: card.style });
+    const at = kept.findIndex((each) => each.key === keyOf(card));
+    if (at >= 0) return Object.assign(kept.splice(at, 1)[0], { style: card.style });
     return new Run({ spec: specOf(card.choice), style: card.style, plan: card.plan,
       settings: settingsOf(card), key: keyOf(card) });
   });
+  for (const run of kept) run.end(); // of two equal cards, one is gone
   state.trained = { text: state.text, settings: sharedSettings() };
   setPhase("training");
   say("Training has begun.");
