@@ -120,6 +120,24 @@ TEST(TrainerStep, InShardsIsAStepOfTheWholeBatch) {
   expect_step_of_one_batch(options, 260);
 }
 
+// An indexer learns from what attention reads, whether or not a batch has a question.
+TEST(TrainerStep, TrainsIndexersOnTokensWithoutTargets) {
+  TrainOptions options = tiny_options();
+  options.model = with_settings(options.model, {{"attention", "dsa:index-topk=2"}});
+  const Tokens tokens = tiny_tokens(200);
+  const std::vector<std::int32_t> no_answers(tokens.size(), 0);
+  LanguageModel model = tiny_model(options);
+  Trainer trainer(model, options, tokens, 0, {.answers = no_answers, .only_answers = true});
+  trainer.step();
+  bool trained = false;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    if (model.parameters().name({i}).find("indexer") == std::string::npos) continue;
+    const auto moments = trainer.optimizer().moments()[0].numbers.of({i});
+    trained = trained || std::ranges::any_of(moments, [](Real moment) { return moment != 0; });
+  }
+  EXPECT_TRUE(trained);
+}
+
 TEST(Shards, AreAPowerOfTwoWithEnoughTokensEach) {
   EXPECT_EQ(shard_count(8, 32, 32), 2) << "128 tokens each";
   EXPECT_EQ(shard_count(12, 64, 128), 4);
