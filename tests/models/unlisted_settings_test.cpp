@@ -125,19 +125,19 @@ TEST(UnlistedSetting, IsNotConvertedUnlessItIsNeutral) {
   EXPECT_EQ(refusal(*small_model("mha"), "sinking", {}), "accepted");
   const std::string why = "conversion does not support `drains`, which is on";
   EXPECT_EQ(refusal(*small_model("sinking", {{"drains", "on"}}), "mha", {}),
-            "layer 0 cannot be converted from sinking: " + why);
-  EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"drains", "on"}}),
-            "layer 0 cannot be converted to sinking: " + why);
-  EXPECT_EQ(refusal(*small_model("mha/sinking:drains=on"), "mha", {}),
             "layer 1 cannot be converted from sinking: " + why);
+  EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"drains", "on"}}),
+            "layer 1 cannot be converted to sinking: " + why);
+  EXPECT_EQ(refusal(*small_model("mha/sinking:drains=on"), "mha", {}),
+            "layer 2 cannot be converted from sinking: " + why);
 }
 
 TEST(UnlistedWeight, IsNotConverted) {
   const std::string why = "conversion does not support the weights 'ballast'";
   EXPECT_EQ(refusal(*small_model("sinking", {{"ballast", "on"}}), "mha", {}),
-            "layer 0 cannot be converted from sinking: " + why);
+            "layer 1 cannot be converted from sinking: " + why);
   EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"ballast", "on"}}),
-            "layer 0 cannot be converted to sinking: " + why);
+            "layer 1 cannot be converted to sinking: " + why);
 }
 
 // Whatever settings there are: a folder is of another program's kind only if its keys say all of

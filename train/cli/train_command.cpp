@@ -165,12 +165,6 @@ TrainOptions resumed_options(const CommandLine& line) {
   const std::string run = line.get("resume");
   line.refuse_beside("resume", {"out", "force", "preset", "config"}, ", which names the run");
   const TrainOptions trained = read_run_options(run);
-  if (is_there(std::filesystem::path(run) / kUnfinished)) {
-    throw UsageError("--resume ", run,
-                     ": a comparison has begun this run and goes on with it if its command is "
-                     "repeated; ",
-                     run, "/run.json has that command");
-  }
   const nlohmann::ordered_json before = to_json(trained);
   Given given(training_settings());
   given.put_known(before);
@@ -261,6 +255,15 @@ struct Job {
   std::optional<RunFolder> folder;  // rank 0 has it
 };
 
+// Throws UsageError if a comparison has begun the run: in a sweep it holds back text.
+void refuse_begun_by_comparison(const std::string& run) {
+  if (!is_there(std::filesystem::path(run) / kUnfinished)) return;
+  throw UsageError("--resume ", run,
+                   ": a comparison has begun this run and goes on with it if its command is "
+                   "repeated; ",
+                   run, "/run.json has that command");
+}
+
 // Loads text and learner of `options`, or of the run that --resume names, and opens its folder.
 Job begin(const CommandLine& line, const std::string& command, TrainOptions options, Ranks& ranks) {
   const bool resumes = line.has("resume"), writes = ranks.rank() == 0;
@@ -273,6 +276,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
       RunFolder::finish_replacement(run);
     }
     wait_for_all(ranks);
+    refuse_begun_by_comparison(run);
     // Read again, now that the lock keeps other processes from changing them.
     steps_before = read_run_options(run).steps;
     options = found_from_here(resumed_options(line), run);
