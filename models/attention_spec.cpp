@@ -173,7 +173,7 @@ std::string file_name_of(std::string_view spec) {
   std::string name(spec);
   std::ranges::replace(name, '/', '_');
   std::ranges::replace(name, '*', 'x');
-  // File systems allow 255 bytes, and names around this one are part of them.
+  // File systems allow 255 bytes, and callers add to the name.
   constexpr std::size_t kLongest = 100, kKept = 80, kDigits = 12;
   if (name.size() <= kLongest) return name;
   return name.substr(0, kKept) + "-" + sha256_hex(spec).substr(0, kDigits);

@@ -46,7 +46,7 @@ double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numb
 
 /// Costs of one form of an attention at a given context.
 struct CostRow {
-  std::string attention;  ///< value of the setting, with the form: "gqa", "mla-absorbed"
+  std::string attention;  ///< value of the setting, with the forms: "gqa", "mla-absorbed"
   bool trained = false;   ///< true for the form that training uses
   bool decodes = false;   ///< true for the form that decoding chooses
   Index layers = 0;

@@ -53,9 +53,9 @@ const std::vector<Flag> kCompareFlags = {
      true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
     {"force",
-     "train all runs again, even finished ones: their results are erased first, those of seeds "
-     "that "
-     "turn out not to be needed, too",
+     "train all runs again, even finished ones: the results of all seeds of this command are "
+     "erased "
+     "first",
      false},
     {"shard",
      "I/N, such as 2/8: train only the I-th of N shares of the runs, so that N separate processes "

@@ -69,11 +69,11 @@ std::string long_key(Index context) { return "cache_bytes_at_" + std::to_string(
 
 constexpr std::size_t kWidth = 11;  // of most columns, with their headings
 
-// An attention's name in a table: its beginning and end if it is long.
+// An attention's name in a table: its beginning and end, with the names of forms, if it is long.
 std::string shown(const std::string& attention) {
-  constexpr std::size_t kEnd = 12;
-  if (attention.size() <= 2 * kEnd + 3) return attention;
-  return attention.substr(0, kEnd) + "..." + attention.substr(attention.size() - kEnd);
+  constexpr std::size_t kBegin = 12, kEnd = 18;
+  if (attention.size() <= kBegin + kEnd + 3) return attention;
+  return attention.substr(0, kBegin) + "..." + attention.substr(attention.size() - kEnd);
 }
 
 // The attention that sizes were chosen for, and where they come from; empty if flags chose them.

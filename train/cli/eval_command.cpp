@@ -17,6 +17,7 @@
 #include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/evaluation.h"
+#include "train/run/place.h"
 #include "train/run/provenance.h"
 #include "train/run/record.h"
 
@@ -75,13 +76,8 @@ void require_other_file(const CommandLine& line, const LoadedRun& run) {
                                : found_from_here(*run.options, from).data;
   if (fs::equivalent(logits, text, none))
     throw UsageError("--logits ", logits, " is the text that eval reads; name another file");
-  if (!fs::exists(logits, none)) return;
-  const fs::path folder = fs::weakly_canonical(from, none);
-  for (fs::path place = fs::weakly_canonical(logits, none); place.has_relative_path();
-       place = place.parent_path()) {
-    if (place == folder)
-      throw UsageError("--logits ", logits, " is a file of ", from, "; name another file");
-  }
+  if (fs::exists(logits, none) && lies_in(logits, from))
+    throw UsageError("--logits ", logits, " is a file of ", from, "; name another file");
 }
 
 // The window of all layers, or the list of windows that layers have in turn.

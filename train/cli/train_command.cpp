@@ -220,13 +220,9 @@ TrainOptions new_options(const CommandLine& line) {
 // Throws UsageError if the folder `out` contains the weights that --init names: a run that replaces
 // it would lose them before it has any of its own.
 void require_outside(const std::string& init, const std::string& out) {
-  std::error_code none;
-  const std::filesystem::path folder = std::filesystem::weakly_canonical(out, none);
-  std::filesystem::path place = std::filesystem::weakly_canonical(init, none);
-  for (; place.has_relative_path(); place = place.parent_path()) {
-    if (place == folder)
-      throw UsageError("--init ", init, " lies in --out ", out,
-                       ", whose weights the new run would replace; name a new folder");
+  if (lies_in(init, out)) {
+    throw UsageError("--init ", init, " lies in --out ", out,
+                     ", whose weights the new run would replace; name a new folder");
   }
 }
 

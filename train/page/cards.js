@@ -11,7 +11,8 @@ const kNext = ["mqa", "gqa", "mla", "mfa", "gta"]; // kinds that a new card trie
 const views = new Map(); // by card
 
 // Settings of a card that is planned; before any is, those that the cards share.
-const plannedSettings = () => state.cards.find((card) => card.plan)?.plan.settings ?? sharedSettings();
+const plannedSettings = () =>
+  state.cards.find((card) => card.plan)?.plan.settings ?? sharedSettings();
 
 // The engine's sentence on a kind, with the values of the settings that it names.
 const summaryOf = ({ summary }, settings) =>

@@ -124,6 +124,14 @@ void erase(const fs::path& path) {
   if (error) throw WriteError(path, error.value());
 }
 
+bool lies_in(const fs::path& path, const fs::path& folder) {
+  std::error_code none;
+  const fs::path outer = fs::weakly_canonical(folder, none);
+  fs::path place = fs::weakly_canonical(path, none);
+  while (place.has_relative_path() && place != outer) place = place.parent_path();
+  return place == outer;
+}
+
 fs::path new_run_folder(const TrainOptions& options) {
   const fs::path parent = "runs";
   make_folder(parent);

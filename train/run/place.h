@@ -18,6 +18,9 @@ void make_folder(const std::filesystem::path& path);
 /// Removes a file, or a folder with all its contents. Throws WriteError.
 void erase(const std::filesystem::path& path);
 
+/// Returns true if `path` is `folder` or lies below it, links followed.
+bool lies_in(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 /// Creates runs/DATA-ATTENTION or, if it exists, the first of runs/DATA-ATTENTION-2, -3, ... that
 /// does not. Two processes never get one folder. Throws WriteError.
 std::filesystem::path new_run_folder(const TrainOptions& options);

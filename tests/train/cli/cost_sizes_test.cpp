@@ -59,13 +59,19 @@ TEST_F(CostCommand, TakesTheSizesOfAWellKnownModel) {
   EXPECT_EQ(gqa.at("cache_elements_per_token_per_layer"), 2 * 4 * 128);
 }
 
+TEST_F(CostCommand, NamesTheFormsOfAllPartsOfAPattern) {
+  const std::string table = output("--attention mla16+4/tpa2 --layers 2");
+  for (const char* forms : {"-absorbed-factored ", "-merged-factored "})
+    EXPECT_NE(table.find(std::string("\nmla16+4/tpa2") + forms), std::string::npos) << table;
+}
+
 TEST_F(CostCommand, MarksTheAttentionThatAModelWasPublishedWith) {
   for (const auto& [flags, marked] :
        {std::pair{"--preset llama-3-8b", Names{"gqa"}},
         {"--preset gpt-2", Names{"mha"}},
         {"--preset deepseek-v3", Names{"mla-absorbed"}},
         {"--preset step-3", Names{"mfa"}},
-        {"--preset kimi-linear-48b", Names{"3*kda/mla/3*...mla-absorbed"}},
+        {"--preset kimi-linear-48b", Names{"3*kda/mla/3*...2*kda/mla-absorbed"}},
         {"--preset gemma-3-27b", Names{"5*gqa@1024/gqa"}}}) {
     Names found;
     for (const std::string& line : split_text(output(flags), '\n')) {
