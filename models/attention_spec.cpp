@@ -62,6 +62,30 @@ std::pair<std::string, std::string_view> named_setting(std::string_view text,
   return {name, text.substr(equals + 1)};
 }
 
+// Shortest word for `kind` with `settings`; the same one in whatever order they were given.
+std::string word_of(const AttentionKind& kind, SpecSettings settings) {
+  const auto take = [&](std::string_view name) -> std::optional<std::string> {
+    const auto found = std::ranges::find(settings, name, &SpecSettings::value_type::first);
+    if (found == settings.end()) return std::nullopt;
+    std::string value = std::move(found->second);
+    settings.erase(found);
+    return value;
+  };
+  std::string word(kind.name);
+  std::string_view before;
+  for (const std::string_view name : kind.numbers) {  // a number says what it is by its place
+    const std::optional<std::string> value = take(name);
+    if (!value) break;
+    word.append(std::exchange(before, "+")).append(*value);
+  }
+  if (const auto width = take("head-dim")) word += "x" + *width;
+  const std::optional<std::string> window = take("window");
+  for (const Setting& setting : attention_settings()) {
+    if (const auto value = take(setting.name)) word += ":" + setting.name + "=" + *value;
+  }
+  return window ? word + "@" + *window : word;
+}
+
 // Layer of `kind` with the settings in `rest`, the text after its name; nothing if `rest` does not
 // have the kind's grammar.
 std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_view rest) {
@@ -77,21 +101,20 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   if (numbers.size() > most || !std::ranges::all_of(numbers, is_number) ||
       !is_number(width.value_or("0")) || !is_number(window.value_or("0")))
     return std::nullopt;
-  LayerSpec spec{std::string(kind.name), &kind, {}};
-  const auto give = [&](const std::string& before, const std::string& name, std::string_view text) {
+  LayerSpec spec{"", &kind, {}};
+  const auto give = [&](const std::string& name, std::string_view text) {
     if (spec.gives(name)) throw SettingError("`", name, "` is given twice");
-    std::string value = setting_text(find_setting(attention_settings(), name)->value(text));
-    spec.text += before + value;
-    spec.settings.emplace_back(name, std::move(value));
+    spec.settings.emplace_back(name,
+                               setting_text(find_setting(attention_settings(), name)->value(text)));
   };
-  for (std::size_t i = 0; i < numbers.size(); ++i)
-    give(i == 0 ? "" : "+", std::string(kind.numbers[i]), numbers[i]);
-  if (width) give("x", "head-dim", *width);
+  for (std::size_t i = 0; i < numbers.size(); ++i) give(std::string(kind.numbers[i]), numbers[i]);
+  if (width) give("head-dim", *width);
   for (const std::string_view text : named) {
     const auto [name, value] = named_setting(text, kind);
-    give(":" + name + "=", name, value);
+    give(name, value);
   }
-  if (window) give("@", "window", *window);
+  if (window) give("window", *window);
+  spec.text = word_of(kind, spec.settings);
   return spec;
 }
 
@@ -159,6 +182,11 @@ bool LayerSpec::gives(std::string_view setting) const {
          settings.end();
 }
 
+void LayerSpec::add(std::string_view setting, std::string value) {
+  settings.emplace_back(setting, std::move(value));
+  text = word_of(*kind, settings);
+}
+
 std::string text_of(std::span<const LayerSpec> cycle) {
   std::string text;
   for (std::size_t i = 0, next = 0; i < cycle.size(); i = next) {
@@ -205,19 +233,29 @@ std::string without_windows(std::string_view spec) {
     if (part.shared_window)
       throw SettingError("`window` cannot change: ", headcount::quoted(part.text), " in ", spec,
                          " names a layer by its window");
-    part.text = part.text.substr(0, part.text.find('@'));
-    const std::size_t own = part.text.find(":window=");
-    if (own != part.text.npos) part.text.erase(own, part.text.find(':', own + 1) - own);
+    if (part.shares()) continue;
+    std::erase_if(part.settings, [](const auto& setting) { return setting.first == "window"; });
+    part.text = word_of(*part.kind, part.settings);
   }
   return text_of(cycle);
 }
 
-std::vector<std::pair<std::string, std::string>> settings_in_attention(std::string_view text) {
+std::string spec_with(std::string_view spec, const SpecSettings& settings) {
+  std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  for (LayerSpec& part : cycle) {
+    for (const auto& [name, value] : settings) {
+      if (part.shares() || part.gives(name)) continue;
+      if (find_setting(attention_settings(), name)->is_for(part.kind->name)) part.add(name, value);
+    }
+  }
+  return text_of(cycle);
+}
+
+SpecSettings settings_in_attention(std::string_view text) {
   try {
     const std::vector<LayerSpec> cycle = parse_attention_spec(text).cycle;
     if (cycle.size() > 1) return {{"attention", text_of(cycle)}};
-    std::vector<std::pair<std::string, std::string>> all = {
-        {"attention", std::string(cycle.front().kind->name)}};
+    SpecSettings all = {{"attention", std::string(cycle.front().kind->name)}};
     all.insert(all.end(), cycle.front().settings.begin(), cycle.front().settings.end());
     return all;
   } catch (const SettingError& error) {

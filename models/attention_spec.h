@@ -15,6 +15,9 @@ namespace headcount {
 
 inline constexpr const char* kDefaultAttention = "mha";
 
+/// Settings of an attention, names and values.
+using SpecSettings = std::vector<std::pair<std::string, std::string>>;
+
 /// Attention of one layer in one word: the name of a kind, then
 ///
 ///     - the numbers that it takes, joined by +: gqa2 (2 KV heads), mla48+16 (latent rank 48, 16
@@ -28,13 +31,15 @@ inline constexpr const char* kDefaultAttention = "mha";
 /// Gemma 3n shares in this way, by type: its last layers read what the last local or global layer
 /// before them kept.
 struct LayerSpec {
-  std::string text;                                           ///< shortest form of the word
-  const AttentionKind* kind = nullptr;                        ///< null: share
-  std::vector<std::pair<std::string, std::string>> settings;  ///< names and values in the word
-  std::optional<Index> shared_window = {};                    ///< window after share@
+  std::string text;                         ///< shortest form of the word, with ordered settings
+  const AttentionKind* kind = nullptr;      ///< null: share
+  SpecSettings settings;                    ///< those in the word
+  std::optional<Index> shared_window = {};  ///< window after share@
 
   bool shares() const { return kind == nullptr; }
   bool gives(std::string_view setting) const;
+  /// Adds a setting that the word does not give; the layer must not share.
+  void add(std::string_view setting, std::string value);
   bool operator==(const LayerSpec& other) const { return text == other.text; }
 };
 
@@ -61,9 +66,13 @@ std::string file_name_of(std::string_view spec);
 /// `spec` without the windows of its parts. Throws SettingError if a part shares by window.
 std::string without_windows(std::string_view spec);
 
+/// `spec` with `settings` in all parts whose kind has them and that do not give them: "gqa2/share"
+/// with `gate` on is "gqa2:gate=on/share". Throws SettingError.
+std::string spec_with(std::string_view spec, const SpecSettings& settings);
+
 /// Settings that a value of `attention` stands for: its kind and the settings of its word if all
 /// layers are alike; otherwise the value in its shortest form. Throws SettingError.
-std::vector<std::pair<std::string, std::string>> settings_in_attention(std::string_view text);
+SpecSettings settings_in_attention(std::string_view text);
 
 /// Spec of the attention in `given`, with the numbers given if all layers are alike: "gqa2".
 std::string spec_of(const Given& given);

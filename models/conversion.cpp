@@ -191,13 +191,11 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
   const std::vector<AttentionHeads> heads = heads_of(from);
   const LayerPlace place = layer_place(read_model_settings(to));
   const auto attention = to.get<std::string>("attention", kDefaultAttention);
-  const std::vector<LayerSpec> parts = parse_attention_spec(attention).cycle;
+  std::vector<LayerSpec> parts = parse_attention_spec(attention).cycle;
   const bool alone = std::ranges::count_if(parts, std::not_fn(&LayerSpec::shares)) == 1;
   const Given before = to;
-  std::string words;
   bool fits = false;
-  for (const LayerSpec& part : parts) {
-    std::string word = part.text;
+  for (LayerSpec& part : parts) {
     if (!part.shares()) require_made_of_heads(*part.kind);
     if (!part.shares() && part.kind->fit != nullptr) {
       Given own = before;
@@ -210,15 +208,13 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
         if (alone) {
           to.put(name, value);
         } else {
-          word.insert(std::min(word.find('@'), word.size()),
-                      ":" + name + "=" + setting_text(value));
+          part.add(name, setting_text(value));
         }
       }
       fits = true;
     }
-    words += (words.empty() ? "" : "/") + word;
   }
-  to.put("attention", words);
+  to.put("attention", text_of(parts));
   require_setting(fits || !options.energy, "`energy` sets the width of latents, but `attention` ",
                   spec_of(to), " has none");
   return resolve_model(to);

@@ -143,6 +143,27 @@ TEST(AttentionSpec, RefusesNamesOfOtherKindsAndWhatIsGivenTwice) {
   EXPECT_NE(refusal("mha:gate=maybe").find("`gate` must be one of on, off"), std::string::npos);
 }
 
+TEST(AttentionSpec, HasOneShortestWord) {
+  const auto word = [](const std::string& text) {
+    return parse_attention_spec(text).cycle.front().text;
+  };
+  EXPECT_EQ(word("gqa:kv-heads=2"), "gqa2");
+  EXPECT_EQ(word("mfa:head-dim=32"), "mfa32");
+  EXPECT_EQ(word("gqa2:window=64:head-dim=16"), "gqa2x16@64");
+  EXPECT_EQ(word("dsa:rope-dim=8:kv-rank=24"), "dsa24+8");
+  EXPECT_EQ(word("dsa:rope-dim=8"), "dsa:rope-dim=8");  // a number needs those before it
+  EXPECT_EQ(word("mha:tie-kv=on:gate=on"), "mha:gate=on:tie-kv=on");
+  EXPECT_EQ(refusal("gqa2,mha,gqa:kv-heads=2"), "'gqa:kv-heads=2' is in the list twice");
+}
+
+TEST(AttentionSpec, TakesSettingsThatItsPartsHaveAndDoNotGive) {
+  const SpecSettings settings = {{"gate", "on"}, {"tie-kv", "on"}, {"head-dim", "16"}};
+  EXPECT_EQ(spec_with("gqa2", settings), "gqa2x16:gate=on:tie-kv=on");
+  EXPECT_EQ(spec_with("mqa:gate=off@8/delta/share", settings),
+            "mqax16:gate=off:tie-kv=on@8/deltax16:gate=on/share");
+  EXPECT_EQ(spec_with("mqa", {}), "mqa");
+}
+
 TEST(AttentionSpec, LetsLayersOfAPatternDifferInASetting) {
   Given config(model_settings());
   set(config, "layers", 2);
