@@ -71,7 +71,7 @@ constexpr Field<CorpusOptions> kTextFields[] = {
         "evaluate on the first so many characters of the validation part (of a built-in text: on "
         "the whole stories that contain them); 0: all",
         0)
-        .with({.quiet = true})};
+        .with({.quiet = true, .never_swept = "all variants are evaluated on one text"})};
 
 // Throws if other settings contradict the text that `data` names.
 void check_data(const TrainOptions& options) {

@@ -51,17 +51,19 @@ constexpr auto kRopeDim =
                           "mqa and mfa, else half of it",
                           0)
         .with(kDerived);
+constexpr Traits kOfOutput = {
+    .derived = true, .only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
 constexpr auto kOGroups =
     whole<&Own::o_groups>(
         "o-groups",
         "groups of heads whose outputs are projected apart before o_b_proj joins them; default 2, "
         "or 1 if heads is odd",
         1)
-        .with(kDerived);
+        .with(kOfOutput);
 constexpr auto kORank =
     whole<&Own::o_rank>("o-rank",
                         "width that each group of heads is projected to; default dim / o-groups", 1)
-        .with(kDerived);
+        .with(kOfOutput);
 constexpr auto kCompress =
     whole<&Own::compress>(
         "compress",

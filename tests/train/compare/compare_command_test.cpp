@@ -302,6 +302,8 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--sweep keep=1,2", "--sweep cannot vary 'keep': it changes no result"},
       {"--sweep checkpoint-every=1,2",
        "--sweep cannot vary 'checkpoint-every': it changes no result"},
+      {"--sweep eval-characters=400,500",
+       "--sweep cannot vary 'eval-characters': all variants are evaluated on one text"},
       {"--sweep lr=1e-3,0.001", "--sweep lr has one value twice: 1e-3 and 0.001"},
       {"--sweep lr=1e-3,fast", "--lr must be a number, is 'fast'"},
       {"--attention mha,mqa --sweep kv-heads=1,2", "--sweep kv-heads changes nothing for mha"},
@@ -310,6 +312,8 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--attention mha,gqa2 --kv-heads 1", "--kv-heads 1 changes nothing"},
       {"--positions learned --rope-theta 5",
        "--rope-theta has no effect with --positions learned, which rotates nothing"},
+      {"--attention v4x8,mha --output-projection off --o-rank 8",
+       "--o-rank has no effect with --output-projection off, which projects nothing"},
       {"--config init.json",
        "--config init.json has init 'run', but a comparison trains all models "
        "from random weights"},
