@@ -1,5 +1,7 @@
 #include "train/table.h"
 
+#include <utf8.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -8,13 +10,23 @@
 
 namespace headcount {
 
+namespace {
+
+// Columns that a text takes, one for each character.
+std::size_t width_of(const std::string& text) {
+  const std::string valid = utf8::replace_invalid(text);
+  return static_cast<std::size_t>(utf8::distance(valid.begin(), valid.end()));
+}
+
+}  // namespace
+
 std::string laid_out(const std::vector<TextColumn>& columns) {
   std::vector<std::string> lines(columns.front().cells.size());
   for (const TextColumn& column : columns) {
     std::size_t width = column.width;
-    for (const std::string& cell : column.cells) width = std::max(width, cell.size());
+    for (const std::string& cell : column.cells) width = std::max(width, width_of(cell));
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      const std::string space(width - column.cells[i].size(), ' ');
+      const std::string space(width - width_of(column.cells[i]), ' ');
       if (&column != &columns.front()) lines[i] += "  ";
       lines[i] += column.words ? column.cells[i] + space : space + column.cells[i];
     }

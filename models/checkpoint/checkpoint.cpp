@@ -126,11 +126,11 @@ std::optional<fs::path> find_checkpoint(const fs::path& path) {
   return newest;
 }
 
-ModelPlan load_model_plan(const fs::path& folder) {
+NamedConfig load_config(const fs::path& folder) {
   const fs::path path = folder / kConfigFile;
   const std::string text = read_file(path);
   try {
-    return read_hugging_face_config(parse_json(text)).model;
+    return read_hugging_face_config(parse_json(text));
   } catch (const DataError& error) {
     throw DataError(path.string(), ": ", error.what());
   }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "models/checkpoint/contents.h"
+#include "models/checkpoint/hugging_face.h"
 
 /// A checkpoint is a folder that Hugging Face's libraries open as a model: config.json,
 /// tokenizer.json, tokenizer_config.json and model.safetensors; and SHA256SUMS with the checksum of
@@ -25,8 +26,8 @@ void save_checkpoint(
 /// wrong checksum.
 Checkpoint load_checkpoint(const std::filesystem::path& folder);
 
-/// Plan of the model in a checkpoint folder, read from config.json alone. Throws DataError.
-ModelPlan load_model_plan(const std::filesystem::path& folder);
+/// Model in a checkpoint folder, read from config.json alone. Throws DataError.
+NamedConfig load_config(const std::filesystem::path& folder);
 
 /// Checks that SHA256SUMS, if there is one, names each of `files`; if not, its end was cut off.
 /// Throws DataError.

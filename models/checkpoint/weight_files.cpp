@@ -7,6 +7,7 @@
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "models/checkpoint/contents.h"
 #include "models/checkpoint/safetensors_file.h"
 
 namespace headcount {
@@ -15,18 +16,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kWhole = "model.safetensors";
 constexpr const char* kIndex = "model.safetensors.index.json";
 
 }  // namespace
 
 bool has_weights(const fs::path& folder) {
-  return is_there(folder / kWhole) || is_there(folder / kIndex);
+  return is_there(folder / kWeightsFile) || is_there(folder / kIndex);
 }
 
 std::vector<std::string> weight_files(const fs::path& folder) {
   // The index is read only if there is no model.safetensors, as in transformers.
-  if (is_there(folder / kWhole) || !is_there(folder / kIndex)) return {kWhole};
+  if (is_there(folder / kWeightsFile) || !is_there(folder / kIndex)) return {kWeightsFile};
   const fs::path path = folder / kIndex;
   std::vector<std::string> names = {kIndex};
   const std::string text = read_file(path);

@@ -37,6 +37,12 @@ TEST(Table, AsTextHasNumbersAtTheRightAndHeadingsAboveThem) {
             "                  12  ripe\n");
 }
 
+TEST(Table, AsTextAlignsCharactersNotBytes) {
+  EXPECT_EQ(laid_out({{{"café", "tea"}, true}, {{"3", "20"}, false}}),
+            "café   3\n"
+            "tea   20\n");
+}
+
 TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
   EXPECT_EQ(csv_lines(columns(), kFruits),
             (Strings{"name,price,ripe", "fig,0.10000000000000001,yes", "\"red \"\"plum\"\"\",,no",

@@ -205,7 +205,7 @@ TrainOptions new_options(const CommandLine& line) {
   put_flags(line, given);
   const auto init = given.get<std::string>("init", "");
   if (init.empty()) return resolve_training(given);
-  const ModelPlan there = load_model_plan(find_checkpoint(init).value_or(init));
+  const ModelPlan there = load_config(find_checkpoint(init).value_or(init)).model;
   nlohmann::ordered_json here;
   for (const auto& [name, value] : given.values().items()) {
     if (find_setting(model_settings(), name) != nullptr) here[name] = value;

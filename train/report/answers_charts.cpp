@@ -72,10 +72,12 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
       answers_chart("Right answers against KV cache", ChartKind::scatter, cache_axis(result));
   chart.series = front_first(result, answers_points);
   if (chart.series.empty()) return;
+  const bool bars = std::ranges::any_of(
+      chart.series, [](const ChartSeries& s) { return s.points.front().low.has_value(); });
   std::string caption =
       "Share of the answers that the model predicts right. An answer is a character that only "
       "earlier text determines. Higher and further left is better." +
-      points_text(result);
+      points_text(result, bars, "Each point is one seed.");
   add_baselines(result, chart, caption);
   add_chart(charts, "answers_against_cache.svg", chart, caption);
 }
@@ -89,9 +91,8 @@ void add_answers_against_distance(const ComparisonResult& result,
   if (chart.series.empty()) return;
   std::string caption =
       "Share of right answers by the distance back to where the answer was told. A point stands "
-      "for "
-      "distances up to the next point. Means over seeds; " +
-      thin_out_bands(chart.series) + ".";
+      "for distances up to the next point. " +
+      thin_out_bands(chart.series, result);
   add_baselines(result, chart, caption);
   add_chart(charts, "answers_against_distance.svg", chart, caption);
 }

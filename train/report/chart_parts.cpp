@@ -9,14 +9,13 @@
 
 namespace headcount {
 
-std::string points_text(const ComparisonResult& result) {
+std::string points_text(const ComparisonResult& result, bool bars, std::string_view points) {
   const auto with = [&](std::size_t runs) {
     return std::ranges::count_if(result.variants, [&](Variant v) { return v.runs.size() >= runs; });
   };
   std::string text = with(2) == 0 ? " One seed each, so there are no intervals."
-                     : result.question.intervals
-                         ? " Bars are 95\u00a0% intervals over seeds (Student t)."
-                         : " Points are means over seeds.";
+                     : bars       ? " Bars are 95\u00a0% intervals over seeds (Student t)."
+                                  : " " + std::string(points);
   if (with(1) > 1) {
     text += " Where points would cover each other, one is drawn beside its true place.";
   }
@@ -55,13 +54,18 @@ std::string unit_of_loss(const ComparisonResult& result) {
   return result.only_answers ? "nats per answer" : "nats per character";
 }
 
-std::string thin_out_bands(std::vector<ChartSeries>& all) {
+std::string thin_out_bands(std::vector<ChartSeries>& all, const ComparisonResult& result) {
   constexpr std::size_t kMostBands = 5;
-  if (all.size() <= kMostBands) return "bands are 95\u00a0% intervals (Student t)";
+  const bool bands = std::ranges::any_of(
+      all, [](const ChartSeries& series) { return series.points.front().low.has_value(); });
+  if (!bands)
+    return result.seeds.size() > 1 ? "Means over seeds." : "One seed each, so there are no bands.";
+  if (all.size() <= kMostBands)
+    return "Means over seeds; bands are 95\u00a0% intervals (Student t).";
   for (ChartSeries& series : all) {
     for (ChartPoint& point : series.points) point.low = point.high = std::nullopt;
   }
-  return "intervals are not drawn, since that many bands would hide each other";
+  return "Means over seeds; intervals are not drawn, since that many bands would hide each other.";
 }
 
 Index first_step_shown(std::span<const Index> steps) {

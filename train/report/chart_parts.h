@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -47,8 +48,9 @@ std::vector<ChartSeries> front_first(const ComparisonResult& result, const Point
   return all;
 }
 
-/// Caption, with a space before it, about the bars of a scatter chart and about points moved aside.
-std::string points_text(const ComparisonResult& result);
+/// Caption, with a space before it, about the bars of a scatter chart, if it has any, and about
+/// points moved aside. `points` says what the points of several seeds are without bars.
+std::string points_text(const ComparisonResult& result, bool bars, std::string_view points);
 
 /// Axes of bytes a token, of losses, and of a number that doubles from tick to tick.
 ChartAxis cache_axis(const ComparisonResult& result);
@@ -65,9 +67,9 @@ ChartPoint estimate_point(double x, const Estimate& estimate, std::string hover,
 std::string unit_of_loss(const ComparisonResult& result);
 
 /// Removes the intervals of all points if there are more than five lines, whose bands would hide
-/// each other. Returns a caption about the bands: "bands are 95 % intervals ..." or that there are
-/// none, and why.
-std::string thin_out_bands(std::vector<ChartSeries>& all);
+/// each other. Returns a caption about means and bands: "Means over seeds; bands are 95 % intervals
+/// ...", or that there are no bands, and why.
+std::string thin_out_bands(std::vector<ChartSeries>& all, const ComparisonResult& result);
 
 /// First step that a chart of losses shows; `steps` are those of its longest curve, rising. The
 /// first tenth of training, in which every loss falls alike from that of guessing, would leave no

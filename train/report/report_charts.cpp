@@ -111,7 +111,7 @@ void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportCh
   std::string caption =
       "Lower and further left is better. The grey steps are the Pareto front of the means: what no "
       "other attention here beats in both." +
-      points_text(result);
+      points_text(result, result.question.intervals, "Points are means over seeds.");
   if (const auto floor = result.entropy_per_character) {
     chart.floor = {*floor, "floor " + number_text(*floor, 4)};
     caption += " The floor is the text's entropy, the least loss that any model can reach.";
@@ -146,11 +146,7 @@ void add_training_loss(const ComparisonResult& result, std::vector<ReportChart>&
   chart.series = series_of(result, [&](Variant v) { return mean_curve(result, v, first); });
   if (chart.series.empty()) return;
   chart.y = loss_axis(result, loss_scale(chart.series));
-  const bool bands = std::ranges::any_of(
-      chart.series, [](const ChartSeries& s) { return s.points.front().low.has_value(); });
-  std::string caption = bands ? "Mean over seeds; " + thin_out_bands(chart.series) + "."
-                        : result.seeds.size() > 1 ? "Mean over seeds."
-                                                  : "One seed each, so there are no bands.";
+  std::string caption = thin_out_bands(chart.series, result);
   if (first > 0) caption += " Steps before " + count_text(first) + " are left out.";
   add_chart(charts, "training_loss.svg", chart, caption);
 }
@@ -211,14 +207,10 @@ void add_loss_by_position(const ComparisonResult& result, std::vector<ReportChar
   chart.series = series_of(result, [&](Variant v) { return cost_by_position(result, v); });
   const auto one_range = [](const ChartSeries& s) { return s.points.size() < 2; };
   if (chart.series.empty() || std::ranges::all_of(chart.series, one_range)) return;
-  const bool bands = std::ranges::any_of(
-      chart.series, [](const ChartSeries& s) { return s.points.front().low.has_value(); });
-  std::string caption =
+  const std::string caption =
       "Loss minus the reference's of the characters at positions up to that of the point and above "
-      "the point before. Where a line rises, less cache costs more the more text lies behind. ";
-  caption += bands                     ? "Means over seeds; " + thin_out_bands(chart.series) + "."
-             : result.seeds.size() > 1 ? "Means over seeds."
-                                       : "One seed each, so there are no bands.";
+      "the point before. Where a line rises, less cache costs more the more text lies behind. " +
+      thin_out_bands(chart.series, result);
   add_chart(charts, "loss_by_position.svg", chart, caption);
 }
 
@@ -229,6 +221,7 @@ void add_conversions(const ComparisonResult& result, std::vector<ReportChart>& c
   for (Variant v : result.variants) {
     if (v.trained_on && !v.runs.empty()) percents.insert(*v.trained_on);
   }
+  if (percents.empty()) return;
   // Percentages are drawn at equal distances.
   const auto place = [&](Index percent) {
     return static_cast<double>(std::distance(percents.begin(), percents.find(percent)));

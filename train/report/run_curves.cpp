@@ -47,8 +47,10 @@ std::vector<CurveRow> read_metrics(const fs::path& file) {
 }
 
 std::optional<Index> parameters_in(const fs::path& folder) {
-  if (!find_checkpoint(folder)) return std::nullopt;
-  return load_run(folder.string()).model->parameters().element_count();
+  const std::optional<fs::path> checkpoint = find_checkpoint(folder);
+  if (!checkpoint) return std::nullopt;
+  const NamedConfig config = load_config(*checkpoint);
+  return LanguageModel(config.model, config.vocabulary).parameters().element_count();
 }
 
 RunCurves read_run(const std::string& folder) {

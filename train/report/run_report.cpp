@@ -44,16 +44,16 @@ std::vector<ChartPoint> training_points(Run run) {
   return points_of(run, "train_loss", "training loss", stretch, 4);
 }
 
-// First step that a chart of all runs shows.
+// First step that a chart of all runs shows; it leaves a part of each curve.
 Index first_step(const std::vector<RunCurves>& runs) {
-  Index first = 0;
+  std::vector<Index> firsts;
   for (Run run : runs) {
     std::vector<Index> steps;
     for (const ChartPoint& point : training_points(run))
       steps.push_back(static_cast<Index>(point.x));
-    first = std::max(first, first_step_shown(steps));
+    firsts.push_back(first_step_shown(steps));
   }
-  return first;
+  return std::ranges::min(firsts);
 }
 
 std::string loss_caption(const std::vector<RunCurves>& runs) {
@@ -62,6 +62,13 @@ std::string loss_caption(const std::vector<RunCurves>& runs) {
       "training";
   const bool means = std::ranges::any_of(runs, [](Run r) { return r.rows.size() > kCurvePoints; });
   text += means ? ", means over stretches of steps." : ".";
+  std::vector<std::string> unevaluated;
+  for (Run run : runs)
+    if (!run.last("val_loss")) unevaluated.push_back(run.name);
+  if (!unevaluated.empty())
+    text +=
+        " Without an evaluation, the training loss is the thick line: " + list_text(unevaluated) +
+        ".";
   if (const Index first = first_step(runs); first > 0)
     text += " Steps before " + count_text(first) + " are left out.";
   return text;
@@ -99,9 +106,13 @@ std::string summary(const std::vector<RunCurves>& runs) {
   const bool one_part = std::ranges::all_of(runs, [&](Run run) {
     return run.options.corpus.validation_characters == runs[0].options.corpus.validation_characters;
   });
+  const bool one_context = std::ranges::all_of(
+      runs, [&](Run run) { return run.options.model->context == runs[0].options.model->context; });
   std::string text;
   if (!one_text) {
     text += "The runs are on different texts, whose losses do not compare.";
+  } else if (!one_context) {
+    text += "The runs have different contexts, whose losses do not compare.";
   } else if (!one_part) {
     text +=
         "The runs were evaluated on different parts of their text, whose losses do not compare.";

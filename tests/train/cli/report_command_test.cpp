@@ -116,6 +116,15 @@ TEST_F(ReportCommand, RefusesDamagedMetricsAndNamesTheLine) {
   expect_refused(" --from damaged", kData, {"the run took no step yet"});
 }
 
+TEST_F(ReportCommand, ReadsNoWeights) {
+  copy("damaged_weights");
+  for (const auto& each :
+       std::filesystem::directory_iterator(*folder_ / "damaged_weights/checkpoints"))
+    std::ofstream(each.path() / "model.safetensors") << "no weights";
+  const ProgramResult result = folder_->headcount("report --from damaged_weights a");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
 TEST_F(ReportCommand, ShowsARunThatIsGoingOn) {
   copy("going_on");
   const std::string metrics = folder_->contents("a/metrics.jsonl");

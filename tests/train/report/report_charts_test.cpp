@@ -149,7 +149,10 @@ TEST(ReportCharts, ShowAnswersAgainstHowFarBackTheyWereTold) {
   // The spread over seeds says nothing if they form two clusters.
   mqa.answer_accuracy->half_width.reset();
   const std::vector<ReportChart> again = comparison_charts(result);
-  EXPECT_TRUE(has(chart(again, "answers_against_distance.svg")->svg, "back: 55.0 % right"));
+  const ReportChart* without = chart(again, "answers_against_distance.svg");
+  EXPECT_TRUE(has(without->svg, "back: 55.0 % right"));
+  EXPECT_TRUE(has(without->caption, "Means over seeds. "));
+  EXPECT_FALSE(has(without->caption, "bands")) << without->caption;
 }
 
 TEST(ReportCharts, ShowWhatLessCacheCostsByPosition) {
@@ -298,9 +301,19 @@ TEST(ReportCharts, SeedsInTwoClustersAreAllMarkedAndTheirAttentionIsNamedOnce) {
   VariantResult& mqa = result.variants[1];
   mqa.answer_accuracy = Estimate{0.7, std::nullopt};
   for (RunResult& run : mqa.runs) run.answer_accuracy = run.seed == 2 ? 0.99 : 0.5;
-  const std::string svg = chart(comparison_charts(result), "answers_against_cache.svg")->svg;
-  EXPECT_EQ(mark_places(svg).size(), 3u);
-  EXPECT_EQ(count(svg, ">mqa<"), 1u) << svg;
+  const std::vector<ReportChart> charts = comparison_charts(result);
+  const ReportChart* answers = chart(charts, "answers_against_cache.svg");
+  EXPECT_EQ(mark_places(answers->svg).size(), 3u);
+  EXPECT_EQ(count(answers->svg, ">mqa<"), 1u) << answers->svg;
+  EXPECT_TRUE(has(answers->caption, "Each point is one seed.")) << answers->caption;
+}
+
+TEST(ReportCharts, OfConversionsIsLeftOutWhereNoConvertedModelFinished) {
+  ComparisonResult result = comparison();
+  result.variants[1].trained_on = 0;
+  EXPECT_NE(chart(comparison_charts(result), "conversions.svg"), nullptr);
+  result.variants[1].runs.clear();
+  EXPECT_EQ(chart(comparison_charts(result), "conversions.svg"), nullptr);
 }
 
 TEST(ReportCharts, EqualVariantsDoNotCoverEachOther) {

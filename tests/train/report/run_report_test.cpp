@@ -55,6 +55,21 @@ TEST(RunReport, WithoutAnEvaluationTheTrainingLossIsNamed) {
   EXPECT_TRUE(has(sound_page({run}), "No validation loss was measured yet."));
 }
 
+TEST(RunReport, SaysWhichThickLinesAreTrainingLosses) {
+  RunCurves begun = run_named("mqa");
+  for (CurveRow& row : begun.rows) row.erase("val_loss");
+  const std::string caption = "Without an evaluation, the training loss is the thick line: mqa.";
+  EXPECT_TRUE(has(sound_page({run_named("mha"), begun}), caption));
+  EXPECT_FALSE(has(sound_page({run_named("mha")}), "Without an evaluation"));
+}
+
+TEST(RunReport, ChartHasAShortRunBesideALongOne) {
+  RunCurves begun = run_named("mqa");
+  begun.rows.resize(2);
+  const std::string svg = losses_svg({run_named("mha"), begun});
+  EXPECT_EQ(count(svg, ">mqa</text>"), 1u) << svg;
+}
+
 TEST(RunReport, SettingsThatDifferStandBesideEachOther) {
   RunCurves other = run_named("mla");
   other.options.learning_rate = 0.007;
@@ -87,6 +102,12 @@ TEST(RunReport, SaysWhereLossesDoNotCompare) {
   const std::string parts = sound_page({run_named("mha"), other});
   EXPECT_TRUE(has(parts, "evaluated on different parts of their text"));
   EXPECT_FALSE(has(parts, "the least validation loss"));
+  RunCurves shorter = run_named("mla");
+  shorter.options = resolve_training(
+      Given(training_settings(), {{"data", "lookup"}, {"steps", 60}, {"context", 32}}));
+  const std::string contexts = sound_page({run_named("mha"), shorter});
+  EXPECT_TRUE(has(contexts, "The runs have different contexts, whose losses do not compare."));
+  EXPECT_FALSE(has(contexts, "the least validation loss"));
   other.record.data_sha256 = std::string(64, 'b');
   EXPECT_TRUE(has(sound_page({run_named("mha"), other}), "The runs are on different texts"));
   EXPECT_FALSE(has(sound_page({run_named("mha"), other}), "precision"));
