@@ -187,6 +187,11 @@ void LayerSpec::add(std::string_view setting, std::string value) {
   text = word_of(*kind, settings);
 }
 
+bool has_scores(std::span<const LayerSpec> cycle) {
+  return std::ranges::any_of(
+      cycle, [](const LayerSpec& part) { return !part.shares() && part.kind->attends; });
+}
+
 std::string text_of(std::span<const LayerSpec> cycle) {
   std::string text;
   for (std::size_t i = 0, next = 0; i < cycle.size(); i = next) {
@@ -242,10 +247,14 @@ std::string without_windows(std::string_view spec) {
 
 std::string spec_with(std::string_view spec, const SpecSettings& settings) {
   std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  const bool beside_scores = has_scores(cycle);
   for (LayerSpec& part : cycle) {
     for (const auto& [name, value] : settings) {
       if (part.shares() || part.gives(name)) continue;
-      if (find_setting(attention_settings(), name)->is_for(part.kind->name)) part.add(name, value);
+      const bool left = beside_scores && !part.kind->attends &&
+                        std::ranges::find(kLeftToScores, name) != kLeftToScores.end();
+      if (!left && find_setting(attention_settings(), name)->is_for(part.kind->name))
+        part.add(name, value);
     }
   }
   return text_of(cycle);

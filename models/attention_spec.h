@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,6 +51,14 @@ struct AttentionSpec {
   std::vector<LayerSpec> cycle;  ///< one layer if all are alike; the first does not share
 };
 
+/// Settings of all layers that, in a pattern with layers that have scores, its other layers do not
+/// take: the window and sinks are parts of scores, and so is the gate, as in Qwen3-Next, whose
+/// states have a gate of their own. A layer's own word may give them.
+inline constexpr std::array<const char*, 3> kLeftToScores = {"window", "sinks", "gate"};
+
+/// Returns true if layers of the cycle have scores.
+bool has_scores(std::span<const LayerSpec> cycle);
+
 /// Grammar of specs, for help and errors.
 inline constexpr std::string_view kSpecGrammar =
     "layers take the parts between / in turn, N*PART repeats one, PARTxN has N dimensions per "
@@ -66,8 +75,8 @@ std::string file_name_of(std::string_view spec);
 /// `spec` without the windows of its parts. Throws SettingError if a part shares by window.
 std::string without_windows(std::string_view spec);
 
-/// `spec` with `settings` in all parts whose kind has them and that do not give them: "gqa2/share"
-/// with `gate` on is "gqa2:gate=on/share". Throws SettingError.
+/// `spec` with `settings`, which all layers have, in the words of all parts that take them and do
+/// not give them: "gqa2/share" with `gate` on is "gqa2:gate=on/share". Throws SettingError.
 std::string spec_with(std::string_view spec, const SpecSettings& settings);
 
 /// Settings that a value of `attention` stands for: its kind and the settings of its word if all

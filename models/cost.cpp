@@ -113,12 +113,12 @@ std::vector<CostRow> cost_table(const Given& given, Index context, const CacheNu
                                 std::vector<std::string>& left_out) {
   std::vector<CostRow> rows;
   const auto attention = given.get<std::string>("attention", kDefaultAttention);
-  const bool take_turns = parse_attention_spec(attention).cycle.size() > 1;
+  const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
+  const bool take_turns = cycle.size() > 1;
   for (const AttentionKind* kind : attention_kinds()) {
     Given own = given;
-    if (take_turns && !kind->attends) {  // as in the pattern
-      own.erase("gate");
-      own.erase("sinks");
+    if (take_turns && has_scores(cycle) && !kind->attends) {  // as in the pattern
+      for (const char* name : kLeftToScores) own.erase(name);
     }
     own.put("attention", kind->name);
     std::optional<ModelPlan> model;

@@ -53,10 +53,8 @@ void check_output(const AttentionPlan& a) {
 // Layer of a pattern: settings of the word override those of all layers.
 AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace& place,
                            bool beside_scores) {
-  // Beside layers with scores the window and sinks are theirs; so is the gate, as in Qwen3-Next,
-  // whose states have a gate of their own.
   if (!part.kind->attends && beside_scores) {
-    for (const char* name : {"window", "sinks", "gate"}) given.erase(name);
+    for (const char* name : kLeftToScores) given.erase(name);
   }
   for (const auto& [name, value] : part.settings) given.put(name, value);
   return resolve_attention(*part.kind, given, place);
@@ -96,8 +94,7 @@ void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
 void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, const Given& given,
                    const LayerPlace& place) {
   std::vector<AttentionPlan>& cycle = model.cycle;
-  const bool scores = std::ranges::any_of(
-      pattern, [](const LayerSpec& part) { return !part.shares() && part.kind->attends; });
+  const bool scores = has_scores(pattern);
   for (const LayerSpec& part : pattern) {
     try {
       model.writers.push_back(part.shares() ? find_writer(part, cycle) : cycle.size());

@@ -160,7 +160,9 @@ TEST(AttentionSpec, TakesSettingsThatItsPartsHaveAndDoNotGive) {
   const SpecSettings settings = {{"gate", "on"}, {"tie-kv", "on"}, {"head-dim", "16"}};
   EXPECT_EQ(spec_with("gqa2", settings), "gqa2x16:gate=on:tie-kv=on");
   EXPECT_EQ(spec_with("mqa:gate=off@8/delta/share", settings),
-            "mqax16:gate=off:tie-kv=on@8/deltax16:gate=on/share");
+            "mqax16:gate=off:tie-kv=on@8/deltax16/share");
+  EXPECT_EQ(spec_with("delta", settings), "deltax16:gate=on");
+  EXPECT_EQ(spec_with("delta/gqa2", {{"window", "8"}, {"sinks", "on"}}), "delta/gqa2:sinks=on@8");
   EXPECT_EQ(spec_with("mqa", {}), "mqa");
 }
 

@@ -109,6 +109,9 @@ TEST(CostTable, GatesTheKindsThatThePatternGates) {
   EXPECT_EQ(gated_rows.at("delta").costs.parameters, plain_rows.at("delta").costs.parameters);
   EXPECT_EQ(gated_rows.at("gqa").costs.parameters,
             plain_rows.at("gqa").costs.parameters + 4 * 128 * 128);
+  nlohmann::json windows = pattern;
+  windows["window"] = 4;
+  EXPECT_TRUE(all_rows(with(windows), 8).contains("delta"));
 }
 
 // A run's settings as its config.json has them give the parameters of its model.
