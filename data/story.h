@@ -46,7 +46,7 @@ double commonest_is(char right, const std::map<char, Index>& counts, double gues
 ///
 /// *Answers* are the characters that only an earlier part of the story determines. The rest of a
 /// name whose first letter is known is no answer, nor is what the grammar prescribes. No question
-/// is asked twice, so no answer repeats an earlier one.
+/// is asked twice, so that no answer can be copied from that of the same question.
 struct Story {
   std::string text;  ///< UTF-8
   double nats = 0;   ///< -log p(text)

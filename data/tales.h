@@ -9,8 +9,8 @@
 namespace headcount {
 
 /// Size of a story; the built-in corpus `tales` uses the defaults. `places` is the most places that
-/// a story visits. Each person and thing is asked about at most once, so that there are at most
-/// `people` + `things` questions.
+/// a story visits. No question is asked twice; a thing that is held has two, so that there are at
+/// least `people` + `things` to draw from.
 struct TalesOptions {
   Index people = 3, things = 2, places = 3, events = 3, questions = 2;
 };
@@ -34,7 +34,7 @@ const TalesNames& tales_names();
 ///
 /// A thing goes where its holder goes; people give to those in the same place and pick up what lies
 /// there. Answers follow from the story and add no nats. Story::answers marks the letters that
-/// tell the grammar's names apart: the first one, and the second of "cave" and "cellar". The
+/// tell the grammar's names apart: the first one, and the second where first ones are equal. The
 /// distance leads back to the sentence that named the answer last. The tasks follow bAbI (Weston et
 /// al. 2015, arXiv:1502.05698); the grammar is our own.
 Story tell_tale(const TalesOptions& options, const Chooser& chooser,

@@ -19,7 +19,7 @@ struct TrainSettings {
   Index accumulate = 1;  ///< forward passes per step
   Index shards = 0;      ///< parts of a batch that run in parallel; 0: by sizes, see shard_count
   double learning_rate = 1e-3;
-  double least_learning_rate = 1e-4;  ///< at the last step; default a tenth of learning_rate
+  double least_learning_rate = 1e-4;  ///< one step after the last; default a tenth of learning_rate
   Index warmup = 100;  ///< steps; a run that is shorter warms up for a tenth of its own steps
   double gradient_clip = 1;
   Precision precision = Precision::f32;  ///< of matrix products

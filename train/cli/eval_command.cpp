@@ -49,10 +49,7 @@ void write_logits(const std::string& path, const LanguageModel& model,
   const Var logits = model.logits(tape, tokens, 1);
   const std::array<TensorSource, 2> tensors = {
       {{"tokens", {std::ssize(tokens)}, Dtype::i32, tokens.data()},
-       {"logits",
-        {std::ssize(tokens), model.vocabulary()},
-        sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32,
-        logits.value().data()}}};
+       {"logits", {std::ssize(tokens), model.vocabulary()}, kRealDtype, logits.value().data()}}};
   write_safetensors(path, tensors);
 }
 

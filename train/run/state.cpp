@@ -38,7 +38,7 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
       const std::span<const Real> numbers = moment.numbers.of({i});
       tensors.push_back({moment.name + "." + parameters.name({i}),
                          {std::ssize(numbers)},
-                         sizeof(Real) == sizeof(double) ? Dtype::f64 : Dtype::f32,
+                         kRealDtype,
                          numbers.data()});
     }
   }
