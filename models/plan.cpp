@@ -228,8 +228,10 @@ std::vector<std::string> attention_notes(const ModelPlan& plan) {
 }
 
 std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
-                                         std::span<const std::string_view> listed) {
+                                         std::span<const std::string_view> listed,
+                                         const nlohmann::json& defaults) {
   Given known(model_settings());
+  known.put_known(defaults);
   for (const std::string_view name : listed) {
     if (settings.contains(name)) known.put(std::string(name), settings.at(std::string(name)));
   }

@@ -88,10 +88,11 @@ LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {}
 std::vector<std::string> attention_notes(const ModelPlan& plan);
 
 /// Names of the settings that would be lost if only those named in `listed` were stored: their
-/// values differ from those of the model for which only the listed settings are given. The layers
-/// of the model are all alike.
+/// values differ from those of the model for which only the listed settings are given, and those
+/// of `defaults` that are a model's.
 std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
-                                         std::span<const std::string_view> listed);
+                                         std::span<const std::string_view> listed,
+                                         const nlohmann::json& defaults = {});
 
 /// Model `plan` with other values of these settings. Throws SettingError, and ShapeError as
 /// resolve_model does.

@@ -45,14 +45,14 @@ export function load(path) {
         name,
         bytes: new Uint8Array(exports.memory.buffer, pointer, bytes).slice(),
       })),
-    open: (files) => {
+    open: (files, data = "") => {
       const placed = files.map(({ name, bytes }) => ({
         name,
         pointer: put(bytes),
         bytes: bytes.length,
       }));
       try {
-        return call({ do: "open", files: placed });
+        return call({ do: "open", files: placed, data });
       } finally {
         for (const { pointer } of placed) exports.headcount_release(pointer);
       }

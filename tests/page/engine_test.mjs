@@ -35,6 +35,13 @@ const tests = {
     assert.equal(sum(plan("mha@16")) * 4, sum(plan("mha")));
     assert.equal(plan("mqa/share").layers[1].shares, 0);
   },
+  "a setting in an attention's name has priority over that of all attentions"() {
+    const bytes = (settings) => load(wasm).call({ do: "plan",
+      settings: { ...kLookup, ...settings } }).cache.bytes_per_token;
+    for (const [attention, ofAll] of Object.entries({ "mha@4": { window: 0 },
+      mhax4: { "head-dim": 2 }, gqa2: { "kv-heads": 4 }, "mha:tie-kv=on": { "tie-kv": "off" } }))
+      assert.equal(bytes({ ...ofAll, attention }), bytes({ attention }), attention);
+  },
   "training lowers the loss, and pausing changes no bit"() {
     const engine = load(wasm), other = load(wasm);
     for (const each of [engine, other]) each.call({ do: "start", settings: kLookup });
@@ -79,10 +86,11 @@ const tests = {
       .map((entry) => `${entry.path}/${entry.name}`)
       .map((path) => ({ name: path.slice(folder.length + 1), bytes: readFileSync(path) }));
     const engine = load(wasm);
-    const opened = engine.open(files);
+    const opened = engine.open(files, "lookup");
     assert.equal(opened.step, 20);
     assert.equal(opened.attention, "gqa");
     assert.equal(opened.settings["kv-heads"], 2);
+    assert.deepEqual([opened.spec, opened.changed], ["gqa2", {}]);
     const damaged = files.map((file) => {
       const bytes = new Uint8Array(file.bytes);
       if (file.name.endsWith("step-20/model.safetensors")) bytes[bytes.length - 1] ^= 1;
@@ -90,6 +98,34 @@ const tests = {
     });
     assert.throws(() => engine.open(damaged), /model\.safetensors is damaged/);
     assert.equal(engine.call({ do: "ask", prompt: "H", tokens: 1 }).steps.length, 1);
+  },
+  "an opened model says all settings that training it again needs"() {
+    const engine = load(wasm);
+    const shape = { data: "tales", layers: 2, dim: 32, context: 64 };
+    const settingsOf = (settings) => {
+      engine.call({ do: "start", settings: { ...shape, ...settings } });
+      const files = engine.save();
+      const { spec, changed, ...opened } = engine.open(files, "tales");
+      const { heads } = opened.settings;
+      const again = engine.call({ do: "plan",
+        settings: { ...shape, heads, ...changed, attention: spec } });
+      assert.deepEqual(again.cache, opened.cache);
+      assert.equal(again.parameters, opened.parameters);
+      const inSpec = spec.includes("/") ? ["attention", "sinks"] : []; // of a pattern
+      for (const [name, value] of Object.entries(opened.settings)) {
+        if (name in again.settings && !inSpec.includes(name)) // idle ones are not
+          assert.deepEqual(again.settings[name], value, `${name} of ${spec}`);
+      }
+      return [spec, changed];
+    };
+    assert.deepEqual(settingsOf({ attention: "gqa2:tie-kv=on", gate: "on", window: 8 }),
+      ["gqa2:gate=on:tie-kv=on@8", {}]);
+    assert.deepEqual(settingsOf({ attention: "mqa/share", sinks: "on", bias: "on" }),
+      ["mqa:sinks=on/share", { bias: "on" }]);
+    assert.deepEqual(settingsOf({ attention: "mla", "rope-dim": 4, positions: "rope",
+      "ffn-dim": 40, "score-scale": "inv-sqrt" }),
+    ["mla12+4:score-scale=inv-sqrt", { "ffn-dim": 40 }]);
+    assert.deepEqual(settingsOf({ attention: "mha", heads: 6, "head-dim": 4 }), ["mhax4", {}]);
   },
   "an answer shows probabilities, weights and a cache that fills"() {
     const engine = load(wasm);

@@ -124,11 +124,21 @@ function play() {
   }, kPlayed);
 }
 
+// The end of a text that a context has room for, with an answer: whole lines if they fit.
+function fitting(text, context) {
+  let rest = text;
+  while ([...rest].length >= context && rest.includes("\n"))
+    rest = rest.slice(rest.indexOf("\n") + 1);
+  return [...rest].slice(-(context - 1)).join("");
+}
+
 // Questions and a beginning to continue, from the validation text where an engine has it.
 async function prepare() {
-  const kind = textOf(), run = askable()[0];
-  const again = kind === preparedKind && byId("prompt").value !== "";
-  preparedKind = kind;
+  const kind = textOf(), run = askable()[0], { context } = run.plan;
+  // An own text is another one after a change of it, and with every opened model.
+  const text = kind !== "own" ? kind : run.settings ? state.ownVersion : run;
+  const again = text === preparedText && byId("prompt").value !== "";
+  preparedText = text;
   questions = [];
   byId("board").hidden = byId("board-questions").hidden = kind !== "lookup";
   byId("prompt").rows = kind === "lookup" ? 1 : 4;
@@ -162,7 +172,8 @@ async function prepare() {
   } catch {
     // An opened model comes without its text.
   }
-  questions = (found.questions ?? []).slice(0, 6);
+  const fits = ({ prompt }) => [...prompt].length < context;
+  questions = (found.questions ?? []).filter(fits).slice(0, 6);
   byId("chips").replaceChildren(...questions.map(({ prompt }) => h("button", {
     type: "button", onclick: () => {
       byId("prompt").value = prompt;
@@ -170,14 +181,14 @@ async function prepare() {
     },
   }, `…${prompt.trimEnd().split("\n").at(-1)}`)));
   if (!again) {
-    byId("prompt").value = questions[0]?.prompt ?? (kind === "tales" ? kTale
-      : [...found.validation].slice(0, 30).join("") || knownBeginning(run));
+    byId("prompt").value = questions[0]?.prompt ?? (kind === "tales" ? fitting(kTale, context)
+      : fitting([...found.validation].slice(0, 30).join(""), context) || knownBeginning(run));
   }
   ask();
 }
 
 let prepared = null; // the runs for which the section was prepared
-let preparedKind = ""; // and their text: a question that was typed stays while that does
+let preparedText = ""; // and their text: a question that was typed stays while that does
 
 function update() {
   const learning = state.runs.filter((run) => !run.error);

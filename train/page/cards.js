@@ -35,7 +35,9 @@ class CardView {
       type: "text", spellcheck: "false",
       "aria-label": "attention as text, for example 3*gqa2@8/gqa2",
       onchange: () => {
-        card.choice.own = this.written.value.trim();
+        const text = this.written.value.trim();
+        if (text) card.choice.own = text;
+        else this.written.value = card.choice.own;
         tell("chosen");
       },
     });

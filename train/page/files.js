@@ -1,7 +1,7 @@
 // Saves trained models as an archive of checkpoints, which `headcount sample --from` opens after
 // unpacking, and opens archives and checkpoints.
 import { byId, h, say, setText, tell } from "./dom.js";
-import { specOfPlan } from "./specs.js";
+import { kNotTaken } from "./link.js";
 import { kMostCards, makeCard, setPhase, sharedSettings, state } from "./state.js";
 import { commonSettings, pieceCharacter, texts } from "./texts.js";
 import { endRuns, Run } from "./training.js";
@@ -14,12 +14,23 @@ const kOfModel = new RegExp("(^|/)((config|tokenizer|tokenizer_config|trainer_st
 // Name of a folder for an attention: "3xdelta_mqa".
 const folderOf = (spec) => spec.replaceAll("*", "x").replaceAll("/", "_").replaceAll(":", "-");
 
-const folderOfRecord = (run, record) => run.records.length > 1
-  ? `${folderOf(run.spec)}/seed-${record.seed}` : folderOf(run.spec);
+// Folders of runs, all different, and of their records.
+function foldersOf(runs) {
+  const names = [];
+  for (const { spec } of runs) {
+    const name = folderOf(spec);
+    let free = name;
+    for (let i = 2; names.includes(free); ++i) free = `${name}-${i}`;
+    names.push(free);
+  }
+  return (run, record) => names[runs.indexOf(run)] +
+    (run.records.length > 1 ? `/seed-${record.seed}` : "");
+}
 
 // The files of all trained runs, one folder each, and a summary.
 function filesOfRuns() {
   const runs = state.runs.filter((run) => run.isTrained);
+  const folderOfRecord = foldersOf(runs);
   const files = runs.flatMap((run) => run.records.flatMap((record) => record.files.map(
     ({ name, bytes }) => ({ name: `${folderOfRecord(run, record)}/${name}`, bytes }))));
   const summary = {
@@ -68,19 +79,21 @@ function modelsIn(files) {
 }
 
 function summaryIn(files) {
-  const file = files.find(({ name }) => name === kSummary);
+  const file = files.find(({ name }) => `/${name}`.endsWith(`/${kSummary}`));
   return file ? JSON.parse(new TextDecoder().decode(file.bytes)) : null;
 }
 
-// Run with a model that the engine has opened.
+// Run with a model that the engine has opened. `all` are the files among which it was found.
 async function openedRun(model, style, all = []) {
   const { files } = model;
   const run = new Run({ spec: "", style, plan: { settings: {} } });
   try {
-    const plan = await run.engine.call({ do: "open" }, files);
-    plan.settings.data ??= dataOf(model, all);
-    const steps = plan.step ?? plan.settings.steps ?? 0;
-    Object.assign(run, { plan, spec: specOfPlan(plan), steps });
+    const settings = settingsOfTraining(model, all);
+    const plan = await run.engine.call({ do: "open", data: settings.data }, files);
+    const ofTraining = Object.entries(settings).filter(([name]) => !(name in plan.settings));
+    plan.training = Object.fromEntries(ofTraining);
+    plan.settings = { ...settings, ...plan.settings };
+    Object.assign(run, { plan, spec: plan.spec, steps: plan.step ?? 0 });
     const record = { seed: plan.settings.seed ?? 1, losses: [], checks: [], step: plan.step ?? 1,
       files };
     run.records.push(record);
@@ -92,19 +105,22 @@ async function openedRun(model, style, all = []) {
   }
 }
 
-// The text that a model was trained on, as far as its files tell: lookups have pieces among their
-// characters, and a run's folder has the settings of the run.
-function dataOf(model, files) {
+// Settings with which a model was trained, `data` among them, as far as its files tell: a run's
+// folder has the settings of the run, and lookups have pieces among their characters.
+function settingsOfTraining(model, files) {
   const text = (bytes) => new TextDecoder().decode(bytes);
-  const tokenizer = model.files.find(({ name }) => name === "tokenizer.json");
-  if (tokenizer && text(tokenizer.bytes).includes(pieceCharacter(1, 0))) return "lookup";
   for (const { name, bytes } of files) {
-    const folder = name.slice(0, Math.max(0, name.lastIndexOf("/")));
-    if (!name.endsWith("config.json") || !model.folder.startsWith(folder)) continue;
-    const { data } = JSON.parse(text(bytes));
-    if (data in texts) return data;
+    if (name !== "config.json" && !name.endsWith("/config.json")) continue;
+    const folder = name.slice(0, -"config.json".length); // with a slash, if there is one
+    if (!`${model.folder}/`.startsWith(folder)) continue;
+    const settings = JSON.parse(text(bytes));
+    if (!settings.data) continue; // that of a checkpoint
+    const taken = Object.entries(settings).filter(([setting]) => !kNotTaken.includes(setting));
+    return { ...Object.fromEntries(taken), data: settings.data in texts ? settings.data : "own" };
   }
-  return "own";
+  const tokenizer = model.files.find(({ name }) => name === "tokenizer.json");
+  const pieces = tokenizer && text(tokenizer.bytes).includes(pieceCharacter(1, 0));
+  return { data: pieces ? "lookup" : "own" };
 }
 
 // What the page saved of a run, with the models of its seeds.
@@ -114,26 +130,41 @@ async function restoredRun(saved, models, style) {
     if (!model) throw new Error(`the folder ${folder} is missing beside ${kSummary}`);
     return model.files;
   };
-  const run = await openedRun({ folder: "", files: filesOf(saved.records.at(-1).folder) },
+  const records = saved.records.map((record) => ({ ...record, files: filesOf(record.folder) }));
+  const run = await openedRun({ folder: "", files: records.at(-1).files },
     style);
-  run.records = saved.records.map((record) => ({ ...record, files: filesOf(record.folder) }));
+  run.records = records;
   run.held = run.records.at(-1);
   Object.assign(run, { plan: saved.plan, spec: saved.attention, steps: saved.plan.settings.steps });
   return run;
 }
 
+// Shared settings with which an opened model can be trained again: those that sliders show, the
+// others of its training, and those in which it differs from a model of the page.
+function settingsAgain({ settings, training, changed }) {
+  const shown = commonSettings.filter(({ name }) => name in settings);
+  return { ...training, ...changed,
+    ...Object.fromEntries(shown.map(({ name }) => [name, settings[name]])) };
+}
+
 // Sets cards and settings to those of opened models, so that they can be trained again.
-function takeOver(runs, settings) {
-  const data = settings.data;
+function takeOver(runs, { data, ...settings }) {
   state.text = data in texts && data !== "own" ? data : "own";
-  const shown = commonSettings.map(({ name }) => name);
-  state.changed[state.text] = Object.fromEntries(
-    Object.entries(settings).filter(([name]) => shown.includes(name)));
+  state.changed[state.text] = settings;
   state.cards = [];
   for (const run of runs) state.cards.push(makeCard(run.spec));
   if (runs.length === 1) state.cards.push(makeCard(runs[0].spec === "mqa" ? "mha" : "mqa"));
   state.runs = runs;
   state.trained = { text: state.text, settings: sharedSettings() };
+}
+
+// The runs of promises; if one is refused, the others end.
+async function allOf(promises) {
+  const settled = await Promise.allSettled(promises);
+  const refused = settled.find(({ status }) => status === "rejected");
+  if (!refused) return settled.map(({ value }) => value);
+  for (const { value } of settled) value?.end();
+  throw refused.reason;
 }
 
 // Opens the models among files [{name, bytes}].
@@ -144,18 +175,25 @@ async function openModels(files) {
       "or config.json, tokenizer.json and model.safetensors of a checkpoint");
   }
   const some = models.slice(0, kMostCards);
-  const opened = summary
-    ? await Promise.all(summary.runs.map((run, style) => restoredRun(run, models, style)))
-    : await Promise.all(some.map((model, style) => openedRun(model, style, files)));
+  const opened = await allOf(summary
+    ? summary.runs.map((run, style) => restoredRun(run, models, style))
+    : some.map((model, style) => openedRun(model, style, files)));
   endRuns();
   if (summary) state.seeds = summary.seeds;
-  takeOver(opened, summary ? summary.settings : opened[0].plan.settings);
+  const settings = summary ? summary.settings : settingsAgain(opened[0].plan);
+  takeOver(opened, settings);
   setPhase("trained");
   tell("chosen");
   tell("progress");
   byId("ask").scrollIntoView();
-  return `Opened ${opened.map((run) => run.spec).join(", ")}.` + (models.length > some.length
-    ? ` ${models.length - some.length} more are not shown.` : "");
+  const unseen = summary ? [] : Object.entries(opened[0].plan.changed);
+  const differ = !summary && opened.some(
+    ({ plan }) => JSON.stringify(settingsAgain(plan)) !== JSON.stringify(settings));
+  return `Opened ${opened.map((run) => run.spec).join(", ")}.` +
+    (models.length > some.length ? ` ${models.length - some.length} more are not shown.` : "") +
+    (differ ? ` Training again gives all of them the settings of ${opened[0].spec}.` : "") +
+    (unseen.length ? ` Training again keeps ${
+      unseen.map((setting) => setting.join(" ")).join(", ")}.` : "");
 }
 
 const bytesOfFile = async (file) => new Uint8Array(await file.arrayBuffer());

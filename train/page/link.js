@@ -1,10 +1,11 @@
 // The link of a report: headcount.html#settings={"settings": {...}, "attentions": ["mha", ...]},
 // URL-encoded.
+import { kindOf } from "./specs.js";
 import { kMostCards, makeCard, state } from "./state.js";
 import { texts } from "./texts.js";
 
 // Settings that the page or its workers decide by themselves.
-const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every", "checkpoint-every",
+export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every", "checkpoint-every",
   "keep", "init", "precision", "shards"];
 
 // Takes over what the address asks for. Returns a sentence on what could not be taken, or "".
@@ -24,10 +25,16 @@ export function readLink(hash = location.hash) {
     notes.push(`The comparison’s text, ${settings.data}, is not here: drop it on the page.`);
   for (const [name, value] of Object.entries(settings))
     if (!kNotTaken.includes(name)) state.changed[state.text][name] = value;
-  const attentions = (asked.attentions ?? []).map(String);
+  const attentions = (asked.attentions ?? []).map((spec) => String(spec).trim()).filter(Boolean);
   if (attentions.length) {
     state.cards = [];
     for (const spec of attentions.slice(0, kMostCards)) state.cards.push(makeCard(spec));
+  }
+  const changed = state.changed[state.text];
+  if (state.cards.every(({ choice }) => !choice.own)) { // so that the cards' sliders move it
+    for (const { choice } of state.cards)
+      if (kindOf(choice).attends) choice.window ||= changed.window ?? 0;
+    delete changed.window;
   }
   if (attentions.length === 1) state.cards.push(makeCard(attentions[0] === "mqa" ? "mha" : "mqa"));
   if (attentions.length > kMostCards) {

@@ -8,8 +8,8 @@ import { durationText, numberText, plural } from "./format.js";
 import { readLink } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
 import { kinds } from "./specs.js";
-import { commonValue, isBusy, keyOf, kMostSeeds, makeCard, setOwnText, shownSettings, state }
-  from "./state.js";
+import { commonValue, isBusy, isOfCard, isReady, keyOf, kMostSeeds, makeCard, setOwnText,
+  shownSettings, state } from "./state.js";
 import { kLongestText, texts } from "./texts.js";
 import { goOn, pause, startTraining, stopTraining } from "./training.js";
 import { setUpWatch } from "./watch.js";
@@ -75,17 +75,19 @@ function drawShared() {
 const sliders = new Map();
 
 function drawAction() {
-  const ready = state.cards.length > 0 && state.cards.every((card) => card.plan && !card.error);
-  const same = state.runs.length > 0 && state.phase === "trained" && state.cards.every((card) =>
-    state.runs.some((run) => run.key === keyOf(card) && run.records.length >= state.seeds));
+  const same = state.runs.length > 0 && state.phase === "trained" &&
+    state.cards.every((card) => state.runs.some((run) => run.isTrained &&
+      run.key === keyOf(card) && run.records.length >= state.seeds));
   const noText = state.text === "own" && !state.own;
-  byId("train").disabled = !ready || isBusy() || same || noText;
+  byId("train").disabled = !isReady() || isBusy() || same;
+  byId("again").disabled = !isReady() || !state.runs.every(isOfCard);
   byId("choices").disabled = isBusy();
   const seconds = estimatedSeconds(), wrong = state.cards.some((card) => card.error);
   let text = "Measuring how long it takes here …";
   if (noText) text = "Paste or drop a text first.";
   else if (same) text = "Trained. Change something to train again.";
   else if (wrong) text = "Not ready: the message above says what does not fit.";
+  else if (Number.isNaN(seconds)) text = "How long it takes here is not known.";
   else if (seconds !== null) text = `Takes about ${durationText(seconds)} here.`;
   setText(byId("estimate"), isBusy() ? "" : text);
   setText(byId("train"), state.runs.length ? "Train again" : "Train");
@@ -99,6 +101,12 @@ async function begin() {
   tell("chosen");
 }
 
+// Before the other parts: showing buttons moves the focus to one that this has enabled.
+on("phase", () => {
+  drawAction();
+  seeds.set(state.seeds);
+  if (!isBusy()) replan(); // what training put off
+});
 setUpTexts();
 setUpCards();
 setUpWatch();
@@ -120,6 +128,7 @@ byId("stop").addEventListener("click", stopTraining);
 byId("again").addEventListener("click", () => {
   state.seeds = Math.min(kMostSeeds, Math.max(...state.runs.map((run) => run.records.length)) + 1);
   startTraining();
+  byId("pause").focus({ preventScroll: true });
 });
 on("chosen", () => {
   drawShared();
@@ -129,10 +138,6 @@ on("chosen", () => {
 on("planned", () => {
   drawShared();
   drawAction();
-});
-on("phase", () => {
-  drawAction();
-  seeds.set(state.seeds);
 });
 function tellBroken(text) {
   byId("broken").hidden = false;

@@ -2,7 +2,7 @@
 // engine of its own plans, another measures, so that neither waits for the other or for training.
 import { tell } from "./dom.js";
 import { Engine } from "./engine.js";
-import { isBusy, keyOf, settingsOf, state } from "./state.js";
+import { isBusy, isPlanned, keyOf, settingsOf, state } from "./state.js";
 
 const kQuiet = 600; // ms without a change before training is measured
 const kMeasured = 250; // ms of measured steps
@@ -21,27 +21,30 @@ export function planningEngine() {
   return planner;
 }
 
-const isPlanned = (card) => card.key === keyOf(card);
+async function plan(card) {
+  const key = keyOf(card);
+  let planned = null, error = "";
+  try {
+    planned = await planningEngine().call({ do: "plan", settings: settingsOf(card) });
+  } catch (refused) {
+    error = refused.message;
+  }
+  if (keyOf(card) !== key) return; // it has changed again
+  Object.assign(card, { key, error, pace: paces.get(key) ?? null });
+  if (planned) card.plan = planned;
+  tell("planned");
+}
 
 // Plans all cards whose settings have changed, then measures them.
 export async function replan() {
   clearTimeout(timer);
   if (planning || state.text === "own" && !state.own) return;
   planning = true;
-  for (let card; (card = state.cards.find((each) => !isPlanned(each)));) {
-    const key = keyOf(card);
-    let plan = null, error = "";
-    try {
-      plan = await planningEngine().call({ do: "plan", settings: settingsOf(card) });
-    } catch (refused) {
-      error = refused.message;
-    }
-    if (keyOf(card) !== key) continue; // it has changed again
-    Object.assign(card, { key, error, pace: paces.get(key) ?? null });
-    if (plan) card.plan = plan;
-    tell("planned");
+  try {
+    for (let card; (card = state.cards.find((each) => !isPlanned(each)));) await plan(card);
+  } finally {
+    planning = false;
   }
-  planning = false;
   timer = setTimeout(measure, kQuiet);
 }
 
@@ -63,26 +66,31 @@ async function paceOf(settings) {
 async function measure() {
   if (measuring || isBusy()) return;
   measuring = true;
-  const failed = new Set(); // there is no estimate; training will report the error
-  const waits = (card) => isPlanned(card) && !card.error && !card.pace && !failed.has(card.key);
-  // Looks for the next card each time, because cards may change while one is measured.
-  for (let card; !isBusy() && (card = state.cards.find(waits));) {
-    const { key } = card;
-    try {
-      paces.set(key, await paceOf(settingsOf(card)));
-    } catch {
-      failed.add(key);
+  const waits = (card) => isPlanned(card) && !card.error && card.pace === null;
+  try {
+    // Looks for the next card each time, because cards may change while one is measured.
+    for (let card; !isBusy() && (card = state.cards.find(waits));) {
+      const { key } = card;
+      paces.set(key, await paceOf(settingsOf(card)).catch(() => NaN)); // training tells the error
+      for (const each of state.cards) if (each.key === key) each.pace = paces.get(key);
+      tell("planned");
     }
-    for (const each of state.cards) if (each.key === key) each.pace = paces.get(key) ?? null;
-    tell("planned");
+  } finally {
+    measuring = false;
   }
-  measuring = false;
 }
 
-// Seconds that training takes, or null before it is measured. Workers share the processor's cores.
+// Seeds of a card that are not trained yet.
+function seedsLeft(card) {
+  const run = state.runs.find(({ isTrained, key }) => isTrained && key === card.key);
+  return Math.max(0, state.seeds - (run?.records.length ?? 0));
+}
+
+// Seconds that training takes; null before it is measured, NaN if it cannot be. Workers share the
+// processor's cores.
 export function estimatedSeconds() {
-  const each = state.cards.map(
-    (card) => card.pace && !card.error ? card.pace * card.plan.settings.steps * state.seeds : null);
+  const each = state.cards.map((card) => card.pace === null || card.error ? null
+    : card.pace * card.plan.settings.steps * seedsLeft(card));
   if (!each.length || each.includes(null)) return null;
   const cores = Math.max(1, Math.min(each.length, navigator.hardwareConcurrency || 2));
   const sum = each.reduce((a, b) => a + b, 0);

@@ -1,8 +1,9 @@
 // Attentions as text ("gqa2x16@64/share", see nn/attention/README.md) and as places of sliders.
 //
-// A choice: {kind, numbers, width, window, share, own}. `numbers` has the settings that stand after
-// the kind's name, by name; 0 or absent is the engine's default. `share` layers read one cache.
-// `own`, if not empty, is the whole text of an attention that no sliders can say.
+// A choice: {kind, numbers, width, named, window, share, own}. `numbers` has the settings that stand
+// after the kind's name, by name; 0 or absent is the engine's default. `named` is the text of others
+// (":gate=on"), which no slider changes. `share` layers read one cache. `own`, if not empty, is the
+// whole text of an attention that no sliders can say.
 
 // Kinds of the engine, as its reply to "kinds" has them: [{name, summary, attends, numbers}].
 export const kinds = [];
@@ -39,49 +40,47 @@ export function specOf(choice) {
       .map((value) => value ?? 0).join("+");
   }
   if (choice.width) text += `x${choice.width}`;
+  text += choice.named;
   if (choice.window) text += `@${choice.window}`;
   if (choice.share === 2) text += "/share";
   if (choice.share > 2) text += `/${choice.share - 1}*share`;
   return text;
 }
 
+// Choice of a kind with the engine's sizes.
+const plainChoice = (kind) =>
+  ({ kind, numbers: {}, width: 0, named: "", window: 0, share: 1, own: "" });
+
 // Choice of a spec; one with `own` if the sliders cannot express it.
 export function choiceOf(text) {
-  const own = { kind: "", numbers: {}, width: 0, window: 0, share: 1, own: text };
-  const named = kinds.filter(({ name }) => text.startsWith(name))
+  const beginning = kinds.filter(({ name }) => text.startsWith(name))
     .sort((a, b) => b.name.length - a.name.length);
-  for (const kind of named) {
-    const rest = /^(\d+(?:\+\d+)*)?(?:x(\d+))?(?:@(\d+))?(\/(?:(\d+)\*)?share)?$/.exec(
-      text.slice(kind.name.length));
-    if (!rest) continue;
-    const given = rest[1] ? rest[1].split("+").map(Number) : [];
-    if (given.length > kind.numbers.length) continue;
+  for (const kind of beginning) {
+    const parts =
+      /^(\d+(?:\+\d+)*)?(?:x(\d+))?((?::[^:@/]+)*)(?:@(\d+))?(\/(?:(\d+)\*)?share)?$/.exec(
+        text.slice(kind.name.length));
+    if (!parts) continue;
+    const [, numbers, width, named, window, share, shares] = parts;
+    const given = numbers ? numbers.split("+").map(Number) : [];
+    const onSliders = ["head-dim", "window", ...kind.numbers.map(({ name }) => name)];
+    if (given.length > kind.numbers.length ||
+      onSliders.some((name) => named.includes(`:${name}=`))) continue;
     return {
-      kind: kind.name,
+      ...plainChoice(kind.name),
       numbers: Object.fromEntries(given.map((value, i) => [kind.numbers[i].name, value])),
-      width: Number(rest[2] ?? 0),
-      window: Number(rest[3] ?? 0),
-      share: rest[4] ? Number(rest[5] ?? 1) + 1 : 1,
-      own: "",
+      width: Number(width ?? 0),
+      named,
+      window: Number(window ?? 0),
+      share: share ? Number(shares ?? 1) + 1 : 1,
     };
   }
-  return own;
-}
-
-// Spec of an opened model's attention, whose numbers stand among the model's settings.
-export function specOfPlan({ attention, settings }) {
-  const choice = choiceOf(attention);
-  if (choice.own) return attention;
-  for (const { name } of choice.share > 1 ? [] : kindOf(choice).numbers)
-    choice.numbers[name] ??= settings[name];
-  choice.window ||= settings.window ?? 0;
-  return specOf(choice);
+  return { ...plainChoice(""), own: text };
 }
 
 // Choice for a kind that was just named. Sizes are the engine's defaults, but a latent has no
 // rotary key where positions are none, and pooled rows need a window beside them.
 export function firstChoice(name, settings) {
-  const choice = { kind: name, numbers: {}, width: 0, window: 0, share: 1, own: "" };
+  const choice = plainChoice(name);
   const numbers = kindOf(choice).numbers.map((number) => number.name);
   if (numbers.includes("rope-dim") && settings.positions === "none") {
     const width = settings["head-dim"] || settings.dim / settings.heads;
@@ -131,7 +130,7 @@ export function slidersOf(choice, settings) {
   return all.map(({ name, help, own }) => {
     const given = own ? choice.numbers[name]
       : { "head-dim": choice.width, window: choice.window, share: choice.share }[name];
-    const value = given || given === 0 && name !== "head-dim" ? given : settings[name];
+    const value = given || own && given === 0 ? given : settings[name];
     const values = valuesOf(name, settings);
     if (value !== undefined && !values.includes(value)) values.push(value);
     values.sort((a, b) => a - b);

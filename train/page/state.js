@@ -42,6 +42,17 @@ export function keyOf(card) {
   return JSON.stringify([settings, text === undefined ? 0 : state.ownVersion]);
 }
 
+// Returns true if the card's plan, or its error, is that of its present settings.
+export const isPlanned = (card) => card.key === keyOf(card);
+
+// Returns true if all cards can be trained.
+export const isReady = () => state.cards.length > 0 &&
+  state.cards.every((card) => card.plan && !card.error && isPlanned(card)) &&
+  !(state.text === "own" && !state.own);
+
+// Returns true if a run is what its card would train now.
+export const isOfCard = (run) => state.cards.some((card) => keyOf(card) === run.key);
+
 export function setOwnText(text) {
   state.own = text;
   ++state.ownVersion;

@@ -1,7 +1,7 @@
 // Training of the chosen attentions, each by an engine of its own.
 import { say, tell } from "./dom.js";
 import { Engine } from "./engine.js";
-import { keyOf, setPhase, settingsOf, sharedSettings, state } from "./state.js";
+import { isOfCard, keyOf, setPhase, settingsOf, sharedSettings, state } from "./state.js";
 import { specOf } from "./specs.js";
 
 const kRequest = 100; // ms that a request for steps may take, so that questions need not wait
@@ -59,6 +59,7 @@ export class Run {
       this.seconds += ms / 1000;
       this.taken += asked;
       steps = Math.max(1, Math.round(Math.min(2 * steps, asked * kRequest / ms)));
+      if (reply.step === record.step) break; // the engine has no more steps
       record.step = reply.step;
       addPoint(record.losses, [reply.step, reply.loss]);
       if (reply.step >= nextCheck && reply.step < this.steps) {
@@ -133,8 +134,7 @@ function pauseOff() {
 // Trains all cards. A run whose card is as it was when it was trained is kept.
 export function startTraining() {
   const seeds = Array.from({ length: state.seeds }, (_, i) => i + 1);
-  const kept = state.runs.filter((run) => run.isTrained && run.key &&
-    state.cards.some((card) => keyOf(card) === run.key));
+  const kept = state.runs.filter((run) => run.isTrained && run.key && isOfCard(run));
   for (const run of state.runs) if (!kept.includes(run)) run.end();
   pauseOff();
   state.runs = state.cards.map((card) => {

@@ -15,6 +15,8 @@ function costsOf(run, reference, answered) {
   });
 }
 
+export const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
+
 // Middle value; the upper of two.
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 
@@ -22,10 +24,9 @@ function sentence(run, reference, costs, answered) {
   const share = run.plan.cache.bytes_per_token / reference.plan.cache.bytes_per_token;
   const name = `${run.spec} keeps ${percentText(share, 0)} of ${reference.spec}’s cache`;
   if (!answered) {
-    const mean = costs.reduce((sum, cost) => sum + cost, 0) / costs.length;
     const seeds = costs.length > 1 ? `mean of ${plural(costs.length, "seed")}` : "one seed";
     return `${name}; its validation loss minus that of ${reference.spec} is ` +
-      `${signedText(mean, 3)} nats (${seeds}).`;
+      `${signedText(mean(costs), 3)} nats (${seeds}).`;
   }
   const below = costs.filter((cost) => cost < kTolerance).length;
   const decided = costs.length >= kDecides && (below === 0 || below === costs.length);
@@ -36,27 +37,33 @@ function sentence(run, reference, costs, answered) {
 
 // One sentence for each attention beside the one with the largest cache, and what they rest on.
 export function verdicts(runs, answered) {
-  const trained = runs.filter((run) => run.isTrained && run.last && run.settings);
-  if (trained.length < 2) return [];
+  const all = runs.filter((run) => run.settings);
+  const trained = all.filter((run) => run.isTrained && run.last);
+  if (all.length < 2 || !trained.length) return [];
   const bytes = (run) => run.plan.cache.bytes_per_token;
-  const reference = trained.reduce((a, b) => bytes(b) > bytes(a) ? b : a);
+  const reference = all.reduce((a, b) => bytes(b) > bytes(a) ? b : a);
+  if (reference.error) {
+    return [`${reference.spec}, which has the largest cache, failed: there is nothing to compare ` +
+      "the others with."];
+  }
+  if (!trained.includes(reference)) return [];
   if (answered) {
     const best = Math.max(...Object.values(reference.plan.baselines).filter(Number.isFinite));
     const shares = reference.records.map((record) => record.checks.at(-1).answers);
-    if (100 * (median(shares) - best) <= kTolerance) {
-      return [`${reference.spec} has ${percentText(median(shares))} of the answers right, a ` +
+    if (100 * (mean(shares) - best) <= kTolerance) {
+      return [`${reference.spec} has ${percentText(mean(shares))} of the answers right, a ` +
         `reader who looks nothing up ${percentText(best)}: beside it nothing can be called ` +
         "enough. Train with more steps."];
     }
   }
-  const all = trained.filter((run) => run !== reference).flatMap((run) => {
+  const sentences = trained.filter((run) => run !== reference).flatMap((run) => {
     const costs = costsOf(run, reference, answered);
     return costs.length ? [sentence(run, reference, costs, answered)] : [];
   });
   const seeds = Math.min(...trained.map((run) => run.records.length));
-  if (all.length && seeds < kDecides) {
-    all.push(answered ? `A verdict takes ${numberText(kDecides)} seeds or more; this is ` +
+  if (sentences.length && seeds < kDecides) {
+    sentences.push(answered ? `A verdict takes ${numberText(kDecides)} seeds or more; this is ` +
       `${plural(seeds, "seed")}.` : "One text and so few seeds prove no small difference.");
   }
-  return all;
+  return sentences;
 }

@@ -5,7 +5,7 @@ import { beforePaint, byId, h, on, setText } from "./dom.js";
 import { bytesText, durationText, numberText, percentText, plural } from "./format.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
 import { secondsLeft } from "./training.js";
-import { verdicts } from "./verdict.js";
+import { mean, verdicts } from "./verdict.js";
 
 const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
 const kBesideTwo = 535; // height of the chart that stands beside the two others
@@ -19,7 +19,6 @@ const baselinesOf = (run) => hasAnswers(run)
     .map(([name, share]) => ({ name: `${name} ${percentText(share)}`, y: 100 * share }))
   : [];
 
-const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 export const isAnswered = (runs) => runs.length > 0 && runs.every(hasAnswers);
 
 // What is compared: percent of right answers, or loss. The newest value of each seed.
@@ -141,13 +140,13 @@ function statusText() {
   }
   if (!state.runs.some((run) => run.settings)) return "Opened from files.";
   const seeds = Math.max(...state.runs.map((run) => run.records.length));
-  return `Trained with ${plural(seeds, "seed")}.`;
+  const failed = state.runs.filter((run) => run.error).map((run) => run.spec);
+  return `Trained with ${plural(seeds, "seed")}${failed.length
+    ? `; failed: ${failed.join(", ")}` : ""}.`;
 }
 
 function draw() {
-  const section = byId("watch");
-  section.hidden = state.runs.length === 0;
-  if (section.hidden) return;
+  if (state.runs.length === 0) return;
   const answered = isAnswered(state.runs);
   drawTable(answered);
   drawCacheChart(answered);
@@ -161,6 +160,7 @@ function draw() {
 
 function showButtons() {
   const { phase } = state, trained = phase === "trained";
+  byId("watch").hidden = state.runs.length === 0; // now, for whoever scrolls to it
   const focused = [byId("pause"), byId("stop")].includes(document.activeElement);
   byId("pause").hidden = !isBusy();
   setText(byId("pause"), phase === "paused" ? "Go on" : "Pause");

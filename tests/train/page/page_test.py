@@ -186,6 +186,18 @@ def sampled(program, folder, question, count):
     return out.stdout.removeprefix(question)[:count]
 
 
+def saved_by(reader, folder):
+    """The archive of lookups that the page saves in a folder."""
+    reader.browser.devtools("Browser.setDownloadBehavior", behavior="allow",
+                            downloadPath=str(folder))
+    reader.click("#save")
+    archive, end = folder / "headcount-lookup.zip", time.monotonic() + PATIENCE
+    while not archive.exists():
+        check(time.monotonic() < end, "nothing is saved")
+        time.sleep(0.05)
+    return archive
+
+
 def trains_and_answers(reader, program, work):
     """Returns the archive that the page saved."""
     reader.open({"data": "lookup", "steps": STEPS}, ["mha", "mqa"])
@@ -219,14 +231,10 @@ def trains_and_answers(reader, program, work):
               zip(shown, answers.values())), f"{shown} is said of {answers}; right is 2")
     figures = reader.browser.run("return document.querySelectorAll('.look .heads figure').length")
     check(figures == 8, f"{figures} pictures of heads, not 4 of each attention")
-    reader.browser.devtools("Browser.setDownloadBehavior", behavior="allow",
-                            downloadPath=str(work))
     reader.click("input[value=tales]")  # what is chosen by now is not what is saved
-    reader.click("#save")
-    archive, end = work / "headcount-lookup.zip", time.monotonic() + PATIENCE
-    while not archive.exists():
-        check(time.monotonic() < end, "nothing is saved")
-        time.sleep(0.05)
+    check(reader.browser.run("return document.getElementById('again').disabled"),
+          "another seed of lookups is offered while tales are chosen")
+    archive = saved_by(reader, work)
     with zipfile.ZipFile(archive) as saved:
         check(saved.testzip() is None, "the archive is damaged")
         saved.extractall(work / "saved")
@@ -247,14 +255,19 @@ def opens_what_it_saved(reader, archive, answers):
         reader.until("document.querySelectorAll('.look').length === 2", f"saved models are {way}")
         check(reader.browser.run("return document.querySelector('input[value=lookup]').checked"),
               f"models of lookups, {way}, are shown with another text")
+        reader.until("document.querySelector('#loss-chart path.line')", f"{way} models have curves")
         again = reader.ask(BOARD + "A")
         check(again == answers, f"models {way} answer {again}, before they were saved {answers}")
 
 
+def train(program, run, *flags):
+    subprocess.run([program, "train", "--data", "lookup", "--attention", "gqa2", "--steps", "30",
+                    "--quiet", "--out", run, *flags], check=True, capture_output=True)
+
+
 def opens_a_run(reader, program, work):
     run = work / "run"
-    subprocess.run([program, "train", "--data", "lookup", "--attention", "gqa2", "--steps", "30",
-                    "--quiet", "--out", run], check=True, capture_output=True)
+    train(program, run)
     checkpoint = next((run / "checkpoints").glob("step-*"))
     reader.open()
     reader.type("#open-files", "\n".join(str(file) for file in checkpoint.iterdir()))
@@ -268,6 +281,40 @@ def opens_a_run(reader, program, work):
     reader.until("document.querySelectorAll('.look').length === 1", "a run's folder is dropped")
     again = reader.ask(BOARD + "A")
     check(again == answers, f"a dropped run answers {again}, its checkpoint {answers}")
+    steps = reader.text("#shared .slider output")
+    check(steps == "30", f"a run of 30 steps would be trained again with {steps}")
+
+
+def saves_two_of_one_name(reader, program, work):
+    pair = work / "pair"
+    for seed in ("1", "2"):
+        train(program, pair / f"seed-{seed}", "--seed", seed, "--kinds", "3")
+    reader.open()
+    reader.drop(pair)
+    reader.until("document.querySelectorAll('.look').length === 2", "two runs are dropped")
+    archive = saved_by(reader, work / "second")
+    with zipfile.ZipFile(archive) as saved:
+        folders = {name.split("/")[0] for name in saved.namelist() if "/" in name}
+    check(folders == {"gqa2", "gqa2-2"}, f"two runs of gqa2 are saved in {folders}")
+
+
+def goes_on_after_an_empty_name(reader):
+    reader.open({"data": "lookup", "steps": 2, "window": 0, "head-dim": 2}, ["mha@4", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    window = reader.text(".card .bytes")
+    reader.open({"data": "lookup", "steps": 2}, ["mha", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    check(window != reader.text(".card .bytes"), f"mha and mha@4 both keep {window}")
+    reader.browser.run("const kind = document.querySelector('.card select'); kind.value = "
+                       "'written'; kind.dispatchEvent(new Event('change'))")
+    written = ".card input[type=text]"
+    reader.browser.run("const text = document.querySelector(arguments[0]); text.value = ''; "
+                       "text.dispatchEvent(new Event('change'))", written)
+    name = reader.browser.run("return document.querySelector(arguments[0]).value", written)
+    check(name == "mha", f"an emptied name of mha is '{name}'")
+    reader.until("!document.getElementById('train').disabled", "the page goes on")
+    check(reader.browser.run("return document.getElementById('broken').hidden"),
+          "an empty name breaks the page")
 
 
 def follows_a_report(reader, page, program, work):
@@ -348,6 +395,8 @@ def needs_no_mouse(reader):
     reader.until("!document.getElementById('train').disabled", "training may begin")
     reader.tab_to("#train")
     reader.press(ENTER)
+    focused = "document.activeElement.id"
+    reader.until(f"{focused} === 'pause'", "the button that pauses has the focus")
     reader.until("document.querySelectorAll('.look').length === 2",
                  "a question is answered while training goes on")
     check("after" in reader.text(".look .judgement"),
@@ -360,6 +409,7 @@ def needs_no_mouse(reader):
     reader.tab_to("#stop")
     reader.press(ENTER)
     reader.until("document.getElementById('watch').hidden", "training is given up")
+    reader.until(f"{focused} === 'train'", "the button that trains has the focus")
 
 
 def layout_faults(reader, archive):
@@ -396,6 +446,8 @@ def faults(browser, file, program, work):
         archive, answers = trains_and_answers(reader, program, work)
         opens_what_it_saved(reader, archive, answers)
         opens_a_run(reader, program, work)
+        saves_two_of_one_name(reader, program, work)
+        goes_on_after_an_empty_name(reader)
         own |= follows_a_report(reader, file, program, work)
         tells_errors_and_goes_on(reader, work)
         calls_nothing_enough_too_early(reader)

@@ -28,6 +28,8 @@ TrainOptions options_of(nlohmann::json settings) {
   Given given(training_settings());
   given.put(data_defaults(settings.value("data", TrainSettings().data)));
   given.put(settings);
+  // What the attention's word says has priority over settings of all attentions.
+  if (settings.contains("attention")) given.put("attention", settings["attention"]);
   TrainOptions options = resolve_training(given);
   require_setting(options.init.empty(), "`init` names a folder, and a page has none; open a file");
   require_fast(options.precision, "leave it f32");
@@ -54,6 +56,31 @@ Json planned(const LanguageModel& model, const TrainOptions& options, const Corp
   plan["characters"] = corpus.train.size() + corpus.validation.size();
   plan["baselines"] = baselines_of(corpus);
   return plan;
+}
+
+// How to train a model with `settings` again on the text `data`, for sliders of the sizes that the
+// page shows.
+Json trained_again(const Json& settings, std::string_view data) {
+  Given given(model_settings());
+  given.put_known(settings);
+  const std::string spec = spec_of(given);
+  std::vector<std::string_view> shown = {"attention", "heads", "layers", "dim", "context"};
+  const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
+  if (cycle.size() == 1)
+    shown.insert(shown.end(), cycle[0].kind->numbers.begin(), cycle[0].kind->numbers.end());
+  SpecSettings own;
+  Json changed = Json::object();
+  if (settings["dim"].get<Index>() % settings["heads"].get<Index>() != 0) {  // no default width
+    shown.push_back("head-dim");
+    own.emplace_back("head-dim", setting_text(settings["head-dim"]));
+  }
+  for (const std::string& name : settings_beyond(settings, shown, data_defaults(data))) {
+    if (find_setting(attention_settings(), name) != nullptr)
+      own.emplace_back(name, setting_text(settings[name]));
+    else
+      changed[name] = settings[name];
+  }
+  return {{"spec", spec_with(spec, own)}, {"changed", changed}};
 }
 
 }  // namespace
@@ -179,9 +206,11 @@ std::vector<File> Session::save() {
   return files;
 }
 
-Json Session::open(std::span<const File> files) {
+Json Session::open(std::span<const File> files, std::string_view data) {
   Opened opened = open_checkpoint(files);
-  Json plan = described(*opened.checkpoint.model, opened.checkpoint.model->plan()->settings);
+  const Json& settings = opened.checkpoint.model->plan()->settings;
+  Json plan = described(*opened.checkpoint.model, settings);
+  plan.update(trained_again(settings, data));
   plan["characters"] = nullptr;
   plan["baselines"] = nullptr;
   plan["step"] = opened.step ? Json(*opened.step) : Json();

@@ -42,8 +42,11 @@ class Session {
   Json text() const;
   /// Files of a checkpoint, valid until the next call.
   std::vector<File> save();
-  /// Opens a checkpoint, which can be asked; it cannot be trained further.
-  Json open(std::span<const File> files);
+  /// Opens a checkpoint, which can be asked; it cannot be trained further. The reply says how to
+  /// train such a model again on the text `data`: "spec" is its attention with all settings that
+  /// differ from the defaults, and "changed" has the other settings that do and that the page does
+  /// not show.
+  Json open(std::span<const File> files, std::string_view data);
 
  private:
   // A text, with what it was made of.
