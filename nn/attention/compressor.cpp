@@ -55,7 +55,8 @@ void Compressor::declare(const CompressorPlan& plan, AttentionDescription& descr
                               .start = Initializer::zeros()});
   form.projections.push_back(
       Projection::norm(plan.weights + "kv_norm", plan.width, Role::to_cache));
-  form.macs_per_token += plan.channels();  // to pool
+  form.macs_to_cache += plan.channels();  // to pool
+  form.block = plan.block;
 }
 
 }  // namespace headcount

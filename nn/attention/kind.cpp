@@ -144,6 +144,7 @@ void for_forms(AttentionDescription& description, const Body& body) {
 void make_sharing(AttentionDescription& description, std::string_view kind) {
   description.keeps.clear();
   for_forms(description, [&](AttentionForm& form) {
+    form.macs_to_cache = 0;
     const auto removed = std::erase_if(
         form.projections, [](const Projection& p) { return p.role == Projection::Role::to_cache; });
     require_setting(removed > 0, "a layer of ", kind, " cannot share the cache of another layer");
@@ -193,7 +194,7 @@ namespace {
 AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& form,
                              std::span<const Kept> keeps) {
   AttentionCosts costs;
-  costs.linear_macs_per_token = form.macs_per_token + form.macs_per_kept;
+  costs.linear_macs_per_token = form.macs_per_token + form.macs_to_cache + form.macs_per_kept;
   costs.expansion_macs_per_key = form.macs_per_kept;
   for (const Projection& p : form.projections) {
     const Count macs = Count(p.in) * p.out;
@@ -206,6 +207,7 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
   costs.state = form.state;
   costs.index_macs_per_pair = form.index_macs_per_pair;
   costs.picks = form.picks;
+  costs.block = form.block;
   if (!form.state)
     costs.macs_per_pair = Count(plan.heads) * (Count(form.key_width) + form.value_width);
   for (const Kept& kept : keeps) {
@@ -216,7 +218,6 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
       continue;
     }
     if (kept.block > 0) {
-      costs.block = kept.block;
       costs.cache_elements_per_block += elements;
       costs.cache_rows_per_block += kept.heads;
       continue;
@@ -298,7 +299,7 @@ std::vector<std::string> attention_notes(const AttentionPlan& plan) {
   std::vector<std::string> notes;
   if (plan.kind().notes != nullptr) notes = plan.kind().notes(plan);
   const AttentionCosts costs = attention_costs(plan).front();
-  if (!costs.pools()) return notes;
+  if (!costs.pools() || plan.shares()) return notes;
   const auto numbers = [](Count count) { return std::to_string(count.value()) + " numbers"; };
   const std::string block = std::to_string(costs.block), window = std::to_string(plan.window);
   std::string keeps = "each layer of " + std::string(plan.kind().name) + " keeps 1/" + block +
@@ -308,6 +309,12 @@ std::vector<std::string> attention_notes(const AttentionPlan& plan) {
                : numbers(costs.cache_elements_per_token) + " more without a window";
   notes.insert(notes.begin(),
                std::move(keeps) + ", and for an open block " + numbers(costs.open_block_elements));
+  if (plan.max_positions > 0 && costs.block > plan.max_positions) {
+    notes.push_back("a block of " + block + " tokens is longer than the context of " +
+                    std::to_string(plan.max_positions) +
+                    ", so that no row is ever pooled; lower `compress` or raise `context`");
+    return notes;
+  }
   // The last token of a block completes it, and the others are in such a window until then.
   const Index enough = costs.block - 1;
   if (plan.window > 0 && plan.window < enough) {

@@ -93,6 +93,8 @@ struct AttentionForm {
   std::optional<Index> output_width = {};  ///< of a head's output; default `value_width`
   std::optional<Index> output_heads = {};  ///< default: the layer's `heads`
   Count macs_per_token = 0;                ///< multiply-accumulates besides projections
+  Count macs_to_cache = 0;                 ///< besides projections, to make cached rows
+  Index block = 0;                         ///< tokens that a pooled row stands for; 0: none
   Count macs_per_kept = 0;                 ///< besides projections, to rebuild a cached token
   Count index_macs_per_pair = 0;           ///< of an indexer, to score one row for one query
   /// Rows that a query reads, pooled ones if the layer has any; none: all.
@@ -197,13 +199,13 @@ struct AttentionCosts {
   Count cache_elements_per_token;
   Count exact_elements_per_token;  ///< those of them that a cache of any type stores as Real
   Count cache_rows_per_token;      ///< of the others; an int8 cache stores one scale for each
-  Index block = 1;                 ///< tokens that a pooled row stands for
+  Index block = 0;                 ///< tokens that a pooled row stands for; 0: no row is pooled
   Count cache_elements_per_block;
   Count cache_rows_per_block;
   Count state_elements;       ///< per sequence; stored as Real in a cache of any type
   Count open_block_elements;  ///< those of them that are for the row of an open block
 
-  bool pools() const { return cache_rows_per_block != Count(0); }
+  bool pools() const { return block > 0; }
   /// Pooled rows of `context` tokens.
   Count blocks(Count context) const { return pools() ? context.value() / block : 0; }
   /// Tokens that one token reads while decoding, of the `held` ones that it sees.
@@ -235,7 +237,8 @@ struct KeptNumbers {
 KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
 
 /// Sentences about a layer whose rows stand for blocks of tokens: what it keeps of them, and a
-/// warning if tokens leave the window before a row stands for them; and those of its kind.
+/// warning if the context ends before a block does or if tokens leave the window before a row
+/// stands for them; and those of its kind.
 std::vector<std::string> attention_notes(const AttentionPlan& plan);
 
 /// Values per token that `value-residual` mixes, or null.

@@ -314,7 +314,9 @@ MlaSettings resolve(const AttentionPlan& c, const Given& given) {
   MlaSettings s = read_fields(
       kFields, given, {.nope_dim = c.head_dim, .rope_dim = mla_rope_dim(c), .v_dim = c.head_dim});
   if (!given.has("kv-rank")) s.kv_rank = 2 * c.head_dim - s.rope_dim;
-  require_setting(s.kv_rank > 0, "`kv-rank` must be at least 1, is ", s.kv_rank);
+  require_setting(s.kv_rank > 0, "`rope-dim` ", s.rope_dim,
+                  " leaves nothing for the default `kv-rank`, 2 `head-dim` - `rope-dim`; give "
+                  "`kv-rank` or lower `rope-dim`");
   for (const auto& [name, number] : {std::pair("heads", c.heads), {"kv-rank", s.kv_rank}}) {
     require_setting(number % s.latents == 0, "`latents` ", s.latents, " does not divide `", name,
                     "` ", number);

@@ -97,15 +97,17 @@ INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfModel,
                                           testing::Bool()),
                          name_of);
 // What is kept has the gradients of all layers that read it.
-INSTANTIATE_TEST_SUITE_P(GradientOfPattern, GradientOfModel,
-                         testing::Combine(testing::Values("gqa2@3/2*share", "mla/share",
-                                                          "gqa2x6@3/mqa", "mqax6@2/latent-bias",
-                                                          "delta/gta2/share",
-                                                          "gqa2@3/mqa/share@3/share@0",
-                                                          "gqa2/gqa2:value-residual=0.3/share",
-                                                          "gqa2:canon=ABCD/share/mla:canon=BC"),
-                                          testing::Bool(), testing::Values(false)),
-                         name_of);
+INSTANTIATE_TEST_SUITE_P(
+    GradientOfPattern, GradientOfModel,
+    testing::Combine(testing::Values("gqa2@3/2*share", "mla/share", "gqa2x6@3/mqa",
+                                     "mqax6@2/latent-bias", "delta/gta2/share",
+                                     "gqa2@3/mqa/share@3/share@0",
+                                     "gqa2/gqa2:value-residual=0.3/share",
+                                     "gqa2:canon=ABCD/share/mla:canon=BC", "hca2@3/share",
+                                     "csa2+1@3/share", "dsa:index-topk=2/share", "fox/share",
+                                     "tpa/share"),
+                     testing::Bool(), testing::Values(false)),
+    name_of);
 
 TEST_P(GradientOfModel, OfTwoLayersAgreesWithFiniteDifferences) { check(config()); }
 

@@ -84,6 +84,25 @@ TEST(CostsOfAPattern, AreThoseOfItsLayers) {
   }
 }
 
+// A layer that shares reads the pooled rows of another layer and does not pool. Projections of x
+// [32] make rows of 16 numbers; csa pools two blocks with channels for each, also of an indexer's
+// rows of 8 numbers.
+TEST(CostsOfAPattern, CountThePooledRowsOfLayersThatShareThem) {
+  constexpr Index kHca = 32 * 16 + 2 * 32 * 16 + 16;
+  constexpr Index kCsa = 32 * 16 + 2 * 32 * 32 + 32 + 2 * 32 * 16 + 16;
+  for (const auto& [spec, to_cache] :
+       {std::pair("hca8@16/share", kHca), {"csa4+4@16/share", kCsa}}) {
+    const ModelPlan model =
+        resolve_model(with({{"layers", 2}, {"dim", 32}, {"heads", 4}, {"attention", spec}}));
+    const AttentionCosts own = attention_costs(model->cycle[0]).front();
+    const AttentionCosts shared = attention_costs(model->cycle[1]).front();
+    EXPECT_EQ(shared.prefill_macs(256, 16), own.prefill_macs(256, 16)) << spec;
+    EXPECT_EQ(shared.decode_macs(16, 256), own.decode_macs(16, 256)) << spec;
+    EXPECT_EQ(own.linear_macs_per_token, shared.linear_macs_per_token + to_cache) << spec;
+    EXPECT_EQ(kept_numbers(model->cycle[1], 256).elements, Count(0)) << spec;
+  }
+}
+
 TEST(CostsOfAPattern, CountWindowsAndSharedLayersAtEachContext) {
   // In 12 layers 4 are global, 4 keep 16 tokens and 4 share. A token is 2 x 8 numbers in a layer.
   Given config = with({{"layers", 12}, {"dim", 32}, {"heads", 4}});

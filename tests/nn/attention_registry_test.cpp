@@ -219,7 +219,7 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
       {"`kv-heads` 3 does not divide `heads` 8", gta},
       {"`head-dim`, which is 5", of_kind("tpa", 4, 20)},
       {"`rope-dim` 34 is more than a head's width, `head-dim` 32", more_than_all},
-      {"`kv-rank` must be at least 1, is 0", kv_rank},
+      {"`rope-dim` 64 leaves nothing for the default `kv-rank`", kv_rank},
   };
   for (const auto& [expected, config] : all) {
     EXPECT_NE(error_of(config).find(expected), std::string::npos) << error_of(config);

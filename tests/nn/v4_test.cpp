@@ -44,6 +44,15 @@ TEST(NotesOnHca, WarnOfTokensThatNobodyReadsBeforeTheirBlockIsComplete) {
             "them");
 }
 
+TEST(NotesOnHca, WarnOfBlocksThatAreLongerThanTheContext) {
+  const Notes notes = attention_notes(hca(33, 4));
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes.back(),
+            "a block of 33 tokens is longer than the context of 32, so that no row is ever pooled; "
+            "lower `compress` or raise `context`");
+  EXPECT_EQ(attention_notes(hca(32, 31)).size(), 1u);
+}
+
 TEST(NotesOnAttentions, OfRowsOfSingleTokensThereAreNone) {
   LayerConfig config;
   config.kind = "mqa";
