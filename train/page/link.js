@@ -5,8 +5,8 @@ import { kMostCards, makeCard, state } from "./state.js";
 import { texts } from "./texts.js";
 
 // Settings that the page or its workers decide by themselves.
-export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every", "checkpoint-every",
-  "keep", "init", "precision", "shards"];
+export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every",
+  "checkpoint-every", "keep", "init", "precision", "shards"];
 
 // Takes over what the address asks for. Returns a sentence on what could not be taken, or "".
 export function readLink(hash = location.hash) {

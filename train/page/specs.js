@@ -1,9 +1,9 @@
 // Attentions as text ("gqa2x16@64/share", see nn/attention/README.md) and as places of sliders.
 //
-// A choice: {kind, numbers, width, named, window, share, own}. `numbers` has the settings that stand
-// after the kind's name, by name; 0 or absent is the engine's default. `named` is the text of others
-// (":gate=on"), which no slider changes. `share` layers read one cache. `own`, if not empty, is the
-// whole text of an attention that no sliders can say.
+// A choice: {kind, numbers, width, named, window, share, own}. `numbers` has the settings that
+// stand after the kind's name, by name; 0 or absent is the engine's default. `named` is the text of
+// others (":gate=on"), which no slider changes. `share` layers read one cache. `own`, if not empty,
+// is the whole text of an attention that no sliders can say.
 
 // Kinds of the engine, as its reply to "kinds" has them: [{name, summary, attends, numbers}].
 export const kinds = [];
