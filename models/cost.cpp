@@ -24,10 +24,11 @@ void add(Costs& sum, const AttentionCosts& one, Count layers, Count context, Cou
   sum.decode_attention_macs += layers * one.decode_macs(held, context);
   sum.decode_expansion_macs += layers * one.expansion_macs_per_key * one.tokens_read(held);
   sum.cache_elements_per_token += layers * one.cache_elements_per_token;
-  if (one.pools())
+  if (one.pools()) {
     sum.pooled_elements_per_token +=
         static_cast<double>((layers * one.cache_elements_per_block).value()) /
         static_cast<double>(one.block);
+  }
   sum.open_block_elements += layers * one.open_block_elements;
 }
 

@@ -1,32 +1,21 @@
 #include "train/table.h"
 
-#include <utf8.h>
-
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/real.h"
 #include "autograd/base/text.h"
+#include "autograd/base/utf8.h"
 
 namespace headcount {
-
-namespace {
-
-// Columns that a text takes, one for each character.
-std::size_t width_of(const std::string& text) {
-  const std::string valid = utf8::replace_invalid(text);
-  return static_cast<std::size_t>(utf8::distance(valid.begin(), valid.end()));
-}
-
-}  // namespace
 
 std::string laid_out(const std::vector<TextColumn>& columns) {
   std::vector<std::string> lines(columns.front().cells.size());
   for (const TextColumn& column : columns) {
     std::size_t width = column.width;
-    for (const std::string& cell : column.cells) width = std::max(width, width_of(cell));
+    for (const std::string& cell : column.cells) width = std::max(width, character_count(cell));
     for (std::size_t i = 0; i < lines.size(); ++i) {
-      const std::string space(width - width_of(column.cells[i]), ' ');
+      const std::string space(width - character_count(column.cells[i]), ' ');
       if (&column != &columns.front()) lines[i] += "  ";
       lines[i] += column.words ? column.cells[i] + space : space + column.cells[i];
     }

@@ -38,4 +38,9 @@ std::string encode_utf8(std::u32string_view text) {
   }
 }
 
+std::size_t character_count(std::string_view text) {
+  const std::string valid = utf8::replace_invalid(text);
+  return static_cast<std::size_t>(utf8::distance(valid.begin(), valid.end()));
+}
+
 }  // namespace headcount

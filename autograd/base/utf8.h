@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -13,5 +14,9 @@ std::u32string decode_utf8(std::string_view bytes, const std::string& source,
 
 /// The UTF-8 bytes of `text`. Throws DataError for a code point that Unicode does not have.
 std::string encode_utf8(std::u32string_view text);
+
+/// Number of code points of UTF-8 `text`, about the columns that it takes; invalid bytes count as
+/// the characters that are shown for them.
+std::size_t character_count(std::string_view text);
 
 }  // namespace headcount

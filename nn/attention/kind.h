@@ -94,8 +94,8 @@ struct AttentionForm {
   std::optional<Index> output_heads = {};  ///< default: the layer's `heads`
   Count macs_per_token = 0;                ///< multiply-accumulates besides projections
   Count macs_to_cache = 0;                 ///< besides projections, to make cached rows
-  Index block = 0;                         ///< tokens that a pooled row stands for; 0: none
   Count macs_per_kept = 0;                 ///< besides projections, to rebuild a cached token
+  Index block = 0;                         ///< tokens that a pooled row stands for; 0: none
   Count index_macs_per_pair = 0;           ///< of an indexer, to score one row for one query
   /// Rows that a query reads, pooled ones if the layer has any; none: all.
   std::optional<Index> picks = {};

@@ -72,12 +72,10 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
       answers_chart("Right answers against KV cache", ChartKind::scatter, cache_axis(result));
   chart.series = front_first(result, answers_points);
   if (chart.series.empty()) return;
-  const bool bars = std::ranges::any_of(
-      chart.series, [](const ChartSeries& s) { return s.points.front().low.has_value(); });
   std::string caption =
       "Share of the answers that the model predicts right. An answer is a character that only "
       "earlier text determines. Higher and further left is better." +
-      points_text(result, bars, "Each point is one seed.");
+      points_text(chart.series, result, "Each point is one seed.");
   add_baselines(result, chart, caption);
   add_chart(charts, "answers_against_cache.svg", chart, caption);
 }

@@ -9,13 +9,23 @@
 
 namespace headcount {
 
-std::string points_text(const ComparisonResult& result, bool bars, std::string_view points) {
+namespace {
+
+bool has_intervals(const std::vector<ChartSeries>& all) {
+  return std::ranges::any_of(
+      all, [](const ChartSeries& series) { return series.points.front().low.has_value(); });
+}
+
+}  // namespace
+
+std::string points_text(const std::vector<ChartSeries>& all, const ComparisonResult& result,
+                        std::string_view points) {
   const auto with = [&](std::size_t runs) {
     return std::ranges::count_if(result.variants, [&](Variant v) { return v.runs.size() >= runs; });
   };
-  std::string text = with(2) == 0 ? " One seed each, so there are no intervals."
-                     : bars       ? " Bars are 95\u00a0% intervals over seeds (Student t)."
-                                  : " " + std::string(points);
+  std::string text = with(2) == 0         ? " One seed each, so there are no intervals."
+                     : has_intervals(all) ? " Bars are 95\u00a0% intervals over seeds (Student t)."
+                                          : " " + std::string(points);
   if (with(1) > 1) {
     text += " Where points would cover each other, one is drawn beside its true place.";
   }
@@ -56,9 +66,7 @@ std::string unit_of_loss(const ComparisonResult& result) {
 
 std::string thin_out_bands(std::vector<ChartSeries>& all, const ComparisonResult& result) {
   constexpr std::size_t kMostBands = 5;
-  const bool bands = std::ranges::any_of(
-      all, [](const ChartSeries& series) { return series.points.front().low.has_value(); });
-  if (!bands)
+  if (!has_intervals(all))
     return result.seeds.size() > 1 ? "Means over seeds." : "One seed each, so there are no bands.";
   if (all.size() <= kMostBands)
     return "Means over seeds; bands are 95\u00a0% intervals (Student t).";

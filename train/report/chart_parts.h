@@ -48,9 +48,11 @@ std::vector<ChartSeries> front_first(const ComparisonResult& result, const Point
   return all;
 }
 
-/// Caption, with a space before it, about the bars of a scatter chart, if it has any, and about
-/// points moved aside. `points` says what the points of several seeds are without bars.
-std::string points_text(const ComparisonResult& result, bool bars, std::string_view points);
+/// Caption, with a space before it, about the intervals of a scatter chart's series, if they have
+/// any, and about points moved aside. `points` says what the points of several seeds are without
+/// intervals.
+std::string points_text(const std::vector<ChartSeries>& all, const ComparisonResult& result,
+                        std::string_view points);
 
 /// Axes of bytes a token, of losses, and of a number that doubles from tick to tick.
 ChartAxis cache_axis(const ComparisonResult& result);
@@ -71,8 +73,8 @@ std::string unit_of_loss(const ComparisonResult& result);
 /// ...", or that there are no bands, and why.
 std::string thin_out_bands(std::vector<ChartSeries>& all, const ComparisonResult& result);
 
-/// First step that a chart of losses shows; `steps` are those of its longest curve, rising. The
-/// first tenth of training, in which every loss falls alike from that of guessing, would leave no
+/// First step that is worth showing of a curve of losses at `steps`, which rise. The first tenth of
+/// training, in which every loss falls alike from that of guessing, would leave no
 /// height for the rest. A short curve is shown whole.
 Index first_step_shown(std::span<const Index> steps);
 

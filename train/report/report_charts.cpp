@@ -111,7 +111,7 @@ void add_loss_against_cache(const ComparisonResult& result, std::vector<ReportCh
   std::string caption =
       "Lower and further left is better. The grey steps are the Pareto front of the means: what no "
       "other attention here beats in both." +
-      points_text(result, result.question.intervals, "Points are means over seeds.");
+      points_text(chart.series, result, "Points are means over seeds.");
   if (const auto floor = result.entropy_per_character) {
     chart.floor = {*floor, "floor " + number_text(*floor, 4)};
     caption += " The floor is the text's entropy, the least loss that any model can reach.";

@@ -65,10 +65,11 @@ std::string loss_caption(const std::vector<RunCurves>& runs) {
   std::vector<std::string> unevaluated;
   for (Run run : runs)
     if (!run.last("val_loss")) unevaluated.push_back(run.name);
-  if (!unevaluated.empty())
+  if (!unevaluated.empty()) {
     text +=
         " Without an evaluation, the training loss is the thick line: " + list_text(unevaluated) +
         ".";
+  }
   if (const Index first = first_step(runs); first > 0)
     text += " Steps before " + count_text(first) + " are left out.";
   return text;

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "autograd/base/text.h"
+#include "autograd/base/utf8.h"
 #include "train/compare/number_text.h"
 
 namespace headcount::svg {
@@ -48,10 +49,6 @@ constexpr std::string_view kStyle = R"(<style>
 </style>
 )";
 
-std::size_t letters(const std::string& valid) {
-  return static_cast<std::size_t>(utf8::distance(valid.begin(), valid.end()));
-}
-
 }  // namespace
 
 std::string number(double value) { return formatted("%.1f", value); }
@@ -84,11 +81,13 @@ std::string mark(Index style, double x, double y, const std::string& hover) {
          ")\" d=\"" + shape + "\">" + title(hover) + "</path>\n";
 }
 
-double width_of(const std::string& valid) { return kLetter * static_cast<double>(letters(valid)); }
+double width_of(const std::string& valid) {
+  return kLetter * static_cast<double>(character_count(valid));
+}
 
 std::string shown_name(const std::string& name) {
   const std::string valid = utf8::replace_invalid(name);
-  if (letters(valid) <= kLongest) return valid;
+  if (character_count(valid) <= kLongest) return valid;
   auto end = valid.begin();
   utf8::advance(end, kLongest - 1, valid.end());
   return std::string(valid.begin(), end) + "…";

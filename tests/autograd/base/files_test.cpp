@@ -155,5 +155,11 @@ TEST(Sha256, AgreesWithTheStandardsExamples) {  // FIPS 180-4 example vectors
   EXPECT_EQ(sha256_hex(""), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
 }
 
+TEST(CharacterCount, IsOfCodePointsAndOfWhatStandsForInvalidBytes) {
+  EXPECT_EQ(character_count(""), 0u);
+  EXPECT_EQ(character_count("caf\u00e9 \u00b1"), 6u);
+  EXPECT_EQ(character_count("a\xff"), 2u);
+}
+
 }  // namespace
 }  // namespace headcount

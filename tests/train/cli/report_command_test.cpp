@@ -121,8 +121,11 @@ TEST_F(ReportCommand, ReadsNoWeights) {
   for (const auto& each :
        std::filesystem::directory_iterator(*folder_ / "damaged_weights/checkpoints"))
     std::ofstream(each.path() / "model.safetensors") << "no weights";
-  const ProgramResult result = folder_->headcount("report --from damaged_weights a");
+  const ProgramResult result = folder_->headcount("report --from damaged_weights a --json");
   EXPECT_EQ(result.exit_code, 0) << result.err;
+  const json runs = json::parse(result.out).at("runs");
+  EXPECT_GT(runs[0].at("params"), 0);
+  EXPECT_EQ(runs[0].at("params"), runs[1].at("params"));
 }
 
 TEST_F(ReportCommand, ShowsARunThatIsGoingOn) {

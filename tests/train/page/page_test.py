@@ -298,13 +298,19 @@ def saves_two_of_one_name(reader, program, work):
     check(folders == {"gqa2", "gqa2-2"}, f"two runs of gqa2 are saved in {folders}")
 
 
-def goes_on_after_an_empty_name(reader):
+def trains_what_a_link_names(reader):
+    """A setting in an attention's name has priority over that of all attentions."""
     reader.open({"data": "lookup", "steps": 2, "window": 0, "head-dim": 2}, ["mha@4", "mqa"])
     reader.until("!document.getElementById('train').disabled", "training may begin")
     window = reader.text(".card .bytes")
     reader.open({"data": "lookup", "steps": 2}, ["mha", "mqa"])
     reader.until("!document.getElementById('train').disabled", "training may begin")
     check(window != reader.text(".card .bytes"), f"mha and mha@4 both keep {window}")
+
+
+def goes_on_after_an_empty_name(reader):
+    reader.open({"data": "lookup", "steps": 2}, ["mha", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
     reader.browser.run("const kind = document.querySelector('.card select'); kind.value = "
                        "'written'; kind.dispatchEvent(new Event('change'))")
     written = ".card input[type=text]"
@@ -447,6 +453,7 @@ def faults(browser, file, program, work):
         opens_what_it_saved(reader, archive, answers)
         opens_a_run(reader, program, work)
         saves_two_of_one_name(reader, program, work)
+        trains_what_a_link_names(reader)
         goes_on_after_an_empty_name(reader)
         own |= follows_a_report(reader, file, program, work)
         tells_errors_and_goes_on(reader, work)
