@@ -57,10 +57,17 @@ void require_index_width(Index index_head_dim, Index rope_dim) {
                   " is less than the `rope-dim` ", rope_dim, " that RoPE rotates");
 }
 
-std::vector<std::string> index_notes(std::string_view kind, double index_loss) {
-  if (index_loss > 0) return {};
-  return {"`index-loss` is 0: nothing trains the indexer of " + std::string(kind) +
-          ", which picks rows at random"};
+std::vector<std::string> index_notes(std::string_view kind, double loss, Index topk, Index rows) {
+  std::vector<std::string> notes;
+  if (rows > 0 && topk >= rows) {
+    notes.push_back("`index-topk` " + std::to_string(topk) + " leaves out none of the at most " +
+                    std::to_string(rows) + " rows that the indexer of " + std::string(kind) +
+                    " picks from; lower `index-topk` or raise `context`");
+  } else if (loss == 0) {
+    notes.push_back("`index-loss` is 0: nothing trains the indexer of " + std::string(kind) +
+                    ", which picks rows at random");
+  }
+  return notes;
 }
 
 }  // namespace headcount

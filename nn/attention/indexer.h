@@ -94,7 +94,8 @@ void set_index_defaults(const AttentionPlan& plan, Index topk, Own& own) {
 }
 /// Throws ShapeError unless what RoPE rotates fits into a head of the indexer.
 void require_index_width(Index index_head_dim, Index rope_dim);
-/// Sentences that a user should know about an indexer whose loss has that weight.
-std::vector<std::string> index_notes(std::string_view kind, double index_loss);
+/// Sentences that a user should know about an indexer whose loss has the weight `loss`, and which
+/// picks `topk` of at most `rows` rows (0: unknown).
+std::vector<std::string> index_notes(std::string_view kind, double loss, Index topk, Index rows);
 
 }  // namespace headcount

@@ -367,7 +367,9 @@ extern const AttentionKind kDsa = {
     .describe = describe_layer,
     .notes =
         [](const AttentionPlan& c) {
-          return index_notes(c.kind().name, c.own<MlaSettings>().index_loss);
+          const auto& own = c.own<MlaSettings>();
+          return index_notes(c.kind().name, own.index_loss, own.index_topk,
+                             c.cached_tokens(c.max_positions));
         },
     .make = make_layer<LatentAttention>,
     .no_heads = "an indexer, which heads do not have, picks the tokens that it reads"};

@@ -245,7 +245,8 @@ Own resolve_csa(const AttentionPlan& c, const Given& given) {
 }
 
 std::vector<std::string> csa_notes(const AttentionPlan& c) {
-  return index_notes(c.kind().name, c.own<Own>().index_loss);
+  const Own& own = c.own<Own>();
+  return index_notes(c.kind().name, own.index_loss, own.index_topk, c.max_positions / own.compress);
 }
 
 // Adds to `kind` what the kinds of this file have in common.

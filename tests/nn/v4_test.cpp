@@ -53,6 +53,37 @@ TEST(NotesOnHca, WarnOfBlocksThatAreLongerThanTheContext) {
   EXPECT_EQ(attention_notes(hca(32, 31)).size(), 1u);
 }
 
+Notes notes_on_indexer(const std::string& kind, Index topk, double loss) {
+  LayerConfig config;
+  config.kind = kind;
+  config.dim = 16;
+  config.max_positions = 32;
+  set(config, "heads", 2);
+  set(config, "index-topk", topk);
+  config.given.put("index-loss", loss);
+  Notes notes = attention_notes(resolved(config));
+  std::erase_if(notes, [](const std::string& note) { return note.find("index") == note.npos; });
+  return notes;
+}
+
+TEST(NotesOnIndexers, SayThatNothingTrainsThem) {
+  for (const std::string kind : {"csa", "dsa"}) {
+    EXPECT_EQ(notes_on_indexer(kind, 4, 1), Notes{}) << kind;
+    EXPECT_EQ(notes_on_indexer(kind, 4, 0),
+              Notes{"`index-loss` is 0: nothing trains the indexer of " + kind +
+                    ", which picks rows at random"});
+  }
+}
+
+TEST(NotesOnIndexers, SayThatNothingIsLeftOut) {
+  EXPECT_EQ(notes_on_indexer("dsa", 31, 1), Notes{});
+  EXPECT_EQ(notes_on_indexer("dsa", 32, 1),
+            Notes{"`index-topk` 32 leaves out none of the at most 32 rows that the indexer of dsa "
+                  "picks from; lower `index-topk` or raise `context`"});
+  EXPECT_EQ(notes_on_indexer("csa", 7, 1), Notes{}) << "of 8, one for every four tokens";
+  EXPECT_EQ(notes_on_indexer("csa", 8, 0).size(), 1u);
+}
+
 TEST(NotesOnAttentions, OfRowsOfSingleTokensThereAreNone) {
   LayerConfig config;
   config.kind = "mqa";

@@ -125,7 +125,7 @@ TEST_F(CostCommand, CountsTheIndexRowsOfCsaAndTheBlockBeforeAnOpenOne) {
   EXPECT_EQ(csa.at("pooled_elements_per_token_per_layer"), 6);
   EXPECT_EQ(csa.at("window_elements_per_layer"), 4 * 32);
   EXPECT_EQ(csa.at("open_block_elements_per_layer"), 48 * (7 * 4 + 8 * 2));
-  const std::string text = cost(flags + "--index-loss 0").out;
+  const std::string text = cost(flags + "--index-topk 4 --index-loss 0").out;
   for (const char* const part :
        {"note: csa: each layer of csa keeps 1/8 of a row of 48 numbers per token, in its window at "
         "most 128 numbers, and for an open block 2112 numbers\n",
