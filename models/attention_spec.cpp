@@ -272,6 +272,12 @@ SpecSettings settings_in_attention(std::string_view text) {
   }
 }
 
+void erase_settled_by_attention(Given& given) {
+  for (const Setting& setting : attention_settings()) {
+    if (!setting.only_for.empty() || setting.traits.derived) given.erase(setting.name);
+  }
+}
+
 std::string spec_of(const Given& given) {
   auto spec = given.get<std::string>("attention", kDefaultAttention);
   const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;

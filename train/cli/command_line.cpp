@@ -15,6 +15,7 @@
 #include <set>
 
 #include "autograd/base/text.h"
+#include "data/built_in.h"
 #include "models/attention_spec.h"
 #include "train/cli/nearest.h"
 
@@ -119,6 +120,17 @@ UsageError unknown_flag(const std::string& unmatched, const std::vector<std::str
   return UsageError("unknown flag ", typed, hint, suggestion(name, known, "--"));
 }
 
+// Throws UsageError if the value of `flag` is the next flag: its own was forgotten.
+void refuse_flag_as_value(const std::string& flag, const std::string& value,
+                          const std::vector<std::string>& arguments,
+                          const std::vector<std::string>& known) {
+  if (!value.starts_with("--")) return;
+  const std::string joined = "--" + flag + "=" + value, name = value.substr(2, value.find('=') - 2);
+  if (std::ranges::find(known, name) == known.end()) return;
+  if (std::ranges::find(arguments, joined) != arguments.end()) return;
+  throw UsageError("--", flag, " has no value before ", value, "; give it one, or write ", joined);
+}
+
 void check_paths(const CommandLine& line) {
   for (const std::string flag : {"from", "out", "resume", "config", "logits", "data"}) {
     if (!line.has(flag)) continue;
@@ -135,6 +147,17 @@ void print_attentions() {
               << '\n';
   }
   std::cout << "Patterns, such as mqa/share and 5*gqa2@64/gqa2:\n  " << kSpecGrammar << '\n';
+}
+
+void print_defaults_of_texts() {
+  std::cout << "\nDefaults of the built-in texts, in place of those above:\n";
+  for (const BuiltInCorpus* text : built_in_corpora()) {
+    std::cout << "  " << std::left << std::setw(8) << text->name;
+    const nlohmann::json defaults = text->defaults();
+    for (const auto& [name, value] : defaults.items())
+      std::cout << "--" << name << ' ' << setting_text(value) << ' ';
+    std::cout << '\n';
+  }
 }
 
 }  // namespace
@@ -197,12 +220,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   const std::string hint = "; see headcount " + command.name + " --help";
   try {
     const cxxopts::ParseResult result = options.parse(static_cast<int>(argv.size()), argv.data());
-    if (!result.unmatched().empty()) {
-      std::vector<std::string> known = {"help"};
-      for (const Setting& s : settings) known.push_back(s.name);
-      for (const Flag& f : flags) known.push_back(f.name);
+    std::vector<std::string> known = {"help"};
+    for (const Setting& s : settings) known.push_back(s.name);
+    for (const Flag& f : flags) known.push_back(f.name);
+    if (!result.unmatched().empty())
       throw unknown_flag(result.unmatched().front(), joined, known, hint);
-    }
     std::set<std::string> names;
     for (const cxxopts::KeyValue& given : result.arguments()) {
       if (!names.insert(given.key()).second)
@@ -211,6 +233,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
       const auto same = std::ranges::find(flags, given.key(), &Flag::name);
       if (same != flags.end() && !same->takes_value && given.value() != "true")
         throw UsageError("--", given.key(), " takes no value", hint);
+      refuse_flag_as_value(given.key(), given.value(), joined, known);
       (setting ? line.settings : line.flags).emplace_back(given.key(), given.value());
     }
   } catch (const cxxopts::exceptions::exception& error) {
@@ -225,6 +248,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
   groups.push_back(run);
   if (line.has("help")) {
     std::cout << options.help(groups);
+    if (find_setting(settings, "data") != nullptr) print_defaults_of_texts();
     if (find_setting(settings, "attention") != nullptr) print_attentions();
     std::cout << "\nExamples:\n" << command.examples;
   }

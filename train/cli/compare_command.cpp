@@ -151,8 +151,16 @@ const SettingList& compare_settings() {
     for (Setting setting : training_settings()) {
       if (setting.scope == Scope::single || setting.name == "attention") continue;
       if (setting.name == "data") setting.neutral = kDefaultData;
-      if (setting.name == "checkpoint-every")
-        setting.help = "steps between checkpoints; 0: every five minutes and at the end";
+      if (setting.name == "checkpoint-every") {
+        setting.help =
+            "steps between checkpoints, whatever --preset and --config say; 0: every five minutes "
+            "and at the end";
+      }
+      if (setting.name == "eval-every") {
+        setting.help =
+            "steps between evaluations, whatever --preset and --config say; 0: only at the end";
+      }
+      if (setting.name.ends_with("-every")) setting.neutral = 0;
       all.push_back(std::move(setting));
     }
     add_settings(all, run_settings());
@@ -221,14 +229,15 @@ void read_shard(const CommandLine& line, RunOrders& orders, const Ranks& ranks) 
   if (line.has("shard")) orders.shard = Shard::parse(line.get("shard"));
 }
 
-// The command line of the whole comparison, for records.
+// The command line of the whole comparison, for records. `--force` is left out: with it the command
+// would train again what it recorded.
 std::string command_of_all(const std::vector<std::string>& arguments) {
   std::vector<std::string> all;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string& word = arguments[i];
     i += word == "--shard";
-    if (word != "--collect" && word != "--shard" && !word.starts_with("--shard="))
-      all.push_back(word);
+    const bool left_out = word == "--collect" || word == "--shard" || word == "--force";
+    if (!left_out && !word.starts_with("--shard=")) all.push_back(word);
   }
   return command_text("compare", all);
 }
@@ -273,11 +282,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
     common.erase("init");
   } else {
     common.put("data", kDefaultData);
-    put_preset_and_config(line, common);
-    for (const Setting& setting : attention_settings()) {
-      const bool of_its_attention = !setting.only_for.empty() || setting.traits.derived;
-      if (line.has("config") && of_its_attention) common.erase(setting.name);
-    }
+    put_preset_and_config(line, common, [](const std::string&) { return true; });
   }
   if (const auto init = common.get<std::string>("init", ""); !init.empty()) {
     throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),

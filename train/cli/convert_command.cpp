@@ -51,8 +51,9 @@ constexpr Field<ConvertOptions> kConvertFields[] = {
     number<&ConvertOptions::energy>(
         "energy",
         "choose the smallest kv-rank whose latents keep this fraction of the squared norm of the "
-        "key and value projections in every layer; 0: not used",
-        0.01, 1),
+        "key and value projections in every layer",
+        0.01, 1)
+        .with({.derived = true}),
     choice<&ConvertOptions::rotary_pairs>(
         "rotary-pairs",
         "which RoPE pairs of the old heads become the rotary key of mla or the rotated part of "
@@ -66,6 +67,7 @@ const SettingList& convert_settings() {
     for (const Setting& setting : model_settings()) {
       if (setting.name == "attention" || setting.name == "head-dim" || !setting.only_for.empty())
         all.push_back(setting);
+      if (setting.name == "attention") all.back().neutral = {};  // it must be named
     }
     all.push_back(threads_setting());
     return all;

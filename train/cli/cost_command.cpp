@@ -196,11 +196,14 @@ nlohmann::ordered_json sizes_of(const Given& given) {
   return sizes;
 }
 
-// Puts the settings of the run in folder `run` into `given`.
-void put_run(const std::string& run, Given& given) {
+// Puts the settings of the run in folder `run` into `given`, and into `others` without what its
+// attention has settled.
+void put_run(const std::string& run, Given& given, Given& others) {
   if (!is_there(run + "/config.json"))
     throw DataError("--from ", run, " is no run folder: it has no config.json");
   given.put_known(to_json(read_run_options(run)));
+  others = given;
+  erase_settled_by_attention(others);
 }
 
 const SettingList& cost_settings() {
@@ -225,9 +228,11 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   line.refuse_beside("json", {"csv"}, ": both say how to print; name one of them");
   Given given(cost_settings());
   if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
-  if (line.has("from")) put_run(line.get("from"), given);
+  Given others = given;
+  if (line.has("from")) put_run(line.get("from"), given, others);
   const Given before = given;
   put_flags(line, given);
+  put_flags(line, others);
   Origin origin;
   if (sizes_of(given) == sizes_of(before)) {
     const char* const mark = line.has("preset") ? "as published"
@@ -240,7 +245,7 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   const CacheType type = read_decode_options(given).cache_type;
   const CacheNumbers numbers = cache_numbers(type);
   std::vector<std::string> left_out;
-  const std::vector<CostRow> rows = cost_table(given, config.context, numbers, left_out);
+  const std::vector<CostRow> rows = cost_table(given, others, config.context, numbers, left_out);
   for (const std::string& reason : left_out) std::cerr << "left out " << as_flags(reason) << '\n';
   if (line.has("json")) {
     print_json(rows, config.layers, config.context, numbers.bytes_per_element);

@@ -73,7 +73,10 @@ void require_other_file(const CommandLine& line, const LoadedRun& run) {
                                : found_from_here(*run.options, from).data;
   if (fs::equivalent(logits, text, none))
     throw UsageError("--logits ", logits, " is the text that eval reads; name another file");
-  if (fs::exists(logits, none) && lies_in(logits, from))
+  fs::path folder = fs::weakly_canonical(from, none);
+  const fs::path parent = folder.parent_path();
+  if (parent.filename() == "checkpoints") folder = parent.parent_path();  // of the run
+  if (fs::exists(logits, none) && lies_in(logits, folder))
     throw UsageError("--logits ", logits, " is a file of ", from, "; name another file");
 }
 

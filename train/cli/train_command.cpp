@@ -36,7 +36,11 @@ namespace {
 
 const std::vector<Flag> kTrainFlags = {
     {"preset", "start from a named set of settings, which flags override: " + preset_names(), true},
-    {"config", "start from the settings in this config.json of a run; flags override them", true},
+    {"config",
+     "start from the settings in this config.json of a run; flags override them, and an "
+     "--attention "
+     "of another kind also the sizes of its own",
+     true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
     {"resume",
      "continue the run in this folder from its newest checkpoint. With more --steps than before, "
@@ -197,11 +201,21 @@ std::string longer_note(const TrainOptions& options, Index steps_before, Index s
          " steps from the start";
 }
 
+// Kinds of the layers of an attention, in turn.
+std::vector<const AttentionKind*> kinds_of(const std::string& attention) {
+  std::vector<const AttentionKind*> kinds;
+  for (const LayerSpec& layer : parse_attention_spec(attention).cycle) kinds.push_back(layer.kind);
+  return kinds;
+}
+
 // The options of a new run. With --init its model is that of the folder, and preset, configuration
 // and flags may repeat the settings of that model, but not change them.
 TrainOptions new_options(const CommandLine& line) {
   Given given(training_settings());
-  put_preset_and_config(line, given);
+  const std::string* const attention = line.setting("attention");
+  put_preset_and_config(line, given, [&](const std::string& of_config) {
+    return attention != nullptr && kinds_of(*attention) != kinds_of(of_config);
+  });
   put_flags(line, given);
   const auto init = given.get<std::string>("init", "");
   if (init.empty()) return resolve_training(given);
@@ -217,13 +231,16 @@ TrainOptions new_options(const CommandLine& line) {
   return resolve_training(all);
 }
 
-// Throws UsageError if the folder `out` contains the weights that --init names: a run that replaces
-// it would lose them before it has any of its own.
-void require_outside(const std::string& init, const std::string& out) {
-  if (lies_in(init, out)) {
-    throw UsageError("--init ", init, " lies in --out ", out,
-                     ", whose weights the new run would replace; name a new folder");
-  }
+// Throws UsageError if the folder `out` contains the weights or the text that the run begins with:
+// a run that replaces it would lose them before it has any of its own.
+void require_outside(const TrainOptions& options, const std::string& out) {
+  const auto require = [&](const char* flag, const std::string& path) {
+    if (!lies_in(path, out)) return;
+    throw UsageError("--", flag, " ", path, " lies in --out ", out,
+                     ", whose contents the new run would replace; name a new folder");
+  };
+  require("init", options.init);
+  if (find_built_in(options.data) == nullptr) require("data", options.data);
 }
 
 // Note on ranks that the run cannot use; empty if it uses all.
@@ -338,8 +355,10 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   refuse_foreign(line, {options});
   if (line.has("out") && writes) {
     check_out_folder(line.get("out"));
-    require_outside(options.init, line.get("out"));
+    require_outside(options, line.get("out"));
   }
+  if (line.has("force") && !line.has("out"))
+    throw UsageError("--force replaces the run in --out, which is missing; name it");
   if (line.has("print-config")) {
     std::cout << to_json(options).dump(2) << '\n';
     return 0;

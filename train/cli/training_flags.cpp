@@ -62,7 +62,8 @@ std::string text_for(const CommandLine& line, const nlohmann::json& config, cons
 
 }  // namespace
 
-void put_preset_and_config(const CommandLine& line, Given& given) {
+void put_preset_and_config(const CommandLine& line, Given& given,
+                           const std::function<bool(const std::string&)>& is_another) {
   const std::string place = line.has("config") ? "--config " + line.get("config") + ": " : "";
   nlohmann::json config;
   try {
@@ -76,7 +77,11 @@ void put_preset_and_config(const CommandLine& line, Given& given) {
     given.put(data_defaults(text_for(line, config, given, "data")));
   }
   try {
-    given.put(config);
+    Given of_config(given.known());
+    of_config.put(config);
+    if (of_config.has("attention") && is_another(of_config.get<std::string>("attention", "")))
+      erase_settled_by_attention(of_config);
+    given.put_known(of_config.values());
   } catch (const Error& error) {
     throw DataError(place, error.what());
   }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "train/cli/command_line.h"
@@ -15,9 +17,11 @@ SettingList run_settings();
 ProgressMode use_run_settings(const Given& given);
 
 /// Puts the settings of --preset and --config, in that order, into `given`. Without a preset, the
-/// defaults of the data come first, unless the model comes from --init. Throws UsageError,
-/// SettingError, and DataError for an unusable file.
-void put_preset_and_config(const CommandLine& line, Given& given);
+/// defaults of the data come first, unless the model comes from --init. What the attention of the
+/// configuration settled is left out if `is_another`, which takes it, returns true. Throws
+/// UsageError, SettingError, and DataError for an unusable file.
+void put_preset_and_config(const CommandLine& line, Given& given,
+                           const std::function<bool(const std::string&)>& is_another);
 
 /// Throws UsageError for a setting of training that was given as a flag and has no effect in any of
 /// `runs`, or has another value in each of them.

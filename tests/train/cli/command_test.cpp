@@ -225,6 +225,17 @@ TEST_F(TrainCommand, LetsFlagsOverrideAConfigurationInAnyOrder) {
   }
 }
 
+TEST_F(TrainCommand, TakesNoSizesOfAnotherAttentionFromAConfiguration) {
+  const auto settings = [&](const std::string& line) {
+    return json::parse(folder_.headcount("train " + line + " --print-config").out);
+  };
+  const std::string sizes = "--data text.txt --dim 16 --heads 2 --attention ";
+  folder_.file("v4.json", settings(sizes + "v4").dump());
+  EXPECT_EQ(settings("--config v4.json --attention mha"), settings(sizes + "mha"));
+  folder_.file("mla.json", settings(sizes + "mla6+4").dump());
+  EXPECT_EQ(settings("--config mla.json --attention mla"), settings(sizes + "mla6+4"));
+}
+
 TEST_F(TrainCommand, WithPrintConfigPrintsWhatTheRunWouldRecord) {
   const ProgramResult printed = train("--attention gqa --heads 4 --out run --print-config");
   EXPECT_EQ(printed.err, "");
@@ -410,6 +421,7 @@ TEST(HelpCommand, ListsEveryFlagWithItsHeading) {
                                  "--print-config", "--threads", "--progress", "--help"}) {
     EXPECT_NE(result.out.find(flag), std::string::npos) << flag;
   }
+  EXPECT_NE(result.out.find("\n  tales   --"), std::string::npos) << "defaults of a text";
   EXPECT_NE(result.out.find("Examples:"), std::string::npos);
   EXPECT_FALSE(folder.has("runs"));
 }

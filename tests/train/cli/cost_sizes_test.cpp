@@ -35,6 +35,25 @@ TEST_F(CostCommand, TakesTheSizesOfARun) {
   EXPECT_EQ(row(table("--kv-rank 8 --from run"), "mla").at(kRowKeys[5]), 8 + 4);
 }
 
+// What a run's attention settled, such as wide heads of v4, is not what others would have.
+TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
+  const std::string sizes = "--layers 1 --dim 16 --heads 4 --context 16";
+  const json plain = table(sizes);
+  for (const std::string attention : {"mha", "v4", "gqa1x8"}) {
+    const std::string run = attention + "-run";
+    ASSERT_EQ(
+        folder_.train("--steps 1 --quiet " + sizes + " --attention " + attention + " --out " + run)
+            .exit_code,
+        0);
+    const json of_run = table("--from " + run);
+    for (const char* other : {"mqa", "mfa", "hca"})
+      EXPECT_EQ(row(of_run, other), row(plain, other)) << attention;
+    EXPECT_EQ(row(table("--head-dim 12 --from " + run), "mqa"),
+              row(table(sizes + " --head-dim 12"), "mqa"));
+  }
+  EXPECT_EQ(row(table("--from gqa1x8-run"), "gqa").at("cache_elements_per_token_per_layer"), 2 * 8);
+}
+
 // Weights of the run's layers: q, k, v, z of 2 heads of 8, a gate and an output projection.
 TEST_F(CostCommand, CountsTheGateOfARunOfDelta) {
   ASSERT_EQ(folder_.train("--steps 1 --quiet --out run --attention delta --gate on").exit_code, 0);
