@@ -182,9 +182,8 @@ void add_comparison(Columns& columns, Reader reader, const ComparisonResult& res
                      return number(median_cost(v)) + " (" + number(least.second) + " to " +
                             number(most.second) + ")";
                    });
-  columns.always({"verdict", "verdict"}, "verdict", [than = reference(result).spec](Variant v) {
-    const bool judged = v.cost || (!v.diverged.empty() && v.spec != than);
-    return judged ? Json(verdict_word(v.verdict)) : Json();
+  columns.always({"verdict", "verdict"}, "verdict", [&result](Variant v) {
+    return has_verdict(v, result) ? Json(verdict_word(v.verdict)) : Json();
   });
 }
 

@@ -31,10 +31,11 @@ LocalQueue::LocalQueue(const std::vector<PlannedRun>& runs, const Needs& needs,
 
 // Computes the needs anew and calls the watcher. Call it with the mutex, or before jobs start.
 void LocalQueue::update() {
-  const std::vector<Need> needs = needs_of_(outcomes_);
+  std::vector<Need> needs = needs_of_(outcomes_);
   for (std::size_t run = 0; run < needs.size(); ++run) {
     states_[run].need = needs[run];
     states_[run].dropped = needs[run] == Need::no;
+    if (states_[run].elsewhere && !outcomes_[run].ended) needs[run] = Need::no;  // for the watcher
   }
   watcher_.update(runs_, outcomes_, needs);
 }

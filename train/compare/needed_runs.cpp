@@ -80,7 +80,12 @@ std::optional<std::size_t> NeededRuns::best(std::size_t variant,
 void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outcomes,
                            std::vector<Need>& needs) const {
   const auto own = best(variant, outcomes), of_reference = best(reference_, outcomes);
-  if (!own || !of_reference) return;
+  if (!of_reference) return;
+  if (!own) {  // its best candidate may yet need more seeds of the reference
+    for (std::size_t seed = static_cast<std::size_t>(question_.seeds.first); seed < seeds_; ++seed)
+      needs[*of_reference + seed] = std::min(needs[*of_reference + seed], Need::maybe);
+    return;
+  }
   const auto runs = of(outcomes, *own), references = of(outcomes, *of_reference);
   const auto need = [&](std::size_t seed, Need how) {
     for (const std::size_t run : {*own, *of_reference})

@@ -31,8 +31,8 @@ class NeededRuns {
   /// Need of each run, given the outcomes so far. The first seeds (1 ... SeedRange::first) of all
   /// candidates are needed; after that, only runs of the best candidate of each attention. While a
   /// verdict is open and more seeds can decide it, one more seed of that attention and of the
-  /// reference is needed. An attention is given up when as many of its runs failed as there are
-  /// first seeds.
+  /// reference is needed. An attention is given up when as many of its runs, or of the reference's,
+  /// failed as there are first seeds; if losses are compared, also when one of its runs diverged.
   std::vector<Need> needs(std::span<const RunOutcome> outcomes) const;
 
   /// Candidate by which an attention is judged, with its runs.

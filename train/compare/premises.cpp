@@ -30,11 +30,34 @@ double mean_of(std::span<const RunResult> runs, const Value& value) {
   return sum / static_cast<double>(runs.size());
 }
 
-// Two standard errors of a guesser's share of right answers, over the answers of `run`.
-double luck(double chance, const RunResult& run) {
-  double asked = 0;
-  for (const AnswersAt& at : run.answers_by_distance) asked += static_cast<double>(at.asked);
-  return asked > 0 ? 2 * std::sqrt(chance * (1 - chance) / asked) : 0;
+Index answers_asked(const RunResult& run) {
+  Index asked = 0;
+  for (const AnswersAt& at : run.answers_by_distance) asked += at.asked;
+  return asked;
+}
+
+// Reason why the share of right answers tells nothing, given that `chance` are right without a
+// lookup and that `limit`, a share, is the tolerance; empty if it tells something.
+std::string why_no_better(double chance, double limit, std::span<const RunResult> runs) {
+  const double right =
+      mean_of(runs, [](const RunResult& run) { return run.answer_accuracy.value_or(0); });
+  const Index asked = answers_asked(runs.front());
+  // Two standard errors of a guesser's share.
+  const double luck =
+      asked > 0 ? 2 * std::sqrt(chance * (1 - chance) / static_cast<double>(asked)) : 0;
+  const double needed = std::max(limit, luck);
+  if (right - chance > needed) return "";
+  const std::string text =
+      formatted("%.1f %% of the answers right, %.1f %% are right without a lookup, and ",
+                100 * right, 100 * chance);
+  if (luck > limit) {
+    return text +
+           formatted("a share of %td answers tells no difference below %.1f points; ", asked,
+                     100 * luck) +
+           "evaluate on more text";
+  }
+  return text + formatted("the tolerance is %.1f points; ", 100 * limit) +
+         (chance + limit < 1 ? "train longer" : "no share is so much higher: lower the tolerance");
 }
 
 // Reason why nothing can be measured against the reference; empty if it can. `runs` are runs of the
@@ -56,14 +79,8 @@ std::string why_unlearned(const ComparisonResult& result, std::span<const RunRes
     }
   }
   if (!answers || !result.answer_chance) return "";
-  const double chance = *result.answer_chance;
-  const double right =
-      mean_of(runs, [](const RunResult& run) { return run.answer_accuracy.value_or(0); });
-  if (right - chance > std::max(limit / 100, luck(chance, runs.front()))) return "";
-  return who + formatted(
-                   "%.1f %% of the answers right, %.1f %% are right without a lookup, and the "
-                   "tolerance is %.1f points; train longer",
-                   100 * right, 100 * chance, limit);
+  const std::string why = why_no_better(*result.answer_chance, limit / 100, runs);
+  return why.empty() ? "" : who + why;
 }
 
 // Least number of seeds with which a sign test decides.
@@ -145,6 +162,13 @@ std::string assumption(const Question& question) {
          std::string(how) + ").";
 }
 
+// "seed 3", or "seeds 1, 2 and 3".
+std::string seeds_text(const std::vector<std::uint64_t>& seeds) {
+  std::vector<std::string> names;
+  for (const std::uint64_t seed : seeds) names.push_back(std::to_string(seed));
+  return (seeds.size() == 1 ? "seed " : "seeds ") + list_text(names);
+}
+
 std::string seeds_of_means(const ComparisonResult& result) {
   const std::vector<std::uint64_t>& seeds = result.common_seeds;
   const bool all = std::ranges::all_of(result.variants, [&](const VariantResult& v) {
@@ -153,10 +177,7 @@ std::string seeds_of_means(const ComparisonResult& result) {
   if (all) return "";
   if (seeds.empty())
     return "No seed was finished by all attentions: their means are over different seeds.";
-  std::vector<std::string> names;
-  for (const std::uint64_t seed : seeds) names.push_back(std::to_string(seed));
-  return "Losses and answers are means over " +
-         std::string(seeds.size() == 1 ? "seed " : "seeds ") + list_text(names) +
+  return "Losses and answers are means over " + seeds_text(seeds) +
          ", which all attentions finished; differences and verdicts use all seeds of an attention.";
 }
 
@@ -182,6 +203,10 @@ void add_sweep_notes(const ComparisonResult& result, std::vector<std::string>& s
                       "no run was trained.");
   for (const VariantResult& variant : result.variants) {
     const auto found = std::ranges::find(variant.swept, true, &SweptValue::chosen);
+    if (!found->loss) {
+      sentences.push_back("No run of " + variant.spec + " finished at any " + setting + ".");
+      continue;
+    }
     const auto chosen = static_cast<std::size_t>(found - variant.swept.begin());
     const std::string end = end_taken(variant.swept, chosen);
     if (end.empty()) continue;
@@ -212,13 +237,17 @@ std::string swept_setting(const ComparisonResult& result) {
 std::vector<std::string> verdict_notes(const ComparisonResult& result) {
   std::vector<std::string> sentences;
   const bool judged = std::ranges::any_of(
-      result.variants, [](const VariantResult& v) { return v.cost.has_value(); });
+      result.variants, [&](const VariantResult& v) { return has_verdict(v, result); });
   if (judged && result.question.intervals) sentences.push_back(assumption(result.question));
   if (const auto fall = judged ? fall_at_end(result) : std::nullopt) {
     sentences.push_back(
         formatted("The training loss of %s is still falling at the end, by %.2g nats per "
                   "100 steps: longer training may change the verdict.",
                   reference(result).spec.c_str(), *fall));
+  }
+  if (const std::vector<std::uint64_t>& lost = reference(result).diverged; !lost.empty()) {
+    sentences.push_back(reference(result).spec + ", the reference, diverged on " +
+                        seeds_text(lost) + ", which no verdict counts.");
   }
   if (const std::string text = seeds_of_means(result); !text.empty()) sentences.push_back(text);
   if (result.too_long_warmup > 0) {

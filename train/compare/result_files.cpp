@@ -50,6 +50,14 @@ json read_result(const PlannedRun& run) {
   return result;
 }
 
+RunRecord record_of(const PlannedRun& run) {
+  try {
+    return read_run_record(run.folder);
+  } catch (const DataError& error) {
+    throw DataError(error.what(), "; remove ", run.folder.string(), " to train that run again");
+  }
+}
+
 // Returns true if a setting changes no result: paths of files, whose contents the basis has, and
 // when a run is evaluated and saved.
 bool changes_nothing(const std::string& name) {
@@ -138,7 +146,7 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
     read_object(run, run.folder / "config.json");  // throws if it is damaged
     read_numbers(result, r);
     // The speed is that of the last start that trained steps; a start at the last step trains none.
-    for (const RunStart& start : read_run_record(run.folder).starts) {
+    for (const RunStart& start : record_of(run).starts) {
       if (start.from_step >= run.options.steps && start.from_step > 0) continue;
       r.version = start.version;
       r.machine = start.machine + "; " + result.at("sharing").get<std::string>();

@@ -37,10 +37,7 @@ std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>
 // that diverged on a seed that the reference finished.
 std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference) {
   std::vector<double> costs = values_of(variant.costs);
-  for (const std::uint64_t seed : variant.diverged) {
-    if (std::ranges::find(reference.runs, seed, &RunResult::seed) != reference.runs.end())
-      costs.push_back(kDivergedCost);
-  }
+  costs.insert(costs.end(), diverged_seeds(variant, reference).size(), kDivergedCost);
   return costs;
 }
 
@@ -71,9 +68,17 @@ std::vector<double> over_runs(const VariantResult& variant, std::span<const std:
 }
 
 // Returns true if `a` dominates `b` in cache and loss. Losses differ more between seeds than
-// between attentions, so only equal seeds are compared.
-bool dominates(const VariantResult& a, const VariantResult& b) {
-  const std::vector<double> more = values_of(paired_costs(a, b, Metric::loss));
+// between attentions, so only equal seeds are compared: the common ones or, if there are none,
+// those that both finished.
+bool dominates(const VariantResult& a, const VariantResult& b,
+               std::span<const std::uint64_t> common) {
+  auto costs = paired_costs(a, b, Metric::loss);
+  if (!common.empty()) {
+    std::erase_if(costs, [&](const auto& of_seed) {
+      return std::ranges::find(common, of_seed.first) == common.end();
+    });
+  }
+  const std::vector<double> more = values_of(costs);
   const double cache = a.cache_bytes_per_token - b.cache_bytes_per_token;
   if (more.empty() || cache > 0) return false;
   const double loss = estimate(more).mean;
@@ -129,7 +134,7 @@ void summarize(ComparisonResult& result) {
   }
   for (VariantResult& v : result.variants) {
     v.pareto = !v.runs.empty() && std::ranges::none_of(result.variants, [&](const auto& other) {
-      return !other.runs.empty() && dominates(other, v);
+      return !other.runs.empty() && dominates(other, v, result.common_seeds);
     });
   }
 }
@@ -168,7 +173,8 @@ std::vector<std::string> notes(const ComparisonResult& result) {
   for (const VariantResult& variant : result.variants) listed += variant.failures.size();
   if (const auto failed = static_cast<std::size_t>(result.failed_runs); failed > listed)
     sentences.push_back(std::to_string(failed - listed) +
-                        " runs at values that the sweep did not choose failed.");
+                        (failed - listed == 1 ? " run" : " runs") +
+                        " at values that the sweep did not choose failed.");
   for (const ForeignRuns& foreign : foreign_runs(result)) {
     std::string runs;
     for (const std::string& run : foreign.runs) runs += (runs.empty() ? "" : "; ") + run;

@@ -26,8 +26,9 @@ std::vector<std::string> notes(const ComparisonResult& result);
 std::string comparison_table(const ComparisonResult& result);
 /// CSV (RFC 4180) with one row per attention and a header of column names.
 std::string comparison_csv(const ComparisonResult& result);
-/// results.json: all results except loss curves and readings of the passage. Intervals are half
-/// widths, null if there is none; the difference of the reference is null.
+/// results.json: results, but no loss curves, readings of the passage, answers by distance or
+/// caches by layer, which the report draws. Intervals are half widths, null if there is none; the
+/// difference of the reference is null.
 nlohmann::ordered_json comparison_json(const ComparisonResult& result);
 
 }  // namespace headcount

@@ -31,6 +31,7 @@ std::string share_text(double bytes, const VariantResult& reference) {
 // Writes costs with as many decimals as show two digits of the tolerance: for a loss at least
 // three, and at most 15, the digits of a double.
 struct Numbers {
+  const VariantResult& reference;
   Metric metric;
   double tolerance;
   Reader reader;
@@ -52,9 +53,10 @@ struct Numbers {
     if (metric == Metric::loss) return text + half_width_text(e, decimals(), 1, reader);
     const auto below = std::ranges::count_if(
         variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
-    return text + formatted(" points lost (%td of %td seeds below %.*f)", below,
-                            std::ssize(variant.costs) + std::ssize(variant.diverged), decimals(),
-                            tolerance);
+    return text +
+           formatted(" points lost (%td of %td seeds below %.*f)", below,
+                     std::ssize(variant.costs) + std::ssize(diverged_seeds(variant, reference)),
+                     decimals(), tolerance);
   }
   std::string limit() const { return formatted(" (tolerance %.*f)", decimals(), tolerance); }
   // After a cost: costs in answers name the tolerance already.
@@ -65,8 +67,7 @@ struct Numbers {
 std::vector<const VariantResult*> judged(const ComparisonResult& result, Verdict verdict) {
   std::vector<const VariantResult*> found;
   for (const VariantResult& variant : result.variants) {
-    const bool lost = !variant.diverged.empty() && &variant != &reference(result);
-    if ((variant.cost || lost) && variant.verdict == verdict) found.push_back(&variant);
+    if (has_verdict(variant, result) && variant.verdict == verdict) found.push_back(&variant);
   }
   if (verdict == Verdict::enough)
     std::ranges::stable_sort(found, {}, &VariantResult::cache_bytes_per_token);
@@ -123,6 +124,15 @@ SeedRange usual_seeds(const Question& question) {
 double cost_of(const RunResult& run, const RunResult& reference, Metric metric) {
   if (metric == Metric::loss) return run.validation_loss - reference.validation_loss;
   return kPercent * (reference.answer_accuracy.value() - run.answer_accuracy.value());
+}
+
+std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
+                                          const VariantResult& reference) {
+  std::vector<std::uint64_t> seeds;
+  std::ranges::copy_if(variant.diverged, std::back_inserter(seeds), [&](std::uint64_t seed) {
+    return std::ranges::find(reference.runs, seed, &RunResult::seed) != reference.runs.end();
+  });
+  return seeds;
 }
 
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference) {
@@ -205,6 +215,10 @@ const VariantResult& reference(const ComparisonResult& result) {
   return variants.at(static_cast<std::size_t>(found - variants.begin()));
 }
 
+bool has_verdict(const VariantResult& variant, const ComparisonResult& result) {
+  return &variant != &reference(result) && (variant.cost || !variant.diverged.empty());
+}
+
 const VariantResult* cheapest_enough(const ComparisonResult& result) {
   const std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   return enough.empty() ? nullptr : enough.front();
@@ -216,7 +230,7 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   if (result.variants.size() < 2) return "there is one attention only, so nothing is compared";
   if (!limit || than.runs.empty()) return than.label() + ", the reference, has no finished run";
   if (!result.undecided.empty()) return "nothing can be decided: " + result.undecided;
-  const Numbers numbers{result.question.metric, *limit, reader};
+  const Numbers numbers{than, result.question.metric, *limit, reader};
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   std::vector<std::string> parts;
   const bool none = enough.empty();

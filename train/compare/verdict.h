@@ -33,6 +33,10 @@ double cost_of(const RunResult& run, const RunResult& reference, Metric metric);
 /// look as good as its other runs.
 inline constexpr double kDivergedCost = std::numeric_limits<double>::infinity();
 
+/// Seeds on which `variant` diverged and the reference finished: each is a cost of `kDivergedCost`.
+std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
+                                          const VariantResult& reference);
+
 /// The tolerance that was given, or its default. The default is computed from the reference's runs
 /// of the first seeds, so that later runs do not move it; none without such a run.
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference);
@@ -87,10 +91,14 @@ Decision decide(std::span<const std::optional<double>> costs, double tolerance, 
 /// Attention that the others are compared with: see Question::reference.
 const VariantResult& reference(const ComparisonResult& result);
 
+/// Whether a verdict is given on `variant`: it is not the reference, and a run of it finished or
+/// diverged.
+bool has_verdict(const VariantResult& variant, const ComparisonResult& result);
+
 /// The attention with the least cache among those that are enough; null if none is.
 const VariantResult* cheapest_enough(const ComparisonResult& result);
 
-/// Verdict in words: "mqa is enough: 256 B a token, a quarter of mha's, at +0.003 +- 0.004
+/// Verdict in words: "mqa is enough: 256 B of KV cache per token, 25 % of mha's, at +0.003 +- 0.004
 /// (tolerance 0.010); mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
 /// then the others. For answers it gives, instead of an interval, how many seeds lie below the
 /// tolerance. If nothing can be decided, it says why.

@@ -138,7 +138,7 @@ std::vector<Column<VariantResult>> table_columns(const ComparisonResult& result)
   keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy"});
   add_if_any([](Variant v) { return v.difference.has_value(); }, {"paired_difference_mean"});
   if (result.question.metric == Metric::answers) keys.push_back("cost_median");
-  add_if_any([](Variant v) { return v.cost.has_value(); }, {"verdict"});
+  add_if_any([&](Variant v) { return has_verdict(v, result); }, {"verdict"});
   keys.insert(keys.end(),
               {"bits_per_character", "answer_accuracy_mean", "train_tokens_per_second"});
   add_if_any([](Variant v) { return !v.decode.empty(); }, {"decode_tokens_per_second"});

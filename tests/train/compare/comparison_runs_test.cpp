@@ -187,7 +187,9 @@ TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
   for (const auto& c : cases) {
     const std::string before = folder.contents(run + c.file);
     folder.file(run + c.file, c.contents);
-    expect_refusal(compare(folder, flags), 3, {run + c.file + " is damaged", c.why}, c.contents);
+    expect_refusal(compare(folder, flags), 3,
+                   {run + c.file + " is damaged", c.why, "remove c/runs/mha/seed-2 to train"},
+                   c.contents);
     folder.file(run + c.file, before);
   }
   EXPECT_EQ(compare(folder, flags).exit_code, 0);

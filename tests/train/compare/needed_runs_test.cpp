@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <random>
 
 namespace headcount {
 namespace {
@@ -211,6 +212,43 @@ TEST(NeededRuns, AddsSeedsToTheBestCandidateOnly) {
   const auto runs = taken(plan, losses, false);
   EXPECT_EQ(of(runs, "mla/lr=1"), 3);
   EXPECT_EQ(of(runs, "mla/lr=2"), 8);
+}
+
+// Jobs that would be idle begin runs that may be needed and drop what turns out not to be. Nobody
+// would train a dropped run if it were needed again.
+TEST(NeededRuns, NeverNeedsAgainWhatItDropped) {
+  std::vector<PlannedVariant> all = variants({"mha"});
+  Losses losses = {{"mha", kLosses.at("mha")}};
+  for (const std::string name : {"mqa", "gqa", "mla"}) {
+    PlannedVariant& variant = all.emplace_back(PlannedVariant{name, {}});
+    for (const std::string value : {"/lr=1", "/lr=2"}) {
+      variant.candidates.push_back({name + value, name + value, "", plain_options()});
+      losses[name + value] = kLosses.at(name);
+    }
+  }
+  const NeededRuns plan(all, question(3, 8), 0, "c", "");
+  for (unsigned order = 0; order < 100; ++order) {
+    std::mt19937 random(order);
+    std::vector<RunOutcome> outcomes(plan.runs().size());
+    std::vector<Need> before(outcomes.size(), Need::no);
+    std::vector<bool> dropped(outcomes.size());
+    for (;;) {
+      const std::vector<Need> needs = plan.needs(outcomes);
+      std::vector<std::size_t> waiting;
+      bool needed = false;
+      for (std::size_t i = 0; i < needs.size(); ++i) {
+        dropped[i] = dropped[i] || (before[i] != Need::no && needs[i] == Need::no);
+        EXPECT_FALSE(dropped[i] && needs[i] != Need::no) << plan.runs()[i].name;
+        if (outcomes[i].ended) continue;
+        needed = needed || needs[i] == Need::now;
+        if (needs[i] != Need::no) waiting.push_back(i);
+      }
+      if (!needed) break;
+      const std::size_t next = waiting[random() % waiting.size()];
+      outcomes[next] = outcome(plan.runs()[next], losses);
+      before = needs;
+    }
+  }
 }
 
 }  // namespace

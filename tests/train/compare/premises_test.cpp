@@ -80,8 +80,17 @@ TEST(Premises, LeaveVerdictsOpenBesideAnswersNoBetterThanGuessed) {
     result.question.tolerance = 1;
     return why(result);
   };
-  EXPECT_NE(at_one_point(0.29), "");
+  EXPECT_EQ(at_one_point(0.29),
+            "mha, the reference, has 29.0 % of the answers right, 25.0 % are right without a "
+            "lookup, and a share of 400 answers tells no difference below 4.3 points; evaluate on "
+            "more text");
   EXPECT_EQ(at_one_point(0.30), "");
+  ComparisonResult strict = comparison_of(0.1, 0.9);
+  strict.question.tolerance = 75;
+  EXPECT_EQ(why(strict),
+            "mha, the reference, has 90.0 % of the answers right, 25.0 % are right without a "
+            "lookup, and the tolerance is 75.0 points; no share is so much higher: lower the "
+            "tolerance");
   ComparisonResult sure = comparison_of(1.5, 0.5);
   sure.baseline_loss = 1.3863;
   EXPECT_EQ(why(sure),
@@ -104,6 +113,16 @@ TEST(Premises, TakeFiveSeedsOfAnswers) {
   r.question.seeds = {3, 4};
   for (VariantResult& v : r.variants) v.runs.resize(4);
   EXPECT_EQ(why(r), "verdicts about answers count seeds and need 5 or more");
+}
+
+TEST(Premises, NameTheSeedsOnWhichTheReferenceDiverged) {
+  ComparisonResult r = comparison_of(2.4);
+  r.variants[0].runs.resize(3);
+  r.variants[0].diverged = {4, 5};
+  summarize(r);
+  EXPECT_EQ(r.variants[1].costs.size(), 3u);
+  EXPECT_EQ(verdict_notes(r)[1],
+            "mha, the reference, diverged on seeds 4 and 5, which no verdict counts.");
 }
 
 // A loss that falls by `per_step` in the last tenth of 1000 steps and is level before, with noise
@@ -167,6 +186,17 @@ TEST(Sweep, IsATableWithAWarningAtTheEndsOfTheRange) {
     EXPECT_NE(table.find(text), std::string::npos) << text << "\n" << table;
   EXPECT_EQ(table.find("gqa2 has"), std::string::npos) << table;
   EXPECT_EQ(comparison_json(r)["variants"][0]["sweep"][1]["loss"], 2.25);
+}
+
+TEST(Sweep, SaysWhereNoValueOfItFinished) {
+  ComparisonResult r = comparison_of(2.4);
+  r.sweep = "lr=5,10";
+  r.variants = {swept("mha", 0, {"5", "10"}), swept("mqa", 0, {"5", "10"})};
+  for (SweptValue& value : r.variants[1].swept) value.loss.reset();
+  summarize(r);
+  const std::string table = comparison_table(r);
+  EXPECT_NE(table.find("No run of mqa finished at any lr.\n"), std::string::npos) << table;
+  EXPECT_EQ(table.find("mqa has the"), std::string::npos) << table;
 }
 
 TEST(Sweep, WarnsOfNoEndWhereValuesAreWordsOrNothingIsBelow) {

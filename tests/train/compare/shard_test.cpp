@@ -43,6 +43,8 @@ TEST(Shards, CollectedAreTheResultsOfOneProcess) {
     EXPECT_NE(result.out.find(line + " --collect\n"), std::string::npos) << result.out;
     EXPECT_FALSE(folder.has("c/results.json"));
   }
+  const ProgramResult again = folder.headcount(line + " --shard 1/3 --force");
+  EXPECT_NE(again.out.find(line + " --collect\n"), std::string::npos) << again.out;
   const ProgramResult collected = folder.headcount(line + " --collect");
   ASSERT_EQ(collected.exit_code, 0) << collected.err;
   EXPECT_EQ(results(folder).dump(), results_of_one_process(line));
@@ -59,9 +61,12 @@ TEST(Shards, OfABatchAreNoShardsOfAComparison) {
 }
 
 TEST(Shards, HaveAsManyRunsAsEachOther) {
-  const std::string line = kShardArguments + "--seeds 2 --steps 2 --shard 2/3";
+  std::string line = kShardArguments + "--seeds 2 --steps 2 --shard 2/3";
+  line.erase(line.find("--quiet "), 8);
   const TrainFolder folder;
-  ASSERT_EQ(folder.headcount(line).exit_code, 0);
+  const ProgramResult result = folder.headcount(line);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.err.find("(2 of 2 runs done)"), std::string::npos) << result.err;
   int finished = 0;
   for (const std::string attention : {"mha", "gqa1", "mla"}) {
     for (const std::string seed : {"1", "2"})

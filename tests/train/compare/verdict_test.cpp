@@ -353,6 +353,18 @@ TEST(VerdictText, CountsRunsThatDivergedAsLost) {
             "gqa2 is open: +0.5 points lost (4 of 5 seeds below 5.0)");
 }
 
+TEST(VerdictText, CountsNoSeedOnWhichTheReferenceDivergedToo) {
+  ComparisonResult r = answered_comparison();
+  r.question.seeds = {5, 10};
+  for (VariantResult& v : r.variants) v.runs.resize(4);
+  for (const std::size_t diverged : {0, 1}) r.variants[diverged].diverged = {5};
+  summarize(r);
+  EXPECT_NE(verdict_text(r).find("mqa is open: +0.1 points lost (4 of 4 seeds below 5.0), 1 run "
+                                 "diverged"),
+            std::string::npos)
+      << verdict_text(r);
+}
+
 TEST(VerdictText, OfLossesIsOpenIfARunDiverged) {
   ComparisonResult r;
   r.config = nlohmann::ordered_json::object();
