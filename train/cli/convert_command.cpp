@@ -37,8 +37,8 @@ const std::vector<Flag> kConvertFlags = {
     {"from", "run folder, checkpoint folder or Hugging Face model folder", true},
     {"out", "new folder for the converted model", true},
     {"data",
-     "text file on which the loss is measured before and after; default the validation part of the "
-     "run's own text",
+     "text file, or built-in text, on which the loss is measured before and after; default the "
+     "validation part of the run's own text",
      true},
     {"json", "print one JSON object instead of text", false}};
 

@@ -56,15 +56,23 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
     throw UsageError("--eval-characters ", *characters, " must be more than the model's context, ",
                      context, ", or 0 for all");
   }
-  if (line.has("data")) return load_file(line.get("data"), run, characters.value_or(0));
-  if (!run.options)
+  std::string data = line.get("data");
+  const bool built_in = find_built_in(data) != nullptr;
+  if (line.has("data") && !built_in) return load_file(data, run, characters.value_or(0));
+  if (!run.options && !built_in)
     throw UsageError("--from names a checkpoint without its run; give the text with --data");
-  TrainOptions options = found_from_here(*run.options, line.get("from"));
-  if (characters) options.corpus.validation_characters = *characters;
-  Corpus corpus = load_corpus(options.data, options.corpus);
-  require_own_text(corpus, line.get("from"));
+  const bool own = run.options && (data.empty() || data == run.options->data);
+  CorpusOptions options;
+  if (own) {
+    const TrainOptions here = found_from_here(*run.options, line.get("from"));
+    data = here.data;
+    options = here.corpus;
+  }
+  if (characters) options.validation_characters = *characters;
+  Corpus corpus = load_corpus(data, options);
+  if (own) require_own_text(corpus, line.get("from"));
   adopt_vocabulary(corpus, run.vocabulary);
-  return {name_of(corpus.name + ", validation part", options.corpus.validation_characters > 0,
+  return {name_of(corpus.name + ", validation part", options.validation_characters > 0,
                   corpus.validation.size()),
           std::move(corpus.validation),
           std::move(corpus.validation_answers),

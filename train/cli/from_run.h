@@ -37,10 +37,10 @@ struct EvalText {
   const char* unit() const { return only_answers ? "answer" : "character"; }
 };
 
-/// Loads the text that --data names or, without --data, the validation part of the run's own text.
-/// `characters` limits it to its first characters; 0 means all. By default, all of --data is taken,
-/// or the part that the run was evaluated on. Throws DataError, and UsageError for a checkpoint
-/// without its run if no --data is given.
+/// Loads the text that --data names, of a built-in one the validation part, or, without --data, the
+/// validation part of the run's own text. `characters` limits it to its first characters; 0 means
+/// all. By default, all of --data is taken, or the part that the run was evaluated on. Throws
+/// DataError, and UsageError for a checkpoint without its run if no --data is given.
 EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
                         std::optional<Index> characters = std::nullopt);
 

@@ -33,11 +33,11 @@ std::string RunEstimate::sizes() const {
   const std::size_t buffers = 2 + learner_.optimizer->moments().size();  // values, gradients
   const Index parameters = learner_.model->parameters().element_count();
   return formatted(
-      "%s: %td parameters, %s with gradients and moments; text: %td characters to "
-      "train on, %td to evaluate on",
+      "%s: %td parameters, %s with gradients and moments; %s: %td characters to train on, %td to "
+      "evaluate on",
       options_.model->attention.c_str(), parameters,
       memory_text(buffers * sizeof(Real) * static_cast<std::size_t>(parameters)).c_str(),
-      std::ssize(corpus_.train), std::ssize(corpus_.validation));
+      corpus_.name.c_str(), std::ssize(corpus_.train), std::ssize(corpus_.validation));
 }
 
 std::optional<std::string> RunEstimate::measured(const StepResult& result,

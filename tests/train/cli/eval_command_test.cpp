@@ -66,6 +66,17 @@ TEST_F(EvalCommand, FindsTheLossThatTrainingReported) {
   EXPECT_EQ(object("--from run --threads 3").at("loss"), trained_.at("val_loss"));
 }
 
+TEST_F(EvalCommand, TakesABuiltInTextForACheckpointWithoutItsRun) {
+  const ProgramResult made = folder_->headcount(
+      "train --data lookup --dim 8 --heads 2 --batch 2 --steps 1 --eval-characters 160 --quiet "
+      "--out look");
+  ASSERT_EQ(made.exit_code, 0) << made.err;
+  fs::copy(*folder_ / "look/checkpoints/step-1", *folder_ / "alone", fs::copy_options::recursive);
+  EXPECT_EQ(object("--from alone --data lookup --eval-characters 160").at("loss"),
+            object("--from look").at("loss"));
+  expect_refusal(3, "--from run --data lookup", {"lookup: "});
+}
+
 TEST_F(EvalCommand, WritesTheLogitsThatItsLossIsOf) {
   // One window, whose last target is its first character.
   const std::string window = folder_->contents("text.txt").substr(0, 16);

@@ -30,10 +30,11 @@ class RunEstimateTest : public testing::Test {
 };
 
 TEST_F(RunEstimateTest, BeginsWithTheSizesOfModelAndText) {
+  corpus_.name = "a.txt";
   const RunEstimate estimate(options_, learner_, corpus_, 0);
   const std::string parameters = std::to_string(learner_.model->parameters().element_count());
   EXPECT_EQ(estimate.sizes(), "mha: " + parameters +
-                                  " parameters, 0.1 MiB with gradients and moments; text: 900 "
+                                  " parameters, 0.1 MiB with gradients and moments; a.txt: 900 "
                                   "characters to train on, 120 to evaluate on");
 }
 
