@@ -20,7 +20,9 @@ TEST(ModelConfigWithoutOutputProjection, HasNoOutputMatrix) {
     set(config, "head-dim", 8);
     set(config, "output-projection", false);
     const LanguageModel model(resolve_model(config), 7);
-    EXPECT_THROW(model.parameters().find("model.layers.0.self_attn.o_proj.weight"), ShapeError);
+    const std::string output = describe(model.plan()->cycle.front()).forms.front().output;
+    EXPECT_THROW(model.parameters().find("model.layers.0.self_attn." + output + ".weight"),
+                 ShapeError);
     EXPECT_NO_THROW(model.parameters().find("model.layers.0.mlp.down_proj.weight"));
   }
 }

@@ -1,7 +1,9 @@
 // The gated delta layer of Qwen3-Next: its cache, initial values and refusals.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "autograd/base/error.h"
 #include "nn/layer_config.h"
@@ -34,6 +36,42 @@ TEST(Delta, RefusesKeyHeadsThatDoNotDivideTheHeads) {
   set(config, "key-heads", 3);
   EXPECT_NE(refusal(config).find("`key-heads` 3 does not divide `value-heads` 2"),
             std::string::npos);
+}
+
+// As in Qwen3-Next, whose projections put the numbers of a key head and of its value heads side by
+// side: the same as a layer with as many key heads as value heads, of which some are equal.
+TEST(Delta, WithFewerKeyHeadsIsOneThatRepeatsThem) {
+  LayerConfig grouped = delta_config(), repeated = delta_config();
+  for (LayerConfig* config : {&grouped, &repeated}) set(*config, "heads", 4);
+  set(grouped, "key-heads", 2);
+  Layer few(grouped), many(repeated);
+  // Sets row i of a weight of `many` to row `from[i]` of `few`.
+  const auto copy_rows = [&](const std::string& name, const std::vector<std::size_t>& from) {
+    const auto in = few.weight(name), out = many.weight(name);
+    const std::size_t width = out.size() / from.size();
+    for (std::size_t i = 0; i < from.size(); ++i)
+      std::ranges::copy(in.subspan(from[i] * width, width), out.subspan(i * width, width).begin());
+  };
+  const auto add = [](std::vector<std::size_t>& rows, std::size_t first, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) rows.push_back(first + i);
+  };
+  constexpr std::size_t kWidth = 4;
+  std::vector<std::size_t> qkvz, ba, conv;
+  for (std::size_t head = 0; head < 4; ++head) {  // a key head of `few`: q, k, 2 v, 2 z
+    const std::size_t key_head = head / 2, second = head % 2;
+    for (const std::size_t part : {std::size_t{0}, std::size_t{1}, 2 + second, 4 + second})
+      add(qkvz, (6 * key_head + part) * kWidth, kWidth);
+    for (const std::size_t part : {second, 2 + second}) add(ba, 4 * key_head + part, 1);
+  }
+  for (const std::size_t part : {0, 1}) {  // q, then k
+    for (std::size_t head = 0; head < 4; ++head) add(conv, (2 * part + head / 2) * kWidth, kWidth);
+  }
+  add(conv, 4 * kWidth, 4 * kWidth);  // v
+  copy_rows("in_proj_qkvz.weight", qkvz);
+  copy_rows("in_proj_ba.weight", ba);
+  copy_rows("conv1d.weight", conv);
+  const Values x = normal_values(0, 5 * 12);
+  EXPECT_LT(difference(few.forward(x, 1), many.forward(x, 1)), kRounding);
 }
 
 TEST(Delta, KnowsTheOrderOfItsTokens) {

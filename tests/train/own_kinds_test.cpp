@@ -48,11 +48,12 @@ TEST_F(OwnAttention, TrainsResumesSamplesAndEvaluatesInEveryCacheType) {
   const nlohmann::json trained = json_of("train --steps 4 --out run" + model);
   EXPECT_EQ(trained["attention"], "own");
   EXPECT_EQ(trained["kv_cache_bytes_per_token"], (2 * 4 + 4) * 4);  // two states, the shared key
+  EXPECT_EQ(json_of("train --resume run --steps 6")["steps"], 6);
   const std::string cached =
       json_of("sample --from run --tokens 12 --temperature 0")["text"].get<std::string>();
   EXPECT_EQ(json_of("sample --from run --tokens 12 --temperature 0 --cache off")["text"], cached);
+  const nlohmann::json exact = json_of("eval --from run");
   for (const std::string type : {"f32", "bf16", "f16", "int8"}) {
-    const nlohmann::json exact = json_of("eval --from run");
     const nlohmann::json result = json_of("eval --from run --cache-dtype " + type);
     EXPECT_NEAR(result["loss"], exact["loss"], 0.01) << type;
   }

@@ -15,7 +15,7 @@ std::optional<double> tuning_loss(std::span<const RunOutcome> outcomes) {
   double sum = 0;
   for (const RunOutcome& outcome : outcomes) {
     if (!outcome.result) return std::nullopt;
-    sum += outcome.result->tuning_loss.value_or(0);
+    sum += outcome.result->tuning_loss.value();
   }
   return sum / static_cast<double>(outcomes.size());
 }

@@ -158,7 +158,7 @@ TEST_F(CheckpointFolder, WithAnyFlippedBitIsRefusedByItsChecksum) {
 
 TEST_F(CheckpointFolder, HasTheChecksumsThatSha256sumChecks) {
   const std::string command =
-      "cd '" + folder_.string() + "' && sha256sum `check` `quiet` SHA256SUMS";
+      "cd '" + folder_.string() + "' && sha256sum --check --quiet SHA256SUMS";
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
