@@ -34,9 +34,8 @@ namespace {
 const std::vector<Flag> kEvalFlags = {
     {"from", "run folder or checkpoint folder", true},
     {"data",
-     "text file, evaluated as a whole, or the name of a built-in text, of which the validation "
-     "part "
-     "is; default that of the run's own text",
+     "text file, evaluated as a whole, or built-in text, evaluated on its validation part; default "
+     "the validation part of the run's own text",
      true},
     {"attention-stats", "also report the mean entropy of attention weights, in nats", false},
     {"logits",

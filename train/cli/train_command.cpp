@@ -37,9 +37,8 @@ namespace {
 const std::vector<Flag> kTrainFlags = {
     {"preset", "start from a named set of settings, which flags override: " + preset_names(), true},
     {"config",
-     "start from the settings in this config.json of a run; flags override them, and an "
-     "--attention "
-     "of another kind also the sizes of its own",
+     "start from the settings in this config.json of a run; flags override them. With another "
+     "kind of --attention, what its own attention settled is left out",
      true},
     {"out", "run folder; default runs/DATA-ATTENTION", true},
     {"resume",
