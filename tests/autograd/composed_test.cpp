@@ -131,6 +131,34 @@ TEST(Composed, Linear) {
   }));
 }
 
+TEST(Composed, HeadLinear) {
+  EXPECT_TRUE(rc::check([] {
+    const Index heads = any_size(1, 5), r = any_size(1, 40), count = any_size(1, 30);
+    const Index first = any_size(0, 5), block = first + count + any_size(0, 5);
+    const Stored stored = *rc::gen::element(Stored::as_is, Stored::transposed);
+    const Index in = stored == Stored::transposed ? r : count;
+    agree([=](Tape&, Inputs x) { return head_linear(x[0], x[1], first, count, stored); },
+          [=](Tape&, Inputs x) { return composed_head_linear(x[0], x[1], first, count, stored); },
+          {{any_size(1, 3), any_size(1, 40), heads, in}, {heads * block, r}});
+  }));
+}
+
+// Two uses of one weight, of rows that may overlap: their gradients are added.
+TEST(Composed, HeadLinearIntoALatentAndOutOfIt) {
+  EXPECT_TRUE(rc::check([] {
+    const Index heads = any_size(1, 4), r = any_size(1, 20), count = any_size(1, 12);
+    const Index first = any_size(0, 4), out = any_size(1, 12);
+    const auto both = [=](const auto& product) {
+      return [=](Tape&, Inputs x) {
+        const Var latent = product(x[0], x[1], first, count, Stored::as_is);
+        return product(latent, x[1], 0, out, Stored::transposed);
+      };
+    };
+    agree(both(head_linear), both(composed_head_linear),
+          {{any_size(1, 3), any_size(1, 20), heads, count}, {heads * (first + count + out), r}});
+  }));
+}
+
 TEST(Composed, Embedding) {
   EXPECT_TRUE(rc::check([] {
     const Index n = any_size(1, 20);

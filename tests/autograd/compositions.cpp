@@ -107,6 +107,21 @@ Var composed_linear(Var x, Var weight, std::optional<Var> bias) {
   return bias ? y + *bias : y;
 }
 
+Var composed_head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
+  const Shape s = x.shape();  // [B, T, H, in]
+  const Index heads = s[2], in = s[3], block = weight.shape()[0] / heads, r = weight.shape()[1];
+  const Var rows = reshape(x, {s[0] * s[1], heads * in});
+  const Var numbers = reshape(weight, {weight.shape().size()});
+  std::optional<Var> y;
+  for (Index h = 0; h < heads; ++h) {
+    const Var w = reshape(columns(numbers, (h * block + first) * r, count * r), {count, r});
+    const Var of_head = matrix_product(columns(rows, h * in, in),
+                                       stored == Stored::transposed ? transpose(w, 0, 1) : w);
+    y = y ? concat(*y, of_head) : of_head;
+  }
+  return reshape(*y, {s[0], s[1], heads, y->shape().last() / heads});
+}
+
 Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   Shape shape = rows;
   shape.append(table.shape()[1]);

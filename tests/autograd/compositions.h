@@ -31,6 +31,8 @@ Var composed_softmax(Var x);
 Var composed_layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
 Var composed_rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 Var composed_linear(Var x, Var weight, std::optional<Var> bias);
+/// Product of each head with its rows of the weight, one head after the other.
+Var composed_head_linear(Var x, Var weight, Index first, Index count, Stored stored);
 Var composed_embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
 Var composed_cross_entropy(Var logits, std::span<const std::int32_t> targets);
 /// RoPE: each head times the rotation matrix of its position.
@@ -46,5 +48,10 @@ Var composed_causal_convolution(Var x, Var weight, Index first);
 /// Gated delta rule, token by token. The last state [B, H, Dk, Dv] is stored in `state` if that is
 /// given.
 Var composed_gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, Var* state = nullptr);
+/// Picks by a stable sort of the scores that a query sees; all scores [B, T, R] are kept. The lists
+/// live as long as the tape's step.
+Picks composed_pick_rows(Var q, Var keys, Var weights, const PickOptions& options);
+/// Mean of KL(p || softmax(scores)), query by query, from the logarithm of a softmax.
+Var composed_index_loss(const Picks& picks, const Real* picked_weights);
 
 }  // namespace headcount
