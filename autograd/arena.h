@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <memory>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "autograd/base/real.h"
@@ -59,7 +58,10 @@ class Arena {
 /// pass: a gradient dies as soon as the vjp of its node has run.
 class BufferPool {
  public:
+  /// Returns the smallest free buffer of at least `count` numbers, uninitialised and aligned to
+  /// kAlignment; allocates one if none is free. Throws std::bad_alloc.
   Real* take(Index count);
+  /// Frees a buffer that `take` returned, for later calls; the pool keeps its memory.
   void give_back(Real* buffer);
 
   std::size_t capacity() const { return capacity_; }                  ///< bytes held

@@ -3,8 +3,6 @@
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
 
-#include <string>
-
 #include "autograd/base/error.h"
 #include "autograd/base/real.h"
 

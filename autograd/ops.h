@@ -1,6 +1,5 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -50,7 +49,7 @@ enum class Stored { as_is, transposed };
 ///     - as_is: x_h W_h with in = count -> [B, T, H, r]
 ///     - transposed: x_h W_h^T with in = r -> [B, T, H, count]
 ///
-/// Folds MLA's expansion into queries and outputs.
+/// The op folds an expansion of latents into queries and outputs.
 Var head_linear(Var x, Var weight, Index first, Index count, Stored stored);
 /// Rows `ids` of table [n, width] -> [rows..., width]; `rows` has as many elements as `ids`.
 Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
@@ -86,7 +85,7 @@ enum class RotaryLayout {
 /// Cosines and sines of position * theta^(-2j/dim), one row of dim/2 each per position.
 class RotaryTable {
  public:
-  /// Table for positions 0 .. positions - 1. Throws ShapeError if `dim` is odd.
+  /// Table for positions 0 .. positions - 1. Throws ShapeError unless `dim` is even and at least 2.
   RotaryTable(Index dim, Index positions, double theta);
 
   Index dim() const { return dim_; }

@@ -140,7 +140,7 @@ class ParameterStore {
   }
 
   Gradients& gradients() { return gradients_; }   ///< the store's own
-  void clear_gradients() { gradients_.clear(); }  ///< `Gradients::clear`
+  void clear_gradients() { gradients_.clear(); }  ///< forgets the store's own gradients
 
  private:
   friend class Gradients;

@@ -22,15 +22,18 @@ struct ConstMatrix {
   const Real* data;
   Index rows, cols, stride;
   bool transposed = false;
-  /// Numbers of `data` in bfloat16, laid out alike; null: products read `data`. If it is set,
-  /// `data` may be null.
+  /// Numbers of `data` in bfloat16, laid out alike; null: products read `data`. `data` may be null
+  /// only if both operands of the product have rounded numbers, or if the product has few rows and
+  /// this is its b (see `gemm`).
   const Bfloat16* rounded = nullptr;
 
   ConstMatrix(const Real* d, Index r, Index c) : ConstMatrix(d, r, c, c) {}
   ConstMatrix(const Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
   ConstMatrix(const Matrix& m) : ConstMatrix(m.data, m.rows, m.cols, m.stride) {}
   ConstMatrix transpose() const;
+  /// View of rows [begin, end); nothing is copied or checked.
   ConstMatrix row_range(Index begin, Index end) const;
+  /// View of columns [begin, end); nothing is copied or checked.
   ConstMatrix column_range(Index begin, Index end) const {
     return transpose().row_range(begin, end).transpose();
   }
@@ -43,8 +46,7 @@ enum class Write { assign, add };
 constexpr Write add_if(bool condition) { return condition ? Write::add : Write::assign; }
 
 /// Library that computes matrix products; each call runs on the calling thread alone. Eigen
-/// settings of a program that uses this library have no effect on these products, and their Eigen
-/// settings none on the program.
+/// settings of the program and of this library do not affect each other.
 enum class GemmLibrary { eigen, onednn };
 std::string name(GemmLibrary library);  ///< with its version if known: "oneDNN 2.6.3"
 /// Library in use: by default `onednn` in a float build that found oneDNN, else `eigen`. Eigen
@@ -67,9 +69,11 @@ bool reads_rounded(Index rows, Index cols, Index k);
 inline constexpr Index kFewRows = 8;
 
 /// Writes the product a b to c, on the calling thread; a [m, k], b [k, n], c [m, n]. Every matrix
-/// product of training and decoding is computed here. If both operands also have rounded numbers,
-/// it multiplies these, unless the product is small (see `reads_rounded`). If only b has them, it
-/// reads them where a has fewer than kFewRows rows. All sums are Real.
+/// product of training and decoding is computed here. If both operands have rounded numbers, it
+/// multiplies these, unless both also have `data` and the product is small (see `reads_rounded`).
+/// Otherwise, if b has rounded numbers and is transposed, `write` is assign and a has fewer than
+/// kFewRows rows, it multiplies `data` of a by the rounded numbers of b. In all other cases both
+/// need `data`. All sums are Real.
 void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign);
 
 /// Computes `gemm` on all threads, in chunks of rows of c whose borders depend on the sizes alone.
@@ -81,7 +85,8 @@ void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::
 /// split, or if one thread runs all chunks (`OnOneThread`).
 Index gemm_scratch(Index rows, Index cols, Index k);
 
-/// Rows of c per chunk of a parallel product [rows, k] x [k, cols]; all rows under `OnOneThread`.
+/// Rows of c per chunk of a parallel product [rows, k] x [k, cols] of which a is not transposed and
+/// k is not split; all rows under `OnOneThread`.
 Index gemm_chunk(Index rows, Index cols, Index k);
 
 /// Adds to the count of the MacCounter, for an op that multiplies without a matrix product.

@@ -3,7 +3,6 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
-#include <span>
 #include <vector>
 
 #include "autograd/base/real.h"

@@ -16,8 +16,8 @@ class Shape {
   static constexpr int kMaxRank = 4;
 
   Shape() = default;  ///< a scalar
-  /// Shape with these extents. Throws ShapeError for a negative extent or more than kMaxRank
-  /// dimensions.
+  /// Shape with these extents. Throws ShapeError for a negative extent, for more than kMaxRank
+  /// dimensions, and if the bytes of such a tensor in double overflow 64 bits.
   Shape(std::initializer_list<Index> extents);
 
   int rank() const { return rank_; }
@@ -29,7 +29,9 @@ class Shape {
   Index size() const;  ///< number of elements
   Index rows() const;  ///< product of all extents but the last
 
-  Shape with_last(Index extent) const;  ///< a copy with this last extent
+  /// A copy with this last extent. Throws ShapeError for a scalar, which has none.
+  Shape with_last(Index extent) const;
+  /// Adds a last dimension. Throws ShapeError as the constructor does.
   void append(Index extent);
   std::vector<std::int64_t> extents() const { return {extents_.begin(), extents_.begin() + rank_}; }
   bool operator==(const Shape& other) const = default;

@@ -28,7 +28,7 @@ struct Var {
 
   const Shape& shape() const;
   std::span<const Real> value() const;
-  Real item() const;  ///< the value of a tensor of one element
+  Real item() const;  ///< value of a tensor of one element; throws ShapeError for any other size
   /// Gradient of a leaf or a parameter after `backward`; empty where none arrived. Gradients of
   /// intermediate values do not outlive the vjp of the op that made them.
   std::span<const Real> gradient() const;
@@ -93,7 +93,7 @@ class Tape {
 
   /// Computes the gradients of `output`, its elements weighted by `cotangent` (empty: by 1), with
   /// respect to every leaf and parameter that it depends on. Throws ShapeError if it depends on
-  /// none.
+  /// none or if `cotangent` has another size, and NonFiniteError as `trap_non_finite` says.
   void backward(Var output, std::span<const Real> cotangent = {});
 
   /// Starts a new step: forgets all nodes, keeps the memory.
@@ -114,6 +114,7 @@ class Tape {
   void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t used_streams = 0) {
     random_ = {seed, used_streams, step};
   }
+  /// Key of the next random stream of this step; each call returns another one.
   RandomKey next_random_key();
 
   /// Debug switch: the first NaN or infinity in a value or a gradient throws NonFiniteError, which
@@ -159,12 +160,15 @@ class Tape {
   Op op(Var x) const { return node(x).op; }
   /// Memory for saved statistics, until `reset`.
   Real* scratch(Index count) { return arena_.take_reals(count); }
+  /// Memory for `count` objects of type T, which are not constructed, until `reset`.
   template <class T>
   T* scratch_of(Index count) {
     return static_cast<T*>(arena_.take(static_cast<std::size_t>(count) * sizeof(T)));
   }
   /// Memory for the duration of one vjp.
   BufferPool& pool() { return buffers_; }
+  /// Destination of a vjp's contribution to the gradient of `input`; empty if it needs none. Each
+  /// call counts as one contribution, which the vjp must then write.
   GradientSink gradient_sink(Var input);
   /// Passes the output's gradient itself to an input (additions, reshapes): hands over the buffer
   /// if it can, adds if it must. Must be the last use of `dy` in a vjp.

@@ -62,7 +62,7 @@ std::vector<Index> evaluation_windows(Index tokens, Index context,
 ///     for (Index w = 0; w < windows.size(); w += batch.sequences)
 ///       evaluation_window_batch(tokens, windows, w, 8, context, batch);
 ///
-/// Throws DataError as sample_windows does.
+/// `windows` are those of `evaluation_windows` for the same tokens and context; nothing is checked.
 void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<const Index> windows,
                              Index first_window, Index max_windows, Index context, Batch& out,
                              const TextMarks& marks = {});

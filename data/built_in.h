@@ -16,9 +16,9 @@ struct BuiltInCorpus {
   OwnFields own = {};  ///< settings of its difficulty
   /// Returns the function that writes its stories.
   std::function<Story(const Chooser&)> (*writer)(const Given& given) = nullptr;
-  /// Settings of model and optimizer with which a model learns it within a minute. Flags, presets
+  /// Default settings of model and optimizer for this corpus, an object; never null. Flags, presets
   /// and configurations override them.
-  nlohmann::json (*defaults)() = nullptr;
+  nlohmann::json (*defaults)() = [] { return nlohmann::json::object(); };
   /// Attentions that `compare` takes by default; empty: the same as for a file.
   std::string_view attentions = {};
   bool only_answers = false;     ///< the loss counts answers alone; the other characters are random

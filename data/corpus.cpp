@@ -1,9 +1,7 @@
 #include "data/corpus.h"
 
 #include <algorithm>
-#include <functional>
 #include <limits>
-#include <string_view>
 #include <utility>
 
 #include "autograd/base/error.h"

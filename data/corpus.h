@@ -19,15 +19,14 @@ struct Corpus {
   std::string sha256;                           ///< hash of the UTF-8 text, 64 hexadecimal digits
   Vocabulary vocabulary;                        ///< characters of the whole text
   std::vector<std::int32_t> train, validation;  ///< [characters]
+  std::vector<std::int32_t> tuning;             ///< cut off `train` by keep_for_tuning, or empty
 
   // Built-in corpora only; empty for files.
 
-  std::vector<std::int32_t> train_answers, validation_answers;  ///< see TextMarks::answers
-  std::vector<Index> train_starts, validation_starts;  ///< positions at which stories begin
-  /// Part that keep_for_tuning cut off the training part, with its marks.
-  std::vector<std::int32_t> tuning;
-  std::vector<std::int32_t> tuning_answers;
-  std::vector<Index> tuning_starts;
+  /// [characters] of each part; see TextMarks::answers.
+  std::vector<std::int32_t> train_answers, validation_answers, tuning_answers;
+  /// Positions at which stories begin, in each part.
+  std::vector<Index> train_starts, validation_starts, tuning_starts;
   bool only_answers = false;    ///< the loss counts answers alone; the other characters are random
   bool hidden_answers = false;  ///< see TextMarks::hidden_answers
   /// Baselines on the answers of the validation part, as shares; none if it has no answers.

@@ -88,12 +88,16 @@ void require_same_rest(const Values& from, const Values& to, const std::string& 
   }
 }
 
-// Windows are kept too, unless the new attention names its own.
+// Throws ShapeError if the window of a layer would change, unless the new attention names windows
+// or the setting `window` of all layers has another value.
 void require_same_windows(const ModelPlan& from, const ModelPlan& to) {
   const auto names_its_own = [](const LayerSpec& part) {
     return part.gives("window") || part.shared_window.has_value();
   };
   if (std::ranges::any_of(parse_attention_spec(to->attention).cycle, names_its_own)) return;
+  const bool given = to->settings.contains("window") && from->settings.contains("window") &&
+                     to->settings["window"] != from->settings["window"];
+  if (given) return;
   for (Index layer = 0; layer < to->layers; ++layer) {
     const Index before = from->layer_attention(layer).window,
                 after = to->layer_attention(layer).window;

@@ -1,9 +1,9 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/row_cache.h"
@@ -16,9 +16,11 @@ namespace headcount {
 /// read and stored.
 struct Costs {
   Count parameters;
-  Count linear_macs_per_token;     ///< multiply-accumulates of projections and convolutions
-  Count prefill_attention_macs;    ///< scores and weighted sums of all context^2 pairs
-  Count decode_attention_macs;     ///< scores and weighted sums of one token
+  Count linear_macs_per_token;  ///< multiply-accumulates of projections and convolutions
+  /// Scores and weighted sums of a prefill: the context times the tokens and pooled rows that a
+  /// query sees at most, so that masked pairs count. Indexers and states are included.
+  Count prefill_attention_macs;
+  Count decode_attention_macs;     ///< the same of one token at the end of the context
   Count decode_expansion_macs;     ///< to rebuild keys and values of the context from the cache
   Count cache_elements_per_token;  ///< of rows of single tokens, before a window is full
   double pooled_elements_per_token = 0;  ///< of rows that stand for many tokens: a part of each
@@ -32,6 +34,7 @@ struct CacheNumbers {
   Index bytes_per_element = sizeof(float), bytes_per_row = 0;
   bool operator==(const CacheNumbers&) const = default;
 };
+/// Bytes of the numbers and scales that a cache of this type stores.
 CacheNumbers cache_numbers(CacheType type);
 /// Bytes of a number of a state in a cache of any type: states are never rounded.
 inline constexpr Index kStateBytes = sizeof(float);
@@ -78,6 +81,7 @@ struct KnownModel {
   std::string source;  ///< publication of the sizes
   nlohmann::json settings;
 };
+/// All known models, in the order of help.
 const std::vector<KnownModel>& known_models();
 /// Known model of that name. Throws SettingError that lists the known names.
 const KnownModel& known_model(std::string_view name);

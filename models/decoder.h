@@ -27,10 +27,11 @@ class Decoder {
 
   /// Feeds the next tokens [sequences, T] and returns their logits [sequences, T, vocabulary],
   /// valid until the next call. Many tokens are processed in chunks of kPrefillChunk, which take
-  /// the memory of one chunk and give the logits of all tokens at once. After the first call at
-  /// a given T only memory that grows with the number of tokens held is allocated: the logits, and
-  /// keys and values of one layer of expanded MLA. Throws ShapeError if the tokens end beyond the
-  /// context.
+  /// the memory of one chunk and give the logits of all tokens at once. If the tokens end beyond
+  /// the smallest window, they are processed one at a time, because a chunk would overwrite rows
+  /// that its first tokens see. After the first call at a given T only memory that grows with the
+  /// number of tokens held is allocated: the logits, and keys and values of one layer of expanded
+  /// MLA. Throws ShapeError if the tokens end beyond the context.
   std::span<const Real> feed(std::span<const std::int32_t> tokens);
   /// Decoder of `sequences` copies of the first sequence, which thus share one prefill.
   Decoder repeat(Index sequences) const;

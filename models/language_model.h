@@ -28,8 +28,10 @@ class LanguageModel {
   /// Copy of the model `from` with a plan that gives its parameters the same shapes.
   LanguageModel(const ModelPlan& plan, const LanguageModel& from);
 
-  /// Draws fresh weights: normal with standard deviation 0.02; projections to the residual stream
-  /// 0.02 / sqrt(2 layers).
+  /// Draws fresh weights. Matrices, embeddings and short convolutions are normal with standard
+  /// deviation 0.02, projections to the residual stream with 0.02 / sqrt(2 layers). Weights of
+  /// norms are 1 and biases 0, and Canon layers are uniform (see CanonLayer). Vectors and tables of
+  /// an attention start as its kind declares, by an Initializer.
   void initialize(std::uint64_t seed);
 
   const ModelPlan& plan() const { return plan_; }
@@ -56,9 +58,10 @@ class LanguageModel {
   TrainingLoss training_loss(Tape& tape, std::span<const std::int32_t> tokens,
                              std::span<const std::int32_t> targets, Index sequences) const;
 
-  /// Appends tokens to `caches`, one cache per layer, and returns their logits. `tape` must have
-  /// been made with the const `parameters()`; it is reset after each layer, so that all layers use
-  /// the memory of one. Throws ShapeError if the tokens end beyond the context.
+  /// Appends `tokens` [sequences, length] to `caches`, one cache per layer, and returns their
+  /// logits [sequences, length, vocabulary]. `tape` must have been made with the const
+  /// `parameters()`; it is reset after each layer, so that all layers use the memory of one. Throws
+  /// ShapeError if the tokens end beyond the context, and if several at once end beyond a window.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
   /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the

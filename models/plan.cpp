@@ -28,7 +28,8 @@ constexpr Field<ModelSettings> kModelFields[] = {
         {{"rms", NormKind::rms}, {"layer", NormKind::layer}}),
     number<&ModelSettings::norm_epsilon>(
         "norm-epsilon",
-        "epsilon that normalisations add to the variance; default with rms 1e-6, with layer 1e-5",
+        "epsilon that the norms before layers and the last one add to the variance; default with "
+        "rms 1e-6, with layer 1e-5",
         0)
         .with({.derived = true}),
     choice<&ModelSettings::activation>(
@@ -190,6 +191,7 @@ LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {
 ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
   ResolvedModel model;
   static_cast<ModelSettings&>(model) = read_model_settings(given);
+  model.unlisted = unlisted;
   if (!given.has("ffn-dim")) {
     model.ffn_dim =
         model.activation == Activation::gelu ? 4 * model.dim : (8 * model.dim / 3 + 7) / 8 * 8;
@@ -227,6 +229,26 @@ std::vector<std::string> attention_notes(const ModelPlan& plan) {
   return all;
 }
 
+std::string idle_setting(const std::string& spec, const ModelPlan& model) {
+  const std::vector<LayerSpec> words = parse_attention_spec(spec).cycle;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const AttentionPlan& layer = model->cycle[i];
+    const nlohmann::ordered_json values = layer.values();
+    for (const auto& [name, value] : words[i].settings) {
+      const std::optional<OnlyWhere>& where =
+          find_setting(attention_settings(), name)->traits.only_where;
+      if (!where) continue;
+      const std::string other(where->setting), begin = "`" + name + "` " + value + " in " + spec;
+      if (other == "positions") {
+        if (!layer.rotary) return begin + " rotates nothing: the layer has no rotary positions";
+      } else if (const std::string text = setting_text(values.at(other)); !where->holds(text)) {
+        return begin + " " + std::string(where->otherwise) + ": `" + other + "` is " + text;
+      }
+    }
+  }
+  return "";
+}
+
 std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
                                          std::span<const std::string_view> listed,
                                          const nlohmann::json& defaults) {
@@ -254,7 +276,7 @@ ModelPlan with_settings(const ModelPlan& plan, const nlohmann::json& settings) {
   Given given(model_settings());
   given.put_known(plan->settings);
   given.put(settings);
-  return resolve_model(given, plan->cycle.front());
+  return resolve_model(given, plan->unlisted);
 }
 
 }  // namespace headcount

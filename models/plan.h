@@ -34,6 +34,7 @@ struct ModelSettings {
 
 /// Everything that defines the language model except its vocabulary, resolved.
 struct ResolvedModel : ModelSettings {
+  Unlisted unlisted;                 ///< as given; an epsilon of 0 stands for that of each kind
   std::string attention;             ///< value of the setting: "gqa", "mqa/share"
   std::vector<AttentionPlan> cycle;  ///< layer i has the attention at i % size
   /// For each place of the cycle the place of the layer whose cache it reads: its own, or an
@@ -86,6 +87,11 @@ LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {}
 
 /// Notes on the attentions of the model (see attention_notes), each once.
 std::vector<std::string> attention_notes(const ModelPlan& plan);
+
+/// Sentence on the first setting in the words of `spec`, the attention of `model`, that has no
+/// effect on its layer, such as canon-taps in mha:canon-taps=9 without Canon layers; "" if all
+/// have one.
+std::string idle_setting(const std::string& spec, const ModelPlan& model);
 
 /// Names of the settings that would be lost if only those named in `listed` were stored: their
 /// values differ from those of the model for which only the listed settings are given, and those

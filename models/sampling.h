@@ -41,8 +41,8 @@ struct GenerationResult {
 };
 
 /// Continues `prompt` (at least one token). `on_token(sequence, token)` is called as tokens come,
-/// for all sequences of a position in order. Throws ShapeError if the prompt is longer than the
-/// context and `slide` is off.
+/// for all sequences of a position in order. Throws ShapeError if the prompt is empty, and if it is
+/// longer than the context and `slide` is off.
 GenerationResult generate(const LanguageModel& model, std::span<const std::int32_t> prompt,
                           const GenerationOptions& options,
                           const std::function<void(Index, std::int32_t)>& on_token = {});

@@ -23,7 +23,7 @@ class Linear {
   struct Size {
     Index in, out;
     bool bias = false;
-    MatrixRows rows = MatrixRows::features;  ///< of W
+    MatrixRows rows = MatrixRows::features;  ///< meaning of the rows of W
   };
   Linear(ParameterStore& parameters, const std::string& prefix, const Size& size, double deviation);
   /// x [..., in] -> [..., out]

@@ -78,6 +78,7 @@ struct OptimizerPlan {
   /// The settings with their values.
   nlohmann::ordered_json values() const;
 };
+/// Optimizer that `given` names, by default the first kind, with its settings and their defaults.
 OptimizerPlan resolve_optimizer(const Given& given);
 
 /// Factor for gradients of norm `norm`, so that the norm does not exceed `limit`; 1 if `limit` is

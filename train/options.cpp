@@ -221,8 +221,8 @@ const SettingList& form_settings() {
           all,
           {listed(
               name,
-              "how to compute from the cache: expanded rebuilds the keys and values of each head; "
-              "absorbed or factored uses the cached numbers as they are; auto: the cheaper way",
+              "how to compute from the cache: expanded rebuilds the keys and values of each head, "
+              "the other form uses the cached numbers as they are; auto: the cheaper way",
               choices, Scope::decoding, {}, kAnyForm)},
           name);
     }

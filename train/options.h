@@ -74,8 +74,8 @@ const SettingList& form_settings();
 /// Decoding options from the values of `cache_settings` and `form_settings`.
 DecodeOptions read_decode_options(const Given& given);
 
-/// Default settings with which the built-in corpus of that name is learned within a minute; none
-/// for a file. Flags, presets and configurations override them.
+/// Default settings of model and optimizer for the built-in corpus of that name; none for a file.
+/// Flags, presets and configurations override them.
 nlohmann::json data_defaults(std::string_view data);
 
 /// A named set of settings.
@@ -83,6 +83,7 @@ struct Preset {
   std::string name;
   nlohmann::json settings;
 };
+/// All presets, in the order of help.
 const std::vector<Preset>& presets();
 /// Preset of that name. Throws SettingError that lists the known names.
 const Preset& preset(std::string_view name);

@@ -10,8 +10,8 @@
 
 namespace headcount {
 
-/// What can be chosen by name, such as attentions: first what the library declares, in the order of
-/// help, then what a program adds.
+/// Named kinds, such as attentions: first those that the library declares, in the order of help,
+/// then those that a program adds.
 template <class Kind>
 class Registry {
  public:

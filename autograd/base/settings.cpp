@@ -124,8 +124,12 @@ void add_settings(SettingList& list, SettingList more, std::string_view owner) {
     }
     if (same->takes != setting.takes)
       throw std::logic_error("two settings `" + setting.name + "` accept different values");
-    if (!same->only_for.empty()) same->only_for.emplace_back(owner);
-    if (same->help.find(setting.help) == std::string::npos)
+    if (owner.empty()) {
+      same->only_for.clear();
+    } else if (!same->only_for.empty()) {
+      same->only_for.emplace_back(owner);
+    }
+    if (!owner.empty() && same->help.find(setting.help) == std::string::npos)
       same->help += "; " + std::string(owner) + ": " + setting.help;
   }
 }

@@ -30,8 +30,8 @@ class SettingError : public Error {
   using Error::Error;
 };
 
-/// Part of the program that a setting belongs to. Settings of `run` and `single` change no result;
-/// a comparison, which makes many runs, has none of `single`.
+/// Part of the program that a setting belongs to. A sweep cannot vary settings of `run` and
+/// `single`; a comparison, which makes many runs, has none of `single`.
 enum class Scope {
   attention,
   model,
@@ -157,8 +157,9 @@ using SettingList = std::vector<Setting>;
 const Setting* find_setting(const SettingList& list, std::string_view name);
 /// Joins lists in order.
 SettingList together(const std::vector<SettingList>& lists);
-/// Appends settings that only `owner` has; "": all owners. A setting that the list already has for
-/// other owners gets `owner` as well. Throws std::logic_error if the two accept different values.
+/// Appends settings that only `owner` has; "": all owners have them. A setting that the list
+/// already has for other owners gets `owner` as well. Throws std::logic_error if the two accept
+/// different values.
 void add_settings(SettingList& list, SettingList more, std::string_view owner = "");
 
 /// The value of a setting as on the command line: texts without quotation marks.

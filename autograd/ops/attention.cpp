@@ -326,6 +326,10 @@ bool is_newest(const Shape& q, std::span<const Rows> keys, const Rows& values,
 
 }  // namespace
 
+// For each head, with f the factor of a row (scale and RowScale) and M the dropout multipliers:
+//   y = (P o M) V,  P = softmax(f Q K^T) over the keys that a query sees
+// Forget gates add to the scores and sinks join the softmax (see AttentionOptions). The gradients
+// stand above PartBackward in attention_tiles.cpp.
 Var attention(Var q, std::span<const Rows> keys, const Rows& values,
               const AttentionOptions& options) {
   Tape& tape = tape_of(q);

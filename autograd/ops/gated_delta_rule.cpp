@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "autograd/ops.h"
 #include "autograd/ops/delta_head.h"
@@ -85,6 +86,9 @@ DeltaProblem make_problem(Tape& tape, Var q, Var k, Var v, Var g, Var beta, std:
 
 }  // namespace
 
+// Token by token, for each head:
+//   S_t = e^g_t o S_{t-1} + k_t (beta_t (v_t - k_t^T (e^g_t o S_{t-1})))^T,  y_t = q_t^T S_t
+// The formulas of chunks and the gradients stand above DeltaHead in delta_head.h.
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state) {
   Tape& tape = tape_of(q);
   const DeltaProblem p = make_problem(tape, q, k, v, g, beta, state);

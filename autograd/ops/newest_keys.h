@@ -24,9 +24,9 @@ struct KeyGroup {
   std::span<const Rows> keys = {};
   const Rows* values = nullptr;
   PickedRows picked = {};  ///< the rows that are read, if the query picked some
-  Index count = 0;         ///< of the rows that are read
-  Index most = 0;          ///< of them, for a full cache
-  Index first_slot = 0;    ///< of the rows that are read, unless they are picked
+  Index count = 0;         ///< number of rows read
+  Index most = 0;          ///< number of rows read once the cache is full
+  Index first_slot = 0;    ///< slot of the first row read, unless rows are picked
   Index first_key = 0;     ///< place of their scores in a row of all scores
 
   KeyGroup() = default;  // no rows

@@ -273,6 +273,9 @@ Index oldest_slot(const Rows& keys) {
 
 }  // namespace
 
+// For each query t, the rows r with the greatest scores, and the scores:
+//   y[t, n] = scale sum over h of weights[t, h] max(0, q[t, h] k[r]) of the n-th picked row r
+// The gradients stand above pick_gradients.
 Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options) {
   Tape& tape = tape_of(q);
   check(tape, q, keys, weights, options);

@@ -2,8 +2,6 @@
 
 #include <Eigen/Core>
 #include <algorithm>
-#include <string>
-#include <string_view>
 
 #include "autograd/base/error.h"
 #include "autograd/products.h"

@@ -138,21 +138,24 @@ std::vector<double> TensorView::to_doubles() const {
   return numbers;
 }
 
+void require_floating_point(const TensorView& tensor) {
+  if (tensor.dtype <= Dtype::f64) return;
+  refuse_tensor(tensor, "has dtype " + std::string(info_of(tensor.dtype).name) +
+                            "; export it as F16, BF16, F32 or F64");
+}
+
 void read_into(const TensorView& tensor, std::span<Real> target) {
-  const DtypeInfo& info = info_of(tensor.dtype);
   if (tensor.element_count() != target.size()) {
     refuse_tensor(tensor, "has " + std::to_string(tensor.element_count()) +
                               " numbers but the model needs " + std::to_string(target.size()) +
                               "; use weights of the same configuration");
   }
-  if (tensor.dtype > Dtype::f64) {
-    refuse_tensor(tensor,
-                  "has dtype " + std::string(info.name) + "; export it as F16, BF16, F32 or F64");
-  }
+  require_floating_point(tensor);
   if (tensor.dtype == kRealDtype) {
     std::ranges::copy(tensor.bytes, std::as_writable_bytes(target).begin());
     return;
   }
+  const DtypeInfo& info = info_of(tensor.dtype);
   for (std::size_t i = 0; i < target.size(); ++i)
     target[i] = static_cast<Real>(info.number(tensor.bytes.data() + i * info.bytes));
 }

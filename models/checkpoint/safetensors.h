@@ -38,6 +38,9 @@ struct TensorView {
   std::vector<double> to_doubles() const;
 };
 
+/// Throws DataError if the tensor holds integers.
+void require_floating_point(const TensorView& tensor);
+
 /// Copies f16, bf16, f32 or f64 numbers to `target`. Only f64 to float rounds; equal types keep
 /// every bit. Throws DataError if the sizes differ or the tensor holds integers.
 void read_into(const TensorView& tensor, std::span<Real> target);

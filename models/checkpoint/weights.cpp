@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kEmbedding = "model.embed_tokens.weight";
 constexpr const char* kHead = "lm_head.weight";
 
-void check_shapes(const Safetensors& file, const ParameterStore& parameters) {
+void check_shapes_and_types(const Safetensors& file, const ParameterStore& parameters) {
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const TensorView& tensor = file.at(parameters.name({i}));
     const auto expected = parameters.shape({i}).extents();
@@ -19,6 +19,7 @@ void check_shapes(const Safetensors& file, const ParameterStore& parameters) {
                       nlohmann::json(tensor.shape).dump(), ", the configuration wants ",
                       nlohmann::json(expected).dump());
     }
+    require_floating_point(tensor);
   }
 }
 
@@ -44,7 +45,7 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
 }  // namespace
 
 void read_weights(const Safetensors& file, ParameterStore& parameters) {
-  check_shapes(file, parameters);
+  check_shapes_and_types(file, parameters);
   check_left_over(file, parameters);
   parameters.allocate();
   for (std::size_t i = 0; i < parameters.size(); ++i)

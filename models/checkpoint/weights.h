@@ -7,8 +7,8 @@ namespace headcount {
 
 /// Allocates `parameters` and copies the weights of `file` into them. Skips tables of RoPE
 /// frequencies (inv_freq), which follow from the configuration, and an output head equal to the
-/// embedding that it is tied to. Throws DataError for a weight that is missing, left over, or of
-/// another shape; nothing is allocated then.
+/// embedding that it is tied to. Throws DataError for a weight that is missing, left over, of
+/// another shape, or of integers; nothing is allocated then.
 void read_weights(const Safetensors& file, ParameterStore& parameters);
 
 /// Metadata of model.safetensors: transformers asks for the framework that wrote the file.

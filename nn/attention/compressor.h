@@ -10,8 +10,8 @@ namespace headcount {
 
 /// What a compressor pools, and the names of its weights and of its part of the cache.
 struct CompressorPlan {
-  std::string weights = "compressor.";  ///< what the names of its weights begin with
-  std::string kept = {};                ///< what those of its cached rows and states begin with
+  std::string weights = "compressor.";  ///< prefix of its weights' names
+  std::string kept = {};                ///< prefix of its cache parts' names
   Index dim = 0, width = 0;             ///< of x and of a row
   Index block = 1;                      ///< tokens that a row stands for
   PoolOver over = PoolOver::own_block;

@@ -29,11 +29,14 @@ struct DoubleMatrix {
   DoubleMatrix column_part(Index first, Index count) const;
   /// Stacks `below`, which has as many columns, under this matrix; one of the two may have no rows.
   void append(const DoubleMatrix& below);
-  void operator*=(double factor);
+  void operator*=(double factor);  ///< multiplies all elements
+  /// Adds `other` element by element. Throws ShapeError unless it has the same size.
   void operator+=(const DoubleMatrix& other);
 };
 
+/// Matrix product a b. Throws ShapeError unless b has as many rows as a has columns.
 DoubleMatrix product(const DoubleMatrix& a, const DoubleMatrix& b);
+/// Copy of `a` with rows and columns exchanged.
 DoubleMatrix transposed(const DoubleMatrix& a);
 /// `a` with columns of zeros on its right, `columns` in all.
 DoubleMatrix zero_padded(const DoubleMatrix& a, Index columns);
@@ -46,7 +49,7 @@ struct Factors {
   DoubleMatrix left, right;
 };
 /// Factors of the best approximation of rank `rank`, from 1 to the number of columns. With as many
-/// as columns, their product is the matrix itself.
+/// as columns, their product is the matrix itself. Throws ShapeError for any other rank.
 Factors factors(const DoubleMatrix& matrix, Index rank);
 /// Least rank at which factors keep `share`, in (0, 1], of the matrix's sum of squares.
 Index rank_for(const DoubleMatrix& matrix, double share);

@@ -18,7 +18,7 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    whole<&Own::kv_heads>("kv-heads", "default heads", 1).with({.derived = true}),
+    kKvHeadsField<Own>.with({.derived = true}),
     on_off<&Own::qk_norm>("qk-norm", "RMSNorm with weights for each head of q and k"),
 };
 
@@ -85,8 +85,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 
 std::any resolve(const AttentionPlan& c, const Given& given) {
   const Own own = read_fields(kFields, given, {.kv_heads = c.heads});
-  require_setting(c.heads % own.kv_heads == 0, "`kv-heads` ", own.kv_heads,
-                  " does not divide `heads` ", c.heads);
+  require_divisor_of_heads(c, "kv-heads", own.kv_heads);
   return own;
 }
 

@@ -73,23 +73,9 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 }
 
 constexpr Traits kDerived = {.derived = true, .conversion = InConversion::open};
-constexpr auto kKvHeads =
-    whole<&GroupedSettings::kv_heads>(
-        "kv-heads",
-        "KV heads, default heads / 2, fox heads; each serves heads / kv-heads query heads", 1)
-        .with(kDerived);
-constexpr auto kQRank =
-    whole<&GroupedSettings::q_rank>("q-rank",
-                                    "width of the latent between x and the queries; 0: none; "
-                                    "default mla and dsa 0, others half of dim",
-                                    0)
-        .with(kDerived);
-constexpr auto kRopeDim =
-    whole<&GroupedSettings::rope_dim>("rope-dim",
-                                      "dimensions per head that RoPE rotates; default head-dim "
-                                      "with mha, gqa, mqa and mfa, else half of it",
-                                      0)
-        .with(kDerived);
+constexpr auto kKvHeads = kKvHeadsField<GroupedSettings>.with(kDerived);
+constexpr auto kQRank = kQRankField<GroupedSettings>.with(kDerived);
+constexpr auto kRopeDim = kRopeDimField<GroupedSettings>.with(kDerived);
 constexpr auto kTieKv =
     on_off<&GroupedSettings::tie_kv>(
         "tie-kv", "use one projection of x as both key and value; the cache keeps it once")
@@ -115,6 +101,7 @@ constexpr AttentionKind grouped(AttentionKind kind) {
   kind.mixes_values = true;
   kind.to_heads = grouped_to_heads;
   kind.of_heads = grouped_of_heads;
+  kind.chooses_rotary_pairs = [](const AttentionPlan& c) { return own(c).tie_kv; };
   return kind;
 }
 

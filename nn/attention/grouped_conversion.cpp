@@ -48,7 +48,7 @@ MadeLayer tied(const AttentionPlan& c, const AttentionHeads& heads, RotaryPairs 
   const Index rotated = c.rotary ? own(c).rope_dim : 0, width = c.head_dim, plain = width - rotated;
   require_tied(c, plain);
   const Index count = c.heads / own(c).kv_heads;
-  const HeadRows rows = rows_for_rotary_part(heads, rotated, which);
+  const RotaryRows rows = rows_for_rotary_part(heads, rotated, which);
   const DoubleMatrix plain_k = take_rows(heads.k, width, rows.others),
                      plain_q = take_rows(heads.q, width, rows.others),
                      rotated_q = take_rows(heads.q, width, rows.rotated),
@@ -81,7 +81,7 @@ MadeLayer tied(const AttentionPlan& c, const AttentionHeads& heads, RotaryPairs 
   make_queries(made, from_halves(q, width, rotated, c), {.rank = own(c).q_rank});
   made.of_z["kv_proj"] = from_halves(kv, width, rotated, c);
   made.others["o_proj"] = transposed(outputs);
-  replace_keys(made.heads, rows, keys, rotary_speeds(c, rotated));
+  replace_keys(made.heads, rows, keys, rotary_frequencies(c, rotated));
   made.heads.v = values;
   return made;
 }
@@ -94,7 +94,7 @@ AttentionHeads grouped_to_heads(const AttentionPlan& c, const LayerMatrices& wei
                           .key_width = c.head_dim,
                           .value_width = c.head_dim,
                           .q = queries(weights, {.rank = own(c).q_rank}),
-                          .speeds = rotary_speeds(c, own(c).rope_dim)};
+                          .frequencies = rotary_frequencies(c, own(c).rope_dim)};
   if (c.output_projection) heads.o = weights.get("o_proj");
   heads.q = to_halves(heads.q, c.head_dim, heads.rotated(), c);
   require_setting(!own(c).tie_kv || heads.rotated() == 0,

@@ -14,15 +14,8 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    whole<&Own::kv_heads>(
-        "kv-heads",
-        "KV heads, default heads / 2, fox heads; each serves heads / kv-heads query heads", 1)
-        .with({.derived = true}),
-    whole<&Own::rope_dim>("rope-dim",
-                          "dimensions per head that RoPE rotates; default head-dim with mha, gqa, "
-                          "mqa and mfa, else half of it",
-                          0)
-        .with({.derived = true}),
+    kKvHeadsField<Own>.with({.derived = true}),
+    kRopeDimField<Own>.with({.derived = true}),
 };
 
 class GroupedTiedAttention : public Attention {
@@ -77,8 +70,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 }
 
 std::any resolve(const AttentionPlan& c, const Given& given) {
-  const Own own = {resolved_kv_heads(c, given),
-                   given.get("rope-dim", c.head_dim / 4 * 2)};  // half of a head, and even
+  const Own own = {resolved_kv_heads(c, given), given.get("rope-dim", half_of_head(c))};
   require_rotary_part(c, own.rope_dim);
   return own;
 }

@@ -37,12 +37,12 @@ struct Squares {
   }
 };
 
-// Mean cosine and sine over the first positions, at `speed` radians per token.
-std::pair<double, double> mean_rotation(double speed, Index positions) {
+// Mean cosine and sine over the first positions, at `frequency` radians per token.
+std::pair<double, double> mean_rotation(double frequency, Index positions) {
   double c = 0, s = 0;
   for (Index t = 0; t < positions; ++t) {
-    c += std::cos(speed * static_cast<double>(t));
-    s += std::sin(speed * static_cast<double>(t));
+    c += std::cos(frequency * static_cast<double>(t));
+    s += std::sin(frequency * static_cast<double>(t));
   }
   return {c / static_cast<double>(positions), s / static_cast<double>(positions)};
 }
@@ -52,7 +52,7 @@ std::pair<double, double> mean_rotation(double speed, Index positions) {
 HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after, Index positions) {
   Squares keys, values;
   for (Index row = 0; row < before.v.rows; ++row) values.add(before.v.row(row), after.v.row(row));
-  const Index pairs = std::ssize(before.speeds), plain = before.key_width - before.rotated();
+  const Index pairs = std::ssize(before.frequencies), plain = before.key_width - before.rotated();
   for (Index first = 0; first < before.k.rows; first += before.key_width) {
     for (Index row = first; row < first + plain; ++row)
       keys.add(before.k.row(row), after.k.row(row));
@@ -60,7 +60,7 @@ HeadErrors head_errors(const AttentionHeads& before, const AttentionHeads& after
   // |R(f t) k - R(f' t) k'|^2 = |k|^2 + |k'|^2 - 2 k.R((f' - f) t) k', with k = (a, b).
   for (Index pair = 0; pair < pairs; ++pair) {
     const auto p = static_cast<std::size_t>(pair);
-    const auto [c, s] = mean_rotation(after.speeds[p] - before.speeds[p], positions);
+    const auto [c, s] = mean_rotation(after.frequencies[p] - before.frequencies[p], positions);
     for (Index first = plain; first < before.k.rows; first += before.key_width) {
       const auto a = before.k.row(first + pair), b = before.k.row(first + pairs + pair);
       const auto a2 = after.k.row(first + pair), b2 = after.k.row(first + pairs + pair);
@@ -132,12 +132,12 @@ DoubleMatrix LayerMatrices::undone(DoubleMatrix matrix) const {
   return matrix;
 }
 
-std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width) {
-  std::vector<double> speeds;
+std::vector<double> rotary_frequencies(const AttentionPlan& plan, Index width) {
+  std::vector<double> frequencies;
   for (Index j = 0; plan.rotary && j < width / 2; ++j)
-    speeds.push_back(
+    frequencies.push_back(
         std::pow(plan.rope_theta, -2.0 * static_cast<double>(j) / static_cast<double>(width)));
-  return speeds;
+  return frequencies;
 }
 
 namespace {
@@ -145,7 +145,7 @@ namespace {
 // Size of each rotary pair's scores, over all heads: squares of queries times squares of keys.
 std::vector<double> pair_sizes(const AttentionHeads& heads) {
   const auto squares = [&](const DoubleMatrix& matrix) {
-    std::vector<double> sums(heads.speeds.size());
+    std::vector<double> sums(heads.frequencies.size());
     for (Index row = 0; row < matrix.rows; ++row) {
       const Index place = row % heads.key_width - (heads.key_width - heads.rotated());
       if (place >= 0)
@@ -161,11 +161,11 @@ std::vector<double> pair_sizes(const AttentionHeads& heads) {
 
 }  // namespace
 
-HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which) {
-  const Index has = std::ssize(heads.speeds), wanted = width / 2;
+RotaryRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which) {
+  const Index has = std::ssize(heads.frequencies), wanted = width / 2;
   require_setting(wanted <= has, "`rope-dim` ", width, " is more than the ", heads.rotated(),
                   " rotated dimensions of each head in the model");
-  HeadRows rows;
+  RotaryRows rows;
   const std::vector<double> sizes = pair_sizes(heads);
   for (Index j = 0; j < wanted; ++j) {
     const auto first = sizes.begin() + j * has / wanted;
@@ -182,17 +182,17 @@ HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPa
   return rows;
 }
 
-void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatrix& keys,
-                  const std::vector<double>& speeds) {
+void replace_keys(AttentionHeads& heads, const RotaryRows& rows, const DoubleMatrix& keys,
+                  const std::vector<double>& frequencies) {
   std::vector<Index> back(static_cast<std::size_t>(heads.key_width));
   Index place = 0;
   for (const std::vector<Index>* part : {&rows.others, &rows.rotated}) {
     for (const Index row : *part) back[static_cast<std::size_t>(row)] = place++;
   }
   heads.k = take_rows(keys, heads.key_width, back);
-  std::ranges::fill(heads.speeds, 0.0);
+  std::ranges::fill(heads.frequencies, 0.0);
   for (std::size_t i = 0; i < rows.pairs.size(); ++i)
-    heads.speeds[static_cast<std::size_t>(rows.pairs[i])] = speeds[i];
+    heads.frequencies[static_cast<std::size_t>(rows.pairs[i])] = frequencies[i];
 }
 
 DoubleMatrix to_halves(const DoubleMatrix& matrix, Index width, Index rotated,

@@ -24,9 +24,9 @@ struct AttentionHeads {
   DoubleMatrix o = {};          ///< [dim, heads value_width]; empty without output projection
   /// The n RoPE frequencies in radians per token. RoPE rotates the last 2 n rows of each head's q
   /// and k: row j is paired with row j + n.
-  std::vector<double> speeds = {};
+  std::vector<double> frequencies = {};
 
-  Index rotated() const { return 2 * std::ssize(speeds); }
+  Index rotated() const { return 2 * std::ssize(frequencies); }
 };
 
 /// Root mean square change of keys and values relative to their length, for independent z of equal
@@ -68,7 +68,7 @@ class LayerMatrices {
 struct MadeLayer {
   std::map<std::string, DoubleMatrix> of_z = {};    ///< projections of the norm's output
   std::map<std::string, DoubleMatrix> others = {};  ///< other weights; norms as one column
-  AttentionHeads heads;  ///< the source's heads with the new layer's keys, values and speeds
+  AttentionHeads heads;  ///< the source's heads with the new layer's keys, values and frequencies
 };
 
 /// Choice of RoPE pairs of the heads for a narrower rotary part. The part has frequencies of its
@@ -88,21 +88,21 @@ struct ConversionOptions {
 // Helpers for the conversions of single kinds.
 
 /// RoPE frequencies of a rotary part of that width, in radians per token; empty without RoPE.
-std::vector<double> rotary_speeds(const AttentionPlan& plan, Index width);
+std::vector<double> rotary_frequencies(const AttentionPlan& plan, Index width);
 
 /// Rows of a head's q and k, divided into a rotary part and the others.
-struct HeadRows {
+struct RotaryRows {
   std::vector<Index> pairs;    ///< chosen among the heads' RoPE pairs
   std::vector<Index> rotated;  ///< rows of these pairs: all first ones, then all second ones
   std::vector<Index> others;
 };
 /// Chooses rows for a rotary part of `width` dimensions. Throws ShapeError if the heads rotate
 /// fewer dimensions.
-HeadRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which);
+RotaryRows rows_for_rotary_part(const AttentionHeads& heads, Index width, RotaryPairs which);
 /// Replaces the keys of `heads` and the frequencies of the rotary part. `keys` [heads key_width,
 /// dim] has, for each head, the rows `rows.others` and then the rows `rows.rotated`.
-void replace_keys(AttentionHeads& heads, const HeadRows& rows, const DoubleMatrix& keys,
-                  const std::vector<double>& speeds);
+void replace_keys(AttentionHeads& heads, const RotaryRows& rows, const DoubleMatrix& keys,
+                  const std::vector<double>& frequencies);
 
 /// Reorders the last `rotated` rows of each block of `width` rows from the plan's RoPE layout to
 /// that of AttentionHeads, where row j is paired with row j + rotated / 2.
@@ -125,6 +125,7 @@ struct LatentMatrices {
 /// if the rank is more than `dim`.
 LatentMatrices through_latent(const DoubleMatrix& matrix, Index rank, Index dim,
                               const std::string& setting, double factor = 1);
+/// Weights of a norm that scales nothing: ones [width, 1].
 DoubleMatrix norm_of_ones(Index width);
 
 /// Queries of a layer as one matrix of z. Throws ShapeError for a latent with a norm.

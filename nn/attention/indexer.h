@@ -89,7 +89,7 @@ inline constexpr auto kIndexLoss = number<&Own::index_loss>(
 template <class Own>
 void set_index_defaults(const AttentionPlan& plan, Index topk, Own& own) {
   own.index_heads = std::max<Index>(1, plan.heads / 2);
-  own.index_head_dim = std::max(std::max<Index>(2, plan.head_dim / 4 * 2), own.rope_dim);
+  own.index_head_dim = std::max(std::max<Index>(2, half_of_head(plan)), own.rope_dim);
   own.index_topk = topk;
 }
 /// Throws ShapeError unless what RoPE rotates fits into a head of the indexer.

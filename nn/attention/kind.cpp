@@ -121,14 +121,20 @@ void require_rotary_part(const AttentionPlan& layer, Index rope_dim) {
   require_setting(!layer.rotary || rope_dim % 2 == 0, "`rope-dim` must be even, is ", rope_dim);
 }
 
+void require_divisor_of_heads(const AttentionPlan& layer, std::string_view name, Index count) {
+  Index divisor = std::min(count, layer.heads);
+  while (layer.heads % divisor != 0) --divisor;
+  require_setting(divisor == count, "`", name, "` ", count, " does not divide `heads` ",
+                  layer.heads, "; ", divisor, " does");
+}
+
 Index resolved_kv_heads(const AttentionPlan& layer, const Given& given) {
   const Index heads = layer.heads;
   require_setting(given.has("kv-heads") || heads % 2 == 0, "`attention` ", layer.kind().name,
                   " has by default half as many KV heads as query heads, but `heads` ", heads,
                   " is odd; give `kv-heads`");
   const auto kv_heads = given.get<Index>("kv-heads", heads / 2);
-  require_setting(heads % kv_heads == 0, "`kv-heads` ", kv_heads, " does not divide `heads` ",
-                  heads);
+  require_divisor_of_heads(layer, "kv-heads", kv_heads);
   return kv_heads;
 }
 

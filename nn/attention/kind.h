@@ -44,7 +44,7 @@ struct Projection {
   Form form = Form::matrix;
   std::optional<Initializer> start = {};  ///< initial values of a vector or a table
   std::string convolved = {};       ///< part of Canon layer B that the outputs are, such as "q"
-  std::optional<bool> biased = {};  ///< whether a matrix has a bias; none: as the layer has
+  std::optional<bool> biased = {};  ///< bias of a matrix; none: as the layer
 
   bool has_bias(bool layer) const { return biased.value_or(layer); }
   static Projection norm(std::string name, Index width, Role role = Role::of_token) {
@@ -133,7 +133,7 @@ struct AttentionKind {
   /// True if the layer keeps the values of its heads as "v", made by `Attention::mixed_values`.
   bool mixes_values = false;
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default of `rope-layout`
-  double norm_epsilon = 1e-6;                       ///< of its RMSNorms
+  double norm_epsilon = 1e-6;                       ///< of its norms
   OwnFields own = {};                               ///< settings of this kind only
   /// Settings of this kind, with defaults for what is not given; `layer` has the common ones.
   /// Throws ShapeError that names settings which do not fit together.
@@ -153,8 +153,11 @@ struct AttentionKind {
   /// Makes the weights of a layer that computes what these heads compute, as nearly as possible.
   MadeLayer (*of_heads)(const AttentionPlan& plan, const AttentionHeads& heads,
                         const ConversionOptions& options) = nullptr;
+  /// Returns true if the rows of such a layer rotate fewer pairs of dimensions than all heads do,
+  /// so that conversions to it choose pairs by ConversionOptions::rotary_pairs. Null: never.
+  bool (*chooses_rotary_pairs)(const AttentionPlan& plan) = nullptr;
   /// Chooses settings that are not given so that they fit the heads of all layers. Null: this kind
-  /// has no such settings and no conversion options.
+  /// has no such settings.
   void (*fit)(const LayerSettings& layer, const LayerPlace& place, Given& given,
               std::span<const AttentionHeads> layers, const ConversionOptions& options) = nullptr;
   /// Reason why a kind has no conversions, for errors.
@@ -211,10 +214,11 @@ struct AttentionCosts {
   /// Tokens that one token reads while decoding, of the `held` ones that it sees.
   Count tokens_read(Count held) const;
   /// Multiply-accumulates of scores and sums, or of the state, for a context whose tokens see
-  /// `held` others each, and all pooled rows; those that are not picked are masked.
+  /// `held` tokens each, themselves included, and all pooled rows; those not picked are masked.
   Count prefill_macs(Count context, Count held) const;
   /// Multiply-accumulates of scores and sums, or of the state, for one token that sees `held`
-  /// others, and the pooled rows of `context`, of which it reads those that it picks.
+  /// tokens, itself included, and the pooled rows of `context`, of which it reads those that it
+  /// picks.
   Count decode_macs(Count held, Count context) const;
 
  private:
@@ -250,7 +254,31 @@ const Kept* find_values(const AttentionPlan& plan, const AttentionDescription& d
 void require_rotary_heads(const AttentionPlan& layer);
 /// Requires `rope_dim` to fit into a head, and to be even if positions are rotary.
 void require_rotary_part(const AttentionPlan& layer, Index rope_dim);
+/// Requires that `count`, the value of the setting `name`, divides `heads`.
+void require_divisor_of_heads(const AttentionPlan& layer, std::string_view name, Index count);
 /// `kv-heads`, by default heads / 2; it must divide `heads`.
 Index resolved_kv_heads(const AttentionPlan& layer, const Given& given);
+/// Default of `rope-dim` for kinds that rotate a part of a head: half of it, rounded down to an
+/// even number.
+inline Index half_of_head(const LayerSettings& layer) { return layer.head_dim / 4 * 2; }
+
+// Settings that several kinds have, as members of their own structs.
+
+template <class Own>
+inline constexpr auto kRopeDimField =
+    whole<&Own::rope_dim>("rope-dim",
+                          "dimensions per head that RoPE rotates; default head-dim with mha, gqa, "
+                          "mqa and mfa, else half of it",
+                          0);
+template <class Own>
+inline constexpr auto kQRankField =
+    whole<&Own::q_rank>("q-rank",
+                        "width of the latent between x and the queries; 0: none; default mla and "
+                        "dsa 0, others half of dim",
+                        0);
+template <class Own>
+inline constexpr auto kKvHeadsField = whole<&Own::kv_heads>(
+    "kv-heads", "KV heads, default heads / 2, fox heads; each serves heads / kv-heads query heads",
+    1);
 
 }  // namespace headcount

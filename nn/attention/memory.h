@@ -32,7 +32,8 @@ struct CacheOptions {
   Index capacity = 0;                ///< tokens
   CacheType type = CacheType::real;  ///< of rows per token; states and exact rows are always Real
   std::string form = {};             ///< name of an AttentionForm; empty: the layer chooses
-  Index window = 0;                  ///< tokens of which rows are held at most; 0: all
+  /// Tokens of which rows are held at most; 0: all. `make_cache` sets it from the plan.
+  Index window = 0;
 };
 
 /// KV cache of one layer: one RowCache for each `Kept`. Every token rewrites a state, so that
@@ -123,8 +124,8 @@ class Memory {
   const std::optional<Var>& first_values() const { return first_values_; }
   void set_first_values(const std::optional<Var>& values) { first_values_ = values; }
 
-  /// Lets layers add to `losses` what they are trained by besides the loss of the model's outputs,
-  /// such as the loss of an indexer: scalars. Without this call they compute no such loss.
+  /// Destination of auxiliary losses, such as an indexer's: scalars. Without this call layers
+  /// compute none.
   void collect_losses_in(std::vector<Var>& losses) { losses_ = &losses; }
   std::vector<Var>* losses() const { return losses_; }
 

@@ -44,18 +44,8 @@ constexpr auto kKvRank =
         "kv-rank", "width of the KV latent that is cached per token; default 2 head-dim - rope-dim",
         1)
         .with(kDerived);
-constexpr auto kRopeDim =
-    whole<&MlaSettings::rope_dim>("rope-dim",
-                                  "dimensions per head that RoPE rotates; default head-dim with "
-                                  "mha, gqa, mqa and mfa, else half of it",
-                                  0)
-        .with(kDerived);
-constexpr auto kQRank =
-    whole<&MlaSettings::q_rank>("q-rank",
-                                "width of the latent between x and the queries; 0: none; default "
-                                "mla and dsa 0, others half of dim",
-                                0)
-        .with(kDerived);
+constexpr auto kRopeDim = kRopeDimField<MlaSettings>.with(kDerived);
+constexpr auto kQRank = kQRankField<MlaSettings>.with(kDerived);
 constexpr auto kNopeDim =
     whole<&MlaSettings::nope_dim>(
         "nope-dim",
@@ -312,7 +302,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 
 MlaSettings resolve(const AttentionPlan& c, const Given& given) {
   MlaSettings s = read_fields(
-      kFields, given, {.nope_dim = c.head_dim, .rope_dim = mla_rope_dim(c), .v_dim = c.head_dim});
+      kFields, given, {.nope_dim = c.head_dim, .rope_dim = half_of_head(c), .v_dim = c.head_dim});
   if (!given.has("kv-rank")) s.kv_rank = 2 * c.head_dim - s.rope_dim;
   require_setting(s.kv_rank > 0, "`rope-dim` ", s.rope_dim,
                   " leaves nothing for the default `kv-rank`, 2 `head-dim` - `rope-dim`; give "
@@ -352,6 +342,7 @@ extern const AttentionKind kMla = {
     .make = make_layer<LatentAttention>,
     .to_heads = mla_to_heads,
     .of_heads = mla_of_heads,
+    .chooses_rotary_pairs = [](const AttentionPlan&) { return true; },
     .fit = fit_mla};
 extern const AttentionKind kDsa = {
     .name = "dsa",

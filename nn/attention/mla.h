@@ -26,8 +26,6 @@ struct MlaSettings {
 /// Factor of `latent-scale` for a latent of that width; 1 without the setting.
 double mla_latent_factor(const AttentionPlan& plan, Index width);
 QueryLatent mla_query_latent(const AttentionPlan& plan);
-/// Default of `rope-dim`: half of a head's width, rounded down to an even number.
-inline Index mla_rope_dim(const LayerSettings& layer) { return layer.head_dim / 4 * 2; }
 
 AttentionHeads mla_to_heads(const AttentionPlan& plan, const LayerMatrices& weights);
 MadeLayer mla_of_heads(const AttentionPlan& plan, const AttentionHeads& heads,

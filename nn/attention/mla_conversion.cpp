@@ -12,7 +12,7 @@ Index rotated_width(const AttentionPlan& c) { return c.rotary ? mla(c).rope_dim 
 
 // The matrix that one latent of `latents` has to represent: for each of its heads the unrotated
 // rows of the key, then the value.
-DoubleMatrix of_latent(const AttentionHeads& heads, const HeadRows& rows, Index latent,
+DoubleMatrix of_latent(const AttentionHeads& heads, const RotaryRows& rows, Index latent,
                        Index latents) {
   const Index count = heads.heads / latents;
   DoubleMatrix all;
@@ -28,7 +28,7 @@ DoubleMatrix of_latent(const AttentionHeads& heads, const HeadRows& rows, Index 
 // Without RoPE, it starts as a mean of unrotated rows: queries ignore it, and training may change
 // that later. With QK-norm it is zero, because the norm of a key would include it.
 DoubleMatrix shared_rope_key(const AttentionPlan& c, const AttentionHeads& heads,
-                             const HeadRows& rows) {
+                             const RotaryRows& rows) {
   const bool rotates = rotated_width(c) > 0;
   const bool seen = !rotates && c.score_scale.kind == ScoreScale::Kind::qk_norm;
   const std::vector<Index>& shared = rotates ? rows.rotated : rows.others;
@@ -54,7 +54,7 @@ AttentionHeads mla_to_heads(const AttentionPlan& c, const LayerMatrices& weights
                           .key_width = width,
                           .value_width = s.v_dim,
                           .q = queries(weights, mla_query_latent(c)),
-                          .speeds = rotary_speeds(c, s.rope_dim)};
+                          .frequencies = rotary_frequencies(c, s.rope_dim)};
   if (c.output_projection) heads.o = weights.get("o_proj");
   const DoubleMatrix down = weights.of_z("kv_a_proj_with_mqa"), up = weights.get("kv_b_proj"),
                      rope_key = down.part(s.kv_rank, s.rope_dim);
@@ -79,7 +79,7 @@ void fit_mla(const LayerSettings& layer, const LayerPlace& place, Given& given,
   const auto open = [&](const std::string& name, Index value) {
     if (!given.has(name)) given.put(name, value);
   };
-  open("rope-dim", place.rotary ? std::min(first.rotated(), mla_rope_dim(layer)) : 0);
+  open("rope-dim", place.rotary ? std::min(first.rotated(), half_of_head(layer)) : 0);
   const Index rotated = place.rotary ? given.get<Index>("rope-dim", 0) : 0;
   open("nope-dim", std::max<Index>(1, first.key_width - rotated));
   open("v-dim", first.value_width);
@@ -89,7 +89,7 @@ void fit_mla(const LayerSettings& layer, const LayerPlace& place, Given& given,
   const auto latents = given.get<Index>("latents", 1);
   Index rank = latents;
   for (const AttentionHeads& heads : layers) {
-    const HeadRows rows = rows_for_rotary_part(heads, rotated, options.rotary_pairs);
+    const RotaryRows rows = rows_for_rotary_part(heads, rotated, options.rotary_pairs);
     for (Index latent = 0; latent < latents && layer.heads % latents == 0; ++latent) {
       const DoubleMatrix all = of_latent(heads, rows, latent, latents).column_part(0, place.dim);
       rank = std::max(rank, latents * rank_for(all, *options.energy));
@@ -109,7 +109,7 @@ MadeLayer mla_of_heads(const AttentionPlan& c, const AttentionHeads& heads,
                   "a layer of mla that shares would have to expand a latent that was made for "
                   "another layer's keys and values");
   const Index width = s.nope_dim + s.rope_dim, rotated = rotated_width(c);
-  const HeadRows rows = rows_for_rotary_part(heads, rotated, options.rotary_pairs);
+  const RotaryRows rows = rows_for_rotary_part(heads, rotated, options.rotary_pairs);
   require_width("the width of values, `v-dim`,", s.v_dim, heads.value_width);
   require_width(rotated > 0 ? "the width of keys, `nope-dim` plus `rope-dim`,"
                             : "the width of keys, `nope-dim` where nothing is rotated,",
@@ -143,7 +143,7 @@ MadeLayer mla_of_heads(const AttentionPlan& c, const AttentionHeads& heads,
   made.others["kv_b_proj"] = std::move(up);
   if (s.latent_norm) made.others["kv_a_layernorm"] = norm_of_ones(s.kv_rank);
   if (c.output_projection) made.others["o_proj"] = heads.o;
-  replace_keys(made.heads, rows, keys, rotary_speeds(c, rotated));
+  replace_keys(made.heads, rows, keys, rotary_frequencies(c, rotated));
   made.heads.v = std::move(values);
   return made;
 }

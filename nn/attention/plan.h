@@ -4,7 +4,7 @@
 #include <any>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <type_traits>
 
 #include "autograd/base/error.h"
 #include "autograd/base/settings.h"
@@ -71,7 +71,7 @@ struct LayerSettings {
 /// Properties of a layer for which there is no setting.
 struct Unlisted {
   bool causal = true;
-  double norm_epsilon = 0;  ///< of RMSNorms inside attention; 0: that of the kind
+  double norm_epsilon = 0;  ///< of norms inside attention; 0: that of the kind
 };
 
 /// Properties that a layer gets from its model.

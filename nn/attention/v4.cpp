@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "nn/attention/attention.h"
 #include "nn/attention/compressor.h"
 #include "nn/attention/indexer.h"
@@ -40,17 +38,8 @@ struct Own {
 };
 
 constexpr Traits kDerived = {.derived = true};
-constexpr auto kQRank = whole<&Own::q_rank>("q-rank",
-                                            "width of the latent between x and the queries; 0: "
-                                            "none; default mla and dsa 0, others half of dim",
-                                            0)
-                            .with(kDerived);
-constexpr auto kRopeDim =
-    whole<&Own::rope_dim>("rope-dim",
-                          "dimensions per head that RoPE rotates; default head-dim with mha, gqa, "
-                          "mqa and mfa, else half of it",
-                          0)
-        .with(kDerived);
+constexpr auto kQRank = kQRankField<Own>.with(kDerived);
+constexpr auto kRopeDim = kRopeDimField<Own>.with(kDerived);
 constexpr Traits kOfOutput = {
     .derived = true, .only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
 constexpr auto kOGroups =
@@ -218,11 +207,10 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 Own resolve(const AttentionPlan& c, const Given& given) {
   Own own = read_fields(kFields, given,
                         {.q_rank = std::max<Index>(1, c.dim / 2),
-                         .rope_dim = c.head_dim / 4 * 2,  // half of a head, and even
+                         .rope_dim = half_of_head(c),
                          .o_groups = c.heads % 2 == 0 ? 2 : 1});
   require_rotary_part(c, own.rope_dim);
-  require_setting(c.heads % own.o_groups == 0, "`o-groups` ", own.o_groups,
-                  " does not divide `heads` ", c.heads);
+  require_divisor_of_heads(c, "o-groups", own.o_groups);
   if (!given.has("o-rank")) own.o_rank = std::max<Index>(1, c.dim / own.o_groups);
   return own;
 }

@@ -31,6 +31,7 @@ TEST(BuiltInCorpora, DeclareAllThatIsKnownOfThem) {
     for (const Index start : made.train_starts) EXPECT_EQ(start % length, 0) << start;
   }
   EXPECT_EQ(find_built_in("./tales"), nullptr);
+  EXPECT_EQ(headcount::BuiltInCorpus().defaults(), nlohmann::json::object());
 }
 
 std::string train_text(const Corpus& corpus) { return corpus.vocabulary.decode(corpus.train); }
@@ -281,6 +282,8 @@ TEST(CorpusDefaults, AreTheSameTextEverywhere) {
             "646380304c9f5638b56f9d60e2135064f87798261dd688b540bc7197867224bc");
   EXPECT_EQ(load_corpus("lookup").sha256,
             "162f727440bfdcac1dc5e77a90889252b238a7d735b7a468ef79d3975e1c3d08");
+  EXPECT_EQ(load_corpus("mqar").sha256,
+            "014d4ce3121ce11d5b51669d500bd37e9b9dd82a09d269f7ae7f2d2a11e5ec47");
 }
 
 }  // namespace

@@ -298,7 +298,7 @@ std::string resolve_refusal(const std::string& text) {
 
 TEST(AttentionPattern, ThatDoesNotFitTheModelNamesThePart) {
   EXPECT_EQ(resolve_refusal("mqa/gqa3"),
-            "`attention` mqa/gqa3: 'gqa3': `kv-heads` 3 does not divide `heads` 4");
+            "`attention` mqa/gqa3: 'gqa3': `kv-heads` 3 does not divide `heads` 4; 2 does");
   EXPECT_EQ(resolve_refusal("latent-bias/share"),
             "`attention` latent-bias/share: 'share': a layer of latent-bias cannot share the "
             "cache of another layer");

@@ -81,6 +81,8 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
   expect_refusal(refusal(*windows, "gqa2"),
                  {"window of layer 1 is 3", "make it 0", "gqa2@32/gqa2"});
   EXPECT_EQ(refusal(*windows, "gqa2@3/gqa2"), "accepted");
+  EXPECT_EQ(refusal(*windows, "gqa2@3"), "accepted") << "one window for all layers";
+  EXPECT_EQ(refusal(*small_model("mha@3"), "gqa2@0"), "accepted");
   EXPECT_EQ(refusal(*windows, "gqa2/gqa2@0"), "accepted") << "windows of its own";
   // Settings of single layers of a pattern.
   for (const std::string own : {"gate=on", "score-scale=none", "output-projection=off", "sinks=on",

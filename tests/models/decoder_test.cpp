@@ -44,9 +44,11 @@ TEST_P(DecodingWithScores, EqualsForwardWithAWindow) {
   }
 }
 
+using LayerOptions = std::vector<std::pair<std::string, std::string>>;
+
 // Settings of attention layers, each for the kinds that have it.
-const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_options() {
-  static const std::vector<std::vector<std::pair<std::string, std::string>>> all = {
+const std::vector<LayerOptions>& layer_options() {
+  static const std::vector<LayerOptions> all = {
       {{"gate", "on"}},
       {{"gate", "on"}, {"output-projection", "off"}, {"head-dim", "6"}},
       {{"rope-dim", "2"}},
@@ -99,24 +101,52 @@ const std::vector<std::vector<std::pair<std::string, std::string>>>& layer_optio
       {{"kv-factors", "3"}, {"bias", "on"}, {"gate", "on"}, {"window", "5"}},
       {{"kv-factors", "2"}, {"score-scale", "row-norm"}},
       {{"kv-factors", "2"}, {"score-scale", "qk-norm"}},
+      {{"kv-heads", "1"}},
+      {{"kv-heads", "4"}, {"rope-dim", "2"}, {"window", "5"}, {"bias", "on"}},
+      {{"qk-norm", "on"}, {"kv-heads", "2"}, {"window", "5"}},
+      {{"latent-norm", "off"}, {"nope-dim", "5"}, {"v-dim", "7"}},
+      {{"latent-norm", "off"}, {"rope-dim", "0"}, {"q-rank", "3"}},
+      {{"index-loss", "0"}, {"v-dim", "3"}, {"latent-norm", "off"}},
+      {{"index-loss", "0"}, {"compress", "2"}},
+      {{"nope-dim", "5"}, {"latent-scale", "on"}, {"index-topk", "3"}},
+      {{"latent-dim", "5"}},
+      {{"q-rank", "5"}, {"rope-dim", "4"}, {"gate", "on"}, {"window", "5"}},
+      {{"conv-taps", "1"}, {"v-dim", "5"}},
+      {{"key-heads", "2"}, {"value-heads", "4"}, {"conv-taps", "3"}, {"bias", "on"}},
+      {{"gate-bias", "off"}},
   };
   return all;
+}
+
+bool has_option(const AttentionKind& kind, const std::pair<std::string, std::string>& option) {
+  if (option.first == "sinks" && !kind.attends) return false;
+  if (option.first == "value-residual" && !kind.mixes_values) return false;
+  if (option.first == "canon" && option.second.find('B') != std::string::npos && !convolves(kind))
+    return false;
+  return find_setting(model_settings(), option.first)->is_for(kind.name);
+}
+
+bool has_options(const AttentionKind& kind, const LayerOptions& options) {
+  return std::ranges::all_of(options, [&](const auto& option) { return has_option(kind, option); });
+}
+
+TEST(OptionsOfDecoding, ContainEverySettingOfEachKind) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    for (const Setting& setting : kind->own.settings(Scope::attention)) {
+      const auto sets_it = [&](const LayerOptions& options) {
+        const auto is_it = [&](const auto& option) { return option.first == setting.name; };
+        return has_options(*kind, options) && std::ranges::any_of(options, is_it);
+      };
+      EXPECT_TRUE(std::ranges::any_of(layer_options(), sets_it)) << kind->name << setting.name;
+    }
+  }
 }
 
 TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
   const std::vector<std::int32_t> tokens = some_tokens(20);
   for (const auto& options : layer_options()) {
     Given config = decoder_config(GetParam());
-    const AttentionKind& kind = attention_kind(GetParam());
-    const auto is_for = [&](const auto& option) {
-      if (option.first == "sinks" && !kind.attends) return false;
-      if (option.first == "value-residual" && !kind.mixes_values) return false;
-      if (option.first == "canon" && option.second.find('B') != std::string::npos &&
-          !convolves(kind))
-        return false;
-      return find_setting(model_settings(), option.first)->is_for(kind.name);
-    };
-    if (!std::ranges::all_of(options, is_for)) continue;
+    if (!has_options(attention_kind(GetParam()), options)) continue;
     for (const auto& [name, value] : options) set(config, name, value);
     SCOPED_TRACE(config.values().dump());
     const auto model = make_model(config);

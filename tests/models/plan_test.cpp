@@ -144,5 +144,42 @@ TEST(ModelConfigWithAValueResidual, WantsLayersThatKeepValuesOfOneShape) {
             std::string::npos);
 }
 
+TEST(ModelWithOtherSettings, KeepsTheEpsilonThatTheNormsOfEachKindHave) {
+  Given config(model_settings());
+  set(config, "attention", "kda/mla");
+  const ModelPlan before = resolve_model(config), after = with_settings(before, {{"ffn-dim", 40}});
+  ASSERT_NE(before->cycle[0].norm_epsilon, before->cycle[1].norm_epsilon);
+  for (std::size_t i = 0; i < 2; ++i)
+    EXPECT_EQ(after->cycle[i].norm_epsilon, before->cycle[i].norm_epsilon) << i;
+}
+
+TEST(ModelWithOtherSettings, KeepsWhatNoSettingSays) {
+  const ModelPlan before =
+      resolve_model(Given(model_settings()), {.causal = false, .norm_epsilon = 1e-3});
+  const ModelPlan after = with_settings(before, {{"layers", 2}});
+  EXPECT_FALSE(after->cycle.front().causal);
+  EXPECT_EQ(after->cycle.front().norm_epsilon, 1e-3);
+}
+
+TEST(IdleSetting, IsOneThatTheOthersOfItsLayerLeaveWithoutEffect) {
+  const auto idle = [](const std::string& spec, const char* positions = "rope") {
+    Given config(model_settings());
+    set(config, "attention", spec);
+    set(config, "positions", positions);
+    return idle_setting(spec, resolve_model(config));
+  };
+  EXPECT_EQ(idle("mha:canon-taps=9"),
+            "`canon-taps` 9 in mha:canon-taps=9 convolves nothing: `canon` is off");
+  EXPECT_EQ(idle("mha:canon=B:canon-taps=9"), "");
+  EXPECT_EQ(idle("mha:rope-theta=5"), "");
+  const std::string theta = "rotates nothing: the layer has no rotary positions";
+  EXPECT_TRUE(idle("mha:rope-theta=5", "none").ends_with(theta));
+  EXPECT_TRUE(idle("fox:rope-theta=5").ends_with(theta));
+  EXPECT_TRUE(idle("mha/fox:rope-theta=5").ends_with(theta));
+  EXPECT_EQ(idle("mha:rope-theta=5/fox/share"), "");
+  EXPECT_NE(idle("v4:o-rank=4:output-projection=off:head-dim=32").find("projects nothing"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace headcount

@@ -76,7 +76,7 @@ TEST(Fox, RefusesKvHeadsThatDoNotDivideTheHeads) {
     Layer layer(config);
     FAIL() << "no error";
   } catch (const ShapeError& error) {
-    EXPECT_EQ(std::string(error.what()), "`kv-heads` 3 does not divide `heads` 2");
+    EXPECT_EQ(std::string(error.what()), "`kv-heads` 3 does not divide `heads` 2; 2 does");
   }
 }
 

@@ -151,6 +151,7 @@ const tests = {
     const engine = load(wasm);
     engine.call({ do: "start", settings: kLookup });
     engine.call({ do: "step", steps: 10 });
+    const text = engine.call({ do: "text" });
     const plan = (settings) => engine.error({ do: "plan", settings });
     assert.match(plan({ text: "a".repeat(1000) }), /one symbol only/);
     assert.match(plan({ text: "ab", context: 64 }), /context|too few/);
@@ -164,6 +165,7 @@ const tests = {
     assert.match(engine.error({ do: "ask", prompt: "" }), /empty/);
     assert.match(engine.error({ do: "dance" }), /no request/);
     assert.match(engine.error({}), /./);
+    assert.deepEqual(engine.call({ do: "text" }), text);
     assert.equal(engine.call({ do: "step", steps: 1 }).step, 11);
   },
   "a training that diverges says so"() {

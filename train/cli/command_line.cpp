@@ -62,6 +62,10 @@ UsageError changes_nothing(const std::string& name, const std::string& text,
                     "; leave it out");
 }
 
+void refuse_idle(const std::string& sentence) {
+  if (!sentence.empty()) throw UsageError(as_flags(sentence), "; leave it out");
+}
+
 namespace {
 
 // Headings in help, in the order of scopes. Flags stand under the heading of the run.
@@ -131,12 +135,19 @@ void refuse_flag_as_value(const std::string& flag, const std::string& value,
   throw UsageError("--", flag, " has no value before ", value, "; give it one, or write ", joined);
 }
 
+}  // namespace
+
+void check_path(const std::string& flag, const std::string& path) {
+  if (path.empty()) throw UsageError("--", flag, " is empty; give a path, or leave it out");
+  if (!utf8::is_valid(path)) throw UsageError("--", flag, " must be UTF-8; name another path");
+}
+
+namespace {
+
 void check_paths(const CommandLine& line) {
-  for (const std::string flag : {"from", "out", "resume", "config", "logits", "data"}) {
-    if (!line.has(flag)) continue;
-    line.required(flag, "give a path, or leave it out");
-    if (!utf8::is_valid(line.get(flag)))
-      throw UsageError("--", flag, " must be UTF-8; name another path");
+  for (const std::string flag :
+       {"from", "out", "resume", "config", "logits", "data", "init-from"}) {
+    if (line.has(flag)) check_path(flag, line.get(flag));
   }
 }
 

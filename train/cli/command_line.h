@@ -27,7 +27,7 @@ struct CommandHelp {
   std::string examples;  ///< complete commands, one a line
 };
 
-/// The flags that were given, in the order of the settings.
+/// The flags that were given, in the order of the command line.
 struct CommandLine {
   std::vector<std::pair<std::string, std::string>> settings;  ///< name, text
   std::vector<std::pair<std::string, std::string>> flags;     ///< name, text ("" without a value)
@@ -47,6 +47,23 @@ struct CommandLine {
 
 /// Error for a setting that is given although `by` ("--attention mla") sets it to another value.
 UsageError changes_nothing(const std::string& name, const std::string& text, const std::string& by);
+
+/// Throws UsageError for the path in `flag` if it is empty or not UTF-8, which records need.
+void check_path(const std::string& flag, const std::string& path);
+
+/// Calls `body`, which reads the file or folder that `flag` names. Messages of its DataErrors then
+/// begin with the flag.
+template <class Body>
+auto named_by(const std::string& flag, const Body& body) {
+  try {
+    return body();
+  } catch (const DataError& error) {
+    throw DataError("--", flag, ": ", error.what());
+  }
+}
+
+/// Throws UsageError with `sentence`, what `idle_setting` says of an attention, unless it is empty.
+void refuse_idle(const std::string& sentence);
 
 /// A command line as a shell takes it, for records and reports.
 std::string command_text(const std::string& command, const std::vector<std::string>& arguments);

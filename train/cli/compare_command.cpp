@@ -53,9 +53,8 @@ const std::vector<Flag> kCompareFlags = {
      true},
     {"out", "folder of all runs and results; default runs/compare-DATA", true},
     {"force",
-     "train all runs again, even finished ones: the results of all seeds of this command are "
-     "erased "
-     "first",
+     "train all runs again, even finished ones; the results of all seeds of this command are "
+     "erased first",
      false},
     {"shard",
      "I/N, such as 2/8: train only the I-th of N shares of the runs, so that N separate processes "
@@ -106,8 +105,8 @@ constexpr Field<ComparisonOptions> kComparisonFields[] = {
     parsed<&ComparisonOptions::match>(
         "match",
         "make the compared models equal in size: none, params (as many parameters as with the "
-        "first attention, by ffn-dim) or kv=BYTES (KV-cache bytes per token, by kv-heads or "
-        "kv-rank)"),
+        "first attention, by ffn-dim) or kv=BYTES (KV-cache bytes per token, by the first number "
+        "of an attention's word, such as kv-heads or kv-rank)"),
     whole<&ComparisonOptions::passage>("sample",
                                        "number, from 1, of the validation passage that the report "
                                        "shows: a story of a built-in text, or a stretch of a file",
@@ -264,7 +263,7 @@ std::optional<FolderLock> lock_folder(const RunOrders& orders, Ranks& ranks) {
 // The trained run that --init-from names.
 LoadedRun load_trained_run(const CommandLine& line) {
   line.refuse_beside("init-from", {"preset", "config"}, ", which names a run with its settings");
-  LoadedRun run = load_run(line.get("init-from"));
+  LoadedRun run = named_by("init-from", [&] { return load_run(line.get("init-from")); });
   if (!run.options)
     throw UsageError("--init-from names a checkpoint without its run; name a run folder");
   return run;
@@ -380,6 +379,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
+    refuse_idle(idle_setting(variant.attention, variant.candidates.back().options.model));
   }
   refuse_foreign(line, meant);
 
@@ -389,12 +389,11 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const std::optional<FolderLock> lock = lock_folder(orders, ranks);
   std::vector<std::string> unforced = arguments;
   std::erase(unforced, "--force");  // it would train finished runs again
-  const std::string again = command_text("compare", unforced);
   Board board(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result =
-      run_comparison(options, orders, std::move(corpus), variants, trained, board, ranks, again);
-  if (ranks.rank() > 0) return 0;
-  return tell(line, orders, result);
+      run_comparison(options, orders, std::move(corpus), variants, trained, board, ranks,
+                     command_text("compare", unforced));
+  return ranks.rank() > 0 ? 0 : tell(line, orders, result);
 }
 
 }  // namespace headcount

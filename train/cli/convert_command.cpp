@@ -65,7 +65,8 @@ const SettingList& convert_settings() {
   static const SettingList list = [] {
     SettingList all = settings_of(kConvertFields, Scope::conversion);
     for (const Setting& setting : model_settings()) {
-      if (setting.name == "attention" || setting.name == "head-dim" || !setting.only_for.empty())
+      if (setting.name == "attention" || setting.traits.conversion == InConversion::kept ||
+          !setting.only_for.empty())
         all.push_back(setting);
       if (setting.name == "attention") all.back().neutral = {};  // it must be named
     }
@@ -80,10 +81,9 @@ ConversionOptions read_conversion_options(const Given& given) {
   return {options.rotary_pairs, options.energy > 0 ? std::optional(options.energy) : std::nullopt};
 }
 
-// Returns true if the layer rotates a part of its keys only, for which RoPE pairs are chosen.
 bool chooses_rotary_pairs(const AttentionPlan& layer) {
-  const bool has_latents = layer.kind().fit != nullptr;
-  return layer.rotary && (has_latents || layer.values().value("tie-kv", "off") == "on");
+  const auto& chooses = layer.kind().chooses_rotary_pairs;
+  return layer.rotary && chooses != nullptr && chooses(layer);
 }
 
 // Throws UsageError for a flag that has no effect on the converted model.
@@ -196,7 +196,7 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   if (fs::exists(fs::symlink_status(out))) refuse_old(out);
   use_threads(given);
 
-  const LoadedRun run = load_run(line.get("from"));
+  const LoadedRun run = load_named_run(line);
   std::optional<EvalText> text;
   if (run.options || line.has("data")) text = load_eval_text(line, run);
   const ConversionOptions options = read_conversion_options(given);
@@ -204,6 +204,7 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   put_flags(line, wanted);
   const ModelPlan to = fitted(*run.model, wanted, options);
   refuse_foreign(line, to);
+  refuse_idle(idle_setting(*line.setting("attention"), to));
   require_savable(to);
   const Conversion conversion = convert(*run.model, to, options);
 

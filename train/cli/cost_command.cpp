@@ -199,9 +199,7 @@ nlohmann::ordered_json sizes_of(const Given& given) {
 // Puts the settings of the run in folder `run` into `given`, and into `others` without what its
 // attention has settled.
 void put_run(const std::string& run, Given& given, Given& others) {
-  if (!is_there(run + "/config.json"))
-    throw DataError("--from ", run, " is no run folder: it has no config.json");
-  given.put_known(to_json(read_run_options(run)));
+  given.put_known(to_json(named_by("from", [&] { return read_run_options(run); })));
   others = given;
   erase_settled_by_attention(others);
 }

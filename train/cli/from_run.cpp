@@ -6,14 +6,15 @@
 namespace headcount {
 
 LoadedRun load_named_run(const CommandLine& line) {
-  return load_run(line.required("from", "name a run folder that headcount train made"));
+  const std::string run = line.required("from", "name a run folder that headcount train made");
+  return named_by("from", [&] { return load_run(run); });
 }
 
 std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string& flag,
                                       const Vocabulary& vocabulary) {
   const std::string text = line.required(flag, "give at least one character");
   try {
-    return vocabulary.encode(decode_utf8(text, "--" + flag));
+    return vocabulary.encode(decode_utf8(text, "the text"));
   } catch (const DataError& error) {
     throw DataError("--", flag, ": ", error.what());
   }

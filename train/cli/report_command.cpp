@@ -59,9 +59,8 @@ int report_command(const std::vector<std::string>& arguments, Ranks&) {
   if (line.has("help")) return 0;
   const std::string first =
       line.required("from", "name one or more run folders that headcount train made");
+  for (const std::string& folder : folders) check_path("from", folder);
   folders.insert(folders.begin(), first);
-  if (std::ranges::find(folders, "") != folders.end())
-    throw UsageError("--from has an empty word; name run folders");
   const fs::path out = line.get("out", "runs/report");
   check_place_of_results(out, "headcount report", "curves.json", "runs", [](const fs::path& file) {
     return file == "report.html" || file == "curves.json" || file == "curves.csv";

@@ -167,7 +167,7 @@ void check_longer(const std::string& run, const TrainOptions& trained, Index ste
 TrainOptions resumed_options(const CommandLine& line) {
   const std::string run = line.get("resume");
   line.refuse_beside("resume", {"out", "force", "preset", "config"}, ", which names the run");
-  const TrainOptions trained = read_run_options(run);
+  const TrainOptions trained = named_by("resume", [&] { return read_run_options(run); });
   const nlohmann::ordered_json before = to_json(trained);
   Given given(training_settings());
   given.put_known(before);
@@ -218,7 +218,8 @@ TrainOptions new_options(const CommandLine& line) {
   put_flags(line, given);
   const auto init = given.get<std::string>("init", "");
   if (init.empty()) return resolve_training(given);
-  const ModelPlan there = load_config(find_checkpoint(init).value_or(init)).model;
+  const ModelPlan there =
+      named_by("init", [&] { return load_config(find_checkpoint(init).value_or(init)).model; });
   nlohmann::ordered_json here;
   for (const auto& [name, value] : given.values().items()) {
     if (find_setting(model_settings(), name) != nullptr) here[name] = value;
@@ -352,6 +353,8 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const bool resumes = line.has("resume"), writes = ranks.rank() == 0, json = line.has("json");
   const TrainOptions options = resumes ? resumed_options(line) : new_options(line);
   refuse_foreign(line, {options});
+  if (const std::string* spec = line.setting("attention"))
+    refuse_idle(idle_setting(*spec, options.model));
   if (line.has("out") && writes) {
     check_out_folder(line.get("out"));
     require_outside(options, line.get("out"));

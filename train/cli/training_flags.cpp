@@ -20,8 +20,9 @@ struct RunOptions {
 
 constexpr Field<RunOptions> kRunFields[] = {
     choice<&RunOptions::progress>("progress",
-                                  "rewrite one line of progress on standard error; never: print "
-                                  "plain lines; auto: rewrite it on a terminal",
+                                  "on standard error; auto: a line that is rewritten on a "
+                                  "terminal, plain lines elsewhere; always: the rewritten line; "
+                                  "never: none, as with quiet",
                                   {{"auto", ProgressMode::automatic},
                                    {"always", ProgressMode::always},
                                    {"never", ProgressMode::never}}),

@@ -1,7 +1,6 @@
 #include "train/compare/columns.h"
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numbers>
 

@@ -6,8 +6,8 @@
 #include "autograd/base/text.h"
 #include "data/character_pairs.h"
 #include "train/compare/number_text.h"
+#include "train/compare/sequential_testing.h"
 #include "train/compare/verdict.h"
-#include "train/sequential_testing.h"
 #include "train/statistics.h"
 
 namespace headcount {

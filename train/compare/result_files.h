@@ -55,6 +55,8 @@ std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const nlohmann::
 
 /// Outcome of a run as JSON, for another process.
 nlohmann::json to_json(const RunOutcome& outcome);
+/// Outcome of a run that has ended, from what `to_json` returned. Throws nlohmann::json::exception
+/// for other JSON.
 RunOutcome outcome_from(const nlohmann::json& json);
 
 }  // namespace headcount

@@ -19,7 +19,9 @@ struct ForeignRuns {
 };
 std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result);
 
-/// Notes, one sentence each: runs that failed, foreign runs, runs without a reading.
+/// Notes, one sentence each: stories that the context cuts, characters evaluated if
+/// `eval-characters` limits them, notes on attentions, attentions without a reading, runs that
+/// failed at values which the sweep did not choose, and foreign runs.
 std::vector<std::string> notes(const ComparisonResult& result);
 
 /// Table for people with one row per attention, followed by failures and notes.

@@ -1,8 +1,8 @@
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>

@@ -156,9 +156,14 @@ Match Match::parse(std::string_view text) {
   if (text == "params") return {Kind::parameters, 0};
   if (text.starts_with(kCacheBudget)) {
     const WholeRange bytes = {1, std::numeric_limits<std::int32_t>::max()};
-    return {Kind::cache_bytes, parse_value("match", bytes, text.substr(kCacheBudget.size()))};
+    try {
+      return {Kind::cache_bytes, parse_value("match", bytes, text.substr(kCacheBudget.size()))};
+    } catch (const SettingError&) {
+      throw SettingError("`match` kv=BYTES takes whole bytes from ", bytes.low, " to ", bytes.high,
+                         "; it is ", quoted(text));
+    }
   }
-  throw SettingError("`match` must be none, params or kv=BYTES; it is '", text, "'");
+  throw SettingError("`match` must be none, params or kv=BYTES; it is ", quoted(text));
 }
 
 std::string Match::text() const {
@@ -189,7 +194,13 @@ Sweep Sweep::parse(std::string_view text) {
   }
   std::vector<nlohmann::json> values;
   for (const std::string_view value : split_text(text.substr(equals + 1), ',')) {
-    const nlohmann::json number = setting->value(value);
+    const nlohmann::json number = [&] {
+      try {
+        return setting->value(value);
+      } catch (const SettingError& error) {
+        throw SettingError("`sweep`: ", error.what());
+      }
+    }();
     const auto same = std::ranges::find(values, number);
     if (same != values.end()) {
       throw SettingError("`sweep` ", name, " has one value twice: ",

@@ -14,7 +14,7 @@ struct Match {
   enum class Kind {
     none,
     parameters,   ///< parameters of the first attention, by the feed-forward width
-    cache_bytes,  ///< KV cache bytes at the context, by KV heads or latent rank
+    cache_bytes,  ///< KV cache bytes at the context, by the first number of the attention's word
   };
   Kind kind = Kind::none;
   Index bytes = 0;  ///< per token of the context, float32, all layers

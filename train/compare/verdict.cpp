@@ -6,7 +6,7 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
-#include "train/sequential_testing.h"
+#include "train/compare/sequential_testing.h"
 
 namespace headcount {
 

@@ -91,7 +91,7 @@ Decision decide(std::span<const std::optional<double>> costs, double tolerance, 
 /// Attention that the others are compared with: see Question::reference.
 const VariantResult& reference(const ComparisonResult& result);
 
-/// Whether a verdict is given on `variant`: it is not the reference, and a run of it finished or
+/// Returns true if `variant` gets a verdict: it is not the reference, and a run of it finished or
 /// diverged.
 bool has_verdict(const VariantResult& variant, const ComparisonResult& result);
 

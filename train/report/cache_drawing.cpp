@@ -1,7 +1,6 @@
 #include "train/report/cache_drawing.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "train/compare/number_text.h"
 #include "train/report/svg.h"
@@ -71,7 +70,7 @@ class CacheDrawing {
       for (const bool is_long : {false, true}) {
         const Index shown = is_long ? kLongContext : context;
         heading(left(is_long), y + 23, is_long ? "" : shown_name(variant->spec),
-                bytes_of(cache_numbers(variant->cache, shown)));
+                bytes_of(numbers_at_context(variant->cache, shown)));
         add(*variant, shown, left(is_long), y + kHeading);
       }
       y += kHeading + cache_height_;
@@ -179,7 +178,7 @@ class CacheDrawing {
 
 }  // namespace
 
-Index cache_numbers(const std::vector<CacheLayer>& cache, Index context) {
+Index numbers_at_context(const std::vector<CacheLayer>& cache, Index context) {
   Index numbers = 0;
   for (const CacheLayer& layer : cache) {
     for (const CacheBlock& block : layer) numbers += numbers_at(block, context);

@@ -11,7 +11,7 @@ namespace headcount {
 inline constexpr Index kLongContext = 131072;
 
 /// Numbers in the caches of all layers at this context; each takes one float.
-Index cache_numbers(const std::vector<CacheLayer>& cache, Index context);
+Index numbers_at_context(const std::vector<CacheLayer>& cache, Index context);
 
 /// Drawing of KV caches as areas, SVG as svg_text of a chart. Layers stand side by side; a layer's
 /// width is the numbers it stores per token, its height the tokens that it keeps. At the left are

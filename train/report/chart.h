@@ -15,8 +15,9 @@
 namespace headcount {
 
 /// Scale of an axis. Ticks lie at powers of two (log2), at 1, 2 and 5 times powers of ten (log10),
-/// or at multiples of such a number (linear). Logarithmic axes leave out values that are not
-/// positive.
+/// or at multiples of such a number (linear). A long logarithmic axis has ticks at every n-th power
+/// alone; a short log10 axis has more, at 3 and 7 times powers of ten or at those of a linear axis.
+/// Logarithmic axes leave out values that are not positive.
 enum class Scale { linear, log2, log10 };
 
 struct ChartAxis {

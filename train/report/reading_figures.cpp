@@ -146,7 +146,8 @@ std::string looks(const ReadPassage& passage, const Reading& reading, std::size_
     }
   }
   if (left_out > 0)
-    out += "<p>" + std::to_string(left_out) + " more heads: headcount attend shows them</p>\n";
+    out += "<p>" + std::to_string(left_out) +
+           (left_out == 1 ? " more head is not shown</p>\n" : " more heads are not shown</p>\n");
   return out + "</div>\n";
 }
 

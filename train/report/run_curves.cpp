@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <set>
 
 #include "autograd/base/files.h"
@@ -60,7 +59,7 @@ RunCurves read_run(const std::string& folder) {
     throw DataError("'", folder, "' is no run folder: it has no ", file,
                     is_there(path / "results.json")
                         ? "; name the runs of that comparison, folders below " + folder + "/runs"
-                        : "; name a folder that headcount train made");
+                        : "; name the folder of a training run");
   }
   return {.name = folder,
           .folder = path,

@@ -1,7 +1,6 @@
 #include "train/report/run_report.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "models/cost.h"
 #include "train/report/chart_parts.h"

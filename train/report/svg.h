@@ -23,6 +23,8 @@ std::string number(double value);
 std::string place(double x, double y);
 /// Path data of a straight line.
 std::string segment(double x1, double y1, double x2, double y2);
+/// <path> element with CSS classes, path data and a stroke width. `dashes` is the dash pattern of
+/// the stroke; null: a solid line.
 std::string path(const std::string& classes, const std::string& course, const char* width,
                  const char* dashes = nullptr);
 /// <text> element at (x, y). `content` is any text; `anchor` is "start", "middle" or "end".

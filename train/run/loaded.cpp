@@ -17,6 +17,8 @@ TrainOptions read_run_options(const std::string& folder) {
                     "weights by `init`");
   }
   const std::filesystem::path path = std::filesystem::path(folder) / "config.json";
+  if (!is_there(path))
+    throw DataError("'", folder, "' is no run folder: it has no config.json; check the path");
   const std::string text = read_file(path);
   try {
     return resolve_training(Given(training_settings(), parse_json(text)));
@@ -42,7 +44,7 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   if (!std::filesystem::exists(data, error)) {
     throw DataError("the text of ", folder.string(), ", '", options.data, "', is not here",
                     directory.empty() ? "" : " and no longer in " + directory,
-                    "; bring it back, or run this command in its directory");
+                    "; bring it back, or start in the directory that has it");
   }
   options.data = data;
   return options;
@@ -75,7 +77,7 @@ LoadedRun load_run(const std::string& path) {
   if (!folder) {
     throw DataError("'", path,
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
-                    "model.safetensors");
+                    "model.safetensors; check the path");
   }
   Checkpoint checkpoint = load_newest(path, load_checkpoint);
   run.model = std::move(checkpoint.model);

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 
 #include "autograd/parameters.h"
 #include "train/trainer.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -16,6 +17,7 @@
 #include "data/temporary_folder.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/safetensors_file.h"
+#include "models/checkpoint/weights.h"
 #include "nn/layer_config.h"
 
 namespace headcount {
@@ -236,6 +238,18 @@ TEST_F(CheckpointFolder, WithTransposedShapeIsRefusedThoughTheSizeAgrees) {
   gate->shape = {8, 24};
   write_weights(changed);
   EXPECT_TRUE(contains(load_error(), "gate_proj.weight has shape [8,24]")) << load_error();
+}
+
+TEST(Weights, OfIntegersAreRefusedBeforeAnythingIsAllocated) {
+  ParameterStore parameters;
+  parameters.add("x", {2}, Initializer::zeros());
+  const std::vector<std::int32_t> numbers = {1, 2};
+  const TensorSource tensor{"x", {2}, Dtype::i32, numbers.data()};
+  std::string bytes = safetensors_header(std::span(&tensor, 1));
+  bytes.append(reinterpret_cast<const char*>(numbers.data()), 2 * sizeof(std::int32_t));
+  const Safetensors file = Safetensors::parse(bytes, "weights");
+  EXPECT_TRUE(contains(error_of([&] { read_weights(file, parameters); }), "has dtype I32"));
+  EXPECT_NO_THROW(parameters.add("y", {2}, Initializer::zeros())) << "not allocated yet";
 }
 
 TEST_F(CheckpointFolder, WithAMissingTensorNamesIt) {

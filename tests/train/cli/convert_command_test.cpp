@@ -189,10 +189,19 @@ TEST_F(ConvertCommand, TakesAFolderThatIsNamedWithASlash) {
   EXPECT_TRUE(folder_->has("slashed/model.safetensors"));
 }
 
+TEST_F(ConvertCommand, GivesAllLayersTheWindowOfTheWord) {
+  const auto bytes = [&](const std::string& attention, const std::string& out) {
+    return object("--from run --attention " + attention + " --out " +
+                  out)["to"]["kv_cache_bytes_per_token"]
+        .get<double>();
+  };
+  EXPECT_LT(bytes("mqa@2", "windowed"), bytes("mqa", "unwindowed"));
+}
+
 TEST_F(ConvertCommand, RefusesWhatCannotBeConvertedWithTheReason) {
   expect_refusal(kUsage, "--from run --attention delta --out refused", {"to delta", "state"});
   expect_refusal(kUsage, "--from run --attention gqa3 --out refused", {"--kv-heads 3"});
-  for (const std::string word : {"mqa@8", "mha:canon=B", "gqa2:gate=on"}) {
+  for (const std::string word : {"mha:canon=B", "gqa2:gate=on"}) {
     expect_refusal(kUsage, "--from run --out refused --attention " + word,
                    {"--attention " + word + " sets", "which is fixed here"});
   }

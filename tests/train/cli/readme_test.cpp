@@ -76,15 +76,15 @@ ProgramResult paste(const TrainFolder& folder, const std::string& line) {
 
 // What each command needs is not there: what is wrong with any flag comes to light before that.
 void expect_that_only_its_files_are_missing(const TrainFolder& folder, std::string line) {
-  static const std::regex out(" --out (\\S+)"), from(" --(?:init-)?from (\\S+)");
+  static const std::regex out(" --out (\\S+)"), from(" (--(?:init-)?from) (\\S+)");
   std::smatch run;
   const bool reads = std::regex_search(line, run, from);
   if (!reads) line = std::regex_replace(line, out, "") + " --out input.txt/c";
   const ProgramResult result = paste(folder, line);
   EXPECT_EQ(result.err,
-            reads ? "headcount: '" + run.str(1) +
+            reads ? "headcount: " + run.str(1) + ": '" + run.str(2) +
                         "' is no run folder and no checkpoint: it has neither checkpoints/step-N "
-                        "nor model.safetensors\n"
+                        "nor model.safetensors; check the path\n"
                   : "headcount: cannot write input.txt/c: Not a directory\n")
       << line;
   EXPECT_EQ(result.exit_code, reads ? 3 : 1) << line;

@@ -74,7 +74,7 @@ TEST(ReportCharts, CachesAreDrawnToScale) {
   EXPECT_NEAR(attribute(svg.substr(svg.find(in_window) + 10), "height", in_window), 2, 0.1);
   // 2 x 2 blocks of 4 x 64 floats, half of them of 32 tokens only.
   EXPECT_TRUE(has(svg, ">320 KiB</tspan>")) << svg;
-  EXPECT_EQ(cache_numbers(result.variants[0].cache, 128), 2 * 256 * (128 + 32));
+  EXPECT_EQ(numbers_at_context(result.variants[0].cache, 128), 2 * 256 * (128 + 32));
 }
 
 TEST(ReportCharts, ChartsDependOnTheData) {

@@ -246,7 +246,7 @@ TEST_F(ResumedRun, RefusesAnythingElseThanTheRunByNamingWhatDiffers) {
   expect_refusal("train --resume run --muon-lr 0.1", 2, "--muon-lr has no effect");
   expect_refusal("train --resume run --kv-heads 2", 2, "--kv-heads has no effect");
   expect_refusal("train --resume run --out other", 2, "--out does not go with --resume");
-  expect_refusal("train --resume nowhere", 3, "nowhere/config.json");
+  expect_refusal("train --resume nowhere", 3, "--resume: 'nowhere' is no run folder");
   folder_.file("text.txt", folder_.contents("text.txt") + "0 is 1.\n");
   expect_refusal("train --resume run", 3, "run was trained on another text");
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics);

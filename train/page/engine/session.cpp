@@ -85,28 +85,30 @@ Json trained_again(const Json& settings, std::string_view data) {
 
 }  // namespace
 
-// Writing a built-in text takes longer than planning a model: the latest text is kept.
+// Writing a built-in text takes longer than planning a model: the latest text is kept. The caller
+// stores the returned text once nothing can fail any more.
 std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& options,
-                                                      const nlohmann::json& settings) {
+                                                      const nlohmann::json& settings) const {
+  std::shared_ptr<const Text> text = text_;
   const auto own = settings.find("text");
   const std::string sizes =
       options.corpus.own.values().dump() + std::to_string(options.corpus.validation_characters);
   if (const BuiltInCorpus* const built_in = find_built_in(options.data)) {
     const std::string key = options.data + sizes;
-    if (text_ == nullptr || text_->key != key)
-      text_ = std::make_shared<Text>(Text{key, write_corpus(*built_in, options.corpus)});
+    if (text == nullptr || text->key != key)
+      text = std::make_shared<Text>(Text{key, write_corpus(*built_in, options.corpus)});
   } else {
     if (own == settings.end() || !own->is_string())
       throw DataError("there is no text '" + options.data + "'; give one, or name a built-in one");
     const auto& characters = own->get_ref<const std::string&>();
     const std::string key = sha256_hex(characters) + sizes;
-    if (text_ == nullptr || text_->key != key) {
-      text_ = std::make_shared<Text>(Text{
+    if (text == nullptr || text->key != key) {
+      text = std::make_shared<Text>(Text{
           key, text_corpus(options.data, encode_text(characters, options.data), options.corpus)});
     }
   }
-  require_longer(text_->corpus, options.model->context);
-  return text_;
+  require_longer(text->corpus, options.model->context);
+  return text;
 }
 
 const LanguageModel& Session::model() const {
@@ -116,9 +118,11 @@ const LanguageModel& Session::model() const {
 
 Json Session::plan(const nlohmann::json& settings) {
   const TrainOptions options = options_of(settings);
-  const auto text = text_of(options, settings);
-  return planned(LanguageModel(options.model, text->corpus.vocabulary.size()), options,
-                 text->corpus);
+  auto text = text_of(options, settings);
+  Json plan =
+      planned(LanguageModel(options.model, text->corpus.vocabulary.size()), options, text->corpus);
+  text_ = std::move(text);
+  return plan;
 }
 
 Json Session::start(const nlohmann::json& settings) {
@@ -133,6 +137,7 @@ Json Session::start(const nlohmann::json& settings) {
                                 alone(), training.optimizer.get());
   Json plan = planned(*model, training.options, corpus);
   vocabulary_ = corpus.vocabulary;
+  text_ = training.text;
   training_.emplace(std::move(training));
   model_ = std::move(model);
   return plan;

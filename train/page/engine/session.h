@@ -23,7 +23,8 @@ struct File {
 };
 
 /// One model on one text, in training or opened from files. Errors are those of the library:
-/// SettingError, ShapeError, DataError, DivergedError; afterwards the session is as before.
+/// SettingError, ShapeError, DataError, DivergedError. After an error the session is as before;
+/// `step` keeps the steps that succeeded.
 class Session {
  public:
   /// What a training with `settings` would be, as the page's interface describes it. `settings`
@@ -62,7 +63,8 @@ class Session {
     std::unique_ptr<Trainer> trainer;
   };
 
-  std::shared_ptr<const Text> text_of(const TrainOptions& options, const nlohmann::json& settings);
+  std::shared_ptr<const Text> text_of(const TrainOptions& options,
+                                      const nlohmann::json& settings) const;
   const LanguageModel& model() const;
 
   std::shared_ptr<const Text> text_;  // the latest one

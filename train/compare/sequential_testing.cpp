@@ -1,4 +1,4 @@
-#include "train/sequential_testing.h"
+#include "train/compare/sequential_testing.h"
 
 #include <algorithm>
 #include <cmath>
