@@ -92,7 +92,9 @@ void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
     const Setting* const setting = find_setting(model_settings(), name);
     if (setting != nullptr && name != "attention" && !to->settings.contains(name)) {
       throw UsageError("--", name, " has no effect with --attention ", to->attention,
-                       " (it is for ", joined(setting->only_for), ")");
+                       setting->only_for.empty()
+                           ? ", whose parts set it"
+                           : " (it is for " + joined(setting->only_for) + ")");
     }
     if (name != "rotary-pairs") continue;
     if (to->positions != Positions::rope)

@@ -20,9 +20,9 @@ struct RunOptions {
 
 constexpr Field<RunOptions> kRunFields[] = {
     choice<&RunOptions::progress>("progress",
-                                  "on standard error; auto: a line that is rewritten on a "
-                                  "terminal, plain lines elsewhere; always: the rewritten line; "
-                                  "never: none, as with quiet",
+                                  "progress on standard error; auto: a line that is rewritten "
+                                  "on a terminal, plain lines elsewhere; always: the rewritten "
+                                  "line; never: none, as with quiet",
                                   {{"auto", ProgressMode::automatic},
                                    {"always", ProgressMode::always},
                                    {"never", ProgressMode::never}}),

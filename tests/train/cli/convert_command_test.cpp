@@ -201,6 +201,8 @@ TEST_F(ConvertCommand, GivesAllLayersTheWindowOfTheWord) {
 TEST_F(ConvertCommand, RefusesWhatCannotBeConvertedWithTheReason) {
   expect_refusal(kUsage, "--from run --attention delta --out refused", {"to delta", "state"});
   expect_refusal(kUsage, "--from run --attention gqa3 --out refused", {"--kv-heads 3"});
+  expect_refusal(kUsage, "--from run --attention mqa@3/mha@4 --window 2 --out refused",
+                 {"--window has no effect with --attention mqa@3/mha@4, whose parts set it"});
   for (const std::string word : {"mha:canon=B", "gqa2:gate=on"}) {
     expect_refusal(kUsage, "--from run --out refused --attention " + word,
                    {"--attention " + word + " sets", "which is fixed here"});
