@@ -1,6 +1,5 @@
-#include <filesystem>
-
 #include "autograd/base/error.h"
+#include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "data/corpus.h"
 #include "data/encoded_file.h"
@@ -10,11 +9,11 @@ namespace headcount {
 Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
   if (const BuiltInCorpus* const built_in = find_built_in(data))
     return write_corpus(*built_in, options);
-  std::error_code error;
-  if (!std::filesystem::exists(data, error))
+  if (!is_there(data)) {
     throw DataError("`data` ", headcount::quoted(data),
                     " is neither a file nor one of the built-in texts, ",
                     joined(built_in_corpora(), &BuiltInCorpus::name), "; check the path");
+  }
   return text_corpus(data, encode_file(data), options);
 }
 

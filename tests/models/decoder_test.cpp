@@ -137,7 +137,8 @@ TEST(OptionsOfDecoding, ContainEverySettingOfEachKind) {
         const auto is_it = [&](const auto& option) { return option.first == setting.name; };
         return has_options(*kind, options) && std::ranges::any_of(options, is_it);
       };
-      EXPECT_TRUE(std::ranges::any_of(layer_options(), sets_it)) << kind->name << setting.name;
+      EXPECT_TRUE(std::ranges::any_of(layer_options(), sets_it))
+          << kind->name << " " << setting.name;
     }
   }
 }
