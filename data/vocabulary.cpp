@@ -54,7 +54,7 @@ std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
   if (unknown.size() > most_named)
     names += " and " + std::to_string(unknown.size() - most_named) + " more";
   throw DataError("the model's vocabulary of ", size(), " characters lacks ", names,
-                  "; remove them from the text");
+                  "; give a text without them");
 }
 
 std::vector<std::int32_t> Vocabulary::default_prompt() const {

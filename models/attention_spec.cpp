@@ -19,23 +19,33 @@ bool is_number(std::string_view text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
 }
 
-// Known specs, for errors: "mha, mqa, gqa or gqa2 (`kv-heads` 2), ...", with the numbers of the
-// default model.
-std::string known_specs() {
+// Forms of a kind's name, with the numbers of the default model: "gqa or gqa2 (`kv-heads` 2)".
+std::string forms(const AttentionKind& kind) {
+  const std::string name(kind.name);
+  if (kind.numbers.front().empty()) return name;
+  const nlohmann::ordered_json values =
+      resolve_attention(kind, Given(attention_settings()), {}).values();
+  std::string numbers, flags;
+  for (const std::string_view number : kind.numbers) {
+    if (number.empty()) continue;
+    const std::string value = values.at(std::string(number)).dump();
+    numbers += (numbers.empty() ? "" : "+") + value;
+    flags += (flags.empty() ? "`" : " `") + std::string(number) + "` " + value;
+  }
+  return name + " or " + name + numbers + " (" + flags + ")";
+}
+
+// What may be written instead of `word`, which is no attention.
+std::string instead_of(std::string_view word) {
+  if (word.empty()) return "a name is missing";
+  if (word.find(',') != std::string_view::npos) return "it is a list; name one attention";
   std::string known;
   for (const AttentionKind* kind : attention_kinds()) {
-    known += (known.empty() ? "" : ", ") + std::string(kind->name);
-    if (kind->numbers.front().empty()) continue;
-    const nlohmann::ordered_json values =
-        resolve_attention(*kind, Given(attention_settings()), {}).values();
-    std::string numbers, flags;
-    for (const std::string_view name : kind->numbers) {
-      if (name.empty()) continue;
-      const std::string value = values.at(std::string(name)).dump();
-      numbers += (numbers.empty() ? "" : "+") + value;
-      flags += (flags.empty() ? "`" : " `") + std::string(name) + "` " + value;
-    }
-    known += " or " + std::string(kind->name) + numbers + " (" + flags + ")";
+    if (word.starts_with(kind->name))
+      return "write " + forms(*kind) +
+             ", then xN for the width of heads, :NAME=VALUE for a setting and @N for a window, in "
+             "this order";
+    known += (known.empty() ? "known are " : ", ") + forms(*kind);
   }
   return known + "; " + std::string(kSpecGrammar);
 }
@@ -148,7 +158,7 @@ LayerSpec parse_layer(std::string_view word, const std::string& where) {
   } catch (const SettingError& error) {
     throw SettingError(quoted(word), where, ": ", error.what());
   }
-  throw SettingError(quoted(word), where, " is no attention; known are ", known_specs());
+  throw SettingError(quoted(word), where, " is no attention; ", instead_of(word));
 }
 
 // Cuts "5*" off `part` and returns the 5; 1 without it.
@@ -269,12 +279,6 @@ SpecSettings settings_in_attention(std::string_view text) {
     return all;
   } catch (const SettingError& error) {
     throw SettingError("`attention`: ", error.what());
-  }
-}
-
-void erase_settled_by_attention(Given& given) {
-  for (const Setting& setting : attention_settings()) {
-    if (!setting.only_for.empty() || setting.traits.derived) given.erase(setting.name);
   }
 }
 

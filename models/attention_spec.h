@@ -83,15 +83,11 @@ std::string spec_with(std::string_view spec, const SpecSettings& settings);
 /// layers are alike; otherwise the value in its shortest form. Throws SettingError.
 SpecSettings settings_in_attention(std::string_view text);
 
-/// Erases what the attention of a resolved model has settled, so that another one settles it anew:
-/// settings of its kind alone, and sizes that follow from others.
-void erase_settled_by_attention(Given& given);
-
 /// Spec of the attention in `given`, with the numbers given if all layers are alike: "gqa2".
 std::string spec_of(const Given& given);
 
-/// Parses a spec. Throws SettingError that names the part; for an unknown attention it lists the
-/// known ones with examples.
+/// Parses a spec. Throws SettingError that names the part and says how to write it; for an unknown
+/// attention it lists the known ones with examples.
 AttentionSpec parse_attention_spec(std::string_view text);
 
 /// Parses a list of specs with commas: at least one, none twice. Throws SettingError.

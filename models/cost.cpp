@@ -127,6 +127,7 @@ std::vector<CostRow> cost_table(const Given& given, const Given& others, Index c
     try {
       model = resolve_model(own);
     } catch (const ShapeError& error) {
+      if (!take_turns && cycle.front().kind == kind && given.has("attention")) throw;
       left_out.push_back(std::string(kind->name) + ": " + error.what());
     }
     if (model) add_rows(rows, *model, context, numbers);

@@ -63,9 +63,9 @@ struct CostRow {
 std::span<const Index> long_contexts();
 
 /// One row per form of each kind of attention with the sizes of `given`, and of its pattern, if
-/// layers have several kinds in turn; kinds other than its own have those of `others`. A kind that
-/// does not fit the sizes is left out, and the reason added to `left_out`. Throws ShapeError for a
-/// pattern that does not fit the sizes, and if no kind fits.
+/// layers have several kinds in turn; kinds other than its own have those of `others`. Another
+/// kind that does not fit the sizes is left out, and the reason added to `left_out`. Throws
+/// ShapeError if the attention in `given` does not fit the sizes, and if no kind fits.
 std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
                                 const CacheNumbers& numbers, std::vector<std::string>& left_out);
 /// The same with one set of sizes for all.

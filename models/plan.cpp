@@ -249,6 +249,41 @@ std::string idle_setting(const std::string& spec, const ModelPlan& model) {
   return "";
 }
 
+namespace {
+
+// Returns true if `setting` follows from others and has the value that follows.
+bool is_default(const Setting& setting, Given given) {
+  if (!setting.traits.derived) return false;
+  const nlohmann::ordered_json value = given.values().at(setting.name);
+  given.erase(setting.name);
+  try {
+    return resolve_model(given)->settings.at(setting.name) == value;
+  } catch (const ShapeError&) {  // no value follows
+    return false;
+  }
+}
+
+}  // namespace
+
+Given for_another_attention(const Given& given) {
+  Given others = given;
+  const auto attention = given.get<std::string>("attention", kDefaultAttention);
+  const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
+  const auto numbers_by = [](std::string_view name) {
+    return [name](const LayerSpec& part) {
+      return part.kind != nullptr &&
+             std::ranges::find(part.kind->numbers, name) != part.kind->numbers.end();
+    };
+  };
+  for (const Setting& setting : attention_settings()) {
+    if (!given.has(setting.name)) continue;
+    if (!setting.only_for.empty() || std::ranges::any_of(cycle, numbers_by(setting.name)) ||
+        is_default(setting, given))
+      others.erase(setting.name);
+  }
+  return others;
+}
+
 std::vector<std::string> settings_beyond(const nlohmann::ordered_json& settings,
                                          std::span<const std::string_view> listed,
                                          const nlohmann::json& defaults) {

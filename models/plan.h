@@ -93,6 +93,10 @@ std::vector<std::string> attention_notes(const ModelPlan& plan);
 /// have one.
 std::string idle_setting(const std::string& spec, const ModelPlan& model);
 
+/// Settings of a model in `given` that another attention takes over: not those of its kind alone,
+/// nor the number in its name, nor sizes at their default, which may be another one there.
+Given for_another_attention(const Given& given);
+
 /// Names of the settings that would be lost if only those named in `listed` were stored: their
 /// values differ from those of the model for which only the listed settings are given, and those
 /// of `defaults` that are a model's.

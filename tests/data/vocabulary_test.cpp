@@ -42,7 +42,7 @@ TEST(Vocabulary, NamesUnknownCharactersEachOnce) {
   } catch (const DataError& error) {
     EXPECT_EQ(std::string(error.what()),
               "the model's vocabulary of 2 characters lacks U+000A, 'z' (U+007A), "
-              "'\u00E9' (U+00E9); remove them from the text");
+              "'\u00E9' (U+00E9); give a text without them");
   }
 }
 

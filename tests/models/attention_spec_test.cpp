@@ -96,9 +96,25 @@ TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
       "`index-topk` 16), delta or delta32 (`v-dim` 32), kda or "
       "kda32 (`v-dim` 32)";
   EXPECT_TRUE(refusal("mha,nosuch").starts_with(known)) << refusal("mha,nosuch");
-  for (const char* text : {"", "mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3",
-                           "GQA", " mha", "mha,,mqa", "mha,"}) {
+  for (const char* text : {"GQA", " mha", "48"})
     EXPECT_NE(refusal(text).find("is no attention; known are"), std::string::npos) << text;
+}
+
+TEST(AttentionSpec, ErrorsSayHowToWriteAKnownOne) {
+  EXPECT_EQ(refusal("gqa2@32x16"),
+            "'gqa2@32x16' is no attention; write gqa or gqa2 (`kv-heads` 2), then xN for the width "
+            "of heads, :NAME=VALUE for a setting and @N for a window, in this order");
+  for (const char* text : {"mha2", "gqa2+1", "gqa-2", "gqa2.5", "mla48+", "mla+16", "mla1+2+3"}) {
+    const std::string kind = std::string(text).substr(0, 3);
+    EXPECT_NE(refusal(text).find("is no attention; write " + kind), std::string::npos) << text;
+  }
+  for (const char* text : {"", "mha,,mqa", "mha,"})
+    EXPECT_EQ(refusal(text), "'' is no attention; a name is missing") << text;
+  try {
+    parse_attention_spec("mha,mqa");
+    FAIL();
+  } catch (const SettingError& error) {
+    EXPECT_STREQ(error.what(), "'mha,mqa' is no attention; it is a list; name one attention");
   }
 }
 

@@ -75,12 +75,12 @@ constexpr const char* kHeadings[] = {
 std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(scope)]; }
 
 // Arguments with "--bias off" as "--bias=off": to cxxopts, the word after a flag that can stand
-// alone is another argument.
+// alone is another argument. No command has arguments without a flag.
 std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
                                    const SettingList& settings) {
   std::vector<std::string> joined;
   for (const std::string& argument : arguments) {
-    const bool value = argument == "on" || argument == "off";
+    const bool value = !argument.starts_with("-");
     const Setting* before = value && !joined.empty() && joined.back().starts_with("--")
                                 ? find_setting(settings, std::string_view(joined.back()).substr(2))
                                 : nullptr;

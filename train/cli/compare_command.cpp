@@ -312,7 +312,7 @@ std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOption
                            corpus.vocabulary.size());
   }
   if (options.sweep || options.match.kind != Match::Kind::none)
-    throw UsageError("--match and --sweep do not go with --init-from: sizes are those of the run");
+    throw UsageError("--match and --sweep do not go with --init-from: settings are the run's");
   adopt_vocabulary(corpus, trained->vocabulary);
   try {
     return plan_conversions(common, options.specs, *trained, orders.folder);

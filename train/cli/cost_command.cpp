@@ -175,7 +175,7 @@ void print_table(const std::vector<CostRow>& rows, const ModelSettings& config,
                  const std::string& numbers, const Origin& origin) {
   std::cout << config.layers << " layers, width " << config.dim << ", context " << config.context
             << "; cached rows of tokens take " << numbers << "; MACs are multiply-accumulates;"
-            << " all but the last column are of one layer\n\n"
+            << " all but the last column are means per layer\n\n"
             << short_table(rows, origin) << '\n'
             << long_table(rows) << kept_notes(rows);
 }
@@ -194,14 +194,6 @@ nlohmann::ordered_json sizes_of(const Given& given) {
   nlohmann::ordered_json sizes = given.values();
   for (const char* name : {"context", "cache-dtype", "attention"}) sizes.erase(name);
   return sizes;
-}
-
-// Puts the settings of the run in folder `run` into `given`, and into `others` without what its
-// attention has settled.
-void put_run(const std::string& run, Given& given, Given& others) {
-  given.put_known(to_json(named_by("from", [&] { return read_run_options(run); })));
-  others = given;
-  erase_settled_by_attention(others);
 }
 
 const SettingList& cost_settings() {
@@ -226,8 +218,11 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   line.refuse_beside("json", {"csv"}, ": both say how to print; name one of them");
   Given given(cost_settings());
   if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
-  Given others = given;
-  if (line.has("from")) put_run(line.get("from"), given, others);
+  if (line.has("from")) {
+    const std::string run = line.get("from");
+    given.put_known(to_json(named_by("from", [&] { return read_run_options(run); })));
+  }
+  Given others = line.has("from") ? for_another_attention(given) : given;
   const Given before = given;
   put_flags(line, given);
   put_flags(line, others);

@@ -166,7 +166,8 @@ void check_longer(const std::string& run, const TrainOptions& trained, Index ste
 // steps, but change nothing else.
 TrainOptions resumed_options(const CommandLine& line) {
   const std::string run = line.get("resume");
-  line.refuse_beside("resume", {"out", "force", "preset", "config"}, ", which names the run");
+  line.refuse_beside("resume", {"out", "force", "preset", "config"},
+                     ", which continues a run in its folder, with its settings");
   const TrainOptions trained = named_by("resume", [&] { return read_run_options(run); });
   const nlohmann::ordered_json before = to_json(trained);
   Given given(training_settings());

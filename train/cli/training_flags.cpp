@@ -65,6 +65,7 @@ std::string text_for(const CommandLine& line, const nlohmann::json& config, cons
 
 void put_preset_and_config(const CommandLine& line, Given& given,
                            const std::function<bool(const std::string&)>& is_another) {
+  line.refuse_beside("config", {"preset"}, ": both give settings; name one of them");
   const std::string place = line.has("config") ? "--config " + line.get("config") + ": " : "";
   nlohmann::json config;
   try {
@@ -81,7 +82,7 @@ void put_preset_and_config(const CommandLine& line, Given& given,
     Given of_config(given.known());
     of_config.put(config);
     if (of_config.has("attention") && is_another(of_config.get<std::string>("attention", "")))
-      erase_settled_by_attention(of_config);
+      of_config = for_another_attention(of_config);
     given.put_known(of_config.values());
   } catch (const Error& error) {
     throw DataError(place, error.what());

@@ -16,10 +16,10 @@ SettingList run_settings();
 /// off and returns how progress is shown.
 ProgressMode use_run_settings(const Given& given);
 
-/// Puts the settings of --preset and --config, in that order, into `given`. Without a preset, the
-/// defaults of the data come first, unless the model comes from --init. What the attention of the
-/// configuration settled is left out if `is_another`, which takes it, returns true. Throws
-/// UsageError, SettingError, and DataError for an unusable file.
+/// Puts the settings of --preset or --config into `given`. Without a preset, the defaults of the
+/// data come first, unless the model comes from --init. What the attention of the configuration
+/// settled is left out if `is_another`, which takes it, returns true. Throws UsageError, also if
+/// both flags are given, SettingError, and DataError for an unusable file.
 void put_preset_and_config(const CommandLine& line, Given& given,
                            const std::function<bool(const std::string&)>& is_another);
 

@@ -241,7 +241,8 @@ Shard Shard::parse(std::string_view text) {
   const auto second = divided ? std::from_chars(first.ptr + 1, end, shard.count) : first;
   const bool read = divided && second.ec == std::errc() && second.ptr == end;
   if (!read || shard.number < 1 || shard.number > shard.count)
-    throw SettingError("`shard` must be I/N, for example 2/8; it is '", text, "'");
+    throw SettingError("`shard` must be I/N with I from 1 to N, for example 2/8; it is '", text,
+                       "'");
   return shard;
 }
 

@@ -20,7 +20,12 @@ constexpr std::size_t kMostCostsInText = 7;
 // it is at least a thousandth of a nat, a tenth of a percent of perplexity.
 constexpr double kShareOfLoss = 0.01, kLeastNats = 0.001, kPoints = 5, kPercent = 100;
 
-Index seed_count(std::string_view text) { return parse_value("seeds", WholeRange{1, 1000}, text); }
+Index seed_count(std::string_view text) {
+  if (text.find_first_not_of("0123456789") != std::string_view::npos)
+    throw SettingError("`seeds` must be a whole number or a range such as 3..20; ",
+                       headcount::quoted(text), " is neither");
+  return parse_value("seeds", WholeRange{1, 1000}, text);
+}
 
 // Share of the reference's cache: "25 % of mha's".
 std::string share_text(double bytes, const VariantResult& reference) {

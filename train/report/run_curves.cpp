@@ -72,7 +72,13 @@ RunCurves read_run(const std::string& folder) {
 // Returns true if the folder is that of a converted model which a comparison trained for no steps.
 bool has_no_steps(const std::string& folder) {
   const fs::path config = fs::path(folder) / "config.json";
-  return is_there(config) && parse_json(read_file(config)).value("steps", 1) == 0;
+  if (!is_there(config)) return false;
+  try {
+    const nlohmann::json settings = parse_json(read_file(config));
+    return settings.is_object() && settings.value("steps", nlohmann::json()) == 0;
+  } catch (const DataError&) {  // read_run says what is wrong with the file
+    return false;
+  }
 }
 
 // Throws SettingError if two paths name one folder.

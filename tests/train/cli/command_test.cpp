@@ -234,6 +234,9 @@ TEST_F(TrainCommand, TakesNoSizesOfAnotherAttentionFromAConfiguration) {
   EXPECT_EQ(settings("--config v4.json --attention mha"), settings(sizes + "mha"));
   folder_.file("mla.json", settings(sizes + "mla6+4").dump());
   EXPECT_EQ(settings("--config mla.json --attention mla"), settings(sizes + "mla6+4"));
+  folder_.file("narrow.json", settings(sizes + "gqa1 --head-dim 4").dump());
+  EXPECT_EQ(settings("--config narrow.json --attention mha"), settings(sizes + "mha --head-dim 4"))
+      << "a width that is not the default was chosen for any attention";
 }
 
 TEST_F(TrainCommand, WithPrintConfigPrintsWhatTheRunWouldRecord) {

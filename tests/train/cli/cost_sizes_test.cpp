@@ -35,11 +35,12 @@ TEST_F(CostCommand, TakesTheSizesOfARun) {
   EXPECT_EQ(row(table("--kv-rank 8 --from run"), "mla").at(kRowKeys[5]), 8 + 4);
 }
 
-// What a run's attention settled, such as wide heads of v4, is not what others would have.
+// What a run's attention settled, such as wide heads of v4 or the number in mfa8, is not what
+// others would have. A width of heads that was chosen beside the attention is.
 TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
   const std::string sizes = "--layers 1 --dim 16 --heads 4 --context 16";
   const json plain = table(sizes);
-  for (const std::string attention : {"mha", "v4", "gqa1x8"}) {
+  for (const std::string attention : {"mha", "v4", "mfa8"}) {
     const std::string run = attention + "-run";
     ASSERT_EQ(
         folder_.train("--steps 1 --quiet " + sizes + " --attention " + attention + " --out " + run)
@@ -51,7 +52,11 @@ TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
     EXPECT_EQ(row(table("--head-dim 12 --from " + run), "mqa"),
               row(table(sizes + " --head-dim 12"), "mqa"));
   }
-  EXPECT_EQ(row(table("--from gqa1x8-run"), "gqa").at("cache_elements_per_token_per_layer"), 2 * 8);
+  EXPECT_EQ(row(table("--from mfa8-run"), "mfa").at("cache_elements_per_token_per_layer"), 2 * 8);
+  ASSERT_EQ(folder_.train("--steps 1 --quiet " + sizes + " --head-dim 2 --out narrow").exit_code,
+            0);
+  for (const char* other : {"mha", "mqa", "mfa", "mla"})
+    EXPECT_EQ(row(table("--from narrow"), other), row(table(sizes + " --head-dim 2"), other));
 }
 
 // Weights of the run's layers: q, k, v, z of 2 heads of 8, a gate and an output projection.
@@ -154,7 +159,8 @@ TEST_F(CostCommand, CountsTheAttentionThatIsAskedForWithThePresetsSizes) {
   EXPECT_GT(asked.at("params_per_layer"), 38e6);
 }
 
-TEST_F(CostCommand, RefusesAPatternThatDoesNotFit) {
+TEST_F(CostCommand, RefusesAnAttentionThatIsAskedForAndDoesNotFit) {
+  expect_refusal(2, "--attention gqa8", {"--kv-heads 8 does not divide --heads 4"});
   expect_refusal(2, "--attention mqa/gqa3 --heads 4", {"--attention mqa/gqa3: 'gqa3'"});
   expect_refusal(2, "--attention mqa/nosuch", {"'nosuch' in 'mqa/nosuch' is no attention"});
 }

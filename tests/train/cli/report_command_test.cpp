@@ -106,6 +106,14 @@ TEST_F(ReportCommand, RefusesWhatIsNoRun) {
   expect_refused(" --from a --out text.txt", kUsage, {"--out text.txt is a file"});
 }
 
+TEST_F(ReportCommand, RefusesADamagedConfigurationAndNamesTheFile) {
+  copy("broken");
+  for (const char* text : {"{", "[]", "{\"steps\": \"none\"}"}) {
+    folder_->file("broken/config.json", text);
+    expect_refused(" --from broken", kData, {"broken/config.json: "});
+  }
+}
+
 TEST_F(ReportCommand, RefusesDamagedMetricsAndNamesTheLine) {
   copy("damaged");
   folder_->file("damaged/metrics.jsonl", "{\"step\":1,\"loss\":3.5}\nnothing\n");

@@ -147,7 +147,7 @@ TEST(CompareCommand, TakesNoSizesOfItsAttentionFromAConfiguration) {
   ASSERT_EQ(compare(folder, "--config run/config.json --attention gqa,mla --out c").exit_code, 0);
   const json settings = json::parse(folder.contents("c/runs/gqa/seed-1/config.json"));
   EXPECT_EQ(settings["kv-heads"], settings["heads"].get<int>() / 2);
-  EXPECT_EQ(settings["head-dim"], settings["dim"].get<int>() / settings["heads"].get<int>());
+  EXPECT_EQ(settings["head-dim"], 4) << "not the default: chosen for any attention";
   EXPECT_EQ(settings["gate"], "on") << "a setting of all attentions";
 }
 
@@ -286,7 +286,8 @@ TEST(CompareCommand, RefusesWhatItCannotDoInOneLine) {
       {"--seeds 5..3",
        "--seeds 5..3 must be a number or a range from 2 or more to a greater number"},
       {"--seeds 1..3", "--seeds 1..3 must be a number or a range"},
-      {"--seeds 2..x", "--seeds must be a whole number, is 'x'"},
+      {"--seeds 2..x", "--seeds must be a whole number or a range such as 3..20; 'x' is neither"},
+      {"--seeds 3-5", "--seeds must be a whole number or a range such as 3..20; '3-5' is neither"},
       {"--seeds 2..4 --intervals off", "--seeds 2..4 adds seeds until intervals decide"},
       {"--attention mha,mqa --reference gqa",
        "--reference 'gqa' is not among the compared attentions"},

@@ -161,7 +161,7 @@ TEST(Shards, RefuseWhatDoesNotGoTogether) {
   const struct {
     const char *flags, *message;
   } cases[] = {
-      {"--shard 3/2", "--shard must be I/N, for example 2/8; it is '3/2'"},
+      {"--shard 3/2", "--shard must be I/N with I from 1 to N, for example 2/8; it is '3/2'"},
       {"--shard 1/2 --collect", "--shard does not go with --collect"},
       {"--shard 1/2 --json", "--shard does not go with --json"},
       {"--collect --force", "--collect does not go with --force"},
