@@ -1,6 +1,8 @@
 #include "train/report/answers_charts.h"
 
+#include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "train/compare/number_text.h"
 #include "train/report/chart_parts.h"
@@ -25,15 +27,22 @@ void add_baselines(const ComparisonResult& result, Chart& chart, std::string& ca
   caption += " Right without a lookup: " + baselines_text(*result.baselines) + ".";
 }
 
-// The mean with its interval, or all seeds where there is no interval that says how they scatter.
+// The mean with a bar from the least to the most of the seeds, or all seeds where the mean has no
+// interval. An interval of the mean would seem to decide what a sign test decides.
 std::vector<ChartPoint> answers_points(Variant v) {
   if (v.runs.empty() || !v.answer_accuracy) return {};
   const double bytes = v.cache_bytes_per_token;
   if (v.answer_accuracy->half_width || v.runs.size() == 1) {
-    return {estimate_point(bytes, *v.answer_accuracy,
-                           v.spec + ": " + estimate_text(*v.answer_accuracy, 1, 100) +
-                               " % right, " + number_text(bytes) + " bytes a token",
-                           100)};
+    ChartPoint point{bytes, 100 * v.answer_accuracy->mean,
+                     v.spec + ": " + estimate_text(*v.answer_accuracy, 1, 100) + " % right, " +
+                         number_text(bytes) + " bytes a token"};
+    if (v.answer_accuracy->half_width) {
+      const auto right = [](const RunResult& run) { return 100 * run.answer_accuracy.value_or(0); };
+      const auto [least, most] = std::ranges::minmax(v.runs | std::views::transform(right));
+      point.low = least;
+      point.high = most;
+    }
+    return {point};
   }
   std::vector<ChartPoint> points;
   for (const RunResult& run : v.runs) {
@@ -75,7 +84,9 @@ void add_answers_against_cache(const ComparisonResult& result, std::vector<Repor
   std::string caption =
       "Share of the answers that the model predicts right. An answer is a character that only "
       "earlier text determines. Higher and further left is better." +
-      points_text(chart.series, result, "Each point is one seed.");
+      points_text(chart.series, result, "Each point is one seed.",
+                  "Bars go from the least to the most of all seeds of a row, points are means over "
+                  "the seeds that all rows have.");
   add_baselines(result, chart, caption);
   add_chart(charts, "answers_against_cache.svg", chart, caption);
 }

@@ -19,12 +19,12 @@ bool has_intervals(const std::vector<ChartSeries>& all) {
 }  // namespace
 
 std::string points_text(const std::vector<ChartSeries>& all, const ComparisonResult& result,
-                        std::string_view points) {
+                        std::string_view points, std::string_view bars) {
   const auto with = [&](std::size_t runs) {
     return std::ranges::count_if(result.variants, [&](Variant v) { return v.runs.size() >= runs; });
   };
   std::string text = with(2) == 0         ? " One seed each, so there are no intervals."
-                     : has_intervals(all) ? " Bars are 95\u00a0% intervals over seeds (Student t)."
+                     : has_intervals(all) ? " " + std::string(bars)
                                           : " " + std::string(points);
   if (with(1) > 1) {
     text += " Where points would cover each other, one is drawn beside its true place.";

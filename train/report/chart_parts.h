@@ -48,11 +48,13 @@ std::vector<ChartSeries> front_first(const ComparisonResult& result, const Point
   return all;
 }
 
-/// Caption, with a space before it, about the intervals of a scatter chart's series, if they have
-/// any, and about points moved aside. `points` says what the points of several seeds are without
-/// intervals.
+inline constexpr std::string_view kIntervalBars =
+    "Bars are 95\u00a0% intervals over seeds (Student t).";
+
+/// Caption, with a space before it, about the bars of a scatter chart's series, if they have any,
+/// and about points moved aside. `points` says what the points of several seeds are without bars.
 std::string points_text(const std::vector<ChartSeries>& all, const ComparisonResult& result,
-                        std::string_view points);
+                        std::string_view points, std::string_view bars = kIntervalBars);
 
 /// Axes of bytes a token, of losses, and of a number that doubles from tick to tick.
 ChartAxis cache_axis(const ComparisonResult& result);

@@ -308,6 +308,18 @@ TEST(ReportCharts, SeedsInTwoClustersAreAllMarkedAndTheirAttentionIsNamedOnce) {
   EXPECT_TRUE(has(answers->caption, "Each point is one seed.")) << answers->caption;
 }
 
+TEST(ReportCharts, BarsOfAnswersGoFromTheLeastToTheMostOfTheSeeds) {
+  ComparisonResult result = comparison();
+  VariantResult& mqa = result.variants[1];
+  mqa.answer_accuracy = Estimate{0.9, 0.5};
+  for (RunResult& run : mqa.runs) run.answer_accuracy = run.seed == 2 ? 0.95 : 0.85;
+  const ReportChart drawn = *chart(comparison_charts(result), "answers_against_cache.svg");
+  EXPECT_TRUE(has(plain(drawn.caption), "Bars go from the least to the most of all seeds"))
+      << drawn.caption;
+  EXPECT_TRUE(has(drawn.svg, ">86<")) << drawn.svg;
+  EXPECT_FALSE(has(drawn.svg, ">80<")) << "the axis begins at the least seed";
+}
+
 TEST(ReportCharts, OfConversionsIsLeftOutWhereNoConvertedModelFinished) {
   ComparisonResult result = comparison();
   result.variants[1].trained_on = 0;
