@@ -67,7 +67,7 @@ void check_sums(const fs::path& folder) {
   for (const auto& [name, sum] : *sums) {
     if (sha256_of_file(folder / name) == sum) continue;
     throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
-                    kSumsFile);
+                    kSumsFile, "; take another checkpoint, or make it anew");
   }
 }
 

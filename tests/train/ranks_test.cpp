@@ -300,7 +300,7 @@ TEST(Ranks, RefuseWhatTheyCannotShare) {
   const ProgramResult shard = headcount(folder, 2, kCompare + " --shard 1/2");
   EXPECT_EQ(shard.exit_code, 2);
   says(shard,
-       "--shard is for processes started one by one; MPI ranks share all runs without it, leave it "
+       "--shard is for processes started one by one; with MPI leave it "
        "out");
   // Only rank 0 looks into the run's folder.
   std::filesystem::create_directories(folder / "full");

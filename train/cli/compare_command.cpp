@@ -61,7 +61,8 @@ const std::vector<Flag> kCompareFlags = {
      "can share them; afterwards, run once with --collect",
      true},
     {"collect",
-     "train nothing; write results and report from the finished runs of all shards in the folder",
+     "train nothing; write results and report from the finished runs of all shards in the folder, "
+     "whose other flags must be repeated",
      false},
     {"quiet", "show no progress", false},
     {"json", "print results.json instead of the table", false}};
@@ -205,8 +206,9 @@ ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrder
   } catch (const InterruptedError& error) {
     throw InterruptedError(error.signal(), std::string(error.what()) + "; continue with " + again);
   } catch (const OtherRunError& error) {
-    throw DataError(error.what(),
-                    "; name another folder with --out, or add --force to train all runs again");
+    throw DataError(error.what(), orders.collect ? "; give --collect the flags of the shards"
+                                                 : "; name another folder with --out, or add "
+                                                   "--force to train all runs again");
   }
 }
 
@@ -216,9 +218,7 @@ void read_shard(const CommandLine& line, RunOrders& orders, const Ranks& ranks) 
   if (!line.has("shard") && !orders.collect) return;
   const std::string flag = line.has("shard") ? "shard" : "collect";
   if (ranks.size() > 1)
-    throw UsageError(
-        "--", flag,
-        " is for processes started one by one; MPI ranks share all runs without it, leave it out");
+    throw UsageError("--", flag, " is for processes started one by one; with MPI leave it out");
   line.refuse_beside("collect", {"shard"}, ", which comes when all shards have ended");
   line.refuse_beside("json", {"shard"}, ": a shard has no results of its own");
   line.refuse_beside("init-from", {flag}, ", whose conversions each process would write");

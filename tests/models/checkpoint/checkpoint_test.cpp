@@ -151,8 +151,9 @@ TEST_F(CheckpointFolder, WithAnyFlippedBitIsRefusedByItsChecksum) {
     std::string damaged = before;
     damaged[damaged.size() / 2] = static_cast<char>(damaged[damaged.size() / 2] ^ 1);
     write_file_durably(file, damaged);
-    EXPECT_EQ(load_error(),
-              file.string() + " is damaged: its checksum is not the one in SHA256SUMS");
+    EXPECT_EQ(load_error(), file.string() +
+                                " is damaged: its checksum is not the one in SHA256SUMS; take "
+                                "another checkpoint, or make it anew");
     write_file_durably(file, before);
   }
   EXPECT_EQ(load_error(), "no error");

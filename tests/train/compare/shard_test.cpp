@@ -50,6 +50,10 @@ TEST(Shards, CollectedAreTheResultsOfOneProcess) {
   EXPECT_EQ(results(folder).dump(), results_of_one_process(line));
   EXPECT_TRUE(folder.has("c/report.html"));
   EXPECT_FALSE(folder.has("c/.headcount-lock"));
+  expect_refusal(
+      folder.headcount(kShardArguments + "--seeds 3 --steps 6 --collect"), 3,
+      {"holds a finished run with steps 5, not 6; give --collect the flags of the shards"},
+      "other flags");
 }
 
 TEST(Shards, OfABatchAreNoShardsOfAComparison) {
