@@ -251,13 +251,14 @@ std::string idle_setting(const std::string& spec, const ModelPlan& model) {
 
 namespace {
 
-// Returns true if `setting` follows from others and has the value that follows.
+// Returns true if `setting` follows from others and has the value that follows. Parts of a pattern
+// may have values of their own; then no value follows for all.
 bool is_default(const Setting& setting, Given given) {
   if (!setting.traits.derived) return false;
   const nlohmann::ordered_json value = given.values().at(setting.name);
   given.erase(setting.name);
   try {
-    return resolve_model(given)->settings.at(setting.name) == value;
+    return resolve_model(given)->settings.value(setting.name, nlohmann::ordered_json()) == value;
   } catch (const ShapeError&) {  // no value follows
     return false;
   }
@@ -269,16 +270,13 @@ Given for_another_attention(const Given& given) {
   Given others = given;
   const auto attention = given.get<std::string>("attention", kDefaultAttention);
   const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
-  const auto numbers_by = [](std::string_view name) {
-    return [name](const LayerSpec& part) {
-      return part.kind != nullptr &&
-             std::ranges::find(part.kind->numbers, name) != part.kind->numbers.end();
-    };
+  const auto in_name = [&](std::string_view name) {  // a pattern keeps numbers in its words
+    const auto& numbers = cycle.front().kind->numbers;
+    return cycle.size() == 1 && std::ranges::find(numbers, name) != numbers.end();
   };
   for (const Setting& setting : attention_settings()) {
     if (!given.has(setting.name)) continue;
-    if (!setting.only_for.empty() || std::ranges::any_of(cycle, numbers_by(setting.name)) ||
-        is_default(setting, given))
+    if (!setting.only_for.empty() || in_name(setting.name) || is_default(setting, given))
       others.erase(setting.name);
   }
   return others;

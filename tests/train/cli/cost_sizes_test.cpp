@@ -55,8 +55,17 @@ TEST_F(CostCommand, GivesOtherAttentionsThanThatOfARunTheirOwnSizes) {
   EXPECT_EQ(row(table("--from mfa8-run"), "mfa").at("cache_elements_per_token_per_layer"), 2 * 8);
   ASSERT_EQ(folder_.train("--steps 1 --quiet " + sizes + " --head-dim 2 --out narrow").exit_code,
             0);
-  for (const char* other : {"mha", "mqa", "mfa", "mla"})
-    EXPECT_EQ(row(table("--from narrow"), other), row(table(sizes + " --head-dim 2"), other));
+  const std::string pattern = "--layers 2 --attention mha/mfa --head-dim 2 --out turns";
+  ASSERT_EQ(folder_.train("--steps 1 --quiet --dim 16 --heads 4 " + pattern).exit_code, 0);
+  for (const char* other : {"mha", "mqa", "mfa", "mla"}) {
+    const json wanted = row(table(sizes + " --head-dim 2"), other);
+    EXPECT_EQ(row(table("--from narrow"), other), wanted);
+    const json rows = table("--from turns").at("rows");
+    const auto found =
+        std::ranges::find_if(rows, [&](const json& row) { return row.at("attention") == other; });
+    ASSERT_NE(found, rows.end());
+    EXPECT_EQ(found->at("params_per_layer"), wanted.at("params_per_layer")) << other;
+  }
 }
 
 // Weights of the run's layers: q, k, v, z of 2 heads of 8, a gate and an output projection.
