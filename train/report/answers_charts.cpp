@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <ranges>
+#include <vector>
 
 #include "train/compare/number_text.h"
 #include "train/report/chart_parts.h"
@@ -37,10 +37,11 @@ std::vector<ChartPoint> answers_points(Variant v) {
                      v.spec + ": " + estimate_text(*v.answer_accuracy, 1, 100) + " % right, " +
                          number_text(bytes) + " bytes a token"};
     if (v.answer_accuracy->half_width) {
-      const auto right = [](const RunResult& run) { return 100 * run.answer_accuracy.value_or(0); };
-      const auto [least, most] = std::ranges::minmax(v.runs | std::views::transform(right));
-      point.low = least;
-      point.high = most;
+      std::vector<double> right;
+      for (const RunResult& run : v.runs) right.push_back(100 * run.answer_accuracy.value_or(0));
+      const auto [least, most] = std::ranges::minmax_element(right);
+      point.low = *least;
+      point.high = *most;
     }
     return {point};
   }
