@@ -94,7 +94,8 @@ std::vector<std::string> attention_notes(const ModelPlan& plan);
 std::string idle_setting(const std::string& spec, const ModelPlan& model);
 
 /// Settings of a model in `given` that another attention takes over: not those of its kind alone,
-/// nor the number in its name, nor sizes at their default, which may be another one there.
+/// nor the number in its name, nor sizes at their default, which may be another one there. Throws
+/// SettingError for an attention that cannot be parsed.
 Given for_another_attention(const Given& given);
 
 /// Names of the settings that would be lost if only those named in `listed` were stored: their

@@ -61,8 +61,8 @@ const std::vector<Flag> kCompareFlags = {
      "can share them; afterwards, run once with --collect",
      true},
     {"collect",
-     "train nothing; write results and report from the finished runs of all shards in the folder, "
-     "whose other flags must be repeated",
+     "train nothing; write results and report from the finished runs of all shards in the folder; "
+     "repeat their other flags",
      false},
     {"quiet", "show no progress", false},
     {"json", "print results.json instead of the table", false}};
@@ -281,7 +281,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
     common.erase("init");
   } else {
     common.put("data", kDefaultData);
-    put_preset_and_config(line, common, [](const std::string&) { return true; });
+    put_preset_or_config(line, common, [](const std::string&) { return true; });
   }
   if (const auto init = common.get<std::string>("init", ""); !init.empty()) {
     throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),

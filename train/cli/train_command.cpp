@@ -213,7 +213,7 @@ std::vector<const AttentionKind*> kinds_of(const std::string& attention) {
 TrainOptions new_options(const CommandLine& line) {
   Given given(training_settings());
   const std::string* const attention = line.setting("attention");
-  put_preset_and_config(line, given, [&](const std::string& of_config) {
+  put_preset_or_config(line, given, [&](const std::string& of_config) {
     return attention != nullptr && kinds_of(*attention) != kinds_of(of_config);
   });
   put_flags(line, given);

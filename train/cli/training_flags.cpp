@@ -63,8 +63,8 @@ std::string text_for(const CommandLine& line, const nlohmann::json& config, cons
 
 }  // namespace
 
-void put_preset_and_config(const CommandLine& line, Given& given,
-                           const std::function<bool(const std::string&)>& is_another) {
+void put_preset_or_config(const CommandLine& line, Given& given,
+                          const std::function<bool(const std::string&)>& is_another) {
   line.refuse_beside("config", {"preset"}, ": both give settings; name one of them");
   const std::string place = line.has("config") ? "--config " + line.get("config") + ": " : "";
   nlohmann::json config;

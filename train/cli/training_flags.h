@@ -20,8 +20,8 @@ ProgressMode use_run_settings(const Given& given);
 /// data come first, unless the model comes from --init. What the attention of the configuration
 /// settled is left out if `is_another`, which takes it, returns true. Throws UsageError, also if
 /// both flags are given, SettingError, and DataError for an unusable file.
-void put_preset_and_config(const CommandLine& line, Given& given,
-                           const std::function<bool(const std::string&)>& is_another);
+void put_preset_or_config(const CommandLine& line, Given& given,
+                          const std::function<bool(const std::string&)>& is_another);
 
 /// Throws UsageError for a setting of training that was given as a flag and has no effect in any of
 /// `runs`, or has another value in each of them.

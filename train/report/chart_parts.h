@@ -48,6 +48,7 @@ std::vector<ChartSeries> front_first(const ComparisonResult& result, const Point
   return all;
 }
 
+/// Sentence on bars that are intervals of means.
 inline constexpr std::string_view kIntervalBars =
     "Bars are 95\u00a0% intervals over seeds (Student t).";
 
