@@ -91,19 +91,6 @@ TEST_F(TrainCommand, WithoutJsonPrintsASummaryAndASample) {
   EXPECT_EQ(sample.find_first_not_of(text), std::string::npos);
 }
 
-TEST_F(TrainCommand, SaysWhatTheRunTakesBeforeAndAfterItsFirstSteps) {
-  const std::string err = train("--out run --steps 9 --warmup 0 --eval-every 4").err;
-  const json object = json::parse(train("--out other --quiet --json").out);
-  const std::string sizes = "mha: " + object.at("params").dump() + " parameters, 0.1 MiB with ";
-  EXPECT_TRUE(err.starts_with(sizes)) << err;
-  EXPECT_LT(err.find("step 3/9"), err.find("\nabout ")) << err;
-  EXPECT_LT(err.find("\nabout "), err.find("step 4/9")) << err;
-  EXPECT_NE(err.find(" to go: 6 steps of "), std::string::npos) << err;
-  EXPECT_NE(err.find(", 3 evaluations of "), std::string::npos) << err;
-  EXPECT_EQ(train("--out run --steps 9 --quiet --force").err, "");
-  EXPECT_EQ(train("--out run --steps 9 --progress never --force").err, "");
-}
-
 TEST_F(TrainCommand, EvaluatesOnTheBeginningOfTheValidationPartWhereThatIsAsked) {
   const auto characters = [&](const std::string& flags) {
     return json::parse(folder_.headcount("eval --from run --json " + flags).out)["characters"];
@@ -311,45 +298,6 @@ TEST_F(TrainCommand, TakesAnEmptyFolder) {
   train("--out deep/er/run --quiet");
   EXPECT_FALSE(weights("deep/run").empty());
   EXPECT_FALSE(weights("deep/er/run").empty());
-}
-
-TEST_F(TrainCommand, ShowsProgressInPlainLinesWhereThereIsNoTerminal) {
-  const ProgramResult result = train("--out run --eval-every 2 --warmup 0");
-  EXPECT_EQ(result.err.find('\r'), std::string::npos);
-  EXPECT_EQ(result.err.find('\033'), std::string::npos);
-  std::istringstream stream(result.err);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.push_back(line);
-  ASSERT_EQ(lines.size(), 4u) << result.err;
-  EXPECT_TRUE(lines[0].starts_with("mha: ")) << lines[0];  // what the run takes
-  lines.erase(lines.begin());
-  for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_TRUE(lines[i].starts_with("step " + std::to_string(i + 1) + "/3 ")) << lines[i];
-    for (const char* const part : {"loss ", "lr ", "grad ", " tokens/s", "ETA "}) {
-      EXPECT_NE(lines[i].find(part), std::string::npos) << lines[i];
-    }
-    EXPECT_EQ(lines[i].find("val ") != std::string::npos, i >= 1) << lines[i];
-  }
-}
-
-TEST_F(TrainCommand, ShowsAFewLinesOfALongRun) {
-  const ProgramResult result = train("--out run --steps 200 --eval-every 0");
-  const auto lines = std::ranges::count(result.err, '\n');
-  EXPECT_GE(lines, 10) << result.err;
-  EXPECT_LE(lines, 30) << result.err;
-}
-
-TEST_F(TrainCommand, RewritesOneLineWhereItIsToldTo) {
-  const ProgramResult result = train("--out run --progress always --warmup 0");
-  const std::string progress = result.err.substr(result.err.find('\n') + 1);
-  EXPECT_TRUE(progress.starts_with("\r\033[Kstep 1/3 ")) << result.err;
-  EXPECT_TRUE(progress.ends_with("\n")) << result.err;
-  EXPECT_EQ(std::ranges::count(progress, '\n'), 1) << result.err;
-}
-
-TEST_F(TrainCommand, KeepsQuietWhereItIsToldTo) {
-  EXPECT_EQ(train("--out a --quiet").err, "");
-  EXPECT_EQ(train("--out b --progress never").err, "");
 }
 
 TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGiven) {
