@@ -169,6 +169,26 @@ TEST_F(ShapeErrors, OfCausalConvolution) {
   });
 }
 
+// Cached rows are constants: a gradient of any other input would be wrong without theirs.
+TEST_F(ShapeErrors, OfAttentionOverCachedRowsBesideAGradient) {
+  RowCache cache(1, 1, 2, 4, CacheType::real);
+  const std::vector<Real> row(2);
+  cache.write(0, 0, row.data());
+  const Rows cached(cache, 1);
+  const Shape shape = {1, 1, 1, 2};
+  const auto constant = [&] { return tape.constant(shape, row); };
+  const auto refuse = [&](const std::function<void()>& call) {
+    expect({"attention", "rows of a cache have no gradient"}, call);
+  };
+  attention(constant(), cached, cached, {});
+  attention(constant(), constant(), cached, {});
+  refuse([&] { attention(of(shape), cached, cached, {}); });
+  refuse([&] { attention(constant(), of(shape), cached, {}); });
+  refuse([&] { attention(constant(), cached, of(shape), {}); });
+  const PooledRows pooled = {.keys = of(shape), .values = of(shape), .tokens = 4};
+  refuse([&] { attention(constant(), cached, cached, {.pooled = pooled}); });
+}
+
 TEST_F(ShapeErrors, OfGatedDeltaRule) {
   const auto call = [&](const Shape& q, const Shape& k, const Shape& v, const Shape& g) {
     return [this, q, k, v, g] { gated_delta_rule(of(q), of(k), of(v), of(g), of(g)); };
