@@ -13,7 +13,7 @@ namespace headcount {
 struct RandomKey {
   std::uint64_t seed = 0;
   std::uint32_t stream = 0;  ///< purpose: a parameter, a dropout op, the batches
-  std::uint32_t step = 0;    ///< training step, or sequence while sampling
+  std::uint32_t step = 0;    ///< number of a batch, or of a sequence while sampling
 };
 
 /// Four independent, uniformly distributed 32-bit words for counter `index`.

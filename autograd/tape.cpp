@@ -84,12 +84,14 @@ Var Tape::parameter(ParameterId id) {
 }
 
 Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs, ReadBy read_by) {
-  Index inputs_size = 0;  // each value counts once
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (std::ranges::find(inputs.first(i), inputs[i].index, &Var::index) == inputs.first(i).end())
-      inputs_size += node(inputs[i]).shape.size();
+  if (profile_ != nullptr) {
+    Index inputs_size = 0;  // each value counts once
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (std::ranges::find(inputs.first(i), inputs[i].index, &Var::index) == inputs.first(i).end())
+        inputs_size += node(inputs[i]).shape.size();
+    }
+    profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
   }
-  if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
   Numbers numbers;
   // Products read few rows as they are.
   if (read_by == ReadBy::products && precision() == Precision::bf16 && shape.rows() >= kFewRows) {
@@ -203,7 +205,7 @@ void Tape::reset() {
   inputs_.clear();
   used_.clear();
   arena_.reset();
-  random_.stream = 0;
+  random_.stream = first_stream_;
   ++generation_;
 }
 

@@ -113,6 +113,7 @@ class Tape {
   /// first `used_streams` streams are left to another tape.
   void set_random(std::uint64_t seed, std::uint32_t step, std::uint32_t used_streams = 0) {
     random_ = {seed, used_streams, step};
+    first_stream_ = used_streams;
   }
   /// Key of the next random stream of this step; each call returns another one.
   RandomKey next_random_key();
@@ -213,6 +214,7 @@ class Tape {
   Arena arena_;
   BufferPool buffers_;  // gradients and scratch of vjps
   RandomKey random_;
+  std::uint32_t first_stream_ = 0;
   Profile* profile_ = nullptr;
   bool training_ = false;
   Real dropout_ = 0;

@@ -43,8 +43,8 @@ struct Batch {
 
 /// Fills `out` with `batch` windows of `context` tokens and their targets, each at a start drawn
 /// uniformly from 0 .. tokens - context - 1, or from `marks.starts` if given. Window i is a pure
-/// function of i and `key`, whose step is the training step. Throws DataError for a text shorter
-/// than context + 1 tokens.
+/// function of i and `key`, whose step is the number of the batch. Throws DataError for a text
+/// shorter than context + 1 tokens.
 void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, Index batch,
                     Index context, Batch& out, const TextMarks& marks = {});
 

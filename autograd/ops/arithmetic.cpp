@@ -120,8 +120,9 @@ Var sum(Var x) {
   Tape& tape = tape_of(x);
   const Index count = tape.shape(x).size();
   const Var y = tape.record(Op::sum, {}, {x});
+  const Real* const from = tape.value(x);
   double total = 0;
-  for (Index i = 0; i < count; ++i) total += static_cast<double>(tape.value(x)[i]);
+  for (Index i = 0; i < count; ++i) total += static_cast<double>(from[i]);
   *tape.value(y) = static_cast<Real>(total);
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (const GradientSink dx = t.gradient_sink(x)) {

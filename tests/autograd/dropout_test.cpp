@@ -78,6 +78,16 @@ TEST_F(DropoutOp, DrawsAnewForEachOpStepAndSeedAndTheSameForTheSame) {
   EXPECT_NE(at(2, 1, 0), first) << "another seed";
 }
 
+TEST_F(DropoutOp, DrawsFromTheSameStreamsAfterAReset) {
+  tape.set_random(1, 1, 7);
+  tape.reset();
+  const std::vector<Real> after = multipliers(Real{0.5});
+  tape.set_random(1, 1, 7);
+  EXPECT_EQ(multipliers(Real{0.5}), after);
+  tape.set_random(1, 1);
+  EXPECT_NE(multipliers(Real{0.5}), after) << "the streams of another tape";
+}
+
 // A tape has the probability of its training, so that no layer has to know it.
 TEST(DropoutOfATape, IsThatOfAttentionUnlessItIsGivenAnother) {
   const auto attended = [](Real of_tape, std::optional<Real> given) {
