@@ -25,6 +25,17 @@ bool is_there(const std::filesystem::path& path) {
   return std::filesystem::exists(status);
 }
 
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+    paths.push_back(entry->path());
+  if (error) throw DataError(folder.string(), " cannot be read: ", error.message());
+  std::ranges::sort(paths);
+  return paths;
+}
+
 std::string read_file(const std::filesystem::path& path) {
   std::string content;
   read_pieces(path, [&](std::string_view piece) { content += piece; });

@@ -4,6 +4,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "autograd/base/error.h"
 
@@ -12,6 +13,10 @@ namespace headcount {
 /// Returns true if a file or folder of that name exists. Throws DataError that names the path if
 /// the system cannot tell, for example for lack of permission.
 bool is_there(const std::filesystem::path& path);
+
+/// Paths of everything in a folder, sorted. Throws DataError: a folder that cannot be read must not
+/// look empty.
+std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
 /// The bytes of a file. Throws DataError that names the file if it is missing, a folder,
 /// unreadable, empty, or shorter than its size; bad_alloc if memory does not suffice.

@@ -7,7 +7,6 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
-#include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
 #include "models/checkpoint/hugging_face.h"
@@ -21,24 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Everything in a folder. Throws DataError: a folder that cannot be read must not look empty.
-std::vector<fs::path> paths_in(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  try {
-    for (const fs::directory_entry& entry : fs::directory_iterator(folder))
-      paths.push_back(entry.path());
-  } catch (const fs::filesystem_error& error) {
-    throw DataError(folder.string(), " cannot be read: ", error.code().message());
-  }
-  return paths;
-}
-
 // Writes the checksums as `sha256sum` does, in the order of the names.
 void write_sums(const fs::path& folder) {
-  std::vector<fs::path> paths = paths_in(folder);
-  std::ranges::sort(paths);
   std::string sums;
-  for (const fs::path& path : paths)
+  for (const fs::path& path : entries_of(folder))
     sums += sum_line(sha256_of_file(path), path.filename().string());
   write_file_durably(folder / kSumsFile, sums);
 }
@@ -96,15 +81,24 @@ void require_sums(const fs::path& folder, std::span<const std::string> files) {
 void require_checkpoint_alone(const fs::path& folder) {
   if (!is_there(folder)) return;
   const auto sums = read_sums(folder);
-  for (const fs::path& path : paths_in(folder)) {
+  for (const fs::path& path : entries_of(folder)) {
     const std::string name = path.filename().string();
     if (name != kSumsFile && !(sums && sums->contains(name)))
       throw DataError(path.string(), " is no file of a model; move it away");
   }
 }
 
+namespace {
+
+constexpr std::string_view kPrefix = "step-";
+
+}  // namespace
+
+fs::path checkpoint_of(const fs::path& run, Index step) {
+  return run / kCheckpoints / (std::string(kPrefix) + std::to_string(step));
+}
+
 std::optional<Index> step_of(const fs::path& folder) {
-  constexpr std::string_view kPrefix = "step-";
   const std::string name = folder.filename().string();
   if (!name.starts_with(kPrefix)) return std::nullopt;
   Index step = 0;
@@ -113,17 +107,20 @@ std::optional<Index> step_of(const fs::path& folder) {
   return error == std::errc{} && rest == end ? std::optional(step) : std::nullopt;
 }
 
+std::vector<fs::path> checkpoints_of(const fs::path& run) {
+  const fs::path folder = run / kCheckpoints;
+  std::error_code error;
+  if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return {};
+  std::vector<fs::path> checkpoints = entries_of(folder);
+  std::erase_if(checkpoints, [](const fs::path& path) { return !step_of(path); });
+  std::ranges::sort(checkpoints, std::greater(), step_of);
+  return checkpoints;
+}
+
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
   if (has_weights(path)) return path;
-  const fs::path folder = path / "checkpoints";
-  std::error_code error;
-  if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return std::nullopt;
-  std::optional<fs::path> newest;
-  for (const fs::path& each : paths_in(folder)) {
-    const std::optional<Index> step = step_of(each);
-    if (step && (!newest || *step > *step_of(*newest))) newest = each;
-  }
-  return newest;
+  const std::vector<fs::path> checkpoints = checkpoints_of(path);
+  return checkpoints.empty() ? std::nullopt : std::optional(checkpoints.front());
 }
 
 NamedConfig load_config(const fs::path& folder) {

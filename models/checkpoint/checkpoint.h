@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/hugging_face.h"
@@ -36,6 +37,15 @@ void require_sums(const std::filesystem::path& folder, std::span<const std::stri
 /// Checks that a folder, if it exists, is a checkpoint without other files, so that it may be
 /// removed. Throws DataError that names another file.
 void require_checkpoint_alone(const std::filesystem::path& folder);
+
+/// Folder of a run that holds its checkpoints, each in a folder step-N.
+inline constexpr const char* kCheckpoints = "checkpoints";
+
+/// Folder of the checkpoint that `run` saves after `step` steps.
+std::filesystem::path checkpoint_of(const std::filesystem::path& run, Index step);
+
+/// Checkpoints of a run, from new to old. Throws DataError if their folder cannot be read.
+std::vector<std::filesystem::path> checkpoints_of(const std::filesystem::path& run);
 
 /// Newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder; nothing if it
 /// is neither. Throws DataError if a folder of checkpoints cannot be read.

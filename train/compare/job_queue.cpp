@@ -116,9 +116,7 @@ json LocalQueue::reply(const json& question, int& left) {
       answer["wait"] = true;
     }
   } else if (question.contains("step")) {
-    const json& result = question.at("result");
-    answer["dropped"] = !step(question.at("step"), {result.at("step"), result.at("loss"),
-                                                    result.at("lr"), result.at("grad_norm")});
+    answer["dropped"] = !step(question.at("step"), step_from(question.at("result")));
   } else if (question.contains("end")) {
     end(question.at("end"), outcome_from(question.at("outcome")));
   } else {

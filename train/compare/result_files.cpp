@@ -58,9 +58,9 @@ RunRecord record_of(const PlannedRun& run) {
   }
 }
 
-// Returns true if a setting changes no result: paths of files, whose contents the basis has, and
-// when a run is evaluated and saved.
-bool changes_nothing(const std::string& name) {
+// Returns true if runs that differ in a setting are equal: paths of files, whose contents the basis
+// has, and when a run is evaluated and saved.
+bool is_no_part_of_identity(const std::string& name) {
   return name == "data" || name == "init" || name == "eval-every" || name == "checkpoint-every" ||
          name == "keep";
 }
@@ -73,7 +73,7 @@ void require_same_settings(const PlannedRun& run, const json& had) {
   const json now = to_json(run.options);
   for (const Setting& setting : training_settings()) {
     const std::string& name = setting.name;
-    if (changes_nothing(name)) continue;
+    if (is_no_part_of_identity(name)) continue;
     const json unlisted = setting.traits.quiet ? setting.neutral : json();
     const json was = had.value(name, unlisted), is = now.value(name, unlisted);
     if (was == is) continue;
@@ -159,7 +159,7 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
 
 namespace {
 
-fs::path failure_file(const PlannedRun& run) { return run.folder / "failed.json"; }
+fs::path failure_file(const PlannedRun& run) { return run.folder / kFailed; }
 
 // Identity of a run that failed: settings and basis.
 json failed_run(const PlannedRun& run, const json& basis) {
@@ -170,7 +170,7 @@ json failed_run(const PlannedRun& run, const json& basis) {
 json unfinished_run(const PlannedRun& run, const json& basis) {
   json settings = to_json(run.options);
   std::erase_if(settings.get_ref<json::object_t&>(),
-                [](const auto& setting) { return changes_nothing(setting.first); });
+                [](const auto& setting) { return is_no_part_of_identity(setting.first); });
   return {{"settings", settings}, {"basis", basis}, {"version", version_text()}};
 }
 
@@ -179,15 +179,17 @@ void write_record(const fs::path& file, json identity, const char* key, const js
   write_file_durably(file, identity.dump(2) + "\n");
 }
 
-// Value of `key` in the record in `file`; none if the file is absent or damaged, or if its identity
-// differs from `identity`.
-std::optional<json> read_record(const fs::path& file, const json& identity, const char* key) {
+// Value of `key` in the record in `file`, as `parse` reads it; none if the file is absent or
+// damaged, or if its identity differs from `identity`.
+template <class Parse>
+auto read_record(const fs::path& file, const json& identity, const char* key, const Parse& parse)
+    -> std::optional<decltype(parse(json()))> {
   if (!is_there(file)) return std::nullopt;
   try {
     json object = parse_json(read_file(file));
     const json value = object.value(key, json());
     object.erase(key);
-    if (object == identity && !value.is_null()) return value;
+    if (object == identity && !value.is_null()) return parse(value);
   } catch (const DataError&) {
   } catch (const json::exception&) {
   }
@@ -210,8 +212,7 @@ void write_run_failure(const PlannedRun& run, const RunOutcome& outcome, const j
 }
 
 std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const json& basis) {
-  const auto outcome = read_record(failure_file(run), failed_run(run, basis), "outcome");
-  return outcome ? std::optional(outcome_from(*outcome)) : std::nullopt;
+  return read_record(failure_file(run), failed_run(run, basis), "outcome", outcome_from);
 }
 
 void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const json& basis) {
@@ -222,9 +223,10 @@ void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const json&
 }
 
 std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const json& basis) {
-  const auto spent = read_record(unfinished_file(run), unfinished_run(run, basis), "spent");
-  if (!spent) return std::nullopt;
-  return TimeSpent{spent->at("machine_seconds"), spent->at("steps"), spent->at("step_seconds")};
+  return read_record(
+      unfinished_file(run), unfinished_run(run, basis), "spent", [](const json& spent) {
+        return TimeSpent{spent.at("machine_seconds"), spent.at("steps"), spent.at("step_seconds")};
+      });
 }
 
 json to_json(const RunOutcome& outcome) {

@@ -33,7 +33,7 @@ std::uint64_t kept_metrics(const fs::path& path, std::uint64_t bytes) {
 
 RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
     : lock_(std::move(lock)), state_(state), keep_(keep) {
-  make_folder(path() / "checkpoints");
+  make_folder(path() / kCheckpoints);
   make_folder(path() / "samples");
   const fs::path metrics = path() / "metrics.jsonl";
   metrics_bytes_ = kept_metrics(metrics, state.metrics_bytes);
@@ -76,17 +76,15 @@ RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index s
 }
 
 void RunFolder::finish_replacement(const fs::path& path) {
-  const fs::path again = path / "checkpoints" / kAgain;
+  const fs::path again = path / kCheckpoints / kAgain;
   if (!is_there(again)) return;
-  const fs::path place = path / "checkpoints" / ("step-" + std::to_string(saved_step(again)));
+  const fs::path place = checkpoint_of(path, saved_step(again));
   std::error_code error;
   if (!is_there(place)) fs::rename(again, place, error);
   if (error) throw WriteError(place, error.value());
 }
 
-fs::path RunFolder::checkpoint(Index step) const {
-  return path() / "checkpoints" / ("step-" + std::to_string(step));
-}
+fs::path RunFolder::checkpoint(Index step) const { return checkpoint_of(path(), step); }
 
 fs::path RunFolder::sample(Index step) const {
   return path() / "samples" / ("step-" + std::to_string(step) + ".txt");
@@ -135,7 +133,7 @@ void RunFolder::save(const Learner& learner, TrainingState next) {
   // Written in this order: the metrics, whose length the checkpoint records; the checkpoint; the
   // file `latest`, which names the checkpoint.
   metrics_->flush();
-  const fs::path folder = checkpoint(next.step), again = path() / "checkpoints" / kAgain;
+  const fs::path folder = checkpoint(next.step), again = path() / kCheckpoints / kAgain;
   if (state_.unevaluated && state_.step == next.step) {
     erase(again);
     save_in(again);
@@ -143,7 +141,7 @@ void RunFolder::save(const Learner& learner, TrainingState next) {
   } else {
     save_in(folder);
   }
-  write_file_durably(path() / "checkpoints" / "latest", folder.filename().string() + "\n");
+  write_file_durably(path() / kCheckpoints / "latest", folder.filename().string() + "\n");
   state_ = next;
   wants_checkpoint_ = false;
   remove_old();
@@ -151,7 +149,7 @@ void RunFolder::save(const Learner& learner, TrainingState next) {
 
 void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
   // Renames the folder before it deletes it: half of a checkpoint must not look like a checkpoint.
-  const fs::path old = checkpoint(step), removed = path() / "checkpoints" / kRemoved;
+  const fs::path old = checkpoint(step), removed = path() / kCheckpoints / kRemoved;
   std::error_code error;
   fs::remove_all(removed, error);
   if (!error) fs::rename(old, removed, error);
@@ -161,14 +159,11 @@ void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {
 }
 
 void RunFolder::remove_old() const {
-  std::vector<Index> steps;
-  for (const auto& entry : fs::directory_iterator(path() / "checkpoints")) {
-    const std::optional<Index> step = step_of(entry.path());
-    if (step && step != state_.best_step) steps.push_back(*step);
+  Index others = 0;
+  for (const fs::path& checkpoint : checkpoints_of(path())) {
+    const Index step = *step_of(checkpoint);
+    if (step != state_.best_step && ++others > keep_) remove_checkpoint(step, {});
   }
-  std::ranges::sort(steps, std::greater());
-  for (std::size_t i = static_cast<std::size_t>(keep_); i < steps.size(); ++i)
-    remove_checkpoint(steps[i], {});
 }
 
 }  // namespace headcount

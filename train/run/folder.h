@@ -63,9 +63,9 @@ class RunFolder : public TrainingLog {
   bool wants_checkpoint() const override { return wants_checkpoint_ || state_.unevaluated; }
 
   /// Saves a checkpoint. Once it is on the disk, older ones are removed, except the best and as
-  /// many of the newest as the setting `keep` says. Throws WriteError; earlier checkpoints are then
-  /// still there. A resumed run evaluates a step that was saved unevaluated, logs it and saves it
-  /// again.
+  /// many of the newest as the setting `keep` says. Throws WriteError, and DataError if the folder
+  /// of checkpoints cannot be read; earlier checkpoints are then still there. A resumed run
+  /// evaluates a step that was saved unevaluated, logs it and saves it again.
   void save(const Learner& learner, Index step, std::optional<double> validation_loss) override;
   void save_unevaluated(const Learner& learner, const StepResult& result) override;
 

@@ -59,16 +59,11 @@ void require_own_text(const Corpus& corpus, const std::filesystem::path& folder)
 }
 
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest) {
-  std::vector<std::filesystem::path> older;
-  const std::optional<Index> step = step_of(newest);
-  if (!step) return older;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(newest.parent_path(), error)) {
-    const std::optional<Index> other = step_of(entry.path());
-    if (other && *other < *step) older.push_back(entry.path());
-  }
-  std::ranges::sort(older, std::greater(), step_of);
-  return older;
+  const std::filesystem::path folder = newest.parent_path();
+  if (folder.filename() != kCheckpoints) return {};
+  std::vector<std::filesystem::path> all = checkpoints_of(folder.parent_path());
+  std::erase_if(all, [&](const auto& path) { return step_of(path) >= step_of(newest); });
+  return all;
 }
 
 LoadedRun load_run(const std::string& path) {

@@ -20,9 +20,10 @@ class LockedError : public Error {
 /// off, nothing keeps two processes in one folder apart. Call it before other threads start.
 void use_folder_locks(bool on);
 
-/// Exclusive lock on a folder: while it lives, no other process gets a lock on the same folder. The
-/// kernel releases it when the process ends, however it ends. On a network file system with locks
-/// it holds between machines. Readers need no lock. Source: flock(2).
+/// Lock on a folder, exclusive or shared with all that ask for `many`: while it lives, no other
+/// process gets a lock that it excludes. The kernel releases it when the process ends, however it
+/// ends. On a network file system with locks it holds between machines. Readers need no lock.
+/// Source: flock(2).
 class FolderLock {
  public:
   /// Processes that may hold locks on a folder at a time: one, or all that ask for `many`.

@@ -21,15 +21,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-std::vector<fs::path> entries(const fs::path& folder) {
-  std::vector<fs::path> paths;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
-    paths.push_back(it->path());
-  if (error) throw DataError(folder.string(), " cannot be read: ", error.message());
-  return paths;
-}
-
 // Name without the marks of a staging folder, which a crash may leave: "step-7" for "step-7" and
 // for ".step-7.partial". See models/checkpoint/durable.h.
 std::string final_name(const fs::path& path) {
@@ -54,7 +45,7 @@ bool is_of_samples(const fs::path& path) {
 std::vector<fs::path> ours_in(const fs::path& folder, bool (*is_ours)(const fs::path& path)) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) return {};
-  const std::vector<fs::path> all = entries(folder);
+  const std::vector<fs::path> all = entries_of(folder);
   std::vector<fs::path> ours;
   std::ranges::copy_if(all, std::back_inserter(ours), is_ours);
   if (ours.size() == all.size() && !fs::is_symlink(folder)) ours.push_back(folder);
@@ -63,11 +54,11 @@ std::vector<fs::path> ours_in(const fs::path& folder, bool (*is_ours)(const fs::
 
 void remove_run(const fs::path& path) {
   // Listed before anything is removed: a run with a folder that cannot be read stays whole.
-  const std::vector<fs::path> checkpoints = ours_in(path / "checkpoints", is_of_checkpoints);
+  const std::vector<fs::path> checkpoints = ours_in(path / kCheckpoints, is_of_checkpoints);
   const std::vector<fs::path> samples = ours_in(path / "samples", is_of_samples);
   // result.json first: it says that the run has finished, and must not outlive the run. The record
   // last: without it the rest is not recognised as a run.
-  for (const char* file : {kResult, kUnfinished, "failed.json", "config.json", "metrics.jsonl"})
+  for (const char* file : {kResult, kUnfinished, kFailed, "config.json", "metrics.jsonl"})
     erase(path / file);
   for (const std::vector<fs::path>& list : {checkpoints, samples}) {
     for (const fs::path& ours : list) erase(ours);
@@ -78,7 +69,7 @@ void remove_run(const fs::path& path) {
 // Returns true if a folder has nothing in it but what a start that failed may have left: the lock
 // file and an unfinished copy of run.json.
 bool holds_nothing(const fs::path& path) {
-  return std::ranges::all_of(entries(path), [](const fs::path& entry) {
+  return std::ranges::all_of(entries_of(path), [](const fs::path& entry) {
     return entry.filename() == kLockFile ||
            (final_name(entry) == kRecord && entry.filename() != kRecord);
   });
@@ -166,7 +157,7 @@ void check_place_of_results(const fs::path& folder, const std::string& command,
     if (results.is_object() && results.contains(key)) return;
   } catch (const DataError&) {  // the folder has no results of this command
   }
-  for (const fs::path& file : entries(folder)) {
+  for (const fs::path& file : entries_of(folder)) {
     const fs::path name = file.filename();
     if (replaces(name))
       throw SettingError("`out` ", folder.string(), " has a ", name.string(), " that ", command,

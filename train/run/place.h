@@ -11,7 +11,8 @@ namespace headcount {
 inline constexpr const char *kRemoved = ".removed", *kAgain = ".again";
 
 /// Files in the folder of a comparison's run: see train/compare/result_files.h.
-inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json";
+inline constexpr const char *kResult = "result.json", *kUnfinished = "unfinished.json",
+                            *kFailed = "failed.json";
 
 /// Creates a folder and its parents, if they are absent. Throws WriteError.
 void make_folder(const std::filesystem::path& path);

@@ -30,6 +30,10 @@ nlohmann::ordered_json to_json(const StepResult& result) {
           {"grad_norm", result.gradient_norm}};
 }
 
+StepResult step_from(const nlohmann::json& line) {
+  return {line.at("step"), line.at("loss"), line.at("lr"), line.at("grad_norm")};
+}
+
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
                           const ParameterStore& parameters, const Optimizer& optimizer) {
   std::vector<TensorSource> tensors;
@@ -74,8 +78,7 @@ TrainingState read_training_state(const std::filesystem::path& folder,
     if (!json.at("best_step").is_null()) state.best_step = whole_number(json, "best_step");
     if (!json.at("best_val_loss").is_null()) state.best_loss = json["best_val_loss"].get<double>();
     if (json.contains("unevaluated")) {
-      const nlohmann::json& step = json["unevaluated"];
-      state.unevaluated = {state.step, step.at("loss"), step.at("lr"), step.at("grad_norm")};
+      state.unevaluated = step_from(json["unevaluated"]);
     }
     return state;
   } catch (const nlohmann::json::exception& error) {

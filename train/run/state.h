@@ -25,6 +25,8 @@ struct TrainingState {
 
 /// A line of metrics.jsonl, without the fields of an evaluation.
 nlohmann::ordered_json to_json(const StepResult& result);
+/// A step from its line. Throws nlohmann::json::exception.
+StepResult step_from(const nlohmann::json& line);
 
 /// Writes trainer_state.json and optimizer.safetensors into `folder`. Throws WriteError.
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,

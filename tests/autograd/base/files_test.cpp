@@ -10,6 +10,7 @@
 #include <functional>
 #include <new>
 #include <string>
+#include <vector>
 
 #include "autograd/base/error.h"
 #include "autograd/base/sha256.h"
@@ -27,6 +28,16 @@ std::string error_of(const std::function<void()>& action) {
     return error.what();
   }
   return "no error";
+}
+
+TEST(EntriesOfAFolder, AreSortedAndNoneIsOverlooked) {
+  const TemporaryFolder folder;
+  for (const char* name : {"b", "a", ".c"}) folder.file(name, "text");
+  const std::filesystem::path path = folder.path();
+  EXPECT_EQ(entries_of(path),
+            (std::vector<std::filesystem::path>{path / ".c", path / "a", path / "b"}));
+  for (const char* name : {"absent", "a"})
+    EXPECT_NE(error_of([&] { entries_of(path / name); }).find("cannot be read"), std::string::npos);
 }
 
 TEST(IsThere, ToldApartFromWhatCannotBeLookedAt) {

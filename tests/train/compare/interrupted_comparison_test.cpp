@@ -139,6 +139,12 @@ TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
   folder_.file(run + "/unfinished.json", record.dump());
   ASSERT_EQ(stopped("--jobs 1 --out c", SIGTERM, begun), 143);
   EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "another version";
+  // A record that lacks a number.
+  record = of(folder_, run + "/unfinished.json");
+  record["spent"].erase("steps");
+  folder_.file(run + "/unfinished.json", record.dump());
+  ASSERT_EQ(stopped("--jobs 1 --out c", SIGTERM, begun), 143);
+  EXPECT_EQ(of(folder_, run + "/run.json")["starts"].size(), 1u) << "a damaged record";
   // A checkpoint that is damaged.
   folder_.file(
       find_checkpoint(folder_ / run)->lexically_relative(folder_.path()) / "optimizer.safetensors",
