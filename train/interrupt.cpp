@@ -60,8 +60,10 @@ void catch_interrupts() {
 }
 
 void interrupt(int signal) {
+  if (caught != 0) return;
+  caught_at = milliseconds();  // before `caught`: a handler that runs in between reads both
   int none = 0;
-  if (caught.compare_exchange_strong(none, signal)) caught_at = milliseconds();
+  caught.compare_exchange_strong(none, signal);
 }
 
 int interrupt_signal() { return caught; }

@@ -5,11 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <future>
-#include <latch>
 #include <limits>
-#include <string>
-#include <system_error>
-#include <vector>
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
@@ -31,26 +27,6 @@ std::size_t own_stack() {
   return size;
 }
 
-// Starts `count` threads at the same time and ends them again. OpenMP would end the process if the
-// system refused a thread.
-void try_threads(int count) {
-  std::latch tried(1);
-  std::vector<std::future<void>> others;
-  std::string refusal;
-  try {
-    for (int i = 1; i < count; ++i) {
-      others.push_back(std::async(std::launch::async, [&] { tried.wait(); }));
-    }
-  } catch (const std::system_error& error) {
-    refusal = "cannot start thread " + std::to_string(others.size() + 2) + " of " +
-              std::to_string(count) + ": " + error.code().message() +
-              "; lower --threads, or raise the limits (ulimit -u, -v)";
-  }
-  tried.count_down();
-  others.clear();
-  if (!refusal.empty()) throw Error(refusal);
-}
-
 void check_stacks() {
   const std::size_t own = std::async(std::launch::async, own_stack).get();
   std::array<std::size_t, 2> of_loops{};
@@ -68,7 +44,8 @@ void check_stacks() {
 void use_threads(Index count) {
   set_threads(static_cast<int>(count));
   if (threads() == 1) return;
-  try_threads(threads());
+  // OpenMP would end the process if the system refused it a thread.
+  on_threads(threads(), "lower --threads, or raise the limits (ulimit -u, -v)", [] {});
   check_stacks();
 }
 

@@ -4,16 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <fstream>
-#include <functional>
 #include <future>
-#include <latch>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/parallel.h"
 #include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/contents.h"
 #include "train/compare/job_queue.h"
 #include "train/compare/result_files.h"
 #include "train/interrupt.h"
@@ -55,7 +53,7 @@ nlohmann::json basis(const PlannedRun& run, const Corpus& corpus) {
                           {"train_characters", corpus.train.size()},
                           {"tuning_characters", corpus.tuning.size()}};
   if (!run.options.init.empty())
-    basis["init_sha256"] = sha256_of_file(fs::path(run.options.init) / "model.safetensors");
+    basis["init_sha256"] = sha256_of_file(fs::path(run.options.init) / kWeightsFile);
   return basis;
 }
 
@@ -187,30 +185,6 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
 // Thrown by the observer to abandon a run that is not needed any more.
 struct NotNeeded {};
 
-// Calls `work` on `jobs` threads, including the calling thread; on none at all if the system
-// refuses a thread.
-void side_by_side(int jobs, const std::function<void()>& work) {
-  std::latch all_there(1);
-  std::atomic<bool> refused = false;
-  std::vector<std::future<void>> others;
-  try {
-    for (int job = 1; job < jobs; ++job) {
-      others.push_back(std::async(std::launch::async, [&] {
-        all_there.wait();
-        if (!refused) work();
-      }));
-    }
-  } catch (const std::system_error& error) {
-    refused = true;
-    all_there.count_down();
-    throw Error("cannot start a thread for each of ", jobs, " jobs: ", error.code().message(),
-                "; lower `jobs`");
-  }
-  all_there.count_down();
-  work();
-  for (std::future<void>& other : others) other.get();
-}
-
 }  // namespace
 
 Workers Workers::share(int threads, Index jobs, std::size_t runs, int ranks) {
@@ -269,7 +243,7 @@ bool train_next(const RunTask& task, JobQueue& queue) {
 
 void train_all(const RunTask& task, JobQueue& queue) {
   const int threads_before = threads();
-  side_by_side(task.workers.jobs, [&] {
+  on_threads(task.workers.jobs, "lower `jobs`", [&] {
     set_threads(task.workers.threads);
     while (train_next(task, queue)) continue;
   });

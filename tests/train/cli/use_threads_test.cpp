@@ -44,7 +44,7 @@ TEST(Threads, ThatAreRefusedAreNamedInOneLine) {
   expect_refusal(folder.shell(limits + kCompare + "--threads 2"), 1,
                  {"cannot start thread 2 of 2: "}, "compare");
   expect_refusal(folder.shell(limits + kCompare + "--threads 1 --jobs 3"), 1,
-                 {"cannot start a thread for each of 3 jobs: ", "--jobs"}, "compare");
+                 {"cannot start thread 2 of 3: ", "--jobs"}, "compare");
 }
 #endif
 
