@@ -68,12 +68,6 @@ std::span<const Index> long_contexts();
 /// ShapeError if the attention in `given` does not fit the sizes, and if no kind fits.
 std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
                                 const CacheNumbers& numbers, std::vector<std::string>& left_out);
-/// The same with one set of sizes for all.
-inline std::vector<CostRow> cost_table(const Given& given, Index context,
-                                       const CacheNumbers& numbers,
-                                       std::vector<std::string>& left_out) {
-  return cost_table(given, given, context, numbers, left_out);
-}
 
 /// Attention of a published model.
 struct KnownModel {

@@ -16,10 +16,9 @@ constexpr Field<ModelSettings> kModelFields[] = {
         .with({.never_swept = "losses at two contexts do not compare"}),
     whole<&ModelSettings::ffn_dim>("ffn-dim",
                                    "hidden width of the feed-forward layer, 0 for layers without "
-                                   "one; default with swiglu 8/3 dim, rounded up to a multiple of "
-                                   "8, with gelu 4 dim",
+                                   "one",
                                    0)
-        .with({.derived = true}),
+        .with({.derived = "8/3 dim, rounded up to a multiple of 8, or 4 dim with gelu"}),
     choice<&ModelSettings::positions>(
         "positions", "position encoding",
         {{"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}}),
@@ -27,11 +26,9 @@ constexpr Field<ModelSettings> kModelFields[] = {
         "norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
         {{"rms", NormKind::rms}, {"layer", NormKind::layer}}),
     number<&ModelSettings::norm_epsilon>(
-        "norm-epsilon",
-        "epsilon that the norms before layers and the last one add to the variance; default with "
-        "rms 1e-6, with layer 1e-5",
+        "norm-epsilon", "epsilon that the norms before layers and the last one add to the variance",
         0)
-        .with({.derived = true}),
+        .with({.derived = "1e-6, or 1e-5 with LayerNorm"}),
     choice<&ModelSettings::activation>(
         "activation", "activation of the feed-forward layer",
         {{"swiglu", Activation::swiglu}, {"gelu", Activation::gelu}}),
@@ -235,15 +232,15 @@ std::string idle_setting(const std::string& spec, const ModelPlan& model) {
     const AttentionPlan& layer = model->cycle[i];
     const nlohmann::ordered_json values = layer.values();
     for (const auto& [name, value] : words[i].settings) {
-      const std::optional<OnlyWhere>& where =
-          find_setting(attention_settings(), name)->traits.only_where;
-      if (!where) continue;
-      const std::string other(where->setting), begin = "`" + name + "` " + value + " in " + spec;
-      if (other == "positions") {
-        if (!layer.rotary) return begin + " rotates nothing: the layer has no rotary positions";
-      } else if (const std::string text = setting_text(values.at(other)); !where->holds(text)) {
-        return begin + " " + std::string(where->otherwise) + ": `" + other + "` is " + text;
-      }
+      const Setting& setting = *find_setting(attention_settings(), name);
+      if (!setting.traits.only_where) continue;
+      const OnlyWhere& where = *setting.traits.only_where;
+      const std::string begin = "`" + name + "` " + value + " in " + spec;
+      if (where.setting == "positions" && !layer.rotary)
+        return begin + " rotates nothing: the layer has no rotary positions";
+      if (const std::optional<std::string> other = setting.silenced_by(values))
+        return begin + " " + std::string(where.otherwise) + ": `" + std::string(where.setting) +
+               "` is " + *other;
     }
   }
   return "";
@@ -254,7 +251,7 @@ namespace {
 // Returns true if `setting` follows from others and has the value that follows. Parts of a pattern
 // may have values of their own; then no value follows for all.
 bool is_default(const Setting& setting, Given given) {
-  if (!setting.traits.derived) return false;
+  if (setting.traits.derived.empty()) return false;
   const nlohmann::ordered_json value = given.values().at(setting.name);
   given.erase(setting.name);
   try {

@@ -33,7 +33,7 @@ SettingList optimizer_settings() {
     Choices names = {};
     std::string help;
     for (const OptimizerKind* kind : optimizer_kinds()) {
-      names.all[names.count++] = {kind->name, 0};
+      names.add({kind->name, 0});
       if (!help.empty()) help += "; ";
       (help += kind->name) += ": ";
       help += kind->summary;

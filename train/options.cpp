@@ -35,8 +35,8 @@ constexpr Field<TrainSettings> kTrainFields[] = {
     number<&TrainSettings::learning_rate>("lr", "peak learning rate, at the end of the warm-up", 0,
                                           100),
     number<&TrainSettings::least_learning_rate>(
-        "min-lr", "learning rate at the end of the cosine decay; default lr / 10", 0, 100)
-        .with({.derived = true}),
+        "min-lr", "learning rate at the end of the cosine decay", 0, 100)
+        .with({.derived = "lr / 10"}),
     whole<&TrainSettings::warmup>(
         "warmup",
         "steps of linear warm-up of the learning rate; a tenth of the run if the run is shorter",
@@ -138,19 +138,6 @@ std::string warmup_note(const TrainOptions& options) {
                    options.warmup, options.steps, options.schedule().warmup);
 }
 
-namespace {
-
-// Returns true if the value that another setting has in `all` makes `setting` idle. A setting for
-// which all parts of a pattern have values of their own is not in `all`.
-bool is_idle(const Setting& setting, const nlohmann::ordered_json& all) {
-  const std::optional<OnlyWhere>& where = setting.traits.only_where;
-  if (!where) return false;
-  const auto other = all.find(std::string(where->setting));
-  return other != all.end() && !where->holds(setting_text(*other));
-}
-
-}  // namespace
-
 nlohmann::ordered_json to_json(const TrainOptions& options) {
   const TrainSettings& own = options;
   nlohmann::ordered_json all = options.model->settings;
@@ -165,7 +152,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   for (const Setting& setting : training_settings()) {
     const auto value = all.find(setting.name);
     if (value == all.end()) continue;
-    if (is_idle(setting, all) ||
+    if (setting.silenced_by(all) ||
         (setting.traits.quiet && nlohmann::json(*value) == setting.neutral))
       all.erase(value);
   }
@@ -214,8 +201,7 @@ const SettingList& form_settings() {
           describe(resolve_attention(*kind, Given(attention_settings()), {})).forms;
       if (forms.size() < 2) continue;
       Choices choices = {{kAnyForm, 0}};
-      for (const AttentionForm& form : forms)
-        choices.all[choices.count++] = {names.emplace_back(form.name), 0};
+      for (const AttentionForm& form : forms) choices.add({names.emplace_back(form.name), 0});
       const std::string name(kind->name);
       add_settings(
           all,

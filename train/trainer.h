@@ -49,7 +49,7 @@ struct StepResult {
 /// side, one thread each. With 1 the batch stays whole, and the loops inside each op are parallel.
 /// It depends on sizes alone: a power of two up to 8, such that a shard has at least 128 tokens,
 /// and `dim`, so that the gradient of a matrix [dim, dim] takes no more memory than an activation
-/// [tokens, dim].
+/// [tokens, dim]; 1 if the batch has fewer sequences than that.
 Index shard_count(Index sequences, Index context, Index dim);
 /// Number of shards in a run: the setting `shards`, or if it is 0, the number for its sizes.
 Index shard_count(const TrainOptions& options);

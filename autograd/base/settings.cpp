@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <span>
 #include <stdexcept>
 
-#include "autograd/base/json.h"
 #include "autograd/base/text.h"
 
 namespace headcount {
@@ -19,11 +19,6 @@ std::errc parse_integer(std::string_view text, Number& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error == std::errc{} && end != text.data() + text.size()) return std::errc::invalid_argument;
   return error;
-}
-
-std::string plain(double value) {
-  std::array<char, 32> digits;
-  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
 }
 
 // Converts the text that was given for the setting `name`.
@@ -65,8 +60,8 @@ struct ValueOf {
         (range.open && number == range.high)) {
       const bool bounded = range.high < std::numeric_limits<double>::max();
       throw SettingError(
-          name, " must be at least ", plain(range.low),
-          bounded ? (range.open ? " and below " : " and at most ") + plain(range.high) : "",
+          name, " must be at least ", shortest_text(range.low),
+          bounded ? (range.open ? " and below " : " and at most ") + shortest_text(range.high) : "",
           ", is ", text);
     }
     return number;
@@ -99,6 +94,15 @@ bool Setting::is_for(std::string_view owner) const {
   return only_for.empty() || std::ranges::find(only_for, owner) != only_for.end();
 }
 
+std::optional<std::string> Setting::silenced_by(const nlohmann::ordered_json& values) const {
+  if (!traits.only_where) return std::nullopt;
+  const auto other = values.find(std::string(traits.only_where->setting));
+  if (other == values.end()) return std::nullopt;
+  std::string text = setting_text(*other);
+  if (traits.only_where->holds(text)) return std::nullopt;
+  return text;
+}
+
 nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text) {
   return std::visit(ValueOf{"`" + std::string(name) + "`", text}, takes);
 }
@@ -114,9 +118,22 @@ SettingList together(const std::vector<SettingList>& lists) {
   return all;
 }
 
+namespace {
+
+void add_words(std::vector<WordsOf>& all, const std::string& words, std::string_view owner) {
+  auto same = std::ranges::find(all, words, &WordsOf::words);
+  if (same == all.end()) same = all.insert(same, WordsOf{words, {}});
+  same->owners.emplace_back(owner);
+}
+
+}  // namespace
+
 void add_settings(SettingList& list, SettingList more, std::string_view owner) {
   for (Setting& setting : more) {
-    if (!owner.empty()) setting.only_for = {std::string(owner)};
+    if (!owner.empty()) {
+      setting.only_for = {std::string(owner)};
+      for (WordsOf& words : setting.defaults) words.owners = setting.only_for;
+    }
     const auto same = std::ranges::find(list, setting.name, &Setting::name);
     if (same == list.end()) {
       list.push_back(std::move(setting));
@@ -129,18 +146,44 @@ void add_settings(SettingList& list, SettingList more, std::string_view owner) {
     } else if (!same->only_for.empty()) {
       same->only_for.emplace_back(owner);
     }
-    if (!owner.empty() && same->help.find(setting.help) == std::string::npos)
-      same->help += "; " + std::string(owner) + ": " + setting.help;
+    if (owner.empty()) continue;
+    if (setting.help != same->help) add_words(same->other_help, setting.help, owner);
+    for (const WordsOf& words : setting.defaults) add_words(same->defaults, words.words, owner);
   }
+}
+
+void add_default(SettingList& list, std::string_view name, const std::string& words,
+                 std::string_view owner) {
+  add_words(std::ranges::find(list, name, &Setting::name)->defaults, words, owner);
+}
+
+std::string help_text(const Setting& setting) {
+  std::string text = setting.help;
+  for (const WordsOf& other : setting.other_help)
+    text += "; " + joined(other.owners) + ": " + other.words;
+  if (const auto* const choices = std::get_if<Choices>(&setting.takes))
+    text += " (" + joined(choices->list(), &Choice::name) + ")";
+  if (std::holds_alternative<TokenRange>(setting.takes)) text += " (1k is 1024, 1M is 1024k)";
+  if (!setting.defaults.empty()) {
+    // First the one that most owners have, which are not named.
+    std::vector<WordsOf> defaults = setting.defaults;
+    std::ranges::stable_sort(defaults, [](const WordsOf& a, const WordsOf& b) {
+      return !b.owners.empty() && (a.owners.empty() || a.owners.size() > b.owners.size());
+    });
+    std::string others;
+    for (const WordsOf& other : std::span(defaults).subspan(1))
+      others += (others.empty() ? "" : "; ") + other.words + " with " + joined(other.owners);
+    text += "; default " + defaults.front().words + (others.empty() ? "" : " (" + others + ")");
+  }
+  const bool shown = !setting.neutral.is_null() && !setting.traits.bare;
+  return shown ? text + " [" + setting_text(setting.neutral) + "]" : text;
 }
 
 Setting listed(std::string_view name, std::string_view help, const Takes& takes, Scope scope,
                const Traits& traits, const nlohmann::json& neutral) {
   Setting setting = {
       std::string(name), std::string(help), takes, traits.scope.value_or(scope), traits, neutral};
-  if (const auto* const choices = std::get_if<Choices>(&takes))
-    setting.help += " (" + joined(choices->list(), &Choice::name) + ")";
-  if (std::holds_alternative<TokenRange>(takes)) setting.help += " (1k is 1024, 1M is 1024k)";
+  if (!traits.derived.empty()) setting.defaults = {{std::string(traits.derived), {}}};
   return setting;
 }
 

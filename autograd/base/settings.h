@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -77,15 +78,22 @@ struct Choice {
   bool operator==(const Choice&) const = default;
   constexpr Choice() : value(0) {}
 };
-struct Choices {
-  std::array<Choice, 6> all = {};
-  std::size_t count = 0;
-
+class Choices {
+ public:
   constexpr Choices(std::initializer_list<Choice> list) {
-    for (const Choice& choice : list) all[count++] = choice;
+    for (const Choice& choice : list) add(choice);
   }
-  std::span<const Choice> list() const { return std::span(all).first(count); }
+  /// Throws std::length_error if there are more choices than there is room for.
+  constexpr void add(const Choice& choice) {
+    if (count_ == all_.size()) throw std::length_error("a setting has at most 8 choices");
+    all_[count_++] = choice;
+  }
+  std::span<const Choice> list() const { return std::span(all_).first(count_); }
   bool operator==(const Choices&) const = default;
+
+ private:
+  std::array<Choice, 8> all_ = {};
+  std::size_t count_ = 0;
 };
 struct FreeText {  ///< UTF-8
   bool operator==(const FreeText&) const = default;
@@ -123,7 +131,8 @@ struct OnlyWhere {
 
 /// Properties of a setting besides its name and its values.
 struct Traits {
-  bool derived = false;             ///< the default follows from other settings; help says how
+  /// The default in words, if it follows from other settings: "half of heads". Empty: it does not.
+  std::string_view derived = {};
   bool bare = false;                ///< the name alone means "on"
   bool quiet = false;               ///< configurations do not list it while it has its default
   std::optional<Scope> scope = {};  ///< scope if it differs from that of the list
@@ -132,15 +141,23 @@ struct Traits {
   std::optional<OnlyWhere> only_where = {};
 };
 
+/// Words about a setting, and the attentions, corpora or optimizers of which they are true.
+struct WordsOf {
+  std::string words;
+  std::vector<std::string> owners;  ///< empty: all others
+};
+
 /// One setting: a flag on the command line, a key in config.json.
 struct Setting {
   std::string name;  ///< "kv-heads"
-  std::string help;
+  std::string help;  ///< what it does; `help_text` adds what follows here
   Takes takes;
   Scope scope;
   Traits traits = {};
   nlohmann::json neutral = {};             ///< the default; null: derived from other settings
   std::vector<std::string> only_for = {};  ///< attentions, corpora or optimizers; empty: all
+  std::vector<WordsOf> other_help = {};    ///< of owners for which it does something else
+  std::vector<WordsOf> defaults = {};      ///< in words, where they are derived
   /// Splits a text that gives several settings, this one among them: `attention` gqa2 stands for
   /// `attention` gqa and `kv-heads` 2. Null: a text gives this setting only.
   std::vector<std::pair<std::string, std::string>> (*stands_for)(std::string_view text) = nullptr;
@@ -149,6 +166,9 @@ struct Setting {
   bool is_for(std::string_view owner) const;
   /// Converts the text that was given for the setting. Throws SettingError.
   nlohmann::json value(std::string_view text) const { return parse_value(name, takes, text); }
+  /// The value that another setting has in `values` and beside which this one has no effect, if
+  /// there is one. A setting that `values` lack silences no other.
+  std::optional<std::string> silenced_by(const nlohmann::ordered_json& values) const;
 };
 
 using SettingList = std::vector<Setting>;
@@ -158,9 +178,15 @@ const Setting* find_setting(const SettingList& list, std::string_view name);
 /// Joins lists in order.
 SettingList together(const std::vector<SettingList>& lists);
 /// Appends settings that only `owner` has; "": all owners have them. A setting that the list
-/// already has for other owners gets `owner` as well. Throws std::logic_error if the two accept
-/// different values.
+/// already has for other owners gets `owner` as well, with its own words if they differ. Throws
+/// std::logic_error if the two accept different values.
 void add_settings(SettingList& list, SettingList more, std::string_view owner = "");
+
+/// Says that a setting has the default `words` for `owner`. The setting must be in the list.
+void add_default(SettingList& list, std::string_view name, const std::string& words,
+                 std::string_view owner);
+/// What a setting does and its default: the help of its flag.
+std::string help_text(const Setting& setting);
 
 /// The value of a setting as on the command line: texts without quotation marks.
 std::string setting_text(const nlohmann::json& value);
@@ -335,7 +361,7 @@ nlohmann::ordered_json values_of(const Field<Struct> (&fields)[count], const Str
   return all;
 }
 
-/// An entry of a list of settings; its help names the choices.
+/// An entry of a list of settings.
 Setting listed(std::string_view name, std::string_view help, const Takes& takes, Scope scope,
                const Traits& traits = {}, const nlohmann::json& neutral = {});
 /// The settings that `fields` describe.
@@ -344,7 +370,7 @@ SettingList settings_of(const Field<Struct> (&fields)[count], Scope scope) {
   SettingList list;
   for (const Field<Struct>& f : fields) {
     list.push_back(listed(f.name, f.help, f.takes, scope, f.traits,
-                          f.traits.derived ? nlohmann::json() : f.get(Struct{}, f.takes)));
+                          f.traits.derived.empty() ? f.get(Struct{}, f.takes) : nlohmann::json()));
   }
   return list;
 }

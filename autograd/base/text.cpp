@@ -3,6 +3,8 @@
 #include <utf8.h>
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdarg>
 #include <cstdio>
 #include <locale>
@@ -69,6 +71,11 @@ std::vector<std::string_view> split_text(std::string_view text, char separator) 
     start = end + 1;
   }
   return parts;
+}
+
+std::string shortest_text(double number) {
+  std::array<char, 32> digits;
+  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), number).ptr};
 }
 
 std::errc parse_number(std::string_view text, double& number) {

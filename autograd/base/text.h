@@ -32,6 +32,9 @@ std::string joined(const Items& items, Name name = {}) {
 /// The parts of `text` between separators: one or more, which may be empty.
 std::vector<std::string_view> split_text(std::string_view text, char separator);
 
+/// The shortest decimal text that reads back as the same number.
+std::string shortest_text(double number);
+
 /// Reads a number that takes up all of `text`. Returns invalid_argument if there is none,
 /// result_out_of_range if it is too large. Some standard libraries lack std::from_chars for double.
 std::errc parse_number(std::string_view text, double& number);

@@ -227,9 +227,9 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
 
 void read_llama(const nlohmann::json& json, Given& model) {
   read_family(json, kLlama, model);
-  choose_kind(model, kLlama,
-              json.contains("num_key_value_heads") ? whole_number(json, "num_key_value_heads")
-                                                   : model.get<Index>("heads", 0));
+  constexpr const char* kGroups = "num_key_value_heads";  // absent or null: one for each head
+  const bool given = json.contains(kGroups) && !json[kGroups].is_null();
+  choose_kind(model, kLlama, given ? whole_number(json, kGroups) : model.get<Index>("heads", 0));
 }
 
 void read_deepseek(const nlohmann::json& json, Given& model) {

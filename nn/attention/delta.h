@@ -16,16 +16,15 @@ struct DeltaSettings {
 };
 
 inline constexpr auto kDeltaVDim =
-    whole<&DeltaSettings::v_dim>("v-dim", "dimensions of v per head; default head-dim", 1)
-        .with({.derived = true});
+    whole<&DeltaSettings::v_dim>("v-dim", "dimensions of v per head", 1)
+        .with({.derived = "head-dim"});
 inline constexpr auto kDeltaValueHeads =
-    whole<&DeltaSettings::value_heads>("value-heads",
-                                       "value heads, each with a recurrent state; default heads", 1)
-        .with({.derived = true});
+    whole<&DeltaSettings::value_heads>("value-heads", "value heads, each with a recurrent state", 1)
+        .with({.derived = "heads"});
 inline constexpr auto kDeltaKeyHeads =
-    whole<&DeltaSettings::key_heads>(
-        "key-heads", "query and key heads, a divisor of value-heads; default value-heads", 1)
-        .with({.derived = true});
+    whole<&DeltaSettings::key_heads>("key-heads", "query and key heads, a divisor of value-heads",
+                                     1)
+        .with({.derived = "value-heads"});
 inline constexpr auto kDeltaTaps = whole<&DeltaSettings::taps>(
     "conv-taps",
     "length in tokens of the causal convolution over q, k and v; 1: the token itself only", 1);

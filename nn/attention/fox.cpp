@@ -18,7 +18,7 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    kKvHeadsField<Own>.with({.derived = true}),
+    kKvHeadsField<Own>.with({.derived = "heads"}),
     on_off<&Own::qk_norm>("qk-norm", "RMSNorm with weights for each head of q and k"),
 };
 
@@ -85,7 +85,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
 
 std::any resolve(const AttentionPlan& c, const Given& given) {
   const Own own = read_fields(kFields, given, {.kv_heads = c.heads});
-  require_divisor_of_heads(c, "kv-heads", own.kv_heads);
+  require_divisor("kv-heads", own.kv_heads, "heads", c.heads);
   return own;
 }
 

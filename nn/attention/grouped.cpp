@@ -72,10 +72,12 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   return description;
 }
 
-constexpr Traits kDerived = {.derived = true, .conversion = InConversion::open};
-constexpr auto kKvHeads = kKvHeadsField<GroupedSettings>.with(kDerived);
-constexpr auto kQRank = kQRankField<GroupedSettings>.with(kDerived);
-constexpr auto kRopeDim = kRopeDimField<GroupedSettings>.with(kDerived);
+constexpr Traits derived(std::string_view words) {
+  return {.derived = words, .conversion = InConversion::open};
+}
+constexpr auto kKvHeads = kKvHeadsField<GroupedSettings>.with(derived("heads / 2"));
+constexpr auto kQRank = kQRankField<GroupedSettings>.with(derived("half of dim"));
+constexpr auto kRopeDim = kRopeDimField<GroupedSettings>.with(derived("head-dim"));
 constexpr auto kTieKv =
     on_off<&GroupedSettings::tie_kv>(
         "tie-kv", "use one projection of x as both key and value; the cache keeps it once")

@@ -14,8 +14,8 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    kKvHeadsField<Own>.with({.derived = true}),
-    kRopeDimField<Own>.with({.derived = true}),
+    kKvHeadsField<Own>.with({.derived = "heads / 2"}),
+    kRopeDimField<Own>.with({.derived = "half of head-dim"}),
 };
 
 class GroupedTiedAttention : public Attention {

@@ -59,25 +59,20 @@ class Indexer {
 // Settings of attentions with an indexer: members of their own structs with these names.
 
 template <class Own>
-inline constexpr auto kIndexHeads =
-    whole<&Own::index_heads>("index-heads", "heads of the indexer; default half of heads", 1)
-        .with({.derived = true});
+inline constexpr auto kIndexHeads = whole<&Own::index_heads>("index-heads", "heads of the indexer",
+                                                             1)
+                                        .with({.derived = "half of heads"});
 template <class Own>
 inline constexpr auto kIndexHeadDim =
     whole<&Own::index_head_dim>(
-        "index-head-dim",
-        "dimensions per head of the indexer, of which RoPE rotates rope-dim; default half of "
-        "head-dim, or rope-dim if that is more",
-        1)
-        .with({.derived = true});
+        "index-head-dim", "dimensions per head of the indexer, of which RoPE rotates rope-dim", 1)
+        .with({.derived = "half of head-dim, or rope-dim if that is more"});
 template <class Own>
-inline constexpr auto kIndexTopk =
-    whole<&Own::index_topk>(
-        "index-topk",
-        "rows that a token reads, those with the greatest scores of the indexer: of csa's "
-        "compressed rows, by default 16, or of dsa's tokens, by default 32",
-        1)
-        .with({.derived = true});
+inline constexpr auto kIndexTopk = whole<&Own::index_topk>(
+    "index-topk",
+    "rows that a token reads, tokens or compressed rows, those with the greatest scores of the "
+    "indexer",
+    1);
 template <class Own>
 inline constexpr auto kIndexLoss = number<&Own::index_loss>(
     "index-loss",

@@ -14,10 +14,8 @@ constexpr OnlyWhere kOnlyRotary = {"positions", "rope", "rotates nothing"};
 
 constexpr Field<LayerSettings> kLayerFields[] = {
     whole<&LayerSettings::heads>("heads", "query heads of each layer", 1).with(kSame),
-    whole<&LayerSettings::head_dim>(
-        "head-dim",
-        "dimensions per head; default dim / heads, twice that with mfa, v4, hca and csa", 1)
-        .with({.derived = true, .conversion = InConversion::kept}),
+    whole<&LayerSettings::head_dim>("head-dim", "dimensions per head", 1)
+        .with({.derived = "dim / heads", .conversion = InConversion::kept}),
     on_off<&LayerSettings::gate>("gate",
                                  "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))")
         .with(kSame),
@@ -54,9 +52,9 @@ constexpr Field<LayerSettings> kLayerFields[] = {
     choice<&LayerSettings::rotary_layout>(
         "rope-layout",
         "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
-        "(interleaved); default half, with mla, dsa, v4, hca and csa interleaved",
+        "(interleaved)",
         {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}})
-        .with({.derived = true, .conversion = InConversion::open, .only_where = kOnlyRotary}),
+        .with({.derived = "half", .conversion = InConversion::open, .only_where = kOnlyRotary}),
     number<&LayerSettings::rope_theta>("rope-theta", "base of the RoPE frequencies, theta", 1)
         .with({.conversion = InConversion::same, .only_where = kOnlyRotary}),
 };
@@ -68,6 +66,11 @@ const SettingList& attention_settings() {
     SettingList all = settings_of(kLayerFields, Scope::attention);
     for (const AttentionKind* kind : attention_kinds()) {
       add_settings(all, kind->own.settings(Scope::attention), kind->name);
+      if (kind->head_dim_factor != 1)
+        add_default(all, "head-dim", formatted("%td dim / heads", kind->head_dim_factor),
+                    kind->name);
+      if (kind->rotary_layout == RotaryLayout::interleaved)
+        add_default(all, "rope-layout", "interleaved", kind->name);
     }
     return all;
   }();
@@ -121,11 +124,11 @@ void require_rotary_part(const AttentionPlan& layer, Index rope_dim) {
   require_setting(!layer.rotary || rope_dim % 2 == 0, "`rope-dim` must be even, is ", rope_dim);
 }
 
-void require_divisor_of_heads(const AttentionPlan& layer, std::string_view name, Index count) {
-  Index divisor = std::min(count, layer.heads);
-  while (layer.heads % divisor != 0) --divisor;
-  require_setting(divisor == count, "`", name, "` ", count, " does not divide `heads` ",
-                  layer.heads, "; ", divisor, " does");
+void require_divisor(std::string_view name, Index count, std::string_view whole_name, Index whole) {
+  Index divisor = std::min(count, whole);
+  while (whole % divisor != 0) --divisor;
+  require_setting(divisor == count, "`", name, "` ", count, " does not divide `", whole_name, "` ",
+                  whole, "; ", divisor, " does");
 }
 
 Index resolved_kv_heads(const AttentionPlan& layer, const Given& given) {
@@ -134,7 +137,7 @@ Index resolved_kv_heads(const AttentionPlan& layer, const Given& given) {
                   " has by default half as many KV heads as query heads, but `heads` ", heads,
                   " is odd; give `kv-heads`");
   const auto kv_heads = given.get<Index>("kv-heads", heads / 2);
-  require_divisor_of_heads(layer, "kv-heads", kv_heads);
+  require_divisor("kv-heads", kv_heads, "heads", heads);
   return kv_heads;
 }
 

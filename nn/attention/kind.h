@@ -254,8 +254,8 @@ const Kept* find_values(const AttentionPlan& plan, const AttentionDescription& d
 void require_rotary_heads(const AttentionPlan& layer);
 /// Requires `rope_dim` to fit into a head, and to be even if positions are rotary.
 void require_rotary_part(const AttentionPlan& layer, Index rope_dim);
-/// Requires that `count`, the value of the setting `name`, divides `heads`.
-void require_divisor_of_heads(const AttentionPlan& layer, std::string_view name, Index count);
+/// Requires that `count`, the value of the setting `name`, divides `whole`, that of `whole_name`.
+void require_divisor(std::string_view name, Index count, std::string_view whole_name, Index whole);
 /// `kv-heads`, by default heads / 2; it must divide `heads`.
 Index resolved_kv_heads(const AttentionPlan& layer, const Given& given);
 /// Default of `rope-dim` for kinds that rotate a part of a head: half of it, rounded down to an
@@ -265,20 +265,14 @@ inline Index half_of_head(const LayerSettings& layer) { return layer.head_dim / 
 // Settings that several kinds have, as members of their own structs.
 
 template <class Own>
-inline constexpr auto kRopeDimField =
-    whole<&Own::rope_dim>("rope-dim",
-                          "dimensions per head that RoPE rotates; default head-dim with mha, gqa, "
-                          "mqa and mfa, else half of it",
-                          0);
+inline constexpr auto kRopeDimField = whole<&Own::rope_dim>("rope-dim",
+                                                            "dimensions per head that RoPE rotates",
+                                                            0);
 template <class Own>
 inline constexpr auto kQRankField =
-    whole<&Own::q_rank>("q-rank",
-                        "width of the latent between x and the queries; 0: none; default mla and "
-                        "dsa 0, others half of dim",
-                        0);
+    whole<&Own::q_rank>("q-rank", "width of the latent between x and the queries; 0: none", 0);
 template <class Own>
-inline constexpr auto kKvHeadsField = whole<&Own::kv_heads>(
-    "kv-heads", "KV heads, default heads / 2, fox heads; each serves heads / kv-heads query heads",
-    1);
+inline constexpr auto kKvHeadsField =
+    whole<&Own::kv_heads>("kv-heads", "KV heads; each serves heads / kv-heads query heads", 1);
 
 }  // namespace headcount

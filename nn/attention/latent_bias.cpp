@@ -12,10 +12,9 @@ struct Own {
 };
 
 constexpr Field<Own> kFields[] = {
-    whole<&Own::latent_dim>(
-        "latent-dim",
-        "dimensions of z per head, default head-dim / 2; the product z.z is added to q.k", 1)
-        .with({.derived = true}),
+    whole<&Own::latent_dim>("latent-dim",
+                            "dimensions of z per head; the product z.z is added to q.k", 1)
+        .with({.derived = "head-dim / 2"}),
 };
 
 class LatentBiasAttention : public Attention {

@@ -92,7 +92,6 @@ class Memory {
   /// Memory for a layer that shares: it reads the rows that the layer of `earlier` has kept. What
   /// it keeps besides, the states of its convolutions, is in `own`.
   static Memory sharing(const Memory& earlier, const Memory& own);
-  static Memory sharing(const Memory& earlier) { return sharing(earlier, earlier); }
 
   /// Keeps these tokens' rows x [B, T, heads, width] and returns them with those of earlier tokens,
   /// for `attention` or `read_rows`. Throws ShapeError if the layer declares other rows under that

@@ -37,23 +37,21 @@ QueryLatent mla_query_latent(const AttentionPlan& c) {
 
 namespace {
 
-constexpr Traits kDerived = {.derived = true, .conversion = InConversion::open};
+constexpr Traits derived(std::string_view words) {
+  return {.derived = words, .conversion = InConversion::open};
+}
 constexpr Traits kOpen = {.conversion = InConversion::open};
 constexpr auto kKvRank =
-    whole<&MlaSettings::kv_rank>(
-        "kv-rank", "width of the KV latent that is cached per token; default 2 head-dim - rope-dim",
-        1)
-        .with(kDerived);
-constexpr auto kRopeDim = kRopeDimField<MlaSettings>.with(kDerived);
-constexpr auto kQRank = kQRankField<MlaSettings>.with(kDerived);
+    whole<&MlaSettings::kv_rank>("kv-rank", "width of the KV latent that is cached per token", 1)
+        .with(derived("2 head-dim - rope-dim"));
+constexpr auto kRopeDim = kRopeDimField<MlaSettings>.with(derived("half of head-dim"));
+constexpr auto kQRank = kQRankField<MlaSettings>.with(derived("0"));
 constexpr auto kNopeDim =
-    whole<&MlaSettings::nope_dim>(
-        "nope-dim",
-        "dimensions of q and k per head without RoPE, beside rope-dim; default head-dim", 1)
-        .with(kDerived);
+    whole<&MlaSettings::nope_dim>("nope-dim",
+                                  "dimensions of q and k per head without RoPE, beside rope-dim", 1)
+        .with(derived("head-dim"));
 constexpr auto kVDim =
-    whole<&MlaSettings::v_dim>("v-dim", "dimensions of v per head; default head-dim", 1)
-        .with(kDerived);
+    whole<&MlaSettings::v_dim>("v-dim", "dimensions of v per head", 1).with(derived("head-dim"));
 constexpr auto kLatentNorm =
     on_off<&MlaSettings::latent_norm>("latent-norm", "apply RMSNorm to the latents").with(kOpen);
 constexpr auto kLatents =
@@ -76,7 +74,7 @@ constexpr Field<MlaSettings> kDsaFields[] = {kKvRank,
                                              kLatentScale,
                                              kIndexHeads<MlaSettings>,
                                              kIndexHeadDim<MlaSettings>,
-                                             kIndexTopk<MlaSettings>,
+                                             kIndexTopk<MlaSettings>.with({.derived = "32"}),
                                              kIndexLoss<MlaSettings>};
 
 // Form of MLA that folds kv_b_proj into queries and outputs, so that attention reads the latents
@@ -307,10 +305,8 @@ MlaSettings resolve(const AttentionPlan& c, const Given& given) {
   require_setting(s.kv_rank > 0, "`rope-dim` ", s.rope_dim,
                   " leaves nothing for the default `kv-rank`, 2 `head-dim` - `rope-dim`; give "
                   "`kv-rank` or lower `rope-dim`");
-  for (const auto& [name, number] : {std::pair("heads", c.heads), {"kv-rank", s.kv_rank}}) {
-    require_setting(number % s.latents == 0, "`latents` ", s.latents, " does not divide `", name,
-                    "` ", number);
-  }
+  require_divisor("latents", s.latents, "heads", c.heads);
+  require_divisor("latents", s.latents, "kv-rank", s.kv_rank);
   require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is ", s.rope_dim);
   return s;
 }

@@ -1,7 +1,6 @@
 #include "nn/attention/plan.h"
 
 #include <array>
-#include <charconv>
 
 #include "autograd/base/error.h"
 #include "autograd/base/text.h"
@@ -48,8 +47,7 @@ std::string ScoreScale::text() const {
   for (const auto& [name_kind, name] : kScaleNames) {
     if (kind == name_kind) return std::string(name);
   }
-  std::array<char, 32> digits;
-  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
+  return shortest_text(value);
 }
 
 AttentionPlan AttentionPlan::sharing() const {

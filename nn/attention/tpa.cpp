@@ -20,10 +20,8 @@ constexpr Field<Own> kFields[] = {
                             "rank of k, and of v: number of products of factors that are averaged",
                             1, kMostFactors),
     whole<&Own::q_factors>(
-        "q-factors",
-        "rank of q: number of products of factors that are averaged; default 3 kv-factors", 1,
-        kMostFactors)
-        .with({.derived = true}),
+        "q-factors", "rank of q: number of products of factors that are averaged", 1, kMostFactors)
+        .with({.derived = "3 kv-factors"}),
 };
 
 // Name of the form that computes scores and sums from cached factors.

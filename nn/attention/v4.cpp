@@ -37,32 +37,33 @@ struct Own {
   bool picks() const { return index_topk > 0; }
 };
 
-constexpr Traits kDerived = {.derived = true};
-constexpr auto kQRank = kQRankField<Own>.with(kDerived);
-constexpr auto kRopeDim = kRopeDimField<Own>.with(kDerived);
-constexpr Traits kOfOutput = {
-    .derived = true, .only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
+constexpr auto kQRank = kQRankField<Own>.with({.derived = "half of dim"});
+constexpr auto kRopeDim = kRopeDimField<Own>.with({.derived = "half of head-dim"});
+constexpr Traits of_output(std::string_view words) {
+  return {.derived = words, .only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
+}
 constexpr auto kOGroups =
     whole<&Own::o_groups>(
-        "o-groups",
-        "groups of heads whose outputs are projected apart before o_b_proj joins them; default 2, "
-        "or 1 if heads is odd",
+        "o-groups", "groups of heads whose outputs are projected apart before o_b_proj joins them",
         1)
-        .with(kOfOutput);
+        .with(of_output("2, or 1 if heads is odd"));
 constexpr auto kORank =
-    whole<&Own::o_rank>("o-rank",
-                        "width that each group of heads is projected to; default dim / o-groups", 1)
-        .with(kOfOutput);
-constexpr auto kCompress =
-    whole<&Own::compress>(
-        "compress",
-        "tokens that each compressed row of keys and values stands for; default hca 8, csa 4", 1)
-        .with(kDerived);
+    whole<&Own::o_rank>("o-rank", "width that each group of heads is projected to", 1)
+        .with(of_output("dim / o-groups"));
+constexpr auto kCompress = whole<&Own::compress>(
+    "compress", "tokens that each compressed row of keys and values stands for", 1);
 constexpr Field<Own> kFields[] = {kQRank, kRopeDim, kOGroups, kORank};
-constexpr Field<Own> kHcaFields[] = {kQRank, kRopeDim, kOGroups, kORank, kCompress};
-constexpr Field<Own> kCsaFields[] = {
-    kQRank,           kRopeDim,           kOGroups,        kORank,         kCompress,
-    kIndexHeads<Own>, kIndexHeadDim<Own>, kIndexTopk<Own>, kIndexLoss<Own>};
+constexpr Field<Own> kHcaFields[] = {kQRank, kRopeDim, kOGroups, kORank,
+                                     kCompress.with({.derived = "8"})};
+constexpr Field<Own> kCsaFields[] = {kQRank,
+                                     kRopeDim,
+                                     kOGroups,
+                                     kORank,
+                                     kCompress.with({.derived = "4"}),
+                                     kIndexHeads<Own>,
+                                     kIndexHeadDim<Own>,
+                                     kIndexTopk<Own>.with({.derived = "16"}),
+                                     kIndexLoss<Own>};
 
 QueryLatent query_latent(const AttentionPlan& c) {
   return {.rank = c.own<Own>().q_rank, .norm = "q_a_norm"};
@@ -210,7 +211,7 @@ Own resolve(const AttentionPlan& c, const Given& given) {
                          .rope_dim = half_of_head(c),
                          .o_groups = c.heads % 2 == 0 ? 2 : 1});
   require_rotary_part(c, own.rope_dim);
-  require_divisor_of_heads(c, "o-groups", own.o_groups);
+  require_divisor("o-groups", own.o_groups, "heads", c.heads);
   if (!given.has("o-rank")) own.o_rank = std::max<Index>(1, c.dim / own.o_groups);
   return own;
 }

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <string>
 #include <vector>
 
 #include "autograd/ops.h"

@@ -15,6 +15,13 @@ using CostRows = std::map<std::string, CostRow>;
 
 inline Given with(const nlohmann::json& settings) { return Given(model_settings(), settings); }
 
+/// The table of kinds that all have the sizes of `given`.
+inline std::vector<CostRow> cost_table(const Given& given, Index context,
+                                       const CacheNumbers& numbers,
+                                       std::vector<std::string>& left_out) {
+  return cost_table(given, given, context, numbers, left_out);
+}
+
 /// The table by name; no kind may be left out and no name may come twice.
 inline CostRows all_rows(const Given& config, Index context, Index bytes_per_element = 4) {
   std::vector<std::string> left_out;

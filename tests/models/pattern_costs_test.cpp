@@ -69,7 +69,7 @@ TEST(CostsOfAPattern, AreThoseOfItsLayers) {
     const MacCounter counter;
     Memory memory;
     for (Index layer = 0; layer < model->layers; ++layer) {
-      memory = model->layer_attention(layer).shares() ? Memory::sharing(memory) : Memory();
+      memory = model->layer_attention(layer).shares() ? Memory::sharing(memory, memory) : Memory();
       layers[static_cast<std::size_t>(layer)]->forward(x, memory);
     }
     EXPECT_EQ(counter.count(), (Count(kBatch) * (row->costs.linear_macs_per_token * kLength +

@@ -21,7 +21,7 @@ struct SinkingSettings {
 };
 
 constexpr Traits kKnown = {.conversion = InConversion::open};
-constexpr Traits kKnownAndDerived = {.derived = true, .conversion = InConversion::open};
+constexpr Traits kKnownAndDerived = {.derived = "as gqa", .conversion = InConversion::open};
 constexpr Field<SinkingSettings> kSinkingFields[] = {
     whole<&SinkingSettings::kv_heads>("kv-heads", "as gqa", 1).with(kKnownAndDerived),
     whole<&SinkingSettings::rope_dim>("rope-dim", "as gqa", 0).with(kKnownAndDerived),

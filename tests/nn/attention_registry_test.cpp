@@ -214,7 +214,7 @@ TEST(ImpossibleShapes, AreErrorsThatNameTheFlagAndItsValue) {
       {"`head-dim`, which is 5", of_kind("latent-bias", 3, 15)},
       {"`rope-dim` must be even, is 7", rope_dim},
       {"`rope-dim` must be even, is 7", odd_part},
-      {"`latents` 3 does not divide `heads` 8", latents},
+      {"`latents` 3 does not divide `heads` 8; 2 does", latents},
       {"`latents` 4 does not divide `kv-rank` 50", latents_of_rank},
       {"`kv-heads` 3 does not divide `heads` 8", gta},
       {"`head-dim`, which is 5", of_kind("tpa", 4, 20)},

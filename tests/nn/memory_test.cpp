@@ -70,8 +70,8 @@ TEST(Memory, OfALayerThatSharesHandsBackWhatTheEarlierOneKept) {
   const Var x = tape.leaf({1, 2, 2, 3}, normal_values(1, 12));
   Memory first;
   first.keep("k", [&] { return x; });
-  Memory second = Memory::sharing(first);
-  Memory third = Memory::sharing(second);
+  Memory second = Memory::sharing(first, first);
+  Memory third = Memory::sharing(second, second);
   for (Memory* memory : {&second, &third}) {
     EXPECT_EQ(memory->keep("k", none).x().index, x.index);
     EXPECT_THROW(memory->keep("v", none), ShapeError);
@@ -87,7 +87,7 @@ TEST(Memory, OfALayerThatSharesReadsTheCacheOfTheEarlierOne) {
   Tape tape;
   Memory first(cache, 1);
   first.keep("k", tape.constant({1, 1, 2, 3}, std::span(rows).last(6)));
-  Memory second = Memory::sharing(first);
+  Memory second = Memory::sharing(first, first);
   EXPECT_EQ(second.first_position(), 1);
   const Rows shared = second.keep("k", []() -> Var { throw ShapeError("it makes no rows"); });
   EXPECT_EQ(shared.cache(), &cache.rows("k"));

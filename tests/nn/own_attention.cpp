@@ -16,9 +16,8 @@ struct OwnSettings {
 };
 
 constexpr Field<OwnSettings> kOwnFields[] = {
-    whole<&OwnSettings::kv_heads>("kv-heads", "states; default 1", 1).with({.derived = true}),
-    whole<&OwnSettings::rope_dim>("rope-dim", "width of the shared key; default 2", 0)
-        .with({.derived = true}),
+    whole<&OwnSettings::kv_heads>("kv-heads", "states", 1).with({.derived = "1"}),
+    whole<&OwnSettings::rope_dim>("rope-dim", "width of the shared key", 0).with({.derived = "2"}),
 };
 
 const OwnSettings& of(const AttentionPlan& c) { return c.own<OwnSettings>(); }

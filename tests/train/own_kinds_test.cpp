@@ -39,7 +39,9 @@ using OwnAttention = OwnProgram;
 
 TEST_F(OwnAttention, HasItsSettingsInHelp) {
   const std::string help = this->help();
-  EXPECT_NE(help.find("own: states; default 1"), std::string::npos) << help;
+  EXPECT_NE(help.find("; own: states; default heads / 2 (heads with fox; 1 with own)"),
+            std::string::npos)
+      << help;
   EXPECT_NE(help.find("kda, own"), std::string::npos) << "in the list of attentions";
 }
 

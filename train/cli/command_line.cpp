@@ -93,12 +93,6 @@ std::vector<std::string> join_bare(const std::vector<std::string>& arguments,
   return joined;
 }
 
-// Settings whose default depends on others name it in their help text.
-std::string default_text(const Setting& setting) {
-  const bool shown = !setting.neutral.is_null() && !setting.traits.bare;
-  return shown ? " [" + setting_text(setting.neutral) + "]" : "";
-}
-
 // A message of cxxopts with plain quotation marks; a terminal may not have its typographic ones.
 std::string plain(std::string message) {
   for (const std::string_view mark : {"\u2018", "\u2019"}) {
@@ -145,9 +139,10 @@ void check_path(const std::string& flag, const std::string& path) {
 namespace {
 
 void check_paths(const CommandLine& line) {
-  for (const std::string flag :
-       {"from", "out", "resume", "config", "logits", "data", "init-from"}) {
-    if (line.has(flag)) check_path(flag, line.get(flag));
+  for (const std::string name :
+       {"from", "out", "resume", "config", "logits", "data", "init", "init-from"}) {
+    if (line.has(name)) check_path(name, line.get(name));
+    if (const std::string* const path = line.setting(name)) check_path(name, *path);
   }
 }
 
@@ -202,17 +197,18 @@ std::string as_flags(std::string_view message) {
   return text;
 }
 
-CommandLine parse_command_line(const std::vector<std::string>& arguments,
-                               const CommandHelp& command, const SettingList& settings,
-                               const std::vector<Flag>& flags) {
+namespace {
+
+cxxopts::Options declare(const CommandHelp& command, const SettingList& settings,
+                         const std::vector<Flag>& flags) {
   cxxopts::Options options("headcount " + command.name, command.summary);
   options.custom_help("[flags]").set_width(100).allow_unrecognised_options();
   // Every value is read as text: Setting::value checks ranges, cxxopts would wrap large numbers.
   const std::string run = heading(Scope::run);
   for (const Setting& s : settings) {
     const auto value = cxxopts::value<std::string>();
-    const std::string what = s.only_for.empty() ? s.help : joined(s.only_for) + ": " + s.help;
-    options.add_options(heading(s.scope))(s.name, what + default_text(s),
+    const std::string owners = s.only_for.empty() ? "" : joined(s.only_for) + ": ";
+    options.add_options(heading(s.scope))(s.name, owners + help_text(s),
                                           s.traits.bare ? value->implicit_value("on") : value);
   }
   for (const Flag& f : flags) {
@@ -223,7 +219,30 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     }
   }
   options.add_options(run)("h,help", "show this text");
+  return options;
+}
 
+void print_help(const cxxopts::Options& options, const CommandHelp& command,
+                const SettingList& settings) {
+  const std::string run = heading(Scope::run);
+  std::vector<std::string> groups;
+  for (const Setting& s : settings) {
+    const std::string group = heading(s.scope);
+    if (group != run && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+  }
+  groups.push_back(run);  // last
+  std::cout << options.help(groups);
+  if (find_setting(settings, "data") != nullptr) print_defaults_of_texts();
+  if (find_setting(settings, "attention") != nullptr) print_attentions();
+  std::cout << "\nExamples:\n" << command.examples;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments,
+                               const CommandHelp& command, const SettingList& settings,
+                               const std::vector<Flag>& flags) {
+  cxxopts::Options options = declare(command, settings, flags);
   const std::vector<std::string> joined = join_bare(arguments, settings);
   std::vector<const char*> argv = {"headcount"};
   for (const std::string& argument : joined) argv.push_back(argument.c_str());
@@ -251,18 +270,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
     throw UsageError(plain(error.what()), hint);
   }
   check_paths(line);
-  std::vector<std::string> groups;
-  for (const Setting& s : settings) {
-    const std::string group = heading(s.scope);
-    if (group != run && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
-  }
-  groups.push_back(run);
-  if (line.has("help")) {
-    std::cout << options.help(groups);
-    if (find_setting(settings, "data") != nullptr) print_defaults_of_texts();
-    if (find_setting(settings, "attention") != nullptr) print_attentions();
-    std::cout << "\nExamples:\n" << command.examples;
-  }
+  if (line.has("help")) print_help(options, command, settings);
   return line;
 }
 

@@ -3,7 +3,6 @@
 #include <limits>
 
 #include "autograd/base/files.h"
-#include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "models/checkpoint/durable.h"
@@ -84,21 +83,18 @@ constexpr Field<Question> kQuestionFields[] = {
     parsed<&Question::seeds>(
         "seeds",
         "training runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of "
-        "each, then more until the verdict is decided, at most 20; default 3, or 5..10 if answers "
-        "are compared. Verdicts of a range correct for repeated looks: by repeated confidence "
-        "intervals (Jennison and Turnbull), or for answers by a sequential sign test")
-        .with({.derived = true}),
-    text<&Question::reference>(
-        "reference",
-        "attention that the others are compared with; default the one with the largest KV cache")
-        .with({.derived = true}),
+        "each, then more until the verdict is decided, at most 20. Verdicts of a range correct for "
+        "repeated looks: by repeated confidence intervals (Jennison and Turnbull), or for answers "
+        "by a sequential sign test")
+        .with({.derived = "3, or 5..10 if answers are compared"}),
+    text<&Question::reference>("reference", "attention that the others are compared with")
+        .with({.derived = "the one with the largest KV cache"}),
     choice<&Question::metric>(
         "metric",
         "what verdicts compare: loss (its mean over seeds, assumed normal) or answers (share of "
-        "right answers, by a sign test over seeds; for texts that mark answers); default answers "
-        "if only answers count in the loss, as in lookup",
+        "right answers, by a sign test over seeds; for texts that mark answers)",
         {{"loss", Metric::loss}, {"answers", Metric::answers}})
-        .with({.derived = true}),
+        .with({.derived = "answers if only answers count in the loss, as in lookup; else loss"}),
     on_off<&Question::intervals>("intervals",
                                  "decide verdicts by 95 % confidence intervals over seeds, of "
                                  "which there must be two or more")};
@@ -370,12 +366,13 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
 
   require_fast(read_precision(common), "choose f32");
   const ProgressMode progress = use_run_settings(flags);
-  Corpus corpus = load_training_corpus(common);
+  Corpus corpus = named_by("data", [&] { return load_training_corpus(common); });
   if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"));
   if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
   if (!flags.has("seeds")) options.question.seeds = usual_seeds(options.question);
   const std::vector<PlannedVariant> variants = plan(line, options, orders, common, trained, corpus);
   require_answerable(options.question, options.specs, corpus);
+  require_enough_text(options, corpus, variants);
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);

@@ -53,7 +53,7 @@ constexpr Field<ConvertOptions> kConvertFields[] = {
         "choose the smallest kv-rank whose latents keep this fraction of the squared norm of the "
         "key and value projections in every layer",
         0.01, 1)
-        .with({.derived = true}),
+        .with({.derived = "none"}),
     choice<&ConvertOptions::rotary_pairs>(
         "rotary-pairs",
         "which RoPE pairs of the old heads become the rotary key of mla or the rotated part of "
@@ -146,8 +146,10 @@ void print(const Json& result, const std::string& data) {
     return formatted("%.*f -> %.*f", decimals, from[key].get<double>(), decimals,
                      to[key].get<double>());
   };
+  const char* const bytes = "kv_cache_bytes_per_token";  // whole, or of rows that tokens share
+  const bool whole = from[bytes].is_number_integer() && to[bytes].is_number_integer();
   std::printf("\nparameters %s\nKV cache, bytes a token %s\n", both("params", 0).c_str(),
-              both("kv_cache_bytes_per_token", 0).c_str());
+              both(bytes, whole ? 0 : 2).c_str());
   if (from.contains("loss")) {
     std::printf("loss %s nats per %s (%s)\n", both("loss", 4).c_str(),
                 result["unit"].get<std::string>().c_str(),

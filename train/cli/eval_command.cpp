@@ -1,5 +1,4 @@
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -7,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <numbers>
+#include <optional>
 
 #include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
@@ -14,12 +14,10 @@
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"
-#include "train/cli/training_flags.h"
 #include "train/cli/use_threads.h"
 #include "train/evaluation.h"
 #include "train/run/place.h"
 #include "train/run/provenance.h"
-#include "train/run/record.h"
 
 namespace headcount {
 
@@ -77,7 +75,7 @@ void require_other_file(const CommandLine& line, const LoadedRun& run) {
     throw UsageError("--logits ", logits, " is the text that eval reads; name another file");
   fs::path folder = fs::weakly_canonical(from, none);
   const fs::path parent = folder.parent_path();
-  if (parent.filename() == "checkpoints") folder = parent.parent_path();  // of the run
+  if (parent.filename() == kCheckpoints) folder = parent.parent_path();  // of the run
   if (fs::exists(logits, none) && lies_in(logits, folder))
     throw UsageError("--logits ", logits, " is a file of ", from, "; name another file");
 }
@@ -128,6 +126,43 @@ LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
   return run;
 }
 
+// What --json prints; `change` is what the cache's type changed of the loss, if it was rounded.
+nlohmann::ordered_json json_of(const Evaluation& result, const EvalText& text,
+                               const ModelPlan& plan, const Given& given,
+                               std::optional<double> change) {
+  nlohmann::ordered_json json = {
+      {"loss", result.loss},
+      {"unit", text.unit()},
+      {std::string("bits_per_") + text.unit(), result.loss / std::numbers::ln2},
+      {"accuracy", result.accuracy},
+      {"characters", result.characters},
+      {"cache_dtype", given.get<std::string>("cache-dtype", "f32")},
+      {"precision", given.get<std::string>("precision", "f32")},
+      {"window", windows(plan)},
+      {"loss_by_position", to_json(result.loss_by_position)}};
+  if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
+  if (text.baselines) json["answer_baselines"] = to_json(*text.baselines);
+  if (result.attention_entropy) json["attention_entropy"] = *result.attention_entropy;
+  if (change) json["loss_change"] = *change;
+  return json;
+}
+
+// Prints what json_of holds, for people.
+void print(const Evaluation& result, const EvalText& text, Index context,
+           std::optional<double> change) {
+  const char* const unit = text.unit();
+  std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
+  std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n", result.loss, unit,
+              result.loss / std::numbers::ln2, 100 * result.accuracy);
+  std::printf("%s", loss_by_position_line(result.loss_by_position, context).c_str());
+  std::printf("%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
+  if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
+    std::printf("note: %s\n", note.c_str());
+  if (result.attention_entropy)
+    std::printf("entropy of attention %.3f nats\n", *result.attention_entropy);
+  if (change) std::printf("the cache's type changes the loss by %+.6f\n", *change);
+}
+
 }  // namespace
 
 int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
@@ -155,43 +190,17 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
       *run.model, text.tokens,
       {.marks = text.marks(), .attention_stats = line.has("attention-stats"), .ranks = &ranks});
   Evaluation result = exact;
-  const bool rounded = cache_type != CacheType::real;
-  if (rounded) {
+  std::optional<double> change;  // of the loss, by the cache's type
+  if (cache_type != CacheType::real) {
     result = evaluate(*run.model, text.tokens,
                       {.marks = text.marks(), .cache_type = cache_type, .ranks = &ranks});
+    result.attention_entropy = exact.attention_entropy;
+    change = result.loss - exact.loss;
   }
-
-  const double bits = result.loss / std::numbers::ln2;
-  if (line.has("json")) {
-    nlohmann::ordered_json json = {{"loss", result.loss},
-                                   {"unit", text.unit()},
-                                   {std::string("bits_per_") + text.unit(), bits},
-                                   {"accuracy", result.accuracy},
-                                   {"characters", result.characters},
-                                   {"cache_dtype", given.get<std::string>("cache-dtype", "f32")},
-                                   {"precision", given.get<std::string>("precision", "f32")},
-                                   {"window", windows(run.model->plan())},
-                                   {"loss_by_position", to_json(result.loss_by_position)}};
-    if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
-    if (text.baselines) json["answer_baselines"] = to_json(*text.baselines);
-    if (exact.attention_entropy) json["attention_entropy"] = *exact.attention_entropy;
-    if (rounded) json["loss_change"] = result.loss - exact.loss;
-    std::cout << json.dump(2) << '\n';
-    return 0;
-  }
-  const char* const unit = text.unit();
-  std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
-  std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%", result.loss, unit, bits,
-              100 * result.accuracy);
-  const Index context = run.model->plan()->context;
-  std::printf("\n%s", loss_by_position_line(result.loss_by_position, context).c_str());
-  std::printf("%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
-  if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
-    std::printf("note: %s\n", note.c_str());
-  if (exact.attention_entropy)
-    std::printf("entropy of attention %.3f nats\n", *exact.attention_entropy);
-  if (rounded)
-    std::printf("the cache's type changes the loss by %+.6f\n", result.loss - exact.loss);
+  if (line.has("json"))
+    std::cout << json_of(result, text, run.model->plan(), given, change).dump(2) << '\n';
+  else
+    print(result, text, run.model->plan()->context, change);
   return 0;
 }
 

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <iomanip>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <string>

@@ -6,7 +6,6 @@
 #include "models/checkpoint/durable.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
-#include "train/cli/training_flags.h"
 #include "train/report/run_report.h"
 #include "train/run/place.h"
 

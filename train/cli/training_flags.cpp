@@ -104,10 +104,10 @@ std::string attentions(const std::vector<TrainOptions>& runs) {
 // End of an error: the reason why `setting` has no effect in any of `runs`.
 std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs) {
   const TrainOptions& first = runs.front();
-  if (const std::optional<OnlyWhere>& where = setting.traits.only_where) {
-    const std::string name(where->setting), value = to_json(first).at(name);
-    if (!where->holds(value))
-      return "--" + name + " " + value + ", which " + std::string(where->otherwise);
+  if (const std::optional<std::string> value = setting.silenced_by(to_json(first))) {
+    const OnlyWhere& where = *setting.traits.only_where;
+    return "--" + std::string(where.setting) + " " + *value + ", which " +
+           std::string(where.otherwise);
   }
   std::string chosen = "--attention " + attentions(runs);
   if (setting.scope == Scope::data) chosen = "--data " + first.data;

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "train/compare/number_text.h"
-#include "train/report/cache_drawing.h"
 
 namespace headcount {
 

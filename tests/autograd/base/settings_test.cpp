@@ -17,6 +17,13 @@ constexpr const char* kTooLarge = "99999999999999999999";  // for 64 bits too
 
 enum class Shade { light = 1, dark };
 
+TEST(Choices, HaveRoomForEightAndRefuseMore) {
+  Choices choices = {};
+  for (int i = 0; i < 8; ++i) choices.add({"a", i});
+  EXPECT_EQ(choices.list().size(), 8u);
+  EXPECT_THROW(choices.add({"b", 8}), std::length_error);
+}
+
 // One setting of each kind.
 struct ExampleValues {
   Index count = 7, length = 64;

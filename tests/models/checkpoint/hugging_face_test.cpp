@@ -267,6 +267,14 @@ TEST(HuggingFaceConfig, IsReadWithRotaryPositionsThatAreSaidNotToBeStretched) {
       << config_refusal(config);
 }
 
+TEST(HuggingFaceConfig, WithoutANumberOfKvHeadsHasOneForEachHead) {
+  json null = llama(), absent = llama();
+  null["num_key_value_heads"] = nullptr;
+  absent.erase("num_key_value_heads");
+  for (const json& config : {null, absent})
+    EXPECT_EQ(read_hugging_face_config(config).model->attention, "mha");
+}
+
 TEST(HuggingFaceConfig, OfDeepseekNeedsItsWidthsAndNoHeadsThatDivideTheWidth) {
   json config = hugging_face_config(config_with({{"attention", "mla"}}), 65);
   config["num_attention_heads"] = 3;

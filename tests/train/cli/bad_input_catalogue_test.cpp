@@ -42,6 +42,8 @@ const BadCase kFiles[] = {
     {"eval --from run/checkpoints/step-3 --data text.txt --logits run/metrics.jsonl", kUsage,
      "--logits run/metrics.jsonl is a file of run"},
     {"TRAIN+ --out=", kUsage, "--out is empty"},
+    {"TRAIN+ --init=", kUsage, "--init is empty"},
+    {"train --data=", kUsage, "--data is empty"},
     {"TRAIN+ --out=\xff", kUsage, "--out must be UTF-8"},
     {"compare --data text.txt --context 16 --out=", kUsage, "--out is empty"},
     {"compare --data text.txt --context 16 --out=\xff", kUsage, "--out must be UTF-8"},
