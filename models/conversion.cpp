@@ -88,28 +88,25 @@ void require_same_rest(const Values& from, const Values& to, const std::string& 
   }
 }
 
-// Throws ShapeError if the window of a layer would change, unless the new attention names windows
-// or the setting `window` of all layers has another value.
+constexpr const char* kWindow = "window";
+
+bool names_its_window(const LayerSpec& part) {
+  return part.gives(kWindow) || part.shared_window.has_value();
+}
+
+// Throws ShapeError if the window of a layer would change.
 void require_same_windows(const ModelPlan& from, const ModelPlan& to) {
-  const auto names_its_own = [](const LayerSpec& part) {
-    return part.gives("window") || part.shared_window.has_value();
-  };
-  if (std::ranges::any_of(parse_attention_spec(to->attention).cycle, names_its_own)) return;
-  const bool given = to->settings.contains("window") && from->settings.contains("window") &&
-                     to->settings["window"] != from->settings["window"];
-  if (given) return;
   for (Index layer = 0; layer < to->layers; ++layer) {
     const Index before = from->layer_attention(layer).window,
                 after = to->layer_attention(layer).window;
     require_setting(before == after, "the window of layer ", layer + 1, " is ", before,
                     ", `attention` ", to->attention, " would make it ", after,
-                    "; name the windows, as gqa2@32/gqa2 does");
+                    "; name the windows, as gqa2@32/gqa2 and gqa2@0 do");
   }
 }
 
 void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
   require_same_rest(from->settings, to->settings, "");
-  require_same_windows(from, to);
   // Parts of a pattern have settings of their own.
   for (Index layer = 0; layer < to->layers; ++layer) {
     require_same_rest(from->layer_attention(layer).values(), to->layer_attention(layer).values(),
@@ -185,7 +182,8 @@ void write_rest(const LanguageModel& from, ParameterStore& store) {
 Given without_attention(const ModelPlan& model) {
   Given rest(model_settings());
   for (const Setting& setting : model_settings()) {
-    if (setting.traits.conversion != InConversion::open && model->settings.contains(setting.name))
+    const bool chosen = setting.traits.conversion == InConversion::open || setting.name == kWindow;
+    if (!chosen && model->settings.contains(setting.name))
       rest.put(setting.name, model->settings[setting.name]);
   }
   return rest;
@@ -197,6 +195,9 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
   const auto attention = to.get<std::string>("attention", kDefaultAttention);
   std::vector<LayerSpec> parts = parse_attention_spec(attention).cycle;
   const bool alone = std::ranges::count_if(parts, std::not_fn(&LayerSpec::shares)) == 1;
+  const bool new_windows = to.has(kWindow) || std::ranges::any_of(parts, names_its_window);
+  const Values& old = from.plan()->settings;
+  if (!to.has(kWindow) && old.contains(kWindow)) to.put(kWindow, old[kWindow]);
   const Given before = to;
   bool fits = false;
   for (LayerSpec& part : parts) {
@@ -221,7 +222,9 @@ ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& o
   to.put("attention", text_of(parts));
   require_setting(fits || !options.energy, "`energy` sets the width of latents, but `attention` ",
                   spec_of(to), " has none");
-  return resolve_model(to);
+  ModelPlan plan = resolve_model(to);
+  if (!new_windows) require_same_windows(from.plan(), plan);
+  return plan;
 }
 
 Conversion convert(const LanguageModel& from, const ModelPlan& to,

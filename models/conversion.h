@@ -10,11 +10,13 @@
 /// heads.h), and a layer of the other attention is made of them. All other weights stay.
 namespace headcount {
 
-/// Settings that a converted model takes over: all except those that a conversion chooses anew.
+/// Settings that a converted model takes over: all except those that a conversion chooses anew, and
+/// the window.
 Given without_attention(const ModelPlan& model);
 
 /// Plan of the converted model: settings missing in `to` are chosen to suit the heads of `from`.
-/// Throws ShapeError, also for an `energy` if `to` has no latents.
+/// Layers keep their windows unless `to` has windows of its own. Throws ShapeError, also for an
+/// `energy` if `to` has no latents.
 ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& options);
 
 struct Conversion {

@@ -111,8 +111,9 @@ AttentionHeads grouped_to_heads(const AttentionPlan& c, const LayerMatrices& wei
 
 MadeLayer grouped_of_heads(const AttentionPlan& c, const AttentionHeads& heads,
                            const ConversionOptions& options) {
-  for (const Index width : {heads.key_width, heads.value_width})
-    require_width("the width of a head, `head-dim`,", c.head_dim, width);
+  require_setting(heads.key_width == heads.value_width, "keys of the model are ", heads.key_width,
+                  " wide and its values ", heads.value_width, ": no `head-dim` suits both");
+  require_width("the width of a head, `head-dim`,", c.head_dim, heads.key_width);
   return own(c).tie_kv ? tied(c, heads, options.rotary_pairs) : mean_of_groups(c, heads);
 }
 

@@ -89,6 +89,7 @@ void fit_mla(const LayerSettings& layer, const LayerPlace& place, Given& given,
   const auto latents = given.get<Index>("latents", 1);
   Index rank = latents;
   for (const AttentionHeads& heads : layers) {
+    if (heads.k.rows == 0) continue;  // the layer reads another one's keys and values
     const RotaryRows rows = rows_for_rotary_part(heads, rotated, options.rotary_pairs);
     for (Index latent = 0; latent < latents && layer.heads % latents == 0; ++latent) {
       const DoubleMatrix all = of_latent(heads, rows, latent, latents).column_part(0, place.dim);

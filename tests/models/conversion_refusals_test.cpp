@@ -77,9 +77,15 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
   EXPECT_EQ(refusal(*mha, "mla/gqa2"), "accepted") << "sizes that fit one part are not the other's";
   EXPECT_EQ(refusal(*mha, "gqa2/mla"), "accepted");
   EXPECT_EQ(refusal(*small_model("mha@5/mha"), "mla@5/mla", {}, {.energy = 0.9}), "accepted");
+  EXPECT_EQ(refusal(*small_model("mha/mha/share", {{"layers", "3"}}), "mla/gqa2/share", {},
+                    {.energy = 0.9}),
+            "accepted")
+      << "the layer that shares has no keys and values of its own";
   const auto windows = small_model("mha@3/mha");
   expect_refusal(refusal(*windows, "gqa2"),
                  {"window of layer 1 is 3", "make it 0", "gqa2@32/gqa2"});
+  EXPECT_EQ(refusal(*windows, "gqa2@0"), "accepted") << "no window, though that is the default";
+  EXPECT_EQ(refusal(*windows, "gqa2", {{"window", "0"}}), "accepted");
   EXPECT_EQ(refusal(*windows, "gqa2@3/gqa2"), "accepted");
   EXPECT_EQ(refusal(*windows, "gqa2@3"), "accepted") << "one window for all layers";
   EXPECT_EQ(refusal(*small_model("mha@3"), "gqa2@0"), "accepted");

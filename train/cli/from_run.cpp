@@ -72,7 +72,7 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
   if (characters) options.validation_characters = *characters;
   Corpus corpus = load_corpus(data, options);
   if (own) require_own_text(corpus, line.get("from"));
-  adopt_vocabulary(corpus, run.vocabulary);
+  named_by("data", [&] { adopt_vocabulary(corpus, run.vocabulary); });
   return {name_of(corpus.name + ", validation part", options.validation_characters > 0,
                   corpus.validation.size()),
           std::move(corpus.validation),

@@ -295,7 +295,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
     steps_before = read_run_options(run).steps;
     options = found_from_here(resumed_options(line), run);
   }
-  Corpus corpus = load_training_corpus(options);
+  Corpus corpus = named_by("data", [&] { return load_training_corpus(options); });
   require_same(ranks, version_text() + to_json(options).dump() + corpus.sha256,
                "program, settings or text");
   catch_interrupts();  // from here on a signal must leave the run's folder whole

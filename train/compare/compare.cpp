@@ -22,16 +22,8 @@ namespace headcount {
 
 namespace {
 
-// Moves the last tenth of the training text to the slice by which a sweep chooses.
-void cut_tuning_slice(Corpus& corpus, Index context) {
-  const std::size_t size = corpus.train.size() / 10, rest = corpus.train.size() - size;
-  if (static_cast<Index>(size) <= context || static_cast<Index>(rest) <= context) {
-    throw DataError("`sweep` chooses by the last tenth of the training text, which has ", size,
-                    " characters; a context of ", context,
-                    " needs more: give a longer text or a shorter context");
-  }
-  keep_for_tuning(corpus, static_cast<Index>(size));
-}
+// Length of the slice by which a sweep chooses, the last tenth of the training text.
+Index tuning_characters(const Corpus& corpus) { return std::ssize(corpus.train) / 10; }
 
 // Tuning loss of one variant at each value of the sweep; candidates are in the order of the values.
 std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
@@ -217,6 +209,30 @@ std::vector<bool> trained_elsewhere(const RunOrders& orders, const std::vector<P
   return elsewhere;
 }
 
+// Adds what the runs of each variant gave, and the settings that all of them have.
+void add_variants(ComparisonResult& result, const ComparisonOptions& options,
+                  const NeededRuns& plan, std::span<const RunOutcome> outcomes,
+                  const std::vector<PlannedVariant>& variants, const Passage& passage,
+                  const Corpus& corpus) {
+  const Index vocabulary = corpus.vocabulary.size();
+  std::vector<TrainOptions> chosen;
+  std::size_t seeds = 0;
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    stop_if_interrupted();
+    const NeededRuns::Chosen best = plan.chosen(i, outcomes);
+    VariantResult& variant =
+        result.variants.emplace_back(variant_result(variants[i], best, vocabulary));
+    if (options.sweep)
+      variant.swept = swept(*options.sweep, variants[i], best, plan.tuning_losses(i, outcomes));
+    read(passage, best, corpus, result.passage, variant);
+    chosen.push_back(best.candidate->options);
+    seeds = std::max(seeds, best.outcomes.size());
+  }
+  for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
+  measure_decoding(result, chosen, vocabulary);
+  result.config = common_settings(chosen);
+}
+
 void require_all(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
                  std::span<const Need> needs) {
   std::string first;
@@ -252,13 +268,25 @@ std::string_view default_attentions(std::string_view data) {
   return has_own ? built_in->attentions : "mha,gqa,mqa,mla";
 }
 
+void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
+                         const std::vector<PlannedVariant>& variants) {
+  const TrainOptions& common = variants.front().candidates.front().options;
+  const Index context = common.model->context, size = tuning_characters(corpus);
+  if (options.sweep && (size <= context || std::ssize(corpus.train) - size <= context)) {
+    throw DataError("`sweep` chooses by the last tenth of the training text, which has ", size,
+                    " characters; a context of ", context,
+                    " needs more: give a longer text or a shorter context");
+  }
+  passage_to_read(corpus, common.corpus, options.passage, context);
+}
+
 ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
                          const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
                          Ranks& ranks) {
   // All candidates have the same text and context.
   const TrainOptions& common = variants.front().candidates.front().options;
   const Index context = common.model->context, vocabulary = corpus.vocabulary.size();
-  if (options.sweep) cut_tuning_slice(corpus, context);
+  if (options.sweep) keep_for_tuning(corpus, tuning_characters(corpus));
   ComparisonResult result = described(corpus, common);
   result.command = orders.command;
   result.match = options.match.text();
@@ -293,23 +321,7 @@ ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orde
   }
   count_runs(result, outcomes, needed);
   if (orders.shard) return result;
-
-  std::vector<TrainOptions> chosen;
-  std::size_t seeds = 0;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
-    stop_if_interrupted();
-    const NeededRuns::Chosen best = plan.chosen(i, outcomes);
-    VariantResult& variant =
-        result.variants.emplace_back(variant_result(variants[i], best, vocabulary));
-    if (options.sweep)
-      variant.swept = swept(*options.sweep, variants[i], best, plan.tuning_losses(i, outcomes));
-    read(passage, best, corpus, result.passage, variant);
-    chosen.push_back(best.candidate->options);
-    seeds = std::max(seeds, best.outcomes.size());
-  }
-  for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
-  measure_decoding(result, chosen, vocabulary);
-  result.config = common_settings(chosen);
+  add_variants(result, options, plan, outcomes, variants, passage, corpus);
   result.version = version_text();
   result.machine = machine_text() + "; " + workers.text();
   summarize(result);

@@ -43,6 +43,12 @@ struct RunOrders {
   bool collect = false;          ///< trains nothing; other processes have trained the runs
 };
 
+/// Throws DataError if the training text is too short for the sweep, and SettingError if the
+/// validation part has no passage of that number. `compare` needs both; call this before anything
+/// is written.
+void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
+                         const std::vector<PlannedVariant>& variants);
+
 /// Trains every variant with the same data in the same order, on as many seeds as it takes to
 /// answer the question, evaluates, and measures the decoding. With a sweep, the last tenth of the
 /// training text is kept from training, and each variant gets the value with the least loss on it,

@@ -98,9 +98,7 @@ void write_conversions(const std::vector<PlannedVariant>& variants, const Loaded
     const TrainOptions& options = variant.candidates.front().options;
     if (options.init.empty() || !written.insert(options.init).second) continue;
     const fs::path folder = options.init;
-    std::error_code error;
-    fs::create_directories(folder.parent_path(), error);
-    if (error) throw WriteError(folder.parent_path(), error.value());
+    make_folder(folder.parent_path());
     write_converted(folder, *convert(*run.model, options.model, {}).model, run.vocabulary, again);
   }
 }

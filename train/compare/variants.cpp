@@ -69,7 +69,10 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
   const Index wanted = (Count(per_token) * context).value();
   const auto refuse = [&](Index nearest, const std::string& how) {
     throw SettingError("`match` kv=", per_token, ": ", spec.text, how,
-                       "; the nearest possible is kv=", per_token_text(nearest, context));
+                       nearest % context == 0
+                           ? "; the nearest possible is kv=" + std::to_string(nearest / context)
+                           : "; the nearest, " + per_token_text(nearest, context) +
+                                 ", is no whole number of bytes: leave " + spec.text + " out");
   };
   const std::set<std::string> open = open_numbers(spec);
   if (open.empty()) {

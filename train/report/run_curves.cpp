@@ -6,6 +6,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
 #include "train/run/loaded.h"
@@ -41,7 +42,9 @@ std::vector<CurveRow> read_metrics(const fs::path& file) {
       throw DataError(file.string(), ", line ", rows.size() + 1, ", is damaged: ", error.what());
     }
   }
-  if (rows.empty()) throw DataError(file.string(), " has no whole line: the run took no step yet");
+  if (rows.empty())
+    throw DataError(file.string(), " has no whole line: no step of the run is recorded yet; ",
+                    "continue it by `resume` ", shell_word(file.parent_path().string()));
   return rows;
 }
 

@@ -87,6 +87,10 @@ TEST_F(ConvertCommand, WithoutJsonPrintsATable) {
                                  "layer     keys   values", "KV cache, bytes a token 256 -> 128",
                                  "text.txt, validation part)", "headcount train --init to-gqa"})
     EXPECT_NE(result.out.find(part), std::string::npos) << part << "\n" << result.out;
+  train("--context 12 --steps 1 --out twelve");  // MHA of one layer: 32 numbers a token
+  const ProgramResult window = run_convert("--from twelve --attention mha@1 --out window");
+  EXPECT_NE(window.out.find("KV cache, bytes a token 128.00 -> 10.67\n"), std::string::npos)
+      << window.out << window.err;
 }
 
 TEST_F(ConvertCommand, ToMoreGroupsAndBackLosesNothing) {

@@ -121,7 +121,8 @@ TEST_F(ReportCommand, RefusesDamagedMetricsAndNamesTheLine) {
   folder_->file("damaged/metrics.jsonl", "{\"step\":1,\"lo");
   expect_refused(" --from damaged", kData, {"damaged/metrics.jsonl has no whole line"});
   folder_->file("damaged/metrics.jsonl", "");
-  expect_refused(" --from damaged", kData, {"the run took no step yet"});
+  expect_refused(" --from damaged", kData,
+                 {"no step of the run is recorded yet; continue it by --resume damaged"});
 }
 
 TEST_F(ReportCommand, ReadsNoWeights) {

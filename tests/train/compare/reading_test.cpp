@@ -144,7 +144,7 @@ TEST_F(Readings, RefuseAPassageThatThereIsNot) {
                  "--sample 9");
   expect_refusal(compare("--data lookup --context 16 --sample 100000 --out new"), 2,
                  {"the validation part of lookup has ", " stories; give 1 to "}, "lookup");
-  EXPECT_FALSE(folder_->has("new/runs"));
+  EXPECT_FALSE(folder_->has("new"));
 }
 
 }  // namespace

@@ -211,6 +211,11 @@ TEST(PatternPlan, NamesTheNearestBudgetAtTheContext) {
   EXPECT_EQ(refusal([] { plan("mqa@99/share", "kv=512"); }),
             "`match` kv=512: mqa@99/share keeps 198 bytes per token; the nearest possible is "
             "kv=198");
+  EXPECT_EQ(refusal([] {
+              plan("mqa@99/share", "kv=512", "", {{"context", 300}});
+            }),
+            "`match` kv=512: mqa@99/share keeps 168.96 bytes per token; the nearest, 168.96, is no "
+            "whole number of bytes: leave mqa@99/share out");
   EXPECT_EQ(refusal([] { plan("gqa/mla", "kv=512"); }),
             "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one "
             "of them, give the others");
