@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <exception>
-#include <functional>
 #include <optional>
-#include <string_view>
 
 #include "autograd/base/real.h"
 
@@ -92,10 +90,6 @@ void parallel_tasks(Index count, int max_threads, const Body& body, std::optiona
   }
 #endif
 }
-
-/// Calls `work` at the same time on `count` threads, one of which is the calling thread. If the
-/// system refuses a thread, `work` is not called at all, and Error says so and ends with `remedy`.
-void on_threads(int count, std::string_view remedy, const std::function<void()>& work);
 
 /// Rows per chunk for a loop over rows of `width` elements.
 inline Index row_chunk(Index width) {

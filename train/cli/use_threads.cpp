@@ -9,6 +9,7 @@
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
+#include "train/threads.h"
 
 namespace headcount {
 

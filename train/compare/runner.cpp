@@ -18,6 +18,7 @@
 #include "train/run/folder.h"
 #include "train/run/loaded.h"
 #include "train/run/provenance.h"
+#include "train/threads.h"
 
 namespace headcount {
 

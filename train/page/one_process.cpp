@@ -17,4 +17,6 @@ GradientExchange::~GradientExchange() = default;
 
 void GradientExchange::complete(ParameterId) {}
 
+void GradientExchange::finish() {}
+
 }  // namespace headcount
