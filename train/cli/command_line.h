@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "autograd/base/error.h"
@@ -52,13 +53,15 @@ UsageError changes_nothing(const std::string& name, const std::string& text, con
 void check_path(const std::string& flag, const std::string& path);
 
 /// Calls `body`, which reads the file or folder that `flag` names. Messages of its DataErrors then
-/// begin with the flag.
+/// begin with the flag, unless they begin with a setting.
 template <class Body>
 auto named_by(const std::string& flag, const Body& body) {
   try {
     return body();
   } catch (const DataError& error) {
-    throw DataError("--", flag, ": ", error.what());
+    const std::string_view message = error.what();
+    if (message.starts_with('`')) throw;
+    throw DataError("--", flag, ": ", message);
   }
 }
 
