@@ -81,7 +81,7 @@ void Reducer::set_loss(Index pass, Index shard, double loss) {
 }
 
 Reducer::Sums Reducer::finish_step() {
-  if (exchange_) exchange_->finish();
+  if (exchange_) exchange_->finish();  // not in its destructor, which must not throw
   exchange_.reset();
   const auto passes = static_cast<std::size_t>(passes_);
   ranks_.gather(std::as_writable_bytes(std::span(losses_)), passes * sizeof(double));

@@ -153,6 +153,12 @@ class TrainFolder {
                           flags);
   }
   ProgramResult train(const std::string& flags) const { return headcount(train_line(flags)); }
+  /// The same for a run that must succeed.
+  ProgramResult trained(const std::string& flags) const {
+    ProgramResult result = train(flags);
+    EXPECT_EQ(result.exit_code, 0) << flags << "\n" << result.err;
+    return result;
+  }
   ProgramResult shell(const std::string& script) const { return run_shell(script, folder_.path()); }
   /// Starts the program without waiting for it; its outputs go to the files out and err.
   pid_t start(const std::string& line) const {

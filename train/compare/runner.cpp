@@ -1,7 +1,6 @@
 #include "train/compare/runner.h"
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <future>

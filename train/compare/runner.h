@@ -51,8 +51,8 @@ enum class Need {
   maybe,  ///< other runs will tell; trained only where a job would be idle
   no,
 };
-/// Decision about each run, given the outcomes so far. `now` is final, and so is `no`
-/// after `maybe`: such a run may have been begun and is then given up for good.
+/// Decision about each run, given the outcomes so far. `now` is final, and so is `no` after
+/// `maybe`: such a run may have been begun and is then given up for good.
 using Needs = std::function<std::vector<Need>(std::span<const RunOutcome>)>;
 
 /// Observer of the runs of a comparison. Its functions are called from many threads.

@@ -71,8 +71,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
     throw SettingError("`match` kv=", per_token, ": ", spec.text, how,
                        nearest % context == 0
                            ? "; the nearest possible is kv=" + std::to_string(nearest / context)
-                           : "; the nearest, " + per_token_text(nearest, context) +
-                                 ", is no whole number of bytes: leave " + spec.text + " out");
+                           : ", no whole number; leave " + spec.text + " out");
   };
   const std::set<std::string> open = open_numbers(spec);
   if (open.empty()) {
@@ -87,7 +86,7 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
                        *std::next(open.begin()),
                        "` open; `match` can choose one of them, give the others");
   Index nearest = -1;
-  std::string reason;  // why the first number is impossible
+  std::string reason;  // why there is no nearest budget
   // The cost grows with the number, so none above `wanted` fits; with the number of tokens to a
   // pooled row it mostly falls. A latent of more than 4 dim, the width of a feed-forward layer, is
   // not tried.
@@ -102,7 +101,11 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
       if (reason.empty()) reason = error.what();  // otherwise KV heads may not divide the heads
       continue;
     }
-    if (nearest < 0 || std::abs(bytes - wanted) < std::abs(nearest - wanted)) nearest = bytes;
+    // A budget is a whole number of bytes per token, so it cannot name the others.
+    if (nearest < 0 && bytes % context != 0)
+      reason = "no `" + name + "` near this budget keeps whole bytes per token; leave it out";
+    const bool closer = nearest < 0 || std::abs(bytes - wanted) < std::abs(nearest - wanted);
+    if (closer && bytes % context == 0) nearest = bytes;
     if (bytes == wanted) {
       given = attempt;
       return name + " " + std::to_string(number);

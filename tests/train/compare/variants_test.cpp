@@ -214,8 +214,14 @@ TEST(PatternPlan, NamesTheNearestBudgetAtTheContext) {
   EXPECT_EQ(refusal([] {
               plan("mqa@99/share", "kv=512", "", {{"context", 300}});
             }),
-            "`match` kv=512: mqa@99/share keeps 168.96 bytes per token; the nearest, 168.96, is no "
-            "whole number of bytes: leave mqa@99/share out");
+            "`match` kv=512: mqa@99/share keeps 168.96 bytes per token, no whole number; leave "
+            "mqa@99/share out");
+  // Two, four and eight heads keep 337.92, 675.84 and 1351.68 bytes.
+  EXPECT_EQ(refusal([] {
+              plan("gqa@99/share", "kv=512", "", {{"context", 300}, {"heads", 8}});
+            }),
+            "`match` kv=512: gqa@99/share: no `kv-heads` near this budget keeps whole bytes per "
+            "token; leave it out");
   EXPECT_EQ(refusal([] { plan("gqa/mla", "kv=512"); }),
             "`match` kv=512: gqa/mla leaves `kv-heads` and `kv-rank` open; `match` can choose one "
             "of them, give the others");
