@@ -77,6 +77,8 @@ ProgramResult paste(const TrainFolder& folder, const std::string& line) {
 // What each command needs is not there: what is wrong with any flag comes to light before that.
 void expect_that_only_its_files_are_missing(const TrainFolder& folder, std::string line) {
   static const std::regex out(" --out (\\S+)"), from(" (--(?:init-)?from) (\\S+)");
+  // A processor without instructions for bf16 refuses it, whatever the other flags are.
+  line = std::regex_replace(line, std::regex(" --precision bf16"), " --precision f32");
   std::smatch run;
   const bool reads = std::regex_search(line, run, from);
   if (!reads) line = std::regex_replace(line, out, "") + " --out input.txt/c";
