@@ -4,6 +4,7 @@
 #include <limits>
 #include <numeric>
 #include <optional>
+#include <utility>
 
 #include "autograd/ops/attention_kernels.h"
 #include "autograd/ops/newest_keys.h"
@@ -21,7 +22,9 @@ constexpr Index kRowsOfProduct = 4;  // fewer query heads are faster in products
 // run in tasks of one cached head and one chunk of keys of one group. The first pass computes all
 // scores, from which follow the scale and the greatest score of each row. The second one computes
 // their exponentials and the weighted sums of values, which are added up in the order of the
-// chunks.
+// chunks. A score is scaled in memory before the greatest is subtracted: in one expression, a fused
+// multiply-add would subtract the rounded product from the exact one, and exp of a product's
+// rounding error overflows where products are large.
 class NewestToken {
  public:
   NewestToken(Tape& tape, Var query, std::span<const Rows> keys, const Rows& values,
@@ -31,6 +34,8 @@ class NewestToken {
         out(tape.value(output)),
         options(attention_options),
         sinks(options.sinks ? tape.value(*options.sinks) : nullptr),
+        by_norm(options.row_scale == RowScale::inverse_norm),
+        factor(options.scale),
         v_width(values.width()) {
     // Forget gates need the order of tokens.
     tokens = {keys, values, options.selection, options.window, options.log_gates != nullptr};
@@ -62,6 +67,8 @@ class NewestToken {
     };
     add(tokens);
     if (options.pooled) add(pooled);
+    if (options.row_scale == RowScale::inverse_sqrt_length)
+      factor /= std::sqrt(static_cast<Real>(count));
     group = shape[2] / heads;
     rows_at_once = group >= kRowsOfProduct ? group : 1;
     const Index most_tasks = shape[0] * heads * most_chunks;
@@ -75,33 +82,38 @@ class NewestToken {
     sums = tape.scratch(most_tasks * group * v_width);
     sums_of_exp = tape.scratch(most_tasks * group);
     extents = tape.scratch_of<Extent>(most_tasks * group);
-    row_scales = tape.scratch_of<Scale>(most_tasks * group);
-    if (options.log_gates != nullptr) {
-      gate_sums = tape.scratch_of<double>(most_tasks * group);
-      gated_greatest = tape.scratch(most_tasks * group);
-    }
+    row_scales = tape.scratch_of<Scale>(shape[0] * shape[2]);
+    if (options.log_gates != nullptr) gate_sums = tape.scratch_of<double>(most_tasks * group);
   }
 
   void run() {
     const Index tasks = shape[0] * heads * chunks;
     const Index chunk = task_chunk(group * std::min(kKeyChunk, count) * shape[3]);
+    const auto for_rows = [&](const auto& body) {
+      for (Index h = 0; h < shape[0] * heads; ++h) {
+        for (Index i = 0; i < group; ++i) body(h, i);
+      }
+    };
     parallel_for(tasks, chunk, [&](Index task) { score(task); });
-    if (options.log_gates != nullptr)
+    for_rows([&](Index h, Index i) { find_scale(h, i, !by_norm); });
+    if (options.log_gates != nullptr) {
+      for_rows([&](Index h, Index i) { sum_later_gates(h, i); });
       parallel_for(tasks, task_chunk(group * kKeyChunk), [&](Index task) { forget(task); });
-    parallel_for(tasks, chunk, [&](Index task) { weigh(task); });
-    for (Index h = 0; h < shape[0] * heads; ++h) {
-      for (Index i = 0; i < group; ++i) add_chunks(h, i);
+      for_rows([&](Index h, Index i) { find_scale(h, i, true); });
     }
+    parallel_for(tasks, chunk, [&](Index task) { weigh(task); });
+    for_rows([&](Index h, Index i) { add_chunks(h, i); });
   }
 
  private:
   // Range and sum of squares of one query head's scores in a chunk. The extents of all chunks give
-  // the scale of the row.
+  // the scale of the row. Of scores that are scaled, the greatest alone is known.
   struct Extent {
     Real least, greatest, squares;
   };
   struct Scale {
-    Real factor, greatest;  // the greatest score after the factor, that of the sink included
+    Real factor;    // of the scores that are in memory
+    Real greatest;  // score after the factor, that of the sink included
   };
 
   const KeyGroup& group_of(Index task) const {
@@ -190,10 +202,11 @@ class NewestToken {
       }
     });
     for (Index i = 0; i < group; ++i) {
-      const ConstArrayMap row =
-          array(static_cast<const Real*>(scores) + (h * group + i) * stride + first_score(task),
-                key_count(task));
-      extents[task * group + i] = {row.minCoeff(), row.maxCoeff(), row.square().sum()};
+      ArrayMap row = array(scores + (h * group + i) * stride + first_score(task), key_count(task));
+      if (!by_norm) row *= factor;
+      extents[task * group + i] = by_norm
+                                      ? Extent{row.minCoeff(), row.maxCoeff(), row.square().sum()}
+                                      : Extent{0, row.maxCoeff(), 0};
       if (options.log_gates != nullptr) gate_sums[task * group + i] = sum_of_gates(task, i);
     }
   }
@@ -219,21 +232,19 @@ class NewestToken {
     return std::accumulate(lanes.begin(), lanes.end(), 0.0);
   }
 
-  // Scales the scores and adds the log gates of the tokens after each key.
+  // Adds the log gates of the tokens after each key to the scores, scaled.
   void forget(Index task) const {
-    const Index h = head(task), chunk = task % chunks;
+    const Index h = head(task);
     alignas(kAlignment) Real gates[kKeyChunk];
     for (Index i = 0; i < group; ++i) {
       for_gates(task, i, [&](Index key, const Real* of_piece, Index n) {
         std::copy_n(of_piece, n, gates + key - first_key(task));
       });
-      double later = 0;
-      for (Index c = chunk + 1; c < chunks; ++c) later += gate_sums[place(h, c, i)];
       const Index n = key_count(task);
       Real* const row = scores + (h * group + i) * stride + first_key(task);
-      array(row, n) *= scale_of(h, i).factor;
-      add_later_gates(row, gates, n, later);
-      gated_greatest[task * group + i] = array(static_cast<const Real*>(row), n).maxCoeff();
+      if (by_norm) array(row, n) *= row_scales[h * group + i].factor;
+      add_later_gates(row, gates, n, gate_sums[task * group + i]);
+      extents[task * group + i] = {0, array(static_cast<const Real*>(row), n).maxCoeff(), 0};
     }
   }
 
@@ -260,39 +271,38 @@ class NewestToken {
   Index place(Index h, Index c, Index i) const { return (h * chunks + c) * group + i; }
 
   Real sink(Index h, Index i) const { return sinks[(h * group + i) % shape[2]]; }
-  // Scale of scores after `forget`.
-  Scale gated_scale_of(Index h, Index i) const {
-    Real greatest = gated_greatest[place(h, 0, i)];
-    for (Index c = 1; c < chunks; ++c)
-      greatest = std::max(greatest, gated_greatest[place(h, c, i)]);
-    return {1, sinks == nullptr ? greatest : std::max(greatest, sink(h, i))};
-  }
-
   // Returns true if all weights of a task's keys are 0 in Real: the values need not be read.
   bool is_forgotten(Index task) const {
     if (options.log_gates == nullptr) return false;
     static const Real least = std::log(std::numeric_limits<Real>::min());
-    for (Index i = task * group; i < (task + 1) * group; ++i) {
-      if (gated_greatest[i] - row_scales[i].greatest >= least) return false;
+    for (Index i = 0; i < group; ++i) {
+      const Real greatest = row_scales[head(task) * group + i].greatest;
+      if (extents[task * group + i].greatest - greatest >= least) return false;
     }
     return true;
   }
 
-  Scale scale_of(Index h, Index i) const {
+  // Replaces the sums of the log gates of a row's chunks by those of all later chunks.
+  void sum_later_gates(Index h, Index i) const {
+    double later = 0;
+    for (Index c = chunks; c-- > 0;) later += std::exchange(gate_sums[place(h, c, i)], later);
+  }
+
+  // Finds the scale of a row of scores, once for all its chunks; `scaled` ones need no factor.
+  void find_scale(Index h, Index i, bool scaled) const {
     Extent all = extents[place(h, 0, i)];
     for (Index c = 1; c < chunks; ++c) {
       const Extent& one = extents[place(h, c, i)];
       all = {std::min(all.least, one.least), std::max(all.greatest, one.greatest),
              all.squares + one.squares};
     }
-    Real factor = options.scale;
-    if (options.row_scale == RowScale::inverse_norm) {
-      factor = all.squares > 0 ? factor / std::sqrt(all.squares) : Real{0};
-    } else if (options.row_scale == RowScale::inverse_sqrt_length) {
-      factor /= std::sqrt(static_cast<Real>(count));
+    Scale& row = row_scales[h * group + i];
+    row = {1, all.greatest};
+    if (!scaled) {
+      row.factor = all.squares > 0 ? factor / std::sqrt(all.squares) : Real{0};
+      row.greatest = row.factor * (row.factor < 0 ? all.least : all.greatest);
     }
-    const Real greatest = factor * (factor < 0 ? all.least : all.greatest);
-    return {factor, sinks == nullptr ? greatest : std::max(greatest, sink(h, i))};
+    if (sinks != nullptr) row.greatest = std::max(row.greatest, sink(h, i));
   }
 
   void weigh(Index task) const {
@@ -302,15 +312,14 @@ class NewestToken {
     Real* const sum_of_exp = sums_of_exp + task * group;
     std::fill_n(sum, group * v_width, Real{0});
     std::fill_n(sum_of_exp, group, Real{0});
-    Scale* const scales = row_scales + task * group;
-    for (Index i = 0; i < group; ++i)
-      scales[i] = options.log_gates != nullptr ? gated_scale_of(h, i) : scale_of(h, i);
+    const Scale* const scales = row_scales + h * group;
     if (is_forgotten(task)) return;
     for_pieces(task, [&](Index key, Index slot, Index n) {
       const auto weights_of = [&](Index i) { return scores + (h * group + i) * stride + key; };
       for (Index i = 0; i < group; ++i) {
         ArrayMap weights = array(weights_of(i), n);
-        weights = (weights * scales[i].factor - scales[i].greatest).exp();
+        if (scales[i].factor != 1) weights *= scales[i].factor;
+        weights = (weights - scales[i].greatest).exp();
         sum_of_exp[i] += weights.sum();
       }
       if (own.values->mixing() == nullptr) {
@@ -337,7 +346,7 @@ class NewestToken {
     ArrayMap total = array(out + (h * group + i) * v_width, v_width);
     total.setZero();
     Real sum_of_exp =
-        sinks == nullptr ? Real{0} : std::exp(sink(h, i) - row_scales[place(h, 0, i)].greatest);
+        sinks == nullptr ? Real{0} : std::exp(sink(h, i) - row_scales[h * group + i].greatest);
     for (Index c = 0; c < chunks; ++c) {
       total += array(static_cast<const Real*>(sums) + place(h, c, i) * v_width, v_width);
       sum_of_exp += sums_of_exp[place(h, c, i)];
@@ -362,6 +371,8 @@ class NewestToken {
   Real* out;
   const AttentionOptions& options;
   const Real* sinks;  // [H], or null
+  bool by_norm;       // the factor of a row depends on its scores
+  Real factor;        // of all scores, apart from the norm of their row
   Index v_width;
   KeyGroup tokens, pooled;
   Index count = 0, chunks = 0;  // keys that the token reads, and their chunks
@@ -378,11 +389,10 @@ class NewestToken {
   Real* sums;         // [tasks, group, v_width]
   Real* sums_of_exp;  // [tasks, group]
   Extent* extents;    // [tasks, group]
-  Scale* row_scales;  // [tasks, group]
-  // With forget gates, for each row of a task: the sum of the log gates of the task's tokens, and
-  // the greatest score after `forget`.
-  double* gate_sums = nullptr;     // [tasks, group]
-  Real* gated_greatest = nullptr;  // [tasks, group]
+  Scale* row_scales;  // [B, H]
+  // With forget gates, [tasks, group]: the sum of the log gates of the task's tokens, then of those
+  // of all later tasks.
+  double* gate_sums = nullptr;
 };
 
 }  // namespace
