@@ -223,8 +223,8 @@ struct AttentionOptions {
 /// H is a multiple of each G. Query head i reads head i / (H / G) of a part: with G = H its own,
 /// with G = 1 the one that all share.
 ///
-/// Computed in tiles with a running maximum and sum, and recomputed in backward from the saved
-/// logsumexp: no T x S tensor is kept. Tiles that are hidden from all their queries are skipped.
+/// Computed in tiles with a running maximum and sum, and recomputed in backward from both, which
+/// are saved: no T x S tensor is kept. Tiles that are hidden from all their queries are skipped.
 /// Dao et al., "FlashAttention" (2022); Ainslie et al., "GQA" (2023).
 ///
 /// Forget gates (Lin et al., "Forgetting transformer", 2025) are given as logs of single tokens: a

@@ -145,7 +145,7 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
                      .rounds = rounds,
                      .dropout = {},
                      .key_mask = nullptr,
-                     .logsumexp = tape.scratch(rows),
+                     .softmax = tape.scratch_of<RowSoftmax>(rows),
                      .row_factor = nullptr,
                      .stacked = stacked};
   for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view_of(tape, part, heads);

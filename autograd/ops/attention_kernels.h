@@ -112,7 +112,7 @@ struct AttentionProblem {
   bool rounds;  // products read bfloat16
   Dropout dropout;
   const std::uint8_t* key_mask;  // [B, S] or null
-  Real* logsumexp;               // [B, H, T]
+  RowSoftmax* softmax;           // [B, H, T]
   Real* row_factor;              // [B, H, T]: the scale times the factor of the row; or null
   const Real* sinks = nullptr;   // [H]: scores that no value answers; or null
   Real* tiles = nullptr;         // scratch for one tile of converted rows per thread
@@ -279,7 +279,7 @@ struct RowGradient : HeadRows<Real> {
   }
 };
 
-/// Writes output rows [i, i + rows) of head h and their logsumexp.
+/// Writes output rows [i, i + rows) of head h and their softmax.
 void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Index b, Index h,
                   Index i, Index rows);
 

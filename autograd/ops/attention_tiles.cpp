@@ -29,17 +29,21 @@ struct TileMemory {
 };
 
 // Replaces the scores that query i has in row r of a tile, whose first key is j, by their
-// exponentials relative to `base`: exactly 0 for a hidden key. Half of a causal tile lies behind
-// the last key that is seen; no exponential is computed there, but for the rest of a vector.
-void exponentials(const AttentionProblem& p, Index i, Index j, Tile& s, Index r, Real base) {
+// weights in `softmax`: exactly 0 for a hidden key. Half of a causal tile lies behind the last key
+// that is seen; no exponential is computed there, but for the rest of a vector.
+void exponentials(const AttentionProblem& p, Index i, Index j, Tile& s, Index r,
+                  const RowSoftmax& softmax) {
+  const auto weights = [&](const auto& scores) {
+    return exp_or_zero(scores - softmax.greatest) * softmax.inverse;
+  };
   constexpr Index kVector = EIGEN_MAX_ALIGN_BYTES / sizeof(Real);
   const Index vectors = (p.end_key(i) - j + kVector - 1) / kVector;
   if (vectors * kVector >= s.cols()) {
-    s.row(r) = exp_or_zero(s.row(r) - base);
+    s.row(r) = weights(s.row(r));
     return;
   }
   const Index seen = std::max<Index>(0, vectors * kVector);
-  s.row(r).head(seen) = exp_or_zero(s.row(r).head(seen) - base);
+  s.row(r).head(seen) = weights(s.row(r).head(seen));
   s.row(r).tail(s.cols() - seen).setZero();
 }
 
@@ -109,7 +113,7 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
       const Real now = std::max(greatest[r], s.row(r).maxCoeff());
       const Real base = now == -kInfinity ? Real{0} : now;  // no key seen yet: all weights are 0
       const Real shrink = greatest[r] == -kInfinity ? Real{0} : std::exp(greatest[r] - base);
-      exponentials(p, i + r, j, s, r, base);
+      exponentials(p, i + r, j, s, r, {base, 1});
       if (shrink != 1 && total[r] > 0 && written) array(out.at(b, i + r, h), out.width) *= shrink;
       total[r] = total[r] * shrink + s.row(r).sum();
       greatest[r] = now;
@@ -127,28 +131,30 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
     if (!written) std::fill_n(out.at(b, i + r, h), out.width, Real{0});  // no keys at all
     const bool sees = total[r] > 0;
     if (sees) array(out.at(b, i + r, h), out.width) /= total[r];
-    // +infinity makes every weight that backward recomputes 0.
-    all.logsumexp[all.row(b, h, i + r)] = sees ? greatest[r] + std::log(total[r]) : kInfinity;
+    all.softmax[all.row(b, h, i + r)] = sees ? RowSoftmax{greatest[r], 1 / total[r]} : RowSoftmax{};
   }
 }
 
-// The entropy of weights p of scores s is logsumexp - sum of p s.
+// The entropy is the sum of -p log p over weights p = exp(s - greatest) / total: log total - sum of
+// p (s - greatest), of which no term is negative.
 void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index rows, Real* entropy,
                 Real* weights, Real* pooled_weights) {
   TileMemory memory;
   const AttentionProblem& all = groups.tokens();
-  const Real* const logsumexp = all.logsumexp + all.row(b, h, i);
-  for (Index r = 0; r < rows; ++r)
-    entropy[r] = logsumexp[r] == kInfinity ? std::numeric_limits<Real>::quiet_NaN() : logsumexp[r];
-  for (Index r = 0; all.sinks != nullptr && r < rows; ++r) {
+  const RowSoftmax* const softmax = all.softmax + all.row(b, h, i);
+  for (Index r = 0; r < rows; ++r) {
+    const bool sees = softmax[r].inverse > 0;
+    entropy[r] = sees ? -std::log(softmax[r].inverse) : std::numeric_limits<Real>::quiet_NaN();
+    if (all.sinks == nullptr) continue;
     const Real sink = all.sinks[all.call_head(h, i + r)];
-    entropy[r] -= std::exp(sink - logsumexp[r]) * sink;
+    entropy[r] -= softmax[r].weight(sink) * (sink - softmax[r].greatest);
   }
   groups.for_key_tiles(i, i + rows, [&](const AttentionProblem& p, Index j, Index cols) {
     Tile s = memory.tile(rows, cols);
     p.scores(s, b, h, i, j);
     for (Index r = 0; r < rows; ++r) {
-      const auto weight = exp_or_zero(s.row(r) - logsumexp[r]);
+      s.row(r) -= softmax[r].greatest;
+      const auto weight = exp_or_zero(s.row(r)) * softmax[r].inverse;
       entropy[r] -= (s.row(r) == -kInfinity).select(Real{0}, weight * s.row(r)).sum();
       if (weights == nullptr) continue;
       const Index place = all.call_row(b, h, i + r);
@@ -159,7 +165,7 @@ void stats_tile(const AttentionGroups& groups, Index b, Index h, Index i, Index 
       }
       const Index seen = std::clamp<Index>(p.end_key(i + r) - j, 0, s.cols());
       for (Index c = 0; c < seen; ++c) {
-        const Real of_row = std::exp(s(r, c) - logsumexp[r]);
+        const Real of_row = std::exp(s(r, c)) * softmax[r].inverse;
         array(row + (j + c) * p.block, p.block) += of_row / static_cast<Real>(p.block);
         pooled_weights[place * p.key_count + j + c] = of_row;
       }
@@ -176,7 +182,7 @@ void picked_weights_tile(const AttentionProblem& p, Index b, Index t, Index coun
       Tile s = memory.tile(rows, cols);
       p.scores(s, b, h, i, j);
       for (Index r = 0; r < rows; ++r) {
-        s.row(r) = exp_or_zero(s.row(r) - p.logsumexp[p.row(b, h, i + r)]);
+        exponentials(p, i + r, j, s, r, p.softmax[p.row(b, h, i + r)]);
         const Index token = p.token(i + r);
         const std::span<const std::int32_t> picked = p.picked_of(b, i + r, j, s.cols());
         const auto slot = picked.data() - p.selection.rows.of(b, token, p.tokens());
@@ -278,7 +284,7 @@ class PartBackward {
   // gate.
   void add_sink_gradient(Index i, Real row_dot, const ScoreGradients& of_scores) const {
     const Real sink = all.sinks[all.call_head(h, i)];
-    const Real gradient = -std::exp(sink - all.logsumexp[all.row(b, h, i)]) * row_dot;
+    const Real gradient = -all.softmax[all.row(b, h, i)].weight(sink) * row_dot;
     if (of_scores.sinks != nullptr) of_scores.sinks[i % all.stacked] += gradient;
     if (key_sums != nullptr) key_sums[all.own_key(i)] += gradient;
   }
@@ -287,8 +293,7 @@ class PartBackward {
   void weights(const AttentionProblem& p, Index i, Index rows, Index j, Index cols) {
     Tile s = p_memory.tile(rows, cols);
     p.scores(s, b, h, i, j);
-    for (Index r = 0; r < rows; ++r)
-      exponentials(p, i + r, j, s, r, p.logsumexp[p.row(b, h, i + r)]);
+    for (Index r = 0; r < rows; ++r) exponentials(p, i + r, j, s, r, p.softmax[p.row(b, h, i + r)]);
     Tile ds = ds_memory.tile(rows, cols);
     gemm(matrix(ds), d_o.rows(b, h, i, rows), p.values.rows(b, h, j, cols).transpose());
     if (p.drops()) {

@@ -332,9 +332,9 @@ Var index_loss(const Picks& picks, const Real* picked_weights) {
     std::fill_n(differences + i * most, most, Real{0});
     if (!(sum > 0)) return;
     const Real greatest = s.maxCoeff();
-    const Real logsumexp = greatest + std::log((s - greatest).exp().sum());
+    const RowSoftmax softmax{greatest, 1 / (s - greatest).exp().sum()};
     for (Index j = 0; j < count; ++j) {
-      const Real p = weights[j] / sum, log_softmax = s[j] - logsumexp;
+      const Real p = weights[j] / sum, log_softmax = softmax.log_weight(s[j]);
       if (p > 0) losses[i] += p * (std::log(p) - log_softmax);
       differences[i * most + j] = std::exp(log_softmax) - p;
     }

@@ -91,8 +91,8 @@ void remember(const Pooling& p) {
   }
 }
 
-// Writes the rows y and the logarithms of their softmaxes' sums, each [B, blocks, width].
-void pool(const Pooling& p, Real* y, Real* logsumexp) {
+// Writes the rows y and, as in RowSoftmax, `greatest` and `inverse`, each [B, blocks, width].
+void pool(const Pooling& p, Real* y, Real* greatest_scores, Real* inverse) {
   const Index blocks = p.blocks(), width = p.width();
   parallel_for(p.batch * blocks, row_chunk(2 * p.block * p.channels), [=](Index place) {
     const Index b = place / blocks, row = place % blocks, first = p.first_term(row);
@@ -108,7 +108,8 @@ void pool(const Pooling& p, Real* y, Real* logsumexp) {
         sum += weight * lanes<n>(p.x_at(b, row, j) + c);
       }
       lanes<n>(y + place * width + c) = sum / total;
-      lanes<n>(logsumexp + place * width + c) = greatest + total.log();
+      lanes<n>(greatest_scores + place * width + c) = greatest;
+      lanes<n>(inverse + place * width + c) = 1 / total;
     });
   });
 }
@@ -155,8 +156,9 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias, PoolOver over, const 
   }
   const Var y = tape.record(Op::pool_tokens, {p.batch, blocks, width}, {x, gates, bias});
   const Real* const yv = tape.value(y);
-  Real* const logsumexp = tape.scratch(p.batch * blocks * width);
-  pool(p, tape.value(y), logsumexp);
+  Real* const greatest = tape.scratch(p.batch * blocks * width);
+  Real* const inverse = tape.scratch(p.batch * blocks * width);
+  pool(p, tape.value(y), greatest, inverse);
   if (p.continues()) remember(p);
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const GradientSink dx = t.gradient_sink(x), dgates = t.gradient_sink(gates),
@@ -169,7 +171,8 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias, PoolOver over, const 
         for (Index j = p.first_term(row); j < p.most_terms(); ++j) {
           const Index at = (b * p.length + p.token(row, j)) * p.channels + p.channel(j) + c;
           const Lanes<n> score = lanes<n>(p.gates + at) + lanes<n>(p.bias + p.bias_at(j) + c);
-          const Lanes<n> of_x = (score - lanes<n>(logsumexp + to)).exp() * lanes<n>(dy + to);
+          const Lanes<n> weight = (score - lanes<n>(greatest + to)).exp() * lanes<n>(inverse + to);
+          const Lanes<n> of_x = weight * lanes<n>(dy + to);
           const Lanes<n> of_score = of_x * (lanes<n>(p.x + at) - lanes<n>(yv + to));
           if (dx) put_lanes(dx, at, of_x);
           if (dgates) put_lanes(dgates, at, of_score);

@@ -8,7 +8,7 @@
 
 namespace headcount {
 
-// y = exp(x - logsumexp(x)) over each row; dx = y (dy - sum(dy y)).
+// y = exp(x) / sum(exp(x)) over each row; dx = y (dy - sum(dy y)).
 Var softmax(Var x) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
@@ -48,19 +48,19 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   }
   auto* const saved_targets = tape.scratch_of<std::int32_t>(rows);
   std::ranges::copy(targets, saved_targets);
-  Real* logsumexps = tape.scratch(rows);
+  auto* const softmaxes = tape.scratch_of<RowSoftmax>(rows);
   const auto counted = static_cast<double>(rows - std::ranges::count(targets, kNoTarget));
   const Var y = tape.record(Op::cross_entropy, {}, {logits});
   const Real* lv = tape.value(logits);
   parallel_for(rows, row_chunk(width), [=](Index row) {
     const auto in = array(lv + row * width, width);
     const Real greatest = in.maxCoeff();
-    logsumexps[row] = greatest + std::log((in - greatest).exp().sum());
+    softmaxes[row] = {greatest, 1 / (in - greatest).exp().sum()};
   });
   double total = 0;
   for (Index row = 0; row < rows; ++row) {
     if (saved_targets[row] == kNoTarget) continue;
-    total += static_cast<double>(logsumexps[row] - lv[row * width + saved_targets[row]]);
+    total -= static_cast<double>(softmaxes[row].log_weight(lv[row * width + saved_targets[row]]));
   }
   *tape.value(y) = counted > 0 ? static_cast<Real>(total / counted) : 0;
   tape.finish(y, [=](Tape& t, const Real* dy) {
@@ -69,8 +69,10 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
     const Real weight = counted > 0 ? *dy / static_cast<Real>(counted) : 0;
     parallel_for(rows, row_chunk(width), [=](Index row) {
       const bool none = saved_targets[row] == kNoTarget;
+      const RowSoftmax& softmax = softmaxes[row];
       put(dl, row * width,
-          (array(lv + row * width, width) - logsumexps[row]).exp() * (none ? 0 : weight));
+          (array(lv + row * width, width) - softmax.greatest).exp() *
+              (none ? 0 : softmax.inverse * weight));
       if (!none) dl.data[row * width + saved_targets[row]] -= weight;
     });
   });

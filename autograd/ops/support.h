@@ -2,6 +2,7 @@
 
 #include <Eigen/Core>
 #include <algorithm>
+#include <cmath>
 
 #include "autograd/base/error.h"
 #include "autograd/products.h"
@@ -145,6 +146,16 @@ template <class... Parts>
 void require(bool condition, Op op, const Parts&... message) {
   if (!condition) throw ShapeError(name(op), ": ", message...);
 }
+
+/// Softmax of one row of scores. With the logsumexp of the row in its place, weights would have the
+/// rounding of the scores: at scores of 1e7 they would add up to 1 +- 0.5.
+struct RowSoftmax {
+  Real greatest = 0;  ///< score
+  Real inverse = 0;   ///< 1 / sum of exp(score - greatest); 0: all weights are 0
+
+  Real weight(Real score) const { return std::exp(score - greatest) * inverse; }
+  Real log_weight(Real score) const { return score - greatest + std::log(inverse); }
+};
 
 /// Dropout mask. The probability is rounded to a multiple of 1/65536.
 struct Dropout {

@@ -1,0 +1,133 @@
+// Ops with a softmax, at scores of any size: the weights of a row add up to 1, forward and
+// backward.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "autograd/evaluation.h"
+#include "autograd/ops.h"
+
+namespace headcount {
+namespace {
+
+using Values = std::vector<Real>;
+
+constexpr double kRowTolerance = sizeof(Real) == 8 ? 1e-12 : 1e-5;
+constexpr std::array<Real, 6> kSizes = {Real{1},   Real{1e2}, Real{1e4},
+                                        Real{1e6}, Real{1e7}, Real{1e10}};
+
+// Rows of `width` numbers of which every second is equal to the one before, so that the greatest
+// score of a row is that of two.
+Values in_pairs(Values x, Index width) {
+  for (std::size_t i = 0, w = static_cast<std::size_t>(width); i < x.size(); ++i)
+    if (i / w % 2 == 1) x[i] = x[i - w];
+  return x;
+}
+
+double sum_of(std::span<const Real> x) { return std::accumulate(x.begin(), x.end(), 0.0); }
+
+double entropy_of(std::span<const Real> weights) {
+  double sum = 0;
+  for (const Real w : weights)
+    if (w > 0) sum -= static_cast<double>(w) * std::log(static_cast<double>(w));
+  return sum;
+}
+
+Values scaled(Values x, Real by) {
+  for (Real& each : x) each *= by;
+  return x;
+}
+
+// Sizes are drawn for each trial. With cotangents of 1, the gradients of the values add up to the
+// number of queries.
+TEST(SoftmaxOfAttention, SharesOutOneAtScoresOfAnySize) {
+  std::mt19937 generator(5);
+  const auto any = [&](Index low, Index high) {
+    return low + static_cast<Index>(generator() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  for (int trial = 0; trial < 36; ++trial) {
+    const Index length = any(1, 150), kv_heads = any(1, 2), heads = kv_heads * any(1, 3);
+    const Index width = any(1, 9), rows = heads * length;
+    AttentionStats stats;
+    stats.keeps_weights = true;
+    AttentionOptions options{.scale = kSizes[static_cast<std::size_t>(trial) % kSizes.size()]};
+    options.stats = &stats;
+    options.window = trial % 2 == 0 ? 0 : any(1, length);
+    options.stacked = kv_heads == 1 && any(0, 1) == 1;
+    SCOPED_TRACE(trial);
+    Tape tape;
+    const auto input = [&](Index of_heads, std::uint32_t stream) {
+      const Shape shape = {1, length, of_heads, width};
+      const Values x = normal_values("softmax" + std::to_string(trial), stream, shape.size());
+      return tape.leaf(shape, in_pairs(x, of_heads * width));
+    };
+    const Var v = input(kv_heads, 2);
+    const Var y = attention(input(heads, 0), input(kv_heads, 1), v, options);
+    double entropy = 0, greatest_entropy = 0;
+    for (Index row = 0; row < rows; ++row) {
+      const auto weights =
+          std::span(stats.weights)
+              .subspan(static_cast<std::size_t>(row * length), static_cast<std::size_t>(length));
+      ASSERT_NEAR(sum_of(weights), 1, kRowTolerance);
+      entropy += entropy_of(weights);
+      const Index seen = row % length + 1;
+      greatest_entropy +=
+          std::log(static_cast<double>(options.window > 0 ? std::min(seen, options.window) : seen));
+    }
+    EXPECT_EQ(stats.rows, rows);
+    EXPECT_NEAR(stats.entropy_sum, entropy, kRowTolerance * static_cast<double>(rows));
+    EXPECT_GE(stats.entropy_sum, 0);
+    EXPECT_LE(stats.entropy_sum, greatest_entropy + kRowTolerance * static_cast<double>(rows));
+    tape.backward(y, Values(static_cast<std::size_t>(rows * width), 1));
+    const auto queries = static_cast<double>(rows * width);
+    EXPECT_NEAR(sum_of(v.gradient()) / queries, 1, kRowTolerance);
+  }
+}
+
+TEST(SoftmaxOfPooling, SharesOutOneAtScoresOfAnySize) {
+  constexpr Index kBlock = 4, kBlocks = 5, kWidth = 6;
+  const Shape shape = {1, kBlocks * kBlock, kWidth};
+  const Values ones(static_cast<std::size_t>(shape.size()), 1);
+  for (const Real size : kSizes) {
+    Tape tape;
+    const Var x = tape.leaf(shape, ones);
+    const Values gate_values = in_pairs(normal_values("gates", 0, shape.size()), kWidth);
+    const Var gates = tape.leaf(shape, scaled(gate_values, size));
+    const Var y = *pool_tokens(x, gates, tape.leaf({kBlock, kWidth}, Values(kBlock * kWidth)));
+    tape.backward(y, Values(kBlocks * kWidth, 1));
+    EXPECT_NEAR(sum_of(x.gradient()) / (kBlocks * kWidth), 1, kRowTolerance) << size;
+  }
+}
+
+// Two classes share the greatest logit.
+TEST(SoftmaxOfCrossEntropy, SharesOutOneAtLogitsOfAnySize) {
+  for (const Real size : kSizes) {
+    Tape tape;
+    const Var logits = tape.leaf({1, 4}, Values{size * 50, -size, size * 50, 0});
+    const Var loss = cross_entropy(logits, std::array<std::int32_t, 1>{2});
+    EXPECT_NEAR(static_cast<double>(loss.item()), std::log(2.0), kRowTolerance) << size;
+    tape.backward(loss);
+    EXPECT_NEAR(sum_of(logits.gradient()), 0, kRowTolerance) << size;
+    EXPECT_NEAR(static_cast<double>(logits.gradient()[2]), -0.5, kRowTolerance) << size;
+  }
+}
+
+TEST(SoftmaxOfIndexLoss, SharesOutOneAtScoresOfAnySize) {
+  const std::array<std::int32_t, 3> rows = {0, 1, 2};
+  const Values weights = {Real{0.5}, Real{0.5}, 0};
+  for (const Real size : kSizes) {
+    Tape tape;
+    const Var scores = tape.leaf({1, 1, 3}, Values{size * 50, size * 50, -size});
+    const Var loss = index_loss({scores, {rows.data(), 3}}, weights.data());
+    EXPECT_NEAR(static_cast<double>(loss.item()), 0, kRowTolerance) << size;
+    tape.backward(loss);
+    for (const Real d : scores.gradient()) EXPECT_NEAR(static_cast<double>(d), 0, kRowTolerance);
+  }
+}
+
+}  // namespace
+}  // namespace headcount
