@@ -36,8 +36,9 @@ void AlignedDelete::operator()(std::byte* memory) const { std::free(memory); }
 
 AlignedMemory allocate_aligned(std::size_t bytes) {
   const std::size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
-  AlignedMemory memory(
-      static_cast<std::byte*>(std::aligned_alloc(alignment, round_up(bytes, alignment))));
+  // Of 0 bytes some systems give a null pointer, as if there were no memory.
+  const std::size_t size = round_up(std::max<std::size_t>(bytes, 1), alignment);
+  AlignedMemory memory(static_cast<std::byte*>(std::aligned_alloc(alignment, size)));
   if (memory == nullptr) throw std::bad_alloc();
   if (alignment == kHugePage) ask_for_huge_pages(memory.get(), bytes);
   return memory;

@@ -1,6 +1,9 @@
 #include "autograd/arena.h"
 
 #include <gtest/gtest.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 #include <algorithm>
 #include <cstdint>
@@ -20,6 +23,13 @@ TEST(Arena, AlignsWhateverItGives) {
     EXPECT_TRUE(aligned(arena.take(bytes))) << bytes;
   }
 }
+
+#ifdef __GLIBC__
+// Elsewhere, 0 bytes may be a null pointer, as memory that is exhausted is.
+TEST(AlignedMemory, OfNothingIsAskedForAsOneLine) {
+  EXPECT_GE(malloc_usable_size(allocate_aligned(0).get()), kAlignment);
+}
+#endif
 
 TEST(Arena, GivesMemoryThatDoesNotOverlap) {
   Arena arena;
