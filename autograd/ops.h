@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
@@ -82,7 +83,8 @@ enum class RotaryLayout {
   interleaved,  ///< (2j, 2j + 1): the paper, DeepSeek
 };
 
-/// Cosines and sines of position * theta^(-2j/dim), one row of dim/2 each per position.
+/// Cosines and sines of position * theta^(-2j/dim), one row of dim/2 each per position. Tables of
+/// equal sizes, as the layers of a model have them, share their numbers.
 class RotaryTable {
  public:
   /// Table for positions 0 .. positions - 1. Throws ShapeError unless `dim` is even and at least 2.
@@ -90,12 +92,19 @@ class RotaryTable {
 
   Index dim() const { return dim_; }
   Index positions() const { return positions_; }
-  const Real* cosines(Index position) const { return cosines_.data() + position * (dim_ / 2); }
-  const Real* sines(Index position) const { return sines_.data() + position * (dim_ / 2); }
+  const Real* cosines(Index position) const { return row(angles_->cosines, position); }
+  const Real* sines(Index position) const { return row(angles_->sines, position); }
 
  private:
+  struct Angles {
+    std::vector<Real> cosines, sines;
+  };
+  const Real* row(const std::vector<Real>& all, Index position) const {
+    return all.data() + position * (dim_ / 2);
+  }
+
   Index dim_, positions_;
-  std::vector<Real> cosines_, sines_;
+  std::shared_ptr<const Angles> angles_;
 };
 
 enum class Rotation { forward, inverse };

@@ -1,4 +1,8 @@
 #include <cmath>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <utility>
 
 #include "autograd/ops.h"
 #include "autograd/ops/support.h"
@@ -9,15 +13,28 @@ namespace headcount {
 RotaryTable::RotaryTable(Index dim, Index positions, double theta)
     : dim_(dim), positions_(positions) {
   require(dim > 0 && dim % 2 == 0, Op::rotary, "the rotary dimension must be even, is ", dim);
+  static std::mutex mutex;
+  static std::map<std::tuple<Index, Index, double>, std::weak_ptr<const Angles>> all;
+  const std::lock_guard lock(mutex);
+  std::erase_if(all, [](const auto& table) { return table.second.expired(); });
+  std::weak_ptr<const Angles>& shared = all[{dim, positions, theta}];
+  angles_ = shared.lock();
+  if (angles_ != nullptr) return;
+  std::vector<double> frequencies;
+  for (Index j = 0; j < dim / 2; ++j)
+    frequencies.push_back(
+        std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(dim)));
+  Angles angles;
+  angles.cosines.reserve(static_cast<std::size_t>(positions * (dim / 2)));
+  angles.sines.reserve(angles.cosines.capacity());
   for (Index position = 0; position < positions; ++position) {
-    for (Index j = 0; j < dim / 2; ++j) {
-      const double angle =
-          static_cast<double>(position) *
-          std::pow(theta, -2.0 * static_cast<double>(j) / static_cast<double>(dim));
-      cosines_.push_back(static_cast<Real>(std::cos(angle)));
-      sines_.push_back(static_cast<Real>(std::sin(angle)));
+    for (const double frequency : frequencies) {
+      const double angle = static_cast<double>(position) * frequency;
+      angles.cosines.push_back(static_cast<Real>(std::cos(angle)));
+      angles.sines.push_back(static_cast<Real>(std::sin(angle)));
     }
   }
+  shared = angles_ = std::make_shared<const Angles>(std::move(angles));
 }
 
 // For each pair (a, b) and its angle: y = (a cos - b sin, a sin + b cos). The gradient is rotated

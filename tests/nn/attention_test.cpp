@@ -255,5 +255,16 @@ RC_GTEST_PROP(LatentBiasAttention, WithoutABiasIsMha, ()) {
   RC_ASSERT(difference(y, biased.forward(x, input.batch)) < kRounding);
 }
 
+TEST(RotaryTable, OfEqualSizesIsOneForAllLayers) {
+  const RotaryTable table(4, 9, 100), same(4, 9, 100);
+  EXPECT_EQ(table.cosines(3), same.cosines(3));
+  EXPECT_EQ(table.sines(3), same.sines(3));
+  for (const RotaryTable& other :
+       {RotaryTable(6, 9, 100), RotaryTable(4, 8, 100), RotaryTable(4, 9, 101)})
+    EXPECT_NE(table.cosines(3), other.cosines(3));
+  EXPECT_NEAR(static_cast<double>(table.cosines(3)[1]), std::cos(0.3), 1e-7);
+  EXPECT_NEAR(static_cast<double>(table.sines(3)[1]), std::sin(0.3), 1e-7);
+}
+
 }  // namespace
 }  // namespace headcount
