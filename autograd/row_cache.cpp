@@ -67,11 +67,13 @@ Index cache_bytes(CacheType type, Index elements, Index rows) {
          (type == CacheType::int8 ? rows * static_cast<Index>(sizeof(float)) : 0);
 }
 
-RowCache::RowCache(Index sequences, Index heads, Index width, Index capacity, CacheType type)
+RowCache::RowCache(Index sequences, Index heads, Index width, Index capacity, CacheType type,
+                   Index first_token)
     : sequences_(sequences),
       heads_(heads),
       width_(width),
       capacity_(capacity),
+      first_token_(first_token),
       type_(type),
       row_bytes_(width * number_bytes(type)),
       bytes_(
@@ -82,9 +84,9 @@ RowCache::RowCache(Index sequences, Index heads, Index width, Index capacity, Ca
     scales_ = allocate_aligned(static_cast<std::size_t>(rows) * sizeof(float));
 }
 
-void RowCache::write(Index sequence, Index position, const Real* numbers) {
+void RowCache::write(Index sequence, Index token, const Real* numbers) {
   for (Index head = 0; head < heads_; ++head) {
-    const Index index = row_index(sequence, head, position % capacity_);
+    const Index index = row_index(sequence, head, slot(token));
     const ConstNumbers<Real> from(numbers + head * width_, width_);
     switch (type_) {
       case CacheType::real:
@@ -146,12 +148,22 @@ std::span<Real> RowCache::numbers() {
 
 void RowCache::copy_first(const RowCache& other) {
   const Index rows = heads_ * capacity_;
-  for (Index sequence = 0; sequence < sequences_; ++sequence) {
-    std::memcpy(row(sequence * rows), other.row(0), static_cast<std::size_t>(rows * row_bytes_));
-    if (type_ != CacheType::int8) continue;
-    std::memcpy(scale(sequence * rows), other.scale(0),
-                static_cast<std::size_t>(rows) * sizeof(float));
+  for (Index sequence = 0; sequence < sequences_; ++sequence)
+    copy_rows(other, 0, sequence * rows, rows);
+}
+
+void RowCache::copy_tokens(const RowCache& other, Index first, Index end) {
+  for (Index head = 0; head < sequences_ * heads_; ++head) {
+    for (Index token = first; token < end; ++token)
+      copy_rows(other, other.row_index(0, head, other.slot(token)), row_index(0, head, slot(token)),
+                1);
   }
+}
+
+void RowCache::copy_rows(const RowCache& other, Index from, Index to, Index count) {
+  std::memcpy(row(to), other.row(from), static_cast<std::size_t>(count * row_bytes_));
+  if (type_ == CacheType::int8)
+    std::memcpy(scale(to), other.scale(from), static_cast<std::size_t>(count) * sizeof(float));
 }
 
 }  // namespace headcount

@@ -20,22 +20,34 @@ enum class CacheType {
 Index cache_bytes(CacheType type, Index elements, Index rows);
 
 /// Storage of a KV cache, which outlives a tape: for each sequence and head a ring buffer of
-/// `capacity` rows of `width` numbers, one row per token; token t lies in slot t % capacity.
+/// `capacity` rows of `width` numbers, one row per token; token t lies in slot
+/// (t - first token) % capacity.
 class RowCache {
  public:
-  /// Allocates the cache. Throws std::bad_alloc.
-  RowCache(Index sequences, Index heads, Index width, Index capacity, CacheType type);
+  /// Allocates the cache, whose first token is usually that of the text. Throws std::bad_alloc.
+  RowCache(Index sequences, Index heads, Index width, Index capacity, CacheType type,
+           Index first_token = 0);
+  /// Allocates a cache as this one for tokens [first, end).
+  RowCache for_tokens(Index first, Index end) const {
+    return {sequences_, heads_, width_, end - first, type_, first};
+  }
 
   Index sequences() const { return sequences_; }
   Index heads() const { return heads_; }
   Index width() const { return width_; }
   Index capacity() const { return capacity_; }
-  /// Rows in use per sequence and head after `tokens` tokens were written.
-  Index held(Index tokens) const { return std::min(tokens, capacity_); }
+  Index first_token() const { return first_token_; }
+  Index slot(Index token) const { return (token - first_token_) % capacity_; }
+  /// Rows in use per sequence and head after `tokens` tokens of the text.
+  Index held(Index tokens) const { return std::min(tokens - first_token_, capacity_); }
+  /// Returns true if, after `tokens` tokens of the text, the first rows are those of later ones.
+  bool overwritten(Index tokens) const { return tokens - first_token_ > capacity_; }
   bool converts() const { return type_ != CacheType::real; }  ///< if so, `read` needs scratch
 
-  /// Stores `row` [heads, width] of token `position`.
-  void write(Index sequence, Index position, const Real* row);
+  /// Stores `row` [heads, width] of a token.
+  void write(Index sequence, Index token, const Real* row);
+  /// Copies the rows of tokens [first, end) from a cache that differs in its tokens alone.
+  void copy_tokens(const RowCache& other, Index first, Index end);
   /// Columns [first, first + width) of slots [slot, slot + count) as Real: in place if stored as
   /// Real, else converted into `scratch` [count, width].
   ConstMatrix read(Index sequence, Index head, Index slot, Index count, Index first, Index width,
@@ -53,8 +65,10 @@ class RowCache {
   }
   std::byte* row(Index index) const { return numbers_.get() + index * row_bytes_; }
   float* scale(Index index) const { return reinterpret_cast<float*>(scales_.get()) + index; }
+  // Copies `count` rows of `other` from row `from` on to row `to` and those after it.
+  void copy_rows(const RowCache& other, Index from, Index to, Index count);
 
-  Index sequences_, heads_, width_, capacity_;
+  Index sequences_, heads_, width_, capacity_, first_token_;
   CacheType type_;
   Index row_bytes_, bytes_;
   AlignedMemory numbers_, scales_;

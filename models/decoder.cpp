@@ -13,12 +13,9 @@ Decoder::Decoder(const LanguageModel& model, const DecodeOptions& options)
 
 std::span<const Real> Decoder::feed(std::span<const std::int32_t> tokens) {
   const Index sequences = options_.sequences, count = std::ssize(tokens) / sequences;
-  const Index capacity = std::ranges::min_element(caches_, {}, &LayerCache::capacity)->capacity();
-  // Several tokens at once would overwrite rows of a full window that the first of them still see.
-  const Index chunk = length() + count > capacity ? 1 : kPrefillChunk;
   const auto chunk_at = [&](Index t) {
     const Index left = count - t;
-    return chunk == 1 ? 1 : left < 2 * chunk ? left : chunk;
+    return left < 2 * kPrefillChunk ? left : kPrefillChunk;
   };
   const auto decode = [&](std::span<const std::int32_t> next) {
     tape_->reset();

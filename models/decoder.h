@@ -16,7 +16,8 @@ struct DecodeOptions {
 /// Chunk size of a prefill: tokens of each sequence that go through the model at once. The last
 /// chunk has up to twice as many, because few tokens are computed in another way than many. The
 /// size is a multiple of attention's tiles and of the delta rule's chunks, so that chunks change
-/// nothing but, with oneDNN on some processors, how products round.
+/// nothing but how products round, with oneDNN on some processors, and sums of forget gates within
+/// a window.
 inline constexpr Index kPrefillChunk = 512;
 
 /// Decoder with a KV cache: each token goes through the model once. The cache holds the model's
@@ -27,11 +28,11 @@ class Decoder {
 
   /// Feeds the next tokens [sequences, T] and returns their logits [sequences, T, vocabulary],
   /// valid until the next call. Many tokens are processed in chunks of kPrefillChunk, which take
-  /// the memory of one chunk and give the logits of all tokens at once. If the tokens end beyond
-  /// the smallest window, they are processed one at a time, because a chunk would overwrite rows
-  /// that its first tokens see. After the first call at a given T only memory that grows with the
-  /// number of tokens held is allocated: the logits, and keys and values of one layer of expanded
-  /// MLA. Throws ShapeError if the tokens end beyond the context.
+  /// the memory of one chunk and give the logits of all tokens at once. After the first call at a
+  /// given T only memory that grows with the number of tokens held is allocated: the logits, and
+  /// keys and values of one layer of expanded MLA; and, where tokens end beyond a window, for the
+  /// time of a chunk its rows and those of the window. Throws ShapeError if the tokens end beyond
+  /// the context.
   std::span<const Real> feed(std::span<const std::int32_t> tokens);
   /// Decoder of `sequences` copies of the first sequence, which thus share one prefill.
   Decoder repeat(Index sequences) const;

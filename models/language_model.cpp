@@ -150,7 +150,10 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
                           std::span<LayerCache> caches) const {
   const Index count = std::ssize(tokens) / sequences;
   const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer], count); };
-  return head(run(tape, tokens, sequences, caches.front().length(), memory_of, OnTape::one_layer));
+  const Index before = caches.front().length();
+  const Var y = head(run(tape, tokens, sequences, before, memory_of, OnTape::one_layer));
+  for (LayerCache& cache : caches) cache.set_length(before + count);
+  return y;
 }
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,

@@ -61,7 +61,7 @@ class LanguageModel {
   /// Appends `tokens` [sequences, length] to `caches`, one cache per layer, and returns their
   /// logits [sequences, length, vocabulary]. `tape` must have been made with the const
   /// `parameters()`; it is reset after each layer, so that all layers use the memory of one. Throws
-  /// ShapeError if the tokens end beyond the context, and if several at once end beyond a window.
+  /// ShapeError if the tokens end beyond the context. If it throws, the lengths of the caches stay.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
   /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the

@@ -40,8 +40,7 @@ class InputChecks {
              (other->capacity() == rows.cache()->capacity() && values_.tokens() == rows.tokens()),
          "the caches of keys and values must hold the same tokens");
     need(options_.key_mask.empty(), "rows of a cache cannot be masked");
-    const bool overwritten = rows.tokens() > rows.cache()->capacity();
-    need(!overwritten || qs_[1] == 1,
+    need(!rows.cache()->overwritten(rows.tokens()) || qs_[1] == 1,
          "several tokens at once would overwrite cached ones; feed one at a time");
   }
 

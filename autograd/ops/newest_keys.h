@@ -38,7 +38,7 @@ struct KeyGroup {
     // may wrap from the last slot to the first.
     count = window > 0 ? std::min(held, window) : held;
     const bool any_order = count == held && !in_order;
-    first_slot = any_order ? 0 : (values->tokens() - count) % most;
+    first_slot = any_order ? 0 : values->cache()->slot(values->tokens() - count);
     if (!selection) return;
     picked = selection->rows;
     count = std::min(count, picked.most);

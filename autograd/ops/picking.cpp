@@ -32,6 +32,7 @@ struct Picking {
   RowView keys;         // [B, R, 1, D]
   const Real* weights;  // [B, T, I]
   PickOptions options;
+  Index first_row;       // of the text's rows, the one that is the first here
   Index oldest;          // slot of the earliest row, where later ones have come round to the first
   Index tile;            // queries of one product
   Real* scratch;         // for each thread
@@ -41,7 +42,7 @@ struct Picking {
   Index queries(Index i) const { return std::min(tile, length - i); }
   // Query i sees rows [first_seen(i), seen(i)).
   Index seen(Index i) const {
-    return std::min(key_count, (options.first_position + i + 1) / options.tokens);
+    return std::min(key_count, (options.first_position + i + 1) / options.tokens - first_row);
   }
   Index first_seen(Index i) const {
     return options.window > 0 ? std::max<Index>(0, seen(i) - options.window) : 0;
@@ -257,7 +258,7 @@ void check(Tape& tape, Var q, const Rows& keys, Var weights, const PickOptions& 
       options.most > 0 && options.tokens > 0 && options.first_position >= 0 && options.window >= 0,
       Op::pick_rows, "picks at least one row, of at least one token, got ", options.most, " of ",
       options.tokens);
-  const bool overwritten = keys.cache() != nullptr && keys.tokens() > keys.cache()->capacity();
+  const bool overwritten = keys.cache() != nullptr && keys.cache()->overwritten(keys.tokens());
   require(!overwritten || qs[1] == 1, Op::pick_rows,
           "wants one query where the first rows of a cache were overwritten, got ", qs[1]);
   require(keys.cache() == nullptr || (!tape.needs_gradient(q) && !tape.needs_gradient(weights)),
@@ -267,8 +268,8 @@ void check(Tape& tape, Var q, const Rows& keys, Var weights, const PickOptions& 
 // Slot of the earliest row.
 Index oldest_slot(const Rows& keys) {
   const RowCache* const cache = keys.cache();
-  const bool overwritten = cache != nullptr && keys.tokens() > cache->capacity();
-  return overwritten ? keys.tokens() % cache->capacity() : 0;
+  const bool overwritten = cache != nullptr && cache->overwritten(keys.tokens());
+  return overwritten ? cache->slot(keys.tokens()) : 0;
 }
 
 }  // namespace
@@ -289,6 +290,7 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
             .keys = view_of(tape, keys, 1),
             .weights = tape.value(weights),
             .options = options,
+            .first_row = keys.cache() != nullptr ? keys.cache()->first_token() : 0,
             .oldest = oldest_slot(keys),
             .tile = queries_per_product(shape[2]),
             .scratch = nullptr,

@@ -39,6 +39,10 @@ void LayerCache::copy_first(const LayerCache& other) {
   for (std::size_t i = 0; i < rows_.size(); ++i) rows_[i].copy_first(other.rows_[i]);
 }
 
+namespace {
+constexpr Index kTile = 64;  // attention's tiles of keys begin at multiples of it
+}
+
 Memory Memory::sharing(const Memory& earlier, const Memory& own) {
   Memory memory = earlier;
   memory.shares_ = true;
@@ -70,20 +74,37 @@ Rows Memory::keep(std::string_view name, Var x) {
 std::optional<Rows> Memory::keep_blocks(std::string_view name, Index tokens, std::optional<Var> x) {
   const Index before = first_position_ / tokens, after = (first_position_ + tokens_) / tokens;
   std::optional<Rows> rows;
-  if (x) rows = cache_ == nullptr ? Rows(*x) : Rows(write(name, *x, before, after - before), after);
-  if (!x && after > 0) rows = Rows(cache_->rows(name), after);
+  if (x && cache_ == nullptr) rows = Rows(*x);
+  if (cache_ != nullptr && after > 0) {
+    RowCache& all = cache_->rows(name);
+    if (x) write(name, *x, all, before, after - before);
+    rows = Rows(all, after);
+  }
   if (rows) kept_.emplace_back(name, *rows);
   return rows;
 }
 
+// Several tokens that end beyond the cache read a copy of its rows and their own: in the cache, the
+// last ones overwrite rows that the first ones see. Tiles of keys begin in the copy where they do
+// in a whole text, so that weighted sums do not change; rows before the window are of other tokens.
 Rows Memory::store(std::string_view name, Var x) {
   if (cache_ == nullptr) return Rows(x);
-  return {write(name, x, first_position_, tokens_), first_position_ + tokens_};
+  RowCache& rows = cache_->rows(name);
+  const Index begin = first_position_, end = begin + tokens_;
+  if (tokens_ == 1 || !rows.overwritten(end)) {
+    write(name, x, rows, begin, tokens_);
+    return {rows, end};
+  }
+  const Index earliest = std::max<Index>(0, begin + 1 - rows.capacity()) / kTile * kTile;
+  RowCache& all = *chunks_.emplace_back(std::make_shared<RowCache>(rows.for_tokens(earliest, end)));
+  all.copy_tokens(rows, earliest, begin);
+  write(name, x, all, begin, tokens_);
+  rows.copy_tokens(all, std::max(begin, end - rows.capacity()), end);
+  return {all, end};
 }
 
-// Writes rows [first, first + count) of the cache `name`.
-RowCache& Memory::write(std::string_view name, Var x, Index first, Index count) {
-  RowCache& rows = cache_->rows(name);
+// Writes rows [first, first + count) to `rows`, which the layer declares as `name`.
+void Memory::write(std::string_view name, Var x, RowCache& rows, Index first, Index count) const {
   const Shape declared = {rows.sequences(), count, rows.heads(), rows.width()};
   if (x.shape() != declared) {
     throw ShapeError("the rows '", name, "' are ", x.shape().text(), ", the layer declares ",
@@ -96,7 +117,6 @@ RowCache& Memory::write(std::string_view name, Var x, Index first, Index count) 
     for (Index t = 0; t < count; ++t, row += rows.heads() * rows.width())
       rows.write(b, first + t, row);
   }
-  return rows;
 }
 
 std::span<Real> Memory::state(std::string_view name) {

@@ -2,6 +2,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,8 +45,8 @@ class LayerCache {
 
   Index length() const { return length_; }  ///< tokens so far; the last `capacity` are held
   Index capacity() const { return capacity_; }
-  /// Makes `tokens` the number of tokens so far: 0 forgets them. Decoding needs no call, since
-  /// `Memory` counts its tokens.
+  /// Makes `tokens` the number of tokens so far: 0 forgets them. Who appends tokens calls it once
+  /// all layers have computed them.
   void set_length(Index tokens) { length_ = tokens; }
   const std::string& form() const { return form_; }
   Index bytes() const;  ///< bytes allocated
@@ -76,27 +77,25 @@ class LayerCache {
 ///     - for whole texts, in training and evaluation: there are no earlier tokens, and rows are
 ///       values on the tape, with gradients;
 ///     - for decoding: rows join those of earlier tokens in a cache. Cached rows come back in the
-///       type they are stored in, without a copy and without gradients.
+///       type they are stored in, without gradients, and without a copy unless several tokens end
+///       beyond a window.
 class Memory {
  public:
   /// Memory for whole texts. `key_mask` [B, T] is 1 where a token may be attended to; empty: 1
   /// everywhere. Attention adds to `stats` if given.
   explicit Memory(std::span<const std::uint8_t> key_mask = {}, AttentionStats* stats = nullptr)
       : key_mask_(key_mask), stats_(stats) {}
-  /// Appends `tokens` tokens per sequence to `cache`, whose length grows at once; `keep` writes
-  /// their rows.
+  /// Appends `tokens` tokens per sequence to `cache`: `keep` writes their rows. Its length stays.
   Memory(LayerCache& cache, Index tokens)
-      : cache_(&cache), first_position_(cache.length()), tokens_(tokens) {
-    cache.set_length(first_position_ + tokens);
-  }
+      : cache_(&cache), first_position_(cache.length()), tokens_(tokens) {}
   /// Memory for a layer that shares: it reads the rows that the layer of `earlier` has kept. What
   /// it keeps besides, the states of its convolutions, is in `own`.
   static Memory sharing(const Memory& earlier, const Memory& own);
 
   /// Keeps these tokens' rows x [B, T, heads, width] and returns them with those of earlier tokens,
-  /// for `attention` or `read_rows`. Throws ShapeError if the layer declares other rows under that
-  /// name, if T is not the number of appended tokens, or if x needs a gradient, which a cache would
-  /// lose.
+  /// for `attention` with the layer's window; they live as long as this memory and those that share
+  /// it. Throws ShapeError if the layer declares other rows under that name, if T is not the number
+  /// of appended tokens, or if x needs a gradient, which a cache would lose.
   Rows keep(std::string_view name, Var x);
   /// Keeps the rows that `make` returns. A layer that shares has no projections to make rows with:
   /// it gets the rows of the earlier layer, and `make` is not called.
@@ -138,13 +137,14 @@ class Memory {
   Rows shared(std::string_view name) const;
   std::optional<Rows> find_shared(std::string_view name) const;
   Rows store(std::string_view name, Var x);
-  RowCache& write(std::string_view name, Var x, Index first, Index count);
+  void write(std::string_view name, Var x, RowCache& rows, Index first, Index count) const;
 
   LayerCache* cache_ = nullptr;
   Index first_position_ = 0, tokens_ = 0;
   std::span<const std::uint8_t> key_mask_;
   AttentionStats* stats_ = nullptr;
   std::vector<std::pair<std::string, Rows>> kept_;
+  std::vector<std::shared_ptr<RowCache>> chunks_;  // rows that the cache has no slots for
   std::optional<Var> first_values_;
   std::vector<Var>* losses_ = nullptr;
   bool shares_ = false;

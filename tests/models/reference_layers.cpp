@@ -66,6 +66,7 @@ void Reference::check_cache(const AttentionPlan& plan, const Attention& layer,
                    inputs.begin() + (b * length + t + 1) * dim);
     Memory memory(cache, 1);
     const auto y = layer.forward(tape.constant({batch, 1, dim}, token), memory).value();
+    cache.set_length(t + 1);
     for (Index b = 0; b < batch; ++b)
       std::copy_n(y.begin() + b * dim, dim, outputs.begin() + (b * length + t) * dim);
   }
