@@ -99,7 +99,6 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     x = add(x, (*embed_positions_)(tape, ids, {length}));
   }
   x = drop(x);
-  const auto read_by = [](const auto& canon) { return canon ? ReadBy::all : ReadBy::products; };
   std::vector<Memory> kept(plan_->cycle.size());  // of the layers that others may share
   std::optional<Var> first_values;
   std::vector<Var*> carried = {&x};
@@ -110,7 +109,8 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     if (const std::size_t writer = plan_->writers[place]; writer != place)
       memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
-    Var h = block.attention_norm(x, read_by(block.canon_a));
+    const AttentionKind& kind = plan_->cycle[place].kind();
+    Var h = block.attention_norm(x, block.canon_a ? ReadBy::all : kind.x_read_by);
     if (block.canon_a) h = (*block.canon_a)(h, memory.state("canonA"));
     x = add(x, drop(block.attention->forward(h, memory)));
     if (layer == 0 && mixes_values(*plan_)) {
@@ -118,7 +118,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
       carried.push_back(&*first_values);
     }
     if (block.mlp) {
-      h = (*block.mlp_norm)(x, read_by(block.canon_c));
+      h = (*block.mlp_norm)(x, block.canon_c ? ReadBy::all : ReadBy::products);
       if (block.canon_c) h = (*block.canon_c)(h, memory.state("canonC"));
       Mlp::Past past;
       if (plan_->cycle[place].canon.has('D')) {

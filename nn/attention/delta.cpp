@@ -133,6 +133,7 @@ extern const AttentionKind kDelta = {
     .numbers = {"v-dim"},
     .attends = false,
     .rotates = false,
+    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

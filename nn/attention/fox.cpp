@@ -100,6 +100,7 @@ extern const AttentionKind kFox = {
     .rotates = false,
     .mixes_values = true,
     .norm_epsilon = 1e-5,  // as its authors have it
+    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

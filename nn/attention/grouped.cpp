@@ -101,6 +101,7 @@ constexpr AttentionKind grouped(AttentionKind kind) {
   kind.describe = describe_layer;
   kind.make = make_layer<GroupedAttention>;
   kind.mixes_values = true;
+  kind.x_read_by = ReadBy::products;
   kind.to_heads = grouped_to_heads;
   kind.of_heads = grouped_of_heads;
   kind.chooses_rotary_pairs = [](const AttentionPlan& c) { return own(c).tie_kv; };

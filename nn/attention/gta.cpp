@@ -83,6 +83,7 @@ extern const AttentionKind kGta = {
         "grouped-tied: a row per KV head (`kv-heads`) is the value and, beside a shared rotary key "
         "of `rope-dim`, the key",
     .numbers = {"kv-heads"},
+    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -112,6 +112,7 @@ extern const AttentionKind kKda = {
     .attends = false,
     .rotates = false,
     .norm_epsilon = 1e-5,  // as its authors have it
+    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -67,6 +67,7 @@ extern const AttentionKind kLatentBias = {
     .summary = "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
     .numbers = {"latent-dim"},
     .mixes_values = true,
+    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -330,6 +330,7 @@ extern const AttentionKind kMla = {
     .architecture = "deepseek_v3",
     .numbers = {"kv-rank", "rope-dim"},
     .rotary_layout = RotaryLayout::interleaved,
+    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
       return resolve(c, given);
@@ -347,6 +348,7 @@ extern const AttentionKind kDsa = {
         "reads",
     .numbers = {"kv-rank", "rope-dim"},
     .rotary_layout = RotaryLayout::interleaved,
+    .x_read_by = ReadBy::products,
     .own = own_fields<kDsaFields>(),
     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
       return resolve_dsa(c, given);
