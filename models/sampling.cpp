@@ -144,6 +144,13 @@ class Generator {
 
 }  // namespace
 
+bool is_stopped(std::span<const std::int32_t> text,
+                const std::vector<std::vector<std::int32_t>>& stops) {
+  return std::ranges::any_of(stops, [&](const auto& stop) {
+    return stop.size() <= text.size() && std::ranges::equal(stop, text.last(stop.size()));
+  });
+}
+
 GenerationResult generate(const LanguageModel& model, std::span<const std::int32_t> prompt,
                           const GenerationOptions& options,
                           const std::function<void(Index, std::int32_t)>& on_token) {
@@ -158,13 +165,17 @@ GenerationResult generate(const LanguageModel& model, std::span<const std::int32
     for (std::size_t b = 0; b < result.texts.size(); ++b) {
       const std::int32_t token = sample_token(logits.subspan(b * width, width), options.sampling,
                                               position, static_cast<Index>(b));
-      generator.append(b, token);
+      generator.append(b, token);  // to an ended text as well: all have one length
+      if (is_stopped(result.texts[b], options.stops)) continue;
       result.texts[b].push_back(token);
       if (on_token) on_token(static_cast<Index>(b), token);
     }
     result.cache_bytes = std::max(result.cache_bytes, generator.cache_bytes());
     (i == 0 ? result.prefill_seconds : result.decode_seconds) +=
         std::chrono::duration<double>(Clock::now() - begin).count();
+    if (std::ranges::all_of(result.texts,
+                            [&](const auto& text) { return is_stopped(text, options.stops); }))
+      break;
     // No token follows the last one, so the text may end with a full context.
     if (i + 1 < options.tokens && generator.beyond_context()) {
       if (!options.slide) break;

@@ -29,16 +29,23 @@ struct GenerationOptions {
   Index tokens = 200;    ///< tokens to add to the prompt
   bool cache = true;     ///< decode with a KV cache, or run the model over the whole text each time
   DecodeOptions decode;  ///< `sequences` texts continue one prompt
+  /// A text ends as soon as its new tokens end with one of these.
+  std::vector<std::vector<std::int32_t>> stops = {};
   /// At the end of the context: true forgets its older half and continues, false stops.
   bool slide = true;
 };
 
 struct GenerationResult {
-  std::vector<std::vector<std::int32_t>> texts;  ///< [sequences]: tokens added to the prompt
+  /// [sequences]: tokens added to the prompt, a stop among them.
+  std::vector<std::vector<std::int32_t>> texts;
   double prefill_seconds = 0;
   double decode_seconds = 0;
   Index cache_bytes = 0;  ///< allocated; 0 without cache
 };
+
+/// Returns true if `text`, the tokens added to a prompt, ends with one of `stops`.
+bool is_stopped(std::span<const std::int32_t> text,
+                const std::vector<std::vector<std::int32_t>>& stops);
 
 /// Continues `prompt` (at least one token). `on_token(sequence, token)` is called as tokens come,
 /// for all sequences of a position in order. Throws ShapeError if the prompt is empty, and if it is

@@ -179,6 +179,32 @@ TEST_F(SampledText, StopsAtTheContextIfAsked) {
   EXPECT_THROW(generate(model_, Tokens{}, options), ShapeError);
 }
 
+TEST_F(SampledText, EndsWithTheFirstStopThatItReaches) {
+  GenerationOptions options;
+  options.tokens = 25;  // the context of 6 slides
+  options.decode.sequences = 3;
+  const auto whole = generate(model_, Tokens{1, 2}, options).texts;
+  // One stop of each of the first two texts; the third has neither and goes on.
+  options.stops = {{whole[0].begin() + 5, whole[0].begin() + 9},
+                   {whole[1].begin() + 13, whole[1].begin() + 17}};
+  for (const bool cache : {true, false}) {
+    options.cache = cache;
+    std::vector<Tokens> streamed(3);
+    const auto texts = generate(model_, Tokens{1, 2}, options, [&](Index text, std::int32_t token) {
+                         streamed[static_cast<std::size_t>(text)].push_back(token);
+                       }).texts;
+    EXPECT_EQ(streamed, texts);
+    for (std::size_t i = 0; i < 3; ++i) {
+      std::size_t end = 1;
+      while (end < 25 && !is_stopped(std::span(whole[i]).first(end), options.stops)) ++end;
+      EXPECT_TRUE(std::ranges::equal(texts[i], std::span(whole[i]).first(end))) << i;
+    }
+    EXPECT_LT(texts[0].size(), 25u);
+    EXPECT_LT(texts[1].size(), 25u);
+    EXPECT_EQ(texts[2].size(), 25u);
+  }
+}
+
 TEST_F(SampledText, OfALongPromptFollowsItsLastContext) {
   const Tokens prompt = {1, 2, 3, 4, 5, 6, 7, 8};
   const auto from_all = generate(model_, prompt, likeliest(1)).texts;

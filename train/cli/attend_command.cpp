@@ -42,7 +42,8 @@ const SettingList& attend_settings() {
 }
 
 std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& run) {
-  std::vector<std::int32_t> tokens = encode_flag(line, "text", run.vocabulary);
+  const std::string text = line.required("text", "give at least one character");
+  std::vector<std::int32_t> tokens = encode_flag("text", text, run);
   const Index context = run.model->plan()->context;
   if (std::ssize(tokens) > context) {
     throw UsageError("--text has ", tokens.size(), " characters, the context holds ", context,

@@ -39,6 +39,14 @@ std::string CommandLine::get(std::string_view flag, std::string otherwise) const
   return text == nullptr ? otherwise : *text;
 }
 
+std::vector<std::string> CommandLine::all(std::string_view flag) const {
+  std::vector<std::string> texts;
+  for (const auto& [name, text] : flags) {
+    if (name == flag) texts.push_back(text);
+  }
+  return texts;
+}
+
 const std::string* CommandLine::setting(std::string_view name) const {
   return text_of(settings, name);
 }
@@ -257,10 +265,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments,
       throw unknown_flag(result.unmatched().front(), joined, known, hint);
     std::set<std::string> names;
     for (const cxxopts::KeyValue& given : result.arguments()) {
-      if (!names.insert(given.key()).second)
-        throw UsageError("--", given.key(), " is given twice; give it once", hint);
       const bool setting = find_setting(settings, given.key()) != nullptr;
       const auto same = std::ranges::find(flags, given.key(), &Flag::name);
+      const bool several = same != flags.end() && same->several;
+      if (!names.insert(given.key()).second && !several)
+        throw UsageError("--", given.key(), " is given twice; give it once", hint);
       if (same != flags.end() && !same->takes_value && given.value() != "true")
         throw UsageError("--", given.key(), " takes no value", hint);
       refuse_flag_as_value(given.key(), given.value(), joined, known);

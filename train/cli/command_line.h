@@ -19,6 +19,7 @@ class UsageError : public Error {
 struct Flag {
   std::string name, help;
   bool takes_value = false;
+  bool several = false;  ///< may be given more than once
 };
 
 /// Texts for the help of a subcommand.
@@ -36,6 +37,8 @@ struct CommandLine {
   bool has(std::string_view flag) const;
   /// The flag's text, or `otherwise`.
   std::string get(std::string_view flag, std::string otherwise = "") const;
+  /// The texts of a flag that may be given more than once, in order.
+  std::vector<std::string> all(std::string_view flag) const;
   /// The text that was given for a setting; null if none was.
   const std::string* setting(std::string_view name) const;
 

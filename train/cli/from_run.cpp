@@ -10,11 +10,11 @@ LoadedRun load_named_run(const CommandLine& line) {
   return named_by("from", [&] { return load_run(run); });
 }
 
-std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string& flag,
-                                      const Vocabulary& vocabulary) {
-  const std::string text = line.required(flag, "give at least one character");
+std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
+                                      const LoadedRun& run) {
+  if (text.empty()) throw UsageError("--", flag, " is empty; give at least one character");
   try {
-    return vocabulary.encode(decode_utf8(text, "the text"));
+    return run.vocabulary.encode(decode_utf8(text, "the text"));
   } catch (const DataError& error) {
     throw DataError("--", flag, ": ", error.what());
   }

@@ -18,8 +18,8 @@ LoadedRun load_named_run(const CommandLine& line);
 
 /// The text of a flag, at least one character, in the run's tokens. Throws UsageError and
 /// DataError, whose messages name the flag.
-std::vector<std::int32_t> encode_flag(const CommandLine& line, const std::string& flag,
-                                      const Vocabulary& vocabulary);
+std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
+                                      const LoadedRun& run);
 
 /// A text that a model is evaluated on.
 struct EvalText {

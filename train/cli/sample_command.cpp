@@ -22,6 +22,10 @@ namespace {
 
 const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folder", true},
                                         {"prompt", "text to continue; default: a line break", true},
+                                        {"stop",
+                                         "end a text as soon as what was generated ends with this "
+                                         "string, which is printed; may be given several times",
+                                         true, true},
                                         {"json", "print one JSON object instead of text", false}};
 
 constexpr Field<SamplingOptions> kSamplingFields[] = {
@@ -67,8 +71,16 @@ GenerationOptions read_generation_options(const Given& given) {
   return options;
 }
 
-std::vector<std::int32_t> encode_prompt(const CommandLine& line, const Vocabulary& vocabulary) {
-  return line.has("prompt") ? encode_flag(line, "prompt", vocabulary) : vocabulary.default_prompt();
+std::vector<std::int32_t> encode_prompt(const CommandLine& line, const LoadedRun& run) {
+  return line.has("prompt") ? encode_flag("prompt", line.get("prompt"), run)
+                            : run.vocabulary.default_prompt();
+}
+
+// Why a text ended: "stop" (a stop string), "tokens" (it has as many as were asked for) or
+// "context" (the context is full).
+const char* end_of(std::span<const std::int32_t> text, const GenerationOptions& options) {
+  if (is_stopped(text, options.stops)) return "stop";
+  return std::ssize(text) == options.tokens ? "tokens" : "context";
 }
 
 // Throws UsageError for flags of the KV cache with --cache off, and for a flag that chooses a form
@@ -91,9 +103,13 @@ void refuse_meaningless(const CommandLine& line, const GenerationOptions& option
 
 void print_json(const GenerationResult& result, const LoadedRun& run,
                 const GenerationOptions& options) {
-  nlohmann::ordered_json texts = nlohmann::ordered_json::array();
-  for (const auto& tokens : result.texts) texts.push_back(run.vocabulary.decode(tokens));
-  const auto tokens = static_cast<Index>(result.texts.front().size());
+  nlohmann::ordered_json texts = nlohmann::ordered_json::array(), ends = texts;
+  Index decoded = 0;  // the first token of each text is part of the prefill
+  for (const auto& tokens : result.texts) {
+    texts.push_back(run.vocabulary.decode(tokens));
+    ends.push_back(end_of(tokens, options));
+    decoded += std::ssize(tokens) - 1;
+  }
   const double seconds = result.decode_seconds;
   const double bytes_per_token =
       options.cache
@@ -101,13 +117,13 @@ void print_json(const GenerationResult& result, const LoadedRun& run,
           : 0;
   nlohmann::ordered_json json = {
       {"text", texts.front()},
-      {"tokens", tokens},
-      {"tokens_per_second",
-       seconds > 0 ? static_cast<double>((tokens - 1) * options.decode.sequences) / seconds : 0.0},
+      {"tokens", result.texts.front().size()},
+      {"ended_by", ends.front()},
+      {"tokens_per_second", seconds > 0 ? static_cast<double>(decoded) / seconds : 0.0},
       {"prefill_ms", 1e3 * result.prefill_seconds},
       {"cache_bytes_per_token", json_number(bytes_per_token)},
       {"cache_bytes", result.cache_bytes}};
-  if (texts.size() > 1) json["texts"] = texts;
+  if (texts.size() > 1) json.update({{"texts", texts}, {"texts_ended_by", ends}});
   std::cout << json.dump(2) << '\n';
 }
 
@@ -118,14 +134,16 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
       parse_command_line(arguments, kSampleHelp, sample_settings(), kSampleFlags);
   if (line.has("help")) return 0;
   const Given given = flags_given(line, sample_settings());
-  const GenerationOptions options = read_generation_options(given);
+  GenerationOptions options = read_generation_options(given);
   const Precision precision = read_precision(given);
   require_fast(precision, "choose f32");
   use_threads(given);
   const LoadedRun run = load_named_run(line);
   run.model->parameters().set_precision(precision);
   refuse_meaningless(line, options, run.model->plan());
-  const std::vector<std::int32_t> prompt = encode_prompt(line, run.vocabulary);
+  const std::vector<std::int32_t> prompt = encode_prompt(line, run);
+  for (const std::string& stop : line.all("stop"))
+    options.stops.push_back(encode_flag("stop", stop, run));
   const Index context = run.model->plan()->context;
   if (!options.slide && std::ssize(prompt) > context) {
     throw UsageError("--prompt has ", prompt.size(), " characters, the context holds ", context,

@@ -97,8 +97,8 @@ TEST_F(SampleCommand, WithJsonPrintsOneObject) {
   const json result = object("--from run --tokens 12 --prompt 16");
   std::set<std::string> keys;
   for (const auto& [key, value] : result.items()) keys.insert(key);
-  EXPECT_EQ(keys, (std::set<std::string>{"text", "tokens", "tokens_per_second", "prefill_ms",
-                                         "cache_bytes_per_token", "cache_bytes"}));
+  EXPECT_EQ(keys, (std::set<std::string>{"text", "tokens", "ended_by", "tokens_per_second",
+                                         "prefill_ms", "cache_bytes_per_token", "cache_bytes"}));
   EXPECT_EQ(result.at("text").get<std::string>().size(), 12u);
   EXPECT_EQ(result.at("tokens"), 12);
   EXPECT_GT(result.at("tokens_per_second").get<double>(), 0);
@@ -182,6 +182,25 @@ TEST_F(SampleCommand, RepeatsOnePromptInSeveralTexts) {
   EXPECT_EQ(result.at("cache_bytes_per_token"), single.at("cache_bytes_per_token"));
   EXPECT_EQ(text(flags + " --repeat 3"),
             "--- 1\n16" + texts[0] + "\n--- 2\n16" + texts[1] + "\n--- 3\n16" + texts[2] + "\n");
+}
+
+TEST_F(SampleCommand, EndsATextWithAStopString) {
+  const std::string flags = "--from run --tokens 30 --repeat 2 --prompt 16";
+  const auto whole = object(flags).at("texts").get<std::vector<std::string>>();
+  const std::string stop = whole[0].substr(7, 4);  // the second text has it nowhere
+  const std::string ended = whole[0].substr(0, whole[0].find(stop) + 4);
+  ASSERT_EQ(whole[1].find(stop), std::string::npos);
+  const json result =
+      json::parse(text(flags + " --json ", {"--stop", stop, "--stop", whole[1].substr(20)}));
+  EXPECT_EQ(result.at("texts"), json({ended, whole[1]}));
+  EXPECT_EQ(result.at("tokens"), ended.size());
+  EXPECT_EQ(result.at("ended_by"), "stop");
+  EXPECT_EQ(result.at("texts_ended_by"), json({"stop", "stop"}));
+  EXPECT_EQ(text("--from run --tokens 30 --prompt 16", {"--stop", stop}), "16" + ended + "\n");
+  EXPECT_EQ(object("--from run --tokens 3").at("ended_by"), "tokens");
+  EXPECT_EQ(object("--from run --tokens 30 --at-context stop").at("ended_by"), "context");
+  expect_refusal(kUsage, "--from run --stop=", {"--stop is empty"});
+  expect_refusal(kData, "--from run --stop ~", {"--stop", "lacks '~'"});
 }
 
 TEST_F(SampleCommand, WritesEqualTextsInEveryModeOfMla) {
