@@ -1,5 +1,6 @@
 #pragma once
 
+#include <limits>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -44,6 +45,12 @@ struct Evaluation {
   std::vector<AnswersAt> answers_by_distance;  ///< from near to far, without empty distances
   /// Loss by position in the window, from the first on, without empty ranges.
   std::vector<LossAt> loss_by_position;
+};
+
+/// The evaluation of a training run with the lowest loss so far.
+struct BestEvaluation {
+  Index step = 0;  ///< after which it was made; 0: there is none yet
+  double loss = std::numeric_limits<double>::infinity();
 };
 
 /// Baselines as text: "guesser 25.0 %, copier 30.6 %, commonest value 49.8 %".

@@ -53,13 +53,22 @@ constexpr Field<TrainSettings> kTrainFields[] = {
     whole<&TrainSettings::eval_every>(
         "eval-every", "steps between evaluations on the validation part; 0: at the end only", 0)
         .with({.scope = Scope::run}),
-    whole<&TrainSettings::checkpoint_every>("checkpoint-every",
-                                            "steps between checkpoints; 0: at the end only", 0)
+    whole<&TrainSettings::checkpoint_every>(
+        "checkpoint-every",
+        "steps between checkpoints; an evaluation with the lowest loss so far saves one as well; "
+        "0: at the end only",
+        0)
         .with({.scope = Scope::run}),
     whole<&TrainSettings::keep>(
         "keep", "number of newest checkpoints to keep, besides the one of lowest validation loss",
         1)
         .with({.scope = Scope::single}),
+    whole<&TrainSettings::stop_after>(
+        "stop-after",
+        "end the run after so many evaluations in a row that did not lower the lowest validation "
+        "loss; the learning rate still follows the schedule of all steps; 0: train all steps",
+        0)
+        .with({.quiet = true, .scope = Scope::single}),
     text<&TrainSettings::init>("init",
                                "start from the weights of this run, checkpoint or Hugging Face "
                                "model folder; default random weights")
@@ -120,6 +129,10 @@ TrainOptions resolve_training(const Given& given) {
   const Index characters = options.corpus.validation_characters, context = options.model->context;
   require_setting(characters == 0 || characters > context, "`eval-characters` ", characters,
                   " must be more than `context`, ", context, ", or 0 for all");
+  require_setting(own.stop_after == 0 || (own.eval_every > 0 && own.checkpoint_every > 0),
+                  "`stop-after` ", own.stop_after,
+                  " needs evaluations and their checkpoints on the way; raise `eval-every` and "
+                  "`checkpoint-every` above 0");
   require_setting(own.least_learning_rate <= own.learning_rate,
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
   require_setting(static_cast<Real>(own.dropout) < 1,

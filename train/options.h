@@ -27,6 +27,7 @@ struct TrainSettings {
   Index eval_every = 250;        ///< 0: at the end only
   Index checkpoint_every = 250;  ///< 0: at the end only
   Index keep = 2;         ///< newest checkpoints to keep, besides the one with the least loss
+  Index stop_after = 0;   ///< evaluations without a new best that end the run; 0: it goes on
   std::string init = {};  ///< checkpoint folder that the weights start from; empty: random
 
   Schedule schedule() const {

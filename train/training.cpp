@@ -35,6 +35,7 @@ class Training {
   bool due(Index every, Index step) const {
     return step == options_.steps || (every > 0 && step % every == 0);
   }
+  bool ended(Index step) const { return step == options_.steps || outcome_.stopped; }
   void evaluate_model();
   void complete(const StepResult& result);
 
@@ -54,13 +55,15 @@ TrainingOutcome Training::run() {
                   ranks_, learner_.optimizer.get());
   trainer.profile(watch_.profile);
   trainer.trap_non_finite(watch_.trap_non_finite);
+  outcome_.best = from.best;
+  outcome_.stopped = from.stopped(options_);
   if (from.unevaluated) {
     complete(*from.unevaluated);
-  } else if (from.step == options_.steps) {
-    outcome_.last = {.step = options_.steps, .loss = std::numeric_limits<double>::quiet_NaN()};
+  } else if (ended(from.step)) {
+    outcome_.last = {.step = from.step, .loss = std::numeric_limits<double>::quiet_NaN()};
     evaluate_model();
   }
-  while (trainer.steps_done() < options_.steps) {
+  while (!ended(trainer.steps_done())) {
     const Clock::time_point start = Clock::now();
     const StepResult result = trainer.step();
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -102,6 +105,7 @@ void Training::complete(const StepResult& result) {
   const Index step = result.step;
   std::optional<Evaluation> evaluation;
   std::optional<double> loss;
+  bool best = false;
   if (due(options_.eval_every, step)) {
     try {
       evaluate_model();
@@ -114,16 +118,27 @@ void Training::complete(const StepResult& result) {
     // If a step makes weights NaN, the loss of the next step shows it. After the last step, only
     // the validation loss can show it.
     require_finite("validation loss", *loss, step, options_, step);
+    best = *loss < outcome_.best.loss;
+    if (best) outcome_.best = {step, *loss};
+    outcome_.stopped =
+        step < options_.steps && TrainingLog::Position{step, {}, outcome_.best}.stopped(options_);
   }
-  log_.log(result, evaluation);
+  log_.log(result, evaluation, outcome_.stopped);
   watch_.observe(result, loss, outcome_.training_seconds);
   const int signal = interrupt_signal(ranks_);
-  if (due(options_.checkpoint_every, step) || signal != 0 || log_.wants_checkpoint())
+  const bool saves_best = best && options_.checkpoint_every > 0;
+  if (due(options_.checkpoint_every, step) || outcome_.stopped || saves_best || signal != 0 ||
+      log_.wants_checkpoint())
     log_.save(learner_, step, loss);
-  if (signal != 0 && step < options_.steps) stop(signal, "after step " + std::to_string(step));
+  if (signal != 0 && !ended(step)) stop(signal, "after step " + std::to_string(step));
 }
 
 }  // namespace
+
+bool TrainingLog::Position::stopped(const TrainSettings& settings) const {
+  if (settings.stop_after == 0 || unevaluated) return false;
+  return step / settings.eval_every - best.step / settings.eval_every >= settings.stop_after;
+}
 
 Corpus load_training_corpus(const TrainOptions& options) {
   return load_longer_than(options.model->context, options.data, options.corpus);

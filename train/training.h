@@ -28,11 +28,16 @@ class TrainingLog {
     Index step = 0;  ///< steps done
     /// Result of the last step, if a signal stopped the evaluation after it.
     std::optional<StepResult> unevaluated;
+    BestEvaluation best = {};
+
+    /// Returns true if a run of `settings` has ended here by `stop-after`.
+    bool stopped(const TrainSettings& settings) const;
   };
   virtual Position position() const { return {}; }
 
-  /// Logs a step, with the evaluation after it if there was one.
-  virtual void log(const StepResult&, const std::optional<Evaluation>&) {}
+  /// Logs a step, with the evaluation after it if there was one, and whether `stop-after` ends the
+  /// run there.
+  virtual void log(const StepResult&, const std::optional<Evaluation>&, bool /*stopped*/) {}
   /// Returns true if the step under way is to end with a checkpoint, even if none is due.
   virtual bool wants_checkpoint() const { return false; }
   /// Saves a checkpoint after `step`, with the validation loss if it was evaluated.
@@ -58,6 +63,8 @@ struct TrainingWatch {
 struct TrainingOutcome {
   StepResult last;
   Evaluation validation;        ///< after the last step, of the whole validation part
+  BestEvaluation best;          ///< of all starts, if checkpoints are saved on the way
+  bool stopped = false;         ///< by `stop-after`, before all steps
   double training_seconds = 0;  ///< of whole steps: evaluations left out
   std::vector<double> step_milliseconds;
 
@@ -67,12 +74,12 @@ struct TrainingOutcome {
 /// Characters per second of `steps` steps that took `seconds`; 0 without a step.
 double tokens_per_second(const TrainOptions& options, Index steps, double seconds);
 
-/// Trains `learner` to the end of `options`, from the position that `log` has: logs every step,
-/// evaluates and saves when it is due. Throws DivergedError, WriteError, and InterruptedError after
-/// a signal that was caught, once a checkpoint is saved. A signal stops an evaluation too; a
-/// resumed run then begins with that evaluation. Among several `ranks`, rank 0 alone has a log that
-/// keeps anything. All ranks begin with its position, weights and moments, and a signal at any of
-/// them stops all.
+/// Trains `learner` to the end of `options`, or until `stop-after` ends the run, from the position
+/// that `log` has: logs every step, evaluates and saves when it is due. Throws DivergedError,
+/// WriteError, and InterruptedError after a signal that was caught, once a checkpoint is saved. A
+/// signal stops an evaluation too; a resumed run then begins with that evaluation. Among several
+/// `ranks`, rank 0 alone has a log that keeps anything. All ranks begin with its position, weights
+/// and moments, and a signal at any of them stops all.
 TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,
                              TrainingLog& log, const TrainingWatch& watch, Ranks& ranks = alone());
 

@@ -287,6 +287,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
   // the last step.
   for (const char* every : {"eval-every", "checkpoint-every"}) common.put(every, 0);
   common.put("keep", 1);
+  common.put("stop-after", 0);  // runs that are compared have one length
   nlohmann::ordered_json given = flags.values();
   given.erase("attention");  // a list of them
   common.put_known(given);

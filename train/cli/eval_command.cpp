@@ -31,6 +31,7 @@ namespace {
 
 const std::vector<Flag> kEvalFlags = {
     {"from", "run folder or checkpoint folder", true},
+    kBestFlag,
     {"data",
      "text file, evaluated as a whole, or built-in text, evaluated on its validation part; default "
      "the validation part of the run's own text",

@@ -7,7 +7,7 @@ namespace headcount {
 
 LoadedRun load_named_run(const CommandLine& line) {
   const std::string run = line.required("from", "name a run folder that headcount train made");
-  return named_by("from", [&] { return load_run(run); });
+  return named_by("from", [&] { return load_run(run, line.has("best")); });
 }
 
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,

@@ -12,8 +12,13 @@
 
 namespace headcount {
 
-/// Loads the run that --from names. Throws UsageError without --from, and DataError for an unusable
-/// run.
+/// The flag --best of `load_named_run`.
+inline const Flag kBestFlag = {
+    "best", "take the checkpoint of lowest validation loss, which a run keeps, not the newest",
+    false};
+
+/// Loads the run that --from names, with --best its best checkpoint. Throws UsageError without
+/// --from, and DataError for an unusable run.
 LoadedRun load_named_run(const CommandLine& line);
 
 /// The text of a flag, at least one character, in the run's tokens. Throws UsageError and

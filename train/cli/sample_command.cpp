@@ -21,6 +21,7 @@ const CommandHelp kSampleHelp = {
 namespace {
 
 const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folder", true},
+                                        kBestFlag,
                                         {"prompt", "text to continue; default: a line break", true},
                                         {"stop",
                                          "end a text as soon as what was generated ends with this "

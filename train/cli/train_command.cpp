@@ -117,6 +117,11 @@ void print_json(const Trained& run) {
   if (const auto& accuracy = outcome.validation.answer_accuracy)
     result["val_answer_accuracy"] = *accuracy;
   if (run.corpus.baselines) result["answer_baselines"] = to_json(*run.corpus.baselines);
+  if (run.options.stop_after > 0) {
+    result.update({{"stopped", outcome.stopped},
+                   {"best_step", outcome.best.step},
+                   {"best_val_loss", outcome.best.loss}});
+  }
   if (run.floor()) result["entropy_per_character"] = *run.floor();
   if (run.profile != nullptr) result["profile"] = to_json(*run.profile);
   std::cout << result.dump(2) << '\n';
@@ -138,6 +143,13 @@ void print_text(const Trained& run) {
   notes.push_back(hugging_face_note(model));
   for (const std::string& note : notes) {
     if (!note.empty()) std::printf("note: %s\n", as_flags(note).c_str());
+  }
+  if (run.outcome.stopped) {
+    std::printf(
+        "stopped at step %td of %td: no new lowest validation loss in %td evaluations; the lowest, "
+        "%.4f, is that of step %td (sample --best)\n",
+        run.outcome.last.step, run.options.steps, run.options.stop_after, run.outcome.best.loss,
+        run.outcome.best.step);
   }
   std::printf("%td steps, ", run.outcome.last.step);
   if (run.outcome.step_milliseconds.empty()) {
@@ -302,6 +314,11 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   auto [learner, state] =
       resumes ? resumed_learner(options, run, corpus.vocabulary)
               : std::pair(initial_learner(options, corpus.vocabulary), TrainingState{});
+  if (options.steps > steps_before &&
+      TrainingLog::Position{state.step, state.unevaluated, state.best}.stopped(options)) {
+    throw UsageError("--steps ", options.steps, ": --stop-after has ended the run in ", run,
+                     " at step ", state.step, "; begin a new run");
+  }
   adopt_vocabulary(corpus, learner.vocabulary);
   wait_for_all(ranks);  // what they read may be replaced now
   std::optional<RunFolder> folder;
@@ -379,7 +396,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const TrainingOutcome outcome = train(line, job, shown, profile, ranks);
   if (!writes) return 0;
   const LanguageModel& model = *job.learner.model;
-  const std::filesystem::path sample_file = job.folder->sample(job.options.steps);
+  const std::filesystem::path sample_file = job.folder->sample(outcome.last.step);
   const std::string sample = write_sample(model, job.corpus, job.options.seed, sample_file);
   const Trained trained{job.options,        job.corpus, outcome, model.parameters().element_count(),
                         job.folder->path(), profile};

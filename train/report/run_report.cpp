@@ -95,7 +95,7 @@ std::string answers_figure(const std::vector<RunCurves>& runs) {
 std::string summary(const std::vector<RunCurves>& runs) {
   std::vector<std::string> unfinished;
   for (Run run : runs) {
-    if (run.steps_done() < run.options.steps)
+    if (run.steps_done() < run.options.steps && !run.rows.back().contains("stopped"))
       unfinished.push_back(run.name + " (" + count_text(run.steps_done()) + " of " +
                            count_text(run.options.steps) + ")");
   }

@@ -90,13 +90,15 @@ fs::path RunFolder::sample(Index step) const {
   return path() / "samples" / ("step-" + std::to_string(step) + ".txt");
 }
 
-void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& validation) {
+void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& validation,
+                    bool stopped) {
   nlohmann::ordered_json line = to_json(result);
   if (validation) {
     line["val_loss"] = validation->loss;
     line["val_accuracy"] = validation->accuracy;
     if (validation->answer_accuracy) line["val_answer_accuracy"] = *validation->answer_accuracy;
   }
+  if (stopped) line["stopped"] = true;
   const std::string text = line.dump() + "\n";
   metrics_->write(text);
   metrics_bytes_ += text.size();
@@ -107,10 +109,7 @@ void RunFolder::save(const Learner& learner, Index step, std::optional<double> v
   next.step = step;
   next.validation_loss = validation_loss;
   next.unevaluated.reset();
-  if (validation_loss && (!next.best_loss || *validation_loss < *next.best_loss)) {
-    next.best_loss = validation_loss;
-    next.best_step = step;
-  }
+  if (validation_loss && *validation_loss < next.best.loss) next.best = {step, *validation_loss};
   save(learner, next);
 }
 
@@ -162,7 +161,7 @@ void RunFolder::remove_old() const {
   Index others = 0;
   for (const fs::path& checkpoint : checkpoints_of(path())) {
     const Index step = *step_of(checkpoint);
-    if (step != state_.best_step && ++others > keep_) remove_checkpoint(step, {});
+    if (step != state_.best.step && ++others > keep_) remove_checkpoint(step, {});
   }
 }
 

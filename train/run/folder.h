@@ -52,11 +52,12 @@ class RunFolder : public TrainingLog {
   /// Note on lines that metrics.jsonl has lost since the newest checkpoint; empty if none are lost.
   const std::string& lost_metrics() const { return lost_metrics_; }
 
-  Position position() const override { return {state_.step, state_.unevaluated}; }
+  Position position() const override { return {state_.step, state_.unevaluated, state_.best}; }
 
   /// Appends one line to metrics.jsonl. Nothing in it depends on the clock, so that equal runs have
   /// equal metrics. Throws WriteError.
-  void log(const StepResult& result, const std::optional<Evaluation>& validation) override;
+  void log(const StepResult& result, const std::optional<Evaluation>& validation,
+           bool stopped) override;
 
   /// Makes the step under way end with a checkpoint, even if none is due.
   void want_checkpoint() { wants_checkpoint_ = true; }

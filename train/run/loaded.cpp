@@ -66,7 +66,18 @@ std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path
   return all;
 }
 
-LoadedRun load_run(const std::string& path) {
+std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
+  const std::filesystem::path newest = *find_checkpoint(folder);
+  if (newest == folder)
+    throw DataError("'", folder.string(),
+                    "' is a checkpoint itself; name its run for the best one");
+  const std::optional<Index> step = best_step(newest);
+  if (!step)
+    throw DataError("'", folder.string(), "' has no evaluated checkpoint yet; take the newest one");
+  return checkpoint_of(folder, *step);
+}
+
+LoadedRun load_run(const std::string& path, bool best) {
   LoadedRun run;
   const std::optional<std::filesystem::path> folder = find_checkpoint(path);
   if (!folder) {
@@ -74,7 +85,8 @@ LoadedRun load_run(const std::string& path) {
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
                     "model.safetensors; check the path");
   }
-  Checkpoint checkpoint = load_newest(path, load_checkpoint);
+  Checkpoint checkpoint =
+      best ? load_checkpoint(best_checkpoint(path)) : load_newest(path, load_checkpoint);
   run.model = std::move(checkpoint.model);
   run.vocabulary = std::move(checkpoint.vocabulary);
   if (*folder == std::filesystem::path(path)) return run;

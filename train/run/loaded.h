@@ -65,8 +65,13 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
   }
 }
 
-/// Reads a run folder (its newest checkpoint) or a checkpoint folder. Throws DataError.
-LoadedRun load_run(const std::string& path);
+/// The checkpoint of the run in `folder` that has the lowest validation loss of those that were
+/// evaluated. Throws DataError if there is none, and for a folder that is no run.
+std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
+
+/// Reads a run folder (its newest checkpoint, or the best one) or a checkpoint folder. Throws
+/// DataError.
+LoadedRun load_run(const std::string& path, bool best = false);
 
 /// Throws SettingError if the model settings `here` differ from `there`, those of the model in
 /// `folder`. The message names every setting that differs.

@@ -16,9 +16,9 @@ namespace {
 constexpr const char* kMoments = "optimizer.safetensors";
 constexpr const char* kState = "trainer_state.json";
 
-template <class Number>
-nlohmann::json json_of(const std::optional<Number>& number) {
-  return number ? nlohmann::json(*number) : nlohmann::json();
+// trainer_state.json of a checkpoint.
+nlohmann::json state_in(const std::filesystem::path& folder) {
+  return parse_json(read_file(folder / kState));
 }
 
 }  // namespace
@@ -49,15 +49,24 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
   write_safetensors(folder / kMoments, tensors);
   nlohmann::ordered_json json = {{"step", state.step},
                                  {"metrics_bytes", state.metrics_bytes},
-                                 {"val_loss", json_of(state.validation_loss)},
-                                 {"best_step", json_of(state.best_step)},
-                                 {"best_val_loss", json_of(state.best_loss)}};
+                                 {"val_loss", nullptr},
+                                 {"best_step", nullptr},
+                                 {"best_val_loss", nullptr}};
+  if (state.best.step > 0)
+    json.update({{"best_step", state.best.step}, {"best_val_loss", state.best.loss}});
+  if (state.validation_loss) json["val_loss"] = *state.validation_loss;
   if (state.unevaluated) json["unevaluated"] = to_json(*state.unevaluated);
   write_file_durably(folder / kState, json.dump(2) + "\n");
 }
 
 Index saved_step(const std::filesystem::path& folder) {
-  return whole_number(parse_json(read_file(folder / kState)), "step");
+  return whole_number(state_in(folder), "step");
+}
+
+std::optional<Index> best_step(const std::filesystem::path& folder) {
+  const nlohmann::json state = state_in(folder);
+  if (state.value("best_step", nlohmann::json()).is_null()) return std::nullopt;
+  return whole_number(state, "best_step");
 }
 
 TrainingState read_training_state(const std::filesystem::path& folder,
@@ -75,8 +84,8 @@ TrainingState read_training_state(const std::filesystem::path& folder,
     TrainingState state;
     state.step = whole_number(json, "step");
     state.metrics_bytes = static_cast<std::uint64_t>(whole_number(json, "metrics_bytes"));
-    if (!json.at("best_step").is_null()) state.best_step = whole_number(json, "best_step");
-    if (!json.at("best_val_loss").is_null()) state.best_loss = json["best_val_loss"].get<double>();
+    if (!json.at("best_step").is_null())
+      state.best = {whole_number(json, "best_step"), json.at("best_val_loss")};
     if (json.contains("unevaluated")) {
       state.unevaluated = step_from(json["unevaluated"]);
     }

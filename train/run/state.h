@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "autograd/parameters.h"
+#include "train/evaluation.h"
 #include "train/trainer.h"
 
 namespace headcount {
@@ -16,9 +17,7 @@ struct TrainingState {
   Index step = 0;                         ///< steps done
   std::uint64_t metrics_bytes = 0;        ///< length of metrics.jsonl after that step
   std::optional<double> validation_loss;  ///< if the step ended with an evaluation; not read back
-  // The checkpoint with the least validation loss so far.
-  std::optional<Index> best_step;
-  std::optional<double> best_loss;
+  BestEvaluation best;                    ///< of those that were saved with a checkpoint
   /// The step, if a signal stopped the evaluation after it: it has no line in metrics.jsonl yet.
   std::optional<StepResult> unevaluated;
 };
@@ -35,6 +34,10 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
 /// Steps done by the run when it saved the checkpoint in `folder`, from trainer_state.json. Throws
 /// DataError.
 Index saved_step(const std::filesystem::path& folder);
+
+/// Step of the checkpoint with the lowest validation loss, as the one in `folder` records it; none
+/// if no evaluation was saved before. Throws DataError.
+std::optional<Index> best_step(const std::filesystem::path& folder);
 
 /// Reads trainer_state.json, and the moments in optimizer.safetensors into `optimizer`. Throws
 /// DataError that names the file.

@@ -54,6 +54,8 @@ inline const BadCase kFlags[] = {
     {"TRAIN+ --lr nan", kUsage, "--lr"},
     {"TRAIN+ --lr inf", kUsage, "--lr"},
     {"TRAIN+ --lr -1", kUsage, "--lr"},
+    {"TRAIN+ --stop-after 3 --eval-every 0", kUsage, "raise --eval-every and --checkpoint-every"},
+    {"TRAIN+ --stop-after 3 --checkpoint-every 0", kUsage, "--stop-after 3 needs evaluations"},
     {"TRAIN+ --min-lr 1", kUsage, "--min-lr is greater than --lr"},
     {"TRAIN+ --steps 3000000 --accumulate 65536", kUsage,
      "--steps times --accumulate must be below"},

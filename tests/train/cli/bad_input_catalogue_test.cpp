@@ -77,6 +77,7 @@ const BadCase kFiles[] = {
     {"sample --from run --prompt ~", kData, "lacks '~'"},
     {"eval --from run --data empty.txt", kData, "empty.txt"},
     {"eval --from run --data short.txt", kData, "short.txt"},
+    {"eval --from run/checkpoints/step-3 --best", kData, "name its run for the best one"},
     {"eval --from llama", kUsage, "give the text with --data"},
     {"cost --from nowhere", kData, "nowhere"},
     {"TRAIN+ --lr 100 --min-lr 100 --warmup 0 --weight-decay 100 --grad-clip 0 --steps 60 --out d",

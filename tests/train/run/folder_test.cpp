@@ -34,7 +34,7 @@ class RunFolderOnABadDisk : public testing::Test {
   void save(RunFolder& folder, Index step) const {
     StepResult result;
     result.step = step;
-    folder.log(result, std::nullopt);
+    folder.log(result, std::nullopt, false);
     folder.save(learner_, step, std::nullopt);
   }
 

@@ -265,25 +265,71 @@ TEST_F(ResumedRun, RefusesACheckpointOfAnotherModel) {
 }
 
 TEST_F(ResumedRun, KeepsTheNewestCheckpointsAndTheBest) {
-  const std::string flags = "--steps 60 --checkpoint-every 10 --lr 3e-2 --keep 2 --out run";
+  // Evaluations between two checkpoints save one as well if they are the best.
+  const std::string flags = "--steps 60 --checkpoint-every 20 --lr 3e-2 --keep 2 --out run";
   ASSERT_EQ(folder_.headcount(kRun + flags).exit_code, 0);
   const json state = json::parse(folder_.contents("run/checkpoints/step-60/trainer_state.json"));
-  const std::string best = "step-" + std::to_string(state["best_step"].get<int>());
-  std::set<std::string> expected = {"latest", "step-60", "step-50", best};
-  if (expected.size() == 3) expected.insert("step-40");  // the best is not counted among the two
-  EXPECT_EQ(checkpoints("run"), expected);
-  // The best is that of the least validation loss at a checkpoint.
   double least = 1e9;
   std::istringstream metrics(folder_.contents("run/metrics.jsonl"));
   int best_step = 0;
+  std::vector<int> saved;
   for (std::string line; std::getline(metrics, line);) {
     const json entry = json::parse(line);
-    if (!entry.contains("val_loss") || entry["val_loss"] >= least) continue;
-    least = entry["val_loss"];
-    best_step = entry["step"];
+    const int step = entry["step"];
+    const bool best = entry.contains("val_loss") && entry["val_loss"] < least;
+    if (best) least = entry["val_loss"];
+    if (best) best_step = step;
+    if (best || step % 20 == 0) saved.push_back(step);
   }
   EXPECT_EQ(state["best_step"], best_step);
   EXPECT_EQ(state["best_val_loss"], least);
+  // The best is not counted among the two.
+  std::set<std::string> expected = {"latest", "step-" + std::to_string(best_step)};
+  for (auto step = saved.rbegin(); step != saved.rend() && expected.size() < 4; ++step)
+    expected.insert("step-" + std::to_string(*step));
+  EXPECT_EQ(checkpoints("run"), expected);
+}
+
+TEST_F(ResumedRun, EndsWhereEvaluationsStopImproving) {
+  const ProgramResult ended = folder_.train(
+      "--steps 400 --eval-every 5 --checkpoint-every 5 --lr 0.5 --warmup 0 --dropout 0.1 "
+      "--stop-after 3 --keep 100 --quiet --json --out whole");
+  ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  const json result = json::parse(ended.out);
+  const int best = result["best_step"], last = best + 15;
+  EXPECT_EQ(result["stopped"], true);
+  EXPECT_EQ(result["steps"], last);
+  EXPECT_LT(last, 400);
+  EXPECT_GT(best, 5);
+  const std::string metrics = folder_.contents("whole/metrics.jsonl");
+  EXPECT_TRUE(metrics.ends_with(",\"stopped\":true}\n")) << metrics;
+  EXPECT_EQ(metrics.find("stopped"), metrics.rfind("stopped"));
+  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --best --json").out)["loss"],
+            result["best_val_loss"]);
+  EXPECT_EQ(json::parse(folder_.headcount("eval --from whole --json").out)["loss"],
+            result["val_loss"]);
+  EXPECT_EQ(folder_.headcount("sample --best --from whole").out,
+            folder_.headcount("sample --from whole/checkpoints/step-" + std::to_string(best)).out);
+  // Stopped after any evaluation, it ends at the same step with the same bits.
+  for (int step = 5; step < last; step += 5) {
+    fs::remove_all(folder_ / "cut");
+    fs::copy(folder_ / "whole", folder_ / "cut", fs::copy_options::recursive);
+    for (int later = step + 5; later <= last; later += 5)
+      fs::remove_all(folder_ / ("cut/checkpoints/step-" + std::to_string(later)));
+    const ProgramResult resumed = folder_.headcount("train --quiet --json --resume cut");
+    EXPECT_EQ(json::parse(resumed.out)["best_step"], best) << step;
+    expect_equal_runs("cut", "whole", last);
+  }
+  // It has ended, however often and with however many steps it is resumed.
+  EXPECT_EQ(json::parse(folder_.headcount("train --json --quiet --resume whole").out)["steps"],
+            last);
+  expect_refusal("train --resume whole --steps 500", 2, "--stop-after has ended the run in whole");
+  EXPECT_EQ(folder_.contents("whole/metrics.jsonl"), metrics);
+  const std::string text = folder_.headcount("train --quiet --resume whole").out;
+  const std::string line = "stopped at step " + std::to_string(last) + " of 400: no new lowest";
+  EXPECT_NE(text.find(line), std::string::npos) << text;
+  ASSERT_EQ(folder_.headcount("report --from whole --out report").exit_code, 0);
+  EXPECT_EQ(folder_.contents("report/report.html").find("Not all steps"), std::string::npos);
 }
 
 TEST_F(ResumedRun, TakesTheModelsSettingsFromItsFolderWithInit) {
