@@ -69,7 +69,8 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
 }
 
 std::vector<Index> evaluation_windows(Index tokens, Index context, std::span<const Index> starts) {
-  check_context(tokens, context);
+  if (tokens < 2)
+    throw DataError("a text of ", tokens, " characters has nothing to predict; use a longer one");
   std::vector<Index> windows;
   auto next = starts.begin();
   for (Index start = 0; start < tokens - 1;) {

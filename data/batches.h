@@ -50,7 +50,7 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
 
 /// Start positions of the windows that cover `tokens` tokens in order. Each target (each token but
 /// the first) is counted in exactly one window. A window starts every `context` tokens, counted
-/// anew from each of `starts`. Throws DataError as sample_windows does.
+/// anew from each of `starts`. Throws DataError for fewer than two tokens.
 std::vector<Index> evaluation_windows(Index tokens, Index context,
                                       std::span<const Index> starts = {});
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "autograd/base/error.h"
+#include "autograd/base/text.h"
 #include "autograd/random.h"
 
 namespace headcount {
@@ -135,8 +136,20 @@ Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options)
 }
 
 Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options) {
-  const std::size_t cut = cut_at(text.tokens.size(), options);
-  return make_corpus(name, std::move(text), cut, validation_characters(options));
+  const std::size_t cut = text.first > 0 ? text.first : cut_at(text.tokens.size(), options);
+  const Index line_ends = text.line_ends, replaced = options.unix_newlines ? line_ends : 0;
+  const Index characters = std::ssize(text.tokens) + replaced;
+  Corpus corpus = make_corpus(name, std::move(text), cut, validation_characters(options));
+  corpus.newlines_replaced = replaced > 0;
+  if (line_ends == 0) return corpus;
+  corpus.newlines_note = formatted(
+      "%s ends %td lines with \\r\\n, %s \\r, %.1f %% of the text and a character of the "
+      "vocabulary",
+      name.c_str(), line_ends,
+      options.unix_newlines ? "read as \\n; `newlines` keep would add"
+                            : "kept as they are; `newlines` unix would leave out",
+      100 * static_cast<double>(line_ends) / static_cast<double>(characters));
+  return corpus;
 }
 
 void require_longer(const Corpus& corpus, Index context) {

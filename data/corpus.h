@@ -16,10 +16,15 @@ namespace headcount {
 /// Text as tokens, split by position into a training and a validation part.
 struct Corpus {
   std::string name;                             ///< of a built-in corpus, or the file's path
-  std::string sha256;                           ///< hash of the UTF-8 text, 64 hexadecimal digits
+  std::string sha256;                           ///< as EncodedText::sha256
   Vocabulary vocabulary;                        ///< characters of the whole text
   std::vector<std::int32_t> train, validation;  ///< [characters]
   std::vector<std::int32_t> tuning;             ///< cut off `train` by keep_for_tuning, or empty
+
+  /// Line on "\r\n" in the text and what it costs, whose settings stand between backquotes; empty
+  /// if there is none.
+  std::string newlines_note;
+  bool newlines_replaced = false;  ///< "\r\n" was read as "\n" somewhere
 
   // Built-in corpora only; empty for files.
 
@@ -51,7 +56,8 @@ struct Corpus {
   }
 };
 
-/// Options of `load_corpus`. For files, only the last two have an effect.
+/// Options of `load_corpus`. The first three have an effect on built-in corpora only, the last two
+/// on files only.
 struct CorpusOptions {
   std::uint64_t seed = 1;
   /// Least length of the text, which ends with a story; 0: BuiltInCorpus::characters.
@@ -61,14 +67,16 @@ struct CorpusOptions {
   /// Number of characters at the beginning of the validation part that are kept, rounded up to
   /// whole stories of a built-in corpus; 0: all.
   Index validation_characters = 0;
+  std::string validation = {};  ///< file that is the validation part; empty: the end of the text
+  bool unix_newlines = true;    ///< reads "\r\n" as "\n"
 };
 
 /// Built-in corpus, cut into its parts where the story nearest to the validation fraction ends.
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options);
 
-/// Corpus of an own text. Its training part is the first int((1 - validation_fraction) *
-/// characters) characters, as in nanoGPT. Throws DataError for fewer than two different characters,
-/// and when a part would be empty.
+/// Corpus of an own text. Its training part is the first of two files, or the first
+/// int((1 - validation_fraction) * characters) characters, as in nanoGPT. Throws DataError for
+/// fewer than two different characters, and when a part would be empty.
 Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options = {});
 
 /// Writes the built-in corpus named `data`, or reads the UTF-8 file at path `data` (a file named

@@ -6,12 +6,22 @@
 
 namespace headcount {
 
-EncodedText encode_file(const std::filesystem::path& path) {
-  std::error_code none;  // a pipe has no size
-  const std::uintmax_t size = std::filesystem::file_size(path, none);
-  TextEncoder encoder(none ? 0 : size);
-  std::string sha256 = read_text(path, [&](std::u32string_view piece) { encoder.add(piece); });
-  return std::move(encoder).finish(std::move(sha256));
+EncodedText encode_file(const std::filesystem::path& path, bool unix_newlines,
+                        const std::filesystem::path& second) {
+  const auto size = [](const std::filesystem::path& file) {
+    std::error_code none;  // a pipe has no size
+    const std::uintmax_t bytes = std::filesystem::file_size(file, none);
+    return none ? 0 : bytes;
+  };
+  TextEncoder encoder(size(path) + size(second), unix_newlines);
+  const auto add = [&](std::u32string_view piece) { encoder.add(piece); };
+  std::string sha256 = read_text(path, add);
+  if (second.empty()) return std::move(encoder).finish(std::move(sha256));
+  const std::size_t first = encoder.end_file();
+  sha256 += "+" + read_text(second, add);
+  EncodedText text = std::move(encoder).finish(std::move(sha256));
+  text.first = first;
+  return text;
 }
 
 }  // namespace headcount

@@ -6,7 +6,9 @@
 
 namespace headcount {
 
-/// Encodes a UTF-8 file piece by piece. Throws DataError as read_text does.
-EncodedText encode_file(const std::filesystem::path& path);
+/// Encodes a UTF-8 file piece by piece, and after it another one, unless `second` is empty. Throws
+/// DataError as read_text does.
+EncodedText encode_file(const std::filesystem::path& path, bool unix_newlines = false,
+                        const std::filesystem::path& second = {});
 
 }  // namespace headcount

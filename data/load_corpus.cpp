@@ -14,7 +14,10 @@ Corpus load_corpus(const std::string& data, const CorpusOptions& options) {
                     " is neither a file nor one of the built-in texts, ",
                     joined(built_in_corpora(), &BuiltInCorpus::name), "; check the path");
   }
-  return text_corpus(data, encode_file(data), options);
+  if (!options.validation.empty() && !is_there(options.validation))
+    throw DataError("`validation` ", headcount::quoted(options.validation),
+                    " is no file; check the path");
+  return text_corpus(data, encode_file(data, options.unix_newlines, options.validation), options);
 }
 
 }  // namespace headcount

@@ -80,7 +80,23 @@ constexpr Field<CorpusOptions> kTextFields[] = {
         "evaluate on the first so many characters of the validation part (of a built-in text: on "
         "the whole stories that contain them); 0: all",
         0)
-        .with({.quiet = true, .never_swept = "all variants are evaluated on one text"})};
+        .with({.quiet = true, .never_swept = "all variants are evaluated on one text"}),
+    number<&CorpusOptions::validation_fraction>(
+        "validation-part", "share of the text, at its end, to evaluate on instead of training",
+        0.001, 0.999)
+        .with({.quiet = true,
+               .never_swept = "all variants are evaluated on one text",
+               .only_where = OnlyWhere{"validation", "", "is evaluated on instead"}})};
+
+constexpr Field<CorpusOptions> kFileFields[] = {
+    text<&CorpusOptions::validation>(
+        "validation",
+        "text file to evaluate on, instead of a part of the file to train on; the vocabulary has "
+        "the characters of both")
+        .with({.quiet = true}),
+    choice<&CorpusOptions::unix_newlines>(
+        "newlines", "line ends \\r\\n of a text file; keep: as they are, unix: read as \\n",
+        {{"keep", false}, {"unix", true}})};
 
 // Throws if other settings contradict the text that `data` names.
 void check_data(const TrainOptions& options) {
@@ -101,6 +117,7 @@ const SettingList& training_settings() {
                        joined(built_in_corpora(), &BuiltInCorpus::name) +
                        ", whose own defaults replace those of other settings, " + own.front().help;
     add_settings(all, std::move(own));
+    add_settings(all, settings_of(kFileFields, Scope::data));
     add_settings(all, settings_of(kTextFields, Scope::run));
     add_settings(all, corpus_settings());
     add_settings(all, optimizer_settings());
@@ -112,7 +129,7 @@ const SettingList& training_settings() {
 std::string data_of(const Given& given) { return given.get("data", TrainSettings().data); }
 
 CorpusOptions corpus_options(const Given& given) {
-  CorpusOptions options = read_fields(kTextFields, given);
+  CorpusOptions options = read_fields(kFileFields, given, read_fields(kTextFields, given));
   options.own.put_known(given.values());
   return options;
 }
@@ -156,6 +173,7 @@ nlohmann::ordered_json to_json(const TrainOptions& options) {
   nlohmann::ordered_json all = options.model->settings;
   all.update(values_of(kTrainFields, own));
   all.update(values_of(kTextFields, options.corpus));
+  if (find_built_in(own.data) == nullptr) all.update(values_of(kFileFields, options.corpus));
   all.update(options.optimizer.values());
   for (const Setting& setting : corpus_settings()) {
     if (setting.is_for(own.data))

@@ -109,6 +109,36 @@ TEST_F(CorpusFromFile, KeepsTheFirstCharactersOfItsValidationPart) {
   EXPECT_EQ(validation_text(more), validation_text(all));
 }
 
+TEST_F(CorpusFromFile, TakesItsValidationPartFromAnotherFile) {
+  const std::string path = folder_.file("train", "abcabc"), other = folder_.file("other", "bcd");
+  const Corpus corpus = load_corpus(path, {.validation = other});
+  EXPECT_EQ(train_text(corpus), "abcabc");
+  EXPECT_EQ(validation_text(corpus), "bcd");
+  EXPECT_EQ(corpus.vocabulary.symbols(), U"abcd");
+  EXPECT_EQ(corpus.sha256, sha256_hex("abcabc") + "+" + sha256_hex("bcd"));
+  const Corpus part = load_corpus(path, {.validation_characters = 2, .validation = other});
+  EXPECT_EQ(validation_text(part), "bc");
+}
+
+TEST_F(CorpusFromFile, SaysWhatLineEndsCost) {
+  const std::string path = folder_.file("lines", "ab\r\ncd\r\n");
+  const Corpus unix_ends = load_corpus(path), kept = load_corpus(path, {.unix_newlines = false});
+  EXPECT_EQ(train_text(unix_ends) + validation_text(unix_ends), "ab\ncd\n");
+  EXPECT_EQ(train_text(kept) + validation_text(kept), "ab\r\ncd\r\n");
+  const std::string cost = " \\r, 25.0 % of the text and a character of the vocabulary";
+  EXPECT_EQ(unix_ends.newlines_note, path +
+                                         " ends 2 lines with \\r\\n, read as \\n; `newlines` "
+                                         "keep would add" +
+                                         cost);
+  EXPECT_EQ(kept.newlines_note, path +
+                                    " ends 2 lines with \\r\\n, kept as they are; `newlines` "
+                                    "unix would leave out" +
+                                    cost);
+  EXPECT_TRUE(unix_ends.newlines_replaced);
+  EXPECT_FALSE(kept.newlines_replaced);
+  EXPECT_EQ(load_corpus(folder_.file("plain", "ab\ncd\n")).newlines_note, "");
+}
+
 class BuiltInCorpus : public testing::TestWithParam<const char*> {};
 
 TEST_P(BuiltInCorpus, IsSplitWhereAStoryEnds) {

@@ -50,6 +50,32 @@ TEST(EncodedText, NumbersItsCharactersInAscendingOrder) {
   EXPECT_EQ(text.sha256, sha256_hex("ba\xC3\xA9na"));
 }
 
+TEST(EncodedText, ReadsLineEndsAsUnixHasThemOrKeepsThem) {
+  const std::u32string text = U"\r\na\r\n\rb\r\r\n\n\r";
+  for (const bool unix_newlines : {false, true}) {
+    const std::string read = unix_newlines ? "\na\n\rb\r\n\n\r" : "\r\na\r\n\rb\r\r\n\n\r";
+    for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+      TextEncoder encoder(0, unix_newlines);
+      encoder.add(text.substr(0, cut));
+      encoder.add(text.substr(cut));
+      const EncodedText encoded = std::move(encoder).finish("");
+      EXPECT_EQ(encoded.vocabulary.decode(encoded.tokens), read) << cut;
+      EXPECT_EQ(encoded.line_ends, 3) << cut;
+    }
+  }
+  EXPECT_EQ(encode_text("a\r\n", "x", true).vocabulary.symbols(), U"\na");
+}
+
+TEST(EncodedFile, TakesASecondFileAfterTheFirst) {
+  const TemporaryFolder folder;
+  const std::string a = "ab\r", b = "\nc";  // no line end of either file
+  const EncodedText both = encode_file(folder.file("a", a), true, folder.file("b", b));
+  EXPECT_EQ(both.vocabulary.decode(both.tokens), a + b);
+  EXPECT_EQ(both.first, a.size());
+  EXPECT_EQ(both.line_ends, 0);
+  EXPECT_EQ(both.sha256, sha256_hex(a) + "+" + sha256_hex(b));
+}
+
 TEST(EncodedFile, IsTheTextHoweverItsCharactersAreCutIntoPieces) {
   const TemporaryFolder folder;
   for (int shift = 0; shift < 10; ++shift) {

@@ -70,6 +70,10 @@ UsageError changes_nothing(const std::string& name, const std::string& text,
                     "; leave it out");
 }
 
+void tell(std::string_view note) {
+  if (!note.empty()) std::cerr << "headcount: " << as_flags(note) << '\n';
+}
+
 void refuse_idle(const std::string& sentence) {
   if (!sentence.empty()) throw UsageError(as_flags(sentence), "; leave it out");
 }
@@ -148,7 +152,7 @@ namespace {
 
 void check_paths(const CommandLine& line) {
   for (const std::string name :
-       {"from", "out", "resume", "config", "logits", "data", "init", "init-from"}) {
+       {"from", "out", "resume", "config", "logits", "data", "validation", "init", "init-from"}) {
     if (line.has(name)) check_path(name, line.get(name));
     if (const std::string* const path = line.setting(name)) check_path(name, *path);
   }

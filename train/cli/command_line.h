@@ -68,6 +68,9 @@ auto named_by(const std::string& flag, const Body& body) {
   }
 }
 
+/// Prints a note on standard error, its settings as flags, unless it is empty.
+void tell(std::string_view note);
+
 /// Throws UsageError with `sentence`, what `idle_setting` says of an attention, unless it is empty.
 void refuse_idle(const std::string& sentence);
 

@@ -319,7 +319,7 @@ std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOption
 }
 
 // Writes and prints the results; returns the exit code.
-int tell(const CommandLine& line, const RunOrders& orders, const ComparisonResult& result) {
+int tell_results(const CommandLine& line, const RunOrders& orders, const ComparisonResult& result) {
   if (!orders.shard) write_results(result, orders.folder);
   if (orders.shard) {
     std::cout << "shard " << line.get("shard") << " has ended";
@@ -368,6 +368,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   require_fast(read_precision(common), "choose f32");
   const ProgressMode progress = use_run_settings(flags);
   Corpus corpus = named_by("data", [&] { return load_training_corpus(common); });
+  if (ranks.rank() == 0) tell(corpus.newlines_note);
   if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"));
   if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
   if (!flags.has("seeds")) options.question.seeds = usual_seeds(options.question);
@@ -391,7 +392,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const ComparisonResult result =
       run_comparison(options, orders, std::move(corpus), variants, trained, board, ranks,
                      command_text("compare", unforced));
-  return ranks.rank() > 0 ? 0 : tell(line, orders, result);
+  return ranks.rank() > 0 ? 0 : tell_results(line, orders, result);
 }
 
 }  // namespace headcount

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
@@ -69,11 +70,15 @@ void require_other_file(const CommandLine& line, const LoadedRun& run) {
   if (!line.has("logits")) return;
   const std::string logits = line.get("logits"), from = line.get("from");
   std::error_code none;
-  const std::string text = line.has("data") || !run.options
-                               ? line.get("data")
-                               : found_from_here(*run.options, from).data;
-  if (fs::equivalent(logits, text, none))
-    throw UsageError("--logits ", logits, " is the text that eval reads; name another file");
+  std::vector<std::string> texts = {line.get("data")};
+  if (!line.has("data") && run.options) {
+    const TrainOptions options = found_from_here(*run.options, from);
+    texts = {options.data, options.corpus.validation};
+  }
+  for (const std::string& text : texts) {
+    if (fs::equivalent(logits, text, none))
+      throw UsageError("--logits ", logits, " is the text that eval reads; name another file");
+  }
   fs::path folder = fs::weakly_canonical(from, none);
   const fs::path parent = folder.parent_path();
   if (parent.filename() == kCheckpoints) folder = parent.parent_path();  // of the run
@@ -155,7 +160,8 @@ void print(const Evaluation& result, const EvalText& text, Index context,
   std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n", result.loss, unit,
               result.loss / std::numbers::ln2, 100 * result.accuracy);
-  std::printf("%s", loss_by_position_line(result.loss_by_position, context).c_str());
+  const Index longest = std::min(context, std::ssize(text.tokens) - 1);  // window
+  std::printf("%s", loss_by_position_line(result.loss_by_position, longest).c_str());
   std::printf("%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
   if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
     std::printf("note: %s\n", note.c_str());
@@ -185,7 +191,8 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
   if (line.has("logits") && ranks.rank() == 0) {
     const auto length = static_cast<std::size_t>(run.model->plan()->context);
-    write_logits(line.get("logits"), *run.model, std::span(text.tokens).first(length));
+    write_logits(line.get("logits"), *run.model,
+                 std::span(text.tokens).first(std::min(length, text.tokens.size())));
   }
   const Evaluation exact = evaluate(
       *run.model, text.tokens,

@@ -1,6 +1,5 @@
 #include "train/cli/from_run.h"
 
-#include "autograd/base/utf8.h"
 #include "data/encoded_file.h"
 
 namespace headcount {
@@ -10,11 +9,27 @@ LoadedRun load_named_run(const CommandLine& line) {
   return named_by("from", [&] { return load_run(run, line.has("best")); });
 }
 
+namespace {
+
+// Returns true if "\r\n" in texts for the run becomes "\n": in training it did, or the model knows
+// no "\r".
+bool reads_unix_newlines(const LoadedRun& run) {
+  return (run.options && run.options->corpus.unix_newlines) ||
+         run.vocabulary.symbols().find(U'\r') == std::u32string::npos;
+}
+
+std::vector<std::int32_t> tokens_of(EncodedText text, const LoadedRun& run) {
+  recode(text.tokens, text.vocabulary, run.vocabulary);
+  return std::move(text.tokens);
+}
+
+}  // namespace
+
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
                                       const LoadedRun& run) {
   if (text.empty()) throw UsageError("--", flag, " is empty; give at least one character");
   try {
-    return run.vocabulary.encode(decode_utf8(text, "the text"));
+    return tokens_of(encode_text(text, "the text", reads_unix_newlines(run)), run);
   } catch (const DataError& error) {
     throw DataError("--", flag, ": ", error.what());
   }
@@ -30,21 +45,17 @@ std::string name_of(const std::string& text, bool limited, std::size_t character
 EvalText load_file(const std::string& path, const LoadedRun& run, Index characters) {
   EvalText text;
   try {
-    EncodedText encoded = encode_file(path);
-    recode(encoded.tokens, encoded.vocabulary, run.vocabulary);
-    text.tokens = std::move(encoded.tokens);
+    text.tokens = tokens_of(encode_file(path, reads_unix_newlines(run)), run);
   } catch (const DataError& error) {
     throw DataError("--data ", path, ": ", error.what());
   }
   const bool limited = characters > 0 && characters < std::ssize(text.tokens);
   if (limited) text.tokens.resize(static_cast<std::size_t>(characters));
   text.name = name_of(path, limited, text.tokens.size());
-  const Index context = run.model->plan()->context;
-  if (std::ssize(text.tokens) <= context) {
-    throw DataError("--data ", path, " has ", text.tokens.size(),
-                    " characters, the model's context of ", context,
-                    " needs more than that; name a longer text");
-  }
+  if (text.tokens.size() < 2)
+    throw DataError("--data ", path,
+                    " has one character, and the first is not predicted; name a "
+                    "longer text");
   return text;
 }
 
@@ -52,11 +63,8 @@ EvalText load_file(const std::string& path, const LoadedRun& run, Index characte
 
 EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
                         std::optional<Index> characters) {
-  const Index context = run.model->plan()->context;
-  if (characters && *characters > 0 && *characters <= context) {
-    throw UsageError("--eval-characters ", *characters, " must be more than the model's context, ",
-                     context, ", or 0 for all");
-  }
+  if (characters == 1)
+    throw UsageError("--eval-characters 1 leaves nothing to predict; give 2 or more, or 0 for all");
   std::string data = line.get("data");
   const bool built_in = find_built_in(data) != nullptr;
   if (line.has("data") && !built_in) return load_file(data, run, characters.value_or(0));
@@ -73,8 +81,9 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
   Corpus corpus = load_corpus(data, options);
   if (own) require_own_text(corpus, line.get("from"));
   named_by("data", [&] { adopt_vocabulary(corpus, run.vocabulary); });
-  return {name_of(corpus.name + ", validation part", options.validation_characters > 0,
-                  corpus.validation.size()),
+  const std::string& name = options.validation;
+  return {name_of(name.empty() ? corpus.name + ", validation part" : name,
+                  options.validation_characters > 0, corpus.validation.size()),
           std::move(corpus.validation),
           std::move(corpus.validation_answers),
           std::move(corpus.validation_starts),

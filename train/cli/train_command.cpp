@@ -253,7 +253,9 @@ void require_outside(const TrainOptions& options, const std::string& out) {
                      ", whose contents the new run would replace; name a new folder");
   };
   require("init", options.init);
-  if (find_built_in(options.data) == nullptr) require("data", options.data);
+  if (find_built_in(options.data) != nullptr) return;
+  require("data", options.data);
+  require("validation", options.corpus.validation);
 }
 
 // Note on ranks that the run cannot use; empty if it uses all.
@@ -266,10 +268,6 @@ std::string idle_ranks_note(const TrainOptions& options, int ranks) {
                      std::to_string(ranks);
   if (options.batch < ranks) note += " --batch " + std::to_string(ranks);
   return note + " would use them";
-}
-
-void tell(const std::string& note) {
-  if (!note.empty()) std::cerr << "headcount: " << note << '\n';
 }
 
 // A run that is about to be trained.
@@ -332,6 +330,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
     folder.emplace(RunFolder::create(out, options, corpus.sha256, command, earlier));
   }
   if (writes) {
+    tell(corpus.newlines_note);
     tell(folder->lost_metrics());
     tell(idle_ranks_note(options, ranks.size()));
     tell(longer_note(options, steps_before, state.step));

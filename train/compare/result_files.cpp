@@ -58,11 +58,11 @@ RunRecord record_of(const PlannedRun& run) {
   }
 }
 
-// Returns true if runs that differ in a setting are equal: paths of files, whose contents the basis
-// has, and when a run is evaluated and saved.
+// Returns true if runs that differ in a setting are equal: how files are named and read, whose
+// contents the basis has, and when a run is evaluated and saved.
 bool is_no_part_of_identity(const std::string& name) {
-  return name == "data" || name == "init" || name == "eval-every" || name == "checkpoint-every" ||
-         name == "keep";
+  return name == "data" || name == "validation" || name == "newlines" || name == "init" ||
+         name == "eval-every" || name == "checkpoint-every" || name == "keep";
 }
 
 // Throws OtherRunError unless the finished run had the settings of `run`.

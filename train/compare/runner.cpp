@@ -49,9 +49,11 @@ void read_curve(const PlannedRun& run, RunResult& result) {
 
 // Contents of files, on which a result depends besides settings.
 nlohmann::json basis(const PlannedRun& run, const Corpus& corpus) {
-  nlohmann::json basis = {{"data_sha256", corpus.sha256},
-                          {"train_characters", corpus.train.size()},
-                          {"tuning_characters", corpus.tuning.size()}};
+  // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
+  nlohmann::json basis = {
+      {"data_sha256", corpus.sha256 + (corpus.newlines_replaced ? ", unix" : "")},
+      {"train_characters", corpus.train.size()},
+      {"tuning_characters", corpus.tuning.size()}};
   if (!run.options.init.empty())
     basis["init_sha256"] = sha256_of_file(fs::path(run.options.init) / kWeightsFile);
   return basis;

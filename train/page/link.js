@@ -6,7 +6,7 @@ import { texts } from "./texts.js";
 
 // Settings that the page or its workers decide by themselves.
 export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every",
-  "checkpoint-every", "keep", "stop-after", "init", "precision", "shards"];
+  "checkpoint-every", "keep", "stop-after", "validation", "init", "precision", "shards"];
 
 // Takes over what the address asks for. Returns a sentence on what could not be taken, or "".
 export function readLink(hash = location.hash) {

@@ -104,7 +104,9 @@ std::string summary(const std::vector<RunCurves>& runs) {
   const bool one_text = std::ranges::all_of(
       runs, [&](Run run) { return run.record.data_sha256 == runs[0].record.data_sha256; });
   const bool one_part = std::ranges::all_of(runs, [&](Run run) {
-    return run.options.corpus.validation_characters == runs[0].options.corpus.validation_characters;
+    const CorpusOptions &own = run.options.corpus, &first = runs[0].options.corpus;
+    return own.validation_characters == first.validation_characters &&
+           own.validation_fraction == first.validation_fraction;
   });
   const bool one_context = std::ranges::all_of(
       runs, [&](Run run) { return run.options.model->context == runs[0].options.model->context; });

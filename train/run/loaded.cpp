@@ -21,7 +21,10 @@ TrainOptions read_run_options(const std::string& folder) {
     throw DataError("'", folder, "' is no run folder: it has no config.json; check the path");
   const std::string text = read_file(path);
   try {
-    return resolve_training(Given(training_settings(), parse_json(text)));
+    Given given(training_settings());
+    given.put("newlines", "keep");  // as in runs of versions without this setting
+    given.put(parse_json(text));
+    return resolve_training(given);
   } catch (const Error& error) {
     throw DataError(path.string(), ": ", error.what());
   }
@@ -40,13 +43,16 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   };
   if (!options.init.empty()) options.init = found(options.init);
   if (find_built_in(options.data) != nullptr) return options;
-  const std::string data = found(options.data);
-  if (!std::filesystem::exists(data, error)) {
-    throw DataError("the text of ", folder.string(), ", '", options.data, "', is not here",
-                    directory.empty() ? "" : " and no longer in " + directory,
-                    "; bring it back, or start in the directory that has it");
+  for (std::string* const text : {&options.data, &options.corpus.validation}) {
+    if (text->empty()) continue;  // there is no validation file
+    const std::string path = found(*text);
+    if (!std::filesystem::exists(path, error)) {
+      throw DataError("the text of ", folder.string(), ", '", *text, "', is not here",
+                      directory.empty() ? "" : " and no longer in " + directory,
+                      "; bring it back, or start in the directory that has it");
+    }
+    *text = path;
   }
-  options.data = data;
   return options;
 }
 

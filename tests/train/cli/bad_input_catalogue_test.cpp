@@ -76,8 +76,10 @@ const BadCase kFiles[] = {
     {"sample --from text.txt", kData, "'text.txt' is no run folder"},
     {"sample --from run --prompt ~", kData, "lacks '~'"},
     {"eval --from run --data empty.txt", kData, "empty.txt"},
-    {"eval --from run --data short.txt", kData, "short.txt"},
+    {"eval --from run --data single.txt", kData, "--data single.txt has one character"},
     {"eval --from run/checkpoints/step-3 --best", kData, "name its run for the best one"},
+    {"TRAIN+ --validation nowhere.txt", kData, "--validation 'nowhere.txt' is no file"},
+    {"TRAIN+ --validation short.txt", kData, "is not shorter than the validation part"},
     {"eval --from llama", kUsage, "give the text with --data"},
     {"cost --from nowhere", kData, "nowhere"},
     {"TRAIN+ --lr 100 --min-lr 100 --warmup 0 --weight-decay 100 --grad-clip 0 --steps 60 --out d",
@@ -129,6 +131,7 @@ class World {
     folder_.file("latin1.txt", "caf\xe9 au lait");
     folder_.file("one.txt", std::string(500, 'a'));
     folder_.file("short.txt", "0 is a");
+    folder_.file("single.txt", "0");
     std::string hundred;  // characters, the last ten of them for validation
     for (int i = 0; i < 50; ++i) hundred += "ab";
     folder_.file("hundred.txt", hundred);

@@ -136,6 +136,69 @@ TEST_F(EvalCommand, EvaluatesAWholeFile) {
   EXPECT_EQ(object("--from run --data end.txt").at("loss"), trained_.at("val_loss"));
 }
 
+TEST_F(EvalCommand, TakesTextsShorterThanTheContext) {
+  const std::string window = "16 is a square.\n";
+  for (const std::size_t length : {2u, 5u, 16u}) {
+    folder_->file("brief.txt", window.substr(0, length));
+    const json brief = object("--from run --data brief.txt --logits brief.safetensors");
+    EXPECT_EQ(brief.at("characters"), length - 1);
+    const Safetensors logits = open_safetensors(*folder_ / "brief.safetensors");
+    EXPECT_EQ(logits.at("tokens").shape,
+              (std::vector<std::int64_t>{static_cast<std::int64_t>(length)}));
+    // The beginning of a longer text is the same text.
+    folder_->file("long.txt", window + window);
+    const std::string first = "--from run --data long.txt --eval-characters ";
+    EXPECT_EQ(object(first + std::to_string(length)).at("loss"), brief.at("loss"));
+  }
+}
+
+TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
+  std::string unix_ends = folder_->contents("text.txt"), windows;
+  for (const char c : unix_ends) windows += c == '\n' ? "\r\n" : std::string(1, c);
+  folder_->file("windows.txt", windows);
+  // Characters of the text as the run reads it.
+  EXPECT_EQ(object("--from run --data windows.txt"), object("--from run --data text.txt"));
+  const auto characters = [](const std::string& run) {
+    return object("--from " + run + " --data windows.txt").at("characters").get<std::size_t>();
+  };
+  const ProgramResult read = folder_->train("--data windows.txt --quiet --out unix");
+  EXPECT_NE(read.err.find("windows.txt ends 40 lines with \\r\\n, read as \\n; --newlines keep "),
+            std::string::npos)
+      << read.err;
+  EXPECT_EQ(characters("unix"), unix_ends.size() - 1);
+  folder_->trained("--quiet --out plain");
+  const std::string weights = "/checkpoints/step-3/model.safetensors";
+  EXPECT_EQ(folder_->contents("unix" + weights), folder_->contents("plain" + weights));
+  const json kept = json::parse(
+      folder_->trained("--data windows.txt --newlines keep --quiet --json --out kept").out);
+  EXPECT_EQ(characters("kept"), windows.size() - 1);
+  EXPECT_EQ(object("--from kept").at("loss"), kept.at("val_loss"));
+  // A run of a version without the setting kept them.
+  json config = json::parse(folder_->contents("kept/config.json"));
+  ASSERT_EQ(config.erase("newlines"), 1u);
+  folder_->file("kept/config.json", config.dump());
+  EXPECT_EQ(object("--from kept").at("loss"), kept.at("val_loss"));
+  EXPECT_EQ(folder_->headcount("train --resume kept --steps 5 --quiet").exit_code, 0);
+  EXPECT_EQ(json::parse(folder_->contents("kept/config.json")).at("newlines"), "keep");
+}
+
+TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {
+  const std::string all = folder_->contents("text.txt");
+  const std::size_t cut = all.size() * 3 / 4;
+  folder_->file("first.txt", all.substr(0, cut));
+  folder_->file("rest.txt", all.substr(cut));
+  const json apart = train("apart", "--data first.txt --validation rest.txt");
+  EXPECT_EQ(object("--from apart").at("loss"), apart.at("val_loss"));
+  EXPECT_EQ(object("--from apart").at("characters"), all.size() - cut - 1);
+  EXPECT_NE(text("--from apart").find("rest.txt: "), std::string::npos);
+  const json part = train("part", "--validation-part 0.25");
+  EXPECT_EQ(part.at("val_loss"), apart.at("val_loss"));
+  EXPECT_EQ(object("--from part").at("loss"), apart.at("val_loss"));
+  expect_refusal(kUsage, "--from apart --logits rest.txt", {"is the text that eval reads"});
+  folder_->file("rest.txt", all);
+  expect_refusal(kData, "--from apart", {"is no longer the text of this run"});
+}
+
 TEST_F(EvalCommand, TakesACheckpointWithATextOfItsOwn) {
   EXPECT_EQ(object("--from run/checkpoints/step-3 --data text.txt"),
             object("--from run --data text.txt"));
@@ -227,7 +290,6 @@ TEST_F(EvalCommand, RefusesTextsThatTheModelCannotRead) {
   expect_refusal(kData, "--from run --data latin1.txt", {"'latin1.txt'", "UTF-8", "offset 3"});
   expect_refusal(kData, "--from run --data empty.txt", {"'empty.txt'", "empty"});
   expect_refusal(kData, "--from run --data run", {"--data run", "folder"});
-  expect_refusal(kData, "--from run --data short.txt", {"--data short.txt has 5", "context of 16"});
 }
 
 TEST_F(EvalCommand, RefusesACheckpointWithoutAText) {

@@ -310,8 +310,9 @@ TEST_F(ResumedRun, EndsWhereEvaluationsStopImproving) {
             result["val_loss"]);
   EXPECT_EQ(folder_.headcount("sample --best --from whole").out,
             folder_.headcount("sample --from whole/checkpoints/step-" + std::to_string(best)).out);
-  // Stopped after any evaluation, it ends at the same step with the same bits.
-  for (int step = 5; step < last; step += 5) {
+  // Stopped before the best evaluation, after it or shortly before the end, it ends with the same
+  // bits at the same step.
+  for (const int step : {5, best, last - 5}) {
     fs::remove_all(folder_ / "cut");
     fs::copy(folder_ / "whole", folder_ / "cut", fs::copy_options::recursive);
     for (int later = step + 5; later <= last; later += 5)

@@ -91,8 +91,10 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
                                                       const nlohmann::json& settings) const {
   std::shared_ptr<const Text> text = text_;
   const auto own = settings.find("text");
-  const std::string sizes =
-      options.corpus.own.values().dump() + std::to_string(options.corpus.validation_characters);
+  const CorpusOptions& corpus = options.corpus;
+  const std::string sizes = Json({corpus.own.values(), corpus.validation_characters,
+                                  corpus.validation_fraction, corpus.unix_newlines})
+                                .dump();
   if (const BuiltInCorpus* const built_in = find_built_in(options.data)) {
     const std::string key = options.data + sizes;
     if (text == nullptr || text->key != key)
@@ -104,7 +106,8 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
     const std::string key = sha256_hex(characters) + sizes;
     if (text == nullptr || text->key != key) {
       text = std::make_shared<Text>(Text{
-          key, text_corpus(options.data, encode_text(characters, options.data), options.corpus)});
+          key, text_corpus(options.data,
+                           encode_text(characters, options.data, corpus.unix_newlines), corpus)});
     }
   }
   require_longer(text->corpus, options.model->context);
