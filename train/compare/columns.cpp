@@ -184,6 +184,8 @@ void add_comparison(Columns& columns, Reader reader, const ComparisonResult& res
   columns.always({"verdict", "verdict"}, "verdict", [&result](Variant v) {
     return has_verdict(v, result) ? Json(verdict_word(v.verdict)) : Json();
   });
+  columns.data("loss_falls_per_100_steps",
+               [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }
 
 void add_speeds(Columns& columns, Reader reader, const ComparisonResult& result) {

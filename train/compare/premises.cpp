@@ -111,9 +111,35 @@ std::string why_open(const ComparisonResult& result, std::span<const RunResult> 
   return "";
 }
 
+std::string why_beaten(const ComparisonResult& result) {
+  const Question& question = result.question;
+  const VariantResult& than = reference(result);
+  const std::optional<double> limit = tolerance(question, than.runs);
+  if (!limit || !question.intervals) return "";
+  const Judge judge(question.metric, question.seeds);
+  const auto cost = [&](const VariantResult& v) { return middle_cost(v, question.metric); };
+  const VariantResult* best = nullptr;
+  for (const VariantResult& v : result.variants) {
+    // After a conversion, a model has been trained for more steps than the reference.
+    const bool alike = v.trained_on == than.trained_on;
+    if (!alike || v.cache_bytes_per_token >= than.cache_bytes_per_token) continue;
+    if (judge.verdict(deciding_costs(v, than), -*limit) != Verdict::enough) continue;
+    if (best == nullptr || cost(v) < cost(*best)) best = &v;
+  }
+  if (best == nullptr) return "";
+  const char* const format =
+      question.metric == Metric::answers
+          ? "%s, the reference, has %.1f points fewer of the answers right than %s, whose cache is "
+            "smaller, and the tolerance is %.1f points; "
+          : "%s, the reference, has a loss %.4f above that of %s, whose cache is smaller, and the "
+            "tolerance is %.4f; ";
+  return formatted(format, than.spec.c_str(), -cost(*best), best->spec.c_str(), *limit) +
+         "train longer or, if that changes nothing, let " + best->spec + " be the reference";
+}
+
 namespace {
 
-// Training losses of the reference: means over its runs, point by point, up to the end of the
+// Training losses of an attention: means over its runs, point by point, up to the end of the
 // shortest.
 std::vector<double> mean_curve(std::span<const RunResult> runs) {
   std::size_t points = runs.empty() ? 0 : runs.front().curve_losses.size();
@@ -126,10 +152,9 @@ std::vector<double> mean_curve(std::span<const RunResult> runs) {
 
 }  // namespace
 
-std::optional<double> fall_at_end(const ComparisonResult& result) {
-  const VariantResult& than = reference(result);
-  const std::vector<double> curve = mean_curve(than.runs);
-  const std::optional<double> limit = tolerance(result.question, than.runs);
+std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result) {
+  const std::vector<double> curve = mean_curve(variant.runs);
+  const std::optional<double> limit = tolerance(result.question, reference(result).runs);
   const std::size_t tenth = curve.size() / 10;
   if (tenth < 2 || !limit) return std::nullopt;
   const auto variance = [](const Estimate& e) {
@@ -141,7 +166,7 @@ std::optional<double> fall_at_end(const ComparisonResult& result) {
   const double fall = before.mean - last.mean;
   const double nats = result.question.metric == Metric::answers ? *limit / 100 : *limit;
   if (fall <= nats || fall <= 2 * std::sqrt(variance(last) + variance(before))) return std::nullopt;
-  const double steps = static_cast<double>(than.runs.front().curve_steps.back()) *
+  const double steps = static_cast<double>(variant.runs.front().curve_steps.back()) *
                        static_cast<double>(tenth) / static_cast<double>(curve.size());
   return 100 * fall / steps;
 }
@@ -160,6 +185,26 @@ std::string assumption(const Question& question) {
   return "Verdicts assume that differences are normally distributed over seeds (95 % confidence "
          "intervals, " +
          std::string(how) + ").";
+}
+
+// Says which training losses still fall at their ends; empty if none does.
+std::string falling_text(const ComparisonResult& result) {
+  constexpr std::size_t kMostNames = 7;
+  std::vector<std::string> names;
+  double most = 0;
+  for (const VariantResult& variant : result.variants) {
+    const std::optional<double> fall = fall_at_end(variant, result);
+    if (!fall) continue;
+    names.push_back(variant.spec);
+    most = std::max(most, *fall);
+  }
+  if (names.empty()) return "";
+  const std::string whose =
+      names.size() > kMostNames ? formatted("%zu attentions", names.size()) : list_text(names);
+  return (names.size() == 1
+              ? "The training loss of " + whose + " is still falling at the end, by "
+              : "The training losses of " + whose + " are still falling at the end, by up to ") +
+         formatted("%.2g nats per 100 steps: longer training may change the verdict.", most);
 }
 
 // "seed 3", or "seeds 1, 2 and 3".
@@ -239,12 +284,8 @@ std::vector<std::string> verdict_notes(const ComparisonResult& result) {
   const bool judged = std::ranges::any_of(
       result.variants, [&](const VariantResult& v) { return has_verdict(v, result); });
   if (judged && result.question.intervals) sentences.push_back(assumption(result.question));
-  if (const auto fall = judged ? fall_at_end(result) : std::nullopt) {
-    sentences.push_back(
-        formatted("The training loss of %s is still falling at the end, by %.2g nats per "
-                  "100 steps: longer training may change the verdict.",
-                  reference(result).spec.c_str(), *fall));
-  }
+  if (const std::string text = judged ? falling_text(result) : ""; !text.empty())
+    sentences.push_back(text);
   if (const std::vector<std::uint64_t>& lost = reference(result).diverged; !lost.empty()) {
     sentences.push_back(reference(result).spec + ", the reference, diverged on " +
                         seeds_text(lost) + ", which no verdict counts.");

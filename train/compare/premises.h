@@ -9,7 +9,8 @@
 #include "train/compare/comparison.h"
 
 /// Conditions under which a difference between attentions means anything: models are trained, and
-/// the reference has learned more than a model without attention could.
+/// the reference has learned more than a model without attention could, and no less than a smaller
+/// cache.
 
 namespace headcount {
 
@@ -26,10 +27,16 @@ std::string baseline_name(const ComparisonResult& result);
 /// tolerance, a model that learned nothing would be enough.
 std::string why_open(const ComparisonResult& result, std::span<const RunResult> reference);
 
-/// Rate at which the reference's training loss still falls at its end, nats per 100 steps. None if
+/// Reason why no verdict can be reached although the reference has learned, a clause as above: an
+/// attention with a smaller cache, trained alike, is shown to be better by more than the tolerance.
+/// More cache cannot be a disadvantage in itself, so the reference has not learned what it could,
+/// and whatever learns faster would be enough. Takes the variants' costs.
+std::string why_beaten(const ComparisonResult& result);
+
+/// Rate at which an attention's training loss still falls at its end, nats per 100 steps. None if
 /// it fell by less than the tolerance over the last tenth of the steps (for answers: by less than
 /// 0.01 nats per percentage point of tolerance), or if the fall is within the noise.
-std::optional<double> fall_at_end(const ComparisonResult& result);
+std::optional<double> fall_at_end(const VariantResult& variant, const ComparisonResult& result);
 
 /// Share of right answers from which on a run counts as having learned its corpus: chance + 0.9
 /// (1 - chance).

@@ -33,14 +33,6 @@ std::vector<double> values_of(const std::vector<std::pair<std::uint64_t, double>
   return values;
 }
 
-// Costs that decide about `variant`: those of its finished runs, and `kDivergedCost` for each run
-// that diverged on a seed that the reference finished.
-std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference) {
-  std::vector<double> costs = values_of(variant.costs);
-  costs.insert(costs.end(), diverged_seeds(variant, reference).size(), kDivergedCost);
-  return costs;
-}
-
 std::vector<std::uint64_t> finished_by_all(std::span<const VariantResult> variants) {
   const auto finished = [](const VariantResult& v) { return !v.runs.empty(); };
   const auto first = std::ranges::find_if(variants, finished);
@@ -90,18 +82,29 @@ bool foreign(const RunResult& run, const ComparisonResult& result) {
   return run.version != result.version || run.machine != result.machine;
 }
 
-// Fills in costs, differences and verdict of `v` against the reference.
+// Fills in costs and differences of `v` against the reference.
 void compare_with_reference(VariantResult& v, const ComparisonResult& result, const Judge& judge) {
   const VariantResult& than = reference(result);
   const Question& question = result.question;
   v.costs = paired_costs(v, than, question.metric);
-  if (question.intervals && result.undecided.empty())
-    v.verdict = judge.verdict(deciding_costs(v, than), tolerance(question, than.runs));
   if (v.costs.empty()) return;
   v.cost = judge.interval(values_of(v.costs));
   v.difference = judge.interval(values_of(paired_costs(v, than, Metric::loss)));
   if (!question.intervals) v.difference->half_width.reset();
   if (!question.intervals || question.metric == Metric::answers) v.cost->half_width.reset();
+}
+
+// Fills in the verdicts, or the reason why all are open.
+void judge_all(ComparisonResult& result, const Judge& judge) {
+  if (result.variants.empty()) return;
+  const VariantResult& than = reference(result);
+  result.undecided = why_open(result, than.runs);
+  if (result.undecided.empty()) result.undecided = why_beaten(result);
+  if (!result.question.intervals || !result.undecided.empty()) return;
+  for (VariantResult& v : result.variants) {
+    if (&v != &than)
+      v.verdict = judge.verdict(deciding_costs(v, than), tolerance(result.question, than.runs));
+  }
 }
 
 }  // namespace
@@ -110,7 +113,6 @@ void summarize(ComparisonResult& result) {
   const Question& question = result.question;
   const Judge judge(question.metric, question.seeds);
   result.common_seeds = finished_by_all(result.variants);
-  result.undecided = result.variants.empty() ? "" : why_open(result, reference(result).runs);
   const auto estimate_of = [&](const std::vector<double>& values) {
     Estimate e = estimate(values);
     if (!question.intervals) e.half_width.reset();
@@ -118,6 +120,9 @@ void summarize(ComparisonResult& result) {
   };
   for (VariantResult& v : result.variants) {
     if (&v != &reference(result)) compare_with_reference(v, result, judge);
+  }
+  judge_all(result, judge);
+  for (VariantResult& v : result.variants) {
     if (v.runs.empty()) continue;
     const auto mean = [&](const auto& value) {
       return estimate_of(over_runs(v, result.common_seeds, value));
@@ -237,6 +242,7 @@ std::vector<std::string_view> keys_for_programs(std::string_view name) {
           "cost_ci95",
           "cost_median",
           "verdict",
+          "loss_falls_per_100_steps",
           "bits_per_character",
           "train_tokens_per_second",
           "decode_tokens_per_second",
@@ -247,7 +253,6 @@ Json verdict_json(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
   const auto enough = cheapest_enough(result);
-  const std::optional<double> fall = fall_at_end(result);
   return {{"text", verdict_text(result)},
           {"enough", enough ? Json(enough->spec) : Json()},
           {"metric", result.question.metric == Metric::loss ? "loss" : "answers"},
@@ -255,7 +260,6 @@ Json verdict_json(const ComparisonResult& result) {
           {"tolerance", or_null(limit)},
           {"seeds", result.question.seeds.text()},
           {"undecided", result.undecided.empty() ? Json() : Json(result.undecided)},
-          {"loss_falls_per_100_steps", or_null(fall)},
           {"notes", verdict_notes(result)}};
 }
 

@@ -140,6 +140,13 @@ std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
   return seeds;
 }
 
+std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference) {
+  std::vector<double> costs;
+  for (const auto& [seed, cost] : variant.costs) costs.push_back(cost);
+  costs.insert(costs.end(), diverged_seeds(variant, reference).size(), kDivergedCost);
+  return costs;
+}
+
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference) {
   if (question.tolerance) return question.tolerance;
   if (question.metric == Metric::answers) return kPoints;

@@ -37,6 +37,10 @@ inline constexpr double kDivergedCost = std::numeric_limits<double>::infinity();
 std::vector<std::uint64_t> diverged_seeds(const VariantResult& variant,
                                           const VariantResult& reference);
 
+/// Costs that decide about `variant`: those of its finished runs, and `kDivergedCost` for each of
+/// its diverged seeds.
+std::vector<double> deciding_costs(const VariantResult& variant, const VariantResult& reference);
+
 /// The tolerance that was given, or its default. The default is computed from the reference's runs
 /// of the first seeds, so that later runs do not move it; none without such a run.
 std::optional<double> tolerance(const Question& question, std::span<const RunResult> reference);

@@ -108,6 +108,42 @@ TEST(Premises, LeaveVerdictsOpenWhereTheWarmUpWasNotOver) {
   EXPECT_EQ(comparison_json(r)["verdict"]["undecided"], r.undecided);
 }
 
+TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheIsAheadByMoreThanTheTolerance) {
+  ComparisonResult r = comparison_of(2.4);
+  r.variants.push_back(trained("mqa@2", 2.3));
+  EXPECT_EQ(why(r),
+            "mha, the reference, has a loss 0.1000 above that of mqa@2, whose cache is smaller, "
+            "and the tolerance is 0.0240; train longer or, if that changes nothing, let mqa@2 be "
+            "the reference");
+  r.question.reference = "mqa@2";
+  r.variants[1] = trained("mqa", 2.3);
+  EXPECT_EQ(why(r), "") << "mha, which loses to the smaller cache, is not the reference";
+  r.question.reference = "mha";
+  r.variants.resize(2);
+  for (const double bytes : {1024, 4096}) {
+    r.variants[1].cache_bytes_per_token = bytes;
+    EXPECT_EQ(why(r), "") << "the cache ahead is not smaller";
+  }
+  r.variants[1].cache_bytes_per_token = 256;
+  EXPECT_NE(why(r), "");
+  r.variants[1].trained_on = 100;
+  EXPECT_EQ(why(r), "") << "a converted model was trained for more steps";
+  r.variants[1].trained_on.reset();
+  r.variants[1].runs[0].validation_loss = 2.42;
+  EXPECT_EQ(why(r), "") << "the interval reaches above -0.024";
+}
+
+TEST(Premises, LeaveVerdictsOpenWhereASmallerCacheHasMoreAnswersRight) {
+  ComparisonResult r = comparison_of(0.1, 0.5);
+  for (RunResult& run : r.variants[1].runs) run.answer_accuracy = 0.62;
+  EXPECT_EQ(why(r),
+            "mha, the reference, has 12.0 points fewer of the answers right than mqa, whose cache "
+            "is smaller, and the tolerance is 5.0 points; train longer or, if that changes "
+            "nothing, let mqa be the reference");
+  r.variants[1].runs[0].answer_accuracy = 0.5;
+  EXPECT_EQ(why(r), "") << "four of five seeds prove nothing";
+}
+
 TEST(Premises, TakeFiveSeedsOfAnswers) {
   ComparisonResult r = comparison_of(0.1, 0.9);
   r.question.seeds = {3, 4};
@@ -125,12 +161,12 @@ TEST(Premises, NameTheSeedsOnWhichTheReferenceDiverged) {
             "mha, the reference, diverged on seeds 4 and 5, which no verdict counts.");
 }
 
-// A loss that falls by `per_step` in the last tenth of 1000 steps and is level before, with noise
-// of `noise` about it.
-ComparisonResult falling(double per_step, double noise) {
+// A loss of one attention that falls by `per_step` in the last tenth of 1000 steps and is level
+// before, with noise of `noise` about it.
+ComparisonResult falling(double per_step, double noise, std::size_t variant = 0) {
   ComparisonResult r = comparison_of(2.4);
   r.question.tolerance = 0.02;
-  for (RunResult& run : r.variants[0].runs) {
+  for (RunResult& run : r.variants[variant].runs) {
     for (Index step = 10; step <= 1000; step += 10) {
       run.curve_steps.push_back(step);
       const double fallen = per_step * static_cast<double>(std::max<Index>(0, step - 900));
@@ -140,7 +176,10 @@ ComparisonResult falling(double per_step, double noise) {
   return r;
 }
 
-TEST(FallAtEnd, IsHowFastTheLossOfTheReferenceStillFalls) {
+TEST(FallAtEnd, IsHowFastTheLossStillFalls) {
+  const auto fall_at_end = [](const ComparisonResult& r) {
+    return headcount::fall_at_end(r.variants[0], r);
+  };
   // The mean of the last tenth is 55 steps' worth lower than that of the tenth before.
   EXPECT_NEAR(fall_at_end(falling(0.001, 0)).value_or(0), 0.055, 1e-9);
   EXPECT_FALSE(fall_at_end(falling(0.0003, 0))) << "less than the tolerance";
@@ -149,16 +188,30 @@ TEST(FallAtEnd, IsHowFastTheLossOfTheReferenceStillFalls) {
   EXPECT_FALSE(fall_at_end(comparison_of(2.4))) << "no curve";
 }
 
-TEST(FallAtEnd, StandsBesideTheVerdict) {
-  ComparisonResult r = falling(0.001, 0);
+void expect_note(ComparisonResult r, const std::string& note) {
   summarize(r);
-  const std::string note =
-      "The training loss of mha is still falling at the end, by 0.055 nats per 100 steps: longer "
-      "training may change the verdict.";
   EXPECT_NE(comparison_table(r).find(note), std::string::npos) << comparison_table(r);
-  const auto verdict = comparison_json(r)["verdict"];
-  EXPECT_EQ(verdict["notes"][1], note);
-  EXPECT_NEAR(verdict["loss_falls_per_100_steps"].get<double>(), 0.055, 1e-9);
+  EXPECT_EQ(comparison_json(r)["verdict"]["notes"][1], note);
+}
+
+TEST(FallAtEnd, OfAnyAttentionStandsBesideTheVerdict) {
+  for (const std::size_t variant : {0u, 1u}) {
+    ComparisonResult r = falling(0.001, 0, variant);
+    expect_note(r, "The training loss of " + r.variants[variant].spec +
+                       " is still falling at the end, by 0.055 nats per 100 steps: longer "
+                       "training may change the verdict.");
+    const auto variants = comparison_json(r)["variants"];
+    EXPECT_NEAR(variants[variant]["loss_falls_per_100_steps"].get<double>(), 0.055, 1e-9);
+    EXPECT_TRUE(variants[1 - variant]["loss_falls_per_100_steps"].is_null());
+  }
+  ComparisonResult all = falling(0.001, 0);
+  const std::string end =
+      " are still falling at the end, by up to 0.11 nats per 100 steps: longer training may change "
+      "the verdict.";
+  all.variants[1] = falling(0.002, 0, 1).variants[1];
+  expect_note(all, "The training losses of mha and mqa" + end);
+  all.variants.resize(9, all.variants[1]);
+  expect_note(all, "The training losses of 9 attentions" + end);
 }
 
 VariantResult swept(const std::string& spec, std::size_t chosen,
