@@ -3,7 +3,6 @@
 #include "train/cli/mpi_ranks.h"
 
 #include <cstdlib>
-#include <string_view>
 
 #include "autograd/base/error.h"
 
@@ -14,11 +13,23 @@
 #include <array>
 #include <chrono>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 #endif
 
 namespace headcount {
+
+std::optional<std::string> launched_processes() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
+    if (const char* const size = std::getenv(name)) return size;
+  }
+  if (std::getenv("PMIX_RANK") == nullptr && std::getenv("PMI_RANK") == nullptr)
+    return std::nullopt;
+  // PMIx has no variable for the size; Slurm, which starts it as `srun --mpi=pmix`, has one.
+  const char* const size = std::getenv("SLURM_STEP_NUM_TASKS");
+  return size != nullptr ? size : "several";
+}
 
 #ifdef HEADCOUNT_MPI
 
@@ -193,9 +204,7 @@ class MpiRanks : public Ranks {
 std::unique_ptr<Ranks> started_ranks() {
   // MPI is initialised only if a launcher started this process: it takes time to start and changes
   // how signals are handled.
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE", "PMIX_RANK"}) {
-    if (std::getenv(name) != nullptr) return std::make_unique<MpiRanks>();
-  }
+  if (launched_processes()) return std::make_unique<MpiRanks>();
   return std::make_unique<Ranks>();
 }
 
@@ -213,12 +222,9 @@ std::string mpi_text() {
 #else
 
 std::unique_ptr<Ranks> started_ranks() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE"}) {
-    const char* const size = std::getenv(name);
-    if (size == nullptr) continue;
-    if (std::string_view(size) == "1") break;
-    throw Error("this headcount was built without MPI and cannot share work with ", size,
-                " processes; build it with -DHEADCOUNT_MPI=ON, or start it without mpirun");
+  if (const auto processes = launched_processes().value_or("1"); processes != "1") {
+    throw Error("this headcount was built without MPI and cannot share work with ", processes,
+                " processes; build it with -DHEADCOUNT_MPI=ON, or start it without mpirun or srun");
   }
   return std::make_unique<Ranks>();
 }

@@ -1,11 +1,16 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "train/ranks.h"
 
 namespace headcount {
+
+/// Number of processes that a launcher of MPI started together, this one among them: "8", or
+/// "several" if the launcher does not say how many. None if no launcher started this process.
+std::optional<std::string> launched_processes();
 
 /// The ranks among which this process is one. Throws Error if several processes were started
 /// together and this program was built without MPI.
