@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Runs a script of this folder under node: run.sh SCRIPT MODULE [ARGUMENT...]. Says that it is skipped
-# where there is no node, or where train/page/build.sh has not built the module, or where node does
-# not know the module's instructions.
+# Runs a script of this folder under node: run.sh SCRIPT [MODULE [ARGUMENT...]]. Says that it is
+# skipped where there is no node, or where train/page/build.sh has not built the module, or where node
+# does not know the module's instructions.
 set -euo pipefail
 if ! command -v node >/dev/null; then
   echo "skipped: there is no node"
+elif [ $# -eq 1 ]; then
+  exec node "$(dirname "$0")/$1"
 elif [ ! -e "$2" ]; then
   echo "skipped: $2 is not built; train/page/build.sh says what that needs"
 else

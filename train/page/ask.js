@@ -29,16 +29,16 @@ const board = new Board((text) => {
 
 const textOf = () => state.runs[0]?.plan.settings.data === "lookup" ? "lookup"
   : state.runs[0]?.plan.settings.data === "tales" ? "tales" : "own";
-const askable = () =>
-  state.runs.filter((run) => !run.error && run.held && (run.record?.step ?? 0) > 0);
+const askable = () => state.runs.filter((run) => !run.error && run.held &&
+  (run.isTrained ? run.finished.length : run.record?.step ?? 0) > 0);
 
 // A beginning that a model knows, if nothing else is known of its text: a line break, or the first
 // character of its vocabulary.
 function knownBeginning(run) {
-  const file = run.record.files?.find(({ name }) => name === "tokenizer.json");
+  const file = run.held.files?.find(({ name }) => name === "tokenizer.json");
   if (!file) return "\n";
   const { vocab } = JSON.parse(new TextDecoder().decode(file.bytes)).model;
-  return "\n" in vocab ? "\n" : Object.keys(vocab)[0].replace("\u2581", " ");
+  return Object.hasOwn(vocab, "\n") ? "\n" : Object.keys(vocab)[0].replace("\u2581", " ");
 }
 
 // The right first character, where the page knows it.
@@ -206,7 +206,7 @@ function update() {
   }
   setText(byId("ask-note"), state.phase === "trained" ? ""
     : "The models are still in training: ask again later and see what has changed.");
-  const seeds = state.runs[0].records.filter((record) => record.files).map((r) => r.seed);
+  const seeds = state.runs[0].records.filter((r) => r.files || r.diverged).map((r) => r.seed);
   const select = byId("asked-seed");
   byId("seed-choice").hidden = seeds.length < 2 || state.phase !== "trained";
   if (select.options.length !== seeds.length)

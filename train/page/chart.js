@@ -134,13 +134,13 @@ export function cacheChart({ width, height, title, label, points, lines = [], pe
   // A label goes to the left of its mark if it would cover another mark on the right.
   const placeOf = ({ bytes, value }) => [atX(Math.log2(bytes)), atY(value)];
   for (const point of [...points].sort((a, b) => b.bytes - a.bytes)) {
+    if (!Number.isFinite(point.value)) continue;
     const at = atX(Math.log2(point.bytes));
     if (point.trail.length) {
       const ends = [...point.trail, point.value].map(atY);
       svg.append(s("path", { class: `trail c${point.style}`,
         d: `M${at} ${Math.max(...ends)}V${Math.min(...ends)}` }));
     }
-    if (!Number.isFinite(point.value)) continue;
     for (const value of point.seeds)
       svg.append(s("circle", { class: `dot c${point.style}`, cx: at, cy: atY(value), r: 3 }));
     svg.append(markAt(point.style, at, atY(point.value), point.title));

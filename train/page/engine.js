@@ -1,10 +1,10 @@
 // The page's side of an engine: a worker that answers requests one after another.
 
-// An error that the engine reports. `stopped`: its model is lost.
+// An error that the engine reports. `diverged`: of a training whose loss became no number.
 export class EngineError extends Error {
-  constructor(message, stopped) {
+  constructor(message, diverged = false) {
     super(message);
-    this.stopped = stopped;
+    this.diverged = diverged;
   }
 }
 
@@ -48,7 +48,7 @@ export class Engine {
 
   // Promise of the reply. `files`: [{name, bytes}]. It is rejected with EngineError.
   call(request, files = []) {
-    if (!this.worker) return Promise.reject(new EngineError("this engine has ended", true));
+    if (!this.worker) return Promise.reject(new EngineError("this engine has ended"));
     const id = this.next++;
     return new Promise((resolve, reject) => {
       this.waiting.set(id, { resolve, reject });
@@ -56,17 +56,17 @@ export class Engine {
     });
   }
 
-  settle({ id, reply, files, error, stopped }) {
+  settle({ id, reply, files, error, diverged }) {
     const { resolve, reject } = this.waiting.get(id);
     this.waiting.delete(id);
     if (error === undefined) resolve({ ...reply, files });
-    else reject(new EngineError(error, stopped));
+    else reject(new EngineError(error, diverged));
   }
 
   fail(message) {
     const all = [...this.waiting.values()];
     this.waiting.clear();
-    for (const { reject } of all) reject(new EngineError(message, true));
+    for (const { reject } of all) reject(new EngineError(message));
   }
 
   end() {

@@ -29,9 +29,9 @@ function foldersOf(runs) {
 
 // The files of all trained runs, one folder each, and a summary.
 function filesOfRuns() {
-  const runs = state.runs.filter((run) => run.isTrained);
+  const runs = state.runs.filter((run) => run.isTrained && run.finished.length);
   const folderOfRecord = foldersOf(runs);
-  const files = runs.flatMap((run) => run.records.flatMap((record) => record.files.map(
+  const files = runs.flatMap((run) => run.finished.flatMap((record) => record.files.map(
     ({ name, bytes }) => ({ name: `${folderOfRecord(run, record)}/${name}`, bytes }))));
   const summary = {
     settings: state.trained.settings,
@@ -40,7 +40,8 @@ function filesOfRuns() {
       attention: run.spec,
       plan: run.plan,
       records: run.records.map((record) => ({ folder: folderOfRecord(run, record),
-        seed: record.seed, losses: record.losses, checks: record.checks, step: record.step })),
+        seed: record.seed, losses: record.losses, checks: record.checks, step: record.step,
+        diverged: record.diverged })),
     })),
   };
   const bytes = new TextEncoder().encode(JSON.stringify(summary, null, 1));
@@ -90,7 +91,8 @@ async function openedRun(model, style, all = []) {
   try {
     const settings = settingsOfTraining(model, all);
     const plan = await run.engine.call({ do: "open", data: settings.data }, files);
-    const ofTraining = Object.entries(settings).filter(([name]) => !(name in plan.settings));
+    const ofTraining = Object.entries(settings)
+      .filter(([name]) => !Object.hasOwn(plan.settings, name));
     plan.training = Object.fromEntries(ofTraining);
     plan.settings = { ...settings, ...plan.settings };
     Object.assign(run, { plan, spec: plan.spec, steps: plan.step ?? 0 });
@@ -116,7 +118,8 @@ function settingsOfTraining(model, files) {
     const settings = JSON.parse(text(bytes));
     if (!settings.data) continue; // that of a checkpoint
     const taken = Object.entries(settings).filter(([setting]) => !kNotTaken.includes(setting));
-    return { ...Object.fromEntries(taken), data: settings.data in texts ? settings.data : "own" };
+    return { ...Object.fromEntries(taken),
+      data: Object.hasOwn(texts, settings.data) ? settings.data : "own" };
   }
   const tokenizer = model.files.find(({ name }) => name === "tokenizer.json");
   const pieces = tokenizer && text(tokenizer.bytes).includes(pieceCharacter(1, 0));
@@ -130,11 +133,11 @@ async function restoredRun(saved, models, style) {
     if (!model) throw new Error(`the folder ${folder} is missing beside ${kSummary}`);
     return model.files;
   };
-  const records = saved.records.map((record) => ({ ...record, files: filesOf(record.folder) }));
-  const run = await openedRun({ folder: "", files: records.at(-1).files },
-    style);
-  run.records = records;
-  run.held = run.records.at(-1);
+  const records = saved.records.map((record) =>
+    ({ ...record, files: record.diverged ? null : filesOf(record.folder) }));
+  const held = records.findLast((record) => record.files);
+  const run = await openedRun({ folder: "", files: held.files }, style);
+  Object.assign(run, { records, held });
   Object.assign(run, { plan: saved.plan, spec: saved.attention, steps: saved.plan.settings.steps });
   return run;
 }
@@ -142,14 +145,14 @@ async function restoredRun(saved, models, style) {
 // Shared settings with which an opened model can be trained again: those that sliders show, the
 // others of its training, and those in which it differs from a model of the page.
 function settingsAgain({ settings, training, changed }) {
-  const shown = commonSettings.filter(({ name }) => name in settings);
+  const shown = commonSettings.filter(({ name }) => Object.hasOwn(settings, name));
   return { ...training, ...changed,
     ...Object.fromEntries(shown.map(({ name }) => [name, settings[name]])) };
 }
 
 // Sets cards and settings to those of opened models, so that they can be trained again.
 function takeOver(runs, { data, ...settings }) {
-  state.text = data in texts && data !== "own" ? data : "own";
+  state.text = Object.hasOwn(texts, data) ? data : "own";
   state.changed[state.text] = settings;
   state.cards = [];
   for (const run of runs) state.cards.push(makeCard(run.spec));
@@ -252,7 +255,7 @@ async function openFiles(given, takeText) {
     const files = [];
     for (const { name, file } of wanted) {
       const bytes = await bytesOfFile(file);
-      if (name.endsWith(".zip")) files.push(...unzipped(bytes));
+      if (name.endsWith(".zip")) files.push(...await unzipped(bytes));
       else files.push({ name, bytes });
     }
     const text = await openModels(files);

@@ -8,24 +8,35 @@ import { texts } from "./texts.js";
 export const kNotTaken = ["data", "attention", "seed", "seeds", "out", "eval-every",
   "checkpoint-every", "keep", "stop-after", "validation", "init", "precision", "shards"];
 
+const isObject = (value) => value?.constructor === Object;
+
+// What a link asks for: {settings, attentions}; null if it has another form.
+function askedBy(text) {
+  try {
+    const asked = JSON.parse(decodeURIComponent(text));
+    const { settings = {}, attentions = [] } = asked;
+    return isObject(asked) && isObject(settings) && Array.isArray(attentions)
+      ? { settings, attentions } : null;
+  } catch {
+    return null;
+  }
+}
+
 // Takes over what the address asks for. Returns a sentence on what could not be taken, or "".
 export function readLink(hash = location.hash) {
   const given = /^#settings=(.+)$/.exec(hash);
   if (!given) return "";
-  let asked = null;
-  try {
-    asked = JSON.parse(decodeURIComponent(given[1]));
-  } catch {
+  const asked = askedBy(given[1]);
+  if (!asked)
     return "The settings in this page’s address cannot be read; these are the usual ones.";
-  }
-  const notes = [], settings = asked.settings ?? {};
-  const known = settings.data in texts;
+  const notes = [], { settings } = asked;
+  const known = Object.hasOwn(texts, settings.data);
   state.text = known ? settings.data : "own";
   if (!known)
     notes.push(`The comparison’s text, ${settings.data}, is not here: drop it on the page.`);
   for (const [name, value] of Object.entries(settings))
     if (!kNotTaken.includes(name)) state.changed[state.text][name] = value;
-  const attentions = (asked.attentions ?? []).map((spec) => String(spec).trim()).filter(Boolean);
+  const attentions = asked.attentions.map((spec) => String(spec).trim()).filter(Boolean);
   if (attentions.length) {
     state.cards = [];
     for (const spec of attentions.slice(0, kMostCards)) state.cards.push(makeCard(spec));

@@ -40,7 +40,8 @@ const kSharedParts = { k: "KV head", kv: "KV head", state: "KV head", latent: "l
 
 // The part of a layer that heads share: {count, word}.
 function sharedPart({ parts }) {
-  const part = parts.find(({ name, rows_per_token: rows }) => rows > 0 && name in kSharedParts);
+  const part = parts.find(({ name, rows_per_token: rows }) =>
+    rows > 0 && Object.hasOwn(kSharedParts, name));
   return { count: part?.heads ?? 0, word: kSharedParts[part?.name] };
 }
 
@@ -104,6 +105,7 @@ export class Look {
   async ask({ prompt, tokens, temperature, expected, seed }) {
     const record = this.run.records.find((each) => each.seed === seed); // none: as it is
     try {
+      if (record?.diverged) throw new Error(record.diverged);
       if (record) await this.run.hold(record);
       const reply = await this.run.engine.call({ do: "ask", prompt, tokens, temperature });
       Object.assign(this, { prompt: [...prompt], steps: reply.steps, read: new Map() });

@@ -1,6 +1,7 @@
 // Training of the chosen attentions, each by an engine of its own.
 import { say, tell } from "./dom.js";
 import { Engine } from "./engine.js";
+import { plural } from "./format.js";
 import { isOfCard, keyOf, setPhase, settingsOf, sharedSettings, state } from "./state.js";
 import { specOf } from "./specs.js";
 
@@ -12,8 +13,8 @@ const kMostPoints = 400; // of a curve
 let resume = null; // {promise, go}: what paused runs wait for
 
 // An attention in training or trained. `records` has one entry for each seed: {seed, losses,
-// checks, step, files}, losses [[step, loss]], checks [{step, loss, answers, questions}], files the
-// trained state.
+// checks, step, files, diverged}, losses [[step, loss]], checks [{step, loss, answers, questions}],
+// files the trained state, diverged the reason why there is none.
 export class Run {
   constructor({ spec, style, plan, settings = null, key = "" }) {
     Object.assign(this, { spec, style, plan, settings, key });
@@ -33,17 +34,36 @@ export class Run {
     return this.error !== "" || !this.settings || this.isTrained;
   }
   get isTrained() {
-    return this.records.length > 0 && this.records.every((record) => record.files);
+    return this.records.length > 0 &&
+      this.records.every((record) => record.files || record.diverged);
+  }
+  get finished() {
+    return this.records.filter((record) => record.files);
+  }
+  get divergedText() {
+    const lost = this.records.filter((record) => record.diverged);
+    return lost.length ? `${plural(lost.length, "seed")} diverged: ${lost.at(-1).diverged}` : "";
   }
   get tokensPerSecond() {
     const { batch, context, accumulate = 1 } = this.plan.settings;
     return this.seconds > 0 ? this.taken * batch * context * accumulate / this.seconds : NaN;
   }
 
-  // Trains with one more seed.
+  // Trains with one more seed. One that diverges is recorded, so that others can follow it.
   async train(seed) {
-    const record = { seed, losses: [], checks: [], step: 0, files: null };
+    const record = { seed, losses: [], checks: [], step: 0, files: null, diverged: "" };
     this.records.push(record);
+    try {
+      await this.learn(record);
+    } catch (error) {
+      if (!error.diverged) throw error;
+      record.diverged = error.message;
+      tell("progress");
+    }
+  }
+
+  async learn(record) {
+    const { seed } = record;
     await this.engine.call({ do: "start", settings: { ...this.settings, seed } });
     this.held = record;
     await this.check(record, kCheckTokens);
@@ -104,6 +124,8 @@ async function trainSeeds(run, seeds) {
     for (const seed of seeds) {
       if (!run.ended) await run.train(seed);
     }
+    if (!run.finished.length) throw new Error(run.divergedText);
+    if (run.record.diverged) await run.hold(run.finished.at(-1));
   } catch (error) {
     if (run.ended) return;
     run.error = error.message;

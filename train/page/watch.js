@@ -21,9 +21,11 @@ const baselinesOf = (run) => hasAnswers(run)
 
 export const isAnswered = (runs) => runs.length > 0 && runs.every(hasAnswers);
 
-// What is compared: percent of right answers, or loss. The newest value of each seed.
+// What is compared: percent of right answers, or loss. The newest value of each seed that did not
+// diverge.
 export function scoresOf(run, answered) {
-  return run.records.map((record) => record.checks.at(-1)).filter(Boolean)
+  return run.records.filter((record) => !record.diverged)
+    .map((record) => record.checks.at(-1)).filter(Boolean)
     .map((check) => answered ? 100 * check.answers : check.loss).filter(Number.isFinite);
 }
 
@@ -48,10 +50,12 @@ class Row {
     }
     this.bar.hidden = !run.settings;
     this.bar.value = run.settings ? run.taken / (run.steps * state.seeds) : 0;
-    this.cells.step.classList.toggle("error", run.error !== "");
+    const lost = run.divergedText;
+    this.cells.step.classList.toggle("error", run.error !== "" || lost !== "");
     let text = run.settings ? `${numberText(record?.step ?? 0)} of ${numberText(run.steps)}`
       : record?.step ? `step ${numberText(record.step)}` : "opened";
     if (state.seeds > 1 && record) text += `, seed ${record.seed}`;
+    if (lost) text += `; ${lost}`;
     setText(this.step, run.error || text);
     setText(this.rate, run.tokensPerSecond && !run.error
       ? ` · ${numberText(run.tokensPerSecond)} tokens/s` : "");
@@ -167,7 +171,7 @@ function showButtons() {
   byId("stop").hidden = !isBusy();
   byId("again").hidden = !trained || !state.runs.some((run) => run.settings) ||
     state.runs.every((run) => run.records.length >= kMostSeeds);
-  byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained);
+  byId("save").hidden = !trained || !state.runs.some((run) => run.isTrained && run.finished.length);
   if (focused && !isBusy())
     (trained ? byId("again") : byId("train")).focus({ preventScroll: true });
 }

@@ -1,8 +1,8 @@
 // Worker of the page: has an engine and answers one request after another.
 //
 // Messages to it: {wasm}, compressed bytes of the module, first; then {id, request, files}. From it:
-// {id, reply, files}, or {id, error, stopped}: the reason, and whether the engine had to be made
-// anew, so that its model is lost.
+// {id, reply, files}, or {id, error, diverged}: the reason, and whether it is a training that
+// diverged.
 import { WasmEngine } from "./wasm_engine.js";
 
 let compiled = null;
@@ -19,13 +19,13 @@ async function answer({ id, request, files }) {
     engine ??= new WasmEngine(module);
     const { reply, files: out } = engine.call(request, files ?? []);
     if (reply.error !== undefined) {
-      postMessage({ id, error: reply.error, stopped: false });
+      postMessage({ id, error: reply.error, diverged: reply.diverged });
     } else {
       postMessage({ id, reply, files: out }, out.map((file) => file.bytes.buffer));
     }
   } catch (error) {
-    engine = null;
-    postMessage({ id, error: String(error.message || error), stopped: true });
+    engine = null; // it must not be used again; the next request makes another one
+    postMessage({ id, error: String(error.message || error) });
   }
 }
 

@@ -1,9 +1,11 @@
-// Archives in the ZIP format, stored without compression (PKWARE's APPNOTE, sections 4.3 and 4.4).
+// Archives in the ZIP format (PKWARE's APPNOTE, sections 4.3 and 4.4): written without compression,
+// read with and without.
 
 const kLocal = 0x04034b50, kCentral = 0x02014b50, kEnd = 0x06054b50;
 const kEndSize = 22, kLongestComment = 65535;
 const kVersion = 20; // 2.0: files in folders
 const kUtf8Names = 0x800;
+const kStored = 0, kDeflated = 8; // methods of compression
 
 const crcTable = Uint32Array.from({ length: 256 }, (_, n) => {
   for (let k = 0; k < 8; ++k) n = n & 1 ? 0xedb88320 ^ (n >>> 1) : n >>> 1;
@@ -42,8 +44,8 @@ export function zipped(files, date = new Date()) {
   let offset = 0, directorySize = 0;
   for (const { name, bytes } of files) {
     const shown = new TextEncoder().encode(name);
-    const common = [[kVersion, 2], [kUtf8Names, 2], [0, 2], ...dosTime(date), [crc32(bytes), 4],
-      [bytes.length, 4], [bytes.length, 4], [shown.length, 2], [0, 2]];
+    const common = [[kVersion, 2], [kUtf8Names, 2], [kStored, 2], ...dosTime(date),
+      [crc32(bytes), 4], [bytes.length, 4], [bytes.length, 4], [shown.length, 2], [0, 2]];
     const head = record([[kLocal, 4], ...common]);
     pieces.push(head, shown, bytes);
     const entry = record([[kCentral, 4], [kVersion, 2], ...common, [0, 2], [0, 2], [0, 2], [0, 4],
@@ -57,8 +59,18 @@ export function zipped(files, date = new Date()) {
   return [...pieces, ...directory, end];
 }
 
-// Files [{name, bytes}] of an archive. Throws Error for what is no archive, or a compressed one.
-export function unzipped(archive) {
+// Bytes that were deflated (RFC 1951), as a stream in the gzip format (RFC 1952), whose end checks
+// them.
+async function inflated(packed, checksum, size) {
+  const head = record([[0x8b1f, 2], [kDeflated, 2], [0, 4], [0xff00, 2]]);
+  const gzip = new Blob([head, packed, record([[checksum, 4], [size, 4]])]);
+  const bytes = gzip.stream().pipeThrough(new DecompressionStream("gzip"));
+  return new Uint8Array(await new Response(bytes).arrayBuffer());
+}
+
+// Promise of the files [{name, bytes}] of an archive. Throws Error for what is no archive, and for
+// what is packed otherwise than stored or deflated.
+export async function unzipped(archive) {
   const view = new DataView(archive.buffer, archive.byteOffset, archive.byteLength);
   let end = archive.length - kEndSize;
   const first = Math.max(0, end - kLongestComment);
@@ -72,17 +84,23 @@ export function unzipped(archive) {
       throw new Error("the directory of this .zip file is damaged");
     const u16 = (place) => view.getUint16(at + place, true);
     const u32 = (place) => view.getUint32(at + place, true);
-    const size = u32(24), nameSize = u16(28), local = u32(42);
+    const method = u16(10), checksum = u32(16), packedSize = u32(20), size = u32(24);
+    const nameSize = u16(28), local = u32(42);
     const name = new TextDecoder().decode(archive.subarray(at + 46, at + 46 + nameSize));
-    if (u16(10) !== 0) {
-      throw new Error(`${name} is compressed in this .zip file; unpack it and drop its files`);
+    if (method !== kStored && method !== kDeflated) {
+      throw new Error(`${name} is compressed in this .zip file in a way that this page does not ` +
+        "know; unpack it and drop its files");
     }
-    const from = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
-    const bytes = archive.slice(from, from + size);
-    if (bytes.length !== size || crc32(bytes) !== u32(16))
-      throw new Error(`${name} is damaged in this .zip file`);
-    if (!name.endsWith("/")) files.push({ name, bytes });
     at += 46 + nameSize + u16(30) + u16(32);
+    // Folders, and what macOS adds to an archive: attributes of files, under their names.
+    if (name.endsWith("/") || name.startsWith("__MACOSX/")) continue;
+    const from = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
+    const packed = archive.slice(from, from + packedSize);
+    const bytes = method === kStored ? packed
+      : await inflated(packed, checksum, size).catch(() => new Uint8Array());
+    if (bytes.length !== size || crc32(bytes) !== checksum)
+      throw new Error(`${name} is damaged in this .zip file`);
+    files.push({ name, bytes });
   }
   return files;
 }

@@ -247,8 +247,13 @@ def trains_and_answers(reader, program, work):
 
 def opens_what_it_saved(reader, archive, answers):
     folder = archive.parent / "saved"  # the same, unpacked
+    packed = archive.parent / "packed.zip"  # and packed again, as file managers do
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as again:
+        for path in sorted(folder.rglob("*")):
+            again.write(path, path.relative_to(archive.parent))
     ways = {"opened": lambda: reader.type("#open-files", str(archive)),
-            "dropped": lambda: reader.drop(archive), "dropped unpacked": lambda: reader.drop(folder)}
+            "dropped": lambda: reader.drop(archive), "dropped unpacked": lambda: reader.drop(folder),
+            "packed again": lambda: reader.drop(packed)}
     for way, give in ways.items():
         reader.open()
         give()
@@ -283,6 +288,13 @@ def opens_a_run(reader, program, work):
     check(again == answers, f"a dropped run answers {again}, its checkpoint {answers}")
     steps = reader.text("#shared .slider output")
     check(steps == "30", f"a run of 30 steps would be trained again with {steps}")
+    config = run / "config.json"
+    config.write_text(json.dumps(json.loads(config.read_text()) | {"data": "toString"}))
+    reader.open()
+    reader.drop(run)
+    reader.until("document.querySelectorAll('.look').length === 1", "a run on toString is dropped")
+    check(reader.browser.run("return document.querySelector('input[value=own]').checked"),
+          "a text called toString is not the reader's own")
 
 
 def saves_two_of_one_name(reader, program, work):
@@ -306,6 +318,32 @@ def trains_what_a_link_names(reader):
     reader.open({"data": "lookup", "steps": 2}, ["mha", "mqa"])
     reader.until("!document.getElementById('train').disabled", "training may begin")
     check(window != reader.text(".card .bytes"), f"mha and mha@4 both keep {window}")
+
+
+def goes_on_after_a_bad_link(reader):
+    for link in ("null", '{"attentions":"mha"}'):
+        reader.browser.ask("POST", "/url", {"url": "about:blank"})
+        reader.browser.ask("POST", "/url", {"url": f"{reader.page}#settings={link}"})
+        reader.until("!document.getElementById('train').disabled", f"training may begin at {link}")
+        check("cannot be read" in reader.text("#link-note"), f"nothing is said of the link {link}")
+
+
+def tells_which_seeds_diverged(reader):
+    reader.open({"data": "lookup", "lr": 100, "min-lr": 100, "warmup": 0, "grad-clip": 0},
+                ["mha", "mqa"])
+    reader.until("!document.getElementById('train').disabled", "training may begin")
+    reader.browser.run("const seeds = document.querySelector('#seeds input'); seeds.value = 1; "
+                       "seeds.dispatchEvent(new Event('input'))")
+    reader.click("#train")
+    reader.wait_for_training()
+    reader.until("/mha, which has the largest cache, failed/.test("
+                 "document.getElementById('verdicts').textContent)", "the page says so")
+    steps = reader.browser.run("return [...document.querySelectorAll('td.step')]"
+                               ".map(e => e.textContent)")
+    check(all("2\u00a0seeds diverged: the " in text for text in steps),
+          f"attentions that diverged say {steps}")
+    check(reader.browser.run("return document.getElementById('save').hidden"),
+          "models that diverged can be saved")
 
 
 def goes_on_after_an_empty_name(reader):
@@ -454,6 +492,8 @@ def faults(browser, file, program, work):
         opens_a_run(reader, program, work)
         saves_two_of_one_name(reader, program, work)
         trains_what_a_link_names(reader)
+        goes_on_after_a_bad_link(reader)
+        tells_which_seeds_diverged(reader)
         goes_on_after_an_empty_name(reader)
         own |= follows_a_report(reader, file, program, work)
         tells_errors_and_goes_on(reader, work)
