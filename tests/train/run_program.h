@@ -22,8 +22,11 @@
 namespace headcount {
 
 inline std::string file_contents(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  // The loop over the bytes is the library's: one of these files, compiled without optimization,
+  // takes 200 times as long.
+  std::ostringstream bytes;
+  bytes << std::ifstream(path, std::ios::binary).rdbuf();
+  return std::move(bytes).str();
 }
 
 /// Threads that the program uses if it is asked for two.
