@@ -69,9 +69,7 @@ TEST(SavedModel, GivesTheSameLogitsWhateverItsSettings) {
     int trained = 0;
     const bool holds = rc::check("of " + std::string(kind->name), [&] {
       std::optional<TrainOptions> options;
-      for (int i = 0; i < 20; ++i) {  // all are checked for being savable, the last one is trained
-        if (std::optional<TrainOptions> fitting = random_options(*kind)) options = fitting;
-      }
+      for (int i = 0; i < 20 && !options; ++i) options = random_options(*kind);
       if (!options || trained == 25) return;
       LanguageModel model(options->model, vocabulary.size());
       model.initialize(3);
