@@ -12,7 +12,7 @@
 
 /// Helpers for tests of `headcount cost`.
 
-namespace headcount::cost_command {
+namespace headcount::cost_tables {
 
 using nlohmann::json;
 using Names = std::vector<std::string>;
@@ -85,4 +85,4 @@ class CostCommand : public testing::Test {
   TrainFolder folder_;
 };
 
-}  // namespace headcount::cost_command
+}  // namespace headcount::cost_tables

@@ -13,7 +13,7 @@
 #include "models/attention_spec.h"
 #include "models/cost.h"
 
-namespace headcount::cost_command {
+namespace headcount::cost_tables {
 namespace {
 
 TEST_F(CostCommand, WithJsonPrintsOneObjectWithTheDocumentedKeys) {
@@ -189,4 +189,4 @@ TEST_F(CostCommand, PrintsATableWithOneRowForEachAttention) {
 }
 
 }  // namespace
-}  // namespace headcount::cost_command
+}  // namespace headcount::cost_tables

@@ -13,7 +13,7 @@
 #include "models/cost.h"
 #include "train/cli/cost_command.h"
 
-namespace headcount::cost_command {
+namespace headcount::cost_tables {
 namespace {
 
 TEST_F(CostCommand, TakesTheSizesOfARun) {
@@ -240,4 +240,4 @@ TEST_F(CostCommand, HelpNamesTheModelsAndTheirSources) {
 }
 
 }  // namespace
-}  // namespace headcount::cost_command
+}  // namespace headcount::cost_tables
