@@ -198,7 +198,7 @@ INSTANTIATE_TEST_SUITE_P(Gradient, GradientOfAttention, testing::ValuesIn(attent
                            return name;
                          });
 
-TEST_P(GradientOfAttention, TriesEverySettingThereIs) {
+TEST(GradientsOfAttentions, TryEverySettingThereIs) {
   for (const Setting& setting : attention_settings()) {
     EXPECT_TRUE(variants().contains(setting.name))
         << "--" << setting.name << " needs variants here";
