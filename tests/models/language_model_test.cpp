@@ -207,7 +207,7 @@ Moments moments(std::span<const Real> values) {
 TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
   for (const AttentionKind* kind : attention_kinds()) {
     nlohmann::json settings = kNanoGpt;
-    settings.update({{"attention", kind->name}, {"layers", 8}, {"bias", "on"}});
+    settings.update({{"attention", kind->name}, {"layers", 2}, {"bias", "on"}});
     LanguageModel model(plan_of(settings), 65);
     model.initialize(1);
     for (std::size_t i = 0; i < model.parameters().size(); ++i) {
@@ -220,7 +220,7 @@ TEST(InitialWeights, HaveTheDeviationsOfGpt2) {
                             name.ends_with("o_b_proj.weight") || name.ends_with("down_proj.weight");
       const bool norm = name.ends_with("norm.weight") || name.ends_with("dt_bias");
       const bool bias = name.ends_with(".bias") || name.ends_with("position_bias");
-      const double expected = norm || bias ? 0 : residual ? 0.02 / std::sqrt(2 * 8) : 0.02;
+      const double expected = norm || bias ? 0 : residual ? 0.02 / std::sqrt(2 * 2) : 0.02;
       // Five standard errors of a normal sample, and rounding.
       const double error = 5 * expected / std::sqrt(static_cast<double>(values.size())) + 1e-12;
       EXPECT_NEAR(mean, norm ? 1 : 0, error) << name;
