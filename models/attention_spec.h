@@ -52,9 +52,10 @@ struct AttentionSpec {
 };
 
 /// Settings of all layers that, in a pattern with layers that have scores, its other layers do not
-/// take: the window and sinks are parts of scores, and so is the gate, as in Qwen3-Next, whose
-/// states have a gate of their own. A layer's own word may give them.
-inline constexpr std::array<const char*, 3> kLeftToScores = {"window", "sinks", "gate"};
+/// take: the window and sinks are parts of scores, norms are of q and k, and the gate, as in
+/// Qwen3-Next, whose states have a gate of their own, is beside scores, too. A layer's own word may
+/// give them.
+inline constexpr std::array<const char*, 4> kLeftToScores = {"window", "sinks", "gate", "qk-norm"};
 
 /// Returns true if layers of the cycle have scores.
 bool has_scores(std::span<const LayerSpec> cycle);

@@ -70,7 +70,10 @@ Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Ind
     : plan_(plan),
       gate_proj_(weights.find<Linear>("gate_proj")),
       output_(weights.output()),
-      sinks_(weights.find<ParameterId>("sinks")) {
+      sinks_(weights.find<ParameterId>("sinks")),
+      q_norm_(weights.find<Norm>(kQNorm)),
+      k_norm_(weights.find<Norm>(kKNorm)),
+      rope_key_norm_(weights.find<Norm>(kRopeKeyNorm)) {
   if (plan.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, plan.max_positions, plan.rope_theta);
   canon_ = weights.find<CanonLayer>("canonB");

@@ -89,6 +89,16 @@ class Attention {
   Var rotate_first(Var x, RotaryLayout layout, const Memory& memory) const;
   /// Undoes `rotate`.
   Var rotate_back(Var x, const Memory& memory) const;
+  /// Queries [B, T, heads, width] after the norm of `qk-norm`, if the layer has one.
+  Var normed_queries(Var q) const { return q_norm_ ? (*q_norm_)(q) : q; }
+  /// Keys likewise.
+  Var normed_keys(Var k) const { return k_norm_ ? (*k_norm_)(k) : k; }
+  /// Keys that are normed when they are read.
+  Rows normed_keys(Tape& tape, const Rows& k) const {
+    return k_norm_ ? Rows((*k_norm_)(read_rows(tape, k))) : k;
+  }
+  /// The one rotary key [B, T, 1, width] of all heads likewise, before it is rotated.
+  Var normed_rope_key(Var k) const { return rope_key_norm_ ? (*rope_key_norm_)(k) : k; }
   /// Normalises q or k [B, T, heads, width] as the score scale asks: to unit length for QK-norm.
   Var normalize_for_scores(Var x) const;
   /// Normalises keys that are kept in parts or serve as values too. QK-norm joins all parts into
@@ -108,6 +118,7 @@ class Attention {
   AttentionPlan plan_;
   std::optional<Linear> gate_proj_, output_;
   std::optional<ParameterId> sinks_;
+  std::optional<Norm> q_norm_, k_norm_, rope_key_norm_;
   std::optional<CanonLayer> canon_;
   std::map<std::string, Index, std::less<>> canon_parts_;  // their first channels
   std::optional<RotaryTable> rotary_;

@@ -5,21 +5,19 @@
 /// 1) for each query head, by which it weakens what the head reads of all tokens before it:
 ///   log f = -softplus(-(f_proj x)),  score of query i and key j = q_i k_j / sqrt(d) + sum of log f
 ///   over tokens j + 1 .. i
-/// With `qk-norm` an RMSNorm per head normalises q and k.
 /// Parameters: q_proj [H d, dim], k_proj and v_proj [G d, dim], f_proj [H, dim] with a bias, o_proj
-/// [dim, H d]; q_norm [H d] and k_norm [G d].
+/// [dim, H d]. The norms of `qk-norm` have weights for each head, as its authors have them, and
+/// come before Canon layer B.
 namespace headcount {
 
 namespace {
 
 struct Own {
   Index kv_heads = 0;
-  bool qk_norm = false;
 };
 
 constexpr Field<Own> kFields[] = {
     kKvHeadsField<Own>.with({.derived = "heads"}),
-    on_off<&Own::qk_norm>("qk-norm", "RMSNorm with weights for each head of q and k"),
 };
 
 class ForgettingAttention : public Attention {
@@ -29,26 +27,21 @@ class ForgettingAttention : public Attention {
         q_proj_(weights.get<Linear>("q_proj")),
         k_proj_(weights.find<Linear>("k_proj")),
         v_proj_(weights.find<Linear>("v_proj")),
-        f_proj_(weights.find<Linear>("f_proj")),
-        q_norm_(weights.find<Norm>("q_norm")),
-        k_norm_(weights.find<Norm>("k_norm")) {}
+        f_proj_(weights.find<Linear>("f_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
     const Index heads = plan().heads, groups = plan().own<Own>().kv_heads;
-    // Heads of a projection, normalised each where there is such a norm.
-    const auto part = [&](std::string_view name, const Linear& projection,
-                          const std::optional<Norm>& norm, Index of_heads) {
-      Var h = projection(x);
-      if (norm) h = merge_heads((*norm)(split_heads(h, of_heads)));
-      return split_heads(convolved(name, h, memory), of_heads);
+    const auto part = [&](std::string_view name, Var of_heads) {
+      return split_heads(convolved(name, merge_heads(of_heads), memory), of_heads.shape()[2]);
     };
-    const Rows k = memory.keep(
-        "k", [&] { return normalize_for_scores(part("k", *k_proj_, k_norm_, groups)); });
-    const Rows v =
-        memory.keep("v", [&] { return mixed_values(part("v", *v_proj_, {}, groups), memory); });
+    const Rows k = memory.keep("k", [&] {
+      return normalize_for_scores(part("k", normed_keys(split_heads((*k_proj_)(x), groups))));
+    });
+    const Rows v = memory.keep(
+        "v", [&] { return mixed_values(part("v", split_heads((*v_proj_)(x), groups)), memory); });
     const Rows gates = memory.keep(
         "gates", [&] { return split_heads(scale(softplus(scale((*f_proj_)(x), -1)), -1), heads); });
-    const Var q = normalize_for_scores(part("q", q_proj_, q_norm_, heads));
+    const Var q = normalize_for_scores(part("q", normed_queries(split_heads(q_proj_(x), heads))));
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
     o.log_gates = &gates;
     return output(x, attention(q, k, v, o));
@@ -57,7 +50,6 @@ class ForgettingAttention : public Attention {
  private:
   Linear q_proj_;
   std::optional<Linear> k_proj_, v_proj_, f_proj_;  // none in a layer that shares
-  std::optional<Norm> q_norm_, k_norm_;
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
@@ -72,10 +64,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
            {.name = "f_proj", .in = c.dim, .out = c.heads, .role = Role::to_cache, .biased = true}},
       .key_width = c.head_dim,
       .value_width = c.head_dim};
-  if (own.qk_norm) {
-    form.projections.push_back(Projection::norm("q_norm", queries));
-    form.projections.push_back(Projection::norm("k_norm", keys, Role::to_cache));
-  }
+  declare_qk_norm(c, form, {queries, keys});
   // A score has the sum of many log gates, whose roundings would add up.
   return {.keeps = {{"k", own.kv_heads, c.head_dim},
                     {"v", own.kv_heads, c.head_dim},
@@ -99,6 +88,7 @@ extern const AttentionKind kFox = {
     .numbers = {"kv-heads"},
     .rotates = false,
     .mixes_values = true,
+    .no_qk_norm = "",
     .norm_epsilon = 1e-5,  // as its authors have it
     .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),

@@ -10,8 +10,9 @@
 /// q_a_layernorm [rank] and q_b_proj [H d, rank] (Hu et al., "Multi-matrix factorization
 /// attention", 2024).
 ///
-/// RoPE rotates the last `rope-dim` dimensions of a head. With `tie-kv` one row is key and value:
-/// kv_proj [G d, dim] replaces k_proj and v_proj. The weighted sum of such rows is rotated by the
+/// `qk-norm` adds q_norm [d] and k_norm [d]. RoPE rotates the last `rope-dim` dimensions of a head.
+/// With `tie-kv` one row is key and value, and k_norm norms it as both: kv_proj [G d, dim] replaces
+/// k_proj and v_proj. The weighted sum of such rows is rotated by the
 /// keys' positions; rotating it back by the query's position leaves a rotation by the distance of
 /// each token (Su, "S2", https://kexue.fm/archives/10907).
 namespace headcount {
@@ -34,9 +35,11 @@ class GroupedAttention : public Attention {
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
     const auto queries = [&] {
-      return prepare(split_heads(convolved("q", q_proj_(x), memory), plan().heads));
+      return prepare(normed_queries(split_heads(convolved("q", q_proj_(x), memory), plan().heads)));
     };
-    const auto keys = [&] { return split_heads(convolved("k", (*k_proj_)(x), memory), groups); };
+    const auto keys = [&] {
+      return normed_keys(split_heads(convolved("k", (*k_proj_)(x), memory), groups));
+    };
     if (own(plan()).tie_kv) {
       const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
@@ -68,6 +71,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
         Projection{name + "_proj", c.dim, groups * c.head_dim, Projection::Role::to_cache}.in_canon(
             name == "kv" ? "k" : name));
   }
+  declare_qk_norm(c, form, {c.head_dim, c.head_dim});
   description.forms = {std::move(form)};
   return description;
 }
@@ -101,6 +105,7 @@ constexpr AttentionKind grouped(AttentionKind kind) {
   kind.describe = describe_layer;
   kind.make = make_layer<GroupedAttention>;
   kind.mixes_values = true;
+  kind.no_qk_norm = "";
   kind.x_read_by = ReadBy::products;
   kind.to_heads = grouped_to_heads;
   kind.of_heads = grouped_of_heads;

@@ -4,6 +4,8 @@
 /// decoding", 2025): a group of query heads shares one state per token. The state is the value; the
 /// key is the first columns of the state, then one rotary key that all heads share.
 /// Parameters: q_proj [H d, dim], kv_proj [G d, dim], k_rope_proj [rope, dim], o_proj [dim, H d].
+/// `qk-norm` adds q_norm [d], k_norm [d - rope], which norms columns of the state when they are
+/// read as keys, and k_rope_norm [rope].
 namespace headcount {
 
 namespace {
@@ -33,14 +35,16 @@ class GroupedTiedAttention : public Attention {
       return split_heads(convolved("kv", (*kv_proj_)(x), memory), own.kv_heads);
     });
     std::vector<Rows> keys;
-    if (own.rope_dim < width) keys.push_back(state.columns(0, width - own.rope_dim));
+    if (own.rope_dim < width)
+      keys.push_back(normed_keys(*x.tape, state.columns(0, width - own.rope_dim)));
     if (own.rope_dim > 0) {
       keys.push_back(memory.keep("rope_key", [&] {
-        return rotate(split_heads(convolved("k_rope", (*rope_proj_)(x), memory), 1), memory);
+        const Var key = split_heads(convolved("k_rope", (*rope_proj_)(x), memory), 1);
+        return rotate(normed_rope_key(key), memory);
       }));
     }
-    const Var q = normalize_for_scores(
-        rotate(split_heads(convolved("q", q_proj_(x), memory), plan().heads), memory));
+    const Var heads = split_heads(convolved("q", q_proj_(x), memory), plan().heads);
+    const Var q = normalize_for_scores(rotate(normed_queries(heads), memory));
     keys = normalize_for_scores(*x.tape, std::move(keys));
     return output(x, attention(q, keys, state, options(*x.tape, width, memory)));
   }
@@ -66,6 +70,8 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
             "k_rope"));
     keeps.push_back({"rope_key", 1, own.rope_dim});
   }
+  declare_qk_norm(
+      c, form, {c.head_dim, c.head_dim - own.rope_dim, own.rope_dim, Projection::Role::of_token});
   return {std::move(keeps), {std::move(form)}};
 }
 
@@ -83,6 +89,7 @@ extern const AttentionKind kGta = {
         "grouped-tied: a row per KV head (`kv-heads`) is the value and, beside a shared rotary key "
         "of `rope-dim`, the key",
     .numbers = {"kv-heads"},
+    .no_qk_norm = "",
     .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,

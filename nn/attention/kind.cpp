@@ -23,6 +23,8 @@ constexpr Field<LayerSettings> kLayerFields[] = {
         "output-projection",
         "multiply the concatenated heads by o_proj; off: they are the layer's output")
         .with(kSame),
+    on_off<&LayerSettings::qk_norm>(
+        "qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE"),
     parsed<&LayerSettings::score_scale>(
         "score-scale",
         "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none (1), "
@@ -94,6 +96,8 @@ LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
   }
   require_setting(kind.attends || !common.sinks, "`sinks` are scores of a softmax, and ", kind.name,
                   " has none; leave `sinks` off");
+  require_setting(kind.no_qk_norm.empty() || !common.qk_norm, "`qk-norm` is not for ", kind.name,
+                  ": ", kind.no_qk_norm, "; leave `qk-norm` off");
   if (!kind.attends) common.score_scale = {};  // given for other layers of a pattern
   return common;
 }
@@ -109,6 +113,15 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                   " with these settings does not keep; leave `value-residual` 0");
   require_setting(plan.causal || plan.canon == CanonPlaces{}, "`canon` layers are causal");
   return plan;
+}
+
+void declare_qk_norm(const AttentionPlan& plan, AttentionForm& form, const QkNorms& widths) {
+  const auto add = [&](const char* name, Index width, Projection::Role role) {
+    if (plan.qk_norm && width > 0) form.projections.push_back(Projection::norm(name, width, role));
+  };
+  add(kQNorm, widths.q, Projection::Role::of_token);
+  add(kKNorm, widths.k, widths.of_k);
+  add(kRopeKeyNorm, widths.rope_key, Projection::Role::to_cache);
 }
 
 void require_rotary_heads(const AttentionPlan& layer) {

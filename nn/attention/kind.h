@@ -81,6 +81,9 @@ struct StateCosts {
   Count per_pair;   ///< extra work for each pair of tokens in a chunk
 };
 
+/// Names of the norms of `qk-norm`: of queries, of keys, and of a rotary key that all heads share.
+inline constexpr const char *kQNorm = "q_norm", *kKNorm = "k_norm", *kRopeKeyNorm = "k_rope_norm";
+
 /// Name of the form that rebuilds keys and values of all heads from the cache.
 inline constexpr std::string_view kExpanded = "expanded";
 
@@ -132,6 +135,9 @@ struct AttentionKind {
   bool rotates = true;  ///< false if the layer has no rotary positions
   /// True if the layer keeps the values of its heads as "v", made by `Attention::mixed_values`.
   bool mixes_values = false;
+  /// Reason why the layer declares no norms of `qk-norm` (see declare_qk_norm), for errors; empty:
+  /// it declares them.
+  std::string_view no_qk_norm = "its layer has no such norms";
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default of `rope-layout`
   double norm_epsilon = 1e-6;                       ///< of its norms
   /// How `forward` reads x. If products alone do, precision bf16 keeps x rounded only.
@@ -249,6 +255,16 @@ std::vector<std::string> attention_notes(const AttentionPlan& plan);
 
 /// Values per token that `value-residual` mixes, or null.
 const Kept* find_values(const AttentionPlan& plan, const AttentionDescription& description);
+
+/// Widths of the norms of `qk-norm`: that of a head, for weights that all heads share (Qwen3), or
+/// of all heads side by side, for weights of each head. 0: no such norm.
+struct QkNorms {
+  Index q, k;
+  Index rope_key = 0;  ///< of a rotary key that all heads share
+  Projection::Role of_k = Projection::Role::to_cache;
+};
+/// Adds q_norm, k_norm and k_rope_norm to `form` if the plan has `qk-norm`.
+void declare_qk_norm(const AttentionPlan& plan, AttentionForm& form, const QkNorms& widths);
 
 // Checks and defaults for kinds. They throw ShapeError.
 

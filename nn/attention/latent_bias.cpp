@@ -3,6 +3,7 @@
 /// Latent-bias attention, which a course teaches under the name of MLA: a projection z of each
 /// token adds z_i.z_j to the scores, softmax((q k^T + z z^T) scale) v. It is computed as attention
 /// with queries [q; z] and keys [k; z], and compresses nothing: the cache has z besides k and v.
+/// `qk-norm` norms q and k, not z, by q_norm [d] and k_norm [d].
 namespace headcount {
 
 namespace {
@@ -32,9 +33,9 @@ class LatentBiasAttention : public Attention {
     };
     const Var z = heads("z", z_proj_);
     const auto prepare = [&](Var h) { return normalize_for_scores(concat(rotate(h, memory), z)); };
-    const Rows k = memory.keep("k", prepare(heads("k", k_proj_)));
+    const Rows k = memory.keep("k", prepare(normed_keys(heads("k", k_proj_))));
     const Rows v = memory.keep("v", mixed_values(heads("v", v_proj_), memory));
-    return output(x, attention(prepare(heads("q", q_proj_)), k, v,
+    return output(x, attention(prepare(normed_queries(heads("q", q_proj_))), k, v,
                                options(*x.tape, plan().head_dim, memory)));
   }
 
@@ -45,14 +46,16 @@ class LatentBiasAttention : public Attention {
 AttentionDescription describe_layer(const AttentionPlan& c) {
   const Index width = c.heads * c.head_dim, latent_dim = c.own<Own>().latent_dim,
               key_width = c.head_dim + latent_dim;
-  return {
-      .keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
-      .forms = {{.projections = {Projection{"q_proj", c.dim, width}.in_canon("q"),
-                                 Projection{"k_proj", c.dim, width}.in_canon("k"),
-                                 Projection{"v_proj", c.dim, width}.in_canon("v"),
-                                 Projection{"z_proj", c.dim, c.heads * latent_dim}.in_canon("z")},
-                 .key_width = key_width,
-                 .value_width = c.head_dim}}};
+  AttentionForm form = {
+      .projections = {Projection{"q_proj", c.dim, width}.in_canon("q"),
+                      Projection{"k_proj", c.dim, width}.in_canon("k"),
+                      Projection{"v_proj", c.dim, width}.in_canon("v"),
+                      Projection{"z_proj", c.dim, c.heads * latent_dim}.in_canon("z")},
+      .key_width = key_width,
+      .value_width = c.head_dim};
+  declare_qk_norm(c, form, {c.head_dim, c.head_dim, 0, Projection::Role::of_token});
+  return {.keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
+          .forms = {std::move(form)}};
 }
 
 std::any resolve(const AttentionPlan& c, const Given& given) {
@@ -67,6 +70,7 @@ extern const AttentionKind kLatentBias = {
     .summary = "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
     .numbers = {"latent-dim"},
     .mixes_values = true,
+    .no_qk_norm = "",
     .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,

@@ -18,6 +18,11 @@
 /// by sqrt(dim / width) (https://arxiv.org/abs/2603.02188): a normed latent then has the length of
 /// a normed x, and keys and values start as large as if expanded from x itself.
 ///
+/// `qk-norm` adds q_norm [nope + rope], k_norm [nope], which norms the expanded keys of each head,
+/// and k_rope_norm [rope], of the one rotary key. The norm of an expanded key is not linear in the
+/// latent, so that nothing can be absorbed; that takes a number per token and head in the cache
+/// (Han et al., "QK-Normed MLA", https://arxiv.org/abs/2606.16310), which is not implemented.
+///
 /// `dsa`, DeepSeek sparse attention (DeepSeek-V3.2, 2025), reads only the k tokens with the
 /// greatest scores of an indexer (see indexer.h), whose keys are rotated k_norm(wk x), one row per
 /// token. RoPE rotates the first `rope-dim` dimensions of the indexer's queries and keys, in half
@@ -81,12 +86,12 @@ constexpr Field<MlaSettings> kDsaFields[] = {kKvRank,
 // themselves.
 constexpr std::string_view kAbsorbed = "absorbed";
 
-// Returns true if folding kv_b_proj leaves the attention weights unchanged. QK-norm needs each
-// head's own key; the norm of a row of scores and the weight of a sink depend on the bias of
+// Returns true if folding kv_b_proj leaves the attention weights unchanged. Norms of q and k need
+// each head's own key; the norm of a row of scores and the weight of a sink depend on the bias of
 // kv_b_proj.
 bool can_absorb(const AttentionPlan& c) {
   const ScoreScale::Kind kind = c.score_scale.kind;
-  return kind != ScoreScale::Kind::qk_norm &&
+  return !c.qk_norm && kind != ScoreScale::Kind::qk_norm &&
          !(c.bias && (kind == ScoreScale::Kind::row_norm || c.sinks));
 }
 
@@ -125,13 +130,13 @@ class LatentAttention : public Attention {
         memory.keep("latent", [&] { return normed(split_heads(kv[0], s_.latents)); });
     std::vector<Rows> rope_key;  // shared by all heads; empty without rotary part
     if (s_.rope_dim > 0) {
-      rope_key.push_back(
-          memory.keep("rope_key", [&] { return rotate(split_heads(kv[1], 1), memory); }));
+      rope_key.push_back(memory.keep(
+          "rope_key", [&] { return rotate(normed_rope_key(split_heads(kv[1], 1)), memory); }));
     }
     const Var query_latent = q_proj_.latent(x);
     const Var q_heads =
         split_heads(convolved("q", q_proj_.of_latent(query_latent), memory), plan().heads);
-    const Var q = rotate(q_heads, memory);
+    const Var q = rotate(normed_queries(q_heads), memory);
     AttentionOptions o = options(*x.tape, s_.nope_dim + s_.rope_dim, memory);
     std::optional<Picks> picks;
     if (indexer_) picks = pick(x, query_latent, memory, o);
@@ -173,7 +178,7 @@ class LatentAttention : public Attention {
       o.window = 0;  // all picked tokens are within it
     }
     const Var kv = expand(read_rows(tape, latents));
-    const Rows k = Rows(kv).columns(0, s_.nope_dim);
+    const Rows k = normed_keys(tape, Rows(kv).columns(0, s_.nope_dim));
     const Rows v = Rows(kv).columns(s_.nope_dim, s_.v_dim);
     keys.insert(keys.begin(), k);
     keys = normalize_for_scores(tape, std::move(keys));
@@ -255,6 +260,7 @@ AttentionDescription describe_latents(const AttentionPlan& c) {
     add_queries(form, mla_query_latent(c), s.nope_dim + s.rope_dim);
     if (s.latent_norm)
       form.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank, Role::to_cache));
+    declare_qk_norm(c, form, {s.nope_dim + s.rope_dim, s.nope_dim, s.rope_dim, Role::of_token});
     return form;
   };
   description.forms = {with_kv_b({.name = std::string(kExpanded),
@@ -329,6 +335,7 @@ extern const AttentionKind kMla = {
         "token",
     .architecture = "deepseek_v3",
     .numbers = {"kv-rank", "rope-dim"},
+    .no_qk_norm = "",
     .rotary_layout = RotaryLayout::interleaved,
     .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
@@ -347,6 +354,7 @@ extern const AttentionKind kDsa = {
         "sparse (DeepSeek-V3.2): mla whose indexer picks the `index-topk` tokens that a token "
         "reads",
     .numbers = {"kv-rank", "rope-dim"},
+    .no_qk_norm = "",
     .rotary_layout = RotaryLayout::interleaved,
     .x_read_by = ReadBy::products,
     .own = own_fields<kDsaFields>(),

@@ -58,6 +58,7 @@ struct LayerSettings {
   Index head_dim = 0;  ///< default dim / heads
   bool gate = false;   ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
+  bool qk_norm = false;  ///< RMSNorm of each head of q and k, before RoPE
   ScoreScale score_scale = {};
   bool sinks = false;      ///< a learned score per head in the softmax that no value answers
   Index window = 0;        ///< tokens that a token sees, itself included; 0: all

@@ -124,6 +124,7 @@ extern const AttentionKind kTpa = {
         "tensor product: keys and values are means of `kv-factors` products of a factor over "
         "heads and one over width",
     .numbers = {"kv-factors"},
+    .no_qk_norm = "RoPE rotates its factors before they make the key of a head",
     .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,

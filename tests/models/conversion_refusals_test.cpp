@@ -68,6 +68,9 @@ TEST(Conversion, RefusesWhatItCannotKeep) {
                  {"from mha", "`value-residual`, which is 0.5"});
   expect_refusal(refusal(*mha, "mqa", {{"value-residual", "0.5"}}),
                  {"to mqa", "`value-residual`, which is 0.5"});
+  expect_refusal(refusal(*small_model("mha", {{"qk-norm", "on"}}), "mqa"),
+                 {"from mha", "`qk-norm`, which is on"});
+  expect_refusal(refusal(*mha, "mqa", {{"qk-norm", "on"}}), {"to mqa", "`qk-norm`, which is on"});
   for (const std::string canon : {"A", "B", "CD"}) {
     expect_refusal(refusal(*small_model("mha", {{"canon", canon}}), "mqa"),
                    {"from mha", "`canon`, which is " + canon});

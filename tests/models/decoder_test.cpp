@@ -104,7 +104,11 @@ const std::vector<LayerOptions>& layer_options() {
       {{"kv-factors", "2"}, {"score-scale", "qk-norm"}},
       {{"kv-heads", "1"}},
       {{"kv-heads", "4"}, {"rope-dim", "2"}, {"window", "5"}, {"bias", "on"}},
+      {{"qk-norm", "on"}},
       {{"qk-norm", "on"}, {"kv-heads", "2"}, {"window", "5"}},
+      {{"qk-norm", "on"}, {"rope-dim", "0"}, {"bias", "on"}},
+      {{"qk-norm", "on"}, {"rope-dim", "4"}, {"tie-kv", "on"}, {"canon", "B"}},
+      {{"qk-norm", "on"}, {"nope-dim", "5"}, {"index-topk", "3"}, {"score-scale", "qk-norm"}},
       {{"latent-norm", "off"}, {"nope-dim", "5"}, {"v-dim", "7"}},
       {{"latent-norm", "off"}, {"rope-dim", "0"}, {"q-rank", "3"}},
       {{"index-loss", "0"}, {"v-dim", "3"}, {"latent-norm", "off"}},
@@ -122,6 +126,7 @@ const std::vector<LayerOptions>& layer_options() {
 bool has_option(const AttentionKind& kind, const std::pair<std::string, std::string>& option) {
   if (option.first == "sinks" && !kind.attends) return false;
   if (option.first == "value-residual" && !kind.mixes_values) return false;
+  if (option.first == "qk-norm" && !kind.no_qk_norm.empty()) return false;
   if (option.first == "canon" && option.second.find('B') != std::string::npos && !convolves(kind))
     return false;
   return find_setting(model_settings(), option.first)->is_for(kind.name);
@@ -223,7 +228,8 @@ const auto patterns = testing::Values(
     "dsa8+2/mla/dsa@7/share", "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
     "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
     "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share", "fox2@6/share",
-    "3*kda/gqa2");
+    "3*kda/gqa2",
+    "gqa2:qk-norm=on/share/mla8+2:qk-norm=on/share/gta2:qk-norm=on/share/fox:qk-norm=on/share");
 INSTANTIATE_TEST_SUITE_P(Patterns, Decoding, patterns, test_name);
 INSTANTIATE_TEST_SUITE_P(Patterns, DecodingWithScores, patterns, test_name);
 

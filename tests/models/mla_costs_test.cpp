@@ -24,6 +24,7 @@ TEST(CostsOfAbsorbedMla, AreItsParametersAndItsMultiplyAccumulates) {
     LayerConfig given = random_layer("mla");
     given.causal = true;
     if (given.bias) set(given, "sinks", false);  // with both there is no absorbed form
+    set(given, "qk-norm", false);                // with it neither
     const AttentionPlan config = resolved(given);
     ParameterStore store;
     const auto layer = make_attention(store, "a", config, {});
@@ -124,6 +125,7 @@ RC_GTEST_PROP(CostsOfMergedMla, AreThoseOfAFormThatComputesTheSame, ()) {
   given.rotary = given.bias = false;
   set(given, "gate", false);
   set(given, "sinks", false);
+  set(given, "qk-norm", false);
   set(given, "output-projection", true);
   set(given, "latents", 1);
   set(given, "latent-scale", false);

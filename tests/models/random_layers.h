@@ -68,6 +68,7 @@ inline LayerConfig random_layer(std::string_view kind) {
   set(c, "output-projection", *rc::gen::arbitrary<bool>());
   set(c, "gate", *rc::gen::arbitrary<bool>());
   set(c, "sinks", attention_kind(kind).attends && *rc::gen::arbitrary<bool>());
+  set(c, "qk-norm", attention_kind(kind).no_qk_norm.empty() && *rc::gen::arbitrary<bool>());
   c.causal = !attention_kind(kind).attends || sees_all_before(attention_kind(kind));
   return c;
 }

@@ -81,6 +81,71 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
   }
 }
 
+// RMSNorm makes vectors as long as the root of their width.
+TEST(QkNorm, WithWeightsOfOneMakesScoresCosinesTimesTheWidth) {
+  for (const char* const kind : {"mha", "gqa", "mqa", "mfa", "fox"}) {
+    LayerConfig config = small_config(kind);
+    config.norm_epsilon = 1e-12;
+    const Values x = normal_values(0, 9 * 12);
+    set(config, "score-scale", "qk-norm");
+    const Values y = Layer(config).forward(x, 1);
+    set(config, "qk-norm", true);
+    const double width = static_cast<double>(resolved(config).head_dim);
+    set(config, "score-scale", ScoreScale{ScoreScale::Kind::number, 1 / width}.text());
+    Layer layer(config);
+    for (const char* const norm : {"q_norm.weight", "k_norm.weight"})
+      std::ranges::fill(layer.weight(norm), Real{1});
+    EXPECT_LT(difference(layer.forward(x, 1), y), kRounding) << kind;
+  }
+}
+
+// No weight that makes queries or keys before a norm changes scores by its length, values apart.
+TEST(QkNorm, TakesTheLengthFromTheQueriesAndKeysOfEveryKind) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (!kind->no_qk_norm.empty()) continue;
+    for (const bool rotates : {true, false}) {
+      LayerConfig config = small_config(kind->name);
+      config.rotary = rotates;
+      config.norm_epsilon = 1e-12;
+      set(config, "qk-norm", true);
+      Layer layer(config);
+      const Values x = normal_values(0, 9 * 12);
+      const Values y = layer.forward(x, 1);
+      const auto lengthen = [&](const std::string& name, Index first, Index rows, Index block) {
+        const std::span<Real> w = layer.weight(name + ".weight");
+        const Shape shape = layer.store.shape(layer.store.find("a." + name + ".weight"));
+        for (Index i = 0; i < shape.size(); ++i) {
+          const Index row = i / shape[1] % block;
+          if (row >= first && row < first + rows) w[static_cast<std::size_t>(i)] *= 3;
+        }
+      };
+      const AttentionDescription description = describe(layer.config);
+      std::string queries;
+      for (const Projection& p : description.forms.front().projections) {
+        if (p.name.starts_with("q_") && p.form == Projection::Form::matrix) queries = p.name;
+        if (p.name == "k_proj" || p.name == "k_rope_proj") lengthen(p.name, 0, p.out, p.out);
+        if (p.name == "kv_b_proj")  // keys and values of each head
+          lengthen(p.name, 0, get(layer.config, "nope-dim"), p.out / layer.config.heads);
+        if (p.name == "kv_a_proj_with_mqa")  // of the latent, then the rotary key
+          lengthen(p.name, get(layer.config, "kv-rank"), get(layer.config, "rope-dim"), p.out);
+      }
+      lengthen(queries, 0, 1, 1);
+      EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << kind->name;
+    }
+  }
+}
+
+TEST(QkNorm, OfFoxHasWeightsForEachHeadAndElsewhereForAll) {
+  LayerConfig config = small_config("gqa");
+  set(config, "qk-norm", true);
+  set(config, "kv-heads", 1);
+  EXPECT_EQ(std::ssize(Layer(config).weight("q_norm.weight")), 4);
+  EXPECT_EQ(std::ssize(Layer(config).weight("k_norm.weight")), 4);
+  config.kind = "fox";
+  EXPECT_EQ(std::ssize(Layer(config).weight("q_norm.weight")), 2 * 4);
+  EXPECT_EQ(std::ssize(Layer(config).weight("k_norm.weight")), 4);
+}
+
 TEST(ScoreScaling, ReadsWhatItWrites) {
   for (const char* const text :
        {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.125", "1e-05"}) {
