@@ -25,6 +25,7 @@ struct Key {
 // model's attention, and all settings of the model that are not at their defaults.
 struct Family {
   const char *model_type, *architecture, *rope_layout;
+  std::string_view kinds;  // AttentionKind::architecture of its attentions
   std::vector<Key> keys;
   std::vector<std::string_view> others;   // settings that are read from other keys
   std::vector<std::string_view> weights;  // names of the weights of an attention layer
@@ -45,12 +46,21 @@ std::vector<Key> common_keys_and(std::initializer_list<Key> own) {
 const Family kLlama = {"llama",
                        "LlamaForCausalLM",
                        "half",
+                       "llama",
                        common_keys_and({{"head_dim", "head-dim"}}),
                        {"attention", "kv-heads", "tie-embeddings", "bias"},
                        {"q_proj", "k_proj", "v_proj", "o_proj"}};
+const Family kQwen3 = {"qwen3",
+                       "Qwen3ForCausalLM",
+                       "half",
+                       "llama",
+                       common_keys_and({{"head_dim", "head-dim", true}}),
+                       {"attention", "kv-heads", "tie-embeddings", "qk-norm"},
+                       {"q_proj", "k_proj", "v_proj", "o_proj", kQNorm, kKNorm}};
 const Family kDeepseek = {"deepseek_v3",
                           "DeepseekV3ForCausalLM",
                           "interleaved",
+                          "deepseek_v3",
                           common_keys_and({{"kv_lora_rank", "kv-rank", true},
                                            {"q_lora_rank", "q-rank", true},
                                            {"qk_nope_head_dim", "nope-dim", true},
@@ -74,6 +84,9 @@ constexpr std::string_view kOtherKeys[] = {"hidden_act",
                                            "rope_parameters",
                                            "num_key_value_heads",
                                            "sliding_window",
+                                           "use_sliding_window",
+                                           "max_window_layers",
+                                           "layer_types",
                                            kOwnBlock,
                                            "architectures",
                                            "model_type",
@@ -120,6 +133,8 @@ bool is_of(const Family& family, const ModelPlan& model) {
   if (settings.value("rope-layout", "") != family.rope_layout ||
       settings.value("rope-dim", Index{1}) == 0 || model->ffn_dim == 0)
     return false;
+  // Norms of heads have the epsilon of all norms there, and that of their kind here.
+  if (&family == &kQwen3 && model->norm_epsilon != model->cycle.front().norm_epsilon) return false;
   std::vector<std::string_view> listed = family.others;
   for (const Key& key : family.keys) listed.push_back(key.setting);
   return settings_beyond(settings, listed).empty() &&
@@ -130,9 +145,9 @@ bool is_of(const Family& family, const ModelPlan& model) {
 // The family that a model belongs to, or null.
 const Family* family_of(const ModelPlan& model) {
   if (model->cycle.size() > 1) return nullptr;  // layers of a family are all alike
-  for (const Family* family : {&kLlama, &kDeepseek}) {
-    if (model->cycle.front().kind().architecture == family->model_type)
-      return is_of(*family, model) ? family : nullptr;
+  for (const Family* family : {&kLlama, &kQwen3, &kDeepseek}) {
+    if (model->cycle.front().kind().architecture == family->kinds && is_of(*family, model))
+      return family;
   }
   return nullptr;
 }
@@ -145,7 +160,7 @@ Index kept_heads(const ModelPlan& model) {
 // `model` gets the last attention of the family; resolving the model then reports what is wrong.
 void choose_kind(Given& model, const Family& family, Index kv_heads) {
   for (const AttentionKind* kind : attention_kinds()) {
-    if (kind->architecture != family.model_type) continue;
+    if (kind->architecture != family.kinds) continue;
     model.put("attention", kind->name);
     if (!kind->numbers.front().empty()) model.put(std::string(kind->numbers.front()), kv_heads);
     try {
@@ -218,6 +233,11 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
   require_value(json, "hidden_act", "silu");
   require_value(json, "pretraining_tp", 1);
   require_value(json, "sliding_window", nullptr);
+  require_value(json, "use_sliding_window", false);
+  if (json.contains("layer_types")) {
+    for (const nlohmann::json& type : json["layer_types"])
+      require_value({{"layer_types", type}}, "layer_types", "full_attention");
+  }
   const bool bias = switch_of(json, "attention_bias", false);
   model.put("tie-embeddings", switch_of(json, "tie_word_embeddings", false) ? "on" : "off");
   model.put("bias", bias ? "on" : "off");
@@ -225,17 +245,27 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
     refuse("mlp_bias", json["mlp_bias"], "biases are everywhere or nowhere here");
 }
 
+constexpr const char* kGroups = "num_key_value_heads";
+
 void read_llama(const nlohmann::json& json, Given& model) {
   read_family(json, kLlama, model);
-  constexpr const char* kGroups = "num_key_value_heads";  // absent or null: one for each head
+  // Absent or null: one for each head.
   const bool given = json.contains(kGroups) && !json[kGroups].is_null();
   choose_kind(model, kLlama, given ? whole_number(json, kGroups) : model.get<Index>("heads", 0));
+}
+
+void read_qwen3(const nlohmann::json& json, Given& model) {
+  read_family(json, kQwen3, model);
+  require_value(json, "attention_bias", false);
+  require_value(json, "rms_norm_eps", 1e-6);
+  model.put("qk-norm", "on");
+  choose_kind(model, kQwen3, whole_number(json, kGroups));
 }
 
 void read_deepseek(const nlohmann::json& json, Given& model) {
   read_family(json, kDeepseek, model);
   for (const AttentionKind* kind : attention_kinds()) {
-    if (kind->architecture == kDeepseek.model_type) model.put("attention", kind->name);
+    if (kind->architecture == kDeepseek.kinds) model.put("attention", kind->name);
   }
   // config.json gives all widths of a head, so the heads need not divide the model's width.
   model.put("head-dim", whole_number(json, "qk_nope_head_dim"));
@@ -283,12 +313,12 @@ Json hugging_face_config(const ModelPlan& model, Index vocabulary) {
   json["attention_bias"] = model->bias;
   json["rope_scaling"] = nullptr;
   json["torch_dtype"] = sizeof(Real) == sizeof(float) ? "float32" : "float64";
-  if (family == &kLlama) {
-    json["mlp_bias"] = model->bias;
-    json["num_key_value_heads"] = kept_heads(model);
+  if (family == &kLlama) json["mlp_bias"] = model->bias;
+  if (family != &kDeepseek) {
+    json[kGroups] = kept_heads(model);
   } else {
     if (json["q_lora_rank"] == 0) json["q_lora_rank"] = nullptr;
-    json["num_key_value_heads"] = model->cycle.front().heads;
+    json[kGroups] = model->cycle.front().heads;
     json["rope_interleave"] = true;
     json["first_k_dense_replace"] = model->layers;
   }
@@ -307,12 +337,14 @@ NamedConfig read_hugging_face_config(const nlohmann::json& json) {
     const Index vocabulary = whole_number(json, "vocab_size");
     if (type == kLlama.model_type) {
       read_llama(json, model);
+    } else if (type == kQwen3.model_type) {
+      read_qwen3(json, model);
     } else if (type == kDeepseek.model_type) {
       read_deepseek(json, model);
     } else if (type == kOwnType) {
       if (!json.contains(kOwnBlock)) throw DataError("'headcount' is missing");
     } else {
-      refuse("model_type", type, "known are llama, deepseek_v3 and headcount");
+      refuse("model_type", type, "known are llama, qwen3, deepseek_v3 and headcount");
     }
     if (json.contains(kOwnBlock)) {
       nlohmann::json own = json[kOwnBlock];

@@ -71,6 +71,30 @@ TEST(HuggingFaceConfig, OfMlaIsADenseDeepseekV3) {
   EXPECT_FALSE(written.contains("headcount")) << written["headcount"];
 }
 
+TEST(HuggingFaceConfig, OfGroupedAttentionWithQkNormIsAQwen3) {
+  for (const auto& [attention, kv_heads] : {std::pair{"mha", 4}, {"gqa2", 2}, {"mqa", 1}}) {
+    const ModelPlan model = config_with({{"attention", attention}, {"qk-norm", "on"}});
+    json written = hugging_face_config(model, 65);
+    EXPECT_EQ(written["architectures"], json::array({"Qwen3ForCausalLM"}));
+    EXPECT_EQ(written["model_type"], "qwen3");
+    EXPECT_EQ(written["num_key_value_heads"], kv_heads);
+    EXPECT_FALSE(written.contains("mlp_bias") || written.contains("headcount")) << written;
+    EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings);
+    // As transformers writes it.
+    written.update({{"use_sliding_window", false},
+                    {"max_window_layers", 28},
+                    {"layer_types", {"full_attention", "full_attention"}}});
+    EXPECT_EQ(read_hugging_face_config(written).model->settings, model->settings);
+    for (const json& unknown : {json{{"rms_norm_eps", 1e-5}}, json{{"use_sliding_window", true}},
+                                json{{"layer_types", {"full_attention", "sliding_attention"}}},
+                                json{{"attention_bias", true}}}) {
+      json other = written;
+      other.update(unknown);
+      EXPECT_THROW(read_hugging_face_config(other), DataError) << unknown;
+    }
+  }
+}
+
 using NamedValues = std::vector<std::pair<std::string, std::string>>;
 
 // Layers that no published architecture has.
@@ -85,6 +109,9 @@ const std::vector<NamedValues>& layers_of_ours() {
       {{"canon", "AC"}, {"canon-taps", "3"}},
       {{"attention", "mla"}, {"canon", "D"}},
       {{"attention", "mla"}, {"sinks", "on"}},
+      {{"attention", "mla"}, {"qk-norm", "on"}},
+      {{"qk-norm", "on"}, {"bias", "on"}},
+      {{"qk-norm", "on"}, {"norm-epsilon", "1e-5"}},
       {{"attention", "mla"}, {"latents", "2"}},
       {{"attention", "mla"}, {"latent-scale", "on"}},
       {{"attention", "dsa"}},
