@@ -64,9 +64,12 @@ double clip_scale(double norm, double limit) {
 
 double Schedule::at(Index step) const {
   if (step < warmup) return peak * static_cast<double>(step + 1) / static_cast<double>(warmup + 1);
-  const Index span = std::max<Index>(1, steps - warmup);
+  if (decay == Decay::constant) return peak;
+  const Index stable = decay == Decay::wsd ? std::max(warmup, steps - steps / 5) : warmup;
+  const Index span = std::max<Index>(1, steps - stable);
   const double progress =
-      std::min(1.0, static_cast<double>(step - warmup) / static_cast<double>(span));
+      std::clamp(static_cast<double>(step - stable) / static_cast<double>(span), 0.0, 1.0);
+  if (decay != Decay::cosine) return least + (1 - progress) * (peak - least);
   return least + 0.5 * (1 + std::cos(std::numbers::pi * progress)) * (peak - least);
 }
 

@@ -85,19 +85,29 @@ OptimizerPlan resolve_optimizer(const Given& given);
 /// 0. Clips as torch.nn.utils.clip_grad_norm_ does.
 double clip_scale(double norm, double limit);
 
-/// Learning rate over a run: linear warm-up to `peak`, then half a cosine down to `least`, which is
-/// reached one step after the last. As in nanoGPT.
+/// How the learning rate falls from `peak` to `least`, which it reaches one step after the last.
+enum class Decay {
+  cosine,  ///< along half a cosine, as in nanoGPT
+  linear,
+  constant,  ///< not at all
+  wsd,       ///< linearly over the last fifth of the steps: warm-up, stable, decay
+};
+
+/// Learning rate over a run: linear warm-up to `peak`, then the decay. `wsd`: Hu et al., "MiniCPM"
+/// (2024), with the linear last fifth of Hägele et al., "Scaling laws and compute-optimal training
+/// beyond fixed training durations" (2024).
 struct Schedule {
   double peak = 1e-3;
   double least = 1e-4;
   Index warmup = 100;
   Index steps = 1000;
+  Decay decay = Decay::cosine;
 
   double at(Index step) const;  ///< `step` counts from 0
   /// at(step) / peak, for optimizers with several rates; with a peak of 0, as if `least` were the
   /// default, a tenth.
   double of_peak(Index step) const {
-    return peak > 0 ? at(step) / peak : Schedule{1, 0.1, warmup, steps}.at(step);
+    return peak > 0 ? at(step) / peak : Schedule{1, 0.1, warmup, steps, decay}.at(step);
   }
 };
 

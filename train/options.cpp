@@ -34,9 +34,20 @@ constexpr Field<TrainSettings> kTrainFields[] = {
         .with({.quiet = true}),
     number<&TrainSettings::learning_rate>("lr", "peak learning rate, at the end of the warm-up", 0,
                                           100),
-    number<&TrainSettings::least_learning_rate>(
-        "min-lr", "learning rate at the end of the cosine decay", 0, 100)
-        .with({.derived = "lr / 10"}),
+    number<&TrainSettings::least_learning_rate>("min-lr", "learning rate at the end of its decay",
+                                                0, 100)
+        .with({.derived = "lr / 10",
+               .only_where = OnlyWhere{"decay", "constant", "keeps the peak rate", true}}),
+    choice<&TrainSettings::decay>(
+        "decay",
+        "how the learning rate falls from lr to min-lr: cosine and linear after the warm-up, wsd "
+        "linearly over the last fifth of the steps (arXiv 2404.06395, 2405.18392), constant not at "
+        "all",
+        {{"cosine", Decay::cosine},
+         {"linear", Decay::linear},
+         {"constant", Decay::constant},
+         {"wsd", Decay::wsd}})
+        .with({.quiet = true}),
     whole<&TrainSettings::warmup>(
         "warmup",
         "steps of linear warm-up of the learning rate; a tenth of the run if the run is shorter",

@@ -20,6 +20,7 @@ struct TrainSettings {
   Index shards = 0;      ///< parts of a batch that run in parallel; 0: by sizes, see shard_count
   double learning_rate = 1e-3;
   double least_learning_rate = 1e-4;  ///< one step after the last; default a tenth of learning_rate
+  Decay decay = Decay::cosine;
   Index warmup = 100;  ///< steps; a run that is shorter warms up for a tenth of its own steps
   double gradient_clip = 1;
   Precision precision = Precision::f32;  ///< of matrix products
@@ -31,7 +32,7 @@ struct TrainSettings {
   std::string init = {};  ///< checkpoint folder that the weights start from; empty: random
 
   Schedule schedule() const {
-    return {learning_rate, least_learning_rate, warmup > steps ? steps / 10 : warmup, steps};
+    return {learning_rate, least_learning_rate, warmup > steps ? steps / 10 : warmup, steps, decay};
   }
 };
 

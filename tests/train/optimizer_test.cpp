@@ -191,6 +191,24 @@ TEST(LearningRateSchedule, StaysAtItsLeastAfterTheLastStep) {
   EXPECT_DOUBLE_EQ(schedule.at(1000), 0.1);
 }
 
+TEST(LearningRateSchedule, FallsLinearlyNotAtAllOrInTheLastFifth) {
+  Schedule schedule{.peak = 1, .least = 0.2, .warmup = 4, .steps = 20, .decay = Decay::linear};
+  const auto rates = [&](std::vector<double> expected, Index first) {
+    for (const double rate : expected) EXPECT_NEAR(schedule.at(first++), rate, 1e-12) << first - 1;
+  };
+  rates({0.2, 0.4, 0.6, 0.8, 1, 0.95}, 0);
+  rates({0.6}, 12);
+  rates({0.25, 0.2, 0.2}, 19);
+  schedule.decay = Decay::wsd;
+  rates({0.2, 0.4, 0.6, 0.8, 1, 1}, 0);
+  rates({1, 1, 0.8, 0.6, 0.4, 0.2, 0.2}, 15);
+  schedule.warmup = 18;  // the decay waits for its end
+  rates({18 / 19.0, 1, 0.6, 0.2}, 17);
+  schedule.decay = Decay::constant;
+  rates({18 / 19.0, 1, 1, 1, 1}, 17);
+  EXPECT_EQ((Schedule{.peak = 0, .steps = 20, .decay = Decay::constant}.of_peak(200)), 1);
+}
+
 TEST(LearningRateSchedule, LongerWarmUpThanTheRunIsARampOfItsOwnSlope) {
   const Schedule schedule{.peak = 1, .least = 0.1, .warmup = 99, .steps = 5};
   for (Index step = 0; step < 5; ++step) {

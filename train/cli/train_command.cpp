@@ -203,9 +203,14 @@ TrainOptions resumed_options(const CommandLine& line) {
   return options;
 }
 
-// Note on a run that is resumed with more steps than it had; empty if it has the same number.
+// Note on a run that is resumed with more steps than it had; empty if that changes no earlier rate.
 std::string longer_note(const TrainOptions& options, Index steps_before, Index step) {
-  if (options.steps == steps_before) return "";
+  TrainSettings before = options;
+  before.steps = steps_before;
+  bool same = true;
+  for (Index i = 0; i < step; ++i)
+    same = same && before.schedule().at(i) == options.schedule().at(i);
+  if (same) return "";
   const std::string all = std::to_string(options.steps);
   return "the run continues from step " + std::to_string(step) + " to " + all + " instead of " +
          std::to_string(steps_before) + ", with the learning rates of a run of " + all +

@@ -62,6 +62,16 @@ TEST_F(LongerRun, HasTheLearningRatesOfItsNewLengthFromThereOnAndSaysSo) {
   EXPECT_EQ(starts[1]["steps"], 30);
 }
 
+TEST_F(LongerRun, OfAConstantRateIsThatWhichHadItsLengthFromTheStart) {
+  ASSERT_EQ(folder_.headcount(begun(12, "run --decay constant")).exit_code, 0);
+  ASSERT_EQ(folder_.headcount(begun(30, "long --decay constant")).exit_code, 0);
+  const ProgramResult longer = folder_.headcount("train --quiet --resume run --steps 30");
+  ASSERT_EQ(longer.exit_code, 0) << longer.err;
+  EXPECT_EQ(longer.err, "");
+  const std::string weights = "/checkpoints/step-30/model.safetensors";
+  EXPECT_EQ(folder_.contents("run" + weights), folder_.contents("long" + weights));
+}
+
 TEST_F(LongerRun, GoesOnToTheSameBitsWhereItIsStoppedAgain) {
   ASSERT_EQ(folder_.headcount(begun(12, "whole")).exit_code, 0);
   copy("whole", "stopped");
