@@ -36,8 +36,10 @@ LanguageModel::LanguageModel(const ModelPlan& plan, Index vocabulary)
 LanguageModel::LanguageModel(const ModelPlan& plan, const LanguageModel& from)
     : LanguageModel(plan, from.vocabulary()) {
   parameters_.allocate();
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    std::ranges::copy(from.parameters().value({i}), parameters_.value({i}).begin());
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const std::span<Real> to = parameters_.value({i});
+    std::ranges::copy(from.parameters().value({i}).first(to.size()), to.begin());
+  }
 }
 
 void LanguageModel::initialize(std::uint64_t seed) {

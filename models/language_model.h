@@ -25,7 +25,8 @@ class LanguageModel {
  public:
   /// Parameters are named and shaped, but take no memory before `initialize` or `read_weights`.
   LanguageModel(const ModelPlan& plan, Index vocabulary);
-  /// Copy of the model `from` with a plan that gives its parameters the same shapes.
+  /// Copy of the model `from` with a plan that gives its parameters the same shapes, but for
+  /// learned positions, of which it may have fewer.
   LanguageModel(const ModelPlan& plan, const LanguageModel& from);
 
   /// Draws fresh weights. Matrices, embeddings and short convolutions are normal with standard

@@ -226,7 +226,7 @@ std::vector<const AttentionKind*> kinds_of(const std::string& attention) {
 }
 
 // The options of a new run. With --init its model is that of the folder, and preset, configuration
-// and flags may repeat the settings of that model, but not change them.
+// and flags may repeat the settings of that model, but change only those of UseOfWeights::start.
 TrainOptions new_options(const CommandLine& line) {
   Given given(training_settings());
   const std::string* const attention = line.setting("attention");
@@ -242,7 +242,7 @@ TrainOptions new_options(const CommandLine& line) {
   for (const auto& [name, value] : given.values().items()) {
     if (find_setting(model_settings(), name) != nullptr) here[name] = value;
   }
-  require_same_model(init, here, there->settings);
+  require_same_model(init, here, there->settings, UseOfWeights::start);
   Given all(training_settings());
   all.put_known(there->settings);
   all.put_known(given.values());
@@ -394,7 +394,10 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const std::future<void> kernels = std::async(prepare_gemm);  // while the text is read
   Job job = begin(line, command_text("train", arguments), options, ranks);
   const ProgressMode shown = line.has("quiet") || !writes ? ProgressMode::never : progress;
-  if (shown != ProgressMode::never) tell(warmup_note(job.options));
+  if (shown != ProgressMode::never) {
+    tell(warmup_note(job.options));
+    if (!resumes) tell(as_flags(init_note(job.options)));
+  }
   TrainingProfile measured;
   TrainingProfile* const profile = line.has("profile") ? &measured : nullptr;
   const TrainingOutcome outcome = train(line, job, shown, profile, ranks);

@@ -100,12 +100,26 @@ LoadedRun load_run(const std::string& path, bool best) {
   return run;
 }
 
+namespace {
+
+// Returns true if a run that starts with weights may have the value `here` instead of `there`.
+bool may_change(const std::string& name, const nlohmann::json& here, const nlohmann::json& there) {
+  if (name == "attention") {
+    const std::string a = setting_text(here), b = setting_text(there);
+    const bool by_window = a.find("share@") != a.npos || b.find("share@") != b.npos;
+    return !by_window && without_windows(a) == without_windows(b);
+  }
+  return name == "context" || name == "window" || name == "rope-theta";
+}
+
+}  // namespace
+
 void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
-                        const nlohmann::json& there) {
+                        const nlohmann::json& there, UseOfWeights use) {
   std::string different;
   for (const auto& [name, value] : here.items()) {
     const nlohmann::json other = there.value(name, nlohmann::json());
-    if (other == value) continue;
+    if (other == value || (use == UseOfWeights::start && may_change(name, value, other))) continue;
     different += (different.empty() ? "`" : ", `") + name + "` is " + value.dump() + " here and " +
                  (other.is_null() ? "nothing" : other.dump()) + " there";
   }
@@ -116,10 +130,44 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
 
 namespace {
 
+std::filesystem::path folder_of_init(const TrainOptions& options) {
+  return find_checkpoint(options.init).value_or(options.init);
+}
+
+}  // namespace
+
+std::string init_note(const TrainOptions& options) {
+  if (options.init.empty()) return "";
+  const ModelPlan there = load_config(folder_of_init(options)).model;
+  std::string changes;
+  for (const auto& [name, value] : options.model->settings.items()) {
+    const nlohmann::json other = there->settings[name];
+    if (other == value) continue;
+    changes += (changes.empty() ? "`" : ", `") + name + "` " + setting_text(value) +
+               " instead of " + setting_text(other);
+  }
+  if (changes.empty()) return "";
+  const bool cut =
+      options.model->positions == Positions::learned && options.model->context < there->context;
+  return "the weights of " + options.init + " go on with " + changes +
+         (cut ? "; later learned positions are left out" : "");
+}
+
+namespace {
+
 // The learner that begins with `checkpoint`, which is of the model in `options`.
-Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& options) {
+Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& options,
+                   UseOfWeights use) {
   Checkpoint read = load_checkpoint(checkpoint);
-  require_same_model(checkpoint, options.model->settings, read.model->plan()->settings);
+  const ModelPlan there = read.model->plan();
+  require_same_model(checkpoint, options.model->settings, there->settings, use);
+  if (options.model->settings != there->settings) {
+    if (options.model->positions == Positions::learned && options.model->context > there->context) {
+      throw SettingError("`context` ", options.model->context, " is more than the ", there->context,
+                         " learned positions of ", checkpoint.string(), "; lower it");
+    }
+    read.model = std::make_unique<LanguageModel>(options.model, *read.model);
+  }
   auto optimizer = options.optimizer.make(read.model->parameters());
   return {std::move(read.model), std::move(optimizer), std::move(read.vocabulary)};
 }
@@ -128,7 +176,7 @@ Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& 
 
 Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary) {
   if (!options.init.empty())
-    return learner_at(find_checkpoint(options.init).value_or(options.init), options);
+    return learner_at(folder_of_init(options), options, UseOfWeights::start);
   auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
   model->initialize(options.seed);
   auto optimizer = options.optimizer.make(model->parameters());
@@ -140,7 +188,7 @@ std::pair<Learner, TrainingState> resumed_learner(const TrainOptions& options,
                                                   const Vocabulary& vocabulary) {
   if (!find_checkpoint(folder)) return {initial_learner(options, vocabulary), TrainingState{}};
   const auto load = [&](const std::filesystem::path& checkpoint) {
-    Learner learner = learner_at(checkpoint, options);
+    Learner learner = learner_at(checkpoint, options, UseOfWeights::resumed);
     const TrainingState state =
         read_training_state(checkpoint, learner.model->parameters(), *learner.optimizer);
     return std::pair(std::move(learner), state);

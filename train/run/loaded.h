@@ -73,14 +73,23 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
 /// DataError.
 LoadedRun load_run(const std::string& path, bool best = false);
 
+/// How a run uses the weights of an earlier one: a run that is resumed has the same model; one that
+/// starts with them may have another `context`, `rope-theta` and windows, on which no shape of a
+/// weight depends, learned positions apart.
+enum class UseOfWeights { resumed, start };
+
 /// Throws SettingError if the model settings `here` differ from `there`, those of the model in
 /// `folder`. The message names every setting that differs.
 void require_same_model(const std::filesystem::path& folder, const nlohmann::json& here,
-                        const nlohmann::json& there);
+                        const nlohmann::json& there, UseOfWeights use);
+
+/// Sentence on the settings in which the run differs from the model in its `init`; empty if there
+/// are none.
+std::string init_note(const TrainOptions& options);
 
 /// The learner that a run of `options` starts with: the model of the setting `init`, or random
 /// weights for tokens of `vocabulary`. Throws DataError, and SettingError if `init` has another
-/// model.
+/// model, or fewer learned positions than `context`.
 Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary);
 
 /// Learner and training state from the newest checkpoint of the run in `folder`; without a

@@ -400,5 +400,35 @@ TEST_F(ResumedRun, StartsFromAnotherModelsWeightsWithInit) {
   EXPECT_FALSE(folder_.has("third"));
 }
 
+TEST_F(ResumedRun, StartsWithInitInAnotherContextWindowAndBaseOfFrequencies) {
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 3 --out first").exit_code, 0);
+  const auto go_on = [&](const std::string& flags) {
+    return folder_.headcount("train --data text.txt --init first --steps 1 --lr 0 --min-lr 0 " +
+                             flags + " --out second --force");
+  };
+  const ProgramResult second = go_on("--context 24 --attention mla@5 --rope-theta 500");
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(weights("second", 1), weights("first", 3));
+  EXPECT_NE(second.err.find("headcount: the weights of first go on with --window 5 instead of 0, "
+                            "--rope-theta 500.0 instead of 10000.0, --context 24 instead of 16\n"),
+            std::string::npos)
+      << second.err;
+  expect_refusal("train --resume second --context 16", 2, "--context is 16");
+  EXPECT_EQ(go_on("").err.find("go on with"), std::string::npos);
+}
+
+TEST_F(ResumedRun, StartsWithInitOnTheFirstLearnedPositionsAndOnNoMore) {
+  ASSERT_EQ(folder_.headcount(kRun + "--positions learned --steps 3 --out first").exit_code, 0);
+  const std::string go_on = "train --data text.txt --init first --steps 1 --lr 0 --min-lr 0 ";
+  const ProgramResult second = folder_.headcount(go_on + "--context 8 --out second");
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_NE(second.err.find("later learned positions are left out"), std::string::npos);
+  const auto before = weights("first", 3), after = weights("second", 1);
+  ASSERT_LT(after.size(), before.size());
+  expect_refusal(go_on + "--context 17 --out third", 2,
+                 "--context 17 is more than the 16 learned positions of first/checkpoints/step-3");
+  EXPECT_FALSE(folder_.has("third"));
+}
+
 }  // namespace
 }  // namespace headcount
