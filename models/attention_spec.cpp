@@ -1,6 +1,7 @@
 #include "models/attention_spec.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <optional>
 
@@ -35,10 +36,27 @@ std::string forms(const AttentionKind& kind) {
   return name + " or " + name + numbers + " (" + flags + ")";
 }
 
+// Word for `word`, which is no attention, with the nearest kind's name in its place: "gqa2" for
+// "gpa2" and "GQA2". Empty if no name is near.
+std::string nearest_word(std::string_view word) {
+  std::string small(word);
+  std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
+  const std::size_t end = std::min(small.find_first_of("0123456789@:", 1), small.size());
+  std::vector<std::string> names;
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (small.starts_with(kind->name)) return small == word ? "" : small;
+    names.emplace_back(kind->name);
+  }
+  const std::string name = nearest(std::string_view(small).substr(0, end), names);
+  return name.empty() ? "" : name + small.substr(end);
+}
+
 // What may be written instead of `word`, which is no attention.
 std::string instead_of(std::string_view word) {
   if (word.empty()) return "a name is missing";
   if (word.find(',') != std::string_view::npos) return "it is a list; name one attention";
+  if (const std::string near = nearest_word(word); !near.empty())
+    return "did you mean " + near + "?";
   std::string known;
   for (const AttentionKind* kind : attention_kinds()) {
     if (word.starts_with(kind->name))

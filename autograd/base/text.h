@@ -1,12 +1,13 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
 #include <vector>
 
-/// Helpers for texts of one line: quoting, joining, splitting, formats, numbers.
+/// Helpers for texts of one line: quoting, joining, splitting, formats, numbers, the nearest word.
 namespace headcount {
 
 /// `text` between quotation marks, with control characters as \x00 to \x7f.
@@ -38,5 +39,14 @@ std::string shortest_text(double number);
 /// Reads a number that takes up all of `text`. Returns invalid_argument if there is none,
 /// result_out_of_range if it is too large. Some standard libraries lack std::from_chars for double.
 std::errc parse_number(std::string_view text, double& number);
+
+/// The word of `known` with the least edit distance from `word`, counting letters inserted,
+/// removed, replaced or swapped with their neighbour. Empty if none differs in at most one letter
+/// of three.
+std::string nearest(std::string_view word, std::span<const std::string> known);
+
+/// End of an error about `word`: "; did you mean --attention?". Empty if no known word is near.
+std::string suggestion(std::string_view word, std::span<const std::string> known,
+                       const std::string& prefix = "");
 
 }  // namespace headcount

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/base/text.h"
 #include "models/plan.h"
 #include "nn/layer_config.h"
 
@@ -96,8 +97,21 @@ TEST(AttentionSpec, UnknownOnesAreRefusedWithTheKnownOnesAndExamples) {
       "`index-topk` 16), delta or delta32 (`v-dim` 32), kda or "
       "kda32 (`v-dim` 32)";
   EXPECT_TRUE(refusal("mha,nosuch").starts_with(known)) << refusal("mha,nosuch");
-  for (const char* text : {"GQA", " mha", "48"})
-    EXPECT_NE(refusal(text).find("is no attention; known are"), std::string::npos) << text;
+  EXPECT_NE(refusal("48").find("is no attention; known are"), std::string::npos);
+}
+
+TEST(AttentionSpec, AMistypedNameIsToldWithTheNearestOne) {
+  for (const auto& [typed, meant] : {std::pair{"MHA", "mha"},
+                                     {"gpa", "gqa"},
+                                     {"gpa2", "gqa2"},
+                                     {"GQA2x16", "gqa2x16"},
+                                     {"mlq48+16@64", "mla48+16@64"},
+                                     {" mha", "mha"},
+                                     {"detla", "delta"}}) {
+    EXPECT_EQ(refusal(typed),
+              quoted(typed) + " is no attention; did you mean " + std::string(meant) + "?");
+  }
+  EXPECT_EQ(refusal("mqa/Gqa2"), "'Gqa2' in 'mqa/Gqa2' is no attention; did you mean gqa2?");
 }
 
 TEST(AttentionSpec, ErrorsSayHowToWriteAKnownOne) {

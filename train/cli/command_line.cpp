@@ -17,7 +17,6 @@
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "models/attention_spec.h"
-#include "train/cli/nearest.h"
 
 namespace headcount {
 
@@ -118,7 +117,13 @@ std::string plain(std::string message) {
 // have been meant. If that is several letters after one dash, -steps, `unmatched` is one of them.
 UsageError unknown_flag(const std::string& unmatched, const std::vector<std::string>& arguments,
                         const std::vector<std::string>& known, const std::string& hint) {
-  if (!unmatched.starts_with('-')) return UsageError("'", unmatched, "' is not a flag", hint);
+  if (!unmatched.starts_with('-')) {
+    const auto at = std::ranges::find(arguments, unmatched);
+    const bool follows = at - arguments.begin() >= 2 && !(at - 1)->starts_with('-');
+    const std::string list =
+        follows ? "; commas separate the values of a list: " + *(at - 1) + "," + unmatched : "";
+    return UsageError("'", unmatched, "' is not a flag", list, hint);
+  }
   const auto has_letter = [&](const std::string& argument) {
     return argument.starts_with('-') && !argument.starts_with("--") &&
            argument.find(unmatched.back()) != argument.npos;

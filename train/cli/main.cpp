@@ -15,7 +15,6 @@
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/mpi_ranks.h"
-#include "train/cli/nearest.h"
 #include "train/interrupt.h"
 #include "train/run/provenance.h"
 #include "train/trainer.h"

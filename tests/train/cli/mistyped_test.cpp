@@ -1,32 +1,13 @@
 // What somebody who mistyped a word is told.
-#include "train/cli/nearest.h"
-
 #include <gtest/gtest.h>
 
 #include <sstream>
 #include <string>
-#include <vector>
 
 #include "train/run_program.h"
 
 namespace headcount {
 namespace {
-
-const std::vector<std::string> kKnown = {"attention", "dim", "steps", "kv-heads", "heads"};
-
-TEST(Nearest, IsTheWordWithFewestLettersEdited) {
-  for (const auto& [typed, meant] :
-       {std::pair{"atention", "attention"}, std::pair{"attentions", "attention"},
-        std::pair{"attnetion", "attention"}, std::pair{"dmi", "dim"}, std::pair{"step", "steps"},
-        std::pair{"kvheads", "kv-heads"}, std::pair{"head", "heads"}}) {
-    EXPECT_EQ(nearest(typed, kKnown), meant) << typed;
-  }
-}
-
-TEST(Nearest, IsNoWordThatSharesLittle) {
-  for (const char* typed : {"", "x", "foo", "temperature", "sd"})
-    EXPECT_EQ(nearest(typed, kKnown), "") << typed;
-}
 
 TEST(MistypedFlag, IsToldWithTheOneThatWasMeant) {
   const TrainFolder folder;
