@@ -174,6 +174,11 @@ TrainOptions resolve_training(const Given& given) {
 }
 
 std::string warmup_note(const TrainOptions& options) {
+  if (options.warmup == options.steps && options.decay != Decay::constant) {
+    return formatted(
+        "the warm-up takes all %td steps, so that the learning rate never decays; shorten it",
+        options.steps);
+  }
   if (options.warmup <= options.steps) return "";
   return formatted("the warm-up of %td steps is longer than the run of %td; it is shortened to %td",
                    options.warmup, options.steps, options.schedule().warmup);

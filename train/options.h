@@ -55,7 +55,7 @@ CorpusOptions corpus_options(const Given& given);
 /// contradict each other, and for a model whose configuration a checkpoint cannot express.
 TrainOptions resolve_training(const Given& given);
 
-/// Note on a warm-up that is longer than the run; empty if it is not.
+/// Note on a warm-up that takes all steps of the run or more; empty if it does not.
 std::string warmup_note(const TrainOptions& options);
 
 /// The settings that apply to `options`, with their values; resolving them gives `options` again.

@@ -131,7 +131,19 @@ Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
   return json;
 }
 
-// Prints the conversion, and how to train the model further on `data`, if that is known.
+// Flags that name the text of a run, with the settings of a built-in one.
+std::string text_flags(const TrainOptions& options) {
+  std::string flags;
+  const Json all = to_json(options);
+  for (const auto& [name, value] : all.items()) {
+    const Setting& setting = *find_setting(training_settings(), name);
+    if (setting.scope == Scope::data && nlohmann::json(value) != setting.neutral)
+      flags += " --" + name + " " + shell_word(setting_text(value));
+  }
+  return flags;
+}
+
+// Prints the conversion, and how to train the model further on the text that `data` names.
 void print(const Json& result, const std::string& data) {
   const Json &from = result["from"], &to = result["to"];
   std::printf("from %s\nto   %s\n\nlayer     keys   values   moved, relative to their length\n",
@@ -157,8 +169,8 @@ void print(const Json& result, const std::string& data) {
   }
   if (result.contains("note")) std::printf("note: %s\n", result["note"].get<std::string>().c_str());
   const std::string out = result["out"];
-  std::printf("model in %s; train it further by headcount train --init %s --data %s\n", out.c_str(),
-              shell_word(out).c_str(), data.empty() ? "TEXT" : shell_word(data).c_str());
+  std::printf("model in %s; train it further by headcount train --init %s%s\n", out.c_str(),
+              shell_word(out).c_str(), data.c_str());
 }
 
 [[noreturn]] void refuse_old(const fs::path& out) {
@@ -222,9 +234,9 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   }
   if (const std::string note = hugging_face_note(to); !note.empty()) result["note"] = note;
   result["out"] = out.string();
-  const bool own_text = run.options && !line.has("data");
-  const std::string data =
-      own_text ? found_from_here(*run.options, line.get("from")).data : line.get("data");
+  const std::string data = run.options && !line.has("data")
+                               ? text_flags(found_from_here(*run.options, line.get("from")))
+                               : " --data " + (text ? shell_word(line.get("data")) : "TEXT");
   save(out, *conversion.model, run.vocabulary);
   if (line.has("json")) {
     std::cout << result.dump(2) << '\n';

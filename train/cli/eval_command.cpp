@@ -126,6 +126,14 @@ LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
   LoadedRun run = load_named_run(line);
   if (!given.has("window")) return run;
   const ModelPlan& plan = run.model->plan();
+  const auto window = given.get<Index>("window", 0);
+  if (window > plan->context)
+    throw UsageError("--window ", window, " is more than the model's context, ", plan->context,
+                     ", which all tokens see without it; leave it out");
+  const auto narrower = [&](const AttentionPlan& a) { return a.window > 0 && a.window < window; };
+  if (std::ranges::any_of(plan->cycle, narrower))
+    std::cerr << "headcount: --window " << window
+              << " is wider than that of training: what lies beyond was never read\n";
   const ModelPlan windowed = with_settings(plan, {{"attention", without_windows(plan->attention)},
                                                   {"window", given.values()["window"]}});
   run.model = std::make_unique<LanguageModel>(windowed, *run.model);

@@ -63,7 +63,11 @@ Progress::~Progress() {
 std::vector<std::string> Progress::fields(const StepResult& result, double training_seconds) const {
   std::vector<std::string> all = {formatted("step %td/%td", result.step, steps_),
                                   "loss " + loss_text(result.loss)};
-  if (validation_loss_) all.push_back("val " + loss_text(*validation_loss_));
+  if (validation_loss_ && validation_step_ == result.step) {
+    all.push_back("val " + loss_text(*validation_loss_));
+  } else if (validation_loss_ && rewrites_) {
+    all.push_back("val " + loss_text(*validation_loss_) + formatted(" at %td", validation_step_));
+  }
   const Index done = result.step - steps_before_;
   if (done > 0) {
     const double rate = static_cast<double>(done) / training_seconds;
@@ -83,7 +87,10 @@ void Progress::tell(const std::string& line) {
 
 void Progress::update(const StepResult& result, std::optional<double> validation_loss,
                       double training_seconds) {
-  if (validation_loss) validation_loss_ = validation_loss;
+  if (validation_loss) {
+    validation_loss_ = validation_loss;
+    validation_step_ = result.step;
+  }
   if (!shown_) return;
   const auto now = std::chrono::steady_clock::now();
   const bool last = result.step == steps_;

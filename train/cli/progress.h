@@ -56,6 +56,7 @@ class Progress {
   bool shown_, rewrites_, in_line_ = false;
   Index steps_, tokens_per_step_, steps_before_, interval_;
   std::optional<double> validation_loss_;
+  Index validation_step_ = 0;  // of validation_loss_
   std::chrono::steady_clock::time_point last_shown_{};
 };
 

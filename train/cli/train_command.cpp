@@ -155,8 +155,9 @@ void print_text(const Trained& run) {
   if (run.outcome.step_milliseconds.empty()) {
     std::printf("all of an earlier start");
   } else {
-    std::printf("median %.1f ms a step, %.0f tokens/s on %d threads",
-                run.outcome.median_milliseconds(), run.speed(), run.step_threads());
+    std::printf("median %.1f ms a step, %.0f tokens/s on %d thread%s",
+                run.outcome.median_milliseconds(), run.speed(), run.step_threads(),
+                run.step_threads() == 1 ? "" : "s");
   }
   std::printf("\nrun folder %s\n", run.folder.c_str());
   if (run.profile != nullptr) std::cout << "\n" << table(*run.profile);

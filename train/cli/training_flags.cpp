@@ -116,9 +116,22 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
 
+// Returns true if the width `rope-dim` of a layer of `run` has an effect: RoPE rotates it, or it is
+// that of a cached row.
+bool heeds_rope_dim(const TrainOptions& run) {
+  return run.model->positions == Positions::rope ||
+         std::ranges::any_of(run.model->cycle, [](const AttentionPlan& layer) {
+           return std::ranges::count(describe(layer).keeps, "rope_key", &Kept::name) > 0;
+         });
+}
+
 // Throws UsageError for a setting of rotary positions that no layer of `runs` has.
 void refuse_idle_rotation(const Setting& setting, const std::string& text,
                           const std::vector<TrainOptions>& runs) {
+  if (setting.name == "rope-dim" && std::ranges::none_of(runs, heeds_rope_dim)) {
+    throw UsageError("--rope-dim ", text, " rotates nothing with --positions ",
+                     setting_text(to_json(runs.front())["positions"]), "; leave it out");
+  }
   const std::optional<OnlyWhere>& where = setting.traits.only_where;
   const bool rotates = (where && where->setting == "positions") ||
                        (setting.name == "positions" && setting.value(text) == "rope");

@@ -41,11 +41,11 @@ std::string xml_escaped(std::string_view text) {
 }
 
 std::string number_text(double value, int decimals, Reader reader) {
-  if (reader == Reader::terminal) return formatted("%.*f", decimals, value);
-  if (!std::isfinite(value)) return std::string(kUnknown);
-  if (std::abs(value) >= 1e15) decimals = 0;
   std::string text = formatted("%.*f", decimals, std::abs(value));
   const bool zero = text.find_first_not_of("0.") == std::string::npos;
+  if (reader == Reader::terminal) return (std::signbit(value) && !zero ? "-" : "") + text;
+  if (!std::isfinite(value)) return std::string(kUnknown);
+  if (std::abs(value) >= 1e15) text = formatted("%.0f", std::abs(value));
   const std::size_t whole = std::min(text.find('.'), text.size());
   for (std::size_t place = whole; place > 3; place -= 3) text.insert(place - 3, ",");
   return value < 0 && !zero ? std::string(kMinus) + text : text;
@@ -54,8 +54,8 @@ std::string number_text(double value, int decimals, Reader reader) {
 std::string count_text(Index count) { return number_text(static_cast<double>(count)); }
 
 std::string signed_text(double value, int decimals, Reader reader) {
-  if (reader == Reader::terminal) return formatted("%+.*f", decimals, value);
-  const std::string text = number_text(value, decimals);
+  const std::string text = number_text(value, decimals, reader);
+  if (reader == Reader::terminal) return (text.starts_with('-') ? "" : "+") + text;
   const bool positive = value > 0 && text.find_first_of("123456789") != std::string::npos;
   return positive ? "+" + text : text;
 }

@@ -251,9 +251,10 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   } else {
     const VariantResult& cheapest = *enough.front();
     const double bytes = cheapest.cache_bytes_per_token;
-    parts.push_back(
-        cheapest.label() + " is enough: " + formatted("%.0f B of KV cache per token, ", bytes) +
-        share_text(bytes, than) + ", at " + numbers.cost(cheapest) + numbers.limit_of_cost());
+    parts.push_back(cheapest.label() + " is enough: " +
+                    number_text(bytes, bytes == std::floor(bytes) ? 0 : 1, reader) +
+                    " B of KV cache per token, " + share_text(bytes, than) + ", at " +
+                    numbers.cost(cheapest) + numbers.limit_of_cost());
     enough.erase(enough.begin());
   }
   const bool named_alone = result.variants.size() > kMostCostsInText;

@@ -135,7 +135,9 @@ std::string summary(const std::vector<RunCurves>& runs) {
 std::string setting_value(const nlohmann::ordered_json& settings, const std::string& name) {
   const auto found = settings.find(name);
   if (found == settings.end()) return "–";
-  return found->is_string() ? found->get<std::string>() : found->dump();
+  // As many digits as a float has: 3e-3 / 10 is no 0.00030000000000000003.
+  if (found->is_number_float()) return formatted("%.7g", found->get<double>());
+  return setting_text(*found);
 }
 
 // Section with the settings of all runs: settings that differ in a table, the others folded up.

@@ -86,6 +86,12 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
 LoadedRun load_run(const std::string& path, bool best) {
   LoadedRun run;
   const std::optional<std::filesystem::path> folder = find_checkpoint(path);
+  if (!folder && is_there(std::filesystem::path(path) / "config.json")) {
+    const TrainOptions options = read_run_options(path);
+    const Index every = options.checkpoint_every;
+    throw DataError("'", path, "' has no checkpoint yet; its first comes at step ",
+                    every > 0 ? std::min(every, options.steps) : options.steps);
+  }
   if (!folder) {
     throw DataError("'", path,
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "

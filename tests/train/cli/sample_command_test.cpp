@@ -359,5 +359,12 @@ TEST_F(SampleCommand, NamesTheTensorAndBothShapesWhereConfigurationAndWeightsDis
                   "[" + std::to_string(symbols - 1) + ",16]"});
 }
 
+TEST_F(SampleCommand, SaysWhenTheFirstCheckpointOfARunComes) {
+  std::filesystem::create_directory(*folder_ / "begun");
+  std::filesystem::copy(*folder_ / "run/config.json", *folder_ / "begun/config.json");
+  expect_refusal(kData, "--from begun",
+                 {"'begun' has no checkpoint yet; its first comes at step "});
+}
+
 }  // namespace
 }  // namespace headcount

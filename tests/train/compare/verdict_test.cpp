@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "train/compare/number_text.h"
 #include "train/compare/results.h"
 
 namespace headcount {
@@ -108,6 +109,24 @@ TEST(VerdictText, NamesTheCheapestThatIsEnoughThenTheOthers) {
   EXPECT_EQ(json["variants"][3]["verdict"], "open");
   EXPECT_EQ(json["variants"][3]["costs"][1]["seed"], 2);
   EXPECT_NEAR(json["variants"][3]["costs"][1]["cost"].get<double>(), 0.010, 1e-12);
+}
+
+TEST(VerdictText, RoundsBytesAsTheTableDoes) {
+  ComparisonResult r = decided_comparison();
+  for (VariantResult& variant : r.variants) {
+    if (variant.spec == "mqa") variant.cache_bytes_per_token = 317.5;
+  }
+  summarize(r);
+  EXPECT_TRUE(verdict_text(r).starts_with("mqa is enough: 317.5 B of KV cache")) << verdict_text(r);
+}
+
+TEST(NumberText, HasNoSignWhereRoundingLeavesZero) {
+  for (const Reader reader : {Reader::terminal, Reader::page}) {
+    EXPECT_EQ(number_text(-0.04, 1, reader), "0.0");
+    EXPECT_NE(number_text(-0.06, 1, reader), number_text(0.06, 1, reader));
+  }
+  EXPECT_EQ(signed_text(-0.04, 1, Reader::terminal), "+0.0");
+  EXPECT_EQ(signed_text(-0.06, 1, Reader::terminal), "-0.1");
 }
 
 TEST(VerdictText, JudgesByAnotherReferenceAndTolerance) {

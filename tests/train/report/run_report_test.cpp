@@ -72,14 +72,14 @@ TEST(RunReport, ChartHasAShortRunBesideALongOne) {
 
 TEST(RunReport, SettingsThatDifferStandBesideEachOther) {
   RunCurves other = run_named("mla");
-  other.options.learning_rate = 0.007;
+  other.options.learning_rate = 0.1 * 0.003;  // 0.00030000000000000003
   const std::string page = sound_page({run_named("mha"), other});
   const std::size_t differ = page.find("<h2>Settings that differ</h2>");
   const std::size_t alike = page.find("Settings that all runs share");
   ASSERT_LT(differ, alike);
   EXPECT_TRUE(has(page.substr(differ, alike - differ),
                   "<th scope=\"row\">lr</th><td class=\"words\">0.001</td>"
-                  "<td class=\"words\">0.007</td>"))
+                  "<td class=\"words\">0.0003</td>"))
       << page.substr(differ, alike - differ);
   EXPECT_FALSE(has(page.substr(differ, alike - differ), ">steps<"));
   EXPECT_TRUE(has(page.substr(alike), ">steps</th><td class=\"words\">60<"));
