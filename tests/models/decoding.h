@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <memory>
 #include <random>
@@ -120,9 +121,65 @@ inline bool attends(const std::string& attention) {
   });
 }
 
+inline std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const AttentionKind* kind : attention_kinds()) names.emplace_back(kind->name);
+  return names;
+}
+
+/// `names`, and patterns of layers that share.
+inline std::vector<std::string> and_patterns(std::vector<std::string> names) {
+  for (const char* pattern :
+       {"mqa/share",
+        "mla/2*share/gqa2",
+        "2*mqax4@3/mha",
+        "gqa2@5/share/latent-bias",
+        "mqa@4/share/mla8+2@9",
+        "3*delta/gqa2",
+        "delta4/mla8+2@9/share",
+        "gta2/share",
+        "tpa/share",
+        "mfa/share",
+        "v4@5/share/v4",
+        "hca3@4/share/hca7",
+        "csa3@4/share/csa7",
+        "dsa8+2/mla/dsa@7/share",
+        "mqa@4/gqa2@0/mla8+2/share@4/share@0/share",
+        "mqa@4/mqa:value-residual=0.3/share@4/delta/mqa:value-residual=0.5",
+        "gqa2:canon=ABCD@4/2*share/delta:canon=AD/mla:canon=B:canon-taps=3/share",
+        "fox2@6/share",
+        "3*kda/gqa2",
+        "gqa2:qk-norm=on/share/mla8+2:qk-norm=on/share/gta2:qk-norm=on/share/fox:qk-norm=on/share"})
+    names.emplace_back(pattern);
+  return names;
+}
+
+/// Attentions of a suite: `names` in one precision, none in the other.
+inline auto only(bool in_this_precision, const std::vector<std::string>& names) {
+  return testing::ValuesIn(in_this_precision ? names : std::vector<std::string>());
+}
+
+inline std::string test_name(const testing::TestParamInfo<std::string>& attention) {
+  std::string name = attention.param;
+  std::ranges::replace_if(
+      name, [](char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
+/// Suites by precision. Logits are compared in double, where a fault shows most, and in both
+/// precisions what float rounds; sizes do not depend on it and are checked in float.
 class Decoding : public testing::TestWithParam<std::string> {};
+class DecodingInDouble : public Decoding {};
+class DecodingInFloat : public Decoding {};
+class DecodingInChunks : public Decoding {};
+class MemoryOfDecoding : public Decoding {};
 class DecodingWithScores : public Decoding {};
 class DecodingOfKinds : public Decoding {};
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingInDouble);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingInFloat);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(MemoryOfDecoding);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingWithScores);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(DecodingOfKinds);
 
 // Prefill reads the rounded rows that decoding token by token reads. Products of several tokens
 // group sums in another way, though. In float a number between two that a cache can hold may then
