@@ -25,9 +25,12 @@ void catch_interrupts();
 /// Acts as if `signal` had been caught, because another rank has caught it.
 void interrupt(int signal);
 
-/// The signal that asked training to stop, or 0.
+/// The signal that asked training to stop, or 0. With HEADCOUNT_STOP_AT=STEP:SIGNAL in the
+/// environment, which tests set, the process first sends itself the signal with this number, once:
+/// after its step STEP, counted over all runs, or in the evaluation that belongs to this step.
 int interrupt_signal();
-/// The signal that asked any of `ranks` to stop, the same at all of them, or 0. Collective.
+/// The signal that asked any of `ranks` to stop, the same at all of them, or 0. Collective, called
+/// after each step.
 int interrupt_signal(Ranks& ranks);
 /// Returns true if a signal has asked training to stop.
 bool interrupted();

@@ -156,14 +156,12 @@ TEST(Ranks, AccumulateAndSaySoWhenTheyAreTooMany) {
       << three.err;
 }
 
-// A rank of some that sends itself a signal when a file is there.
-std::string with_signal(int ranks, int rank, const std::string& signal, const std::string& file,
-                        const std::string& line) {
+// A rank of some that gets a signal in its step `step`.
+std::string with_signal(int ranks, int rank, int step, int signal, const std::string& line) {
   return kEnvironment + "'" HEADCOUNT_MPIRUN "' -n " + std::to_string(ranks) +
-         " sh -c '\"$0\" \"$@\" & child=$!; if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = " +
-         std::to_string(rank) + " ]; then while [ ! -s " + file +
-         " ]; do sleep 0.01; done; kill -" + signal + " $child; fi; wait $child' \"$headcount\" " +
-         line;
+         " sh -c 'if [ \"${OMPI_COMM_WORLD_RANK:-$PMI_RANK}\" = " + std::to_string(rank) +
+         " ]; then export HEADCOUNT_STOP_AT=" + TrainFolder::stop_at(step, signal) +
+         "; fi; exec \"$0\" \"$@\"' \"$headcount\" " + line;
 }
 
 void expect_same_end(const TrainFolder& folder, int step) {
@@ -177,31 +175,29 @@ void expect_same_end(const TrainFolder& folder, int step) {
 // A kill takes all down, as MPI does; what goes on is another number of ranks.
 TEST(Ranks, GoOnAfterAKillWithAnotherNumber) {
   const TrainFolder folder;
-  const std::string steps = "--steps 40 --eval-every 0 --checkpoint-every 5 --keep 1 --quiet ";
+  const std::string steps = "--steps 20 --eval-every 0 --checkpoint-every 5 --keep 1 --quiet ";
   ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
-  const ProgramResult killed = folder.shell(
-      with_signal(2, 1, "KILL", "run/checkpoints/latest", train_line(steps + "--out run")));
+  const ProgramResult killed =
+      folder.shell(with_signal(2, 1, 13, SIGKILL, train_line(steps + "--out run")));
   EXPECT_NE(killed.exit_code, 0);
-  ASSERT_TRUE(folder.has("run/checkpoints/latest"));
-  ASSERT_FALSE(folder.has("run/checkpoints/step-40")) << "it had ended before it was killed";
+  ASSERT_TRUE(folder.has("run/checkpoints/step-10"));
   const ProgramResult resumed = headcount(folder, 3, "train --resume run --threads 1 --quiet");
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  expect_same_end(folder, 40);
+  expect_same_end(folder, 20);
 }
 
 TEST(Ranks, StopTogetherAtASignalAndAreResumedByOneProcess) {
   const TrainFolder folder;
-  const std::string steps = "--steps 80 --eval-every 0 --checkpoint-every 0 --quiet ";
+  const std::string steps = "--steps 20 --eval-every 0 --checkpoint-every 0 --quiet ";
   ASSERT_EQ(headcount(folder, 0, train_line(steps + "--out alone")).exit_code, 0);
   const ProgramResult stopped =
-      folder.shell(with_signal(3, 2, "TERM", "run/metrics.jsonl", train_line(steps + "--out run")));
+      folder.shell(with_signal(3, 2, 7, SIGTERM, train_line(steps + "--out run")));
   EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
-  EXPECT_NE(stopped.err.find("headcount: stopped after step "), std::string::npos) << stopped.err;
+  EXPECT_NE(stopped.err.find("headcount: stopped after step 7;"), std::string::npos) << stopped.err;
   EXPECT_NE(stopped.err.find("resume with headcount train --resume run\n"), std::string::npos)
       << stopped.err;
-  ASSERT_FALSE(folder.has("run/checkpoints/step-80"));
   ASSERT_EQ(headcount(folder, 0, "train --resume run --threads 1 --quiet").exit_code, 0);
-  expect_same_end(folder, 80);
+  expect_same_end(folder, 20);
 }
 
 TEST(Ranks, EvaluateToTheBitsOfOneProcess) {
@@ -251,8 +247,7 @@ TEST(Ranks, StopAComparisonTogetherAtASignalAndGoOnWithAnotherNumber) {
   ASSERT_EQ(whole.headcount(line).exit_code, 0);
   for (const int rank : {0, 2}) {
     const TrainFolder folder;
-    const ProgramResult stopped =
-        folder.shell(with_signal(3, rank, "TERM", "c/runs/mla/seed-1/metrics.jsonl", line));
+    const ProgramResult stopped = folder.shell(with_signal(3, rank, 20, SIGTERM, line));
     EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
     EXPECT_NE(stopped.err.find("headcount: stopped; its runs are saved; continue with "
                                "headcount " +

@@ -2,19 +2,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "data/temporary_folder.h"
@@ -163,14 +162,27 @@ class TrainFolder {
     return result;
   }
   ProgramResult shell(const std::string& script) const { return run_shell(script, folder_.path()); }
-  /// Starts the program without waiting for it; its outputs go to the files out and err.
-  pid_t start(const std::string& line) const {
-    return start_program(words(line), folder_.path(), *this / "out", *this / "err");
+  /// Starts the program without waiting for it; its outputs go to the files out and err. In its
+  /// environment HEADCOUNT_STOP_AT (see train/interrupt.h) is `stop_at`.
+  pid_t start(const std::string& line, const std::string& stop_at = "") const {
+    std::vector<std::string> arguments = words(line);
+    arguments.insert(arguments.begin(), {"HEADCOUNT_STOP_AT=" + stop_at, HEADCOUNT_PROGRAM});
+    return start_process("/usr/bin/env", arguments, path(), *this / "out", *this / "err");
   }
-  /// Returns once the file is there, or after ten seconds.
-  void wait_for(const std::string& name) const {
-    for (int i = 0; i < 10000 && !has(name); ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  /// Exit code of the program if it gets `signal` in step `step`.
+  int signalled(const std::string& line, int step, int signal) const {
+    return exit_code_of(start(line, stop_at(step, signal)));
+  }
+  /// Starts the program and returns its process ID once it stands still in step `step`.
+  pid_t halted(const std::string& line, int step) const {
+    const pid_t child = start(line, stop_at(step, SIGSTOP));
+    int status = 0;
+    if (waitpid(child, &status, WUNTRACED) != child || !WIFSTOPPED(status))
+      throw std::runtime_error(line + " ended before step " + std::to_string(step));
+    return child;
+  }
+  static std::string stop_at(int step, int signal) {
+    return std::to_string(step) + ":" + std::to_string(signal);
   }
 
  private:

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "train/compare/job_queue.h"
 #include "train/compare/small_comparison.h"
 
 namespace headcount {
@@ -85,38 +86,35 @@ TEST(ComparisonRuns, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
     EXPECT_EQ(one["variants"][v]["val_losses"], four["variants"][v]["val_losses"]);
 }
 
-// An idle job begins a fourth seed, which the verdict over three makes needless.
+// An idle job begins a run that may be needed, and the end of another tells that it is not.
 TEST(ComparisonRuns, LeavesARunThatTurnsOutNotToBeNeeded) {
-  const TrainFolder folder;
-  // Runs long enough for a busy machine to give them all about the same time.
-  const ProgramResult result = compare(
-      folder, "--attention mha,mqa --seeds 3..6 --tolerance 0.3 --steps 3000 --jobs 4 --out c");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(results(folder, "c")["seeds"], json({1, 2, 3}));
-  EXPECT_NE(result.err.find("(6 of 6 runs done)"), std::string::npos) << result.err;
-  // A run that began before the last needed one may end before it, but hardly all of them.
-  int finished = 0;
-  for (const std::string attention : {"mha", "mqa"}) {
-    for (const std::string seed : {"4", "5", "6"})
-      finished += folder.has("c/runs/" + attention + "/seed-" + seed + "/result.json");
-  }
-  EXPECT_LT(finished, 6);
+  struct : RunWatcher {
+    void update(const std::vector<PlannedRun>&, std::span<const RunOutcome>,
+                std::span<const Need>) override {}
+    void step(std::size_t, const StepResult&) override {}
+    void finish(std::size_t, const RunOutcome&) override {}
+  } watcher;
+  const Needs needs = [](std::span<const RunOutcome> outcomes) {
+    return std::vector{Need::now, outcomes[0].ended ? Need::no : Need::maybe};
+  };
+  const PlannedRun run = {"", resolve_training(Given(training_settings())), "", ""};
+  const std::vector<PlannedRun> runs(2, run);
+  LocalQueue queue(runs, needs, std::vector<RunOutcome>(2), {}, {}, watcher);
+  EXPECT_EQ(queue.next(), 0u);
+  EXPECT_EQ(queue.next(), 1u);
+  EXPECT_TRUE(queue.step(1, {}));
+  queue.end(0, {});
+  EXPECT_FALSE(queue.step(1, {}));
+  EXPECT_EQ(queue.next(), std::nullopt);
 }
 
 TEST(ComparisonRuns, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
   const TrainFolder folder;
   const std::string flags = kOpen + "0 --out ";
   ASSERT_EQ(compare(folder, flags + "whole").exit_code, 0);
-  std::vector<std::string> arguments = {"compare"};
-  std::istringstream words(over_defaults(kSmallComparison, flags + "killed"));
-  for (std::string word; words >> word;) arguments.push_back(word);
-  const pid_t process = start_program(arguments, folder.path(), folder / "out", folder / "err");
-  while (!folder.has("killed/runs/mqa/seed-3/result.json") &&
-         waitpid(process, nullptr, WNOHANG) == 0)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  kill(process, SIGKILL);
-  waitpid(process, nullptr, 0);
-  ASSERT_FALSE(folder.has("killed/results.json")) << "it had ended before it was killed";
+  // In the last two of ten runs of 400 steps each, of the seeds that were added.
+  const std::string line = "compare " + over_defaults(kSmallComparison, flags + "killed --jobs 1");
+  ASSERT_EQ(folder.signalled(line, 3500, SIGKILL), 128 + SIGKILL);
   const ProgramResult rest = compare(folder, flags + "killed");
   ASSERT_EQ(rest.exit_code, 0) << rest.err;
   EXPECT_NE(rest.err.find(" runs were finished before"), std::string::npos) << rest.err;

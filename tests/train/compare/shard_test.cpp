@@ -116,9 +116,8 @@ TEST(Shards, TellWhoCollectsThatRunsDiverged) {
 // While one works, others may come, but nobody who wants the folder alone.
 TEST(Shards, AreInAFolderTogether) {
   const TrainFolder folder;
-  const std::string line = kShardArguments + "--seeds 2 --steps 100000 ";
-  const pid_t first = folder.start(line + "--shard 1/6");
-  folder.wait_for("c/.headcount-lock");
+  const std::string line = kShardArguments + "--seeds 2 --steps 20 ";
+  const pid_t first = folder.halted(line + "--shard 1/6", 2);
   const ProgramResult other = folder.headcount(kShardArguments + "--seeds 2 --steps 2 --shard 6/6");
   EXPECT_EQ(other.exit_code, 0) << other.err;
   expect_refusal(folder.headcount(line), 1, {"c is in use by "}, "a whole comparison");
@@ -129,10 +128,9 @@ TEST(Shards, AreInAFolderTogether) {
 // Started twice: the run is the first one's, and the second does not call it failed.
 TEST(Shards, LeaveARunToThePossessorOfItsFolder) {
   const TrainFolder folder;
-  const std::string line = kShardArguments + "--seeds 2 --steps 100000 --shard 1/1";
+  const std::string line = kShardArguments + "--seeds 2 --steps 20 --shard 1/1";
   const std::string run = "c/runs/mha/seed-1/";
-  const pid_t first = folder.start(line);
-  folder.wait_for(run + "config.json");
+  const pid_t first = folder.halted(line, 2);
   std::string one = line;
   one.replace(one.find("mha,gqa1,mla"), std::string("mha,gqa1,mla").size(), "mha");
   one.replace(one.find("--seeds 2"), std::string("--seeds 2").size(), "--seeds 1 --intervals off");

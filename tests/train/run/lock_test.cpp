@@ -1,8 +1,6 @@
 // One process at a time writes a folder.
 #include "train/run/lock.h"
 
-#include <signal.h>
-
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -16,19 +14,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::string kLong =
-    TrainFolder::train_line("--steps 1000000 --checkpoint-every 50 --keep 100000 --quiet ");
+const std::string kLong = TrainFolder::train_line("--steps 20 --checkpoint-every 5 --quiet ");
 const std::string kComparison =
     "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --threads 1 "
     "--attention mha --seeds 2 --quiet ";
 
-// A program under way, ended as a crash would.
+// A program under way, which stands still in its seventh step; ended as a crash would.
 class Running {
  public:
-  Running(const TrainFolder& folder, const std::string& line, const std::string& begun)
-      : process_(folder.start(line)) {
-    folder.wait_for(begun);
-  }
+  Running(const TrainFolder& folder, const std::string& line) : process_(folder.halted(line, 7)) {}
   ~Running() { stop(); }
   std::string name() const { return "process " + std::to_string(process_) + " on "; }
   void stop() {
@@ -128,7 +122,7 @@ TEST(TwoProcesses, AreNotKeptApartWithoutLocks) {
 
 TEST(TwoProcesses, CannotTrainInOneFolder) {
   const TrainFolder folder;
-  Running first(folder, kLong + "--out run", "run/checkpoints/step-50/SHA256SUMS");
+  Running first(folder, kLong + "--out run");
   const std::string config = folder.contents("run/config.json");
   for (const std::string& line :
        {TrainFolder::train_line("--out run --force --seed 2"),
@@ -151,7 +145,7 @@ TEST(TwoProcesses, CannotTrainInOneFolder) {
 TEST(TwoProcesses, CannotCompareInOneFolder) {
   const TrainFolder folder;
   const std::string run = "c/runs/mha/seed-1";
-  Running first(folder, kComparison + "--steps 1000000 --out c", run + "/config.json");
+  Running first(folder, kComparison + "--steps 20 --out c");
   expect_refusal(folder.headcount(kComparison + "--lr 1e-2 --steps 3 --out c"), 1,
                  {"c is in use by " + first.name()}, "a comparison");
   expect_refusal(folder.headcount("train --quiet --resume " + run), 1,

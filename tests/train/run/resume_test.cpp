@@ -43,8 +43,6 @@ class ResumedRun : public testing::Test {
       names.insert(entry.path().filename());
     return names;
   }
-  pid_t start(const std::string& line) const { return folder_.start(line); }
-  void wait_for(const std::string& file) const { folder_.wait_for(file); }
   void expect_refusal(const std::string& line, int code, const std::string& part) const {
     headcount::expect_refusal(folder_.headcount(line), code, {part}, line);
   }
@@ -52,6 +50,8 @@ class ResumedRun : public testing::Test {
   TrainFolder folder_;
 };
 
+// Half of the kills come in the third step of a process, the others at any moment: no result
+// depends on how far a process comes until then.
 TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
   constexpr int kSteps = 40, kKills = 20;
   const std::string flags = "--steps 40 --checkpoint-every 1 ";
@@ -61,127 +61,82 @@ TEST_F(ResumedRun, SurvivesTwentyKillsAtRandomMoments) {
   std::mt19937 generator(7);
   // Times of kills: up to the time that a whole run takes here, however slow machine or build are.
   std::uniform_int_distribution<Clock::rep> ticks(0, (Clock::now() - start_of_whole).count());
-  int kills = 0;
-  std::set<std::string> reached;  // newest checkpoints after a kill: the moments do differ
-  while (kills < kKills) {
+  for (int kills = 0; kills < kKills; ++kills) {
     // Where the folder says what the run is, no other flag is needed.
     const bool begun = folder_.has("killed/config.json");
-    const std::string threads = std::to_string(1 + kills % 3);
-    const pid_t child =
-        start((begun ? "train --quiet --resume killed" : kRun + flags + "--out killed --force") +
-              " --threads " + threads);
-    std::this_thread::sleep_for(Clock::duration(ticks(generator)));
-    kill(child, SIGKILL);
-    const int code = exit_code_of(child);
-    ASSERT_TRUE(code == 0 || code == 128 + SIGKILL) << code << folder_.contents("err");
-    if (code != 0) {
-      ++kills;
-      if (const auto newest = find_checkpoint(folder_ / "killed")) reached.insert(*newest);
-      continue;
+    const std::string line =
+        (begun ? "train --quiet --resume killed" : kRun + flags + "--out killed --force") +
+        " --threads " + std::to_string(1 + kills % 3);
+    int code = 0;
+    if (kills % 2 == 0) {
+      code = folder_.signalled(line, 3, SIGKILL);
+    } else {
+      const pid_t child = folder_.start(line);
+      std::this_thread::sleep_for(Clock::duration(ticks(generator)));
+      kill(child, SIGKILL);
+      code = exit_code_of(child);
     }
+    ASSERT_TRUE(code == 0 || code == 128 + SIGKILL) << code << folder_.contents("err");
+    if (code != 0) continue;
     expect_equal_runs("killed", "whole", kSteps);  // it was quick; begin again
     fs::remove_all(folder_ / "killed");
   }
-  EXPECT_GT(reached.size(), 3u);
   if (!folder_.has("killed/config.json")) return;
   ASSERT_EQ(folder_.headcount("train --quiet --resume killed").exit_code, 0);
   expect_equal_runs("killed", "whole", kSteps);
 }
 
 TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
-  ASSERT_EQ(folder_.headcount(kRun + "--steps 4000 --checkpoint-every 0 --out whole").exit_code, 0);
+  ASSERT_EQ(folder_.headcount(kRun + "--steps 40 --checkpoint-every 0 --out whole").exit_code, 0);
   for (const auto& [signal, code] : {std::pair{SIGINT, 130}, std::pair{SIGTERM, 143}}) {
     fs::remove_all(folder_ / "stopped");
-    const pid_t child = start(kRun + "--steps 4000 --checkpoint-every 0 --out stopped");
-    wait_for("stopped/config.json");
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    kill(child, signal);
-    EXPECT_EQ(exit_code_of(child), code);
+    EXPECT_EQ(folder_.signalled(kRun + "--steps 40 --checkpoint-every 0 --out stopped", 17, signal),
+              code);
     const std::string message = folder_.contents("err");
-    EXPECT_NE(message.find("resume with headcount train --resume stopped"), std::string::npos)
+    EXPECT_NE(message.find("stopped after step 17; a checkpoint is saved; "
+                           "resume with headcount train --resume stopped"),
+              std::string::npos)
         << message;
     const auto newest = find_checkpoint(folder_ / "stopped");
     ASSERT_TRUE(newest);
-    EXPECT_LT(*step_of(*newest), 4000);
+    EXPECT_EQ(*step_of(*newest), 17);
     ASSERT_EQ(folder_.headcount("train --quiet --resume stopped --threads 3").exit_code, 0);
-    EXPECT_EQ(weights("stopped", 4000), weights("whole", 4000));
+    EXPECT_EQ(weights("stopped", 40), weights("whole", 40));
     EXPECT_EQ(folder_.contents("stopped/metrics.jsonl"), folder_.contents("whole/metrics.jsonl"));
   }
 }
 
 // Two signals at once, as `timeout` sends them: to the process and to its group.
 TEST_F(ResumedRun, SavesWhatItHasWhenASignalComesTwiceAtOnce) {
-  const pid_t child = start(kRun + "--steps 1000000 --checkpoint-every 0 --out twice");
-  wait_for("twice/metrics.jsonl");
-  kill(child, SIGTERM);
-  kill(child, SIGTERM);
-  std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  kill(child, SIGTERM);
-  EXPECT_EQ(exit_code_of(child), 143);
-  EXPECT_TRUE(find_checkpoint(folder_ / "twice"));
-}
-
-TEST_F(ResumedRun, EndsAtOnceOnASecondSignal) {
-  // One step of many seconds.
-  const pid_t child = start(
-      "train --data text.txt --layers 2 --dim 128 --heads 2 --context 64 --batch 20000 --steps 1 "
-      "--quiet --out slow");
-  wait_for("slow/config.json");
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  kill(child, SIGINT);
-  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
-  kill(child, SIGINT);
-  EXPECT_EQ(exit_code_of(child), 130);
-  EXPECT_FALSE(find_checkpoint(folder_ / "slow"));
+  const pid_t child = folder_.halted(kRun + "--steps 40 --checkpoint-every 0 --out twice", 9);
+  for (const int signal : {SIGINT, SIGTERM, SIGCONT}) kill(child, signal);
+  const int code = exit_code_of(child);
+  EXPECT_TRUE(code == 130 || code == 143) << code;  // of the signal that is handled first
+  EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "twice")), 9);
 }
 
 TEST_F(ResumedRun, SavesWhatItHasWhenItsTerminalGoesButNotUnderNohup) {
-  const std::string run = kRun + "--steps 1000000 --checkpoint-every 0 --out ";
-  const pid_t plain = start(run + "plain");
-  wait_for("plain/metrics.jsonl");
-  kill(plain, SIGHUP);
-  EXPECT_EQ(exit_code_of(plain), 129);
-  EXPECT_TRUE(find_checkpoint(folder_ / "plain"));
-
-  const std::string script = "trap '' HUP; exec '" HEADCOUNT_PROGRAM "' " + run + "nohup";
-  const pid_t nohup =
-      start_process("/bin/sh", {"-c", script}, folder_.path(), folder_ / "out", folder_ / "err");
-  wait_for("nohup/metrics.jsonl");
-  kill(nohup, SIGHUP);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_FALSE(find_checkpoint(folder_ / "nohup"));
-  kill(nohup, SIGTERM);
-  EXPECT_EQ(exit_code_of(nohup), 143);
+  const std::string run = kRun + "--steps 20 --out ";
+  EXPECT_EQ(folder_.signalled(run + "plain", 7, SIGHUP), 129);
+  EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "plain")), 7);
+  const std::string told = "HEADCOUNT_STOP_AT=" + TrainFolder::stop_at(7, SIGHUP);
+  const ProgramResult nohup =
+      folder_.shell("trap '' HUP; " + told + " exec \"$headcount\" " + run + "nohup");
+  EXPECT_EQ(nohup.exit_code, 0) << nohup.err;
+  EXPECT_EQ(checkpoints("nohup"), (std::set<std::string>{"latest", "step-20"}));
 }
 
 TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
-  std::string text;
-  while (text.size() < 1'000'000) text += folder_.contents("text.txt");
-  folder_.file("text.txt", text);
-  // Evaluations of a second and more; the last step is one.
-  const std::string run =
-      "train --data text.txt --layers 2 --dim 64 --heads 2 --context 64 --batch 2 --threads 1 "
-      "--eval-every 10 --quiet --steps 10 --out ";
-  const auto start_of_whole = std::chrono::steady_clock::now();
+  const std::string run = kRun + "--steps 10 --out ";  // the last step is evaluated
   ASSERT_EQ(folder_.headcount(run + "whole").exit_code, 0);
-  const auto whole = std::chrono::steady_clock::now() - start_of_whole;
-  const pid_t child = start(run + "stopped");
-  const auto lines = [&] {
-    return std::ranges::count(folder_.contents("stopped/metrics.jsonl"), '\n');
-  };
-  while (lines() < 9) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  const auto asked = std::chrono::steady_clock::now();
-  kill(child, SIGTERM);
-  EXPECT_EQ(exit_code_of(child), 143);
-  EXPECT_LT(std::chrono::steady_clock::now() - asked, whole / 2);
+  EXPECT_EQ(folder_.signalled(run + "stopped", 10, SIGTERM), 143);
   const std::string message = folder_.contents("err");
   EXPECT_NE(message.find("stopped in the evaluation after step 10; a checkpoint is saved; "
                          "resume with headcount train --resume stopped"),
             std::string::npos)
       << message;
   EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "stopped")), 10);
-  EXPECT_EQ(lines(), 9);
+  EXPECT_EQ(std::ranges::count(folder_.contents("stopped/metrics.jsonl"), '\n'), 9);
   const ProgramResult resumed = folder_.headcount("train --resume stopped --json");
   ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
   EXPECT_NE(resumed.err.find("step 10/10  loss "), std::string::npos) << resumed.err;
@@ -190,14 +145,11 @@ TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
 }
 
 TEST_F(ResumedRun, OfMuonEndsWithTheBitsOfOneThatRanThrough) {
-  const std::string run = kRun + "--optimizer muon --steps 300 --checkpoint-every 20 ";
+  const std::string run = kRun + "--optimizer muon --steps 40 --checkpoint-every 20 ";
   ASSERT_EQ(folder_.headcount(run + "--out whole").exit_code, 0);
-  const pid_t child = start(run + "--out stopped");
-  wait_for("stopped/checkpoints/step-20");
-  kill(child, SIGTERM);
-  ASSERT_EQ(exit_code_of(child), 128 + SIGTERM) << "it was quick: give it more steps";
+  ASSERT_EQ(folder_.signalled(run + "--out stopped", 23, SIGTERM), 128 + SIGTERM);
   ASSERT_EQ(folder_.headcount("train --resume stopped --quiet").exit_code, 0);
-  expect_equal_runs("stopped", "whole", 300);
+  expect_equal_runs("stopped", "whole", 40);
 }
 
 TEST_F(ResumedRun, WithoutACheckpointBeginsAtTheBeginning) {
