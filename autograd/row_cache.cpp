@@ -6,6 +6,8 @@
 #include <cstring>
 #include <limits>
 
+#include "autograd/base/error.h"
+#include "autograd/base/text.h"
 #include "autograd/bfloat16.h"
 
 #if defined(__F16C__) && !defined(HEADCOUNT_DOUBLE)
@@ -37,7 +39,16 @@ Index number_bytes(CacheType type) {
 
 // Stores `row` at `to`, rounded to nearest even.
 template <class Number>
-void write_rounded(const ConstNumbers<Real>& row, std::byte* to) {
+void write_rounded(const ConstNumbers<Real>& row, std::byte* to, const char* type,
+                   const char* others) {
+  const Real greatest = row.abs().template maxCoeff<Eigen::PropagateNaN>();
+  if (std::isfinite(greatest) && !std::isfinite(static_cast<Real>(static_cast<Number>(greatest)))) {
+    throw NonFiniteError(
+        formatted("the %s KV cache overflows: a key, value or latent is %.3g, the "
+                  "greatest number of that type %.6g; choose `cache-dtype` %s",
+                  type, static_cast<double>(greatest),
+                  static_cast<double>(Eigen::NumTraits<Number>::highest()), others));
+  }
   Numbers<Number>(reinterpret_cast<Number*>(to), row.size()) = row.template cast<Number>();
 }
 
@@ -93,10 +104,10 @@ void RowCache::write(Index sequence, Index token, const Real* numbers) {
         Numbers<Real>(reinterpret_cast<Real*>(row(index)), width_) = from;
         break;
       case CacheType::f16:
-        write_rounded<Eigen::half>(from, row(index));
+        write_rounded<Eigen::half>(from, row(index), "f16", "bf16, int8 or f32");
         break;
       case CacheType::bf16:
-        write_rounded<Eigen::bfloat16>(from, row(index));
+        write_rounded<Eigen::bfloat16>(from, row(index), "bf16", "int8 or f32");
         break;
       case CacheType::int8: {
         Numbers<std::int8_t> to(reinterpret_cast<std::int8_t*>(row(index)), width_);

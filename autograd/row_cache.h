@@ -44,7 +44,8 @@ class RowCache {
   bool overwritten(Index tokens) const { return tokens - first_token_ > capacity_; }
   bool converts() const { return type_ != CacheType::real; }  ///< if so, `read` needs scratch
 
-  /// Stores `row` [heads, width] of a token.
+  /// Stores `row` [heads, width] of a token. Throws NonFiniteError for a finite number that is too
+  /// large for the type of the cache.
   void write(Index sequence, Index token, const Real* row);
   /// Copies the rows of tokens [first, end) from a cache that differs in its tokens alone.
   void copy_tokens(const RowCache& other, Index first, Index end);

@@ -231,14 +231,13 @@ RandomKey Tape::next_random_key() {
 }
 
 void Tape::trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const {
-  const auto found = std::ranges::find_if_not(numbers, [](Real x) { return std::isfinite(x); });
-  if (found == numbers.end()) return;
+  const auto found = non_finite(numbers);
+  if (!found) return;
   std::string inputs;
   for (const Var input : inputs_[index])
     inputs += (inputs.empty() ? "" : ", ") + describe(input.index);
   throw NonFiniteError("op ", name(nodes_[index].op), " (", inputs, ") -> ",
-                       nodes_[index].shape.text(), ", node ", index, ": the ", what, " is ", *found,
-                       " at element ", found - numbers.begin());
+                       nodes_[index].shape.text(), ", node ", index, ": the ", what, " ", *found);
 }
 
 // Leaves nodes as they are: a product reads other numbers of a rounded node once it has Real ones.

@@ -140,12 +140,26 @@ Var LanguageModel::head(Var x) const {
   return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(*x.tape));
 }
 
+Var LanguageModel::finite_head(Var x) const {
+  const Var logits = head(x);
+  const auto wrong = non_finite(logits.value());
+  if (!wrong) return logits;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (const auto weight = non_finite(parameters_.value({i})))
+      throw NonFiniteError("the logits are not finite, because ", parameters_.name({i}), " ",
+                           *weight, "; take an earlier checkpoint");
+  }
+  throw NonFiniteError(
+      "the logits are not finite although all weights are: numbers grow too large on the way; take "
+      "an earlier checkpoint, or train again with a lower `lr`");
+}
+
 Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
                           std::span<AttentionStats> stats) const {
   const auto memory_of = [&](std::size_t layer) {
     return Memory({}, stats.empty() ? nullptr : &stats[layer]);
   };
-  return head(run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers));
+  return finite_head(run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers));
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
@@ -153,7 +167,7 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
   const Index count = std::ssize(tokens) / sequences;
   const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer], count); };
   const Index before = caches.front().length();
-  const Var y = head(run(tape, tokens, sequences, before, memory_of, OnTape::one_layer));
+  const Var y = finite_head(run(tape, tokens, sequences, before, memory_of, OnTape::one_layer));
   for (LayerCache& cache : caches) cache.set_length(before + count);
   return y;
 }

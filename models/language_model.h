@@ -43,7 +43,7 @@ class LanguageModel {
   /// Logits [sequences, length, vocabulary] of the next token at each position; `tokens` is
   /// [sequences, length] and `tape` must have been made with `parameters()`.
   /// Each layer's attention adds to its element of `stats` [layers], if given. Throws ShapeError if
-  /// the length exceeds the context.
+  /// the length exceeds the context, and NonFiniteError if a logit is NaN or infinite.
   Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<AttentionStats> stats = {}) const;
   /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar. Where at most an eighth
@@ -62,7 +62,8 @@ class LanguageModel {
   /// Appends `tokens` [sequences, length] to `caches`, one cache per layer, and returns their
   /// logits [sequences, length, vocabulary]. `tape` must have been made with the const
   /// `parameters()`; it is reset after each layer, so that all layers use the memory of one. Throws
-  /// ShapeError if the tokens end beyond the context. If it throws, the lengths of the caches stay.
+  /// ShapeError if the tokens end beyond the context, NonFiniteError as `logits` does and if a
+  /// number is too large for the type of a cache. If it throws, the lengths of the caches stay.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
   /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the
@@ -86,7 +87,8 @@ class LanguageModel {
   template <class MemoryOf>
   Var run(Tape& tape, std::span<const std::int32_t> tokens, Index sequences, Index first,
           const MemoryOf& memory_of, OnTape held) const;
-  Var head(Var x) const;  // logits from the residual stream
+  Var head(Var x) const;         // logits from the residual stream
+  Var finite_head(Var x) const;  // the same; throws NonFiniteError with the likely cause
   // Cross-entropy of the tokens that `memory_of` gives memory to, as `run` takes it.
   template <class MemoryOf>
   Var cross_entropy_of(Tape& tape, std::span<const std::int32_t> tokens,

@@ -49,7 +49,7 @@ bool is_stopped(std::span<const std::int32_t> text,
 
 /// Continues `prompt` (at least one token). `on_token(sequence, token)` is called as tokens come,
 /// for all sequences of a position in order. Throws ShapeError if the prompt is empty, and if it is
-/// longer than the context and `slide` is off.
+/// longer than the context and `slide` is off; NonFiniteError as LanguageModel::decode does.
 GenerationResult generate(const LanguageModel& model, std::span<const std::int32_t> prompt,
                           const GenerationOptions& options,
                           const std::function<void(Index, std::int32_t)>& on_token = {});

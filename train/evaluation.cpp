@@ -227,14 +227,22 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   std::vector<EvaluatedPart> parts(
       static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
   Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();
-  bool stopped = false;
+  enum End { whole, stopped, non_finite };
+  int end = whole;
+  std::string why = "another rank found logits that are not finite";
   try {
     evaluate_own(model, tokens, starts, options, per_part,
                  part_of(std::ssize(parts), ranks.rank(), ranks.size()), parts);
   } catch (const EvaluationStopped&) {
-    stopped = true;
+    end = stopped;
+  } catch (const NonFiniteError& error) {
+    end = non_finite;
+    why = error.what();
   }
-  if (first_flag(ranks, stopped)) throw EvaluationStopped();
+  if (const auto first = first_flag(ranks, end)) {
+    if (first->second == stopped) throw EvaluationStopped();
+    throw NonFiniteError(why);
+  }
   gather(ranks, std::span(parts));
   EvaluatedPart all;
   for (const EvaluatedPart& part : parts) {
@@ -252,6 +260,11 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   if (all.rows > 0) result.attention_entropy = all.entropy_sum / static_cast<double>(all.rows);
   add_answers(parts, result);
   result.loss_by_position = losses_by_position(parts);
+  // Their sums may overflow where all logits are finite.
+  if (!std::isfinite(result.loss) || !std::isfinite(result.attention_entropy.value_or(0)))
+    throw NonFiniteError(
+        "the loss or the entropy of attention is not finite: logits or scores are "
+        "too large; take an earlier checkpoint");
   return result;
 }
 

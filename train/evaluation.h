@@ -93,8 +93,9 @@ struct EvaluationOptions {
 };
 
 /// Evaluates all of `tokens`, in windows of the model's context that do not overlap; a new window
-/// begins at each position in `TextMarks::starts`. Throws EvaluationStopped at all ranks if one of
-/// them was stopped.
+/// begins at each position in `TextMarks::starts`. Throws at all ranks: EvaluationStopped if one of
+/// them was stopped, NonFiniteError if a logit, a loss or an entropy is NaN or infinite, or a
+/// number is too large for the cache.
 Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> tokens,
                     const EvaluationOptions& options = {});
 

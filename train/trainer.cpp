@@ -25,18 +25,19 @@ std::string remedy(const TrainOptions& options, Index updates) {
          "`score-scale` and other settings of the model";
 }
 
-}  // namespace
-
-DivergedError::DivergedError(const std::string& what, Index step, const TrainOptions& options,
-                             Index updates)
-    : Error(what + " at step " + std::to_string(step) + "; " + remedy(options, updates)) {}
-
+// Throws DivergedError if `value`, the `name` of a step, is NaN or infinite.
 void require_finite(const std::string& name, double value, Index step, const TrainOptions& options,
                     Index updates) {
   if (std::isfinite(value)) return;
   throw DivergedError("the " + name + (std::isnan(value) ? " became NaN" : " became infinite"),
                       step, options, updates);
 }
+
+}  // namespace
+
+DivergedError::DivergedError(const std::string& what, Index step, const TrainOptions& options,
+                             Index updates)
+    : NonFiniteError(what + " at step " + std::to_string(step) + "; " + remedy(options, updates)) {}
 
 Index shard_count(Index sequences, Index context, Index dim) {
   constexpr Index kMostShards = 8, kFewestTokens = 128;

@@ -18,15 +18,11 @@ namespace headcount {
 
 /// A number of the training became NaN or infinite. The message says which, at which step, and what
 /// to change: the learning rate only if the weights have been updated before.
-class DivergedError : public Error {
+class DivergedError : public NonFiniteError {
  public:
   /// `what` became so, in words: "the loss became NaN". `updates` of the weights have been made.
   DivergedError(const std::string& what, Index step, const TrainOptions& options, Index updates);
 };
-
-/// Throws DivergedError if `value`, the `name` of a step, is NaN or infinite.
-void require_finite(const std::string& name, double value, Index step, const TrainOptions& options,
-                    Index updates);
 
 /// A model in training: its weights, what its optimizer remembers, and the characters that its
 /// tokens stand for.

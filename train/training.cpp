@@ -96,6 +96,9 @@ void Training::evaluate_model() {
   } catch (const EvaluationStopped&) {
     stop(interrupt_signal(ranks_),
          "in the evaluation after step " + std::to_string(outcome_.last.step));
+  } catch (const NonFiniteError&) {
+    const Index step = outcome_.last.step;
+    throw DivergedError("the validation loss became NaN or infinite", step, options_, step);
   }
 }
 
@@ -115,9 +118,6 @@ void Training::complete(const StepResult& result) {
     }
     evaluation = outcome_.validation;
     loss = evaluation->loss;
-    // If a step makes weights NaN, the loss of the next step shows it. After the last step, only
-    // the validation loss can show it.
-    require_finite("validation loss", *loss, step, options_, step);
     best = *loss < outcome_.best.loss;
     if (best) outcome_.best = {step, *loss};
     outcome_.stopped =

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <algorithm>
+#include <cmath>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -45,11 +48,21 @@ class StaleVarError : public Error {
   using Error::Error;
 };
 
-/// A NaN or an infinity that the debug trap found; names the op, its shapes and the element.
+/// A computed number is NaN or infinite, or too large for the type that stores it. The message
+/// names it and the likely cause.
 class NonFiniteError : public Error {
  public:
   using Error::Error;
 };
+
+/// The first of `numbers` that is NaN or infinite, as "is nan at element 3"; nothing if there is
+/// none.
+template <class Numbers>
+std::optional<std::string> non_finite(const Numbers& numbers) {
+  const auto found = std::ranges::find_if_not(numbers, [](auto x) { return std::isfinite(x); });
+  if (found == numbers.end()) return std::nullopt;
+  return message_of("is ", *found, " at element ", found - numbers.begin());
+}
 
 /// Unusable text, corpus, weights or checkpoint.
 class DataError : public Error {

@@ -12,7 +12,6 @@
 #include "models/checkpoint/hugging_face.h"
 #include "models/checkpoint/safetensors_file.h"
 #include "models/checkpoint/weight_files.h"
-#include "models/checkpoint/weights.h"
 
 namespace headcount {
 
@@ -133,7 +132,7 @@ NamedConfig load_config(const fs::path& folder) {
   }
 }
 
-Checkpoint load_checkpoint(const fs::path& folder) {
+Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {
   std::vector<std::string> needed = weight_files(folder);
   needed.insert(needed.end(), {kConfigFile, kTokenizerFile});
   if (is_there(folder / kTokenizerConfigFile)) needed.push_back(kTokenizerConfigFile);
@@ -143,7 +142,7 @@ Checkpoint load_checkpoint(const fs::path& folder) {
   const std::string config_text = read_file(config);
   Checkpoint checkpoint =
       read_checkpoint_texts(config_text, config.string(), read_file(tokenizer), tokenizer.string());
-  read_weights(open_weights(folder), checkpoint.model->parameters());
+  read_weights(open_weights(folder), checkpoint.model->parameters(), allowed);
   return checkpoint;
 }
 

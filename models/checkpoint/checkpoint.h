@@ -9,6 +9,7 @@
 
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/hugging_face.h"
+#include "models/checkpoint/weights.h"
 
 /// A checkpoint is a folder that Hugging Face's libraries open as a model: config.json,
 /// tokenizer.json, tokenizer_config.json and model.safetensors; and SHA256SUMS with the checksum of
@@ -17,15 +18,17 @@
 namespace headcount {
 
 /// Writes a checkpoint folder, whole or not at all. `write_more`, if given, adds files of its own
-/// to the staging folder that it is called with; they get checksums too. Throws WriteError.
+/// to the staging folder that it is called with; they get checksums too. Throws WriteError, and
+/// NonFiniteError for weights that are NaN or infinite.
 void save_checkpoint(
     const std::filesystem::path& folder, const LanguageModel& model, const Vocabulary& vocabulary,
     const std::function<void(const std::filesystem::path& staging)>& write_more = {});
 
 /// Reads a checkpoint folder, made here or elsewhere. Throws DataError that names the file and what
 /// is wrong in it: a key that no model here has, a weight of another shape with both shapes, a
-/// wrong checksum.
-Checkpoint load_checkpoint(const std::filesystem::path& folder);
+/// wrong checksum, a weight that is NaN or infinite (see read_weights).
+Checkpoint load_checkpoint(const std::filesystem::path& folder,
+                           NonFinite allowed = NonFinite::refused);
 
 /// Model in a checkpoint folder, read from config.json alone. Throws DataError.
 NamedConfig load_config(const std::filesystem::path& folder);

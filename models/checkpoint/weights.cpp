@@ -44,20 +44,28 @@ void check_left_over(const Safetensors& file, const ParameterStore& parameters) 
 
 }  // namespace
 
-void read_weights(const Safetensors& file, ParameterStore& parameters) {
+void read_weights(const Safetensors& file, ParameterStore& parameters, NonFinite allowed) {
   check_shapes_and_types(file, parameters);
   check_left_over(file, parameters);
   parameters.allocate();
-  for (std::size_t i = 0; i < parameters.size(); ++i)
-    read_into(file.at(parameters.name({i})), parameters.value({i}));
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const TensorView& tensor = file.at(parameters.name({i}));
+    read_into(tensor, parameters.value({i}));
+    const auto wrong = non_finite(parameters.value({i}));
+    if (wrong && allowed == NonFinite::refused)
+      throw DataError(tensor.source, ": ", tensor.name, " ", *wrong, "; take another checkpoint");
+  }
   parameters.round_values();
 }
 
 std::vector<TensorSource> weight_tensors(const ParameterStore& parameters) {
   std::vector<TensorSource> tensors;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    tensors.push_back({parameters.name({i}), parameters.shape({i}).extents(), kRealDtype,
-                       parameters.value({i}).data()});
+    const std::span<const Real> value = parameters.value({i});
+    if (const auto wrong = non_finite(value))
+      throw NonFiniteError(parameters.name({i}), " ", *wrong, "; no checkpoint is saved");
+    tensors.push_back(
+        {parameters.name({i}), parameters.shape({i}).extents(), kRealDtype, value.data()});
   }
   return tensors;
 }

@@ -168,6 +168,25 @@ TEST(RowCache, ReadsBytesOfARowThatIsNotFiniteAsNaN) {
   }
 }
 
+TEST(RowCache, RefusesFiniteNumbersThatItsTypeCannotHold) {
+  constexpr Real kGreatest = std::numeric_limits<Real>::max();
+  for (const auto& [type, name, held, beyond] :
+       {std::tuple(CacheType::f16, "f16", Real{65519}, Real{65520}),
+        {CacheType::bf16, "bf16", Real{3.38e38F}, kGreatest}}) {
+    RowCache cache(1, 2, kRowWidth, 1, type);
+    std::vector<Real> rows(2 * kRowWidth, -held);
+    EXPECT_NO_THROW(cache.write(0, 0, rows.data())) << name;
+    rows[kRowWidth + 1] = -beyond;
+    try {
+      cache.write(0, 0, rows.data());
+      ADD_FAILURE() << name;
+    } catch (const NonFiniteError& error) {
+      EXPECT_TRUE(std::string(error.what()).starts_with("the " + std::string(name) + " KV cache"))
+          << error.what();
+    }
+  }
+}
+
 TEST(RowCache, ReadsRowsOfZerosAsZeros) {
   for (const CacheType type : {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
     RowCache cache(1, 1, kRowWidth, 1, type);

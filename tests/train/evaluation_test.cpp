@@ -50,6 +50,38 @@ TEST_F(EvaluationOfAText, IsTheMeanOverEachTargetOnce) {
   EXPECT_FALSE(evaluation.answer_accuracy.has_value());
 }
 
+TEST_F(EvaluationOfAText, RefusesNumbersThatAreNotFinite) {
+  const auto refusal = [&](const EvaluationOptions& options) -> std::string {
+    try {
+      evaluate(model_, tokens_, options);
+    } catch (const NonFiniteError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  ParameterStore& parameters = model_.parameters();
+  const auto weight = [&](const char* name) { return parameters.value(parameters.find(name)); };
+  EXPECT_EQ(refusal({.attention_stats = true}), "no error");
+  // Logits of 3e38 and -3e38: their difference, a loss, overflows.
+  for (Real& x : parameters.all_values()) x = 0;
+  std::ranges::fill(weight("model.embed_tokens.weight"), Real{1});
+  weight("model.norm.weight")[0] = Real{3e38F};
+  const auto head = weight("lm_head.weight");
+  for (std::size_t token = 0; token < kTinyVocabulary; ++token)
+    head[token * head.size() / kTinyVocabulary] = token % 2 == 0 ? 1 : -1;
+  EXPECT_TRUE(refusal({}).starts_with("the loss")) << refusal({});
+  head[0] = 2;
+  EXPECT_TRUE(refusal({}).find("all weights are: numbers grow too large") != std::string::npos)
+      << refusal({});
+  weight("model.layers.0.self_attn.k_proj.weight")[3] = std::numeric_limits<Real>::quiet_NaN();
+  for (const EvaluationOptions& options :
+       {EvaluationOptions{}, {.attention_stats = true}, {.cache_type = CacheType::int8}})
+    EXPECT_TRUE(refusal(options).find(
+                    "because model.layers.0.self_attn.k_proj.weight is nan at element 3") !=
+                std::string::npos)
+        << refusal(options);
+}
+
 TEST(AnswersLine, SetsThemAgainstWhatIsRightWithoutALookup) {
   Evaluation evaluation;
   const Baselines baselines = {.guesser = 0.25, .copier = 0.3064, .commonest = 0.4984};

@@ -24,6 +24,7 @@ using Json = nlohmann::ordered_json;
 const std::vector<Flag> kAttendFlags = {
     {"from", "run folder or checkpoint folder", true},
     {"text", "text to attend over, no longer than the model's context", true},
+    kAllowNonFinite,
     {"json", "print one JSON object instead of the maps", false}};
 
 struct AttendOptions {

@@ -40,6 +40,7 @@ const std::vector<Flag> kConvertFlags = {
      "text file, or built-in text, on which the loss is measured before and after; default the "
      "validation part of the run's own text",
      true},
+    kAllowNonFinite,
     {"json", "print one JSON object instead of text", false}};
 
 struct ConvertOptions {

@@ -41,6 +41,7 @@ const std::vector<Flag> kEvalFlags = {
     {"logits",
      "write the tokens of the text's first context and their logits to this safetensors file",
      true},
+    kAllowNonFinite,
     {"json", "print one JSON object instead of text", false}};
 
 // Writes the first tokens and what the model predicts after each: "tokens" [length], "logits"

@@ -6,7 +6,9 @@ namespace headcount {
 
 LoadedRun load_named_run(const CommandLine& line) {
   const std::string run = line.required("from", "name a run folder that headcount train made");
-  return named_by("from", [&] { return load_run(run, line.has("best")); });
+  const NonFinite allowed =
+      line.has(kAllowNonFinite.name) ? NonFinite::allowed : NonFinite::refused;
+  return named_by("from", [&] { return load_run(run, line.has("best"), allowed); });
 }
 
 namespace {

@@ -16,6 +16,11 @@ namespace headcount {
 inline const Flag kBestFlag = {
     "best", "take the checkpoint of lowest validation loss, which a run keeps, not the newest",
     false};
+/// Flag of commands that load a run: loads weights with numbers that are NaN or infinite, too.
+inline const Flag kAllowNonFinite = {
+    "allow-non-finite",
+    "load weights that are NaN or infinite, to look into them; results must be finite all the same",
+    false};
 
 /// Loads the run that --from names, with --best its best checkpoint. Throws UsageError without
 /// --from, and DataError for an unusable run.

@@ -17,7 +17,6 @@
 #include "train/cli/mpi_ranks.h"
 #include "train/interrupt.h"
 #include "train/run/provenance.h"
-#include "train/trainer.h"
 
 namespace {
 
@@ -79,15 +78,15 @@ int run(const std::vector<std::string>& arguments, Ranks& ranks) {
   return command.run({arguments.begin() + 1, arguments.end()}, ranks);
 }
 
-// Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 diverged, 128 + signal
-// interrupted after saving.
+// Exit codes: 1 runtime failure, 2 usage, 3 bad data or checkpoint, 4 a result that is not finite,
+// 128 + signal interrupted after saving.
 int exit_code(const std::exception& error) {
   if (dynamic_cast<const UsageError*>(&error) || dynamic_cast<const SettingError*>(&error) ||
       dynamic_cast<const ShapeError*>(&error)) {
     return 2;
   }
   if (dynamic_cast<const DataError*>(&error)) return 3;
-  if (dynamic_cast<const DivergedError*>(&error)) return 4;
+  if (dynamic_cast<const NonFiniteError*>(&error)) return 4;
   if (const auto* interrupted = dynamic_cast<const InterruptedError*>(&error))
     return 128 + interrupted->signal();
   return 1;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <iostream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "models/cost.h"
 #include "models/sampling.h"
@@ -27,6 +28,7 @@ const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folde
                                          "end a text as soon as what was generated ends with this "
                                          "string, which is printed; may be given several times",
                                          true, true},
+                                        kAllowNonFinite,
                                         {"json", "print one JSON object instead of text", false}};
 
 constexpr Field<SamplingOptions> kSamplingFields[] = {
@@ -151,10 +153,12 @@ int sample_command(const std::vector<std::string>& arguments, Ranks&) {
                      "; shorten it or choose --at-context slide");
   }
   const bool json = line.has("json"), stream = !json && options.decode.sequences == 1;
-  if (stream && line.has("prompt")) std::cout << line.get("prompt");
+  std::string before = line.get("prompt");  // printed with the first character
   const GenerationResult result =
       generate(*run.model, prompt, options, [&](Index, std::int32_t token) {
-        if (stream) std::cout << run.vocabulary.decode(std::span(&token, 1)) << std::flush;
+        if (!stream) return;
+        std::cout << std::exchange(before, "") << run.vocabulary.decode(std::span(&token, 1))
+                  << std::flush;
       });
   if (json) {
     print_json(result, run, options);

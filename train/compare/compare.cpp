@@ -80,7 +80,7 @@ void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus
   try {
     result.reading = read_passage(weights, passage, shown, corpus);
     result.reading->seed = run.options.seed;
-  } catch (const DataError& error) {
+  } catch (const Error& error) {
     result.no_reading = error.what();
   }
 }

@@ -233,7 +233,7 @@ bool train_next(const RunTask& task, JobQueue& queue) {
     return false;
   } catch (const std::exception& error) {
     outcome.failure = error.what();
-    outcome.diverged = dynamic_cast<const DivergedError*>(&error) != nullptr;
+    outcome.diverged = dynamic_cast<const NonFiniteError*>(&error) != nullptr;
     // The process that holds the lock of the folder says how the run ended.
     const bool of_another = dynamic_cast<const LockedError*>(&error) != nullptr;
     if (!task.elsewhere.empty() && !of_another)

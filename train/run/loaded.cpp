@@ -83,7 +83,7 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
   return checkpoint_of(folder, *step);
 }
 
-LoadedRun load_run(const std::string& path, bool best) {
+LoadedRun load_run(const std::string& path, bool best, NonFinite allowed) {
   LoadedRun run;
   const std::optional<std::filesystem::path> folder = find_checkpoint(path);
   if (!folder && is_there(std::filesystem::path(path) / "config.json")) {
@@ -97,8 +97,10 @@ LoadedRun load_run(const std::string& path, bool best) {
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
                     "model.safetensors; check the path");
   }
-  Checkpoint checkpoint =
-      best ? load_checkpoint(best_checkpoint(path)) : load_newest(path, load_checkpoint);
+  const auto load = [&](const std::filesystem::path& from) {
+    return load_checkpoint(from, allowed);
+  };
+  Checkpoint checkpoint = best ? load(best_checkpoint(path)) : load_newest(path, load);
   run.model = std::move(checkpoint.model);
   run.vocabulary = std::move(checkpoint.vocabulary);
   if (*folder == std::filesystem::path(path)) return run;

@@ -71,7 +71,8 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
 
 /// Reads a run folder (its newest checkpoint, or the best one) or a checkpoint folder. Throws
 /// DataError.
-LoadedRun load_run(const std::string& path, bool best = false);
+LoadedRun load_run(const std::string& path, bool best = false,
+                   NonFinite allowed = NonFinite::refused);
 
 /// How a run uses the weights of an earlier one: a run that is resumed has the same model; one that
 /// starts with them may have another `context`, `rope-theta` and windows, on which no shape of a

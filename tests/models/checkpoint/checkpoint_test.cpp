@@ -285,6 +285,30 @@ TEST_F(CheckpointFolder, ReadsWeightsOfOtherPrecision) {
       std::ranges::equal(read.model->parameters().all_values(), model_.parameters().all_values()));
 }
 
+TEST_F(CheckpointFolder, WithANumberThatIsNotFiniteIsReadOnlyIfThatIsAllowed) {
+  std::vector<TensorSource> changed = tensors();
+  const std::string name = "model.layers.0.self_attn.k_proj.weight";
+  const auto keys = std::ranges::find(changed, name, &TensorSource::name);
+  const auto values = model_.parameters().value(model_.parameters().find(name));
+  for (const auto& [wrong, text] : {std::pair(std::numeric_limits<Real>::quiet_NaN(), "nan"),
+                                    {-std::numeric_limits<Real>::infinity(), "-inf"}}) {
+    std::vector<Real> spoiled(values.begin(), values.end());
+    spoiled[5] = wrong;
+    keys->data = spoiled.data();
+    write_weights(changed);
+    EXPECT_TRUE(contains(load_error(), (folder_ / "model.safetensors").string() + ": " + name +
+                                           " is " + text + " at element 5; "))
+        << load_error();
+    EXPECT_NO_THROW(load_checkpoint(folder_, NonFinite::allowed));
+  }
+}
+
+TEST_F(CheckpointFolder, IsNotMadeForWeightsThatAreNotFinite) {
+  model_.parameters().value({2})[5] = std::numeric_limits<Real>::infinity();
+  EXPECT_THROW(save_checkpoint(parent_.path() / "new", model_, vocabulary()), NonFiniteError);
+  EXPECT_EQ(std::distance(fs::directory_iterator(parent_.path()), fs::directory_iterator()), 1);
+}
+
 TEST_F(CheckpointFolder, WithALineMissingFromItsChecksumsIsRefused) {
   const std::string whole = read_file(folder_ / "SHA256SUMS");
   const auto lines = split_text(whole, '\n');

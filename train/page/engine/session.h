@@ -23,7 +23,7 @@ struct File {
 };
 
 /// One model on one text, in training or opened from files. Errors are those of the library:
-/// SettingError, ShapeError, DataError, DivergedError. After an error the session is as before;
+/// SettingError, ShapeError, DataError, NonFiniteError. After an error the session is as before;
 /// `step` keeps the steps that succeeded.
 class Session {
  public:

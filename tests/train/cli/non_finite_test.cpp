@@ -1,0 +1,84 @@
+// What each command says of weights, and of results, that are NaN or infinite.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "models/checkpoint/safetensors_file.h"
+#include "train/run_program.h"
+
+namespace headcount {
+namespace {
+
+const std::string kKeys = "model.layers.0.self_attn.k_proj.weight";
+
+// A run, and models that differ from its own in a weight: `nan`, with one NaN in the keys, and
+// `large`, whose keys exceed the numbers of float16.
+class NonFiniteNumbers : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = std::make_unique<TrainFolder>();
+    folder_->trained("--quiet --out run");
+    spoil("nan", [](std::vector<Real>& keys) { keys[7] = std::numeric_limits<Real>::quiet_NaN(); });
+    spoil("large", [](std::vector<Real>& keys) {
+      for (Real& x : keys) x *= Real{1e8};
+    });
+  }
+  static void TearDownTestSuite() { folder_.reset(); }
+
+  // Copies the run's model to the folder `name` with changed keys.
+  template <class Change>
+  static void spoil(const std::string& name, const Change& change) {
+    namespace fs = std::filesystem;
+    const fs::path from = *folder_ / "run/checkpoints/step-3", to = *folder_ / name;
+    fs::copy(from, to);
+    fs::remove(to / "SHA256SUMS");
+    const Safetensors file = open_safetensors(from / "model.safetensors");
+    std::vector<Real> keys(file.at(kKeys).element_count());
+    read_into(file.at(kKeys), keys);
+    change(keys);
+    std::vector<TensorSource> tensors;
+    for (const TensorView& tensor : file.tensors()) {
+      tensors.push_back({tensor.name, tensor.shape, tensor.dtype, tensor.bytes.data()});
+      if (tensor.name == kKeys) tensors.back().data = keys.data();
+    }
+    write_safetensors(to / "model.safetensors", tensors);
+  }
+  static void expect_refusal(const std::string& line, int code,
+                             const std::vector<std::string>& parts) {
+    headcount::expect_refusal(folder_->headcount(line), code, parts, line);
+  }
+
+  static std::unique_ptr<TrainFolder> folder_;
+};
+
+std::unique_ptr<TrainFolder> NonFiniteNumbers::folder_;
+
+TEST_F(NonFiniteNumbers, OfAModelAreRefusedByEveryCommandThatLoadsIt) {
+  for (const std::string line :
+       {"sample --prompt 1 --from nan", "eval --data text.txt --from nan",
+        "eval --data text.txt --json --attention-stats --from nan", "attend --text 12 --from nan",
+        "convert --attention mqa --out converted --from nan",
+        "train --data text.txt --init nan --out next",
+        "compare --data text.txt --attention mqa --init-from nan --out study"}) {
+    expect_refusal(line, kData, {"nan/model.safetensors: " + kKeys + " is nan at element 7"});
+    if (line.starts_with("train") || line.starts_with("compare")) continue;
+    expect_refusal(line + " --allow-non-finite", kDiverged, {kKeys + " is nan at element 7"});
+  }
+  for (const char* folder : {"converted", "next"}) EXPECT_FALSE(folder_->has(folder)) << folder;
+}
+
+TEST_F(NonFiniteNumbers, ThatOverflowACacheNameItsType) {
+  for (const std::string line :
+       {"sample --prompt 12 --from large ", "eval --data text.txt --from large "}) {
+    for (const char* type : {"f32", "int8", "bf16"})
+      EXPECT_EQ(folder_->headcount(line + "--cache-dtype " + type).exit_code, 0) << line << type;
+    expect_refusal(line + "--cache-dtype f16", kDiverged,
+                   {"the f16 KV cache overflows", "65504", "--cache-dtype bf16, int8 or f32"});
+  }
+}
+
+}  // namespace
+}  // namespace headcount
