@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "autograd/base/files.h"
 #include "models/checkpoint/checkpoint.h"
@@ -102,6 +103,7 @@ void RunFolder::log(const StepResult& result, const std::optional<Evaluation>& v
   const std::string text = line.dump() + "\n";
   metrics_->write(text);
   metrics_bytes_ += text.size();
+  if (std::exchange(untried_, false)) remove_old();
 }
 
 void RunFolder::save(const Learner& learner, Index step, std::optional<double> validation_loss) {
@@ -143,7 +145,8 @@ void RunFolder::save(const Learner& learner, TrainingState next) {
   write_file_durably(path() / kCheckpoints / "latest", folder.filename().string() + "\n");
   state_ = next;
   wants_checkpoint_ = false;
-  remove_old();
+  untried_ = !next.validation_loss;
+  if (!untried_) remove_old();
 }
 
 void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {

@@ -63,10 +63,11 @@ class RunFolder : public TrainingLog {
   void want_checkpoint() { wants_checkpoint_ = true; }
   bool wants_checkpoint() const override { return wants_checkpoint_ || state_.unevaluated; }
 
-  /// Saves a checkpoint. Once it is on the disk, older ones are removed, except the best and as
-  /// many of the newest as the setting `keep` says. Throws WriteError, and DataError if the folder
-  /// of checkpoints cannot be read; earlier checkpoints are then still there. A resumed run
-  /// evaluates a step that was saved unevaluated, logs it and saves it again.
+  /// Saves a checkpoint. Once it is on the disk and an evaluation, or the next line of the log, has
+  /// shown that its weights give finite losses, older ones are removed, except the best and as many
+  /// of the newest as the setting `keep` says. Throws WriteError, and DataError if the folder of
+  /// checkpoints cannot be read; earlier checkpoints are then still there. A resumed run evaluates
+  /// a step that was saved unevaluated, logs it and saves it again.
   void save(const Learner& learner, Index step, std::optional<double> validation_loss) override;
   void save_unevaluated(const Learner& learner, const StepResult& result) override;
 
@@ -84,6 +85,7 @@ class RunFolder : public TrainingLog {
   std::uint64_t metrics_bytes_ = 0;
   std::string lost_metrics_;
   bool wants_checkpoint_ = false;
+  bool untried_ = false;  // whether the newest checkpoint has given no loss yet
 };
 
 }  // namespace headcount

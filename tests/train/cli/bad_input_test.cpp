@@ -264,6 +264,19 @@ TEST_F(BadInput, TrapNamesTheOpThatDivergesAndCostsNoBits) {
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), folder_.contents("run-trapped/metrics.jsonl"));
 }
 
+// Weights that give no finite loss do not displace others.
+TEST_F(BadInput, DivergingRunKeepsACheckpointThatGivesALoss) {
+  const std::string flags = "--steps 50 --checkpoint-every 1 --keep 1 --out run ";
+  const int step = diverged_at(folder_.train(kExploding + flags).err);
+  const auto checkpoint = [&](int before) {
+    return "run/checkpoints/step-" + std::to_string(step - before);
+  };
+  EXPECT_TRUE(folder_.has(checkpoint(1)));
+  EXPECT_EQ(folder_.headcount("eval --data text.txt --from " + checkpoint(1)).exit_code, kDiverged);
+  EXPECT_EQ(folder_.headcount("eval --data text.txt --from " + checkpoint(2)).exit_code, 0);
+  EXPECT_FALSE(folder_.has(checkpoint(3)));
+}
+
 // The last update may be the one that spoils the weights.
 TEST_F(BadInput, RunThatDivergesInItsLastStepIsNoSuccess) {
   const int step = diverged_at(folder_.train(kExploding + "--steps 50 --out first").err);

@@ -103,8 +103,14 @@ TEST_F(RunFolderOnABadDisk, RemovesOldCheckpointsOnlyOnceTheNewOneIsThere) {
   }
   EXPECT_TRUE(fs::exists(folder.checkpoint(1)));
   save(folder, 3);
+  // Step 3 has given no loss yet: its weights may be those of a run that diverges.
+  EXPECT_TRUE(fs::exists(folder.checkpoint(1)));
+  save(folder, 4);
   EXPECT_FALSE(fs::exists(folder.checkpoint(1)));
   EXPECT_TRUE(fs::exists(folder.checkpoint(3)));
+  folder.save(learner_, 5, 2.0);  // with a validation loss
+  EXPECT_FALSE(fs::exists(folder.checkpoint(3)));
+  EXPECT_TRUE(fs::exists(folder.checkpoint(4)));
 }
 
 }  // namespace
