@@ -76,6 +76,8 @@ Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
 /// Zero with probability `probability`, else x / (1 - probability), on a training tape; x itself
 /// otherwise. The probability is rounded to a multiple of 1/65536.
 Var dropout(Var x, Real probability);
+/// Least probability of dropout but 0, and step between probabilities: masks have 16 bits.
+inline constexpr Real kDropoutStep = Real{1} / 65536;
 
 /// Pairs of elements of a head that rotary embedding rotates.
 enum class RotaryLayout {

@@ -163,8 +163,10 @@ TrainOptions resolve_training(const Given& given) {
                   "`checkpoint-every` above 0");
   require_setting(own.least_learning_rate <= own.learning_rate,
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
-  require_setting(static_cast<Real>(own.dropout) < 1,
-                  "`dropout` rounds to 1, which zeroes everything; lower it");
+  constexpr double kStep = kDropoutStep;
+  require_setting(own.dropout == 0 || (own.dropout >= kStep && own.dropout <= 1 - kStep),
+                  "`dropout` must be 0, or ", shortest_text(kStep), " to ",
+                  shortest_text(1 - kStep), ": masks have 16 bits");
   // Each batch has a number of 32 bits, from which it is drawn.
   constexpr std::int64_t kMostBatches = std::numeric_limits<std::uint32_t>::max();
   require_setting(own.steps <= kMostBatches / own.accumulate,

@@ -155,8 +155,8 @@ void Dropout::multipliers(std::uint64_t first, Index count, Real* out) const {
 // y = x m with m = 0 or 1 / (1 - p), drawn again in backward; dx = dy m.
 Var dropout(Var x, Real probability) {
   Tape& tape = tape_of(x);
-  require(probability >= 0 && probability < 1, Op::dropout,
-          "the probability must be at least 0 and below 1, is ", probability);
+  require(probability >= 0 && probability <= 1 - kDropoutStep, Op::dropout,
+          "the probability must be 0 to 1 - 2^-16, is ", probability);
   if (!tape.training() || probability == 0) return x;
   const Index count = tape.shape(x).size();
   const Dropout mask(probability, tape.next_random_key());
