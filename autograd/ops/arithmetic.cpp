@@ -1,4 +1,5 @@
 #include "autograd/ops.h"
+#include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 
@@ -52,18 +53,8 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
     }
     // If the shapes are equal, the second term of a sum takes over the buffer of dy.
     if (op == Op::add && t.shape(a) == t.shape(b)) return t.pass_gradient(y, b);
-    if (const GradientSink db = t.gradient_sink(b)) {
-      // Threads share out the columns. Each column is summed over its rows in order, so the result
-      // does not depend on the number of threads.
-      parallel_chunks(width, row_chunk(rows), [=](Index begin, Index end) {
-        for (Index i = begin; i < end; ++i) db.put(i, b_part(dy[i], x[i], z[i]));
-        for (Index row = width; row < rows * width; row += width) {
-          for (Index i = begin; i < end; ++i) {
-            db.data[i] += b_part(dy[row + i], x[row + i], z[i]);
-          }
-        }
-      });
-    }
+    put_row_sum(t.gradient_sink(b), rows, width,
+                [=](Index at, Index i) { return b_part(dy[at], x[at], z[i]); });
   });
   return y;
 }

@@ -2,6 +2,7 @@
 
 #include "autograd/ops.h"
 #include "autograd/ops/operands.h"
+#include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
@@ -96,16 +97,8 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
     });
   }
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    if (bias) {
-      if (const GradientSink db = t.gradient_sink(*bias)) {
-        parallel_chunks(out, row_chunk(rows), [=](Index begin, Index end) {
-          if (db.write == Write::assign) std::fill(db.data + begin, db.data + end, Real{0});
-          for (Index row = 0; row < rows; ++row) {
-            for (Index i = begin; i < end; ++i) db.data[i] += dy[row * out + i];
-          }
-        });
-      }
-    }
+    if (bias)
+      put_row_sum(t.gradient_sink(*bias), rows, out, [=](Index at, Index) { return dy[at]; });
     const PassingOperand dym(t.pool(), dy, rows, out, rounds);
     if (const GradientSink dw = t.gradient_sink(weight)) {
       const Index scratch_size = gemm_scratch(out, in, rows);
@@ -198,17 +191,9 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
     std::copy_n(from + saved_ids[row] * width, width, to + row * width);
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const GradientSink dt = t.gradient_sink(table);
-    if (!dt) return;
-    if (dt.write == Write::assign) std::fill_n(dt.data, n * width, Real{0});
-    // Threads share out the columns and not the rows: rows with the same id are added to the same
-    // row of the table's gradient.
-    parallel_chunks(width, row_chunk(count), [=](Index begin, Index end) {
-      for (Index row = 0; row < count; ++row) {
-        Real* into = dt.data + saved_ids[row] * width;
-        for (Index i = begin; i < end; ++i) into[i] += dy[row * width + i];
-      }
-    });
+    put_row_sums(
+        t.gradient_sink(table), n, count, width, [=](Index row) { return saved_ids[row]; },
+        [=](Index at, Index) { return dy[at]; });
   });
   return y;
 }

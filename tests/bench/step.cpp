@@ -1,7 +1,7 @@
 // A training step beside its own matrix products alone, for each attention, both and an evaluation
 // as a share of the multiply-adds that the processor can do, and the step with precision bf16 as a
 // share of the step's time, all measured in turn.
-// Usage: step [nanogpt-cpu|nanogpt-gpu|toy] [ROUNDS] [THREADS] [ATTENTION]
+// Usage: step [nanogpt-cpu|nanogpt-gpu|toy] [ROUNDS] [THREADS] [ATTENTION] [SETTING=VALUE ...]
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -17,11 +17,13 @@
 namespace headcount {
 namespace {
 
-void measure(const char* size, const std::string& kind, int rounds) {
+void measure(const char* size, nlohmann::json settings, int rounds) {
+  const std::string kind = settings.at("attention");
   const double before = resident_megabytes("VmRSS");
-  TrainingBench training(bench_options(size, {{"attention", kind}}));
+  TrainingBench training(bench_options(size, settings));
   const double resident = resident_megabytes("VmRSS");
-  TrainingBench rounded(bench_options(size, {{"attention", kind}, {"precision", "bf16"}}));
+  settings["precision"] = "bf16";
+  TrainingBench rounded(bench_options(size, settings));
   const double rounded_resident = resident_megabytes("VmRSS") - resident + before;
   ProductRun products(pass_products(training.model(), training.sequences_per_shard()),
                       training.shards());
@@ -71,7 +73,13 @@ int main(int argc, char** argv) {
     // Each in a process of its own, for the sake of its memory.
     in_child([&] {
       set_threads(thread_count);
-      measure(size, std::string(kind->name), rounds);
+      nlohmann::json settings = {{"attention", kind->name}};
+      for (int i = 5; i < argc; ++i) {
+        const std::string setting = argv[i];
+        const std::size_t equals = setting.find('=');
+        settings[setting.substr(0, equals)] = setting.substr(equals + 1);
+      }
+      measure(size, settings, rounds);
     });
   }
 }

@@ -7,28 +7,6 @@
 
 namespace headcount {
 
-namespace {
-
-// Products of each chunk of a gated delta rule: 7 in forward; 4 of these again and 14 more in
-// backward.
-void add_delta_products(std::vector<Product>& products, const ModelPlan& plan,
-                        const AttentionForm& form, Index sequences) {
-  const Index n = std::min(plan->context, form.state->chunk), k = form.key_width;
-  const Index v = form.value_width, chunks = (plan->context + n - 1) / n;
-  const Index heads = sequences * plan->cycle.front().heads * plan->layers * chunks;
-  products.push_back({n, n, k, false, true, 4 * heads});   // K K^T, Q K^T
-  products.push_back({n, v, n, false, false, 3 * heads});  // N X, P U
-  products.push_back({n, v, k, false, false, 4 * heads});  // K S, Q S, K dS
-  products.push_back({k, v, n, true, false, 3 * heads});   // K^T U, Q^T dY, K^T dKS
-  products.push_back({n, v, n, true, false, 2 * heads});   // P^T dY, N^T dU
-  products.push_back({n, n, v, false, true, 2 * heads});   // dE E^T, dY U^T
-  products.push_back({n, k, v, false, true, 3 * heads});   // dY S^T, dKS S^T, U dS^T
-  products.push_back({n, k, n, false, false, 2 * heads});  // dQK K, dKK K
-  products.push_back({n, k, n, true, false, 2 * heads});   // dKK^T K, dQK^T Q
-}
-
-}  // namespace
-
 std::vector<Product> pass_products(const LanguageModel& model, Index sequences) {
   const ModelPlan& plan = model.plan();
   const AttentionPlan& a = plan->cycle.front();
@@ -47,10 +25,7 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
     products.push_back({out, in, rows, true, false, 1});   // dW = dy^T x
   }
   const AttentionForm form = describe(a).forms.front();
-  if (form.state) {
-    add_delta_products(products, plan, form, sequences);
-    return products;
-  }
+  if (form.state_macs) return products;  // a state is no product of matrices
   const Index k_width = form.key_width, v_width = form.value_width;
   const Index t = plan->context, heads = sequences * a.heads * plan->layers;
   products.push_back({t, t, k_width, false, true, heads});   // q k^T
