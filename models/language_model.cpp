@@ -154,12 +154,36 @@ Var LanguageModel::finite_head(Var x) const {
       "an earlier checkpoint, or train again with a lower `lr`");
 }
 
+namespace {
+
+// Rows of x [..., dim] whose targets count, and these targets; all if none does.
+std::pair<Var, std::span<const std::int32_t>> counted_rows(Var x,
+                                                           std::span<const std::int32_t> targets) {
+  const Index rows = std::ssize(targets), count = rows - std::ranges::count(targets, kNoTarget);
+  if (count == rows || count == 0) return {x, targets};
+  auto* const places = x.tape->scratch_of<std::int32_t>(2 * count);
+  auto* const counted = places + count;
+  for (Index row = 0, next = 0; row < rows; ++row) {
+    const std::int32_t target = targets[static_cast<std::size_t>(row)];
+    if (target == kNoTarget) continue;
+    places[next] = static_cast<std::int32_t>(row);
+    counted[next++] = target;
+  }
+  const auto size = static_cast<std::size_t>(count);
+  return {embedding(reshape(x, {rows, x.shape().last()}), {places, size}, {count}),
+          {counted, size}};
+}
+
+}  // namespace
+
 Var LanguageModel::logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-                          std::span<AttentionStats> stats) const {
+                          std::span<AttentionStats> stats,
+                          std::span<const std::int32_t> targets) const {
   const auto memory_of = [&](std::size_t layer) {
     return Memory({}, stats.empty() ? nullptr : &stats[layer]);
   };
-  return finite_head(run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers));
+  const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
+  return finite_head(counted_rows(x, targets).first);
 }
 
 Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
@@ -208,21 +232,9 @@ template <class MemoryOf>
 Var LanguageModel::cross_entropy_of(Tape& tape, std::span<const std::int32_t> tokens,
                                     std::span<const std::int32_t> targets, Index sequences,
                                     const MemoryOf& memory_of) const {
-  constexpr std::ptrdiff_t kMany = 8;
-  const Index rows = std::ssize(targets), count = rows - std::ranges::count(targets, kNoTarget);
   const Var x = run(tape, tokens, sequences, 0, memory_of, OnTape::all_layers);
-  if (count == 0 || kMany * count > rows) return cross_entropy(head(x), targets);
-  // Rows without a target would be most of the work of a large vocabulary.
-  auto* const places = tape.scratch_of<std::int32_t>(count);
-  auto* const counted = tape.scratch_of<std::int32_t>(count);
-  for (Index row = 0, next = 0; row < rows; ++row) {
-    if (targets[static_cast<std::size_t>(row)] == kNoTarget) continue;
-    places[next] = static_cast<std::int32_t>(row);
-    counted[next++] = targets[static_cast<std::size_t>(row)];
-  }
-  const auto size = static_cast<std::size_t>(count);
-  const Var kept = embedding(reshape(x, {rows, plan_->dim}), {places, size}, {count});
-  return cross_entropy(head(kept), {counted, size});
+  const auto [rows, counted] = counted_rows(x, targets);
+  return cross_entropy(head(rows), counted);
 }
 
 Var LanguageModel::loss(Tape& tape, std::span<const std::int32_t> tokens,

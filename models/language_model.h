@@ -42,12 +42,15 @@ class LanguageModel {
 
   /// Logits [sequences, length, vocabulary] of the next token at each position; `tokens` is
   /// [sequences, length] and `tape` must have been made with `parameters()`.
-  /// Each layer's attention adds to its element of `stats` [layers], if given. Throws ShapeError if
-  /// the length exceeds the context, and NonFiniteError if a logit is NaN or infinite.
+  /// Each layer's attention adds to its element of `stats` [layers], if given. With `targets`
+  /// [sequences, length] of which only some count (are not kNoTarget), there are logits [count,
+  /// vocabulary] of these positions alone. Throws ShapeError if the length exceeds the context, and
+  /// NonFiniteError if a logit is NaN or infinite.
   Var logits(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
-             std::span<AttentionStats> stats = {}) const;
-  /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar. Where at most an eighth
-  /// of the targets count (those that are not kNoTarget), logits are computed for these alone.
+             std::span<AttentionStats> stats = {},
+             std::span<const std::int32_t> targets = {}) const;
+  /// Mean cross-entropy in nats of `targets` [sequences, length]: a scalar. Logits are computed for
+  /// the targets that count alone.
   Var loss(Tape& tape, std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
            Index sequences) const;
   /// What training minimises: the mean over the targets that count, and, of layers that have losses

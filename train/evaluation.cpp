@@ -92,21 +92,28 @@ double row_loss(std::span<const Real> row, std::int32_t target,
          static_cast<double>(highest - row[static_cast<std::size_t>(target)]);
 }
 
-// Counts right predictions, and losses by position, of a batch of windows that begin at `starts` of
-// the text.
-void count_predictions(std::span<const Real> logits, const Batch& batch,
+// Counts losses and right predictions of a batch of windows that begin at `starts` of the text.
+// `logits` has a row for each target, or one for each that counts.
+void count_predictions(std::span<const Real> logits, std::size_t width, const Batch& batch,
                        std::span<const Index> starts, std::span<const std::int32_t> answers,
                        EvaluatedPart& part) {
   Eigen::Array<Real, Eigen::Dynamic, 1> exponentials;
-  const std::size_t width = logits.size() / batch.targets.size();
+  const bool all = logits.size() == batch.targets.size() * width;
   const auto length = static_cast<std::size_t>(batch.length);
+  std::size_t next = 0;  // row of the logits
   for (std::size_t i = 0; i < batch.targets.size(); ++i) {
-    if (batch.targets[i] == kNoTarget) continue;
-    const auto row = logits.subspan(i * width, width);
+    if (batch.targets[i] == kNoTarget) {
+      next += all;
+      continue;
+    }
+    const auto row = logits.subspan(next++ * width, width);
     const bool hit = std::ranges::max_element(row) - row.begin() == batch.targets[i];
     part.right += hit;
     const std::size_t range = range_of(i % length);
-    part.losses[range] += row_loss(row, batch.targets[i], exponentials);
+    const double loss = row_loss(row, batch.targets[i], exponentials);
+    part.loss += loss;
+    ++part.characters;
+    part.losses[range] += loss;
     ++part.characters_at[range];
     const std::size_t position = static_cast<std::size_t>(starts[i / length]) + i % length + 1;
     if (answers.empty() || answers[position] == 0) continue;
@@ -118,11 +125,11 @@ void count_predictions(std::span<const Real> logits, const Batch& batch,
   }
 }
 
-// Logits [sequences, length, vocabulary] of a batch on `tape`: from a forward pass, or through a
-// cache.
+// Logits of a batch on `tape`: of the targets that count from a forward pass, or of all tokens
+// through a cache.
 Var batch_logits(Tape& tape, const LanguageModel& model, const Batch& batch,
                  std::optional<CacheType> type, std::span<AttentionStats> stats) {
-  if (!type) return model.logits(tape, batch.inputs, batch.sequences, stats);
+  if (!type) return model.logits(tape, batch.inputs, batch.sequences, stats, batch.targets);
   Decoder decoder(model, {.sequences = batch.sequences, .cache_type = *type});
   return tape.constant({batch.sequences, batch.length, model.vocabulary()},
                        decoder.feed(batch.inputs));
@@ -141,12 +148,8 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
     evaluation_window_batch(tokens, windows, w, end - w, context, batch, options.marks);
     tape.reset();
     const Var logits = batch_logits(tape, model, batch, options.cache_type, attention);
-    const Index count = counted(batch.targets);
-    part.loss += static_cast<double>(cross_entropy(logits, batch.targets).item()) *
-                 static_cast<double>(count);
-    part.characters += count;
-    count_predictions(logits.value(), batch, windows.subspan(static_cast<std::size_t>(w)),
-                      options.marks.answers, part);
+    count_predictions(logits.value(), static_cast<std::size_t>(model.vocabulary()), batch,
+                      windows.subspan(static_cast<std::size_t>(w)), options.marks.answers, part);
   }
   for (const AttentionStats& layer : attention) {
     part.entropy_sum += layer.entropy_sum;

@@ -369,14 +369,22 @@ TEST(ModelLoss, IsTheMeanSurpriseOfTheTargets) {
   EXPECT_NEAR(static_cast<double>(m.model.loss(tape, tokens, targets, 2).item()), expected, 1e-6);
 }
 
-// Loss and gradients by computing all logits, or those alone that count.
-TEST(ModelLoss, OfFewTargetsIsThatOfAllLogits) {
-  for (const bool tied : {false, true}) {
+// Loss and gradients by computing all logits, or those alone that count: 2 or all but one of 16.
+TEST(ModelLoss, IsOfTheLogitsAloneThatCount) {
+  for (const auto& [tied, count] : {std::pair(false, 2), {true, 2}, {false, 15}, {true, 15}}) {
     Model m({{"layers", 2}, {"dim", 16}, {"tie-embeddings", tied ? "on" : "off"}});
     const Tokens tokens = {1, 2, 3, 4, 5, 6, 7, 8, 1, 2, 9, 4, 5, 6, 7, 8};
-    Tokens targets(tokens.size(), kNoTarget);
+    Tokens targets(tokens.size(), count == 2 ? kNoTarget : 5);
     targets[6] = 3;
     targets[11] = 9;
+    if (count == 15) targets[13] = kNoTarget;
+    const auto macs = [&](const Tokens& counted) {
+      Tape tape(std::as_const(m.model).parameters());
+      const MacCounter counter;
+      m.model.logits(tape, tokens, 2, {}, counted);
+      return counter.count();
+    };
+    EXPECT_EQ(macs({}) - macs(targets), (16 - count) * 16 * 11);
     const auto gradients = [&](const auto& loss_on) {
       ParameterStore& parameters = m.model.parameters();
       parameters.clear_gradients();

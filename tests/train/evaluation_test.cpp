@@ -143,8 +143,10 @@ TEST_F(EvaluationOfAText, LossIsOfAnswersAloneWhereItIsToldTo) {
   answers[4] = answers[17] = 1;
   std::vector<std::int32_t> one(23, 0);
   one[4] = 1;
-  const auto of = [&](const std::vector<std::int32_t>& marked) {
-    return evaluate(model_, tokens_, {.marks = {.answers = marked, .only_answers = true}});
+  const auto of = [&](const std::vector<std::int32_t>& marked,
+                      std::optional<CacheType> type = std::nullopt) {
+    return evaluate(model_, tokens_,
+                    {.marks = {.answers = marked, .only_answers = true}, .cache_type = type});
   };
   const Evaluation both = of(answers), first = of(one);
   one[4] = 0;
@@ -154,6 +156,7 @@ TEST_F(EvaluationOfAText, LossIsOfAnswersAloneWhereItIsToldTo) {
   EXPECT_EQ(first.characters, 1);
   EXPECT_NEAR(both.loss, (first.loss + second.loss) / 2, 1e-6);
   EXPECT_NE(first.loss, second.loss);
+  EXPECT_NEAR(of(answers, CacheType::real).loss, both.loss, 1e-6);
   EXPECT_EQ(both.answer_accuracy, std::optional(both.accuracy));
 }
 
