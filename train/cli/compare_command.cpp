@@ -189,14 +189,14 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
                      comparison_report(result, fs::exists(folder / kTrainingPage)));
 }
 
-// Runs the comparison, of conversions of `trained` if there is one. `again` is the command line
-// that continues it after a signal.
+// Saves the converted models, if any, and runs the comparison. `again` is the command line that
+// continues it after a signal.
 ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrders& orders,
                                 Corpus corpus, const std::vector<PlannedVariant>& variants,
-                                const std::optional<LoadedRun>& trained, RunWatcher& watcher,
-                                Ranks& ranks, const std::string& again) {
+                                const ConvertedModels& converted, RunWatcher& watcher, Ranks& ranks,
+                                const std::string& again) {
   try {
-    if (trained && ranks.rank() == 0) write_conversions(variants, *trained, orders.again);
+    if (ranks.rank() == 0) write_conversions(converted, corpus.vocabulary, orders.again);
     wait_for_all(ranks);
     return compare(options, orders, std::move(corpus), variants, watcher, ranks);
   } catch (const InterruptedError& error) {
@@ -303,7 +303,8 @@ bool names_text(const CommandLine& line) {
 
 std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOptions& options,
                                  const RunOrders& orders, const Given& common,
-                                 const std::optional<LoadedRun>& trained, Corpus& corpus) {
+                                 const std::optional<LoadedRun>& trained, Corpus& corpus,
+                                 ConvertedModels& converted) {
   if (!trained) {
     return plan_comparison(common, options.specs, options.match, options.sweep,
                            corpus.vocabulary.size());
@@ -312,7 +313,7 @@ std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOption
     throw UsageError("--match and --sweep do not go with --init-from: settings are the run's");
   adopt_vocabulary(corpus, trained->vocabulary);
   try {
-    return plan_conversions(common, options.specs, *trained, orders.folder);
+    return plan_conversions(common, options.specs, *trained, orders.folder, converted);
   } catch (const ShapeError& error) {
     throw ShapeError("`init-from` ", line.get("init-from"), ": ", error.what());
   }
@@ -372,7 +373,9 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"));
   if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
   if (!flags.has("seeds")) options.question.seeds = usual_seeds(options.question);
-  const std::vector<PlannedVariant> variants = plan(line, options, orders, common, trained, corpus);
+  ConvertedModels converted;
+  const std::vector<PlannedVariant> variants =
+      plan(line, options, orders, common, trained, corpus, converted);
   require_answerable(options.question, options.specs, corpus);
   require_enough_text(options, corpus, variants);
   std::vector<TrainOptions> meant;
@@ -390,7 +393,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   std::erase(unforced, "--force");  // it would train finished runs again
   Board board(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result =
-      run_comparison(options, orders, std::move(corpus), variants, trained, board, ranks,
+      run_comparison(options, orders, std::move(corpus), variants, converted, board, ranks,
                      command_text("compare", unforced));
   return ranks.rank() > 0 ? 0 : tell_results(line, orders, result);
 }

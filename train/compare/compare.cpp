@@ -195,8 +195,7 @@ std::vector<bool> trained_elsewhere(const RunOrders& orders, const std::vector<P
                                     Index vocabulary) {
   if (orders.collect) return std::vector<bool>(runs.size(), true);
   if (!orders.shard) return {};
-  std::vector<double> work;
-  for (const PlannedRun& run : runs) work.push_back(work_of(run.options, vocabulary));
+  const std::vector<double> work = work_of(runs, vocabulary);
   std::vector<std::size_t> order(runs.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(

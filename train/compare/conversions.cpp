@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "autograd/base/files.h"
 #include "models/checkpoint/checkpoint.h"
@@ -48,20 +47,19 @@ PlannedVariant trained_on(const AttentionSpec& spec, TrainOptions options, Index
 
 std::vector<PlannedVariant> plan_conversions(const Given& common,
                                              const std::vector<AttentionSpec>& specs,
-                                             const LoadedRun& run, const fs::path& folder) {
+                                             const LoadedRun& run, const fs::path& folder,
+                                             ConvertedModels& converted) {
   std::vector<PlannedVariant> variants;
   for (const AttentionSpec& spec : specs) {
     Given given = common;
     given.put("attention", spec.text);
     given.put_known(fitted(*run.model, given, {})->settings);
     const TrainOptions options = resolve_training(given);
-    convert(*run.model, options.model,
-            {});  // throws for impossible conversions before anything is trained
+    const fs::path weights = folder / "converted" / file_name_of(spec.text);
+    converted[weights] = convert(*run.model, options.model, {}).model;
     variants.push_back(from_scratch(spec, options));
-    for (const Index percent : kPercentTrained) {
-      variants.push_back(
-          trained_on(spec, options, percent, folder / "converted" / file_name_of(spec.text)));
-    }
+    for (const Index percent : kPercentTrained)
+      variants.push_back(trained_on(spec, options, percent, weights));
   }
   return variants;
 }
@@ -91,15 +89,10 @@ void write_converted(const fs::path& folder, const LanguageModel& model,
 
 }  // namespace
 
-void write_conversions(const std::vector<PlannedVariant>& variants, const LoadedRun& run,
-                       bool again) {
-  std::set<std::string> written;
-  for (const PlannedVariant& variant : variants) {
-    const TrainOptions& options = variant.candidates.front().options;
-    if (options.init.empty() || !written.insert(options.init).second) continue;
-    const fs::path folder = options.init;
+void write_conversions(const ConvertedModels& converted, const Vocabulary& vocabulary, bool again) {
+  for (const auto& [folder, model] : converted) {
     make_folder(folder.parent_path());
-    write_converted(folder, *convert(*run.model, options.model, {}).model, run.vocabulary, again);
+    write_converted(folder, *model, vocabulary, again);
   }
 }
 

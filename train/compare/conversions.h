@@ -1,6 +1,8 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <vector>
 
 #include "train/compare/variants.h"
@@ -11,19 +13,22 @@
 
 namespace headcount {
 
+/// Converted models by the folder to save them in.
+using ConvertedModels = std::map<std::filesystem::path, std::unique_ptr<LanguageModel>>;
+
 /// Each attention trained from random weights, then converted from the model of `run` and trained
 /// on for 0, 1, 5, 20 and 100 % of the steps, with the schedule shortened alike. `common` has the
 /// settings that all attentions share; settings that a spec leaves open are fitted to the model.
-/// Converted weights go to `folder`. Throws ShapeError for an attention that the model cannot be
-/// converted to.
+/// Adds the converted models to `converted`, in folders below `folder`. Throws ShapeError for an
+/// attention that the model cannot be converted to.
 std::vector<PlannedVariant> plan_conversions(const Given& common,
                                              const std::vector<AttentionSpec>& specs,
                                              const LoadedRun& run,
-                                             const std::filesystem::path& folder);
+                                             const std::filesystem::path& folder,
+                                             ConvertedModels& converted);
 
-/// Converts the model of `run` for each variant and saves it in the folder that the variant starts
-/// from. Throws WriteError, and OtherRunError if the folder has other weights, unless `again`.
-void write_conversions(const std::vector<PlannedVariant>& variants, const LoadedRun& run,
-                       bool again);
+/// Saves each model in its folder, from which its variants start. Throws WriteError, and
+/// OtherRunError if the folder has other weights, unless `again`.
+void write_conversions(const ConvertedModels& converted, const Vocabulary& vocabulary, bool again);
 
 }  // namespace headcount

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
@@ -205,12 +206,20 @@ std::string Workers::text() const {
          (ranks > 1 ? ", ranks: " + std::to_string(ranks) : "");
 }
 
-double work_of(const TrainOptions& options, Index vocabulary) {
-  const ModelPlan& model = options.model;
+std::vector<double> work_of(const std::vector<PlannedRun>& runs, Index vocabulary) {
   const auto product = [](auto... factors) { return (static_cast<double>(factors) * ...); };
-  const Index parameters = LanguageModel(model, vocabulary).parameters().element_count();
-  return product(options.steps, options.accumulate, options.batch, model->context) *
-         (product(parameters) + product(model->layers, model->context, model->dim));
+  std::vector<double> work;
+  const ResolvedModel* counted = nullptr;  // seeds of an attention share their plan
+  Index parameters = 0;
+  for (const PlannedRun& run : runs) {
+    const TrainOptions& options = run.options;
+    const ModelPlan& model = options.model;
+    if (std::exchange(counted, &*model) != &*model)
+      parameters = LanguageModel(model, vocabulary).parameters().element_count();
+    work.push_back(product(options.steps, options.accumulate, options.batch, model->context) *
+                   (product(parameters) + product(model->layers, model->context, model->dim)));
+  }
+  return work;
 }
 
 namespace {
@@ -277,10 +286,7 @@ std::vector<RunOutcome> run_all(const RunTask& task, RunWatcher& watcher) {
     return {};
   }
   std::vector<double> work;
-  if (task.ranks.size() > 1) {
-    for (const PlannedRun& run : task.runs)
-      work.push_back(work_of(run.options, task.corpus.vocabulary.size()));
-  }
+  if (task.ranks.size() > 1) work = work_of(task.runs, task.corpus.vocabulary.size());
   LocalQueue queue(task.runs, task.needs, outcomes_before(task), task.elsewhere, std::move(work),
                    watcher);
   {

@@ -81,9 +81,9 @@ struct RunTask {
   Ranks& ranks = alone();  ///< ranks that share the runs
 };
 
-/// Relative duration of a run: trained characters times parameters, plus the number of its
-/// attention scores.
-double work_of(const TrainOptions& options, Index vocabulary);
+/// Relative durations of runs: trained characters times parameters, plus the number of attention
+/// scores.
+std::vector<double> work_of(const std::vector<PlannedRun>& runs, Index vocabulary);
 
 /// Trains the runs that are needed, each as `headcount train` would, and writes result.json into
 /// its folder when it has finished. A run whose folder already has a result.json of the same
