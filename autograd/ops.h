@@ -332,9 +332,6 @@ struct OpenBlock {
 std::optional<Var> pool_tokens(Var x, Var gates, Var bias, PoolOver over = PoolOver::own_block,
                                const OpenBlock& open = {});
 
-/// Tokens that `gated_delta_rule` computes at once.
-inline constexpr Index kDeltaChunk = 64;
-
 /// Gated delta rule. Each head has a state S [Dk, Dv] that a token scales by e^g, corrects by beta
 /// of the error of its answer to the key, and asks the query:
 ///     S_t = e^g_t o S_{t-1} + k_t (beta_t (v_t - k_t^T (e^g_t o S_{t-1})))^T,  y_t = q_t^T S_t
@@ -344,11 +341,8 @@ inline constexpr Index kDeltaChunk = 64;
 /// first state is `state` [B, H, Dk, Dv], which is replaced by the last one; empty: zeros. With
 /// `state` there are no gradients.
 ///
-/// Computed with matrix products in chunks of `kDeltaChunk` tokens; one state per chunk is kept for
-/// backward. A single token with `state` is one step of the recurrence. Yang, Kautz and
-/// Hatamizadeh, "Gated delta networks" (2024); Yang et al., "Parallelizing linear transformers with
-/// the delta rule over sequence length" (2024); Kimi Team, "Kimi Linear" (2025), whose decays are
-/// those of rows.
+/// Computed token by token; every 64th state is kept for backward. Yang, Kautz and Hatamizadeh,
+/// "Gated delta networks" (2024); Kimi Team, "Kimi Linear" (2025), whose decays are those of rows.
 Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state = {});
 
 /// Mean of -log softmax(logits)[target], logits [..., n], over the rows whose target is not

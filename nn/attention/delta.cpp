@@ -76,7 +76,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
           .value_width = s.v_dim,
           .output_heads = s.value_heads,
           .output = "out_proj",
-          .state = delta_costs(s, 2 * (Count(s.k_dim) + s.v_dim)),
+          .state_macs = delta_macs(s),
       }}};
 }
 
@@ -109,12 +109,7 @@ std::vector<Kept> delta_keeps(const DeltaSettings& s) {
           state("k_inputs", s.taps - 1, s.keys()), state("v_inputs", s.taps - 1, s.values())};
 }
 
-StateCosts delta_costs(const DeltaSettings& s, Count macs_per_pair) {
-  const Count heads = s.value_heads;
-  return {.per_token = heads * (3 * Count(s.k_dim) * s.v_dim),
-          .chunk = kDeltaChunk,
-          .per_pair = heads * macs_per_pair};
-}
+Count delta_macs(const DeltaSettings& s) { return 3 * Count(s.value_heads) * s.k_dim * s.v_dim; }
 
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
   require_setting(memory.key_mask().empty(),

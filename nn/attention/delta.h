@@ -35,9 +35,8 @@ DeltaSettings resolve_delta(const AttentionPlan& layer, const Given& given, Delt
 DeltaSettings delta_defaults(const AttentionPlan& layer);
 /// A state for each value head, and the last inputs of the convolutions over q, k and v.
 std::vector<Kept> delta_keeps(const DeltaSettings& settings);
-/// Costs of the states, where the products of a chunk take `macs_per_pair` of a head for two
-/// tokens.
-StateCosts delta_costs(const DeltaSettings& settings, Count macs_per_pair);
+/// Multiply-accumulates per token to read and update the states.
+Count delta_macs(const DeltaSettings& settings);
 /// The delta rule on q and k of unit length, q divided by sqrt(d) besides. Throws ShapeError if
 /// there is a key mask.
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory);

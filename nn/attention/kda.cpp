@@ -95,7 +95,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
           .key_width = s.k_dim,
           .value_width = s.v_dim,
           .output_heads = s.value_heads,
-          .state = delta_costs(s, Count(s.k_dim) + 2 * Count(s.v_dim)),
+          .state_macs = delta_macs(s),
       }}};
 }
 

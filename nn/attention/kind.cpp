@@ -230,11 +230,11 @@ AttentionCosts costs_of_form(const AttentionPlan& plan, const AttentionForm& for
     costs.parameters += (p.in == 0 ? Count(p.out) : macs) + (biased ? p.out : 0);
     if (p.role == Projection::Role::of_cache) costs.expansion_macs_per_key += macs;
   }
-  costs.state = form.state;
+  costs.state_macs = form.state_macs;
   costs.index_macs_per_pair = form.index_macs_per_pair;
   costs.picks = form.picks;
   costs.block = form.block;
-  if (!form.state)
+  if (!form.state_macs)
     costs.macs_per_pair = Count(plan.heads) * (Count(form.key_width) + form.value_width);
   for (const Kept& kept : keeps) {
     const Count elements = Count(kept.heads) * kept.width;
@@ -297,15 +297,12 @@ Count AttentionCosts::index_macs(Count held, Count context) const {
 }
 
 Count AttentionCosts::prefill_macs(Count context, Count held) const {
-  if (!state)
-    return macs_per_pair * context * (held + blocks(context)) + context * index_macs(held, context);
-  const Index whole = context.value() / state->chunk, rest = context.value() % state->chunk;
-  const Count pairs = Count(whole) * state->chunk * state->chunk + Count(rest) * rest;
-  return state->per_token * context + state->per_pair * pairs;
+  if (state_macs) return *state_macs * context;
+  return macs_per_pair * context * (held + blocks(context)) + context * index_macs(held, context);
 }
 
 Count AttentionCosts::decode_macs(Count held, Count context) const {
-  if (state) return state->per_token;
+  if (state_macs) return *state_macs;
   return macs_per_pair * (tokens_read(held) + picked(blocks(context), picks)) +
          index_macs(held, context);
 }

@@ -74,13 +74,6 @@ struct QueryLatent {
   std::string_view norm = "q_a_layernorm";  ///< name of its norm
 };
 
-/// Multiply-accumulates of a recurrent state, all heads together.
-struct StateCosts {
-  Count per_token;  ///< to read the state and to update it
-  Index chunk;      ///< tokens that a prefill computes at once
-  Count per_pair;   ///< extra work for each pair of tokens in a chunk
-};
-
 /// Names of the norms of `qk-norm`: of queries, of keys, and of a rotary key that all heads share.
 inline constexpr const char *kQNorm = "q_norm", *kKNorm = "k_norm", *kRopeKeyNorm = "k_rope_norm";
 
@@ -102,8 +95,10 @@ struct AttentionForm {
   Count index_macs_per_pair = 0;           ///< of an indexer, to score one row for one query
   /// Rows that a query reads, pooled ones if the layer has any; none: all.
   std::optional<Index> picks = {};
-  std::string output = "o_proj";         ///< name of the output projection
-  std::optional<StateCosts> state = {};  ///< given by a recurrent layer; replaces costs of pairs
+  std::string output = "o_proj";  ///< name of the output projection
+  /// Of a recurrent layer: multiply-accumulates per token to read and update its states; replaces
+  /// costs of pairs.
+  std::optional<Count> state_macs = {};
 
   Index head_output() const { return output_width.value_or(value_width); }
   Index heads_of_output(Index heads) const { return output_heads.value_or(heads); }
@@ -205,7 +200,7 @@ struct AttentionCosts {
   Count index_macs_per_pair;    ///< to score a row for a query, if rows are picked
   /// Rows that a query reads at most, pooled ones if the layer has any; none: all.
   std::optional<Index> picks;
-  std::optional<StateCosts> state;  ///< given by a recurrent layer; replaces `macs_per_pair`
+  std::optional<Count> state_macs;  ///< per token, of a recurrent layer; replaces `macs_per_pair`
   Count expansion_macs_per_key;     ///< in decoding, to rebuild k and v of one cached token
   Count cache_elements_per_token;
   Count exact_elements_per_token;  ///< those of them that a cache of any type stores as Real

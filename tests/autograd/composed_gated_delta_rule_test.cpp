@@ -3,6 +3,7 @@
 #include <rapidcheck.h>
 
 #include <array>
+#include <limits>
 
 #include "autograd/any_size.h"
 #include "autograd/compositions.h"
@@ -47,8 +48,11 @@ TEST(GatedDeltaRule, IsTheRecurrenceTokenByToken) {
 
 // The state decays at once or never, or by channel, and takes in nothing of a value or all of it.
 TEST(GatedDeltaRule, IsTheRecurrenceAtTheEndsOfItsGates) {
-  for (const std::vector<Real>& g :
-       {std::vector<Real>{-200}, {Real{-1e-6}}, {0}, {-200, 0, Real{-1e-6}, -30}}) {
+  for (const std::vector<Real>& g : {std::vector<Real>{-200},
+                                     {-std::numeric_limits<Real>::infinity()},
+                                     {Real{-1e-6}},
+                                     {0},
+                                     {-200, 0, Real{-1e-6}, -30}}) {
     for (const Real beta : {Real{0}, Real{1}}) {
       Shape gates = {1, 70, 1};
       if (g.size() > 1) gates.append(std::ssize(g));

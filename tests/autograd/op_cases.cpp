@@ -276,11 +276,11 @@ void add_gated_delta_rule(CaseList& cases) {
     }
   };
   const Index dk = cases.pick(2, 20), dv = cases.pick(3, 33);
-  add("part of a chunk", 2, cases.pick(4, 50), 1, 2, dk, dv);
+  add("few tokens", 2, cases.pick(4, 50), 1, 2, dk, dv);
   add("heads that share queries and keys", 1, cases.pick(3, 130), 2, 4, dk, 2);
-  add("a whole chunk", 1, 64, 1, 1, dk, dv);
-  add("several chunks", cases.pick(1, 3), cases.pick(67, 150), cases.pick(1, 2), cases.pick(1, 2),
-      dk, dv);
+  add("64 tokens", 1, 64, 1, 1, dk, dv);
+  add("many tokens", cases.pick(1, 3), cases.pick(67, 150), cases.pick(1, 2), cases.pick(1, 2), dk,
+      dv);
   OpCase& one = cases.add(
       "one value as query, key and value",
       {{2, cases.pick(3, 70), 2, 3}, {2, cases.pick(3, 70), 2}},
