@@ -70,7 +70,7 @@ Var silu_gate(Var gate, Var up, ReadBy read_by = ReadBy::all);
 Var silu(Var x);                    ///< x sigmoid(x)
 Var sigmoid(Var x);                 ///< 1 / (1 + e^-x)
 Var softplus(Var x);                ///< log(1 + e^x)
-Var exponential(Var x);             ///< e^x
+Var exponential(Var x);             ///< e^x, at most half the greatest Real
 Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
 
 /// Zero with probability `probability`, else x / (1 - probability), on a training tape; x itself

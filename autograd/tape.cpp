@@ -10,6 +10,14 @@
 
 namespace headcount {
 
+std::optional<std::string> non_finite(std::span<const Real> numbers) {
+  int wrong = 0;  // a loop without an early end is vectorised
+  for (const Real x : numbers) wrong |= std::isfinite(x) ? 0 : 1;
+  if (wrong == 0) return std::nullopt;
+  const auto found = std::ranges::find_if_not(numbers, [](Real x) { return std::isfinite(x); });
+  return message_of("is ", *found, " at element ", found - numbers.begin());
+}
+
 const Shape& Var::shape() const {
   if (tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
   return tape->node(*this).shape;

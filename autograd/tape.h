@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -18,6 +19,10 @@
 namespace headcount {
 
 class Tape;
+
+/// The first of `numbers` that is NaN or infinite, as "is nan at element 3"; nothing if all are
+/// finite.
+std::optional<std::string> non_finite(std::span<const Real> numbers);
 
 /// A value on a tape: a handle, cheap to copy. Valid until the tape is reset; used after that, it
 /// throws StaleVarError.

@@ -1,8 +1,5 @@
 #pragma once
 
-#include <algorithm>
-#include <cmath>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
@@ -54,15 +51,6 @@ class NonFiniteError : public Error {
  public:
   using Error::Error;
 };
-
-/// The first of `numbers` that is NaN or infinite, as "is nan at element 3"; nothing if there is
-/// none.
-template <class Numbers>
-std::optional<std::string> non_finite(const Numbers& numbers) {
-  const auto found = std::ranges::find_if_not(numbers, [](auto x) { return std::isfinite(x); });
-  if (found == numbers.end()) return std::nullopt;
-  return message_of("is ", *found, " at element ", found - numbers.begin());
-}
 
 /// Unusable text, corpus, weights or checkpoint.
 class DataError : public Error {

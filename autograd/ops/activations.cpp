@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <numbers>
 #include <unsupported/Eigen/SpecialFunctions>
 
@@ -15,6 +16,9 @@ namespace {
 
 constexpr auto kInverseSqrt2 = static_cast<Real>(1 / std::numbers::sqrt2);
 constexpr auto kInverseSqrt2Pi = static_cast<Real>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+// Exponent of half the greatest Real.
+constexpr Real kGreatestExponent =
+    (std::numeric_limits<Real>::max_exponent - 1) * std::numbers::ln2_v<Real>;
 
 // y = forward(x), dx = dy derivative(x), both on whole Eigen arrays.
 template <class Forward, class Derivative>
@@ -107,9 +111,11 @@ Var softplus(Var x) {
       [](const auto& v) { return v.logistic(); });
 }
 
-// y = e^x; dx = dy e^x.
+// y = e^x, finite for great x, so that 0 times y is 0; dx = dy y.
 Var exponential(Var x) {
-  const auto exp = [](const auto& v) { return v.exp(); };
+  const auto exp = [](const auto& v) {
+    return (v > kGreatestExponent).select(kGreatestExponent, v).exp();
+  };
   return unary(Op::exponential, x, exp, exp);
 }
 

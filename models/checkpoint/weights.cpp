@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "autograd/tape.h"
+
 namespace headcount {
 
 namespace {

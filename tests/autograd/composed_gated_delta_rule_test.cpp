@@ -46,13 +46,17 @@ TEST(GatedDeltaRule, IsTheRecurrenceTokenByToken) {
   }));
 }
 
-// The state decays at once or never, or by channel, and takes in nothing of a value or all of it.
+// The state decays at once, even where sums of gates would overflow, or never, or by channel, and
+// takes in nothing of a value or all of it.
 TEST(GatedDeltaRule, IsTheRecurrenceAtTheEndsOfItsGates) {
+  constexpr Real kInfinity = std::numeric_limits<Real>::infinity();
   for (const std::vector<Real>& g : {std::vector<Real>{-200},
-                                     {-std::numeric_limits<Real>::infinity()},
                                      {Real{-1e-6}},
                                      {0},
-                                     {-200, 0, Real{-1e-6}, -30}}) {
+                                     {-200, 0, Real{-1e-6}, -30},
+                                     {-3e38F},
+                                     {-kInfinity},
+                                     {-kInfinity, -1, -3e38F, -kInfinity}}) {
     for (const Real beta : {Real{0}, Real{1}}) {
       Shape gates = {1, 70, 1};
       if (g.size() > 1) gates.append(std::ssize(g));

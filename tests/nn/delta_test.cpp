@@ -31,6 +31,21 @@ TEST(Delta, RefusesWhatOnlyAttentionHas) {
   EXPECT_NE(refusal(both_ways).find("causal"), std::string::npos) << refusal(both_ways);
 }
 
+// A decay whose rate overflows forgets all at once, as a great rate does.
+TEST(Delta, DecaysToZeroWhereItsRateOverflows) {
+  for (const char* const kind : {"delta", "kda"}) {
+    Layer layer(small_config(kind));
+    const Values x = normal_values(0, 2 * 9 * 12);
+    const auto at = [&](Real a_log) {
+      std::ranges::fill(layer.weight("A_log"), a_log);
+      return layer.forward_and_backward(x, 2);
+    };
+    const Values limit = at(20);
+    for (const Real a_log : {80, 88, 89, 100, 1000})
+      EXPECT_LT(difference(limit, at(a_log)), kRounding) << kind << " " << a_log;
+  }
+}
+
 TEST(Delta, RefusesKeyHeadsThatDoNotDivideTheHeads) {
   LayerConfig config = delta_config();
   set(config, "key-heads", 3);
