@@ -202,6 +202,9 @@ struct AttentionOptions {
   bool causal = true;  ///< query t of T sees keys up to S - T + t
   Index window = 0;    ///< causal attention sees only the last `window` of those keys; 0: all
   RowScale row_scale = RowScale::one;
+  /// Scores s become cap tanh(s / cap), after the scale; not with RowScale::inverse_norm. 0: no
+  /// cap. Gemma Team, "Gemma 2" (2024).
+  Real cap = 0;
   /// Dropout probability of the attention weights on a training tape; default: the tape's.
   std::optional<Real> dropout = {};
   /// [B, S], 1: the key may be seen; empty: all may. The output of a query that sees no key is 0.
@@ -211,7 +214,7 @@ struct AttentionOptions {
   /// answers, as if a key with that score and the value 0 stood in front. OpenAI, "gpt-oss" (2025).
   std::optional<Var> sinks = {};
   /// [B, S, H, 1]: log forget gates of the keys, at most 0. To the score of query i and key j,
-  /// after the scale, the sum of those of tokens j + 1 .. i is added. Null: no gates.
+  /// after the scale and the cap, the sum of those of tokens j + 1 .. i is added. Null: no gates.
   const Rows* log_gates = nullptr;
   /// Rows of single tokens that each query reads, within the window if there is one; for causal
   /// attention without a key mask. Rows of caches whose first tokens were overwritten are numbered

@@ -141,6 +141,7 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
                      .scale = options.scale,
                      .causal = options.causal,
                      .window = options.window,
+                     .cap = options.cap,
                      .row_scale = options.row_scale,
                      .rounds = rounds,
                      .dropout = {},

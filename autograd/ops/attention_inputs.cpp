@@ -106,6 +106,9 @@ class InputChecks {
 
   // What remains once all rows are known.
   void others() const {
+    need(options_.cap >= 0, "the cap of scores must not be negative");
+    need(options_.cap == 0 || options_.row_scale != RowScale::inverse_norm,
+         "scores that are divided by the norm of their row have no cap");
     need(!cached_ || !gradient_, "rows of a cache have no gradient; use a tape that computes none");
     need(!options_.sinks || tape_.shape(*options_.sinks) == Shape{qs_[2]},
          "sinks must be one score for each query head");

@@ -108,6 +108,7 @@ struct AttentionProblem {
   Real scale;
   bool causal;
   Index window;
+  Real cap;  // of scores after their scale; 0: none
   RowScale row_scale;
   bool rounds;  // products read bfloat16
   Dropout dropout;
@@ -233,9 +234,10 @@ struct AttentionProblem {
       for (Index c = 0; c < cols; ++c) to[c] += static_cast<Real>(own - sums[j + c]);
     }
   }
-  // Computes the scores for the softmax: scaled and gated, with -infinity for a hidden key.
+  // Computes the scores for the softmax: scaled, capped and gated, with -infinity for a hidden key.
   void scores(Tile& s, Index b, Index h, Index i, Index j) const {
     scaled_scores(s, b, h, i, j);
+    if (cap > 0) s = cap * (s / cap).tanh();
     if (gate_sums != nullptr) add_gates(s, b, h, i, j);
     for_hidden(s, b, i, j, [&](Index r, Index c) { s(r, c) = -kInfinity; });
   }

@@ -204,6 +204,7 @@ class NewestToken {
     for (Index i = 0; i < group; ++i) {
       ArrayMap row = array(scores + (h * group + i) * stride + first_score(task), key_count(task));
       if (!by_norm) row *= factor;
+      if (options.cap > 0) row = options.cap * (row / options.cap).tanh();
       extents[task * group + i] = by_norm
                                       ? Extent{row.minCoeff(), row.maxCoeff(), row.square().sum()}
                                       : Extent{0, row.maxCoeff(), 0};

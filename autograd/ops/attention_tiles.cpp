@@ -203,9 +203,10 @@ namespace {
 // Backward of one part of sequence b, queries of head h. With P the weights, M the dropout
 // multipliers and D = rowsum(dO o O):
 //   dV = (P o M)^T dO,  dS = P o ((dO V^T) o M - D),  dQ = f dS K,  dK = f dS^T Q,
-// f the row factors. If f is scale / |row of q k^T|, the row's direction gets no gradient: with
-// the scaled scores A = f q k^T, dS becomes dS - A rowsum(dS o A) / scale^2. A sink of weight p in
-// a row has no value: its gradient is the sum over the rows of -p D.
+// f the row factors. Of scores A with a cap, dS is times 1 - tanh^2(A / cap). If f is scale / |row
+// of q k^T|, the row's direction gets no gradient: with the scaled scores A = f q k^T, dS becomes
+// dS - A rowsum(dS o A) / scale^2. A sink of weight p in a row has no value: its gradient is the
+// sum over the rows of -p D.
 class PartBackward {
  public:
   PartBackward(const AttentionGroups& all_groups, const HeadRows<const Real>& out,
@@ -336,6 +337,7 @@ class PartBackward {
     if (key_sums != nullptr) {
       for (Index r = 0; r < rows; ++r) array(key_sums + j, cols) += ds.row(r).transpose();
     }
+    if (p.cap > 0) ds *= 1 - (scaled_scores(p, i, rows, j, cols) / p.cap).tanh().square();
     if (p.row_scale == RowScale::one) {
       ds *= p.scale;
       return;

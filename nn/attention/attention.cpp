@@ -155,6 +155,7 @@ AttentionOptions Attention::options(Tape& tape, Index width, const Memory& memor
   const ScoreScale& score = plan_.score_scale;
   options.scale =
       static_cast<Real>(score.by_width() ? 1 / std::sqrt(static_cast<double>(width)) : score.value);
+  options.cap = static_cast<Real>(plan_.score_cap);
   if (score.kind == ScoreScale::Kind::row_norm) options.row_scale = RowScale::inverse_norm;
   if (score.kind == ScoreScale::Kind::length) options.row_scale = RowScale::inverse_sqrt_length;
   return options;

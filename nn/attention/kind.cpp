@@ -31,6 +31,9 @@ constexpr Field<LayerSettings> kLayerFields[] = {
         "qk-norm (q and k normalised to unit length), row-norm (each row of scores divided by its "
         "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number")
         .with(kSame),
+    number<&LayerSettings::score_cap>(
+        "score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none", 0, 1e6)
+        .with(kSame),
     on_off<&LayerSettings::sinks>(
         "sinks",
         "add a learned score per head to each softmax that no value answers, so that a head may "
@@ -98,7 +101,13 @@ LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
                   " has none; leave `sinks` off");
   require_setting(kind.no_qk_norm.empty() || !common.qk_norm, "`qk-norm` is not for ", kind.name,
                   ": ", kind.no_qk_norm, "; leave `qk-norm` off");
-  if (!kind.attends) common.score_scale = {};  // given for other layers of a pattern
+  require_setting(common.score_cap == 0 || common.score_scale.kind != ScoreScale::Kind::row_norm,
+                  "`score-cap` limits scores that `score-scale` row-norm keeps below 1; leave "
+                  "`score-cap` 0");
+  if (!kind.attends) {  // given for other layers of a pattern
+    common.score_scale = {};
+    common.score_cap = 0;
+  }
   return common;
 }
 

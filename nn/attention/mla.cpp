@@ -87,12 +87,12 @@ constexpr Field<MlaSettings> kDsaFields[] = {kKvRank,
 constexpr std::string_view kAbsorbed = "absorbed";
 
 // Returns true if folding kv_b_proj leaves the attention weights unchanged. Norms of q and k need
-// each head's own key; the norm of a row of scores and the weight of a sink depend on the bias of
-// kv_b_proj.
+// each head's own key; the norm of a row of scores, their cap and the weight of a sink depend on
+// the bias of kv_b_proj.
 bool can_absorb(const AttentionPlan& c) {
   const ScoreScale::Kind kind = c.score_scale.kind;
   return !c.qk_norm && kind != ScoreScale::Kind::qk_norm &&
-         !(c.bias && (kind == ScoreScale::Kind::row_norm || c.sinks));
+         !(c.bias && (kind == ScoreScale::Kind::row_norm || c.score_cap > 0 || c.sinks));
 }
 
 IndexerPlan indexer_plan(const AttentionPlan& c) {

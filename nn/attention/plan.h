@@ -60,6 +60,7 @@ struct LayerSettings {
   bool output_projection = true;
   bool qk_norm = false;  ///< RMSNorm of each head of q and k, before RoPE
   ScoreScale score_scale = {};
+  double score_cap = 0;    ///< scores s become cap tanh(s / cap); 0: none
   bool sinks = false;      ///< a learned score per head in the softmax that no value answers
   Index window = 0;        ///< tokens that a token sees, itself included; 0: all
   CanonPlaces canon = {};  ///< of the layer's block

@@ -160,12 +160,14 @@ void add_gates(CaseList& cases, Index length) {
   add("inverse norm", keys, {.scale = scale, .row_scale = RowScale::inverse_norm});
   add("inverse square root of length", length,
       {.scale = scale, .row_scale = RowScale::inverse_sqrt_length});
+  add("cap", length, {.scale = scale, .cap = Real{0.9}});
 }
 
-void add_options(CaseList& cases, const std::string& prefix, Index length, RowScale row_scale) {
+void add_options(CaseList& cases, const std::string& prefix, Index length, RowScale row_scale,
+                 Real cap = 0) {
   const Index keys = length + 1, window = cases.pick(2, 40), hidden = cases.pick(2, 67);
   const Real scale{0.8};
-  const AttentionOptions causal = {.scale = scale, .row_scale = row_scale};
+  const AttentionOptions causal = {.scale = scale, .row_scale = row_scale, .cap = cap};
   AttentionOptions all_keys = causal, windowed = causal, dropping = causal;
   all_keys.causal = false;
   windowed.window = window;
@@ -317,6 +319,7 @@ void add_attention_cases(CaseList& cases) {
   add_pooled_rows(cases, length);
   add_stacked_heads(cases, length);
   add_options(cases, "", length, RowScale::one);
+  add_options(cases, "cap, ", length, RowScale::one, Real{0.9});
   add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);
   add_options(cases, "inverse square root of length, ", length, RowScale::inverse_sqrt_length);
 }

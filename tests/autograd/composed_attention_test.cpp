@@ -66,6 +66,7 @@ AttentionOptions any_options(const Sizes& sizes, std::span<const std::uint8_t> m
   options.causal = *rc::gen::arbitrary<bool>();
   if (options.causal && any_size(0, 1) == 1) options.window = any_size(1, sizes.keys);
   if (any_size(0, 1) == 1) options.key_mask = mask;
+  if (any_size(0, 2) == 0) options.cap = static_cast<Real>(any_size(1, 30)) / 10;
   return options;
 }
 
@@ -93,6 +94,7 @@ TEST(ComposedAttention, RowScales) {
     const auto mask = any_mask(sizes.batch * sizes.keys);
     AttentionOptions options = any_options(sizes, mask);
     options.row_scale = *rc::gen::element(RowScale::inverse_norm, RowScale::inverse_sqrt_length);
+    if (options.row_scale == RowScale::inverse_norm) options.cap = 0;
     // Scores well above 0: a row of zeros has no norm to divide by.
     auto inputs = sizes.inputs("scaled" + std::to_string(any_size(0, 1000)));
     for (CheckedInput& input : inputs) {
@@ -155,6 +157,7 @@ TEST(ComposedAttention, PickedTokens) {
     options.causal = true;
     options.row_scale =
         *rc::gen::element(RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length);
+    if (options.row_scale == RowScale::inverse_norm) options.cap = 0;
     std::vector<CheckedInput> inputs = sizes.inputs("picked" + std::to_string(any_size(0, 1000)));
     if (options.row_scale != RowScale::one) {
       for (CheckedInput& input : inputs) {
@@ -178,6 +181,7 @@ TEST(ComposedAttention, PooledRows) {
     options.causal = true;
     options.row_scale =
         *rc::gen::element(RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length);
+    if (options.row_scale == RowScale::inverse_norm) options.cap = 0;
     const Index pooled_heads = options.stacked || any_size(0, 1) == 1 ? 1 : sizes.heads;
     std::vector<CheckedInput> inputs =
         normal_inputs("pooled" + std::to_string(any_size(0, 1000)),

@@ -46,6 +46,11 @@ Var square_root(Var x) {
       x, [](Real v) { return std::sqrt(v); }, [](Real, Real y) { return Real{0.5} / y; });
 }
 
+Var hyperbolic_tangent(Var x) {
+  return elementwise(
+      x, [](Real v) { return std::tanh(v); }, [](Real, Real y) { return 1 - y * y; });
+}
+
 Var error_function(Var x) {
   return elementwise(
       x, [](Real v) { return std::erf(v); },
@@ -256,6 +261,8 @@ Var composed_attention(Var q, Var k, Var v, const AttentionOptions& options) {
   const Var values = transpose(turned, 2, 3);     // [B, H, S, Dv]
   const Var raw = matrix_product(queries, keys);  // [B, H, T, S]
   Var scores = scaled_scores(raw, options);
+  if (options.cap > 0)
+    scores = scale(hyperbolic_tangent(scale(scores, 1 / options.cap)), options.cap);
   if (options.log_gates != nullptr)
     scores = scores + gate_scores(options.log_gates->x(), options, q.shape()[1]);
   const Var masked = scores + visibility(options, tape, raw.shape(), 0, Real{-1e30});

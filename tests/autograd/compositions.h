@@ -16,6 +16,7 @@ constexpr double kComposedTolerance = 1e-10;
 // Elementwise functions that the engine has no op for.
 Var logarithm(Var x);
 Var square_root(Var x);
+Var hyperbolic_tangent(Var x);
 Var error_function(Var x);
 
 /// A constant of this shape whose elements are all `value`.

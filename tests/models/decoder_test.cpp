@@ -51,6 +51,9 @@ const std::vector<LayerOptions>& layer_options() {
       {{"gate", "on"}},
       {{"gate", "on"}, {"output-projection", "off"}, {"head-dim", "6"}},
       {{"rope-dim", "2"}},
+      {{"score-cap", "0.8"}},
+      {{"score-cap", "0.8"}, {"score-scale", "length"}, {"sinks", "on"}, {"window", "5"}},
+      {{"score-cap", "0.8"}, {"bias", "on"}, {"rope-dim", "4"}, {"tie-kv", "on"}},
       {{"sinks", "on"}},
       {{"sinks", "on"}, {"window", "5"}, {"bias", "on"}},
       {{"value-residual", "0.4"}, {"layers", "3"}},
@@ -122,7 +125,7 @@ const std::vector<LayerOptions>& layer_options() {
 }
 
 bool has_option(const AttentionKind& kind, const std::pair<std::string, std::string>& option) {
-  if (option.first == "sinks" && !kind.attends) return false;
+  if ((option.first == "sinks" || option.first == "score-cap") && !kind.attends) return false;
   if (option.first == "value-residual" && !kind.mixes_values) return false;
   if (option.first == "qk-norm" && !kind.no_qk_norm.empty()) return false;
   if (option.first == "canon" && option.second.find('B') != std::string::npos && !convolves(kind))

@@ -96,6 +96,7 @@ const std::map<std::string, std::vector<std::string>>& variants() {
       {"latent-dim", {"1", "3"}},
       {"window", {"0", "2"}},
       {"score-scale", {"inv-sqrt", "none", "qk-norm", "row-norm", "length", "0.7"}},
+      {"score-cap", {"0", "0.5", "20"}},
       {"rope-layout", {"half", "interleaved"}},
       {"rope-theta", {"10000", "20"}},
       {"positions", {"rope", "none"}},
@@ -116,7 +117,8 @@ const std::map<std::string, std::vector<std::string>>& variants() {
 // Returns true if `setting` belongs to another attention.
 bool foreign(const std::string& setting, const AttentionKind& kind) {
   if (sees_all_before(kind) && (setting == "causal" || setting == "padding")) return true;
-  constexpr std::array kOfScores = {"window", "score-scale", "causal", "padding", "sinks"};
+  constexpr std::array kOfScores = {"window", "score-scale", "score-cap",
+                                    "causal", "padding",     "sinks"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
   if (setting == "value-residual" && !kind.mixes_values) return true;
   if (setting == "qk-norm" && !kind.no_qk_norm.empty()) return true;
@@ -139,6 +141,7 @@ GradientReport check(const std::vector<Assignment>& assignments,
   if (!place.causal) given.put("window", 0);
   // Convolutions are causal and would carry hidden tokens to others.
   if (!place.causal || options_of_case.padding != Padding::none) given.put("canon", "off");
+  if (given.get<std::string>("score-scale", "") == "row-norm") given.put("score-cap", 0);
   // One row for key and value has no values of its own to mix.
   if (given.get<std::string>("tie-kv", "off") == "on") given.put("value-residual", 0);
   const AttentionPlan attention =

@@ -81,6 +81,23 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
   }
 }
 
+TEST(ScoreCap, OfAlmostNothingReadsAllTokensAlikeAndAGreatOneChangesNothing) {
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (!kind->attends) continue;
+    LayerConfig config = small_config(kind->name);
+    const Values x = normal_values(0, 9 * 12);
+    const Values y = Layer(config).forward(x, 1);
+    set(config, "score-cap", "1e6");
+    EXPECT_LT(difference(y, Layer(config).forward(x, 1)), 1e-2) << kind->name;
+    set(config, "score-cap", "1e-6");
+    const Values capped = Layer(config).forward(x, 1);
+    EXPECT_GT(difference(y, capped), 1e-2) << kind->name;
+    set(config, "score-cap", "0");
+    set(config, "score-scale", "1e-9");
+    EXPECT_LT(difference(capped, Layer(config).forward(x, 1)), kRounding) << kind->name;
+  }
+}
+
 // RMSNorm makes vectors as long as the root of their width.
 TEST(QkNorm, WithWeightsOfOneMakesScoresCosinesTimesTheWidth) {
   for (const char* const kind : {"mha", "gqa", "mqa", "mfa", "fox"}) {
