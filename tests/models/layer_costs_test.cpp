@@ -13,13 +13,26 @@
 namespace headcount::costs {
 namespace {
 
+std::string name_of(const testing::TestParamInfo<const AttentionKind*>& kind) {
+  std::string name(kind.param->name);
+  std::ranges::replace(name, '-', '_');
+  return name;
+}
+
 class CostsOfALayer : public testing::TestWithParam<const AttentionKind*> {};
-INSTANTIATE_TEST_SUITE_P(Registry, CostsOfALayer, testing::ValuesIn(attention_kinds()),
-                         [](const auto& kind) {
-                           std::string name(kind.param->name);
-                           std::ranges::replace(name, '-', '_');
-                           return name;
-                         });
+INSTANTIATE_TEST_SUITE_P(Registry, CostsOfALayer, testing::ValuesIn(attention_kinds()), name_of);
+
+std::vector<const AttentionKind*> kinds_that_convolve() {
+  std::vector<const AttentionKind*> kinds;
+  for (const AttentionKind* kind : attention_kinds()) {
+    if (convolves(*kind)) kinds.push_back(kind);
+  }
+  return kinds;
+}
+
+class CostsOfACanonLayer : public CostsOfALayer {};
+INSTANTIATE_TEST_SUITE_P(Registry, CostsOfACanonLayer, testing::ValuesIn(kinds_that_convolve()),
+                         name_of);
 
 TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
   EXPECT_TRUE(rc::check([] {
@@ -42,8 +55,7 @@ TEST_P(CostsOfALayer, AreItsParametersAndItsMultiplyAccumulates) {
 }
 
 // Canon layer B has a weight per tap and channel, of which a token needs each once.
-TEST_P(CostsOfALayer, WithACanonLayerCountItsWeightsAndItsState) {
-  if (!convolves(*GetParam())) return;
+TEST_P(CostsOfACanonLayer, CountItsWeightsAndItsState) {
   EXPECT_TRUE(rc::check([] {
     LayerConfig given = random_layer(GetParam()->name);
     given.causal = true;
@@ -100,10 +112,9 @@ TEST(CostsOfTpa, AreThoseOfProductsOrOfFactors) {
 }
 
 // A whole model with a context of its own; even sizes, so that every kind fits.
-Given random_model(std::string_view kind) {
+Given random_model() {
   const auto size = [](Index low, Index end) { return *rc::gen::inRange<Index>(low, end); };
   Given config(model_settings());
-  set(config, "attention", kind);
   set(config, "layers", size(1, 4));
   set(config, "dim", size(1, 30));
   set(config, "context", size(1, 40));
@@ -116,28 +127,36 @@ Given random_model(std::string_view kind) {
   return config;
 }
 
-TEST_P(CostsOfALayer, AreThoseOfTheModelInTheTable) {
+// What a row says of a model, at its own context and so many bytes for a cached number.
+void expect_costs_of_model(const ModelPlan& plan, const CostRow& row, Index bytes) {
+  const LanguageModel model(plan, 3);
+  Index parameters = 0;
+  for (std::size_t i = 0; i < model.parameters().size(); ++i) {
+    if (model.parameters().name({i}).starts_with("model.layers.0.self_attn."))
+      parameters += model.parameters().shape({i}).size();
+  }
+  RC_ASSERT(row.costs.parameters.value() == parameters * plan->layers);
+  const AttentionCosts one = attention_costs(plan->cycle.front()).front();
+  const Count elements = row.costs.cache_elements_per_token * plan->context +
+                         one.cache_elements_per_block * one.blocks(plan->context) * plan->layers;
+  const KeptNumbers kept = kept_numbers(plan, plan->context), first = kept_numbers(plan, 0);
+  RC_ASSERT(row.costs.cache_elements == elements + first.states);
+  RC_ASSERT(row.costs.cache_elements == kept.elements + kept.states);
+  RC_ASSERT(row.cache_bytes == kept.elements * bytes + kept.states * Index{4});
+  RC_ASSERT(row.cache_bytes == kv_cache_bytes(plan, plan->context, {bytes, 0}));
+}
+
+TEST(CostsOfLayers, AreThoseOfTheModelInTheTable) {
   EXPECT_TRUE(rc::check([] {
-    const Given config = random_model(GetParam()->name);
+    Given config = random_model();
     const Index bytes = *rc::gen::element<Index>(1, 2, 4);
-    const ModelPlan plan = resolve_model(config);
-    const CostRows rows = all_rows(config, plan->context, bytes);
-    const CostRow& row = rows.at(plan->attention);
-    const LanguageModel model(plan, 3);
-    Index parameters = 0;
-    for (std::size_t i = 0; i < model.parameters().size(); ++i) {
-      if (model.parameters().name({i}).starts_with("model.layers.0.self_attn."))
-        parameters += model.parameters().shape({i}).size();
+    const CostRows rows = all_rows(config, resolve_model(config)->context, bytes);
+    for (const AttentionKind* kind : attention_kinds()) {
+      set(config, "attention", kind->name);
+      const ModelPlan plan = resolve_model(config);
+      RC_LOG() << kind->name << '\n';
+      expect_costs_of_model(plan, rows.at(plan->attention), bytes);
     }
-    RC_ASSERT(row.costs.parameters.value() == parameters * plan->layers);
-    const AttentionCosts one = attention_costs(plan->cycle.front()).front();
-    const Count elements = row.costs.cache_elements_per_token * plan->context +
-                           one.cache_elements_per_block * one.blocks(plan->context) * plan->layers;
-    const KeptNumbers kept = kept_numbers(plan, plan->context), first = kept_numbers(plan, 0);
-    RC_ASSERT(row.costs.cache_elements == elements + first.states);
-    RC_ASSERT(row.costs.cache_elements == kept.elements + kept.states);
-    RC_ASSERT(row.cache_bytes == kept.elements * bytes + kept.states * Index{4});
-    RC_ASSERT(row.cache_bytes == kv_cache_bytes(plan, plan->context, {bytes, 0}));
   }));
 }
 
