@@ -1,14 +1,23 @@
 #!/usr/bin/env bash
-# Builds everything and runs all tests.
+# Builds the program and tests it: in float, with gradients and other people's numbers in double.
+# run.sh --all builds everything and runs all tests: the slow ones too, those in double, and pages
+# in a browser. Further arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 packages=(g++ make cmake libeigen3-dev libgomp1 libcxxopts-dev nlohmann-json3-dev
   librandom123-dev libutfcpp-dev libssl-dev libdnnl-dev libopenmpi-dev libgtest-dev librapidcheck-dev
   python3)
-# Ubuntu has no browser in packages, and other versions of clang for WebAssembly: there the tests of
-# pages are skipped. What the page is built with, its own script installs.
-if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
-  packages+=(chromium chromium-driver nodejs)
+build=(--target headcount_cli quick_tests)
+tests=(--label-exclude '^(slow|double|browser|page|install|fuzz)$')
+if [ "${1:-}" = --all ]; then
+  shift
+  build=()
+  tests=()
+  # Ubuntu has no browser in packages, and other versions of clang for WebAssembly: there the tests
+  # of pages are skipped. What the page is built with, its own script installs.
+  if grep -q '^ID=debian' /etc/os-release 2>/dev/null; then
+    packages+=(chromium chromium-driver nodejs)
+  fi
 fi
 # For the benchmarks, the thread sanitizer and the check of the format of .ci/run.
 if [ -n "${CI:-}" ]; then
@@ -19,6 +28,15 @@ source train/install_packages.sh "${packages[@]}"
 options=()
 if [ -n "${CI:-}" ]; then options+=(-DHEADCOUNT_BENCHMARKS=ON -DHEADCOUNT_WERROR=ON); fi
 cmake --preset release -DHEADCOUNT_TESTS=ON "${options[@]}" >/dev/null
-cmake --build --preset release --parallel "$(nproc)"
-train/page/build.sh page gradients
-ctest --preset release --parallel "$(nproc)" "$@"
+cmake --build --preset release --parallel "$(nproc)" "${build[@]}"
+if [ ${#build[@]} -eq 0 ]; then train/page/build.sh page gradients; fi
+ctest --preset release --parallel "$(nproc)" "${tests[@]}" "$@"
+
+# What a test lacked is in the line after "Skipped" or in its own "skipped: ...". CI has all packages.
+skipped=$(sed -n '/: Skipped$/{n;p}; /^skipped: /p' .build/release/Testing/Temporary/LastTest.log |
+  sort | uniq -c)
+if [ -n "$skipped" ]; then
+  echo "Tests that were skipped, and why:"
+  echo "$skipped"
+  if [ -n "${CI:-}" ] && grep -v 'the processor has' <<<"$skipped"; then exit 1; fi
+fi

@@ -1,3 +1,4 @@
+// label: slow
 // The built-in corpora are learned in few steps with the settings that --data NAME brings, and what
 // decides is whether the attention can look back.
 #include <gtest/gtest.h>

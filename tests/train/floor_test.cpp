@@ -1,3 +1,4 @@
+// label: slow
 // The built-in corpora know the least loss that any predictor can have; training comes near it and
 // stays above.
 #include <gtest/gtest.h>

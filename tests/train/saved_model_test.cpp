@@ -1,3 +1,4 @@
+// label: unsanitized
 // Whatever can be trained can be saved and read.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -138,7 +138,7 @@ TEST(TrainerStep, TrainsIndexersOnTokensWithoutTargets) {
   EXPECT_TRUE(trained);
 }
 
-TEST(Shards, AreAPowerOfTwoWithEnoughTokensEach) {
+TEST(ShardsOfABatch, AreAPowerOfTwoWithEnoughTokensEach) {
   EXPECT_EQ(shard_count(8, 32, 32), 2) << "128 tokens each";
   EXPECT_EQ(shard_count(12, 64, 128), 4);
   EXPECT_EQ(shard_count(12, 64, 256), 2) << "256 tokens for a width of 256";

@@ -1,3 +1,4 @@
+// label: unsanitized
 // Everything that users have been seen to get wrong, and every way a file can be: the exit code,
 // one line on standard error that names it, nothing on standard output, and no file changed.
 #include <gtest/gtest.h>

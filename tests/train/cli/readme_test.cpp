@@ -1,3 +1,4 @@
+// label: unsanitized
 // The command lines of the READMEs and of the help: a reader pastes them, so they must be right. So
 // must the names of files.
 #include <gtest/gtest.h>
@@ -156,7 +157,7 @@ TEST(Readme, ItsLinksAndPathsLeadToFiles) {
   EXPECT_GT(found, 20u);
 }
 
-TEST(Help, ItsExamplesHaveFlagsThatThereAre) {
+TEST(Readme, ExamplesOfTheHelpHaveFlagsThatThereAre) {
   const TrainFolder folder;
   for (const std::string command :
        {"train", "compare", "report", "sample", "eval", "attend", "convert", "cost"}) {

@@ -1,3 +1,4 @@
+// label: unsanitized
 // The runs of a comparison: which are trained, kept, repeated and refused, and what each records.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// label: unsanitized
 // headcount compare --init-from: what training from random weights gives, and what converting a
 // trained model and training on gives.
 #include <gtest/gtest.h>

@@ -1,3 +1,4 @@
+// label: slow
 // A comparison that was stopped anywhere ends with the bits of one that ran through.
 #include <gtest/gtest.h>
 

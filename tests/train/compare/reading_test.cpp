@@ -1,3 +1,4 @@
+// label: unsanitized
 // How the trained models of a comparison read a passage of the validation text.
 #include "train/compare/reading.h"
 

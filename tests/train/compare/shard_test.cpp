@@ -1,3 +1,4 @@
+// label: unsanitized
 // compare --shard and --collect: a comparison by processes that know nothing of each other.
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+// label: slow
 // How often verdicts are wrong, in simulated comparisons whose true cost is known.
 #include <gtest/gtest.h>
 

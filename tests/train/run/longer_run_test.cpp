@@ -1,3 +1,4 @@
+// label: unsanitized
 // A run that is to go on longer than it was begun for.
 #include <gtest/gtest.h>
 
