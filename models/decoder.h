@@ -15,9 +15,8 @@ struct DecodeOptions {
 
 /// Chunk size of a prefill: tokens of each sequence that go through the model at once. The last
 /// chunk has up to twice as many, because few tokens are computed in another way than many. The
-/// size is a multiple of attention's tiles and of the delta rule's chunks, so that chunks change
-/// nothing but how products round, with oneDNN on some processors, and sums of forget gates within
-/// a window.
+/// size is a multiple of attention's tiles, so that chunks change nothing but how products round,
+/// with oneDNN on some processors, and sums of forget gates within a window.
 inline constexpr Index kPrefillChunk = 512;
 
 /// Decoder with a KV cache: each token goes through the model once. The cache holds the model's

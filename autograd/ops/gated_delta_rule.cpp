@@ -36,8 +36,8 @@ struct DeltaSinks {
 //     dq = S dy,  dk = dA U + S' W,  dg = rowsum(dS' o S'),  dv = -W,  dbeta = E . dU
 // Forward keeps E, and a first loop backward finds W, both for many columns of the state at a time.
 // With E and W known, no row depends on another: a second loop computes S and dS of many rows at a
-// time, so that no sum runs across the lanes of a vector. On two processors with AVX-512 this is
-// faster than products of matrices, chunk by chunk, for heads of 16 to 128.
+// time, so that no sum runs across the lanes of a vector. With AVX-512 this is faster than products
+// of matrices, chunk by chunk, for heads of 16 to 128.
 class DeltaHead {
  public:
   DeltaHead(const DeltaProblem& problem, Index batch, Index head, Real* memory)
