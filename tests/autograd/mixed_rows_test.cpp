@@ -26,11 +26,11 @@ RowCache filled(const std::string& name, Index heads, Index width, Index capacit
 }
 
 // A cache of rows and one of what mixes them.
-struct Factors {
+struct RowFactors {
   Index tokens;
   RowCache weights, rows;
 
-  Factors(const std::string& name, Index capacity, CacheType type, Index count)
+  RowFactors(const std::string& name, Index capacity, CacheType type, Index count)
       : tokens(count),
         weights(filled(std::string(name) + "weights", 1, kHeads * kTerms, capacity, type, count)),
         rows(filled(std::string(name) + "rows", kTerms, kWidth, capacity, type, count)) {}
@@ -58,7 +58,7 @@ TEST(MixedRows, AreReadAsTheSumsThatTheyAre) {
   for (const auto& [capacity, tokens] : kCapacityAndTokens) {
     for (const CacheType type :
          {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-      const Factors factors("k", capacity, type, tokens);
+      const RowFactors factors("k", capacity, type, tokens);
       Tape tape;
       const Var read = read_rows(tape, factors.mixed());
       EXPECT_EQ(read.shape(), (Shape{kSequences, std::min(capacity, tokens), kHeads, kWidth}));
@@ -71,7 +71,7 @@ TEST(MixedRows, GiveTheNewestTokenWhatTheirSumsWould) {
   for (const auto& [capacity, tokens] : kCapacityAndTokens) {
     for (const CacheType type :
          {CacheType::real, CacheType::bf16, CacheType::f16, CacheType::int8}) {
-      const Factors k("k", capacity, type, tokens), v("v", capacity, type, tokens);
+      const RowFactors k("k", capacity, type, tokens), v("v", capacity, type, tokens);
       const RowCache shared = filled("shared", 2, kWidth, capacity, type, tokens);
       const AttentionOptions options{.scale = Real{0.3}};
       Tape tape;
@@ -98,7 +98,7 @@ TEST(MixedRows, GiveTheNewestTokenWhatTheirSumsWould) {
 
 TEST(MixedRows, AreNotComputedForTheNewestToken) {
   constexpr Index kTokens = 4096;
-  const Factors k("k", kTokens, CacheType::real, kTokens),
+  const RowFactors k("k", kTokens, CacheType::real, kTokens),
       v("v", kTokens, CacheType::real, kTokens);
   Tape tape;
   const Shape shape = {kSequences, 1, kHeads, kWidth};
@@ -108,7 +108,7 @@ TEST(MixedRows, AreNotComputedForTheNewestToken) {
 }
 
 TEST(MixedRows, GiveSeveralTokensWhatTheirSumsWould) {
-  const Factors k("k", 90, CacheType::f16, 80), v("v", 90, CacheType::f16, 80);
+  const RowFactors k("k", 90, CacheType::f16, 80), v("v", 90, CacheType::f16, 80);
   Tape tape;
   const Shape shape = {kSequences, 70, kHeads, kWidth};
   const Var q = tape.constant(shape, normal_values("q", 0, shape.size()));
