@@ -41,7 +41,8 @@ std::string forms(const AttentionKind& kind) {
 std::string nearest_word(std::string_view word) {
   std::string small(word);
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
-  const std::size_t end = std::min(small.find_first_of("0123456789@:", 1), small.size());
+  const std::size_t end = std::min(small.find_first_of("0123456789@:"), small.size());
+  if (end < 2) return "";
   std::vector<std::string> names;
   for (const AttentionKind* kind : attention_kinds()) {
     if (small.starts_with(kind->name)) return small == word ? "" : small;
