@@ -42,12 +42,12 @@ std::string nearest_word(std::string_view word) {
   std::string small(word);
   std::ranges::transform(small, small.begin(), [](unsigned char c) { return std::tolower(c); });
   const std::size_t end = std::min(small.find_first_of("0123456789@:"), small.size());
-  if (end < 2) return "";
   std::vector<std::string> names;
   for (const AttentionKind* kind : attention_kinds()) {
     if (small.starts_with(kind->name)) return small == word ? "" : small;
     names.emplace_back(kind->name);
   }
+  if (end < 2) return "";
   const std::string name = nearest(std::string_view(small).substr(0, end), names);
   return name.empty() ? "" : name + small.substr(end);
 }
