@@ -117,9 +117,6 @@ AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
   plan.rotary = plan.rotary && kind.rotates;
   if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
   plan.own_ = kind.resolve(plan, given);
-  require_setting(!plan.rotary || plan.head_dim > 1 || given.has("rope-dim"),
-                  "`positions` rope rotates pairs of dimensions, and `head-dim` is 1; raise it, or "
-                  "give `rope-dim`");
   require_setting(plan.value_residual == 0 || find_values(plan, kind.describe(plan)) != nullptr,
                   "`value-residual` mixes values of heads, which ", kind.name,
                   " with these settings does not keep; leave `value-residual` 0");

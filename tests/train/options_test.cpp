@@ -210,7 +210,9 @@ TEST(TrainSettings, ShortenAWarmUpThatIsLongerThanTheRunToATenthOfIt) {
   EXPECT_EQ(resolved(saved).schedule().warmup, 51) << "a run that is made longer";
   const TrainOptions whole = resolved({{"warmup", 50}, {"steps", 50}});
   EXPECT_EQ(whole.schedule().warmup, 50);
-  EXPECT_EQ(warmup_note(whole), "");
+  EXPECT_EQ(warmup_note(whole),
+            "the warm-up takes all 50 steps, so that the learning rate never decays; shorten it");
+  EXPECT_EQ(warmup_note(resolved({{"warmup", 49}, {"steps", 50}})), "");
 }
 
 TEST(TrainSettings, ReachTheCorpus) {

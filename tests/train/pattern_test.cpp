@@ -58,8 +58,8 @@ TEST_F(Pattern, StartsFromItsCheckpoint) {
       "--attention gqa2@4/share --layers 2");
   EXPECT_EQ(again.at("attention"), "gqa2@4/share");
   expect_refusal(
-      folder_.train("--init first/checkpoints/step-3 --attention gqa2/share --layers 2 --out x"), 2,
-      {"--attention is \"gqa2/share\" here and \"gqa2@4/share\" there"}, "another pattern");
+      folder_.train("--init first/checkpoints/step-3 --attention gqa2@4/mqa --layers 2 --out x"), 2,
+      {"--attention is \"gqa2@4/mqa\" here and \"gqa2@4/share\" there"}, "another pattern");
   train("--attention gqa1 --out plain");
   EXPECT_EQ(train("--init plain/checkpoints/step-3 --attention gqa1 --out more").at("attention"),
             "gqa");

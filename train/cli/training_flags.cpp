@@ -128,6 +128,15 @@ bool heeds_rope_dim(const TrainOptions& run) {
 // Throws UsageError for a setting of rotary positions that no layer of `runs` has.
 void refuse_idle_rotation(const Setting& setting, const std::string& text,
                           const std::vector<TrainOptions>& runs) {
+  const auto has_no_pair = [](const AttentionPlan& layer) {
+    return layer.rotary && layer.head_dim == 1 && layer.values().value("rope-dim", Index{2}) == 0;
+  };
+  if (setting.name == "head-dim" && std::ranges::any_of(runs, [&](const TrainOptions& run) {
+        return std::ranges::any_of(run.model->cycle, has_no_pair);
+      })) {
+    throw UsageError("--head-dim ", text,
+                     " leaves --positions rope no pair of dimensions to rotate; raise it");
+  }
   if (setting.name == "rope-dim" && std::ranges::none_of(runs, heeds_rope_dim)) {
     throw UsageError("--rope-dim ", text, " rotates nothing with --positions ",
                      setting_text(to_json(runs.front())["positions"]), "; leave it out");

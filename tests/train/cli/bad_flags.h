@@ -81,7 +81,7 @@ inline const BadCase kFlags[] = {
     {"compare --attention mha mqa", kUsage,
      "'mqa' is not a flag; commas separate the values of a list: mha,mqa; see"},
     {"TRAIN+ --attention mla --head-dim 1", kUsage,
-     "--positions rope rotates pairs of dimensions, and --head-dim is 1; raise it"},
+     "--head-dim 1 leaves --positions rope no pair of dimensions to rotate; raise it"},
     {"TRAIN+ --attention gqa --rope-dim 4 --positions none", kUsage,
      "--rope-dim 4 rotates nothing with --positions none; leave it out"},
     {"TRAIN+ --attention gqa --kv-heads 3", kUsage, "--kv-heads 3 does not divide"},

@@ -112,16 +112,16 @@ TEST_F(BadInput, NumbersTooLargeForTheirType) {
 }
 
 TEST_F(BadInput, ChoicesThatDoNotExist) {
-  expect_refusals(
-      kUsage,
-      {{"--attention mhla", {"--attention", "mha, mqa, gqa or gqa2", "mla or mla48+16", "'mhla'"}},
-       {"--positions absolute", {"--positions", "rope, learned, none"}},
-       {"--norm batch", {"--norm", "rms, layer"}},
-       {"--activation relu", {"--activation", "swiglu, gelu"}},
-       {"--progress sometimes", {"--progress", "auto, always, never"}},
-       {"--bias=perhaps", {"--bias", "on, off"}},
-       {"--attention mla --latent-norm maybe", {"--latent-norm", "on, off"}},
-       {"--preset nanogpt", {"--preset", "nanogpt-cpu", "nanogpt-gpu", "'nanogpt'"}}});
+  expect_refusals(kUsage,
+                  {{"--attention nosuch",
+                    {"--attention", "mha, mqa, gqa or gqa2", "mla or mla48+16", "'nosuch'"}},
+                   {"--positions absolute", {"--positions", "rope, learned, none"}},
+                   {"--norm batch", {"--norm", "rms, layer"}},
+                   {"--activation relu", {"--activation", "swiglu, gelu"}},
+                   {"--progress sometimes", {"--progress", "auto, always, never"}},
+                   {"--bias=perhaps", {"--bias", "on, off"}},
+                   {"--attention mla --latent-norm maybe", {"--latent-norm", "on, off"}},
+                   {"--preset nanogpt", {"--preset", "nanogpt-cpu", "nanogpt-gpu", "'nanogpt'"}}});
 }
 
 TEST_F(BadInput, ImpossibleShapes) {

@@ -125,14 +125,13 @@ TEST_F(ConvertCommand, TrainingGoesOnFromIt) {
 
 TEST_F(ConvertCommand, PrintsACommandThatTrainsFurther) {
   const ProgramResult made = folder_->headcount(
-      "train --data lookup --kinds 2 --dim 16 --steps 1 --eval-characters 2k --quiet --out board");
+      "train --data lookup --kinds 3 --dim 16 --steps 1 --eval-characters 2k --quiet --out board");
   ASSERT_EQ(made.exit_code, 0) << made.err;
-  const std::string printed = run_convert("--from board --attention mqa --out 'to board'").out;
+  const std::string printed = run_convert("--from board --attention mqa --out to-board").out;
   const std::size_t at = printed.find("headcount train --init");
   ASSERT_NE(at, std::string::npos) << printed;
   const std::string command = printed.substr(at + 10, printed.find('\n', at) - at - 10);
-  EXPECT_NE(command.find("--init 'to board' --data lookup --kinds 2"), std::string::npos)
-      << command;
+  EXPECT_NE(command.find("--init to-board --data lookup --kinds 3"), std::string::npos) << command;
   const ProgramResult further =
       folder_->headcount(command + " --steps 1 --eval-characters 2k --quiet");
   EXPECT_EQ(further.exit_code, 0) << command << further.err;

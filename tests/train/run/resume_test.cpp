@@ -123,7 +123,8 @@ TEST_F(ResumedRun, SavesWhatItHasWhenItsTerminalGoesButNotUnderNohup) {
   const ProgramResult nohup =
       folder_.shell("trap '' HUP; " + told + " exec \"$headcount\" " + run + "nohup");
   EXPECT_EQ(nohup.exit_code, 0) << nohup.err;
-  EXPECT_EQ(checkpoints("nohup"), (std::set<std::string>{"latest", "step-20"}));
+  EXPECT_TRUE(checkpoints("nohup").contains("step-20"));
+  EXPECT_FALSE(checkpoints("nohup").contains("step-7"));
 }
 
 TEST_F(ResumedRun, StopsWithinAnEvaluationAndBeginsWithItAgain) {
