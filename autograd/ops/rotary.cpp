@@ -1,6 +1,5 @@
 #include <cmath>
 #include <map>
-#include <mutex>
 #include <tuple>
 #include <utility>
 
@@ -13,9 +12,8 @@ namespace headcount {
 RotaryTable::RotaryTable(Index dim, Index positions, double theta)
     : dim_(dim), positions_(positions) {
   require(dim > 0 && dim % 2 == 0, Op::rotary, "the rotary dimension must be even, is ", dim);
-  static std::mutex mutex;
-  static std::map<std::tuple<Index, Index, double>, std::weak_ptr<const Angles>> all;
-  const std::lock_guard lock(mutex);
+  // The layers of a model are made by one thread.
+  thread_local std::map<std::tuple<Index, Index, double>, std::weak_ptr<const Angles>> all;
   std::erase_if(all, [](const auto& table) { return table.second.expired(); });
   std::weak_ptr<const Angles>& shared = all[{dim, positions, theta}];
   angles_ = shared.lock();
