@@ -166,7 +166,8 @@ nlohmann::ordered_json json_of(const Evaluation& result, const EvalText& text,
 void print(const Evaluation& result, const EvalText& text, Index context,
            std::optional<double> change) {
   const char* const unit = text.unit();
-  std::printf("%s: %td %ss\n", text.name.c_str(), result.characters, unit);
+  std::printf("%s: %td %s%s\n", text.name.c_str(), result.characters, unit,
+              result.characters == 1 ? "" : "s");
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n", result.loss, unit,
               result.loss / std::numbers::ln2, 100 * result.accuracy);
   const Index longest = std::min(context, std::ssize(text.tokens) - 1);  // window
