@@ -65,7 +65,7 @@ Json reply_to(const nlohmann::json& request) {
 Json reply_or_error(std::string_view request) {
   try {
     return reply_to(headcount::parse_json(request));
-  } catch (const headcount::DivergedError& error) {
+  } catch (const headcount::NonFiniteError& error) {
     return {{"error", error.what()}, {"diverged", true}};
   } catch (const std::bad_alloc&) {
     return {{"error", "the memory of the page is full; choose a smaller model or text"}};
