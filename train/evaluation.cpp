@@ -230,7 +230,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   std::vector<EvaluatedPart> parts(
       static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
   Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();
-  enum End { whole, stopped, non_finite };
+  enum End { whole, stopped, diverged };
   int end = whole;
   std::string why = "another rank found logits that are not finite";
   try {
@@ -239,7 +239,7 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   } catch (const EvaluationStopped&) {
     end = stopped;
   } catch (const NonFiniteError& error) {
-    end = non_finite;
+    end = diverged;
     why = error.what();
   }
   if (const auto first = first_flag(ranks, end)) {

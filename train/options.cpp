@@ -163,7 +163,7 @@ TrainOptions resolve_training(const Given& given) {
                   "`checkpoint-every` above 0");
   require_setting(own.least_learning_rate <= own.learning_rate,
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
-  constexpr double kStep = kDropoutStep;
+  constexpr auto kStep = static_cast<double>(kDropoutStep);
   require_setting(own.dropout == 0 || (own.dropout >= kStep && own.dropout <= 1 - kStep),
                   "`dropout` must be 0, or ", shortest_text(kStep), " to ",
                   shortest_text(1 - kStep), ": masks have 16 bits");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "autograd/base/text.h"
 #include "models/cost.h"
 #include "train/report/chart_parts.h"
 #include "train/report/page.h"

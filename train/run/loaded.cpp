@@ -149,7 +149,7 @@ std::string init_note(const TrainOptions& options) {
   const ModelPlan there = load_config(folder_of_init(options)).model;
   std::string changes;
   for (const auto& [name, value] : options.model->settings.items()) {
-    const nlohmann::json other = there->settings.value(name, nlohmann::json());
+    const nlohmann::ordered_json other = there->settings.value(name, nlohmann::ordered_json());
     if (other == value || other.is_null()) continue;  // a pattern has it in its words
     changes += (changes.empty() ? "`" : ", `") + name + "` " + setting_text(value) +
                " instead of " + setting_text(other);
