@@ -24,6 +24,6 @@ foreach(suite ${suites})
   # Tests run side by side: a thread that waits shall not take a processor from another test.
   string(APPEND entries "add_test(${NAME}.${suite} [==[${PROGRAM}]==] --gtest_filter=${suite}.*:*/${suite}.*-${LEFT_OUT})\n"
     "set_tests_properties(${NAME}.${suite} PROPERTIES LABELS \"${LABEL};${label_${suite}}\" "
-    "ENVIRONMENT OMP_WAIT_POLICY=passive TIMEOUT 900)\n")
+    "ENVIRONMENT OMP_WAIT_POLICY=passive TIMEOUT 1800)\n")
 endforeach()
 file(WRITE ${OUT} "${entries}")
