@@ -54,9 +54,9 @@ TEST(GatedDeltaRule, IsTheRecurrenceAtTheEndsOfItsGates) {
                                      {Real{-1e-6}},
                                      {0},
                                      {-200, 0, Real{-1e-6}, -30},
-                                     {-3e38F},
+                                     {static_cast<Real>(-3e38)},
                                      {-kInfinity},
-                                     {-kInfinity, -1, -3e38F, -kInfinity}}) {
+                                     {-kInfinity, -1, static_cast<Real>(-3e38), -kInfinity}}) {
     for (const Real beta : {Real{0}, Real{1}}) {
       Shape gates = {1, 70, 1};
       if (g.size() > 1) gates.append(std::ssize(g));

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/base/error.h"
 #include "autograd/random.h"
 
 namespace headcount {
