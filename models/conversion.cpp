@@ -1,264 +1,311 @@
 #include "models/conversion.h"
 
+#include <Eigen/Eigenvalues>
 #include <algorithm>
-#include <functional>
-#include <map>
+#include <cmath>
 #include <nlohmann/json.hpp>
-
-#include "autograd/base/error.h"
 
 namespace headcount {
 
 namespace {
 
-using Values = nlohmann::ordered_json;
+using Eigen::MatrixXd;
+using Json = nlohmann::ordered_json;
+using RealMatrix = Eigen::Matrix<Real, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
-// Weights of attention that a conversion copies.
-bool is_carried_over(const std::string& name) { return name == "gate_proj" || name == "sinks"; }
+constexpr std::string_view kLatent = "mla";
 
-std::string attention_prefix(Index layer) {
-  return "model.layers." + std::to_string(layer) + ".self_attn";
+bool lists(std::span<const std::string_view> names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
 }
 
-LayerMatrices matrices(const LanguageModel& model, Index layer) {
-  return {model.parameters(), attention_prefix(layer),
-          "model.layers." + std::to_string(layer) + ".input_layernorm"};
+void require_kind(std::span<const std::string_view> kinds, const std::string& attention,
+                  const char* direction) {
+  require_setting(lists(kinds, attention), "no conversion ", direction, " `attention` ", attention,
+                  "; conversions are from mha, gqa or mqa to one of these or to mla, the same in "
+                  "all layers");
 }
 
-// Calls `body`; adds the layer and `direction`, "from" or "to", to what it throws.
-template <class Body>
-auto of_layer(Index layer, const std::string& direction, const AttentionKind& kind,
-              const Body& body) {
-  try {
-    return body();
-  } catch (const ShapeError& error) {
-    throw ShapeError("layer ", layer + 1, " cannot be converted ", direction, " ", kind.name, ": ",
-                     error.what());
+// Dimensions per head that RoPE rotates.
+Index rotated_width(const AttentionPlan& layer) {
+  return layer.rotary ? layer.values()["rope-dim"].get<Index>() : 0;
+}
+
+// Plan of the converted model. Settings that `to` lacks suit the heads of `from`.
+ModelPlan fitted(const ModelPlan& from, Given to) {
+  const auto attention = to.get<std::string>("attention", kDefaultAttention);
+  constexpr std::string_view kinds[] = {"mha", "gqa", "mqa", kLatent};
+  require_kind(std::span(kinds).first(3), from->attention, "from");
+  require_kind(kinds, attention, "to");
+  const AttentionPlan& heads = from->cycle.front();
+  const auto fit = [&](const std::string& name, Index value) {
+    if (!to.has(name)) to.put(name, value);
+  };
+  if (attention == kLatent) {
+    fit("rope-dim", std::min(rotated_width(heads), half_of_head(heads)));
+    fit("nope-dim", std::max<Index>(1, heads.head_dim - to.get<Index>("rope-dim", 0)));
+    fit("v-dim", heads.head_dim);
+  } else {
+    fit("rope-dim", from->settings["rope-dim"]);
   }
-}
-
-// Throws ShapeError if a setting that conversions of the kind do not know is not at its default.
-void require_known(const ModelPlan& model, const AttentionPlan& layer) {
-  const AttentionKind& kind = layer.kind();
-  Values settings = {{"attention", kind.name}};
-  std::vector<std::string_view> known;
-  const SettingList own = kind.own.settings(Scope::attention);
-  for (const SettingList* list : {&model_settings(), &own}) {
-    for (const Setting& setting : *list) {
-      if (list != &own && !setting.only_for.empty()) continue;
-      if (setting.traits.conversion != InConversion::unknown) known.push_back(setting.name);
-      if (setting.scope == Scope::model) settings[setting.name] = model->settings[setting.name];
-    }
-  }
-  settings.update(layer.values());
-  const std::vector<std::string> beyond = settings_beyond(settings, known);
-  if (beyond.empty()) return;
-  require_setting(false, "conversion does not support `", beyond.front(), "`, which is ",
-                  setting_text(settings[beyond.front()]));
-}
-
-void require_weights(bool known, const std::string& name) {
-  require_setting(known, "conversion does not support the weights '", name, "'");
-}
-
-std::vector<AttentionHeads> heads_of(const LanguageModel& model) {
-  std::vector<AttentionHeads> all;
-  for (Index layer = 0; layer < model.plan()->layers; ++layer) {
-    const AttentionPlan& attention = model.plan()->layer_attention(layer);
-    const AttentionKind& kind = attention.kind();
-    all.push_back(of_layer(layer, "from", kind, [&] {
-      require_setting(kind.to_heads != nullptr, kind.no_heads);
-      require_known(model.plan(), attention);
-      const LayerMatrices weights = matrices(model, layer);
-      AttentionHeads heads = kind.to_heads(attention, weights);
-      for (const std::string& name : weights.unread()) require_weights(is_carried_over(name), name);
-      return heads;
-    }));
-  }
-  return all;
-}
-
-void require_same_rest(const Values& from, const Values& to, const std::string& where) {
-  for (const auto& [name, value] : to.items()) {
-    const Setting& setting = *find_setting(model_settings(), name);
-    if (setting.traits.conversion != InConversion::same || !from.contains(name)) continue;
-    require_setting(value == from[name], "`", name, "`", where, " is ", value.dump(),
-                    ", in the model it is ", from[name].dump(),
-                    "; a conversion changes the attention only");
-  }
-}
-
-constexpr const char* kWindow = "window";
-
-bool names_its_window(const LayerSpec& part) {
-  return part.gives(kWindow) || part.shared_window.has_value();
-}
-
-// Throws ShapeError if the window of a layer would change.
-void require_same_windows(const ModelPlan& from, const ModelPlan& to) {
-  for (Index layer = 0; layer < to->layers; ++layer) {
-    const Index before = from->layer_attention(layer).window,
-                after = to->layer_attention(layer).window;
-    require_setting(before == after, "the window of layer ", layer + 1, " is ", before,
-                    ", `attention` ", to->attention, " would make it ", after,
-                    "; name the windows, as gqa2@32/gqa2 and gqa2@0 do");
-  }
+  return resolve_model(to);
 }
 
 void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
-  require_same_rest(from->settings, to->settings, "");
-  // Parts of a pattern have settings of their own.
-  for (Index layer = 0; layer < to->layers; ++layer) {
-    require_same_rest(from->layer_attention(layer).values(), to->layer_attention(layer).values(),
-                      " of layer " + std::to_string(layer + 1));
+  for (const Setting& setting : model_settings()) {
+    const std::string& name = setting.name;
+    // Heads of grouped attentions keep their RoPE.
+    const bool same = to->attention != kLatent && (name == "rope-dim" || name == "rope-layout");
+    if (lists(kConvertedSettings, name) && !same) continue;
+    const Json neutral = setting.neutral.is_null() ? Json(0) : Json(setting.neutral);
+    const Json before = from->settings.value(name, neutral),
+               after = to->settings.value(name, neutral);
+    require_setting(before == after, "`", name, "` is ", setting_text(after),
+                    ", in the model it is ", setting_text(before),
+                    "; a conversion changes keys and values only");
   }
 }
 
-// Gives the heads of `layer` the mean of its keys and values and of those of the layers that will
-// share them.
-void share_mean(AttentionHeads& heads, const std::vector<AttentionHeads>& all, Index layer,
-                const ModelPlan& to) {
-  double count = 1;
-  for (Index reader = layer + 1; reader < to->layers; ++reader) {
-    if (to->writer(reader) != layer) continue;
-    const AttentionHeads& other = all[static_cast<std::size_t>(reader)];
-    if (other.k.rows == 0) continue;
-    require_setting(other.k.rows == heads.k.rows && other.v.rows == heads.v.rows, "layer ",
-                    reader + 1, ", which would share its cache, has heads of another width");
-    heads.k += other.k;
-    heads.v += other.v;
-    ++count;
+// Throws ShapeError unless the heads of `to`, which has latents, are as wide as those of `from`.
+void require_same_widths(const AttentionPlan& from, const AttentionPlan& to) {
+  const Json sizes = to.values();
+  const Index rope = sizes["rope-dim"], rank = sizes["kv-rank"], rotated = rotated_width(from);
+  require_setting(rope <= rotated, "`rope-dim` ", rope, " is more than the ", rotated,
+                  " dimensions of each head that RoPE rotates in the model");
+  require_setting(sizes["nope-dim"] == from.head_dim - rope && sizes["v-dim"] == from.head_dim,
+                  "`nope-dim` plus `rope-dim`, and `v-dim`, must be ", from.head_dim,
+                  ", as wide as the model's heads");
+  require_setting(rank <= from.dim, "`kv-rank` ", rank, " is more than the model's width, ",
+                  from.dim);
+}
+
+// Row in a head of `width` rows of the first (0) or second (1) dimension of a pair that RoPE
+// rotates.
+Index row_of(RotaryLayout layout, Index width, Index pairs, Index pair, Index second) {
+  const Index in_part =
+      layout == RotaryLayout::interleaved ? 2 * pair + second : second * pairs + pair;
+  return width - 2 * pairs + in_part;
+}
+
+double relative(double difference, double whole) {
+  return whole > 0 ? std::sqrt(std::max(0.0, difference) / whole) : 0;
+}
+
+// Keys and values of all query heads, [heads head_dim, dim], and with biases one more column.
+struct Heads {
+  MatrixXd k, v;
+};
+
+// Conversion of one layer. A projection with a bias is read and written as a matrix with one more
+// column.
+class LayerConversion {
+ public:
+  LayerConversion(const LanguageModel& from, LanguageModel& to, Index layer)
+      : from_(from.parameters()),
+        to_(to.parameters()),
+        old_(from.plan()->layer_attention(layer)),
+        new_(to.plan()->layer_attention(layer)),
+        prefix_("model.layers." + std::to_string(layer) + ".") {
+    scale_ = read("input_layernorm.weight");
+    const bool shifts = from.plan()->norm == NormKind::layer && old_.bias;
+    shift_ = shifts ? read("input_layernorm.bias") : MatrixXd::Zero(old_.dim, 1);
   }
-  heads.k *= 1 / count;
-  heads.v *= 1 / count;
-}
 
-void require_made_of_heads(const AttentionKind& kind) {
-  require_setting(kind.of_heads != nullptr, "heads cannot be converted to ", kind.name, ": ",
-                  kind.no_heads);
-}
-
-// Writes a weight or a bias; a matrix with a bias has it as last column.
-void write(const DoubleMatrix& matrix, const Shape& shape, bool bias, std::span<Real> values) {
-  const Index width = bias ? 1 : shape.size() / shape[0];
-  require_setting(matrix.rows == shape[0] && matrix.columns >= width, "a matrix of ", matrix.rows,
-                  " rows for ", shape.text());
-  auto to = values.begin();
-  for (Index r = 0; r < matrix.rows; ++r) {
-    const std::span<const double> row = matrix.row(r);
-    for (const double x : bias ? row.last(1) : row.first(static_cast<std::size_t>(width)))
-      *to++ = static_cast<Real>(x);
+  HeadErrors run() {
+    const Heads before = {regrouped(projection("k_proj"), old_.heads),
+                          regrouped(projection("v_proj"), old_.heads)};
+    const bool latent = new_.kind().name == kLatent;
+    const Heads after = latent ? make_latent(before) : make_groups(before);
+    const MatrixXd k = weighted(before.k), v = weighted(before.v), new_k = weighted(after.k);
+    double keys = (k - new_k).squaredNorm();
+    if (latent) keys += rotation_change(k, new_k);
+    return {relative(keys, k.squaredNorm()),
+            relative((v - weighted(after.v)).squaredNorm(), v.squaredNorm())};
   }
-}
 
-// Writes the attention of one layer.
-void write(const MadeLayer& made, const LanguageModel& from, Index layer, ParameterStore& store) {
-  const LayerMatrices before = matrices(from, layer);
-  std::map<std::string, DoubleMatrix> all = made.others;
-  for (const auto& [name, matrix] : made.of_z) all[name] = before.undone(matrix);
-  const std::string prefix = attention_prefix(layer) + ".";
-  for (std::size_t i = 0; i < store.size(); ++i) {
-    const std::string& name = store.name({i});
-    if (!name.starts_with(prefix)) continue;
-    const std::string module = module_of(name.substr(prefix.size()));
-    if (is_carried_over(module)) all[module] = before.get(module);
-    require_weights(all.contains(module), module);
-    write(all.at(module), store.shape({i}), name.ends_with(".bias"), store.value({i}));
+ private:
+  MatrixXd read(const std::string& name) const {
+    const ParameterId id = from_.find(prefix_ + name);
+    const Index rows = from_.shape(id)[0];
+    return Eigen::Map<const RealMatrix>(from_.value(id).data(), rows, from_.shape(id).size() / rows)
+        .cast<double>();
   }
-}
+  MatrixXd projection(const std::string& name) const {
+    MatrixXd matrix = read("self_attn." + name + ".weight");
+    if (old_.bias) {
+      matrix.conservativeResize(Eigen::NoChange, matrix.cols() + 1);
+      matrix.rightCols(1) = read("self_attn." + name + ".bias");
+    }
+    return matrix;
+  }
+  void write(const std::string& name, const MatrixXd& matrix) {
+    const auto put = [&](const char* part, const MatrixXd& values) {
+      const std::span<Real> to = to_.value(to_.find(prefix_ + "self_attn." + name + part));
+      Eigen::Map<RealMatrix>(to.data(), values.rows(), values.cols()) = values.cast<Real>();
+    };
+    put(".weight", matrix.leftCols(matrix.cols() - (old_.bias ? 1 : 0)));
+    if (old_.bias) put(".bias", matrix.rightCols(1));
+  }
+  // KV heads `rows` as `to` KV heads: each is the mean of those that its query heads had. If there
+  // were fewer, heads are repeated.
+  MatrixXd regrouped(const MatrixXd& rows, Index to) const {
+    const Index heads = old_.heads, width = old_.head_dim, from = rows.rows() / width;
+    MatrixXd sums = MatrixXd::Zero(to * width, rows.cols());
+    for (Index head = 0; head < heads; ++head)
+      sums.middleRows(head * to / heads * width, width) +=
+          rows.middleRows(head * from / heads * width, width);
+    return sums / static_cast<double>(heads / to);
+  }
+  // Matrix of the norm's output before its weights and bias, whose elements are equally large.
+  MatrixXd weighted(const MatrixXd& rows) const {
+    return rows.leftCols(old_.dim) * scale_.asDiagonal();
+  }
 
-// Copies everything outside of attentions.
-void write_rest(const LanguageModel& from, ParameterStore& store) {
-  for (std::size_t i = 0; i < store.size(); ++i) {
-    const std::string& name = store.name({i});
-    if (name.find(".self_attn.") == std::string::npos)
-      std::ranges::copy(from.parameters().value(from.parameters().find(name)),
-                        store.value({i}).begin());
+  Heads make_groups(const Heads& heads) {
+    const Index kv_heads = describe(new_).keeps.front().heads;
+    const MatrixXd k = regrouped(heads.k, kv_heads), v = regrouped(heads.v, kv_heads);
+    write("k_proj", k);
+    write("v_proj", v);
+    return {regrouped(k, old_.heads), regrouped(v, old_.heads)};
+  }
+
+  // For each row of a head of `to` the row of the model's head: first those without RoPE. The pairs
+  // that RoPE rotates are evenly spaced, so that frequencies stay where `rope-dim` divides the
+  // model's.
+  std::vector<Index> latent_rows() const {
+    const Index rotated = rotated_width(new_), pairs = rotated / 2, had = rotated_width(old_) / 2;
+    std::vector<Index> rotary(static_cast<std::size_t>(rotated)), order;
+    for (Index i = 0; i < rotated; ++i) {
+      const Index pair = i / 2, second = i % 2;
+      rotary[static_cast<std::size_t>(row_of(new_.rotary_layout, rotated, pairs, pair, second))] =
+          row_of(old_.rotary_layout, old_.head_dim, had, pair * had / pairs, second);
+    }
+    for (Index row = 0; row < old_.head_dim; ++row) {
+      if (std::ranges::find(rotary, row) == rotary.end()) order.push_back(row);
+    }
+    order.insert(order.end(), rotary.begin(), rotary.end());
+    return order;
+  }
+
+  // Queries keep their rows. All heads share the mean of their rotary keys; the rest of the keys
+  // and the values are approximated as U D z by the greatest singular values, where z is the norm's
+  // output before its weights. Elements of the latent D z are as large as those of z, so that the
+  // latent's norm changes little.
+  Heads make_latent(const Heads& heads) {
+    const Json sizes = new_.values();
+    const Index rank = sizes["kv-rank"], nope = sizes["nope-dim"], rope = sizes["rope-dim"];
+    const Index dim = old_.dim, width = old_.head_dim, columns = heads.k.cols();
+    const std::vector<Index> order = latent_rows();
+    MatrixXd q = projection("q_proj"), kv(old_.heads * (nope + width), columns),
+             rope_key = MatrixXd::Zero(rope, columns);
+    for (Index head = 0; head < old_.heads; ++head) {
+      const Index row = head * width, kv_row = head * (nope + width);
+      const MatrixXd k = heads.k.middleRows(row, width)(order, Eigen::all);
+      kv.middleRows(kv_row, nope) = k.topRows(nope);
+      kv.middleRows(kv_row + nope, width) = heads.v.middleRows(row, width);
+      rope_key += k.bottomRows(rope) / static_cast<double>(old_.heads);
+      q.middleRows(row, width) = MatrixXd(q.middleRows(row, width)(order, Eigen::all));
+    }
+
+    // Right singular vectors are eigenvectors of the transpose times the matrix, which is accurate
+    // for singular values above 1e-8 of the greatest.
+    const MatrixXd of_z = weighted(kv);
+    const Eigen::SelfAdjointEigenSolver<MatrixXd> squares(of_z.transpose() * of_z);
+    const MatrixXd basis = squares.eigenvectors().rightCols(rank);
+    MatrixXd up = MatrixXd::Zero(kv.rows(), rank + columns - dim);
+    MatrixXd down = MatrixXd::Zero(rank + rope, columns);
+    up.leftCols(rank) = of_z * basis;
+    const Eigen::VectorXd inverse = (scale_.array() == 0).select(0, scale_.cwiseInverse());
+    down.topLeftCorner(rank, dim) = basis.transpose() * inverse.asDiagonal();
+    down.bottomRows(rope) = rope_key;
+    if (old_.bias) {
+      up.rightCols(1) = kv.rightCols(1) + kv.leftCols(dim) * shift_;
+      down.topRightCorner(rank, 1) = -down.topLeftCorner(rank, dim) * shift_;
+    }
+    write("q_proj", q);
+    write("kv_a_proj_with_mqa", down);
+    write("kv_b_proj", up);
+    if (sizes["latent-norm"] == "on")
+      std::ranges::fill(to_.value(to_.find(prefix_ + "self_attn.kv_a_layernorm.weight")), Real{1});
+
+    Heads made = heads;
+    kv.leftCols(dim) = up.leftCols(rank) * down.topLeftCorner(rank, dim);
+    for (Index head = 0; head < old_.heads; ++head) {
+      const Index row = head * width, kv_row = head * (nope + width);
+      MatrixXd k(width, columns);
+      k << kv.middleRows(kv_row, nope), rope_key;
+      made.k.middleRows(row, width)(order, Eigen::all) = k;
+      made.v.middleRows(row, width) = kv.middleRows(kv_row + nope, width);
+    }
+    return made;
+  }
+
+  // What the squared difference of keys lacks if pairs rotate at another frequency, as a mean over
+  // the positions t of the context. With pairs as complex numbers,
+  //   |e^(i f t) a - e^(i g t) b|^2 = |a - b|^2 + 2 Re((1 - e^(i (g - f) t)) conj(a) b).
+  double rotation_change(const MatrixXd& before, const MatrixXd& after) const {
+    const Index pairs = rotated_width(new_) / 2, had = rotated_width(old_) / 2;
+    const auto frequency = [&](Index pair, Index of) {
+      return std::pow(old_.rope_theta, -static_cast<double>(pair) / static_cast<double>(of));
+    };
+    Eigen::VectorXd change(had);
+    for (Index pair = 0; pair < had; ++pair) change[pair] = -frequency(pair, had);
+    for (Index pair = 0; pair < pairs; ++pair) change[pair * had / pairs] += frequency(pair, pairs);
+    const auto times = Eigen::ArrayXd::LinSpaced(old_.max_positions, 0, old_.max_positions - 1);
+    double sum = 0;
+    for (Index pair = 0; pair < had; ++pair) {
+      const double cosine = (change[pair] * times).cos().mean(),
+                   sine = (change[pair] * times).sin().mean();
+      for (Index head = 0; head < old_.heads; ++head) {
+        const Index first = head * old_.head_dim,
+                    a = first + row_of(old_.rotary_layout, old_.head_dim, had, pair, 0),
+                    b = first + row_of(old_.rotary_layout, old_.head_dim, had, pair, 1);
+        const auto dot = [&](Index i, Index j) { return before.row(i).dot(after.row(j)); };
+        sum += 2 * ((1 - cosine) * (dot(a, a) + dot(b, b)) + sine * (dot(a, b) - dot(b, a)));
+      }
+    }
+    return sum;
+  }
+
+  const ParameterStore& from_;
+  ParameterStore& to_;
+  const AttentionPlan &old_, &new_;
+  std::string prefix_;
+  Eigen::VectorXd scale_, shift_;  // weights of the norm before the layer
+};
+
+// Copies the weights that a conversion leaves as they are.
+void copy_rest(const ParameterStore& from, ParameterStore& to) {
+  constexpr std::string_view mark = ".self_attn.";
+  constexpr std::string_view made[] = {"k_proj", "v_proj", "kv_a_proj_with_mqa", "kv_a_layernorm",
+                                       "kv_b_proj"};
+  constexpr std::string_view copied[] = {"q_proj", "o_proj", "gate_proj",
+                                         "sinks",  "q_norm", "k_norm"};
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const std::string& name = to.name({i});
+    if (const std::size_t at = name.find(mark); at != name.npos) {
+      const std::string weight = name.substr(at + mark.size());
+      const std::string module = weight.substr(0, weight.rfind('.'));
+      if (lists(made, module)) continue;
+      require_setting(lists(copied, module) && to.shape({i}) == from.shape(from.find(name)),
+                      "conversion does not support the weights '", module, "'");
+    }
+    std::ranges::copy(from.value(from.find(name)), to.value({i}).begin());
   }
 }
 
 }  // namespace
 
-Given without_attention(const ModelPlan& model) {
-  Given rest(model_settings());
-  for (const Setting& setting : model_settings()) {
-    const bool chosen = setting.traits.conversion == InConversion::open || setting.name == kWindow;
-    if (!chosen && model->settings.contains(setting.name))
-      rest.put(setting.name, model->settings[setting.name]);
-  }
-  return rest;
-}
-
-ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& options) {
-  const std::vector<AttentionHeads> heads = heads_of(from);
-  const LayerPlace place = layer_place(read_model_settings(to));
-  const auto attention = to.get<std::string>("attention", kDefaultAttention);
-  std::vector<LayerSpec> parts = parse_attention_spec(attention).cycle;
-  const bool alone = std::ranges::count_if(parts, std::not_fn(&LayerSpec::shares)) == 1;
-  const bool new_windows = to.has(kWindow) || std::ranges::any_of(parts, names_its_window);
-  const Values& old = from.plan()->settings;
-  if (!to.has(kWindow) && old.contains(kWindow)) to.put(kWindow, old[kWindow]);
-  const Given before = to;
-  bool fits = false;
-  for (LayerSpec& part : parts) {
-    if (!part.shares()) require_made_of_heads(*part.kind);
-    if (!part.shares() && part.kind->fit != nullptr) {
-      Given own = before;
-      for (const auto& [name, value] : part.settings) own.put(name, value);
-      const Given asked = own;
-      part.kind->fit(resolve_layer(*part.kind, own, place), place, own, heads, options);
-      for (const auto& [name, value] : own.values().items()) {
-        if (asked.has(name)) continue;
-        // What fits one part of a pattern is for its layers only.
-        if (alone) {
-          to.put(name, value);
-        } else {
-          part.add(name, setting_text(value));
-        }
-      }
-      fits = true;
-    }
-  }
-  to.put("attention", text_of(parts));
-  require_setting(fits || !options.energy, "`energy` sets the width of latents, but `attention` ",
-                  spec_of(to), " has none");
-  ModelPlan plan = resolve_model(to);
-  if (!new_windows) require_same_windows(from.plan(), plan);
-  return plan;
-}
-
-Conversion convert(const LanguageModel& from, const ModelPlan& to,
-                   const ConversionOptions& options) {
-  require_same_rest(from.plan(), to);
-  const std::vector<AttentionHeads> all = heads_of(from);
-  Conversion result{std::make_unique<LanguageModel>(to, from.vocabulary()), {}};
-  ParameterStore& store = result.model->parameters();
-  store.allocate();
-  std::map<Index, AttentionHeads> kept;  // of the result's layers with keys and values
-  for (Index layer = 0; layer < to->layers; ++layer) {
-    const AttentionPlan& attention = to->layer_attention(layer);
-    const AttentionKind& kind = attention.kind();
-    require_made_of_heads(kind);
-    AttentionHeads heads = all[static_cast<std::size_t>(layer)];
-    const AttentionHeads before = all[static_cast<std::size_t>(from.plan()->writer(layer))];
-    of_layer(layer, "to", kind, [&] {
-      if (attention.shares()) {
-        heads.k = kept.at(to->writer(layer)).k;
-        heads.v = kept.at(to->writer(layer)).v;
-      } else {
-        require_setting(
-            heads.k.rows > 0,
-            "it shares the cache of another layer and has no keys and values of its own");
-        share_mean(heads, all, layer, to);
-      }
-      require_known(to, attention);
-      const MadeLayer made = kind.of_heads(attention, heads, options);
-      if (!attention.shares()) kept[layer] = made.heads;
-      result.errors.push_back(head_errors(before, kept.at(to->writer(layer)), to->context));
-      write(made, from, layer, store);
-    });
-  }
-  write_rest(from, store);
+Conversion convert(const LanguageModel& from, const Given& to) {
+  const ModelPlan plan = fitted(from.plan(), to);
+  require_same_rest(from.plan(), plan);
+  if (plan->attention == kLatent)
+    require_same_widths(from.plan()->cycle.front(), plan->cycle.front());
+  Conversion result{std::make_unique<LanguageModel>(plan, from.vocabulary()), {}};
+  result.model->parameters().allocate();
+  copy_rest(from.parameters(), result.model->parameters());
+  for (Index layer = 0; layer < plan->layers; ++layer)
+    result.errors.push_back(LayerConversion(from, *result.model, layer).run());
   return result;
 }
 

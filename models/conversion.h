@@ -1,34 +1,37 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "models/language_model.h"
-#include "nn/attention/heads.h"
 
-/// Conversion of a trained model to another attention: each layer is written out as heads (see
-/// heads.h), and a layer of the other attention is made of them. All other weights stay.
+/// Conversion of a trained model to another attention: fewer KV heads by the mean of each group
+/// (Ainslie et al., 2023, arXiv 2305.13245), more by repetition, or the latent of MLA by singular
+/// values (Ji et al., arXiv 2502.14837; Li et al., arXiv 2503.11132). All other weights stay.
 namespace headcount {
 
-/// Settings that a converted model takes over: all except those that a conversion chooses anew, and
-/// the window.
-Given without_attention(const ModelPlan& model);
+/// Settings that a converted model may have other values of than the model it is made from.
+inline constexpr std::string_view kConvertedSettings[] = {
+    "attention", "window", "kv-heads",    "kv-rank",    "rope-dim",
+    "nope-dim",  "v-dim",  "latent-norm", "rope-layout"};
 
-/// Plan of the converted model: settings missing in `to` are chosen to suit the heads of `from`.
-/// Layers keep their windows unless `to` has windows of its own. Throws ShapeError, also for an
-/// `energy` if `to` has no latents.
-ModelPlan fitted(const LanguageModel& from, Given to, const ConversionOptions& options);
+/// Root mean square change of the keys and values of all query heads relative to their length, for
+/// independent inputs of equal variance behind the weights of the norm before the layer. Rotated
+/// keys are compared over the positions of the context.
+struct HeadErrors {
+  double keys = 0, values = 0;
+};
 
 struct Conversion {
   std::unique_ptr<LanguageModel> model;
-  std::vector<HeadErrors> errors;  ///< by layer; for one that shares, of the rows that it reads
+  std::vector<HeadErrors> errors;  ///< by layer
 };
 
-/// The model `from` with the attention of `to`. A cache that several layers share gets the mean of
-/// their keys and values. Throws ShapeError with the reason if that is impossible: models that
-/// differ in more than their attention; a weight, or a setting that is not at its default, that the
-/// conversion does not know.
-Conversion convert(const LanguageModel& from, const ModelPlan& to,
-                   const ConversionOptions& options);
+/// Converts `from` to the model with the settings `to`; those that an attention derives from others
+/// and that `to` lacks are chosen to suit the heads of `from`. Throws ShapeError with the reason if
+/// that is impossible: an attention other than mha, gqa and mqa, or mla as a target; layers that
+/// differ; settings that differ outside of kConvertedSettings; weights that have no counterpart.
+Conversion convert(const LanguageModel& from, const Given& to);
 
 }  // namespace headcount

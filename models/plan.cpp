@@ -166,14 +166,11 @@ const SettingList& model_settings() {
         "attention of all layers: " + joined(attention_kinds(), &AttentionKind::name) +
             "; a size may follow, as in gqa2 or mla48+16; in a pattern such as mqa/share, layers "
             "take the parts in turn",
-        FreeText{}, Scope::attention,
-        {.conversion = InConversion::open, .never_swept = "the attentions are what is compared"},
+        FreeText{}, Scope::attention, {.never_swept = "the attentions are what is compared"},
         kDefaultAttention)};
     all.front().stands_for = settings_in_attention;
     add_settings(all, attention_settings());
-    SettingList of_model = settings_of(kModelFields, Scope::model);
-    for (Setting& setting : of_model) setting.traits.conversion = InConversion::same;
-    add_settings(all, std::move(of_model));
+    add_settings(all, settings_of(kModelFields, Scope::model));
     return all;
   }();
   return list;

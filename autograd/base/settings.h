@@ -41,7 +41,6 @@ enum class Scope {
   run,
   single,
   comparison,
-  conversion,
   evaluation,
   sampling,
   decoding,
@@ -111,14 +110,6 @@ using Takes =
 /// Converts the text that was given for the setting `name`. Throws SettingError.
 nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text);
 
-/// How a conversion to another attention treats a setting of the model.
-enum class InConversion {
-  unknown,  ///< not supported: a value other than the default is refused
-  same,     ///< the converted model has the same value
-  kept,     ///< the converted model has the same value unless another one is given
-  open,     ///< the converted model has a value of its own
-};
-
 /// Condition under which a setting has an effect: another setting has this value or, with `not_`,
 /// any other one.
 struct OnlyWhere {
@@ -133,10 +124,9 @@ struct OnlyWhere {
 struct Traits {
   /// The default in words, if it follows from other settings: "half of heads". Empty: it does not.
   std::string_view derived = {};
-  bool bare = false;                ///< the name alone means "on"
-  bool quiet = false;               ///< configurations do not list it while it has its default
-  std::optional<Scope> scope = {};  ///< scope if it differs from that of the list
-  InConversion conversion = InConversion::unknown;
+  bool bare = false;                  ///< the name alone means "on"
+  bool quiet = false;                 ///< configurations do not list it while it has its default
+  std::optional<Scope> scope = {};    ///< scope if it differs from that of the list
   std::string_view never_swept = {};  ///< why a comparison cannot try several values, if it cannot
   std::optional<OnlyWhere> only_where = {};
 };

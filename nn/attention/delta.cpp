@@ -133,7 +133,6 @@ extern const AttentionKind kDelta = {
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,
-    .make = make_layer<GatedDelta>,
-    .no_heads = "its state does not keep the keys and values of single tokens"};
+    .make = make_layer<GatedDelta>};
 
 }  // namespace headcount

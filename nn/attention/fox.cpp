@@ -94,7 +94,6 @@ extern const AttentionKind kFox = {
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,
-    .make = make_layer<ForgettingAttention>,
-    .no_heads = "its scores fade with distance by gates of each token"};
+    .make = make_layer<ForgettingAttention>};
 
 }  // namespace headcount

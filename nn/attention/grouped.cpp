@@ -1,5 +1,3 @@
-#include "nn/attention/grouped.h"
-
 #include "nn/attention/attention.h"
 
 /// Grouped-query attention and its two ends: H query heads share G KV heads. G = H is MHA (Vaswani
@@ -18,6 +16,13 @@
 namespace headcount {
 
 namespace {
+
+struct GroupedSettings {
+  Index kv_heads = 0;
+  Index q_rank = 0;  // width of the query latent, for MFA only
+  Index rope_dim = 0;
+  bool tie_kv = false;
+};
 
 const GroupedSettings& own(const AttentionPlan& c) { return c.own<GroupedSettings>(); }
 
@@ -76,16 +81,11 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   return description;
 }
 
-constexpr Traits derived(std::string_view words) {
-  return {.derived = words, .conversion = InConversion::open};
-}
-constexpr auto kKvHeads = kKvHeadsField<GroupedSettings>.with(derived("heads / 2"));
-constexpr auto kQRank = kQRankField<GroupedSettings>.with(derived("half of dim"));
-constexpr auto kRopeDim = kRopeDimField<GroupedSettings>.with(derived("head-dim"));
-constexpr auto kTieKv =
-    on_off<&GroupedSettings::tie_kv>(
-        "tie-kv", "use one projection of x as both key and value; the cache keeps it once")
-        .with({.conversion = InConversion::open});
+constexpr auto kKvHeads = kKvHeadsField<GroupedSettings>.with({.derived = "heads / 2"});
+constexpr auto kQRank = kQRankField<GroupedSettings>.with({.derived = "half of dim"});
+constexpr auto kRopeDim = kRopeDimField<GroupedSettings>.with({.derived = "head-dim"});
+constexpr auto kTieKv = on_off<&GroupedSettings::tie_kv>(
+    "tie-kv", "use one projection of x as both key and value; the cache keeps it once");
 
 constexpr Field<GroupedSettings> kFields[] = {kRopeDim, kTieKv};
 constexpr Field<GroupedSettings> kGqaFields[] = {kKvHeads, kRopeDim, kTieKv};
@@ -107,9 +107,6 @@ constexpr AttentionKind grouped(AttentionKind kind) {
   kind.mixes_values = true;
   kind.no_qk_norm = "";
   kind.x_read_by = ReadBy::products;
-  kind.to_heads = grouped_to_heads;
-  kind.of_heads = grouped_of_heads;
-  kind.chooses_rotary_pairs = [](const AttentionPlan& c) { return own(c).tie_kv; };
   return kind;
 }
 

@@ -94,7 +94,6 @@ extern const AttentionKind kGta = {
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,
-    .make = make_layer<GroupedTiedAttention>,
-    .no_heads = "its keys reuse dimensions of its values"};
+    .make = make_layer<GroupedTiedAttention>};
 
 }  // namespace headcount

@@ -117,7 +117,6 @@ extern const AttentionKind kKda = {
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,
-    .make = make_layer<KimiDelta>,
-    .no_heads = "its state does not keep the keys and values of single tokens"};
+    .make = make_layer<KimiDelta>};
 
 }  // namespace headcount

@@ -9,40 +9,34 @@ namespace headcount {
 
 namespace {
 
-constexpr Traits kSame = {.conversion = InConversion::same};
 constexpr OnlyWhere kOnlyRotary = {"positions", "rope", "rotates nothing"};
 
 constexpr Field<LayerSettings> kLayerFields[] = {
-    whole<&LayerSettings::heads>("heads", "query heads of each layer", 1).with(kSame),
+    whole<&LayerSettings::heads>("heads", "query heads of each layer", 1),
     whole<&LayerSettings::head_dim>("head-dim", "dimensions per head", 1)
-        .with({.derived = "dim / heads", .conversion = InConversion::kept}),
-    on_off<&LayerSettings::gate>("gate",
-                                 "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))")
-        .with(kSame),
+        .with({.derived = "dim / heads"}),
+    on_off<&LayerSettings::gate>(
+        "gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))"),
     on_off<&LayerSettings::output_projection>(
         "output-projection",
-        "multiply the concatenated heads by o_proj; off: they are the layer's output")
-        .with(kSame),
+        "multiply the concatenated heads by o_proj; off: they are the layer's output"),
     on_off<&LayerSettings::qk_norm>(
         "qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE"),
     parsed<&LayerSettings::score_scale>(
         "score-scale",
         "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none (1), "
         "qk-norm (q and k normalised to unit length), row-norm (each row of scores divided by its "
-        "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number")
-        .with(kSame),
+        "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number"),
     number<&LayerSettings::score_cap>(
-        "score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none", 0, 1e6)
-        .with(kSame),
+        "score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none", 0,
+        1e6),
     on_off<&LayerSettings::sinks>(
         "sinks",
         "add a learned score per head to each softmax that no value answers, so that a head may "
-        "read nothing")
-        .with(kSame),
+        "read nothing"),
     tokens<&LayerSettings::window>(
         "window",
-        "sliding window: latest tokens that each token attends to, itself included; 0: all", 0)
-        .with({.conversion = InConversion::kept}),
+        "sliding window: latest tokens that each token attends to, itself included; 0: all", 0),
     parsed<&LayerSettings::canon>(
         "canon",
         "Canon layers, short causal convolutions that are added to their input: letters of A (the "
@@ -59,9 +53,9 @@ constexpr Field<LayerSettings> kLayerFields[] = {
         "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
         "(interleaved)",
         {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}})
-        .with({.derived = "half", .conversion = InConversion::open, .only_where = kOnlyRotary}),
+        .with({.derived = "half", .only_where = kOnlyRotary}),
     number<&LayerSettings::rope_theta>("rope-theta", "base of the RoPE frequencies, theta", 1)
-        .with({.conversion = InConversion::same, .only_where = kOnlyRotary}),
+        .with({.only_where = kOnlyRotary}),
 };
 
 }  // namespace

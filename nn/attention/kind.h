@@ -16,11 +16,7 @@
 namespace headcount {
 
 class Attention;
-class LayerMatrices;
 class LayerWeights;
-struct AttentionHeads;
-struct ConversionOptions;
-struct MadeLayer;
 
 /// One of the weights that a layer declares: a matrix, norm, vector or convolution.
 struct Projection {
@@ -146,25 +142,6 @@ struct AttentionKind {
   std::vector<std::string> (*notes)(const AttentionPlan& plan) = nullptr;
   std::unique_ptr<Attention> (*make)(const AttentionPlan& plan,
                                      const LayerWeights& weights) = nullptr;
-
-  // Conversion between kinds, see heads.h. These throw ShapeError with the reason if a layer with
-  // such settings cannot be converted. Weights that `to_heads` does not read or `of_heads` does not
-  // make are refused, and so are settings unknown to conversions unless they have their default.
-
-  /// Writes a layer out as heads; for a layer that shares, queries and output only.
-  AttentionHeads (*to_heads)(const AttentionPlan& plan, const LayerMatrices& weights) = nullptr;
-  /// Makes the weights of a layer that computes what these heads compute, as nearly as possible.
-  MadeLayer (*of_heads)(const AttentionPlan& plan, const AttentionHeads& heads,
-                        const ConversionOptions& options) = nullptr;
-  /// Returns true if the rows of such a layer rotate fewer pairs of dimensions than all heads do,
-  /// so that conversions to it choose pairs by ConversionOptions::rotary_pairs. Null: never.
-  bool (*chooses_rotary_pairs)(const AttentionPlan& plan) = nullptr;
-  /// Chooses settings that are not given so that they fit the heads of all layers. Null: this kind
-  /// has no such settings.
-  void (*fit)(const LayerSettings& layer, const LayerPlace& place, Given& given,
-              std::span<const AttentionHeads> layers, const ConversionOptions& options) = nullptr;
-  /// Reason why a kind has no conversions, for errors.
-  std::string_view no_heads = "conversion is not implemented";
 };
 
 /// All attentions, in the order of help and tables.

@@ -75,7 +75,6 @@ extern const AttentionKind kLatentBias = {
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,
-    .make = make_layer<LatentBiasAttention>,
-    .no_heads = "its queries and keys share the projection z"};
+    .make = make_layer<LatentBiasAttention>};
 
 }  // namespace headcount

@@ -1,5 +1,3 @@
-#include "nn/attention/mla.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -30,6 +28,26 @@
 /// indexer.wk [d_I, dim], and indexer.k_norm, a LayerNorm [d_I].
 namespace headcount {
 
+namespace {
+
+struct MlaSettings {
+  Index kv_rank = 0;   // width of the latent, all parts together
+  Index q_rank = 0;    // width of the query latent; 0: none
+  Index nope_dim = 0;  // dimensions of q and k per head without RoPE
+  Index rope_dim = 0;  // dimensions of q and k per head with RoPE
+  Index v_dim = 0;
+  bool latent_norm = true;
+  Index latents = 1;
+  bool latent_scale = false;
+  // Settings of the indexer, which dsa alone has.
+  Index index_heads = 0, index_head_dim = 0, index_topk = 0;
+  double index_loss = 1;
+
+  bool picks() const { return index_topk > 0; }
+  Index latent_width() const { return kv_rank / latents; }
+};
+
+// Factor of `latent-scale` for a latent of that width; 1 without the setting.
 double mla_latent_factor(const AttentionPlan& c, Index width) {
   if (!c.own<MlaSettings>().latent_scale) return 1;
   return std::sqrt(static_cast<double>(c.dim) / static_cast<double>(width));
@@ -40,32 +58,23 @@ QueryLatent mla_query_latent(const AttentionPlan& c) {
   return {own.q_rank, own.latent_norm, mla_latent_factor(c, own.q_rank)};
 }
 
-namespace {
-
-constexpr Traits derived(std::string_view words) {
-  return {.derived = words, .conversion = InConversion::open};
-}
-constexpr Traits kOpen = {.conversion = InConversion::open};
 constexpr auto kKvRank =
     whole<&MlaSettings::kv_rank>("kv-rank", "width of the KV latent that is cached per token", 1)
-        .with(derived("2 head-dim - rope-dim"));
-constexpr auto kRopeDim = kRopeDimField<MlaSettings>.with(derived("half of head-dim"));
-constexpr auto kQRank = kQRankField<MlaSettings>.with(derived("0"));
+        .with({.derived = "2 head-dim - rope-dim"});
+constexpr auto kRopeDim = kRopeDimField<MlaSettings>.with({.derived = "half of head-dim"});
+constexpr auto kQRank = kQRankField<MlaSettings>.with({.derived = "0"});
 constexpr auto kNopeDim =
     whole<&MlaSettings::nope_dim>("nope-dim",
                                   "dimensions of q and k per head without RoPE, beside rope-dim", 1)
-        .with(derived("head-dim"));
-constexpr auto kVDim =
-    whole<&MlaSettings::v_dim>("v-dim", "dimensions of v per head", 1).with(derived("head-dim"));
+        .with({.derived = "head-dim"});
+constexpr auto kVDim = whole<&MlaSettings::v_dim>("v-dim", "dimensions of v per head", 1)
+                           .with({.derived = "head-dim"});
 constexpr auto kLatentNorm =
-    on_off<&MlaSettings::latent_norm>("latent-norm", "apply RMSNorm to the latents").with(kOpen);
-constexpr auto kLatents =
-    whole<&MlaSettings::latents>(
-        "latents", "equal parts of the KV latent; each serves heads / latents heads", 1)
-        .with(kOpen);
+    on_off<&MlaSettings::latent_norm>("latent-norm", "apply RMSNorm to the latents");
+constexpr auto kLatents = whole<&MlaSettings::latents>(
+    "latents", "equal parts of the KV latent; each serves heads / latents heads", 1);
 constexpr auto kLatentScale = on_off<&MlaSettings::latent_scale>(
-                                  "latent-scale", "multiply each latent by sqrt(dim / its width)")
-                                  .with(kOpen);
+    "latent-scale", "multiply each latent by sqrt(dim / its width)");
 
 constexpr Field<MlaSettings> kFields[] = {kKvRank, kRopeDim,    kQRank,   kNopeDim,
                                           kVDim,   kLatentNorm, kLatents, kLatentScale};
@@ -343,11 +352,7 @@ extern const AttentionKind kMla = {
       return resolve(c, given);
     },
     .describe = describe_layer,
-    .make = make_layer<LatentAttention>,
-    .to_heads = mla_to_heads,
-    .of_heads = mla_of_heads,
-    .chooses_rotary_pairs = [](const AttentionPlan&) { return true; },
-    .fit = fit_mla};
+    .make = make_layer<LatentAttention>};
 extern const AttentionKind kDsa = {
     .name = "dsa",
     .summary =
@@ -368,7 +373,6 @@ extern const AttentionKind kDsa = {
           return index_notes(c.kind().name, own.index_loss, own.index_topk,
                              c.cached_tokens(c.max_positions));
         },
-    .make = make_layer<LatentAttention>,
-    .no_heads = "an indexer, which heads do not have, picks the tokens that it reads"};
+    .make = make_layer<LatentAttention>};
 
 }  // namespace headcount

@@ -129,7 +129,6 @@ extern const AttentionKind kTpa = {
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,
-    .make = make_layer<TensorProductAttention>,
-    .no_heads = "its keys and values are products of factors, not linear maps of x"};
+    .make = make_layer<TensorProductAttention>};
 
 }  // namespace headcount

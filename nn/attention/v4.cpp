@@ -246,7 +246,6 @@ constexpr AttentionKind with_shared_row(AttentionKind kind) {
   kind.describe = describe_layer;
   kind.make = make_layer<SharedRowAttention>;
   kind.no_qk_norm = "its queries and its row are normed without it";
-  kind.no_heads = "its one row is key and value of all heads";
   return kind;
 }
 

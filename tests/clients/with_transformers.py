@@ -28,7 +28,7 @@ MODELS = {
 }
 
 # Conversions of a Llama by its number of key/value heads: the attention, and whether outputs stay equal.
-CONVERSIONS = {4: {"gqa2": False, "mla24+8": False, "mla": False}, 2: {"mha": True, "mla --energy 0.9": False}}
+CONVERSIONS = {4: {"gqa2": False, "mla24+8": False, "mla": False}, 2: {"mha": True, "mla16+8": False}}
 
 
 def headcount(program, *arguments):

@@ -1,5 +1,6 @@
 // A converted model against the one that it was made of: the same logits where nothing is lost, and
-// what is lost is said.
+// what is lost is said. What cannot be converted is refused with the setting that stands in the
+// way.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -56,6 +57,8 @@ const std::vector<Wanted> kModels = {{},
                                      {{"norm", "layer"}, {"bias", "on"}, {"window", "3"}},
                                      {{"score-scale", "qk-norm"}},
                                      {{"score-scale", "length"}, {"gate", "on"}},
+                                     {{"qk-norm", "on"}, {"canon", "AC"}, {"score-cap", "5"}},
+                                     {{"value-residual", "0.5"}, {"rope-dim", "4"}},
                                      {{"sinks", "on"}, {"bias", "on"}},
                                      {{"output-projection", "off"}}};
 
@@ -78,7 +81,6 @@ TEST(Conversion, OfEqualHeadsToFewerIsExact) {
     expect_same(*mha, converted(*mha, "gqa2"), "gqa2 " + text(given));
     const Conversion back = converted(*mha, "mqa");
     expect_same(*mha, back, "mqa " + text(given));
-    if (given.contains("rope-layout")) continue;  // the rows now stand in halves
     const auto was = mqa->parameters().all_values(), is = back.model->parameters().all_values();
     for (std::size_t i = 0; i < was.size(); ++i) ASSERT_NEAR(was[i], is[i], 1e-6) << text(given);
   }
@@ -105,23 +107,13 @@ TEST(Conversion, OfAllRankToLatentsIsExactWithoutPositions) {
                            {{"positions", "none"}, {"score-scale", "qk-norm"}, {"bias", "on"}},
                            {{"positions", "none"}, {"score-scale", "length"}, {"gate", "on"}},
                            {{"positions", "none"}, {"sinks", "on"}, {"bias", "on"}},
+                           {{"positions", "none"}, {"qk-norm", "on"}, {"canon", "A"}},
                            {{"positions", "none"}, {"score-scale", "none"}, {"window", "4"}}};
-  const Wanted latents[] = {{{"kv-rank", "24"}},
-                            {{"kv-rank", "24"}, {"rope-dim", "4"}},  // which is idle
-                            {{"kv-rank", "24"}, {"q-rank", "24"}, {"latent-scale", "on"}},
-                            {{"kv-rank", "48"}, {"latents", "2"}}};
-  for (Wanted given : models) {
+  for (const Wanted& given : models) {
     for (const std::string from : {"mha", "gqa2"}) {
       const auto model = small_model(from, given);
-      for (Wanted latent : latents) {
-        latent["latent-norm"] = "off";
-        const Conversion mla = converted(*model, "mla", latent);
-        const std::string what = from + " " + text(given) + " " + text(latent);
-        expect_same(*model, mla, what);
-        // Converted back, the heads of the latents are those of the model.
-        if (!latent.contains("rope-dim"))
-          expect_same(*model, converted(*mla.model, "mha"), "back, " + what);
-      }
+      expect_same(*model, converted(*model, "mla24", {{"latent-norm", "off"}}),
+                  from + " " + text(given));
     }
   }
 }
@@ -144,11 +136,6 @@ TEST(Conversion, OfHeadsThatShareARotaryKeyToLatentsIsExactInEitherLayout) {
   }
 }
 
-TEST(Conversion, ToTheSameLatentsIsExact) {
-  const auto model = small_model("mla10+4", {{"latent-norm", "off"}, {"q-rank", "8"}});
-  expect_same(*model, converted(*model, "mla10+4", {{"latent-norm", "off"}, {"q-rank", "8"}}), "");
-}
-
 TEST(Conversion, ToNormedLatentsOfFullRankChangesLittle) {
   const auto model = small_model("mha", {{"positions", "none"}});
   EXPECT_LT(difference(*model, *converted(*model, "mla24+0").model), 2e-3);
@@ -168,135 +155,16 @@ TEST(Conversion, LosesLessWithMoreRank) {
   EXPECT_GT(keys, 0.1);  // one rotary key cannot be that of four heads
 }
 
-TEST(Conversion, OfAnEnergyTakesTheLeastRankThatKeepsIt) {
-  const auto model = small_model("mha", {{"positions", "none"}});
-  const auto rank_of = [&](double energy) {
-    const Conversion mla = converted(*model, "mla", {}, {.energy = energy});
-    for (const HeadErrors& error : mla.errors) {
-      // The energy is that of keys and values together: neither loses more than twice its share.
-      EXPECT_LT(error.keys * error.keys + error.values * error.values, 4 * (1 - energy) + 1e-9);
-    }
-    return mla.model->plan()->settings["kv-rank"].get<Index>();
-  };
-  EXPECT_EQ(rank_of(1), kDim);
-  EXPECT_LT(rank_of(0.9), kDim);
-  EXPECT_LT(rank_of(0.5), rank_of(0.9));
-  // One layer needs as many as it gets: with one less the share would not be kept.
-  const Index rank = rank_of(0.9);
-  const auto lost = [&](Index width) {
-    double most = 0;
-    for (Index layer = 0; layer < 2; ++layer) {
-      const LayerMatrices matrices(model->parameters(),
-                                   "model.layers." + std::to_string(layer) + ".self_attn",
-                                   "model.layers." + std::to_string(layer) + ".input_layernorm");
-      DoubleMatrix all = matrices.of_z("k_proj");
-      all.append(matrices.of_z("v_proj"));
-      const Factors best = factors(all, width);
-      const DoubleMatrix near = product(best.left, best.right);
-      double difference = 0, whole = 0;
-      for (std::size_t i = 0; i < all.values.size(); ++i) {
-        difference += std::pow(all.values[i] - near.values[i], 2);
-        whole += std::pow(all.values[i], 2);
-      }
-      most = std::max(most, difference / whole);
-    }
-    return most;
-  };
-  EXPECT_LE(lost(rank), 0.1);
-  EXPECT_GT(lost(rank - 1), 0.1);
-}
-
-TEST(Conversion, ChoosesTheLargestRotaryPairOfThoseThatRotateAboutAsFast) {
-  const auto model = small_model("mha", {{"head-dim", "8"}});
-  // The second and the fourth of each head's four rotary pairs are large.
-  for (Index layer = 0; layer < 2; ++layer) {
-    for (const std::string name : {"q_proj.weight", "k_proj.weight"}) {
-      const auto rows = weights(*model, name, layer);
-      for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (i / kDim % 2 == 0) rows[i] *= Real{0.01};
-      }
-    }
-  }
-  const Wanted width = {{"kv-rank", "24"}, {"rope-dim", "4"}};
-  const double even = converted(*model, "mla", width).errors.front().keys;
-  const double norm =
-      converted(*model, "mla", width, {.rotary_pairs = RotaryPairs::norm}).errors.front().keys;
-  EXPECT_NE(even, norm);
-  const auto rotary_key = [&](RotaryPairs pairs) {
-    const auto mla = converted(*model, "mla", width, {.rotary_pairs = pairs}).model;
-    const auto rows = weights(*mla, "kv_a_proj_with_mqa.weight").last(4 * kDim);
-    return std::sqrt(std::inner_product(rows.begin(), rows.end(), rows.begin(), 0.0));
-  };
-  EXPECT_GT(rotary_key(RotaryPairs::norm), 10 * rotary_key(RotaryPairs::even));
-}
-
-TEST(Conversion, OfTiedHeadsIsExactToMhaAndBack) {
-  for (const Wanted& given :
-       {Wanted{{"positions", "none"}},
-        Wanted{{"positions", "learned"}, {"norm", "layer"}, {"bias", "on"}}}) {
-    for (const std::string groups : {"mqa", "gqa2"}) {
-      Wanted of_tied = given;
-      of_tied["tie-kv"] = "on";
-      const auto tied = small_model(groups, of_tied);
-      const Conversion mha = converted(*tied, "mha");
-      expect_same(*tied, mha, groups + text(given));
-      const Conversion back = converted(*mha.model, groups, {{"tie-kv", "on"}});
-      expect_same(*mha.model, back, groups + text(given));
-      EXPECT_EQ(back.model->parameters().element_count(), tied->parameters().element_count());
-    }
-  }
-}
-
-TEST(Conversion, ToTiedHeadsIsExactWhereAKeyWithoutPositionTellsTheValue) {
-  const auto model = small_model("gqa2", {{"rope-dim", "4"}});
-  // Rows 0 and 1 of a key have no position, and values are combinations of them.
+TEST(Conversion, KeepsTheGreatestSingularValuesOfKeysAndValues) {
+  // Values are combinations of the keys of the first head, so that six singular values are all.
+  const auto model = small_model("mqa", {{"positions", "none"}});
   for (Index layer = 0; layer < 2; ++layer) {
     const auto k = weights(*model, "k_proj.weight", layer),
                v = weights(*model, "v_proj.weight", layer);
-    for (std::size_t row = 0; row < 12; ++row) {
-      const std::size_t group = row / 6;
-      for (std::size_t i = 0; i < kDim; ++i) {
-        const auto factor = static_cast<Real>(row);
-        v[row * kDim + i] =
-            factor * k[group * 6 * kDim + i] + (1 - factor) * k[(group * 6 + 1) * kDim + i];
-      }
-    }
+    for (std::size_t i = 0; i < v.size(); ++i) v[i] = k[i] - 2 * k[(i + kDim) % k.size()];
   }
-  for (const std::string layout : {"half", "interleaved"})
-    expect_same(
-        *model,
-        converted(*model, "gqa2", {{"tie-kv", "on"}, {"rope-dim", "4"}, {"rope-layout", layout}}),
-        layout);
-  const auto other = small_model("gqa2", {{"rope-dim", "4"}});
-  const HeadErrors lost =
-      converted(*other, "gqa2", {{"tie-kv", "on"}, {"rope-dim", "4"}}).errors[0];
-  EXPECT_GT(lost.values, 0.3);
-}
-
-TEST(Conversion, OfSharedLayersToTheSameIsExact) {
-  const auto model = small_model("mqa/share", {{"layers", "4"}});
-  expect_same(*model, converted(*model, "mha/share"), "mha/share");
-  const auto by_type = small_model("mqa@3/gqa2/share@3/share@0", {{"layers", "4"}});
-  expect_same(*by_type, converted(*by_type, "mha@3/mha/share@3/share@0"), "by type");
-}
-
-TEST(Conversion, ToSharedLayersKeepsTheMeanOfThem) {
-  const auto model = small_model("mha", {{"layers", "4"}});
-  const Conversion shared = converted(*model, "mha/share");
-  // x differs from z by the norm's weights, which each layer has of its own.
-  const auto of_z = [](const LanguageModel& m, const std::string& layer) {
-    return LayerMatrices(m.parameters(), "model.layers." + layer + ".self_attn",
-                         "model.layers." + layer + ".input_layernorm")
-        .of_z("k_proj");
-  };
-  DoubleMatrix mean = of_z(*model, "2");
-  mean += of_z(*model, "3");
-  mean *= 0.5;
-  const DoubleMatrix kept = of_z(*shared.model, "2");
-  for (std::size_t i = 0; i < mean.values.size(); ++i)
-    ASSERT_NEAR(kept.values[i], mean.values[i], 1e-5);
-  EXPECT_THROW(of_z(*shared.model, "3"), ShapeError);
-  for (const HeadErrors& error : shared.errors) EXPECT_GT(error.keys, 0.1);
+  expect_same(*model, converted(*model, "mla6", {{"latent-norm", "off"}}), "six");
+  EXPECT_GT(converted(*model, "mla5").errors[0].values, 1e-3);
 }
 
 TEST(Conversion, SaysHowFarKeysAndValuesMove) {
@@ -329,7 +197,7 @@ TEST(Conversion, SaysWhatIsLostWhereKeysRotateNoMore) {
 
 TEST(Conversion, DecodesAsItReads) {
   const auto model = small_model("mha");
-  for (const std::string to : {"gqa2", "mla10+4", "mqa/share"}) {
+  for (const std::string to : {"gqa2", "mla10+4"}) {
     const auto other = converted(*model, to).model;
     const std::vector<std::int32_t> tokens = {1, 5, 3, 9};
     Decoder decoder(*other, {});
@@ -340,6 +208,77 @@ TEST(Conversion, DecodesAsItReads) {
       EXPECT_NEAR(step[2], whole[i * kConvertedVocabulary + 2], 2e-3) << to;
     }
   }
+}
+
+std::string refusal(const LanguageModel& from, const std::string& attention,
+                    const Wanted& given = {}) {
+  try {
+    converted(from, attention, given);
+  } catch (const ShapeError& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+void expect_refusal(const std::string& message, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts)
+    EXPECT_NE(message.find(part), std::string::npos) << message << "\nlacks: " << part;
+}
+
+const char* const kWhat = "; conversions are from mha, gqa or mqa to one of these or to mla";
+
+TEST(Conversion, OfOrToEachKindIsMadeOrRefusedWithWhatCanBeConverted) {
+  const auto mha = small_model("mha");
+  for (const AttentionKind* kind : attention_kinds()) {
+    const std::string name(kind->name);
+    const bool grouped = name == "mha" || name == "gqa" || name == "mqa";
+    const auto own = small_model(name);
+    if (grouped || name == "mla") {
+      EXPECT_EQ(refusal(*mha, name), "accepted") << name;
+    } else {
+      expect_refusal(refusal(*mha, name), {"no conversion to `attention` " + name, kWhat});
+    }
+    if (grouped) {
+      EXPECT_EQ(refusal(*own, "mha"), "accepted") << name;
+    } else {
+      expect_refusal(refusal(*own, "mha"), {"no conversion from `attention` " + name, kWhat});
+    }
+  }
+  for (const std::string pattern : {"mqa/share", "mha@3/mha", "mqa/gqa2"}) {
+    expect_refusal(refusal(*mha, pattern), {"no conversion to", pattern, kWhat});
+    expect_refusal(refusal(*small_model(pattern), "mha"), {"no conversion from", pattern, kWhat});
+  }
+}
+
+TEST(Conversion, RefusesWhatItCannotKeep) {
+  const auto mha = small_model("mha");
+  expect_refusal(refusal(*mha, "mla8+8"), {"`rope-dim` 8", "6"});
+  expect_refusal(refusal(*mha, "mla8+2", {{"nope-dim", "6"}}),
+                 {"`nope-dim` plus `rope-dim`", "must be 6"});
+  expect_refusal(refusal(*mha, "mla8+2", {{"v-dim", "4"}}), {"`v-dim`, must be 6"});
+  expect_refusal(refusal(*mha, "mla25+2"), {"`kv-rank` 25", "24"});
+  expect_refusal(refusal(*small_model("mha", {{"positions", "none"}}), "mla8+2"),
+                 {"`rope-dim` 2", "0"});
+  const Wanted others[] = {
+      {{"head-dim", "8"}}, {{"rope-dim", "4"}},     {{"rope-layout", "interleaved"}},
+      {{"layers", "3"}},   {{"positions", "none"}}, {{"value-residual", "0.5"}},
+      {{"qk-norm", "on"}}, {{"canon", "B"}},        {{"gate", "on"}},
+      {{"sinks", "on"}},   {{"tie-kv", "on"}}};
+  for (const Wanted& other : others) {
+    const auto& [name, value] = *other.rbegin();
+    expect_refusal(refusal(*mha, "mqa", other),
+                   {"`" + name + "` is " + value, "in the model it is ", "keys and values only"});
+  }
+  expect_refusal(refusal(*mha, "mla", {{"q-rank", "8"}}), {"`q-rank` is 8", "it is 0"});
+  expect_refusal(refusal(*mha, "mla", {{"latents", "2"}}), {"`latents` is 2", "it is 1"});
+  expect_refusal(refusal(*small_model("mqa", {{"tie-kv", "on"}}), "mha"),
+                 {"`tie-kv` is off", "it is on"});
+  expect_refusal(refusal(*small_model("mqa", {{"tie-kv", "on"}}), "mha", {{"tie-kv", "on"}}),
+                 {"does not support the weights 'kv_proj'"});
+  expect_refusal(refusal(*small_model("mha", {{"canon", "B"}}), "mqa"), {"weights 'canonB'"});
+  expect_refusal(refusal(*small_model("mha", {{"qk-norm", "on"}}), "mla"), {"weights 'k_norm'"});
+  EXPECT_EQ(refusal(*small_model("mha@3"), "gqa2@0"), "accepted");
+  EXPECT_EQ(refusal(*mha, "gqa2@3"), "accepted");
 }
 
 }  // namespace

@@ -33,11 +33,11 @@ inline std::unique_ptr<LanguageModel> small_model(const std::string& attention,
 }
 
 inline Conversion converted(const LanguageModel& from, const std::string& attention,
-                            const Wanted& given = {}, const ConversionOptions& options = {}) {
-  Given to = without_attention(from.plan());
+                            const Wanted& given = {}) {
+  Given to = for_another_attention(Given(model_settings(), from.plan()->settings));
   to.put("attention", attention);
   to.put(given);
-  return convert(from, fitted(from, to, options), options);
+  return convert(from, to);
 }
 
 }  // namespace headcount

@@ -1,5 +1,5 @@
-// A setting or a weight that somebody adds to an attention later: folders of other programs and
-// conversions, which know nothing of it, do not lose it.
+// A setting or a weight that somebody adds to an attention later: folders of other programs, which
+// know nothing of it, do not lose it.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -14,20 +14,18 @@ namespace {
 
 using nlohmann::json;
 
-// The settings of gqa, and two more.
+// The settings of gqa, and one more.
 struct SinkingSettings {
   Index kv_heads = 0, rope_dim = 0;
-  bool tie_kv = false, drains = false, ballast = false;
+  bool tie_kv = false, drains = false;
 };
 
-constexpr Traits kKnown = {.conversion = InConversion::open};
-constexpr Traits kKnownAndDerived = {.derived = "as gqa", .conversion = InConversion::open};
+constexpr Traits kDerived = {.derived = "as gqa"};
 constexpr Field<SinkingSettings> kSinkingFields[] = {
-    whole<&SinkingSettings::kv_heads>("kv-heads", "as gqa", 1).with(kKnownAndDerived),
-    whole<&SinkingSettings::rope_dim>("rope-dim", "as gqa", 0).with(kKnownAndDerived),
-    on_off<&SinkingSettings::tie_kv>("tie-kv", "as gqa").with(kKnown),
-    on_off<&SinkingSettings::drains>("drains", "a vector of scores"),
-    on_off<&SinkingSettings::ballast>("ballast", "a vector of each layer").with(kKnown)};
+    whole<&SinkingSettings::kv_heads>("kv-heads", "as gqa", 1).with(kDerived),
+    whole<&SinkingSettings::rope_dim>("rope-dim", "as gqa", 0).with(kDerived),
+    on_off<&SinkingSettings::tie_kv>("tie-kv", "as gqa"),
+    on_off<&SinkingSettings::drains>("drains", "a vector of scores")};
 
 const AttentionKind& gqa_kind() { return attention_kind("gqa"); }
 
@@ -44,7 +42,7 @@ void add_vector(AttentionDescription& description, const std::string& name, Inde
       Projection::vector(name, size, Initializer::ones()));
 }
 
-// A Llama's layer with settings that nobody lists but for `ballast`, which its conversions do.
+// A Llama's layer with a setting that nobody lists.
 const AttentionKind kSinking = [] {
   AttentionKind kind = attention_kind("gqa");
   kind.name = "sinking";
@@ -57,18 +55,10 @@ const AttentionKind kSinking = [] {
   kind.describe = [](const AttentionPlan& c) {
     AttentionDescription description = gqa_kind().describe(as_gqa(c));
     if (c.own<SinkingSettings>().drains) add_vector(description, "drains", c.heads);
-    if (c.own<SinkingSettings>().ballast) add_vector(description, "ballast", c.heads);
     return description;
   };
   kind.make = [](const AttentionPlan& c, const LayerWeights& weights) {
     return gqa_kind().make(as_gqa(c), weights);
-  };
-  kind.to_heads = [](const AttentionPlan& c, const LayerMatrices& weights) {
-    return gqa_kind().to_heads(as_gqa(c), weights);
-  };
-  kind.of_heads = [](const AttentionPlan& c, const AttentionHeads& heads,
-                     const ConversionOptions& options) {
-    return gqa_kind().of_heads(as_gqa(c), heads, options);
   };
   return kind;
 }();
@@ -82,8 +72,6 @@ const AttentionKind kWeighed = [] {
     add_vector(description, "ballast", c.heads);
     return description;
   };
-  kind.to_heads = nullptr;
-  kind.of_heads = nullptr;
   return kind;
 }();
 
@@ -109,35 +97,6 @@ TEST(UnlistedSetting, MakesAFolderOfItsOwnUnlessItIsNeutral) {
 
 TEST(UnlistedWeight, MakesAFolderOfItsOwn) {
   EXPECT_EQ(folder_of("weighed")["model_type"], "headcount");
-}
-
-std::string refusal(const LanguageModel& from, const std::string& attention, const Wanted& given) {
-  try {
-    converted(from, attention, given);
-  } catch (const ShapeError& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-TEST(UnlistedSetting, IsNotConvertedUnlessItIsNeutral) {
-  EXPECT_EQ(refusal(*small_model("sinking"), "mha", {}), "accepted");
-  EXPECT_EQ(refusal(*small_model("mha"), "sinking", {}), "accepted");
-  const std::string why = "conversion does not support `drains`, which is on";
-  EXPECT_EQ(refusal(*small_model("sinking", {{"drains", "on"}}), "mha", {}),
-            "layer 1 cannot be converted from sinking: " + why);
-  EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"drains", "on"}}),
-            "layer 1 cannot be converted to sinking: " + why);
-  EXPECT_EQ(refusal(*small_model("mha/sinking:drains=on"), "mha", {}),
-            "layer 2 cannot be converted from sinking: " + why);
-}
-
-TEST(UnlistedWeight, IsNotConverted) {
-  const std::string why = "conversion does not support the weights 'ballast'";
-  EXPECT_EQ(refusal(*small_model("sinking", {{"ballast", "on"}}), "mha", {}),
-            "layer 1 cannot be converted from sinking: " + why);
-  EXPECT_EQ(refusal(*small_model("mha"), "sinking", {{"ballast", "on"}}),
-            "layer 1 cannot be converted to sinking: " + why);
 }
 
 // Whatever settings there are: a folder is of another program's kind only if its keys say all of

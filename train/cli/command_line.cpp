@@ -80,9 +80,9 @@ void refuse_idle(const std::string& sentence) {
 namespace {
 
 // Headings in help, in the order of scopes. Flags stand under the heading of the run.
-constexpr const char* kHeadings[] = {
-    "Attention",  "Model",      "Data",     "Optimizer", "Run",   "Run",    "Comparison",
-    "Conversion", "Evaluation", "Sampling", "Decoding",  "Cache", "Display"};
+constexpr const char* kHeadings[] = {"Attention", "Model",    "Data",       "Optimizer",
+                                     "Run",       "Run",      "Comparison", "Evaluation",
+                                     "Sampling",  "Decoding", "Cache",      "Display"};
 std::string heading(Scope scope) { return kHeadings[static_cast<std::size_t>(scope)]; }
 
 // Arguments with "--bias off" as "--bias=off": to cxxopts, the word after a flag that can stand

@@ -6,7 +6,6 @@
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "models/checkpoint/durable.h"
-#include "models/conversion.h"
 #include "train/cli/board.h"
 #include "train/cli/commands.h"
 #include "train/cli/training_flags.h"
@@ -272,8 +271,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
   Given common(training_settings());
   if (trained) {
     common.put_known(to_json(found_from_here(*trained->options, line.get("init-from"))));
-    for (const Setting& setting : model_settings()) common.erase(setting.name);
-    common.put_known(without_attention(trained->model->plan()).values());
+    common = for_another_attention(common);
     common.erase("init");
   } else {
     common.put("data", kDefaultData);

@@ -25,7 +25,7 @@ namespace headcount {
 const CommandHelp kConvertHelp = {
     "convert", "Give a trained model another attention and report what that costs.",
     "  headcount convert --from runs/mha --attention gqa2 --out runs/gqa2\n"
-    "  headcount convert --from runs/mha --attention mla --energy 0.9 --out runs/mla\n"
+    "  headcount convert --from runs/mha --attention mla48+16 --out runs/mla\n"
     "  headcount train --init runs/gqa2 --data input.txt --steps 100\n"};
 
 namespace {
@@ -43,66 +43,29 @@ const std::vector<Flag> kConvertFlags = {
     kAllowNonFinite,
     {"json", "print one JSON object instead of text", false}};
 
-struct ConvertOptions {
-  double energy = 0;  // 0: not given
-  RotaryPairs rotary_pairs = RotaryPairs::even;
-};
-
-constexpr Field<ConvertOptions> kConvertFields[] = {
-    number<&ConvertOptions::energy>(
-        "energy",
-        "choose the smallest kv-rank whose latents keep this fraction of the squared norm of the "
-        "key and value projections in every layer",
-        0.01, 1)
-        .with({.derived = "none"}),
-    choice<&ConvertOptions::rotary_pairs>(
-        "rotary-pairs",
-        "which RoPE pairs of the old heads become the rotary key of mla or the rotated part of "
-        "tied heads: even (evenly spaced frequencies) or norm (of neighbouring frequencies, the "
-        "one of greatest norm)",
-        {{"even", RotaryPairs::even}, {"norm", RotaryPairs::norm}})};
-
 const SettingList& convert_settings() {
   static const SettingList list = [] {
-    SettingList all = settings_of(kConvertFields, Scope::conversion);
-    for (const Setting& setting : model_settings()) {
-      if (setting.name == "attention" || setting.traits.conversion == InConversion::kept ||
-          !setting.only_for.empty())
-        all.push_back(setting);
-      if (setting.name == "attention") all.back().neutral = {};  // it must be named
-    }
+    SettingList all;
+    for (const std::string_view name : kConvertedSettings)
+      all.push_back(*find_setting(model_settings(), name));
+    Setting& attention = all.front();
+    attention.help =
+        "attention of the new model: mha, mqa, gqa or mla; a size may follow, as in "
+        "gqa2 or mla48+16";
+    attention.neutral = {};  // it must be named
     all.push_back(threads_setting());
     return all;
   }();
   return list;
 }
 
-ConversionOptions read_conversion_options(const Given& given) {
-  const ConvertOptions options = read_fields(kConvertFields, given);
-  return {options.rotary_pairs, options.energy > 0 ? std::optional(options.energy) : std::nullopt};
-}
-
-bool chooses_rotary_pairs(const AttentionPlan& layer) {
-  const auto& chooses = layer.kind().chooses_rotary_pairs;
-  return layer.rotary && chooses != nullptr && chooses(layer);
-}
-
 // Throws UsageError for a flag that has no effect on the converted model.
 void refuse_foreign(const CommandLine& line, const ModelPlan& to) {
   for (const auto& [name, text] : line.settings) {
     const Setting* const setting = find_setting(model_settings(), name);
-    if (setting != nullptr && name != "attention" && !to->settings.contains(name)) {
+    if (setting != nullptr && !to->settings.contains(name)) {
       throw UsageError("--", name, " has no effect with --attention ", to->attention,
-                       setting->only_for.empty()
-                           ? ", whose parts set it"
-                           : " (it is for " + joined(setting->only_for) + ")");
-    }
-    if (name != "rotary-pairs") continue;
-    if (to->positions != Positions::rope)
-      throw UsageError("--rotary-pairs has no effect on a model without RoPE; leave it out");
-    if (std::ranges::none_of(to->cycle, chooses_rotary_pairs)) {
-      throw UsageError("--rotary-pairs has no effect with --attention ", to->attention,
-                       ", which rotates whole heads; leave it out");
+                       " (it is for ", joined(setting->only_for), ")");
     }
   }
 }
@@ -216,14 +179,13 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   const LoadedRun run = load_named_run(line);
   std::optional<EvalText> text;
   if (run.options || line.has("data")) text = load_eval_text(line, run);
-  const ConversionOptions options = read_conversion_options(given);
-  Given wanted = without_attention(run.model->plan());
+  Given wanted = for_another_attention(Given(model_settings(), run.model->plan()->settings));
   put_flags(line, wanted);
-  const ModelPlan to = fitted(*run.model, wanted, options);
+  const Conversion conversion = convert(*run.model, wanted);
+  const ModelPlan& to = conversion.model->plan();
   refuse_foreign(line, to);
   refuse_idle(idle_setting(*line.setting("attention"), to));
   require_savable(to);
-  const Conversion conversion = convert(*run.model, to, options);
 
   Json result = {{"from", side(*run.model, text)}, {"to", side(*conversion.model, text)}};
   result["layers"] = Json::array();

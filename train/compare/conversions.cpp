@@ -53,10 +53,13 @@ std::vector<PlannedVariant> plan_conversions(const Given& common,
   for (const AttentionSpec& spec : specs) {
     Given given = common;
     given.put("attention", spec.text);
-    given.put_known(fitted(*run.model, given, {})->settings);
+    Given wanted(model_settings());
+    wanted.put_known(given.values());
+    std::unique_ptr<LanguageModel> model = convert(*run.model, wanted).model;
+    given.put_known(model->plan()->settings);
     const TrainOptions options = resolve_training(given);
     const fs::path weights = folder / "converted" / file_name_of(spec.text);
-    converted[weights] = convert(*run.model, options.model, {}).model;
+    converted[weights] = std::move(model);
     variants.push_back(from_scratch(spec, options));
     for (const Index percent : kPercentTrained)
       variants.push_back(trained_on(spec, options, percent, weights));

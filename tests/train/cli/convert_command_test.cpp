@@ -103,17 +103,6 @@ TEST_F(ConvertCommand, ToMoreGroupsAndBackLosesNothing) {
   EXPECT_LT(back.at("layers")[0].at("key_error"), 1e-6);
 }
 
-TEST_F(ConvertCommand, TakesTheRankThatKeepsAShareOfTheEnergy) {
-  const auto rank = [&](const std::string& energy) {
-    const json result =
-        object("--from run --attention mla --energy " + energy + " --out energy-" + energy);
-    const json config = json::parse(folder_->contents("energy-" + energy + "/config.json"));
-    return config.at("kv_lora_rank").get<int>();
-  };
-  EXPECT_LT(rank("0.5"), rank("0.95"));
-  EXPECT_EQ(rank("1"), 16);
-}
-
 TEST_F(ConvertCommand, TrainingGoesOnFromIt) {
   const json converted = object("--from run --attention mqa --out go-on");
   const json trained = train(
@@ -167,14 +156,6 @@ TEST_F(ConvertCommand, RefusesUnusableFlags) {
                  {"--kv-heads 4 changes nothing: --attention gqa2 sets another kv-heads"});
   expect_refusal(kUsage, "--from run --attention mqa --out refused --data bad\xff.txt",
                  {"--data must be UTF-8"});
-  expect_refusal(kUsage, "--from run --attention mqa --energy 0.9 --out refused",
-                 {"--energy", "mqa"});
-  expect_refusal(kUsage, "--from run --attention mqa --rotary-pairs norm --out refused",
-                 {"--rotary-pairs has no effect", "mqa", "whole heads"});
-  expect_refusal(kUsage, "--from run --attention mla4 --energy 0.9 --out refused",
-                 {"--energy", "--kv-rank"});
-  expect_refusal(kUsage, "--from run --attention mla --energy 2 --out refused",
-                 {"--energy", "at most 1"});
   expect_refusal(kUsage, "--from run --attention mqa --layers 3 --out refused", {"layers"});
 }
 
@@ -217,16 +198,17 @@ TEST_F(ConvertCommand, GivesAllLayersTheWindowOfTheWord) {
 }
 
 TEST_F(ConvertCommand, RefusesWhatCannotBeConvertedWithTheReason) {
-  expect_refusal(kUsage, "--from run --attention delta --out refused", {"to delta", "state"});
+  expect_refusal(kUsage, "--from run --attention delta --out refused",
+                 {"no conversion to --attention delta", "from mha, gqa or mqa"});
   expect_refusal(kUsage, "--from run --attention gqa3 --out refused", {"--kv-heads 3"});
-  expect_refusal(kUsage, "--from run --attention mqa@3/mha@4 --window 2 --out refused",
-                 {"--window has no effect with --attention mqa@3/mha@4, whose parts set it"});
-  for (const std::string word : {"mha:canon=B", "gqa2:gate=on"}) {
+  expect_refusal(kUsage, "--from run --attention mqa/share --out refused",
+                 {"no conversion to --attention mqa/share"});
+  for (const std::string word : {"mha:canon=B", "gqa2:tie-kv=on"}) {
     expect_refusal(kUsage, "--from run --out refused --attention " + word,
                    {"--attention " + word + " sets", "which is fixed here"});
   }
-  expect_refusal(kUsage, "--from run --attention mqa --tie-kv on --out refused",
-                 {"--tie-kv", "--rope-dim"});
+  expect_refusal(kUsage, "--from run --attention mqa --rope-dim 2 --out refused",
+                 {"--rope-dim is 2, in the model it is 4"});
 }
 
 }  // namespace
