@@ -67,10 +67,12 @@ Bfloat16* ParameterStore::rounded(ParameterId id) const {
 
 namespace {
 
+// Number of the distribution that `uniform`, from 0 to 1, stands for.
 double from_uniform(const Initializer& start, double uniform) {
-  if (start.bound > 0) return start.bound * (2 * uniform - 1);
-  if (!start.steps) return std::log(start.least + (start.greatest - start.least) * uniform);
-  const double step = start.least * std::pow(start.greatest / start.least, uniform);
+  const double number = start.low + (start.high - start.low) * uniform;
+  if (start.kind == Initializer::Kind::uniform) return number;
+  if (start.kind == Initializer::Kind::log_uniform) return std::log(number);
+  const double step = start.low * std::pow(start.high / start.low, uniform);
   return step + std::log(-std::expm1(-step));  // softplus of it is `step`
 }
 
@@ -81,26 +83,23 @@ void ParameterStore::initialize(std::uint64_t seed) {
     const Entry& e = entries_[i];
     const RandomKey key{seed, random_stream(e.name), 0};
     Real* const x = value({i}).data();
-    if (e.initializer.greatest > 0 || e.initializer.bound > 0) {
+    if (e.initializer.kind == Initializer::Kind::constant) {
+      std::fill_n(x, e.shape.size(), static_cast<Real>(e.initializer.low));
+    } else if (e.initializer.kind == Initializer::Kind::normal) {
+      parallel_chunks(e.shape.size(), kElementChunk, [&](Index begin, Index end) {
+        std::array<double, kElementChunk> deviates;
+        random_normals(key, static_cast<std::uint64_t>(begin),
+                       std::span(deviates.data(), static_cast<std::size_t>(end - begin)));
+        for (Index j = begin; j < end; ++j)
+          x[j] =
+              static_cast<Real>(e.initializer.high * deviates[static_cast<std::size_t>(j - begin)]);
+      });
+    } else {
       for (Index j = 0; j < e.shape.size(); ++j) {
         const double uniform = 1 - random_uniform(key, static_cast<std::uint64_t>(j));  // never 0
         x[j] = static_cast<Real>(from_uniform(e.initializer, uniform));
       }
-      continue;
     }
-    if (e.initializer.deviation == 0) {
-      std::fill_n(x, e.shape.size(), static_cast<Real>(e.initializer.mean));
-      continue;
-    }
-    parallel_chunks(e.shape.size(), kElementChunk, [&](Index begin, Index end) {
-      std::array<double, kElementChunk> deviates;
-      random_normals(key, static_cast<std::uint64_t>(begin),
-                     std::span(deviates.data(), static_cast<std::size_t>(end - begin)));
-      for (Index j = begin; j < end; ++j) {
-        const double deviate = deviates[static_cast<std::size_t>(j - begin)];
-        x[j] = static_cast<Real>(e.initializer.mean + e.initializer.deviation * deviate);
-      }
-    });
   }
   round_values();
 }

@@ -15,28 +15,28 @@
 
 namespace headcount {
 
-/// Distribution of a parameter's first values: all `mean`; normal with that mean and `deviation`;
-/// uniform between -`bound` and `bound`; the logarithm of numbers that are uniform between `least`
-/// and `greatest`; or, with `steps`, numbers whose softplus has a logarithm that is uniform between
-/// those of `least` and `greatest`.
+/// Distribution of a parameter's first values.
 struct Initializer {
-  double mean = 0;
-  double deviation = 0;
-  double greatest = 0;
-  double bound = 0;
-  double least = 0;
-  bool steps = false;
+  enum class Kind {
+    constant,     ///< `low`
+    normal,       ///< with mean 0 and standard deviation `high`
+    uniform,      ///< from `low` to `high`
+    log_uniform,  ///< logarithm of a number that is uniform from `low` to `high`
+    log_steps,    ///< number whose softplus has a uniform logarithm, from log `low` to log `high`
+  };
+  Kind kind = Kind::constant;
+  double low = 0, high = 0;
 
-  static Initializer normal(double deviation) { return {0, deviation}; }
-  static Initializer ones() { return {1, 0}; }
-  static Initializer zeros() { return {0, 0}; }
-  static Initializer log_uniform(double greatest, double least = 0) {
-    return {0, 0, greatest, 0, least};
+  static Initializer zeros() { return {Kind::constant, 0, 0}; }
+  static Initializer ones() { return {Kind::constant, 1, 0}; }
+  static Initializer normal(double deviation) { return {Kind::normal, 0, deviation}; }
+  static Initializer uniform(double bound) { return {Kind::uniform, -bound, bound}; }
+  static Initializer log_uniform(double high, double low = 0) {
+    return {Kind::log_uniform, low, high};
   }
-  static Initializer log_uniform_steps(double greatest, double least) {
-    return {0, 0, greatest, 0, least, true};
+  static Initializer log_uniform_steps(double high, double low) {
+    return {Kind::log_steps, low, high};
   }
-  static Initializer uniform(double bound) { return {0, 0, 0, bound}; }
 };
 
 /// Meaning of a matrix's rows: features, as its columns are, or entries of a table, one per token
