@@ -1,12 +1,9 @@
 #include "autograd/base/files.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
-#include <new>
+#include <cstdint>
+#include <fstream>
 #include <system_error>
 #include <vector>
 
@@ -45,38 +42,30 @@ std::string read_file(const std::filesystem::path& path) {
 
 void read_pieces(const std::filesystem::path& path,
                  const std::function<void(std::string_view)>& take) {
+  namespace fs = std::filesystem;
   const std::string name = "'" + path.string() + "'";
-  const auto checked = [&](ssize_t result) {
-    if (result < 0 && errno == ENOMEM) throw std::bad_alloc();
-    if (result < 0)
-      throw DataError(name, " cannot be read: ", std::generic_category().message(errno),
-                      "; check its permissions");
-    return static_cast<std::size_t>(result);
+  const auto fail = [&](const std::string& why) {
+    throw DataError(name, " cannot be read: ", why, "; check its permissions");
   };
-  struct File {
-    int descriptor;
-    ~File() { ::close(descriptor); }
-  };
-  const File file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-  if (file.descriptor < 0 && (errno == ENOENT || errno == ENOTDIR))
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (status.type() == fs::file_type::not_found)
     throw DataError("there is no file ", name, "; check the path");
-  checked(file.descriptor);
-  struct stat status = {};
-  checked(::fstat(file.descriptor, &status));
-  if (S_ISDIR(status.st_mode)) throw DataError(name, " is a folder; name a file in it");
+  if (fs::is_directory(status)) throw DataError(name, " is a folder; name a file in it");
+  // Pipes have no size to compare with.
+  const std::uintmax_t size = fs::is_regular_file(status) ? fs::file_size(path, error) : 0;
+  if (error) fail(error.message());
+  std::ifstream file(path, std::ios::binary);
   std::vector<char> piece(std::size_t{1} << 16);
-  std::size_t total = 0;
-  while (true) {
-    const ssize_t result = ::read(file.descriptor, piece.data(), piece.size());
-    if (result < 0 && errno == EINTR) continue;
-    const std::size_t count = checked(result);
-    if (count == 0) break;
-    total += count;
-    take(std::string_view(piece.data(), count));
+  std::uintmax_t total = 0;
+  while (file) {
+    file.read(piece.data(), std::ssize(piece));
+    total += static_cast<std::uintmax_t>(file.gcount());
+    take(std::string_view(piece.data(), static_cast<std::size_t>(file.gcount())));
   }
-  // Detects a file that was read only in part. Pipes have no size to compare with.
-  if (S_ISREG(status.st_mode) && total < static_cast<std::size_t>(status.st_size)) {
-    throw DataError(name, " ended after ", total, " of ", status.st_size,
+  if (!file.eof()) fail(std::generic_category().message(errno));
+  if (total < size) {  // it was read only in part
+    throw DataError(name, " ended after ", total, " of ", size,
                     " bytes; let nothing else write it");
   }
 }
