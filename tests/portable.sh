@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Builds the program with clang and libc++ and without the libraries that another system may lack:
-# OpenMP, oneDNN, OpenSSL and MPI. It then runs on one thread. Runs the tests, except those of random
-# cases: rapidcheck is installed for libstdc++ only. Arguments go to ctest.
+# OpenMP, oneDNN and MPI. It then runs on one thread. Runs the tests, except those of random cases:
+# rapidcheck is installed for libstdc++ only. Arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source train/install_packages.sh clang-19 libc++-19-dev libc++abi-19-dev make cmake libeigen3-dev \
-  libcxxopts-dev nlohmann-json3-dev librandom123-dev libutfcpp-dev googletest python3
+  libcxxopts-dev nlohmann-json3-dev librandom123-dev libutfcpp-dev libssl-dev \
+  googletest python3
 folder=.build/portable
 compiler=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19 -DCMAKE_BUILD_TYPE=Release)
 # GoogleTest of the distribution is built for libstdc++; its sources are a package, too.
@@ -14,7 +15,7 @@ cmake -S /usr/src/googletest -B "$folder/googletest" "${compiler[@]}" -DBUILD_GM
 cmake --build "$folder/googletest" --parallel "$(nproc)" --target install >/dev/null
 cmake -S . -B "$folder/headcount" "${compiler[@]}" -DCMAKE_CXX_FLAGS=-stdlib=libc++ \
   -DCMAKE_PREFIX_PATH="$PWD/$folder/prefix" -DCMAKE_UNITY_BUILD=ON \
-  -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 -DHEADCOUNT_OPENMP=OFF -DHEADCOUNT_OPENSSL=OFF \
+  -DCMAKE_UNITY_BUILD_BATCH_SIZE=24 -DHEADCOUNT_OPENMP=OFF \
   -DHEADCOUNT_GEMM=eigen -DHEADCOUNT_MPI=OFF -DHEADCOUNT_TESTS=ON -DHEADCOUNT_RAPIDCHECK=OFF \
   >/dev/null
 cmake --build "$folder/headcount" --parallel "$(nproc)"

@@ -68,7 +68,6 @@ const tests = {
     const answer = engine.call(question);
     const files = engine.save();
     const saved = write("saved", files);
-    execFileSync("sha256sum", ["--check", "--quiet", "SHA256SUMS"], { cwd: saved });
     const sample = headcount("sample", "--from", saved, "--prompt", question.prompt, "--tokens",
       "20", "--temperature", "0");
     assert.ok(sample.includes(answer.text), `${sample} without ${answer.text}`);
@@ -91,12 +90,6 @@ const tests = {
     assert.equal(opened.attention, "gqa");
     assert.equal(opened.settings["kv-heads"], 2);
     assert.deepEqual([opened.spec, opened.changed], ["gqa2", {}]);
-    const damaged = files.map((file) => {
-      const bytes = new Uint8Array(file.bytes);
-      if (file.name.endsWith("step-20/model.safetensors")) bytes[bytes.length - 1] ^= 1;
-      return { ...file, bytes };
-    });
-    assert.throws(() => engine.open(damaged), /model\.safetensors is damaged/);
     assert.equal(engine.call({ do: "ask", prompt: "H", tokens: 1 }).steps.length, 1);
   },
   "an opened model says all settings that training it again needs"() {

@@ -1,11 +1,15 @@
 // Scripts of the page that need neither a page nor the module: links, archives, verdicts.
 import assert from "node:assert/strict";
+import { createHash, webcrypto } from "node:crypto";
 import { deflateRawSync } from "node:zlib";
+import { checkSums, withSums } from "../../train/page/checksums.js";
 import { readLink } from "../../train/page/link.js";
 import { state } from "../../train/page/state.js";
 import { kinds } from "../../train/page/specs.js";
 import { verdicts } from "../../train/page/verdict.js";
 import { unzipped, zipped } from "../../train/page/zip.js";
+
+globalThis.crypto ??= webcrypto; // of node 18
 
 const follow = (asked) => readLink(`#settings=${encodeURIComponent(JSON.stringify(asked))}`);
 
@@ -51,6 +55,20 @@ const tests = {
     }
     assert.equal(follow({ settings: { data: "tales" }, attentions: ["mha", "mqa"] }), "");
     assert.deepEqual([state.text, state.cards.length], ["tales", 2]);
+  },
+  async "a saved model has the checksums of sha256sum, and damage is named"() {
+    const files = ["config.json", "model.safetensors"].map((name) =>
+      ({ name, bytes: new TextEncoder().encode(name.repeat(999)) }));
+    const all = await withSums(files);
+    assert.deepEqual(all.slice(0, 2), files);
+    assert.deepEqual([all[2].name, new TextDecoder().decode(all[2].bytes)], ["SHA256SUMS",
+      files.map(({ name, bytes }) =>
+        `${createHash("sha256").update(bytes).digest("hex")}  ${name}\n`).join("")]);
+    await checkSums(all);
+    await checkSums(files); // of another program
+    const damaged = all.map((file) => ({ ...file, bytes: file.bytes.slice() }));
+    damaged[1].bytes[7] ^= 1;
+    await assert.rejects(checkSums(damaged), /^Error: model\.safetensors is damaged/);
   },
   async "an archive is read as it was written, and deflated"() {
     const file = { name: "mha/config.json", bytes: new TextEncoder().encode("{}".repeat(999)) };

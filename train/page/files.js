@@ -1,5 +1,6 @@
 // Saves trained models as an archive of checkpoints, which `headcount sample --from` opens after
 // unpacking, and opens archives and checkpoints.
+import { checkSums } from "./checksums.js";
 import { byId, h, say, setText, tell } from "./dom.js";
 import { kNotTaken } from "./link.js";
 import { kMostCards, makeCard, setPhase, sharedSettings, state } from "./state.js";
@@ -89,6 +90,7 @@ async function openedRun(model, style, all = []) {
   const { files } = model;
   const run = new Run({ spec: "", style, plan: { settings: {} } });
   try {
+    await checkSums(files);
     const settings = settingsOfTraining(model, all);
     const plan = await run.engine.call({ do: "open", data: settings.data }, files);
     const ofTraining = Object.entries(settings)

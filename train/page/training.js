@@ -1,4 +1,5 @@
 // Training of the chosen attentions, each by an engine of its own.
+import { withSums } from "./checksums.js";
 import { say, tell } from "./dom.js";
 import { Engine } from "./engine.js";
 import { plural } from "./format.js";
@@ -89,7 +90,7 @@ export class Run {
       tell("progress");
     }
     await this.check(record, kLastCheckTokens);
-    record.files = (await this.engine.call({ do: "save" })).files;
+    record.files = await withSums((await this.engine.call({ do: "save" })).files);
     tell("progress");
   }
 

@@ -4,7 +4,6 @@
 #include <map>
 
 #include "autograd/base/json.h"
-#include "autograd/base/sha256.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/weights.h"
 
@@ -41,18 +40,6 @@ std::optional<Index> step_of(std::string_view folder) {
   return error == std::errc{} && rest == end ? std::optional(step) : std::nullopt;
 }
 
-void check_sums(const Folder& folder) {
-  const auto sums = folder.find(kSumsFile);
-  if (sums == folder.end()) return;
-  for (const auto& [name, bytes] : folder) {
-    if (name == kSumsFile) continue;
-    const std::string line = sum_line(sha256_hex(bytes), name);
-    if (sums->second.find("  " + name + "\n") != std::string_view::npos &&
-        sums->second.find(line) == std::string_view::npos)
-      throw DataError(name + " is damaged: its checksum is not the one in " + kSumsFile);
-  }
-}
-
 std::string_view content(const Folder& folder, std::string_view name) {
   const auto found = folder.find(name);
   if (found == folder.end())
@@ -83,7 +70,6 @@ Opened open_checkpoint(std::span<const File> files) {
         "run's folder");
   }
   const auto& [path, folder] = *newest;
-  check_sums(folder);
   Opened opened;
   opened.checkpoint =
       read_checkpoint_texts(std::string(content(folder, kConfigFile)), kConfigFile,

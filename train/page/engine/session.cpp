@@ -2,7 +2,6 @@
 
 #include <cstring>
 
-#include "autograd/base/sha256.h"
 #include "models/checkpoint/contents.h"
 #include "models/checkpoint/weights.h"
 #include "train/evaluation.h"
@@ -103,7 +102,7 @@ std::shared_ptr<const Session::Text> Session::text_of(const TrainOptions& option
     if (own == settings.end() || !own->is_string())
       throw DataError("there is no text '" + options.data + "'; give one, or name a built-in one");
     const auto& characters = own->get_ref<const std::string&>();
-    const std::string key = sha256_hex(characters) + sizes;
+    const std::string key = characters + sizes;
     if (text == nullptr || text->key != key) {
       text = std::make_shared<Text>(Text{
           key, text_corpus(options.data,
@@ -206,9 +205,6 @@ std::vector<File> Session::save() {
   }
   saved_.emplace_back(kWeightsFile, std::move(weights));
   std::ranges::sort(saved_, {}, &std::pair<std::string, std::string>::first);
-  std::string sums;
-  for (const auto& [name, bytes] : saved_) sums += sum_line(sha256_hex(bytes), name);
-  saved_.emplace_back(kSumsFile, std::move(sums));
   std::vector<File> files;
   for (const auto& [name, bytes] : saved_) files.push_back({name, bytes});
   return files;
