@@ -8,10 +8,6 @@
 
 namespace headcount {
 
-/// Number type of the operands of matrix products in linear layers and attention, unless these are
-/// small. Sums, and all numbers that no such product reads, are Real in either case.
-enum class Precision { f32, bf16 };
-
 /// Number in bfloat16: the upper half of a float, with 8 bits of exponent and 7 of fraction.
 struct Bfloat16 {
   std::uint16_t bits;

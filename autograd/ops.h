@@ -13,7 +13,7 @@
 /// throw ShapeError that names the op and the shapes. Tensors are row-major; "[..., n]" is any
 /// number of leading dimensions. Some ops (subtract, divide, sum, softmax) are here
 /// because models of other kinds need them, although headcount itself uses them only in tests and
-/// examples. `read_by`: see ReadBy.
+/// examples.
 namespace headcount {
 
 // Elementwise arithmetic. `b` has the shape of `a`, or of its trailing dimensions; then it is
@@ -57,16 +57,15 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows);
 
 /// (x - mean) / sqrt(variance + epsilon) * weight + bias over the last dimension; biased variance.
 /// Ba, Kiros and Hinton, "Layer normalization" (2016).
-Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon,
-               ReadBy read_by = ReadBy::all);
+Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon);
 /// x / sqrt(mean(x^2) + epsilon) * weight over the last dimension; the weight is optional.
 /// Zhang and Sennrich, "Root mean square layer normalization" (2019).
-Var rms_norm(Var x, std::optional<Var> weight, Real epsilon, ReadBy read_by = ReadBy::all);
+Var rms_norm(Var x, std::optional<Var> weight, Real epsilon);
 
 /// x Phi(x), the exact (erf) form; Hendrycks and Gimpel (2016)
-Var gelu(Var x, ReadBy read_by = ReadBy::all);
+Var gelu(Var x);
 /// silu(gate) * up, the gate of SwiGLU; Shazeer (2020)
-Var silu_gate(Var gate, Var up, ReadBy read_by = ReadBy::all);
+Var silu_gate(Var gate, Var up);
 Var silu(Var x);                    ///< x sigmoid(x)
 Var sigmoid(Var x);                 ///< 1 / (1 + e^-x)
 Var softplus(Var x);                ///< log(1 + e^x)

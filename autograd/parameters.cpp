@@ -41,28 +41,6 @@ AlignedMemory ParameterStore::zeros() const {
 void ParameterStore::allocate() {
   values_ = zeros();
   gradients_ = Gradients(*this);
-  round_values();
-}
-
-void ParameterStore::set_precision(Precision precision) {
-  precision_ = precision;
-  round_values();
-}
-
-void ParameterStore::round_values() {
-  if (precision_ == Precision::f32) rounded_.reset();
-  if (precision_ == Precision::f32 || !values_) return;
-  if (!rounded_)
-    rounded_ = allocate_aligned(static_cast<std::size_t>(padded_count_) * sizeof(Bfloat16));
-  const Real* const from = all_values().data();
-  auto* const to = reinterpret_cast<Bfloat16*>(rounded_.get());
-  parallel_chunks(padded_count_, kElementChunk, [=](Index begin, Index end) {
-    round_to_bf16(from + begin, end - begin, to + begin);
-  });
-}
-
-Bfloat16* ParameterStore::rounded(ParameterId id) const {
-  return rounded_ ? reinterpret_cast<Bfloat16*>(rounded_.get()) + entry(id).offset : nullptr;
 }
 
 namespace {
@@ -101,7 +79,6 @@ void ParameterStore::initialize(std::uint64_t seed) {
       }
     }
   }
-  round_values();
 }
 
 ParameterId ParameterStore::find(std::string_view name) const {

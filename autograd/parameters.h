@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "autograd/arena.h"
-#include "autograd/bfloat16.h"
+#include "autograd/products.h"
 #include "autograd/shape.h"
 
 namespace headcount {
@@ -85,12 +85,9 @@ class ParameterStore {
   /// name: a parameter has the same initial values in all models that have it with the same shape.
   void initialize(std::uint64_t seed);
 
-  /// Chooses what products of tapes with these parameters read, at first f32. With bf16 the store
-  /// keeps a rounded copy of the values. This function and `initialize` make it; whoever changes
-  /// values otherwise calls `round_values` afterwards.
-  void set_precision(Precision precision);
+  /// Chooses the precision of `linear` on tapes with these parameters, at first f32.
+  void set_precision(Precision precision) { precision_ = precision; }
   Precision precision() const { return precision_; }
-  void round_values();
 
   std::size_t size() const { return entries_.size(); }    ///< number of parameters (tensors)
   Index element_count() const { return element_count_; }  ///< sum of their sizes
@@ -156,8 +153,7 @@ class ParameterStore {
   const Entry& entry(ParameterId id) const { return entries_[id.index]; }
   std::span<Real> slice(const AlignedMemory& buffer, ParameterId id) const;
   std::span<Real> whole(const AlignedMemory& buffer) const;
-  Bfloat16* rounded(ParameterId id) const;  // null with f32
-  AlignedMemory zeros() const;              // a buffer for all parameters
+  AlignedMemory zeros() const;  // a buffer for all parameters
 
   std::vector<Entry> entries_;
   std::map<std::string, std::size_t, std::less<>> index_;  // name -> place in entries_
@@ -165,7 +161,6 @@ class ParameterStore {
   Index padded_count_ = 0;
   AlignedMemory values_;
   Precision precision_ = Precision::f32;
-  AlignedMemory rounded_;  // all values in bfloat16, with bf16
   Gradients gradients_;
 };
 

@@ -4,7 +4,6 @@
 #include <string>
 
 #include "autograd/base/real.h"
-#include "autograd/bfloat16.h"
 
 namespace headcount {
 
@@ -22,10 +21,6 @@ struct ConstMatrix {
   const Real* data;
   Index rows, cols, stride;
   bool transposed = false;
-  /// Numbers of `data` in bfloat16, laid out alike; null: products read `data`. `data` may be null
-  /// only if both operands of the product have rounded numbers, or if the product has few rows and
-  /// this is its b (see `gemm`).
-  const Bfloat16* rounded = nullptr;
 
   ConstMatrix(const Real* d, Index r, Index c) : ConstMatrix(d, r, c, c) {}
   ConstMatrix(const Real* d, Index r, Index c, Index s) : data(d), rows(r), cols(c), stride(s) {}
@@ -45,8 +40,11 @@ inline ConstMatrix transpose(const ConstMatrix& m) { return m.transpose(); }
 enum class Write { assign, add };
 constexpr Write add_if(bool condition) { return condition ? Write::add : Write::assign; }
 
-/// Library that computes matrix products; each call runs on the calling thread alone. Eigen
-/// settings of the program and of this library do not affect each other.
+/// Number type of a product's operands. With bf16 the product rounds both operands to bfloat16 and
+/// sums in Real, unless it is too small for that to pay.
+enum class Precision { f32, bf16 };
+
+/// Library that computes matrix products; each call runs on the calling thread alone.
 enum class GemmLibrary { eigen, onednn };
 std::string name(GemmLibrary library);  ///< with its version if known: "oneDNN 2.6.3"
 /// Library in use: by default `onednn` in a float build that found oneDNN, else `eigen`. Eigen
@@ -59,35 +57,18 @@ void use_gemm_library(GemmLibrary library);
 void prepare_gemm();
 
 /// Reason why products of bfloat16 operands would be slower than float ones here; empty if they are
-/// faster. Where there is a reason, they are computed in Real from the rounded numbers.
+/// faster. Where there is a reason, they are computed in Real from the rounded operands.
 std::string bf16_lacks();
-/// Returns true if `gemm` reads the rounded numbers of operands that have both; smaller products
-/// are faster in Real.
-bool reads_rounded(Index rows, Index cols, Index k);
-/// Number of rows of a below which a product takes the time of reading b, so that a need not be
-/// rounded.
-inline constexpr Index kFewRows = 8;
 
 /// Writes the product a b to c, on the calling thread; a [m, k], b [k, n], c [m, n]. Every matrix
-/// product of training and decoding is computed here. If both operands have rounded numbers, it
-/// multiplies these, unless both also have `data` and the product is small (see `reads_rounded`).
-/// Otherwise, if b has rounded numbers and is transposed, `write` is assign and a has fewer than
-/// kFewRows rows, it multiplies `data` of a by the rounded numbers of b. In all other cases both
-/// need `data`. All sums are Real.
-void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign);
+/// product of training and decoding is computed here.
+void gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign,
+          Precision precision = Precision::f32);
 
-/// Computes `gemm` on all threads, in chunks of rows of c whose borders depend on the sizes alone.
-/// A long k is split instead, if `scratch` has room for the partial sums (see `gemm_scratch`).
+/// Computes `gemm` on all threads, in chunks whose borders depend on the sizes alone: of the
+/// columns of c if it has few rows, as in decoding; of k if it is long; else of the rows of c.
 void parallel_gemm(Matrix c, ConstMatrix a, ConstMatrix b, Write write = Write::assign,
-                   Real* scratch = nullptr);
-
-/// Size of the scratch that `parallel_gemm` needs to split k, in numbers: 0 if k is too short to be
-/// split, or if one thread runs all chunks (`OnOneThread`).
-Index gemm_scratch(Index rows, Index cols, Index k);
-
-/// Rows of c per chunk of a parallel product [rows, k] x [k, cols] of which a is not transposed and
-/// k is not split; all rows under `OnOneThread`.
-Index gemm_chunk(Index rows, Index cols, Index k);
+                   Precision precision = Precision::f32);
 
 /// Adds to the count of the MacCounter, for an op that multiplies without a matrix product.
 void count_macs(std::int64_t macs);

@@ -1,7 +1,7 @@
-#include "autograd/products_plain.h"
-
 #include <algorithm>
 #include <cstring>
+
+#include "autograd/product_kernels.h"
 
 #ifdef __wasm_relaxed_simd__
 #include <wasm_simd128.h>

@@ -6,7 +6,6 @@
 
 #include "autograd/base/error.h"
 #include "autograd/parallel.h"
-#include "autograd/products.h"
 
 namespace headcount {
 
@@ -63,15 +62,15 @@ Var Tape::constant(const Shape& shape, std::span<const Real> values) {
   }
   Node n;
   n.shape = shape;
-  n.numbers.value = arena_.take_reals(shape.size());
-  std::ranges::copy(values, n.numbers.value);
+  n.value = arena_.take_reals(shape.size());
+  std::ranges::copy(values, n.value);
   return push(n);
 }
 
 Var Tape::detached(Var x) {
   Node n;
   n.shape = shape(x);
-  n.numbers = node(x).numbers;
+  n.value = node(x).value;
   return push(n);
 }
 
@@ -79,7 +78,7 @@ Var Tape::parameter(ParameterId id) {
   Node n;
   n.op = Op::parameter;
   n.shape = parameters_->shape(id);
-  n.numbers = {parameters_->slice(parameters_->values_, id).data(), parameters_->rounded(id)};
+  n.value = parameters_->slice(parameters_->values_, id).data();
   n.parameter = id;
   n.needs_gradient = gradients_to_ != nullptr;
   if (n.needs_gradient) n.gradient = parameters_->slice(gradients_to_->memory_, id).data();
@@ -91,7 +90,7 @@ Var Tape::parameter(ParameterId id) {
   return push(n);
 }
 
-Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs, ReadBy read_by) {
+Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs) {
   if (profile_ != nullptr) {
     Index inputs_size = 0;  // each value counts once
     for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -100,56 +99,25 @@ Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs, ReadBy 
     }
     profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
   }
-  Numbers numbers;
-  // Products read few rows as they are.
-  if (read_by == ReadBy::products && precision() == Precision::bf16 && shape.rows() >= kFewRows) {
-    numbers.rounded = scratch_of<Bfloat16>(shape.size());
-  } else {
-    numbers.value = arena_.take_reals(shape.size());
-  }
-  return push_op(op, shape, numbers, inputs);
+  return push_op(op, shape, arena_.take_reals(shape.size()), inputs);
 }
 
 Var Tape::record_alias(Op op, const Shape& shape, Var input) {
   if (profile_ != nullptr) profile_->begin_forward(op, nodes_.size(), 0, 0);
-  return push_op(op, shape, node(input).numbers, {&input, 1});
+  return push_op(op, shape, node(input).value, {&input, 1});
 }
 
-Var Tape::push_op(Op op, const Shape& shape, const Numbers& numbers, std::span<const Var> inputs) {
+Var Tape::push_op(Op op, const Shape& shape, Real* value, std::span<const Var> inputs) {
   Node n;
   n.op = op;
   n.shape = shape;
-  n.numbers = numbers;
+  n.value = value;
   for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
   if (trap_) {
     inputs_.resize(nodes_.size());
     inputs_.emplace_back(inputs.begin(), inputs.end());
   }
   return push(n);
-}
-
-Real* Tape::value(Var x) {
-  const Index count = node(x).shape.size();
-  auto& [value, rounded] = node(x).numbers;
-  if (value == nullptr) {
-    value = arena_.take_reals(count);
-    parallel_chunks(count, kElementChunk, [from = rounded, to = value](Index begin, Index end) {
-      widen(from + begin, end - begin, to + begin);
-    });
-  }
-  return value;
-}
-
-Bfloat16* Tape::rounded(Var x) {
-  const Index count = node(x).shape.size();
-  auto& [value, rounded] = node(x).numbers;
-  if (rounded == nullptr) {
-    rounded = scratch_of<Bfloat16>(count);
-    parallel_chunks(count, kElementChunk, [from = value, to = rounded](Index begin, Index end) {
-      round_to_bf16(from + begin, end - begin, to + begin);
-    });
-  }
-  return rounded;
 }
 
 GradientSink Tape::gradient_sink(Var input) {
@@ -246,18 +214,6 @@ void Tape::trap(std::size_t index, std::span<const Real> numbers, const std::str
     inputs += (inputs.empty() ? "" : ", ") + describe(input.index);
   throw NonFiniteError("op ", name(nodes_[index].op), " (", inputs, ") -> ",
                        nodes_[index].shape.text(), ", node ", index, ": the ", what, " ", *found);
-}
-
-// Leaves nodes as they are: a product reads other numbers of a rounded node once it has Real ones.
-void Tape::trap_value(std::size_t index) const {
-  const Node& n = nodes_[index];
-  const auto count = static_cast<std::size_t>(n.shape.size());
-  std::vector<Real> widened;
-  if (n.numbers.value == nullptr) {
-    widened.resize(count);
-    widen(n.numbers.rounded, n.shape.size(), widened.data());
-  }
-  trap(index, {widened.empty() ? n.numbers.value : widened.data(), count}, "value");
 }
 
 std::string Tape::describe(std::size_t index) const {

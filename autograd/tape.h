@@ -52,9 +52,6 @@ struct GradientSink {
   }
 };
 
-/// Readers of a value. With bf16, a tape keeps a value that products alone read in bfloat16 only.
-enum class ReadBy { all, products };
-
 /// Reverse-mode automatic differentiation. Construction order is the tape: nodes live in one
 /// vector, the inputs of a node have smaller indices, and `backward` is one loop from the end.
 ///
@@ -139,12 +136,10 @@ class Tape {
 
   // Called by ops.
 
-  /// A new node with an uninitialised value. It needs a gradient if one of `inputs` does. If the
-  /// node is `rounded_only`, the op writes to `rounded` instead of to `value` (see ValueSink).
-  Var record(Op op, const Shape& shape, std::span<const Var> inputs, ReadBy read_by = ReadBy::all);
-  Var record(Op op, const Shape& shape, std::initializer_list<Var> inputs,
-             ReadBy read_by = ReadBy::all) {
-    return record(op, shape, std::span(inputs.begin(), inputs.size()), read_by);
+  /// A new node with an uninitialised value. It needs a gradient if one of `inputs` does.
+  Var record(Op op, const Shape& shape, std::span<const Var> inputs);
+  Var record(Op op, const Shape& shape, std::initializer_list<Var> inputs) {
+    return record(op, shape, std::span(inputs.begin(), inputs.size()));
   }
   /// A new node whose value is `input`'s own memory under another shape.
   Var record_alias(Op op, const Shape& shape, Var input);
@@ -152,13 +147,8 @@ class Tape {
   template <class Vjp>
   void finish(Var output, const Vjp& vjp);
   bool needs_gradient(Var x) const { return node(x).needs_gradient; }
-  /// Value of x. If it is kept in bfloat16 only, the first call makes a copy as Real.
-  Real* value(Var x);
-  /// Value of x as products read it with bf16: the store's copy of a parameter; of another value,
-  /// one that the first call of a step makes.
-  Bfloat16* rounded(Var x);
-  bool rounded_only(Var x) const { return node(x).numbers.value == nullptr; }
-  bool is_rounded(Var x) const { return node(x).numbers.rounded != nullptr; }
+  Real* value(Var x) { return node(x).value; }
+  /// Precision of `linear`: that of the parameters.
   Precision precision() const {
     return parameters_ == nullptr ? Precision::f32 : parameters_->precision();
   }
@@ -183,14 +173,9 @@ class Tape {
  private:
   friend struct Var;
   using VjpCall = void (*)(const void* closure, Tape& tape, const Real* dy);
-  // A value in Real, in bfloat16, or in both.
-  struct Numbers {
-    Real* value = nullptr;
-    Bfloat16* rounded = nullptr;
-  };
   struct Node {
     Shape shape;
-    Numbers numbers;
+    Real* value = nullptr;
     Real* gradient = nullptr;
     const void* closure = nullptr;
     VjpCall vjp = nullptr;
@@ -202,10 +187,9 @@ class Tape {
   const Node& node(Var x) const;
   Node& node(Var x) { return const_cast<Node&>(static_cast<const Tape*>(this)->node(x)); }
   Var push(const Node& node);
-  Var push_op(Op op, const Shape& shape, const Numbers& numbers, std::span<const Var> inputs);
+  Var push_op(Op op, const Shape& shape, Real* value, std::span<const Var> inputs);
   // Throws NonFiniteError for the op of a node if one of `numbers` is not finite.
   void trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const;
-  void trap_value(std::size_t index) const;
   std::string describe(std::size_t index) const;
 
   const ParameterStore* parameters_;
@@ -230,7 +214,7 @@ template <class Vjp>
 void Tape::finish(Var output, const Vjp& vjp) {
   Node& n = node(output);
   if (profile_ != nullptr) profile_->end_forward();
-  if (trap_) trap_value(output.index);
+  if (trap_) trap(output.index, output.value(), "value");
   if (!n.needs_gradient) return;
   n.closure = arena_.store(vjp);
   n.vjp = [](const void* closure, Tape& tape, const Real* dy) {

@@ -111,8 +111,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     if (const std::size_t writer = plan_->writers[place]; writer != place)
       memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
-    const AttentionKind& kind = plan_->cycle[place].kind();
-    Var h = block.attention_norm(x, block.canon_a ? ReadBy::all : kind.x_read_by);
+    Var h = block.attention_norm(x);
     if (block.canon_a) h = (*block.canon_a)(h, memory.state("canonA"));
     x = add(x, drop(block.attention->forward(h, memory)));
     if (layer == 0 && mixes_values(*plan_)) {
@@ -120,7 +119,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
       carried.push_back(&*first_values);
     }
     if (block.mlp) {
-      h = (*block.mlp_norm)(x, block.canon_c ? ReadBy::all : ReadBy::products);
+      h = (*block.mlp_norm)(x);
       if (block.canon_c) h = (*block.canon_c)(h, memory.state("canonC"));
       Mlp::Past past;
       if (plan_->cycle[place].canon.has('D')) {
@@ -136,7 +135,7 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
 }
 
 Var LanguageModel::head(Var x) const {
-  x = norm_(x, ReadBy::products);
+  x = norm_(x);
   return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(*x.tape));
 }
 

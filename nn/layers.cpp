@@ -51,13 +51,13 @@ Norm::Norm(ParameterStore& parameters, const std::string& prefix, Index width,
       bias_(add_bias(parameters, prefix, width, options.bias && kind_ == NormKind::layer)),
       epsilon_(static_cast<Real>(options.epsilon)) {}
 
-Var Norm::operator()(Var x, ReadBy read_by) const {
+Var Norm::operator()(Var x) const {
   const Var weight = x.tape->parameter(weight_);
   const Index width = weight.shape().size(), part = x.shape().last();
   if (kind_ == NormKind::rms && part < width)
     return multiply(rms_norm(x, std::nullopt, epsilon_), reshape(weight, {width / part, part}));
-  if (kind_ == NormKind::rms) return rms_norm(x, weight, epsilon_, read_by);
-  return layer_norm(x, weight, on_tape(*x.tape, bias_), epsilon_, read_by);
+  if (kind_ == NormKind::rms) return rms_norm(x, weight, epsilon_);
+  return layer_norm(x, weight, on_tape(*x.tape, bias_), epsilon_);
 }
 
 Var l2_norm(Var x, Real epsilon, Real factor) {
@@ -97,15 +97,14 @@ Mlp::Mlp(ParameterStore& parameters, const std::string& prefix, const Options& o
 }
 
 Var Mlp::operator()(Var x, const Past& past) const {
-  constexpr ReadBy kBy = ReadBy::products;
   Var up = up_(x);
-  if (!gate_) return down_(gelu(canon_ ? (*canon_)(up, past.up) : up, kBy));
+  if (!gate_) return down_(gelu(canon_ ? (*canon_)(up, past.up) : up));
   Var gate = (*gate_)(x);
   if (canon_) {
     gate = (*canon_)(gate, past.gate);
     up = (*canon_)(up, past.up, hidden_);
   }
-  return down_(silu_gate(gate, up, kBy));
+  return down_(silu_gate(gate, up));
 }
 
 }  // namespace headcount

@@ -64,7 +64,7 @@ class Norm {
        const NormOptions& options);
   /// x [..., width] -> the same shape. RMSNorm also takes x [..., parts, width / parts] and
   /// normalises each part on its own, with its share of the weights.
-  Var operator()(Var x, ReadBy read_by = ReadBy::all) const;
+  Var operator()(Var x) const;
 
  private:
   NormKind kind_;

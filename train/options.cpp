@@ -14,8 +14,8 @@ namespace {
 
 constexpr auto kPrecision = choice<&TrainSettings::precision>(
     "precision",
-    "number type to which linear layers and attention round the operands of their matrix products; "
-    "sums, and all other numbers, are f32",
+    "number type to which linear layers round the operands of their matrix products; sums, and all "
+    "other numbers, are f32",
     {{"f32", Precision::f32}, {"bf16", Precision::bf16}});
 
 constexpr Field<TrainSettings> kTrainFields[] = {

@@ -104,7 +104,6 @@ StepResult Trainer::step() {
                     {result.learning_rate, options_.schedule().of_peak(steps_done_),
                      mean * clip_scale(result.gradient_norm, options_.gradient_clip), result.step},
                     ranks_);
-  model_.parameters().round_values();
   result.bytes = reducer_.bytes();
   for (const std::unique_ptr<Tape>& tape : tapes_) result.bytes += tape->memory_capacity();
   ++steps_done_;

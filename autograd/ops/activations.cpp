@@ -22,14 +22,14 @@ constexpr Real kGreatestExponent =
 
 // y = forward(x), dx = dy derivative(x), both on whole Eigen arrays.
 template <class Forward, class Derivative>
-Var unary(Op op, Var x, Forward forward, Derivative derivative, ReadBy read_by = ReadBy::all) {
+Var unary(Op op, Var x, Forward forward, Derivative derivative) {
   Tape& tape = tape_of(x);
   const Index count = tape.shape(x).size();
-  const Var y = tape.record(op, tape.shape(x), {x}, read_by);
+  const Var y = tape.record(op, tape.shape(x), {x});
   const Real* xv = tape.value(x);
-  const ValueSink yv(tape, y);
+  Real* const yv = tape.value(y);
   parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
-    put(yv, begin, forward(array(xv + begin, end - begin)));
+    array(yv + begin, end - begin) = forward(array(xv + begin, end - begin));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
     if (const GradientSink dx = t.gradient_sink(x)) {
@@ -45,19 +45,19 @@ Var unary(Op op, Var x, Forward forward, Derivative derivative, ReadBy read_by =
 // y = open(gate, s) x, s = sigmoid(gate); dgate = dy x slope(gate, s), dx = dy open(gate, s), all
 // on SIMD lanes.
 template <class Open, class Slope>
-Var gated(Op op, Var gate, Var x, Open open, Slope slope, ReadBy read_by = ReadBy::all) {
+Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
   Tape& tape = tape_of(gate);
   require(tape.shape(gate) == tape.shape(x), op, "the gate ", tape.shape(gate), " and ",
           tape.shape(x), " must agree");
   const Index count = tape.shape(gate).size();
-  const Var y = tape.record(op, tape.shape(gate), {gate, x}, read_by);
+  const Var y = tape.record(op, tape.shape(gate), {gate, x});
   const Real *gv = tape.value(gate), *xv = tape.value(x);
-  const ValueSink yv(tape, y);
+  Real* const yv = tape.value(y);
   parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
     for_lanes(end - begin, [=]<int n>(Index j) {
       const Index i = begin + j;
       const Lanes<n> g = lanes<n>(gv + i), s = g.logistic();
-      put_lanes(yv, i, open(g, s) * lanes<n>(xv + i));
+      lanes<n>(yv + i) = open(g, s) * lanes<n>(xv + i);
     });
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
@@ -79,15 +79,14 @@ Var gated(Op op, Var gate, Var x, Open open, Slope slope, ReadBy read_by = ReadB
 }  // namespace
 
 // y = x Phi(x); dx = dy (Phi(x) + x phi(x)).
-Var gelu(Var x, ReadBy read_by) {
+Var gelu(Var x) {
   return unary(
       Op::gelu, x,
       [](const auto& v) { return Real{0.5} * v * (Real{1} + (v * kInverseSqrt2).erf()); },
       [](const auto& v) {
         return Real{0.5} * (Real{1} + (v * kInverseSqrt2).erf()) +
                v * (v.square() * Real{-0.5}).exp() * kInverseSqrt2Pi;
-      },
-      read_by);
+      });
 }
 
 // y = x s, s = sigmoid(x); dx = dy s (1 + x (1 - s)).
@@ -120,10 +119,10 @@ Var exponential(Var x) {
 }
 
 // y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
-Var silu_gate(Var gate, Var up, ReadBy read_by) {
+Var silu_gate(Var gate, Var up) {
   return gated(
       Op::silu_gate, gate, up, [](const auto& g, const auto& s) { return g * s; },
-      [](const auto& g, const auto& s) { return s * (Real{1} + g * (Real{1} - s)); }, read_by);
+      [](const auto& g, const auto& s) { return s * (Real{1} + g * (Real{1} - s)); });
 }
 
 // y = s x, s = sigmoid(gate); dgate = dy x s (1 - s), dx = dy s.

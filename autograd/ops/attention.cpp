@@ -6,7 +6,6 @@
 
 #include "autograd/ops.h"
 #include "autograd/ops/attention_kernels.h"
-#include "autograd/ops/operands.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 
@@ -126,10 +125,6 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
   const Shape qs = tape.shape(q);
   const Index rows = qs[0] * qs[1] * qs[2], stacked = options.stacked ? qs[2] : 1;
   const Index length = qs[1] * stacked, heads = qs[2] / stacked;
-  const bool rounds =
-      values.cache() == nullptr && !(options.pooled && options.pooled->values.cache() != nullptr) &&
-      std::ranges::none_of(keys, [](const Rows& k) { return k.cache() != nullptr; }) &&
-      reads_rounded(tape, std::min(length, kQueryTile), kKeyTile, qs[3]);
   const auto all_queries = HeadRows<const Real>::of(tape.value(q), length, heads, qs[3], 0, qs[3]);
   AttentionProblem p{.batch = qs[0],
                      .length = length,
@@ -143,7 +138,6 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
                      .window = options.window,
                      .cap = options.cap,
                      .row_scale = options.row_scale,
-                     .rounds = rounds,
                      .dropout = {},
                      .key_mask = nullptr,
                      .softmax = tape.scratch_of<RowSoftmax>(rows),
@@ -182,35 +176,6 @@ AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const
   take_tiles(tape, groups);
   return groups;
 }
-
-// Scope guard: while it lives, the products of problems that round read copies of their inputs in
-// bfloat16. Backward makes them again: a step that kept them would take more memory than with f32.
-class RoundedInputs {
- public:
-  RoundedInputs(Tape& tape, std::span<const Use> uses, AttentionGroups& groups) {
-    if (!groups.tokens().rounds) return;
-    std::size_t next = 0;
-    const auto round = [&](HeadRows<const Real>& rows) {
-      const Use& use = uses[next];
-      std::size_t same = 0;  // the first use of the tensor
-      while (uses[same].x.index != use.x.index) ++same;
-      if (same == next)
-        copies_[next].emplace(tape.pool(), tape.value(use.x), 1, tape.shape(use.x).size(), true);
-      rows.rounded = copies_[same]->matrix().rounded + use.first;
-      ++next;
-    };
-    round(groups.all.front().q);
-    groups.all.back().q = groups.all.front().q;
-    for (std::size_t group = 0; group < groups.count; ++group) {
-      KeyParts& keys = groups.all[group].keys;
-      for (std::size_t part = 0; part < keys.count; ++part) round(keys.parts[part].stored);
-      round(groups.all[group].values.stored);
-    }
-  }
-
- private:
-  std::array<std::optional<PassingOperand>, std::tuple_size_v<Uses>> copies_;
-};
 
 // Calls body(sequence, head, first query, queries) for all query tiles, in parallel.
 template <class Body>
@@ -272,10 +237,7 @@ void put_gate_gradients(const AttentionProblem& p, Index b, Index h, const Real*
 void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& out, const Real* dy,
               std::span<Use> uses, const std::optional<Var>& sinks) {
   const AttentionProblem& p = groups.tokens();
-  const RoundedInputs rounded(tape, uses, groups);
-  const PassingOperand dym(tape.pool(), dy, p.batch * p.length, out.row_stride, p.rounds);
-  const HeadRows<const Real> d_o{dy,        out.batch_stride,    out.row_stride, out.head_stride,
-                                 out.width, dym.matrix().rounded};
+  const HeadRows<const Real> d_o{dy, out.batch_stride, out.row_stride, out.head_stride, out.width};
   take_sinks(tape, uses);
   // Heads are computed apart, but of stacked ones shares of the queries: one where one thread has
   // them all. Further ones write to copies, as heads that read the same head do.
@@ -361,15 +323,11 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
       tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count), options.sinks));
   const auto out = HeadRows<Real>::of(tape.value(y), groups.tokens().length, groups.tokens().heads,
                                       ys[3], 0, ys[3]);
-  {
-    AttentionGroups own = groups;
-    const RoundedInputs rounded(tape, std::span(uses).first(count), own);
-    for_query_tiles(own.tokens(), [&](Index b, Index h, Index i, Index rows) {
-      forward_tile(own, out, b, h, i, rows);
-    });
-    if (options.stats != nullptr) add_stats(tape, own, *options.stats);
-    for (const AttentionProblem& group : own) find_picked_weights(group);
-  }
+  for_query_tiles(groups.tokens(), [&](Index b, Index h, Index i, Index rows) {
+    forward_tile(groups, out, b, h, i, rows);
+  });
+  if (options.stats != nullptr) add_stats(tape, groups, *options.stats);
+  for (const AttentionProblem& group : groups) find_picked_weights(group);
   tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {
     Uses own = uses;
     const HeadRows<const Real> o{out.data, out.batch_stride, out.row_stride, out.head_stride,

@@ -34,7 +34,6 @@ struct HeadRows {
   Number* data = nullptr;
   Index batch_stride = 0, row_stride = 0, head_stride = 0;
   Index width = 0;
-  const Bfloat16* rounded = nullptr;  // the same numbers for products; null: they read `data`
 
   /// Columns [first, first + columns) of a tensor [B, length, heads, row_width].
   static HeadRows of(Number* tensor, Index length, Index heads, Index row_width, Index first,
@@ -43,8 +42,7 @@ struct HeadRows {
     return {tensor + first, length * row_stride, row_stride, row_width, columns};
   }
   HeadRows columns(Index first, Index count) const {
-    return {data + first, batch_stride, row_stride,
-            head_stride,  count,        rounded == nullptr ? nullptr : rounded + first};
+    return {data + first, batch_stride, row_stride, head_stride, count};
   }
   Index offset(Index b, Index row, Index h) const {
     return b * batch_stride + row * row_stride + h * head_stride;
@@ -53,11 +51,7 @@ struct HeadRows {
   /// Rows [begin, begin + count) of head h of sequence b.
   auto rows(Index b, Index h, Index begin, Index count) const {
     using Result = std::conditional_t<std::is_const_v<Number>, ConstMatrix, Matrix>;
-    Result result(at(b, begin, h), count, width, row_stride);
-    if constexpr (std::is_const_v<Number>) {
-      if (rounded != nullptr) result.rounded = rounded + offset(b, begin, h);
-    }
-    return result;
+    return Result(at(b, begin, h), count, width, row_stride);
   }
 };
 
@@ -110,7 +104,6 @@ struct AttentionProblem {
   Index window;
   Real cap;  // of scores after their scale; 0: none
   RowScale row_scale;
-  bool rounds;  // products read bfloat16
   Dropout dropout;
   const std::uint8_t* key_mask;  // [B, S] or null
   RowSoftmax* softmax;           // [B, H, T]

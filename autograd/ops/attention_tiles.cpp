@@ -16,16 +16,7 @@ auto exp_or_zero(const Scores& x) {
 // Memory for one tile.
 struct TileMemory {
   alignas(kAlignment) Real data[kQueryTile * kStackedKeyTile];
-  alignas(kAlignment) Bfloat16 rounded[kQueryTile * kStackedKeyTile];
   Tile tile(Index rows, Index cols) { return {data, rows, cols}; }
-  // The tile for products, rounded if those of the problem read bfloat16.
-  ConstMatrix operand(const AttentionProblem& p, Index rows, Index cols) {
-    ConstMatrix result(data, rows, cols);
-    if (!p.rounds) return result;
-    round_to_bf16(data, rows * cols, rounded);
-    result.rounded = rounded;
-    return result;
-  }
 };
 
 // Replaces the scores that query i has in row r of a tile, whose first key is j, by their
@@ -123,8 +114,7 @@ void forward_tile(const AttentionGroups& groups, const HeadRows<Real>& out, Inde
       p.multipliers(m, b, h, i, j);
       s *= m;
     }
-    gemm(o, memory.operand(p, rows, s.cols()), p.values.rows(b, h, j, s.cols(), p.own_tile()),
-         add_if(written));
+    gemm(o, matrix(s), p.values.rows(b, h, j, s.cols(), p.own_tile()), add_if(written));
     written = true;
   });
   for (Index r = 0; r < rows; ++r) {
@@ -259,7 +249,8 @@ class PartBackward {
         const auto group = static_cast<std::size_t>(&p - groups.begin());
         const bool again = j < seen[group];
         tile_gradients(p, i, rows, j, cols, of_groups[group].values, again);
-        const ConstMatrix ds = ds_memory.operand(p, rows, cols);
+        Tile ds_tile = ds_memory.tile(rows, cols);
+        const ConstMatrix ds = matrix(ds_tile);
         std::size_t index = 0;
         p.for_key_parts([&](const RowView& keys, Index column) {
           if (dq) {
@@ -331,7 +322,7 @@ class PartBackward {
     Tile weight = p_memory.tile(rows, cols), ds = ds_memory.tile(rows, cols);
     if (dv) {
       if (p.drops()) weight *= m_memory.tile(rows, cols);
-      gemm(dv.rows(b, part, j, cols), p_memory.operand(p, rows, cols).transpose(),
+      gemm(dv.rows(b, part, j, cols), ConstMatrix(matrix(weight)).transpose(),
            d_o.rows(b, h, i, rows), again ? Write::add : dv.write);
     }
     if (key_sums != nullptr) {

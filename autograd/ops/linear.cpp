@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
-#include "autograd/ops/operands.h"
 #include "autograd/ops/row_sums.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
@@ -44,17 +43,6 @@ Var matrix_product(Var a, Var b) {
   return y;
 }
 
-namespace {
-
-// Outputs per chunk: enough chunks for threads to have equal shares, enough work for each of them.
-Index few_rows_chunk(Index rows, Index out, Index in) {
-  constexpr Index kChunkMacs = 1 << 14, kChunks = 32;
-  const Index chunk = std::max(out / kChunks, kChunkMacs / std::max<Index>(1, rows * in));
-  return (chunk + 7) / 8 * 8 + (chunk == 0 ? 8 : 0);
-}
-
-}  // namespace
-
 // y = x W^T + b over all rows at once; dx = dy W, dW = dy^T x, db = sum of dy's rows.
 Var linear(Var x, Var weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);
@@ -68,48 +56,22 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   }
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
-  const bool rounds = reads_rounded(tape, rows, out, in);
-  const ConstMatrix xm = operand(tape, x, rows, in, rounds && rows >= kFewRows);
-  const ConstMatrix wm = operand(tape, weight, out, in, rounds);
-  const Real* bv = bias ? tape.value(*bias) : nullptr;
-  Real* yv = tape.value(y);
-  // Rows [first, last) of x and outputs [begin, end).
-  const auto block = [=](Index first, Index last, Index begin, Index end) {
-    gemm(Matrix(yv + first * out + begin, last - first, end - begin, out),
-         xm.row_range(first, last), wm.row_range(begin, end).transpose());
-    if (bv == nullptr) return;
-    for (Index row = first; row < last; ++row) {
-      array(yv + row * out + begin, end - begin) += array(bv + begin, end - begin);
-    }
-  };
-  if (rows < kFewRows) {
-    // Few rows, as in decoding: reading the weight takes most time, so the threads share its rows.
-    parallel_chunks(out, few_rows_chunk(rows, out, in),
-                    [&](Index begin, Index end) { block(0, rows, begin, end); });
-  } else {
-    // Products of few rows round differently. In decoding, where a row must not depend on the
-    // number of rows beside it, a last chunk of less than a quarter is joined to the one before it.
-    const Index chunk = gemm_chunk(rows, out, in);
-    const Index least = tape.needs_gradient(y) ? 1 : (chunk + 3) / 4;
-    const Index chunks = std::max<Index>(1, (rows + chunk - least) / chunk);
-    parallel_for(chunks, 1, [&](Index i) {
-      block(i * chunk, i + 1 == chunks ? rows : (i + 1) * chunk, 0, out);
-    });
+  const ConstMatrix xm(tape.value(x), rows, in), wm(tape.value(weight), out, in);
+  Real* const yv = tape.value(y);
+  const Precision precision = tape.precision();
+  if (bias) {
+    parallel_for(rows, row_chunk(out),
+                 [=, bv = tape.value(*bias)](Index row) { std::copy_n(bv, out, yv + row * out); });
   }
+  parallel_gemm(Matrix(yv, rows, out), xm, wm.transpose(), add_if(bias.has_value()), precision);
   tape.finish(y, [=](Tape& t, const Real* dy) {
+    const ConstMatrix dym(dy, rows, out);
     if (bias)
       put_row_sum(t.gradient_sink(*bias), rows, out, [=](Index at, Index) { return dy[at]; });
-    const PassingOperand dym(t.pool(), dy, rows, out, rounds);
-    if (const GradientSink dw = t.gradient_sink(weight)) {
-      const Index scratch_size = gemm_scratch(out, in, rows);
-      Real* const scratch = scratch_size > 0 ? t.pool().take(scratch_size) : nullptr;
-      parallel_gemm(Matrix(dw.data, out, in), dym.matrix().transpose(),
-                    operand(t, x, rows, in, rounds), dw.write, scratch);
-      if (scratch != nullptr) t.pool().give_back(scratch);
-    }
-    if (const GradientSink dx = t.gradient_sink(x)) {
-      parallel_gemm(Matrix(dx.data, rows, in), dym.matrix(), wm, dx.write);
-    }
+    if (const GradientSink dw = t.gradient_sink(weight))
+      parallel_gemm(Matrix(dw.data, out, in), dym.transpose(), xm, dw.write, precision);
+    if (const GradientSink dx = t.gradient_sink(x))
+      parallel_gemm(Matrix(dx.data, rows, in), dym, wm, dx.write, precision);
   });
   return y;
 }
@@ -130,9 +92,7 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
   const Index in = transposed ? r : count, out = transposed ? count : r;
   require(shape[3] == in, Op::head_linear, "heads must be ", in, " wide, got ", shape);
   const Var y = tape.record(Op::head_linear, shape.with_last(out), {x, weight});
-  const bool rounds = reads_rounded(tape, rows, out, in);
-  const ConstMatrix xm = operand(tape, x, rows, heads * in, rounds && rows >= kFewRows);
-  const ConstMatrix wm = operand(tape, weight, heads * block, r, rounds);
+  const ConstMatrix xm(tape.value(x), rows, heads * in), wm(tape.value(weight), heads * block, r);
   Real* const yv = tape.value(y);
   const Index chunk = task_chunk(rows * in * out);
   const auto of_head = [](const ConstMatrix& all, Index h, Index width) {
@@ -146,8 +106,8 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
     gemm(Matrix(yv + h * out, rows, out, heads * out), of_head(xm, h, in), weight_of(h));
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    const PassingOperand dym(t.pool(), dy, rows, heads * out, rounds);
-    const auto dy_of = [&](Index h) { return of_head(dym.matrix(), h, out); };
+    const ConstMatrix dym(dy, rows, heads * out);
+    const auto dy_of = [=](Index h) { return of_head(dym, h, out); };
     if (const GradientSink dx = t.gradient_sink(x)) {
       parallel_for(heads, chunk, [=](Index h) {
         gemm(Matrix(dx.data + h * in, rows, in, heads * in), dy_of(h), weight_of(h).transpose(),
@@ -156,9 +116,8 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
     }
     if (const GradientSink dw = t.gradient_sink(weight)) {
       if (dw.write == Write::assign) std::fill_n(dw.data, heads * block * r, Real{0});
-      const ConstMatrix all_x = operand(t, x, rows, heads * in, rounds);
       parallel_for(heads, chunk, [=](Index h) {
-        const ConstMatrix x_h = of_head(all_x, h, in);
+        const ConstMatrix x_h = of_head(xm, h, in);
         const Matrix into(dw.data + (h * block + first) * r, count, r);
         const ConstMatrix left = transposed ? dy_of(h) : x_h;
         gemm(into, left.transpose(), transposed ? x_h : dy_of(h), Write::add);

@@ -10,7 +10,7 @@ namespace headcount {
 namespace {
 
 // Checks the shapes and records the node.
-Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias, ReadBy read_by) {
+Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias) {
   Tape& tape = tape_of(x);
   const Shape shape = tape.shape(x);
   const auto text = [&](std::optional<Var> p) { return p ? tape.shape(*p).text() : "none"; };
@@ -19,7 +19,7 @@ Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias
   };
   require(shape.rank() > 0 && fits(weight) && fits(bias), op, "weight and bias must be [",
           shape.last(), "] for an input ", shape, ", are ", text(weight), " and ", text(bias));
-  return tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)}, read_by);
+  return tape.record(op, shape, {x, weight.value_or(x), bias.value_or(x)});
 }
 
 }  // namespace
@@ -27,13 +27,13 @@ Var record_norm(Op op, Var x, std::optional<Var> weight, std::optional<Var> bias
 // h = (x - mean) rstd, y = h w + b. With g = dy w:
 //   dx = rstd (g - mean(g) - h mean(g h))
 //   dw = sum over rows of dy h, db = sum over rows of dy
-Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon, ReadBy read_by) {
-  const Var y = record_norm(Op::layer_norm, x, weight, bias, read_by);
+Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon) {
+  const Var y = record_norm(Op::layer_norm, x, weight, bias);
   Tape& tape = *x.tape;
   const Index rows = tape.shape(x).rows(), width = tape.shape(x).last();
   const Real *const xv = tape.value(x), *const wv = tape.value(weight);
   const Real* const bv = bias ? tape.value(*bias) : nullptr;
-  const ValueSink yv(tape, y);
+  Real* const yv = tape.value(y);
   Real *const means = tape.scratch(rows), *const rstds = tape.scratch(rows);
   const auto inverse_width = Real{1} / static_cast<Real>(width);
   parallel_for(rows, row_chunk(width), [=](Index row) {
@@ -46,7 +46,7 @@ Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon, ReadBy 
     for_lanes(width, [&]<int n>(Index i) {
       Lanes<n> result = (lanes<n>(in + i) - mean) * rstd * lanes<n>(wv + i);
       if (bv != nullptr) result += lanes<n>(bv + i);
-      put_lanes(yv, row * width + i, result);
+      lanes<n>(yv + row * width + i) = result;
     });
     means[row] = mean;
     rstds[row] = rstd;
@@ -83,13 +83,13 @@ Var layer_norm(Var x, Var weight, std::optional<Var> bias, Real epsilon, ReadBy 
 // h = x rstd, y = h w. With g = dy w:
 //   dx = rstd (g - h mean(g h))
 //   dw = sum over rows of dy h
-Var rms_norm(Var x, std::optional<Var> weight, Real epsilon, ReadBy read_by) {
-  const Var y = record_norm(Op::rms_norm, x, weight, std::nullopt, read_by);
+Var rms_norm(Var x, std::optional<Var> weight, Real epsilon) {
+  const Var y = record_norm(Op::rms_norm, x, weight, std::nullopt);
   Tape& tape = *x.tape;
   const Index rows = tape.shape(x).rows(), width = tape.shape(x).last();
   const Real* const xv = tape.value(x);
   const Real* const wv = weight ? tape.value(*weight) : nullptr;
-  const ValueSink yv(tape, y);
+  Real* const yv = tape.value(y);
   Real* const rstds = tape.scratch(rows);
   const auto inverse_width = Real{1} / static_cast<Real>(width);
   parallel_for(rows, row_chunk(width), [=](Index row) {
@@ -100,7 +100,7 @@ Var rms_norm(Var x, std::optional<Var> weight, Real epsilon, ReadBy read_by) {
     for_lanes(width, [&]<int n>(Index i) {
       Lanes<n> result = lanes<n>(in + i) * rstd;
       if (wv != nullptr) result *= lanes<n>(wv + i);
-      put_lanes(yv, row * width + i, result);
+      lanes<n>(yv + row * width + i) = result;
     });
     rstds[row] = rstd;
   });

@@ -33,37 +33,6 @@ void put(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& 
   write_to(array(sink.data + begin, values.size()), sink.write, values.derived());
 }
 
-/// Destination of an op's value: Real, or bfloat16 if only products read it.
-struct ValueSink {
-  Real* value = nullptr;
-  Bfloat16* rounded = nullptr;
-
-  ValueSink(Tape& tape, Var y) {
-    if (tape.rounded_only(y)) {
-      rounded = tape.rounded(y);
-    } else {
-      value = tape.value(y);
-    }
-  }
-};
-
-/// Writes `values` to elements [begin, begin + size) of an op's value.
-template <class Values>
-void put(const ValueSink& sink, Index begin, const Eigen::ArrayBase<Values>& values) {
-  const Index size = values.size();
-  if (sink.rounded == nullptr) {
-    array(sink.value + begin, size) = values.derived();
-    return;
-  }
-  constexpr Index kPiece = 512;  // stays in the first-level cache
-  alignas(kAlignment) Real piece[kPiece];
-  for (Index i = 0; i < size; i += kPiece) {
-    const Index n = std::min(kPiece, size - i);
-    array(piece, n) = values.derived().segment(i, n);
-    round_to_bf16(piece, n, sink.rounded + begin + i);
-  }
-}
-
 /// Adds each row t of `from`, times the weight [t, column], to row t of `to`, whose rows are
 /// `stride` apart.
 inline void add_mixed(const ConstMatrix& from, const ConstMatrix& weights, Index column, Real* to,
@@ -103,18 +72,6 @@ template <int kStride = 1, class Values>
 void put_lanes(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& values) {
   write_to(lanes<Values::SizeAtCompileTime, kStride>(sink.data + begin), sink.write,
            values.derived());
-}
-
-/// Writes lanes of `values` to an op's value from element `begin` on.
-template <class Values>
-void put_lanes(const ValueSink& sink, Index begin, const Eigen::ArrayBase<Values>& values) {
-  constexpr int kCount = Values::SizeAtCompileTime;
-  if (sink.rounded == nullptr) {
-    lanes<kCount>(sink.value + begin) = values.derived();
-  } else {
-    const Lanes<kCount> numbers = values.derived();
-    round_to_bf16(numbers.data(), kCount, sink.rounded + begin);
-  }
 }
 
 /// Sum of numbers that are added lane by lane.

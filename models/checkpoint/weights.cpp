@@ -57,7 +57,6 @@ void read_weights(const Safetensors& file, ParameterStore& parameters, NonFinite
     if (wrong && allowed == NonFinite::refused)
       throw DataError(tensor.source, ": ", tensor.name, " ", *wrong, "; take another checkpoint");
   }
-  parameters.round_values();
 }
 
 std::vector<TensorSource> weight_tensors(const ParameterStore& parameters) {

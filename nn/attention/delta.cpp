@@ -129,7 +129,6 @@ extern const AttentionKind kDelta = {
     .attends = false,
     .rotates = false,
     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
-    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

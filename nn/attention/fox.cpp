@@ -90,7 +90,6 @@ extern const AttentionKind kFox = {
     .mixes_values = true,
     .no_qk_norm = "",
     .norm_epsilon = 1e-5,  // as its authors have it
-    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -106,7 +106,6 @@ constexpr AttentionKind grouped(AttentionKind kind) {
   kind.make = make_layer<GroupedAttention>;
   kind.mixes_values = true;
   kind.no_qk_norm = "";
-  kind.x_read_by = ReadBy::products;
   return kind;
 }
 

@@ -90,7 +90,6 @@ extern const AttentionKind kGta = {
         "of `rope-dim`, the key",
     .numbers = {"kv-heads"},
     .no_qk_norm = "",
-    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

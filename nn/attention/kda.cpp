@@ -113,7 +113,6 @@ extern const AttentionKind kKda = {
     .rotates = false,
     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
     .norm_epsilon = 1e-5,  // as its authors have it
-    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -131,9 +131,7 @@ struct AttentionKind {
   std::string_view no_qk_norm = "its layer has no such norms";
   RotaryLayout rotary_layout = RotaryLayout::half;  ///< default of `rope-layout`
   double norm_epsilon = 1e-6;                       ///< of its norms
-  /// How `forward` reads x. If products alone do, precision bf16 keeps x rounded only.
-  ReadBy x_read_by = ReadBy::all;
-  OwnFields own = {};  ///< settings of this kind only
+  OwnFields own = {};                               ///< settings of this kind only
   /// Settings of this kind, with defaults for what is not given; `layer` has the common ones.
   /// Throws ShapeError that names settings which do not fit together.
   std::any (*resolve)(const AttentionPlan& layer, const Given& given) = nullptr;

@@ -71,7 +71,6 @@ extern const AttentionKind kLatentBias = {
     .numbers = {"latent-dim"},
     .mixes_values = true,
     .no_qk_norm = "",
-    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -346,7 +346,6 @@ extern const AttentionKind kMla = {
     .numbers = {"kv-rank", "rope-dim"},
     .no_qk_norm = "",
     .rotary_layout = RotaryLayout::interleaved,
-    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
       return resolve(c, given);
@@ -361,7 +360,6 @@ extern const AttentionKind kDsa = {
     .numbers = {"kv-rank", "rope-dim"},
     .no_qk_norm = "",
     .rotary_layout = RotaryLayout::interleaved,
-    .x_read_by = ReadBy::products,
     .own = own_fields<kDsaFields>(),
     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
       return resolve_dsa(c, given);

@@ -125,7 +125,6 @@ extern const AttentionKind kTpa = {
         "heads and one over width",
     .numbers = {"kv-factors"},
     .no_qk_norm = "RoPE rotates its factors before they make the key of a head",
-    .x_read_by = ReadBy::products,
     .own = own_fields<kFields>(),
     .resolve = resolve,
     .describe = describe_layer,

@@ -242,7 +242,6 @@ std::vector<std::string> csa_notes(const AttentionPlan& c) {
 constexpr AttentionKind with_shared_row(AttentionKind kind) {
   kind.head_dim_factor = 2;
   kind.rotary_layout = RotaryLayout::interleaved;
-  kind.x_read_by = ReadBy::products;
   kind.describe = describe_layer;
   kind.make = make_layer<SharedRowAttention>;
   kind.no_qk_norm = "its queries and its row are normed without it";

@@ -91,7 +91,7 @@ std::vector<Real> widened(const std::vector<Bfloat16>& numbers) {
   return result;
 }
 
-// A product of operands that have rounded numbers too, with rows that lie apart in memory.
+// A product of Real operands, with rows that lie apart in memory.
 struct RoundedProduct {
   Index m, k, n;
   bool a_transposed, b_transposed;
@@ -100,39 +100,27 @@ struct RoundedProduct {
   std::vector<Real> a = normal_values("a", 0, (m + gap) * (k + gap));
   std::vector<Real> b = normal_values("b", 0, (k + gap) * (n + gap));
   std::vector<Real> c = normal_values("c", 0, m*(n + gap));
-  std::vector<Bfloat16> rounded_a = rounded(a), rounded_b = rounded(b);
 
-  ConstMatrix left(const Real* numbers) const {
-    return a_transposed ? ConstMatrix(numbers, k, m, m + gap).transpose()
-                        : ConstMatrix(numbers, m, k, k + gap);
+  using Gemm = void (*)(Matrix, ConstMatrix, ConstMatrix, Write, Precision);
+  std::vector<Real> run(Gemm product, Precision precision) const {
+    return run(product, precision, a, b);
   }
-  ConstMatrix right(const Real* numbers) const {
-    return b_transposed ? ConstMatrix(numbers, n, k, k + gap).transpose()
-                        : ConstMatrix(numbers, k, n, n + gap);
-  }
-  std::vector<Real> product(const ConstMatrix& x, const ConstMatrix& y, bool parallel) const {
-    std::vector<Real> result = c, scratch(static_cast<std::size_t>(gemm_scratch(m, n, k)));
-    const Matrix to(result.data(), m, n, n + gap);
-    if (parallel) {
-      parallel_gemm(to, x, y, write, scratch.empty() ? nullptr : scratch.data());
-    } else {
-      gemm(to, x, y, write);
-    }
+  std::vector<Real> run(Gemm product, Precision precision, const std::vector<Real>& left,
+                        const std::vector<Real>& right) const {
+    std::vector<Real> result = c;
+    product(Matrix(result.data(), m, n, n + gap), operand(left, m, k, a_transposed),
+            operand(right, k, n, b_transposed), write, precision);
     return result;
-  }
-  enum class Operands { both, rounded };  // `rounded`: no others can be read
-  std::vector<Real> run(bool parallel, Operands operands = Operands::rounded) const {
-    const bool rounded_only = operands == Operands::rounded;
-    ConstMatrix x = left(rounded_only ? nullptr : a.data());
-    ConstMatrix y = right(rounded_only ? nullptr : b.data());
-    x.rounded = rounded_a.data();
-    y.rounded = rounded_b.data();
-    return product(x, y, parallel);
   }
   // Product in Real of the rounded operands.
   std::vector<Real> expected() const {
-    const std::vector<Real> x = widened(rounded_a), y = widened(rounded_b);
-    return product(left(x.data()), right(y.data()), false);
+    return run(gemm, Precision::f32, widened(rounded(a)), widened(rounded(b)));
+  }
+
+ private:
+  ConstMatrix operand(const std::vector<Real>& x, Index rows, Index cols, bool transposed) const {
+    return transposed ? ConstMatrix(x.data(), cols, rows, rows + gap).transpose()
+                      : ConstMatrix(x.data(), rows, cols, cols + gap);
   }
 };
 
@@ -147,37 +135,23 @@ constexpr double kFloatRounding = 1e-5;
 
 TEST(RoundedProducts, AreProductsOfTheRoundedNumbersWithRealSums) {
   EXPECT_TRUE(rc::check([] {
-    const RoundedProduct p = {any_size(1, 90),     any_size(1, 90),     any_size(1, 90),
+    const RoundedProduct p = {any_size(32, 90),    any_size(32, 90),    any_size(32, 90),
                               any_size(0, 1) == 1, any_size(0, 1) == 1, add_if(any_size(0, 1) == 1),
                               any_size(0, 9)};
-    for (const bool parallel : {false, true})
-      RC_ASSERT(largest_difference(p.run(parallel), p.expected(), p.k) < kFloatRounding);
+    const std::vector<Real> alone = p.run(gemm, Precision::bf16);
+    RC_ASSERT(largest_difference(alone, p.expected(), p.k) < kFloatRounding);
+    RC_ASSERT(largest_difference(alone, p.run(gemm, Precision::f32), p.k) > 100 * kFloatRounding);
+    RC_ASSERT(largest_difference(p.run(parallel_gemm, Precision::bf16), p.expected(), p.k) <
+              kFloatRounding);
   }));
 }
 
-TEST(RoundedProducts, ReadRealOperandsOnlyWhereTheyAreSmall) {
-  using enum RoundedProduct::Operands;
+TEST(RoundedProducts, LeaveOperandsAsTheyAreWhereRoundingDoesNotPay) {
   const RoundedProduct small = {9, 8, 10, false, true, Write::assign, 0};
-  const RoundedProduct large = {40, 40, 40, false, true, Write::assign, 0};
-  EXPECT_FALSE(reads_rounded(9, 10, 8));
-  EXPECT_TRUE(reads_rounded(40, 40, 40));
-  EXPECT_EQ(small.run(false, both),
-            small.product(small.left(small.a.data()), small.right(small.b.data()), false));
-  EXPECT_EQ(large.run(false, both), large.run(false, rounded));
-}
-
-TEST(RoundedProducts, WithFewRowsReadTheRoundedWeightsAlone) {
-  for (const Index rows : {1, 2, 3, 7}) {
-    for (const Index k : {5, 31, 32, 70, 129}) {
-      const RoundedProduct p = {rows, k, 11, rows == 3, true, Write::assign, 2};
-      ConstMatrix weights = p.right(p.b.data());
-      weights.rounded = p.rounded_b.data();
-      const std::vector<Real> wide = widened(p.rounded_b);
-      EXPECT_LT(largest_difference(p.product(p.left(p.a.data()), weights, false),
-                                   p.product(p.left(p.a.data()), p.right(wide.data()), false), k),
-                kFloatRounding)
-          << rows << " rows of " << k;
-    }
+  const RoundedProduct few_rows = {7, 300, 301, false, true, Write::add, 2};
+  for (const RoundedProduct& p : {small, few_rows}) {
+    for (const RoundedProduct::Gemm product : {gemm, parallel_gemm})
+      EXPECT_EQ(p.run(product, Precision::bf16), p.run(product, Precision::f32)) << p.m;
   }
 }
 
@@ -188,10 +162,11 @@ TEST(RoundedProducts, GiveTheSameBitsForAnyNumberOfThreads) {
       const RoundedProduct p = {
           m, k, 75, (flags & 1) != 0, (flags & 2) != 0, add_if((flags & 4) != 0), 3};
       set_threads(1);
-      const std::vector<Real> alone = p.run(true);
+      const std::vector<Real> alone = p.run(parallel_gemm, Precision::bf16);
       for (const int count : {2, 3}) {
         set_threads(count);
-        EXPECT_EQ(p.run(true), alone) << m << " rows, " << count << " threads";
+        EXPECT_EQ(p.run(parallel_gemm, Precision::bf16), alone)
+            << m << " rows, " << count << " threads";
       }
     }
   }
@@ -201,18 +176,19 @@ TEST(RoundedProducts, GiveTheSameBitsForAnyNumberOfThreads) {
 TEST(RoundedProducts, AreComputedInRealByEigen) {
   const GemmLibrary library = gemm_library();
   const RoundedProduct p = {70, 80, 90, false, true, Write::add, 0};
-  const std::vector<Real> before = p.run(false);
+  const std::vector<Real> before = p.run(gemm, Precision::bf16);
   use_gemm_library(GemmLibrary::eigen);
   EXPECT_NE(bf16_lacks(), "");
-  EXPECT_LT(largest_difference(p.run(false), before, p.k), kFloatRounding);
+  EXPECT_LT(largest_difference(p.run(gemm, Precision::bf16), before, p.k), kFloatRounding);
   use_gemm_library(library);
 }
 
 // More sizes than a thread keeps products for.
 TEST(RoundedProducts, StayRightForManySizes) {
-  for (Index m = 1; m < 600; ++m) {
-    const RoundedProduct p = {m, 8, 8, false, false, Write::assign, 0};
-    ASSERT_LT(largest_difference(p.run(false), p.expected(), p.k), kFloatRounding) << m;
+  for (Index m = 8; m < 600; ++m) {
+    const RoundedProduct p = {m, 64, 64, false, false, Write::assign, 0};
+    ASSERT_LT(largest_difference(p.run(gemm, Precision::bf16), p.expected(), p.k), kFloatRounding)
+        << m;
   }
 }
 

@@ -4,13 +4,12 @@
 #include <rapidcheck.h>
 
 #include <Eigen/Core>
-#include <array>
 #include <cmath>
 
 #include "autograd/any_size.h"
 #include "autograd/evaluation.h"
 #include "autograd/parallel.h"
-#include "autograd/products_plain.h"
+#include "autograd/product_kernels.h"
 
 namespace headcount {
 namespace {
@@ -46,9 +45,7 @@ struct Product {
   }
   std::vector<Real> run_in_parallel() const {
     std::vector<Real> result = c;
-    std::vector<Real> scratch(static_cast<std::size_t>(gemm_scratch(m, n, k)));
-    parallel_gemm(Matrix(result.data(), m, n, n + gap), left(), right(), add_if(accumulate),
-                  scratch.empty() ? nullptr : scratch.data());
+    parallel_gemm(Matrix(result.data(), m, n, n + gap), left(), right(), add_if(accumulate));
     return result;
   }
   // Product by its definition, in double; elements between rows stay as they are.
@@ -100,7 +97,6 @@ TEST(PlainProducts, FollowTheDefinition) {
 TEST(Products, InParallelGiveTheSameBitsForAnyNumberOfThreads) {
   // The last is cut along k.
   for (const auto& [m, k] : {std::pair<Index, Index>{1, 130}, {7, 130}, {301, 130}, {20, 5000}}) {
-    EXPECT_EQ(gemm_scratch(m, 75, k) > 0, k == 5000);
     for (int flags = 0; flags < 8; ++flags) {
       const Product p = {m, k, 75, (flags & 1) != 0, (flags & 2) != 0, (flags & 4) != 0, 3};
       set_threads(1);
@@ -131,49 +127,11 @@ TEST(Products, OfAnyLibraryRunOnTheCallingThreadAlone) {
   set_threads(0);
 }
 
-// Eigen keeps these sizes once per process, and cuts products by them.
-class EigensCacheSizes : public testing::Test {
- protected:
-  void SetUp() override { use_gemm_library(GemmLibrary::eigen); }
-  void TearDown() override {
-    set(found_);
-    use_gemm_library(library_);
-  }
-  static std::array<Index, 3> now() {
-    return {Eigen::l1CacheSize(), Eigen::l2CacheSize(), Eigen::l3CacheSize()};
-  }
-  static void set(const std::array<Index, 3>& sizes) {
-    Eigen::setCpuCacheSizes(sizes[0], sizes[1], sizes[2]);
-  }
-  const std::array<Index, 3> found_ = now();
-  const GemmLibrary library_ = gemm_library();
-  // Products so long that Eigen cuts k, and so narrow that it cuts rows by the cache.
-  const std::vector<Product> products_ = {{70, 3000, 90, false, false, false, 0},
-                                          {2, 100, 300, false, true, true, 0}};
-};
-
-TEST_F(EigensCacheSizes, AreLeftAsTheProgramHasThem) {
-  const Eigen::internal::CacheSizes of_this_machine;
-  EXPECT_EQ(found_, (std::array<Index, 3>{of_this_machine.m_l1, of_this_machine.m_l2,
-                                          of_this_machine.m_l3}));
-  const std::array<Index, 3> of_the_program = {20000, 100000, 1000000};
-  set(of_the_program);
-  for (const Product& p : products_) p.run();
-  EXPECT_EQ(now(), of_the_program);
-}
-
-TEST_F(EigensCacheSizes, DoNotChangeTheBitsOfProducts) {
-  for (const Product& p : products_) {
-    set(found_);
-    const std::vector<Real> before = p.run();
-    set({9 * 1024, 32 * 1024, 512 * 1024});
-    EXPECT_EQ(p.run(), before) << p.k;
-  }
-}
-
-TEST(Products, LargeOnesAreCutForSeveralThreads) {
-  EXPECT_LT(gemm_chunk(301, 75, 130), 301);
-  EXPECT_GE(gemm_chunk(8, 8, 8), 8) << "a small product is not worth a second thread";
+// Eigen cuts products by these sizes and so groups sums by them.
+TEST(Products, AreCutByTheSameCacheSizesOnAllMachines) {
+  EXPECT_EQ(Eigen::l1CacheSize(), 32 * 1024);
+  EXPECT_EQ(Eigen::l2CacheSize(), 512 * 1024);
+  EXPECT_EQ(Eigen::l3CacheSize(), 4 * 1024 * 1024);
 }
 
 TEST(Products, AreCountedWhileACounterLives) {

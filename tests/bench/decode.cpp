@@ -1,6 +1,6 @@
 // Tokens per second of decoding against the context, for each attention at one model size, 8 heads
-// of 64, with each type of cache, and with precision bf16 and a cache in f32, in turn: the cache's
-// size, the speed, and the speed as a share of its bound. The bound is the time that reading the
+// of 64, with each type of cache, in turn: the cache's size, the speed, and the speed as a share of
+// its bound. The bound is the time that reading the
 // weights and the cache once takes at the bandwidth measured in the same run, on a buffer as large.
 // Usage: decode [SHORTEST_CONTEXT] [LONGEST_CONTEXT] [SEQUENCES] [THREADS]
 #include <cstdio>
@@ -55,12 +55,9 @@ ModelPlan equal_size_plan(const std::string& kind) {
 struct Type {
   const char* name;
   CacheType type;
-  Precision precision = Precision::f32;
 };
-constexpr Type kTypes[] = {{"f32", CacheType::real},
-                           {"f16", CacheType::f16},
-                           {"int8", CacheType::int8},
-                           {"bf16", CacheType::real, Precision::bf16}};
+constexpr Type kTypes[] = {
+    {"f32", CacheType::real}, {"f16", CacheType::f16}, {"int8", CacheType::int8}};
 
 void measure(const Variant& variant, Index context, Index sequences) {
   std::vector<DecodeTimer> timers;
@@ -68,8 +65,7 @@ void measure(const Variant& variant, Index context, Index sequences) {
   FormOfKind forms;
   if (*variant.form != '\0') forms.emplace(plan->cycle.front().kind().name, variant.form);
   for (const Type& type : kTypes) {
-    timers.emplace_back(plan, kVocabulary, context, DecodeOptions{sequences, type.type, forms},
-                        type.precision);
+    timers.emplace_back(plan, kVocabulary, context, DecodeOptions{sequences, type.type, forms});
   }
   const std::vector<double> times = median_milliseconds(timers, kRounds);
   const Index parameters = timers.front().model().parameters().element_count();
@@ -78,7 +74,7 @@ void measure(const Variant& variant, Index context, Index sequences) {
   std::printf("%-13s %7td %7.2f", variant.name, context, static_cast<double>(parameters) / 1e6);
   for (std::size_t i = 0; i < timers.size(); ++i) {
     const auto cache = static_cast<double>(timers[i].cache_bytes());
-    const double bytes = cache + weights * (kTypes[i].precision == Precision::bf16 ? 2 : 4);
+    const double bytes = cache + weights * 4;
     const double bound = read_bandwidth(bytes) / bytes;  // steps a second
     std::printf(" %7.1f %7.0f %4.0f%%", cache / 1e6,
                 1e3 * static_cast<double>(sequences) / times[i], 100 * 1e3 / times[i] / bound);

@@ -43,26 +43,18 @@ ProductRun::ProductRun(std::vector<Product> of_one_shard, Index shards, Precisio
       shards_(shards),
       precision_(precision),
       operands_(static_cast<std::size_t>(shards == 1 ? 1 : threads())) {
-  Index a = 0, b = 0, c = 0, scratch = 0;
+  Index a = 0, b = 0, c = 0;
   for (const Product& p : products_) {
     a = std::max(a, p.count * p.rows * p.k);
     b = std::max(b, p.count * p.k * p.cols);
     c = std::max(c, p.count * p.rows * p.cols);
-    scratch = std::max(scratch, gemm_scratch(p.rows, p.cols, p.k));
   }
-  const auto filled = [](Index count, auto number) {
-    AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof number);
-    std::fill_n(reinterpret_cast<decltype(number)*>(memory.get()), count, number);
+  const auto ones = [](Index count) {
+    AlignedMemory memory = allocate_aligned(static_cast<std::size_t>(count) * sizeof(Real));
+    std::fill_n(reinterpret_cast<Real*>(memory.get()), count, Real{1});
     return memory;
   };
-  constexpr Real kOne = 1;
-  Bfloat16 rounded_one;
-  round_to_bf16(&kOne, 1, &rounded_one);
-  const auto operand = [&](Index count) {
-    return precision == Precision::bf16 ? filled(count, rounded_one) : filled(count, kOne);
-  };
-  for (Operands& o : operands_)
-    o = {operand(a), operand(b), filled(c, kOne), filled(scratch, kOne)};
+  for (Operands& o : operands_) o = {ones(a), ones(b), ones(c)};
 }
 
 double ProductRun::macs() const {
@@ -78,12 +70,8 @@ void ProductRun::run() {
 }
 
 void ProductRun::run_shard(const Operands& operands) const {
-  const auto matrix = [&](const AlignedMemory& memory, Index first, Index rows, Index cols) {
-    if (precision_ == Precision::f32)
-      return ConstMatrix(reinterpret_cast<const Real*>(memory.get()) + first, rows, cols);
-    ConstMatrix result(nullptr, rows, cols);
-    result.rounded = reinterpret_cast<const Bfloat16*>(memory.get()) + first;
-    return result;
+  const auto matrix = [](const AlignedMemory& memory, Index first, Index rows, Index cols) {
+    return ConstMatrix(reinterpret_cast<const Real*>(memory.get()) + first, rows, cols);
   };
   auto* const c = reinterpret_cast<Real*>(operands.c.get());
   for (const Product& p : products_) {
@@ -99,8 +87,7 @@ void ProductRun::run_shard(const Operands& operands) const {
     };
     const auto result = [&](Index i) { return Matrix(c + i * p.rows * p.cols, p.rows, p.cols); };
     if (p.count == 1) {
-      parallel_gemm(result(0), left(0), right(0), Write::assign,
-                    reinterpret_cast<Real*>(operands.scratch.get()));
+      parallel_gemm(result(0), left(0), right(0), Write::assign, precision_);
     } else {
       parallel_chunks(p.count, 1, [&](Index i, Index) { gemm(result(i), left(i), right(i)); });
     }

@@ -35,7 +35,7 @@ class ProductRun {
 
  private:
   struct Operands {
-    AlignedMemory a, b, c, scratch;
+    AlignedMemory a, b, c;
   };
   void run_shard(const Operands& operands) const;
 

@@ -109,9 +109,7 @@ void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>&
                                           &VariantResult::attention);
       const auto first = static_cast<std::size_t>(same - result.variants.begin());
       timer_of.push_back(first < i ? timer_of[first] : timers.size());
-      if (first == i)
-        timers.emplace_back(chosen[i].model, vocabulary, context, DecodeOptions{},
-                            chosen[i].precision);
+      if (first == i) timers.emplace_back(chosen[i].model, vocabulary, context);
     }
     const std::vector<double> milliseconds = median_milliseconds(timers, kRounds);
     for (std::size_t i = 0; i < chosen.size(); ++i) {

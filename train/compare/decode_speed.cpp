@@ -9,12 +9,11 @@
 namespace headcount {
 
 DecodeTimer::DecodeTimer(const ModelPlan& model, Index vocabulary, Index context,
-                         const DecodeOptions& options, Precision precision)
+                         const DecodeOptions& options)
     : context_(context), tokens_(static_cast<std::size_t>(options.sequences), 0) {
   model_ =
       std::make_unique<LanguageModel>(with_settings(model, {{"context", context}}), vocabulary);
   model_->initialize(1);
-  model_->parameters().set_precision(precision);
   tape_ = std::make_unique<Tape>(std::as_const(*model_).parameters());
   caches_ = model_->make_caches({options.sequences, context, options.cache_type}, options.forms);
   for (LayerCache& cache : caches_) {

@@ -13,7 +13,7 @@ class DecodeTimer {
  public:
   /// `model` is used with the given context.
   DecodeTimer(const ModelPlan& model, Index vocabulary, Index context,
-              const DecodeOptions& options = {}, Precision precision = Precision::f32);
+              const DecodeOptions& options = {});
 
   /// Decodes token number `context` of each sequence, which sees all earlier tokens within its
   /// window. Returns milliseconds.

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "autograd/bfloat16.h"
+#include "autograd/products.h"
+
+/// Products that `gemm` chooses from, each on the calling thread. Not part of the public interface.
+namespace headcount {
+
+/// Copy of a matrix in bfloat16 without gaps between its rows, [rows, cols] as they are stored.
+struct RoundedMatrix {
+  const Bfloat16* data;
+  Index rows, cols;
+  bool transposed;
+};
+
+/// Product in vectors of 16 bytes, for processors that Eigen has no vectors for, such as
+/// WebAssembly.
+void plain_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+
+/// Products by oneDNN, in builds that have it; no extent is 0. The second needs a processor with
+/// instructions for bfloat16.
+void onednn_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write);
+void onednn_gemm(Matrix c, const RoundedMatrix& a, const RoundedMatrix& b, Write write);
+std::string onednn_version();
+bool has_bf16_instructions();
+
+}  // namespace headcount
