@@ -2,7 +2,6 @@
 
 #include <bit>
 #include <cstdint>
-#include <cstring>
 
 #include "autograd/base/real.h"
 
@@ -16,35 +15,13 @@ struct Bfloat16 {
 /// Rounds `count` numbers to nearest even. NaN stays NaN; numbers beyond the largest one become
 /// infinite.
 inline void round_to_bf16(const Real* x, Index count, Bfloat16* rounded) {
-  // Vectors are passed by reference: how they are passed by value depends on the processor's
-  // registers.
-  const auto round = []<class Words>(Words& bits) {
-    const Words upper = bits >> 16;
+  for (Index i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x[i]));
+    const std::uint32_t upper = bits >> 16;
     // Adds half a unit of the last place that stays, less one bit if that place is even.
-    const Words nearest = (bits + 0x7fff + (upper & 1)) >> 16;
-    bits = (bits & 0x7fffffff) > 0x7f800000 ? upper | 0x40 : nearest;
-  };
-  // Vectors of 16 by hand: the compiler does not vectorise this loop inside of another one.
-  constexpr Index kLanes = 16;
-  using Reals [[gnu::vector_size(kLanes * sizeof(Real))]] = Real;
-  using Floats [[gnu::vector_size(kLanes * 4)]] = float;
-  using Words [[gnu::vector_size(kLanes * 4)]] = std::uint32_t;
-  using Halves [[gnu::vector_size(kLanes * 2)]] = std::uint16_t;
-  Index i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    Reals reals;
-    std::memcpy(&reals, x + i, sizeof reals);
-    const Floats floats = __builtin_convertvector(reals, Floats);
-    Words words;
-    std::memcpy(&words, &floats, sizeof words);
-    round(words);
-    const Halves halves = __builtin_convertvector(words, Halves);
-    std::memcpy(rounded + i, &halves, sizeof halves);
-  }
-  for (; i < count; ++i) {
-    auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(x[i]));
-    round(bits);
-    rounded[i].bits = static_cast<std::uint16_t>(bits);
+    const std::uint32_t nearest = (bits + 0x7fff + (upper & 1)) >> 16;
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    rounded[i].bits = static_cast<std::uint16_t>(is_nan ? upper | 0x40 : nearest);
   }
 }
 
