@@ -18,8 +18,8 @@ void check_context(Index tokens, Index context) {
 void resize(Batch& batch, Index sequences, Index length) {
   batch.sequences = sequences;
   batch.length = length;
-  batch.inputs.resize(static_cast<std::size_t>(sequences * length));
-  batch.targets.resize(static_cast<std::size_t>(sequences * length));
+  batch.inputs.resize(sequences * length);
+  batch.targets.resize(sequences * length);
 }
 
 /// Copies the window that begins at `start` into row `row`. Targets from `end` on are not counted.
@@ -35,8 +35,7 @@ void copy_window(std::span<const std::int32_t> tokens, Index start, Index end, I
   if (!marks.only_answers) return;
   for (Index i = 0; i < counted; ++i) {
     const Index position = start + 1 + i;
-    const bool answer = marks.answers[static_cast<std::size_t>(position)] != 0;
-    targets[i] = answer ? target_at(tokens, position, marks) : kNoTarget;
+    targets[i] = marks.distances[position] != 0 ? target_at(tokens, position, marks) : kNoTarget;
   }
 }
 
@@ -44,9 +43,7 @@ void copy_window(std::span<const std::int32_t> tokens, Index start, Index end, I
 
 std::int32_t target_at(std::span<const std::int32_t> tokens, Index position,
                        const TextMarks& marks) {
-  const auto at = static_cast<std::size_t>(position);
-  const auto back = marks.hidden_answers ? static_cast<std::size_t>(marks.answers[at]) : 0;
-  return tokens[at - back];
+  return tokens[position - (marks.hidden_answers ? marks.distances[position] : 0)];
 }
 
 Index counted(std::span<const std::int32_t> targets) {
@@ -59,12 +56,10 @@ void sample_windows(std::span<const std::int32_t> tokens, const RandomKey& key, 
   check_context(size, context);
   resize(out, batch, context);
   const auto fits = std::ranges::lower_bound(marks.starts, size - context);
-  const Index places = marks.starts.empty() ? size - context : fits - marks.starts.begin();
+  const Index starts = marks.starts.empty() ? size - context : fits - marks.starts.begin();
   for (Index row = 0; row < batch; ++row) {
-    const auto place =
-        random_below(key, static_cast<std::uint64_t>(row), static_cast<std::uint64_t>(places));
-    const Index start = marks.starts.empty() ? static_cast<Index>(place) : marks.starts[place];
-    copy_window(tokens, start, size, row, marks, out);
+    const auto drawn = static_cast<Index>(random_below(key, row, starts));
+    copy_window(tokens, marks.starts.empty() ? drawn : marks.starts[drawn], size, row, marks, out);
   }
 }
 
@@ -86,19 +81,18 @@ void evaluation_window_batch(std::span<const std::int32_t> tokens, std::span<con
                              Index first_window, Index max_windows, Index context, Batch& out,
                              const TextMarks& marks) {
   const Index count = std::ssize(windows), targets = std::ssize(tokens) - 1;
-  const auto start = [&](Index window) { return windows[static_cast<std::size_t>(window)]; };
   Index full = first_window;
-  while (full < std::min(count, first_window + max_windows) && start(full) + context <= targets)
+  while (full < std::min(count, first_window + max_windows) && windows[full] + context <= targets)
     ++full;
   if (full > first_window) {
     resize(out, full - first_window, context);
   } else {
-    resize(out, 1, targets - start(first_window));
+    resize(out, 1, targets - windows[first_window]);
   }
   for (Index row = 0; row < out.sequences; ++row) {
     const Index window = first_window + row;
-    const Index end = window + 1 < count ? start(window + 1) : targets;
-    copy_window(tokens, start(window), end, row, marks, out);
+    const Index end = window + 1 < count ? windows[window + 1] : targets;
+    copy_window(tokens, windows[window], end, row, marks, out);
   }
 }
 

@@ -14,7 +14,7 @@ namespace headcount {
 struct TextMarks {
   /// [tokens]: at an answer, the distance back to the token it follows from; 0 elsewhere. See
   /// Story.
-  std::span<const std::int32_t> answers = {};
+  std::span<const std::int32_t> distances = {};
   /// Positions where windows may begin, ascending from 0. Empty: windows begin anywhere. Training
   /// windows begin at these positions only; evaluation windows, which cover the whole text, also
   /// begin every `context` tokens.

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <span>
 #include <string_view>
 
@@ -14,8 +13,8 @@ namespace headcount {
 struct BuiltInCorpus {
   std::string_view name;
   OwnFields own = {};  ///< settings of its difficulty
-  /// Returns the function that writes its stories.
-  std::function<Story(const Chooser&)> (*writer)(const Given& given) = nullptr;
+  /// Returns the grammar of its stories.
+  StoryGrammar (*writer)(const Given& given) = nullptr;
   /// Default settings of model and optimizer for this corpus, an object; never null. Flags, presets
   /// and configurations override them.
   nlohmann::json (*defaults)() = [] { return nlohmann::json::object(); };

@@ -8,26 +8,24 @@ namespace headcount {
 
 double character_pair_loss(std::span<const std::int32_t> train,
                            std::span<const std::int32_t> validation, Index vocabulary) {
-  const auto size = static_cast<std::size_t>(vocabulary);
-  const auto pair = [size](std::int32_t a, std::int32_t b) {
-    return static_cast<std::uint64_t>(a) * size + static_cast<std::uint64_t>(b);
-  };
   std::unordered_map<std::uint64_t, Index> pairs;
-  std::vector<double> count(size), followed(size), followers(size);
+  const auto pair = [vocabulary](std::int32_t a, std::int32_t b) {
+    return static_cast<std::uint64_t>(a) * vocabulary + b;
+  };
+  std::vector<double> count(vocabulary), followed(vocabulary), followers(vocabulary);
   for (std::size_t i = 0; i < train.size(); ++i) {
-    ++count[static_cast<std::size_t>(train[i])];
+    ++count[train[i]];
     if (i == 0) continue;
-    const auto before = static_cast<std::size_t>(train[i - 1]);
-    ++followed[before];
-    if (++pairs[pair(train[i - 1], train[i])] == 1) ++followers[before];
+    ++followed[train[i - 1]];
+    if (++pairs[pair(train[i - 1], train[i])] == 1) ++followers[train[i - 1]];
   }
   const double all = static_cast<double>(train.size()) + static_cast<double>(vocabulary);
   double nats = 0;
   for (std::size_t i = 1; i < validation.size(); ++i) {
-    const auto before = static_cast<std::size_t>(validation[i - 1]);
-    double p = (count[static_cast<std::size_t>(validation[i])] + 1) / all;
+    const std::int32_t before = validation[i - 1];
+    double p = (count[validation[i]] + 1) / all;
     if (followed[before] > 0) {
-      const auto found = pairs.find(pair(validation[i - 1], validation[i]));
+      const auto found = pairs.find(pair(before, validation[i]));
       const double times = found == pairs.end() ? 0 : static_cast<double>(found->second);
       p = (times + followers[before] * p) / (followed[before] + followers[before]);
     }

@@ -13,25 +13,28 @@
 
 namespace headcount {
 
+/// Part of a corpus. Of a file it has tokens only; of a built-in corpus, TextMarks, too.
+struct TextPart {
+  std::vector<std::int32_t> tokens;     ///< [characters]
+  std::vector<std::int32_t> distances;  ///< [characters]: see TextMarks
+  std::vector<Index> starts;            ///< positions at which stories begin
+};
+
 /// Text as tokens, split by position into a training and a validation part.
 struct Corpus {
-  std::string name;                             ///< of a built-in corpus, or the file's path
-  std::string sha256;                           ///< as EncodedText::sha256
-  Vocabulary vocabulary;                        ///< characters of the whole text
-  std::vector<std::int32_t> train, validation;  ///< [characters]
-  std::vector<std::int32_t> tuning;             ///< cut off `train` by keep_for_tuning, or empty
+  std::string name;       ///< of a built-in corpus, or the file's path
+  std::string sha256;     ///< as EncodedText::sha256; of two files, both, joined by "+"
+  Vocabulary vocabulary;  ///< characters of all parts
+  TextPart train, validation;
+  TextPart tuning;  ///< cut off `train` by keep_for_tuning, or empty
 
   /// Line on "\r\n" in the text and what it costs, whose settings stand between backquotes; empty
   /// if there is none.
   std::string newlines_note;
   bool newlines_replaced = false;  ///< "\r\n" was read as "\n" somewhere
 
-  // Built-in corpora only; empty for files.
+  // Built-in corpora only.
 
-  /// [characters] of each part; see TextMarks::answers.
-  std::vector<std::int32_t> train_answers, validation_answers, tuning_answers;
-  /// Positions at which stories begin, in each part.
-  std::vector<Index> train_starts, validation_starts, tuning_starts;
   bool only_answers = false;    ///< the loss counts answers alone; the other characters are random
   bool hidden_answers = false;  ///< see TextMarks::hidden_answers
   /// Baselines on the answers of the validation part, as shares; none if it has no answers.
@@ -45,14 +48,11 @@ struct Corpus {
   /// Returns true if each story fits into `context` tokens. A longer story is cut into windows, and
   /// the model reads each window without the earlier ones.
   bool stories_fit(Index context) const { return longest_story <= context; }
-
-  TextMarks train_marks() const { return marks(train_answers, train_starts); }
-  TextMarks tuning_marks() const { return marks(tuning_answers, tuning_starts); }
-  TextMarks validation_marks() const { return marks(validation_answers, validation_starts); }
-
- private:
-  TextMarks marks(std::span<const std::int32_t> answers, std::span<const Index> starts) const {
-    return {answers, starts, only_answers, hidden_answers};
+  /// Word for the items over which the loss is a mean.
+  const char* unit() const { return only_answers ? "answer" : "character"; }
+  /// Marks of a part of this corpus.
+  TextMarks marks(const TextPart& part) const {
+    return {part.distances, part.starts, only_answers, hidden_answers};
   }
 };
 
@@ -74,10 +74,11 @@ struct CorpusOptions {
 /// Built-in corpus, cut into its parts where the story nearest to the validation fraction ends.
 Corpus write_corpus(const BuiltInCorpus& built_in, const CorpusOptions& options);
 
-/// Corpus of an own text. Its training part is the first of two files, or the first
-/// int((1 - validation_fraction) * characters) characters, as in nanoGPT. Throws DataError for
-/// fewer than two different characters, and when a part would be empty.
-Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options = {});
+/// Corpus of a user's text, split as in nanoGPT: the first int((1 - validation_fraction) *
+/// characters) characters are for training; all, if there is a second text for validation. Throws
+/// DataError for fewer than two different characters, and when a part would be empty.
+Corpus text_corpus(const std::string& name, EncodedText text, const CorpusOptions& options = {},
+                   std::optional<EncodedText> validation = {});
 
 /// Writes the built-in corpus named `data`, or reads the UTF-8 file at path `data` (a file named
 /// like a built-in corpus: "./tales"). Throws DataError for an unusable file, and as text_corpus
@@ -98,7 +99,7 @@ void adopt_vocabulary(Corpus& corpus, const Vocabulary& vocabulary);
 /// Passage of a validation text, shown character by character.
 struct Passage {
   std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> answers;  ///< [tokens] as in TextMarks; empty for files
+  std::vector<std::int32_t> distances;  ///< [tokens] as in TextMarks; empty for files
   /// [tokens]: -log p of each token under the corpus's grammar given the tokens before it, nats:
   /// the least loss that a model can have on average. Empty for files and where answers are
   /// hidden.

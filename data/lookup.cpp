@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,9 +27,7 @@ struct Piece {
   }
   std::string character() const {
     constexpr char32_t kBraille = 0x2800;  // 256 characters that look like dots on dice
-    constexpr Index kSquares = kLookupSide * kLookupSide;
-    return encode_utf8(
-        std::u32string(1, kBraille + static_cast<char32_t>(square + kSquares * value)));
+    return encode_utf8(std::u32string(1, kBraille + square + kLookupSide * kLookupSide * value));
   }
 };
 
@@ -44,11 +43,10 @@ std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
   std::vector<Question> all;
   for (Index kind = 0; kind < kinds; ++kind) {
     for (Index row = 0; row < kLookupSide; ++row) {
-      const auto stands_there = [&](const Piece& piece) { return piece.row(kind) == row; };
-      if (std::ranges::count_if(pieces, stands_there) != 1) continue;
-      const auto piece = std::ranges::find_if(pieces, stands_there);
-      all.push_back({kLetters[static_cast<std::size_t>(kind * kLookupSide + row)], piece->value,
-                     piece - pieces.begin()});
+      const auto row_of = [&](const Piece& piece) { return piece.row(kind); };
+      if (std::ranges::count(pieces, row, row_of) != 1) continue;
+      const auto piece = std::ranges::find(pieces, row, row_of);
+      all.push_back({kLetters[kind * kLookupSide + row], piece->value, piece - pieces.begin()});
     }
   }
   return all;
@@ -59,11 +57,11 @@ std::vector<Question> questions(const std::vector<Piece>& pieces, Index kinds) {
 Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
   StoryWriter writer(chooser);
   std::vector<Index> squares(kLookupSide * kLookupSide);
-  for (std::size_t i = 0; i < squares.size(); ++i) squares[i] = static_cast<Index>(i);
+  std::iota(squares.begin(), squares.end(), 0);
   std::vector<Piece> pieces;
   for (Index i = 0; i < kLookupPieces; ++i) {
     const Index square = writer.draw(squares);
-    pieces.push_back({square, static_cast<Index>(writer.choose(kLookupValues))});
+    pieces.push_back({square, writer.choose(kLookupValues)});
     writer.write(pieces.back().character());
   }
   std::vector<Question> left = questions(pieces, options.kinds);
@@ -76,13 +74,12 @@ Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
     writer.write({&question.letter, 1});
     writer.write_answer({&answer, 1},
                         {.guesser = kGuess,
-                         .copier = commonest_is(answer, answered, kGuess),
-                         .commonest = commonest_is(answer, on_board, kGuess)},
+                         .copier = hit_by_commonest(answer, answered, kGuess),
+                         .commonest = hit_by_commonest(answer, on_board, kGuess)},
                         question.piece);
     ++answered[answer];
   }
-  writer.write(std::string(static_cast<std::size_t>(kLookupLine - 1 - writer.position()), '.'));
-  writer.write("\n");
+  writer.write(std::string(kLookupLine - 1 - writer.position(), '.') + "\n");
   return std::move(writer).finish();
 }
 
@@ -95,7 +92,7 @@ constexpr Field<LookupOptions> kLookupFields[] = {
                                  "question asks for the piece on one line",
                                  1, kMostLookupKinds)};
 
-std::function<Story(const Chooser&)> lookup_writer(const Given& given) {
+StoryGrammar lookup_writer(const Given& given) {
   return [options = read_fields(kLookupFields, given)](const Chooser& chooser) {
     return write_lookup(options, chooser);
   };

@@ -19,17 +19,17 @@ constexpr Index kValues = kMqarSymbols / 2;
 
 std::string character(Index number) {
   constexpr char32_t kFirst = 0x4E00;
-  return number == 0 ? "." : encode_utf8(std::u32string(1, kFirst + static_cast<char32_t>(number)));
+  return number == 0 ? "." : encode_utf8(std::u32string(1, kFirst + number));
 }
 
 // `count` different numbers from `first` to `first` + `all` - 1.
 std::vector<Index> draw_distinct(StoryWriter& writer, Index count, Index first, Index all) {
   std::vector<Index> drawn, ascending;
   for (Index i = 0; i < count; ++i) {
-    auto number = first + static_cast<Index>(writer.choose(static_cast<std::size_t>(all - i)));
-    auto place = ascending.begin();
-    for (; place != ascending.end() && number >= *place; ++place) ++number;
-    ascending.insert(place, number);
+    auto number = first + writer.choose(all - i);
+    auto after = ascending.begin();
+    for (; after != ascending.end() && number >= *after; ++after) ++number;
+    ascending.insert(after, number);
     drawn.push_back(number);
   }
   return drawn;
@@ -43,9 +43,8 @@ std::vector<Index> draw_places(StoryWriter& writer, Index count, Index places) {
     weights.push_back(std::pow(static_cast<double>(place), kPower));
   std::vector<Index> drawn;
   for (Index i = 0; i < count; ++i) {
-    const std::size_t place = writer.choose_by_weight(weights);
-    weights[place] = 0;
-    drawn.push_back(static_cast<Index>(place));
+    drawn.push_back(writer.choose_by_weight(weights));
+    weights[drawn.back()] = 0;
   }
   return drawn;
 }
@@ -71,14 +70,14 @@ Story write_mqar(const MqarOptions& options, const Chooser& chooser) {
     const Index place = (writer.position() - told) / 2;
     const auto asked = std::ranges::find(places, place) - places.begin();
     const auto fill = [&] {
-      return character(options.random_fill ? static_cast<Index>(writer.choose(kMqarSymbols)) : 0);
+      return character(options.random_fill ? writer.choose(kMqarSymbols) : 0);
     };
     if (asked == std::ssize(places)) {
       writer.write(fill());
       writer.write(fill());
       continue;
     }
-    writer.write(character(keys[static_cast<std::size_t>(asked)]));
+    writer.write(character(keys[asked]));
     constexpr double kGuess = 1.0 / kValues;
     writer.write_answer(
         fill(),
@@ -98,7 +97,7 @@ constexpr Field<MqarOptions> kMqarFields[] = {
     choice<&MqarOptions::random_fill>("fill", "characters between questions",
                                       {{"random", true}, {"dots", false}})};
 
-std::function<Story(const Chooser&)> mqar_writer(const Given& given) {
+StoryGrammar mqar_writer(const Given& given) {
   return [options = read_fields(kMqarFields, given)](const Chooser& chooser) {
     return write_mqar(options, chooser);
   };

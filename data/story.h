@@ -9,16 +9,15 @@
 #include <utility>
 #include <vector>
 
-#include "autograd/base/error.h"
 #include "autograd/base/real.h"
 #include "autograd/random.h"
 
 namespace headcount {
 
-/// Picks one of `count` equally likely alternatives: returns a number in 0 .. count - 1, or `count`
-/// to stop the story there (see StoryStopped). Generators make all their choices through it, so
-/// that all texts of a grammar can be enumerated.
-using Chooser = std::function<std::uint64_t(std::uint64_t count)>;
+/// Picks one of `count` equally likely alternatives: returns a number in 0 .. count - 1. `written`
+/// is the story so far. Generators make all their choices through it, so that all texts of a
+/// grammar can be enumerated.
+using Chooser = std::function<std::uint64_t(std::uint64_t count, std::string_view written)>;
 
 /// Chooser that draws its numbers at `key`, counters 0, 1, 2, ...
 Chooser random_chooser(const RandomKey& key);
@@ -37,7 +36,7 @@ struct Baselines {
 
 /// Probability of naming `right` by naming the most frequent character of `counts`, drawn among
 /// ties; `guess` if all counts are 0.
-double commonest_is(char right, const std::map<char, Index>& counts, double guess);
+double hit_by_commonest(char right, const std::map<char, Index>& counts, double guess);
 
 /// Text drawn from a grammar. The built-in grammars are *injective* (two different sequences of
 /// choices never write the same text) and *prefix-free* (no text begins another), so `nats` is the
@@ -51,43 +50,35 @@ struct Story {
   std::string text;  ///< UTF-8
   double nats = 0;   ///< -log p(text)
   /// [characters]: at an answer, the distance back to the character it follows from; 0 elsewhere.
-  std::vector<std::int32_t> answers;
+  std::vector<std::int32_t> distances;
   Baselines baselines;  ///< expected number of right answers
 };
 
-/// Thrown where the chooser stops a story.
-class StoryStopped : public Error {
- public:
-  StoryStopped(std::string written, std::uint64_t count)
-      : Error("the story was stopped"), text(std::move(written)), alternatives(count) {}
-
-  std::string text;            ///< what was written before the choice
-  std::uint64_t alternatives;  ///< number of alternatives of the choice
-};
+/// Grammar of stories: writes the story that `chooser` chooses.
+using StoryGrammar = std::function<Story(const Chooser& chooser)>;
 
 /// Writes a story and adds up the nats of its choices.
 class StoryWriter {
  public:
   explicit StoryWriter(Chooser chooser) : chooser_(std::move(chooser)) {}
 
-  /// Uniform number in 0 .. count - 1, where `count` is at least 1; costs log(count) nats. Throws
-  /// StoryStopped.
-  std::size_t choose(std::size_t count);
+  /// Uniform number in 0 .. count - 1, where `count` is at least 1; costs log(count) nats.
+  Index choose(Index count);
 
   /// Number in 0 .. weights.size() - 1, drawn in proportion to its weight; costs -log(its share of
   /// the weights) nats. The text can then no longer be enumerated: it is one choice of 2^32.
-  std::size_t choose_by_weight(std::span<const double> weights);
+  Index choose_by_weight(std::span<const double> weights);
 
   /// Removes a uniformly chosen item from `items` and returns it; the others keep their order.
   template <class Item>
   Item draw(std::vector<Item>& items) {
-    const auto chosen = items.begin() + static_cast<std::ptrdiff_t>(choose(items.size()));
-    Item item = std::move(*chosen);
-    items.erase(chosen);
+    const Index chosen = choose(std::ssize(items));
+    Item item = std::move(items[chosen]);
+    items.erase(items.begin() + chosen);
     return item;
   }
 
-  Index position() const { return std::ssize(story_.answers); }  ///< characters written
+  Index position() const { return std::ssize(story_.distances); }  ///< characters written
   void write(std::string_view text);
   /// Writes an answer that follows from the character at position `told`; `right` has the
   /// probability with which each baseline gets it right.
@@ -101,9 +92,8 @@ class StoryWriter {
 };
 
 /// Information of each character of `text` in nats: -log of its probability given the characters
-/// before it. `text` is a story that `write` can write, or the beginning of one; over a whole story
-/// the sum is Story::nats. Tries all choices of the grammar that write `text`.
-std::vector<double> nats_of_characters(const std::function<Story(const Chooser&)>& write,
-                                       const std::string& text);
+/// before it. `text` is a story of the grammar, or the beginning of one; over a whole story the sum
+/// is Story::nats. Tries all choices of the grammar that write `text`.
+std::vector<double> nats_of_characters(const StoryGrammar& write, std::string_view text);
 
 }  // namespace headcount

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
-#include <ranges>
 #include <string>
 #include <utility>
 
@@ -17,23 +15,15 @@ namespace {
 using Name = std::string_view;
 
 struct Person {
-  Name name;
-  std::size_t place;  // in Tale::places_
-  Index told = 0;     // position of the place's name
+  Name name, place;
+  Index told = 0;  // position of the place's name
 };
 
 struct Thing {
   Name name;
-  std::optional<std::size_t> holder;  // in Tale::people_
-  std::size_t place;                  // where it lies; a held thing is where its holder is
-  Index told = 0;                     // position of the name of the holder, or of the place
-};
-
-/// Event that is possible now. A field that the kind of deed does not need stays 0.
-struct Deed {
-  std::size_t person = 0;
-  std::size_t thing = 0;
-  std::size_t receiver = 0;
+  Person* holder;  // null: it lies at `place`
+  Name place = {};
+  Index told = 0;  // position of the name of the holder, or of the place
 };
 
 /// Story while it is told. Each choice shows in the text at once, in the order of choosing, which
@@ -57,110 +47,103 @@ class Tale {
   }
 
  private:
-  void write(std::initializer_list<std::string_view> parts) {
-    for (const auto part : parts) {
+  void write(std::initializer_list<Name> parts) {
+    for (const Name part : parts) {
       writer_.write(part);
       ++told_[part];
     }
   }
 
-  std::size_t place_of(const Thing& thing) const {
-    return thing.holder ? people_[*thing.holder].place : thing.place;
+  static Name place_of(const Thing& thing) {
+    return thing.holder ? thing.holder->place : thing.place;
   }
 
   /// A place of the story other than `here`; a new place counts as one more alternative while the
   /// story may have more places.
-  std::size_t choose_place(std::optional<std::size_t> here) {
-    const std::size_t known = places_.size() - (here ? 1 : 0);
+  Name choose_place(Name here) {
+    std::vector<Name> known = places_;
+    std::erase(known, here);
     const bool may_be_new = std::ssize(places_) < options_.places;
-    std::size_t chosen = writer_.choose(known + (may_be_new ? 1 : 0));
-    if (chosen == known) {
-      places_.push_back(writer_.draw(names_.places));
-      return places_.size() - 1;
-    }
-    if (here && chosen >= *here) ++chosen;
-    return chosen;
+    const Index chosen = writer_.choose(std::ssize(known) + may_be_new);
+    if (chosen < std::ssize(known)) return known[chosen];
+    return places_.emplace_back(writer_.draw(names_.places));
   }
 
   void introduce_people() {
     for (Index i = 0; i < options_.people; ++i) {
       const Name name = writer_.draw(names_.people);
-      const std::size_t place = choose_place(std::nullopt);
+      const Name place = choose_place("");
       write({i == 0 ? "" : " ", name, " is in the "});
       people_.push_back({name, place, writer_.position()});
-      write({places_[place], "."});
+      write({place, "."});
     }
     writer_.write("\n");
   }
 
   void introduce_things() {
     for (Index i = 0; i < options_.things; ++i) {
-      const std::size_t holder = writer_.choose(people_.size());
+      Person& holder = people_[writer_.choose(people_.size())];
       const Name name = writer_.draw(names_.things);
       writer_.write(i == 0 ? "" : " ");
-      things_.push_back({name, holder, 0, writer_.position()});
-      write({people_[holder].name, " has the ", name, "."});
+      things_.push_back({name, &holder, "", writer_.position()});
+      write({holder.name, " has the ", name, "."});
     }
     writer_.write("\n");
   }
 
-  void walk(const Deed& deed) {
+  void walk(Person& person) {
     constexpr std::array<Name, 3> verbs = {" goes to the ", " walks to the ", " runs to the "};
-    Person& person = people_[deed.person];
     const Name verb = verbs[writer_.choose(verbs.size())];
     person.place = choose_place(person.place);
     write({person.name, verb});
     person.told = writer_.position();
-    write({places_[person.place], "."});
+    write({person.place, "."});
   }
 
-  void give(const Deed& deed) {
-    Thing& thing = things_[deed.thing];
-    thing.holder = deed.receiver;
-    write({people_[deed.person].name, " gives the ", thing.name, " to "});
+  void give(Thing& thing, Person& receiver) {
+    write({thing.holder->name, " gives the ", thing.name, " to "});
+    thing.holder = &receiver;
     thing.told = writer_.position();
-    write({people_[deed.receiver].name, "."});
+    write({receiver.name, "."});
   }
 
-  void drop(const Deed& deed) {
-    Thing& thing = things_[deed.thing];
-    thing.holder.reset();
-    thing.place = people_[deed.person].place;
-    thing.told = people_[deed.person].told;
-    write({people_[deed.person].name, " puts down the ", thing.name, "."});
+  void drop(Thing& thing) {
+    const Person& person = *std::exchange(thing.holder, nullptr);
+    thing.place = person.place;
+    thing.told = person.told;
+    write({person.name, " puts down the ", thing.name, "."});
   }
 
-  void find(const Deed& deed) {
-    Thing& thing = things_[deed.thing];
-    thing.holder = deed.person;
+  void find(Thing& thing, Person& person) {
+    thing.holder = &person;
     thing.told = writer_.position();
-    write({people_[deed.person].name, " picks up the ", thing.name, "."});
+    write({person.name, " picks up the ", thing.name, "."});
   }
 
-  /// Tells one of the deeds that are possible now. Its kind is chosen first, so that the many walks
-  /// do not crowd out the few gifts. Some kind is always possible: what is held can be dropped, and
-  /// where there is one place only, what lies there can be picked up.
+  /// Tells one of the events that are possible now. Its kind is chosen first, so that the many
+  /// walks do not crowd out the few gifts. Some kind is always possible: what is held can be
+  /// dropped, and where there is one place only, what lies there can be picked up.
   void tell_event() {
-    std::vector<Deed> walks, gifts, drops, finds;
-    for (std::size_t person = 0; person < people_.size() && options_.places > 1; ++person)
-      walks.push_back({person});
-    for (std::size_t thing = 0; thing < things_.size(); ++thing) {
-      const auto holder = things_[thing].holder;
-      if (holder) drops.push_back({*holder, thing});
-      for (std::size_t person = 0; person < people_.size(); ++person) {
-        if (person == holder || people_[person].place != place_of(things_[thing])) continue;
-        if (holder) {
-          gifts.push_back({*holder, thing, person});
+    using Events = std::vector<std::function<void()>>;
+    Events walks, gifts, drops, finds;
+    for (Person& person : people_) {
+      if (options_.places > 1) walks.push_back([&] { walk(person); });
+    }
+    for (Thing& thing : things_) {
+      if (thing.holder) drops.push_back([&] { drop(thing); });
+      for (Person& person : people_) {
+        if (&person == thing.holder || person.place != place_of(thing)) continue;
+        if (thing.holder) {
+          gifts.push_back([&] { give(thing, person); });
         } else {
-          finds.push_back({person, thing});
+          finds.push_back([&] { find(thing, person); });
         }
       }
     }
-    std::vector<std::pair<std::vector<Deed>, void (Tale::*)(const Deed&)>> kinds = {
-        {walks, &Tale::walk}, {gifts, &Tale::give}, {drops, &Tale::drop}, {finds, &Tale::find}};
-    std::erase_if(kinds, [](const auto& kind) { return kind.first.empty(); });
-    const auto& [deeds, tell] = kinds[writer_.choose(kinds.size())];
-    (this->*tell)(deeds[writer_.choose(deeds.size())]);
+    std::vector<Events> kinds = {walks, gifts, drops, finds};
+    std::erase_if(kinds, [](const Events& events) { return events.empty(); });
+    const Events& events = kinds[writer_.choose(kinds.size())];
+    events[writer_.choose(events.size())]();
   }
 
   /// Writes an answer, which the story told at position `told`, and a full stop. Letters in which
@@ -190,8 +173,8 @@ class Tale {
       const double guess = static_cast<double>(likeliest->second) / static_cast<double>(alike);
       writer_.write_answer(text.substr(i, 1),
                            {.guesser = guess,
-                            .copier = commonest_is(text[i], answered, guess),
-                            .commonest = commonest_is(text[i], told_so_far, guess)},
+                            .copier = hit_by_commonest(text[i], answered, guess),
+                            .commonest = hit_by_commonest(text[i], told_so_far, guess)},
                            told + static_cast<Index>(i));
     }
     ++answered_[answer];
@@ -199,33 +182,27 @@ class Tale {
 
   void ask_questions() {
     struct Question {
-      std::array<std::string_view, 3> ask;
+      std::string text;
       Name answer;
-      Index told;                    // position of the name in the story
+      Index told;                    // position of the answer in the story
       const std::vector<Name>* all;  // names among which the answer is
     };
     std::vector<Question> questions;
-    for (const Person& person : people_) {
-      questions.push_back({{"Where is ", person.name, "? In the "},
-                           places_[person.place],
-                           person.told,
-                           &all_.places});
-    }
+    const auto ask = [&](Name begin, Name about, Name end, Name answer, Index told,
+                         const std::vector<Name>& all) {
+      questions.push_back({std::string(begin).append(about).append(end), answer, told, &all});
+    };
+    for (const Person& person : people_)
+      ask("Where is ", person.name, "? In the ", person.place, person.told, all_.places);
     for (const Thing& thing : things_) {
-      questions.push_back({{"Where is the ", thing.name, "? In the "},
-                           places_[place_of(thing)],
-                           thing.holder ? people_[*thing.holder].told : thing.told,
-                           &all_.places});
-      if (thing.holder) {
-        questions.push_back({{"Who has the ", thing.name, "? "},
-                             people_[*thing.holder].name,
-                             thing.told,
-                             &all_.people});
-      }
+      ask("Where is the ", thing.name, "? In the ", place_of(thing),
+          thing.holder ? thing.holder->told : thing.told, all_.places);
+      if (thing.holder)
+        ask("Who has the ", thing.name, "? ", thing.holder->name, thing.told, all_.people);
     }
     for (Index i = 0; i < options_.questions; ++i) {
       const Question question = writer_.draw(questions);
-      for (const auto part : question.ask) writer_.write(part);
+      writer_.write(question.text);
       write_answer(question.answer, question.told, *question.all);
       writer_.write("\n");
     }
@@ -261,7 +238,7 @@ Story tell_tale(const TalesOptions& options, const Chooser& chooser, const Tales
 
 namespace {
 
-std::function<Story(const Chooser&)> tales_writer(const Given&) {
+StoryGrammar tales_writer(const Given&) {
   return [](const Chooser& chooser) { return tell_tale({}, chooser); };
 }
 

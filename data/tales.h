@@ -33,7 +33,7 @@ const TalesNames& tales_names();
 ///     Who has the map? Clara.
 ///
 /// A thing goes where its holder goes; people give to those in the same place and pick up what lies
-/// there. Answers follow from the story and add no nats. Story::answers marks the letters that
+/// there. Answers follow from the story and add no nats. Story::distances marks the letters that
 /// tell the grammar's names apart: the first one, and the second where first ones are equal. The
 /// distance leads back to the sentence that named the answer last. The tasks follow bAbI (Weston et
 /// al. 2015, arXiv:1502.05698); the grammar is our own.

@@ -11,13 +11,6 @@ namespace headcount {
 
 namespace {
 
-std::u32string distinct(std::u32string_view text) {
-  std::u32string symbols(text);
-  std::ranges::sort(symbols);
-  symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
-  return symbols;
-}
-
 /// Name of a character in messages: "'é' (U+00E9)". Control characters have their number only, so
 /// that the message stays one line.
 std::string name_of(char32_t symbol) {
@@ -37,18 +30,17 @@ Vocabulary::Vocabulary(std::u32string symbols) : symbols_(std::move(symbols)) {
   if (twice != sorted.end()) throw DataError("the vocabulary has ", name_of(*twice), " twice");
 }
 
-Vocabulary Vocabulary::from_text(std::u32string_view text) { return Vocabulary(distinct(text)); }
-
 std::vector<std::int32_t> Vocabulary::encode(std::u32string_view text) const {
   std::vector<std::int32_t> tokens;
   std::u32string unknown;
   for (const char32_t symbol : text) {
-    const std::size_t place = symbols_.find(symbol);
-    if (place == std::u32string::npos) unknown += symbol;
-    tokens.push_back(static_cast<std::int32_t>(place));
+    const std::size_t token = symbols_.find(symbol);
+    if (token == std::u32string::npos) unknown += symbol;
+    tokens.push_back(static_cast<std::int32_t>(token));
   }
   if (unknown.empty()) return tokens;
-  unknown = distinct(unknown);
+  std::ranges::sort(unknown);
+  unknown.erase(std::unique(unknown.begin(), unknown.end()), unknown.end());
   constexpr std::size_t most_named = 20;  // a text in another script would fill the screen
   std::string names = joined(unknown.substr(0, most_named), name_of);
   if (unknown.size() > most_named)
@@ -69,7 +61,7 @@ std::string Vocabulary::decode(std::span<const std::int32_t> tokens) const {
       throw DataError("token ", token, " is outside the vocabulary of ", size(),
                       " characters; use the vocabulary it came from");
     }
-    text += symbols_[static_cast<std::size_t>(token)];
+    text += symbols_[token];
   }
   return encode_utf8(text);
 }

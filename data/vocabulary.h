@@ -21,10 +21,6 @@ class Vocabulary {
   /// Unicode character.
   explicit Vocabulary(std::u32string symbols);
 
-  /// Vocabulary of the distinct characters of `text` in ascending order, as in nanoGPT's
-  /// character-level data sets.
-  static Vocabulary from_text(std::u32string_view text);
-
   Index size() const { return static_cast<Index>(symbols_.size()); }
   const std::u32string& symbols() const { return symbols_; }
 

@@ -149,7 +149,7 @@ EvaluatedPart evaluate_windows(const LanguageModel& model, std::span<const std::
     tape.reset();
     const Var logits = batch_logits(tape, model, batch, options.cache_type, attention);
     count_predictions(logits.value(), static_cast<std::size_t>(model.vocabulary()), batch,
-                      windows.subspan(static_cast<std::size_t>(w)), options.marks.answers, part);
+                      windows.subspan(static_cast<std::size_t>(w)), options.marks.distances, part);
   }
   for (const AttentionStats& layer : attention) {
     part.entropy_sum += layer.entropy_sum;

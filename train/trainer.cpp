@@ -67,7 +67,7 @@ Trainer::Trainer(LanguageModel& model, const TrainOptions& options,
       windows_(marks.starts.empty()
                    ? std::vector<Index>()
                    : evaluation_windows(std::ssize(tokens), options.model->context, marks.starts)),
-      marks_{marks.answers, windows_, marks.only_answers, marks.hidden_answers},
+      marks_{marks.distances, windows_, marks.only_answers, marks.hidden_answers},
       ranks_(ranks),
       reducer_(ranks, model.parameters(), shard_count(options), options.accumulate),
       steps_done_(steps_done) {

@@ -51,8 +51,8 @@ class Training {
 TrainingOutcome Training::run() {
   using Clock = std::chrono::steady_clock;
   const TrainingLog::Position from = shared_position();
-  Trainer trainer(*learner_.model, options_, corpus_.train, from.step, corpus_.train_marks(),
-                  ranks_, learner_.optimizer.get());
+  Trainer trainer(*learner_.model, options_, corpus_.train.tokens, from.step,
+                  corpus_.marks(corpus_.train), ranks_, learner_.optimizer.get());
   trainer.profile(watch_.profile);
   trainer.trap_non_finite(watch_.trap_non_finite);
   outcome_.best = from.best;
@@ -90,9 +90,9 @@ TrainingLog::Position Training::shared_position() {
 
 void Training::evaluate_model() {
   try {
-    outcome_.validation =
-        evaluate(*learner_.model, corpus_.validation,
-                 {.marks = corpus_.validation_marks(), .stop = interrupted, .ranks = &ranks_});
+    outcome_.validation = evaluate(
+        *learner_.model, corpus_.validation.tokens,
+        {.marks = corpus_.marks(corpus_.validation), .stop = interrupted, .ranks = &ranks_});
   } catch (const EvaluationStopped&) {
     stop(interrupt_signal(ranks_),
          "in the evaluation after step " + std::to_string(outcome_.last.step));

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "autograd/base/sha256.h"
-#include "autograd/base/utf8.h"
 
 namespace headcount {
 
@@ -73,43 +72,6 @@ void read_pieces(const std::filesystem::path& path,
 std::string sha256_of_file(const std::filesystem::path& path) {
   Sha256 hash;
   read_pieces(path, [&](std::string_view piece) { hash.add(piece); });
-  return hash.hex();
-}
-
-namespace {
-
-// Number of bytes at the end of `bytes` that are the beginning of a character.
-std::size_t begun(std::string_view bytes) {
-  for (std::size_t back = 1; back <= std::min<std::size_t>(3, bytes.size()); ++back) {
-    const auto byte = static_cast<unsigned char>(bytes[bytes.size() - back]);
-    if (byte < 0x80) return 0;
-    if (byte < 0xC0) continue;  // not the first byte of a character
-    const std::size_t length = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
-    return length > back ? back : 0;
-  }
-  return 0;
-}
-
-}  // namespace
-
-std::string read_text(const std::filesystem::path& path,
-                      const std::function<void(std::u32string_view)>& take) {
-  const std::string source = path.string();
-  Sha256 hash;
-  std::string held;  // bytes that are not decoded yet
-  std::size_t offset = 0;
-  const auto take_first = [&](std::size_t size) {
-    take(decode_utf8(std::string_view(held).substr(0, size), source, offset));
-    held.erase(0, size);
-    offset += size;
-  };
-  read_pieces(path, [&](std::string_view piece) {
-    hash.add(piece);
-    held += piece;
-    take_first(held.size() - begun(held));
-  });
-  take_first(held.size());
-  if (offset == 0) throw empty_file(path);
   return hash.hex();
 }
 

@@ -31,12 +31,6 @@ void read_pieces(const std::filesystem::path& path,
 /// `read_pieces` does.
 std::string sha256_of_file(const std::filesystem::path& path);
 
-/// Calls `take` with the code points of a UTF-8 file, piece by piece: little of it is in memory at
-/// a time. Returns the SHA-256 of its bytes, as sha256_hex does. Throws DataError as `read_file`
-/// and `decode_utf8` do.
-std::string read_text(const std::filesystem::path& path,
-                      const std::function<void(std::u32string_view)>& take);
-
 /// Error which says that the file at `path` is empty.
 DataError empty_file(const std::filesystem::path& path);
 

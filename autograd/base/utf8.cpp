@@ -2,31 +2,27 @@
 
 #include <utf8.h>
 
-#include <algorithm>
-#include <iterator>
-
 #include "autograd/base/error.h"
 
 namespace headcount {
 
-std::u32string decode_utf8(std::string_view bytes, const std::string& source, std::size_t offset) {
-  // Most texts begin with ASCII, which is faster to copy than to decode.
-  const auto is_ascii = [](char c) { return static_cast<unsigned char>(c) < 0x80; };
-  const auto rest = std::ranges::find_if_not(bytes, is_ascii);
+void require_utf8(std::string_view bytes, const std::string& source) {
   const auto invalid =
-      static_cast<std::size_t>(utf8::find_invalid(rest, bytes.end()) - bytes.begin());
+      static_cast<std::size_t>(utf8::find_invalid(bytes.begin(), bytes.end()) - bytes.begin());
   const std::size_t nul = bytes.substr(0, invalid).find('\0');
   if (nul != std::string_view::npos) {
-    throw DataError("'", source, "' looks like a binary file: NUL byte at offset ", offset + nul,
+    throw DataError("'", source, "' looks like a binary file: NUL byte at offset ", nul,
                     "; name a text file");
   }
   if (invalid < bytes.size()) {
-    throw DataError("'", source, "' is not UTF-8: invalid byte at offset ", offset + invalid,
+    throw DataError("'", source, "' is not UTF-8: invalid byte at offset ", invalid,
                     "; convert it, e.g. with iconv");
   }
-  std::u32string text(bytes.begin(), rest);
-  utf8::utf8to32(rest, bytes.end(), std::back_inserter(text));
-  return text;
+}
+
+std::u32string decode_utf8(std::string_view bytes, const std::string& source) {
+  require_utf8(bytes, source);
+  return utf8::utf8to32(bytes);
 }
 
 std::string encode_utf8(std::u32string_view text) {

@@ -6,11 +6,12 @@
 
 namespace headcount {
 
-/// The code points of UTF-8 `bytes`, with any byte order mark. Throws DataError that names `source`
-/// and the byte offset at the first NUL byte (a binary file) or invalid byte; `bytes` begin at
-/// `offset` of the source.
-std::u32string decode_utf8(std::string_view bytes, const std::string& source,
-                           std::size_t offset = 0);
+/// Throws DataError that names `source` and the byte offset at the first NUL byte (a binary file) or
+/// byte that is not UTF-8.
+void require_utf8(std::string_view bytes, const std::string& source);
+
+/// The code points of UTF-8 `bytes`, with any byte order mark. Throws DataError as require_utf8.
+std::u32string decode_utf8(std::string_view bytes, const std::string& source);
 
 /// The UTF-8 bytes of `text`. Throws DataError for a code point that Unicode does not have.
 std::string encode_utf8(std::u32string_view text);

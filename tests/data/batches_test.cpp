@@ -145,13 +145,13 @@ TEST(SampleWindows, CountAnswersAloneWhereTheyAreToldTo) {
   const std::vector<std::int32_t> answers = {0, 0, 1, 0, 0, 1, 1, 0, 0, 0};
   Batch batch;
   sample_windows(count_up(10), some_step, 100, 4, batch,
-                 {.answers = answers, .only_answers = true});
+                 {.distances = answers, .only_answers = true});
   for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
     const std::int32_t next = batch.inputs[i] + 1;
     const bool answer = answers[static_cast<std::size_t>(next)] == 1;
     EXPECT_EQ(batch.targets[i], answer ? next : kNoTarget);
   }
-  sample_windows(count_up(10), some_step, 100, 4, batch, {.answers = answers});
+  sample_windows(count_up(10), some_step, 100, 4, batch, {.distances = answers});
   EXPECT_EQ(std::ranges::count(batch.targets, kNoTarget), 0);
 }
 
@@ -159,7 +159,7 @@ TEST(SampleWindows, TargetTheTokenThatAHiddenAnswerFollowsFrom) {
   const std::vector<std::int32_t> answers = {0, 0, 0, 2, 0, 0, 0, 5, 0, 0};
   Batch batch;
   sample_windows(count_up(10), some_step, 100, 4, batch,
-                 {.answers = answers, .only_answers = true, .hidden_answers = true});
+                 {.distances = answers, .only_answers = true, .hidden_answers = true});
   for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
     const std::int32_t next = batch.inputs[i] + 1;
     EXPECT_EQ(batch.targets[i], next == 3 ? 1 : next == 7 ? 2 : kNoTarget);

@@ -28,16 +28,18 @@ TEST(BuiltInCorpora, DeclareAllThatIsKnownOfThem) {
     EXPECT_EQ(made.only_answers, corpus->only_answers);
     if (corpus->story_length == nullptr) continue;
     const Index length = corpus->story_length(CorpusOptions().own);
-    for (const Index start : made.train_starts) EXPECT_EQ(start % length, 0) << start;
+    for (const Index start : made.train.starts) EXPECT_EQ(start % length, 0) << start;
   }
   EXPECT_EQ(find_built_in("./tales"), nullptr);
   EXPECT_EQ(headcount::BuiltInCorpus().defaults(), nlohmann::json::object());
 }
 
-std::string train_text(const Corpus& corpus) { return corpus.vocabulary.decode(corpus.train); }
+std::string train_text(const Corpus& corpus) {
+  return corpus.vocabulary.decode(corpus.train.tokens);
+}
 
 std::string validation_text(const Corpus& corpus) {
-  return corpus.vocabulary.decode(corpus.validation);
+  return corpus.vocabulary.decode(corpus.validation.tokens);
 }
 
 class CorpusFromFile : public testing::Test {
@@ -53,15 +55,15 @@ TEST_F(CorpusFromFile, SplitsByPositionAsNanoGptDoes) {
   EXPECT_EQ(corpus.sha256, sha256_hex(text + "0123456"));
   EXPECT_EQ(train_text(corpus), text + "0123");  // int(0.9 * 27) = 24 characters
   EXPECT_EQ(validation_text(corpus), "456");
-  EXPECT_TRUE(corpus.train_answers.empty());
-  EXPECT_TRUE(corpus.validation_answers.empty());
+  EXPECT_TRUE(corpus.train.distances.empty());
+  EXPECT_TRUE(corpus.validation.distances.empty());
   EXPECT_FALSE(corpus.entropy_per_character.has_value());
 }
 
 TEST_F(CorpusFromFile, VocabularyKnowsBothParts) {
   const Corpus corpus = load_corpus(folder_.file("both", "aaaaaaaaab"));
   EXPECT_EQ(corpus.vocabulary.symbols(), U"ab");
-  EXPECT_EQ(corpus.validation, (std::vector<std::int32_t>{1}));
+  EXPECT_EQ(corpus.validation.tokens, (std::vector<std::int32_t>{1}));
 }
 
 TEST_F(CorpusFromFile, NeedsTwoDifferentCharacters) {
@@ -92,7 +94,7 @@ TEST_F(CorpusFromFile, AFileNamedLikeABuiltInIsReachedByPath) {
 
 TEST_F(CorpusFromFile, KeepsTheValidationFractionBetweenNoneAndAll) {
   const std::string path = folder_.file("fraction", "abcdefghij");
-  EXPECT_EQ(load_corpus(path, {.validation_fraction = 0.5}).train.size(), 5u);
+  EXPECT_EQ(load_corpus(path, {.validation_fraction = 0.5}).train.tokens.size(), 5u);
   for (const double fraction : {0.0, 1.0, -0.5, 0.95}) {  // 0.95 leaves no character to train on
     EXPECT_THROW(load_corpus(path, {.validation_fraction = fraction}), DataError) << fraction;
   }
@@ -146,22 +148,22 @@ TEST_P(BuiltInCorpus, IsSplitWhereAStoryEnds) {
   const std::string end = corpus.name == "tales" ? ".\n\n" : "\n";
   EXPECT_TRUE(train_text(corpus).ends_with(end));
   EXPECT_TRUE(validation_text(corpus).ends_with(end));
-  const auto all = corpus.train.size() + corpus.validation.size();
+  const auto all = corpus.train.tokens.size() + corpus.validation.tokens.size();
   EXPECT_GE(all, 20'000u);
   EXPECT_LT(all, 20'400u);
-  EXPECT_NEAR(static_cast<double>(corpus.train.size()), 0.9 * static_cast<double>(all), 200);
+  EXPECT_NEAR(static_cast<double>(corpus.train.tokens.size()), 0.9 * static_cast<double>(all), 200);
   EXPECT_EQ(corpus.sha256, sha256_hex(train_text(corpus) + validation_text(corpus)));
 }
 
 TEST_P(BuiltInCorpus, MarksAnswersInBothParts) {
   const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
-  EXPECT_EQ(corpus.train_answers.size(), corpus.train.size());
-  EXPECT_EQ(corpus.validation_answers.size(), corpus.validation.size());
+  EXPECT_EQ(corpus.train.distances.size(), corpus.train.tokens.size());
+  EXPECT_EQ(corpus.validation.distances.size(), corpus.validation.tokens.size());
   const std::u32string before = corpus.name == "tales" ? U" " : U"ABCDEFGHIJKLMNOPQRSTUVWXYZabcd";
   const std::u32string text = decode_utf8(validation_text(corpus), corpus.name);
   int answers = 0;
   for (std::size_t i = 1; i < text.size(); ++i) {
-    if (!corpus.validation_answers[i] || corpus.validation_answers[i - 1]) continue;
+    if (!corpus.validation.distances[i] || corpus.validation.distances[i - 1]) continue;
     ++answers;
     EXPECT_NE(before.find(text[i - 1]), std::u32string::npos);
   }
@@ -174,18 +176,18 @@ TEST_P(BuiltInCorpus, KeepsTheFirstStoriesOfItsValidationPartThatHaveEnoughChara
       load_corpus(GetParam(), {.characters = 20'000, .validation_characters = 1000});
   EXPECT_EQ(train_text(part), train_text(all));
   EXPECT_EQ(part.sha256, all.sha256);
-  const std::size_t stories = part.validation_starts.size();
-  ASSERT_LT(stories, all.validation_starts.size());
-  EXPECT_EQ(std::ssize(part.validation), all.validation_starts[stories]);
-  EXPECT_GE(part.validation.size(), 1000u);
-  EXPECT_LT(all.validation_starts[stories - 1], 1000);
+  const std::size_t stories = part.validation.starts.size();
+  ASSERT_LT(stories, all.validation.starts.size());
+  EXPECT_EQ(std::ssize(part.validation.tokens), all.validation.starts[stories]);
+  EXPECT_GE(part.validation.tokens.size(), 1000u);
+  EXPECT_LT(all.validation.starts[stories - 1], 1000);
   EXPECT_TRUE(validation_text(all).starts_with(validation_text(part)));
-  EXPECT_EQ(part.validation_answers.size(), part.validation.size());
+  EXPECT_EQ(part.validation.distances.size(), part.validation.tokens.size());
   // The floor is that of these stories.
   const Corpus exactly = load_corpus(
-      GetParam(),
-      {.characters = 20'000, .validation_characters = static_cast<Index>(part.validation.size())});
-  EXPECT_EQ(exactly.validation, part.validation);
+      GetParam(), {.characters = 20'000,
+                   .validation_characters = static_cast<Index>(part.validation.tokens.size())});
+  EXPECT_EQ(exactly.validation.tokens, part.validation.tokens);
   EXPECT_EQ(exactly.entropy_per_character, part.entropy_per_character);
   EXPECT_EQ(part.entropy_per_character == all.entropy_per_character, part.only_answers);
 }
@@ -201,8 +203,8 @@ TEST_P(BuiltInCorpus, DependsOnTheSeedAlone) {
 TEST(WrittenCorpus, HasAPartOfEachEvenWithHugeStories) {
   const Corpus corpus =
       write_corpus(tales_of<TalesOptions{.events = 1000}>(), {.characters = 1000});
-  EXPECT_FALSE(corpus.train.empty());
-  EXPECT_FALSE(corpus.validation.empty());
+  EXPECT_FALSE(corpus.train.tokens.empty());
+  EXPECT_FALSE(corpus.validation.tokens.empty());
 }
 
 INSTANTIATE_TEST_SUITE_P(All, BuiltInCorpus, testing::Values("tales", "lookup"),
@@ -214,10 +216,10 @@ TEST(CorpusEntropy, IsWhatTheStoriesOfTheValidationTextCost) {
   double nats = 0;
   std::size_t characters = 0;
   std::string text;
-  for (std::uint32_t i = 0; text.size() < corpus.train.size() + validation.size(); ++i) {
+  for (std::uint32_t i = 0; text.size() < corpus.train.tokens.size() + validation.size(); ++i) {
     const Story story = tell_tale({}, random_chooser({5, random_stream("data/tales"), i}));
     text += story.text;
-    if (text.size() <= corpus.train.size()) continue;
+    if (text.size() <= corpus.train.tokens.size()) continue;
     nats += story.nats;
     characters += story.text.size();
   }
@@ -229,7 +231,7 @@ TEST(CorpusEntropy, IsWhatTheStoriesOfTheValidationTextCost) {
 TEST(CorpusEntropy, IsZeroWhereTheLossCountsAnswersAlone) {
   const Corpus corpus = load_corpus("lookup", {.characters = 10'000});
   EXPECT_TRUE(corpus.only_answers);
-  EXPECT_TRUE(corpus.validation_marks().only_answers);
+  EXPECT_TRUE(corpus.marks(corpus.validation).only_answers);
   EXPECT_EQ(corpus.entropy_per_character, std::optional(0.0));
   EXPECT_FALSE(load_corpus("tales", {.characters = 10'000}).only_answers);
 }
@@ -251,8 +253,8 @@ TEST(CorpusBaselines, AreTheSharesThatAreRightWithoutALookup) {
 
 TEST(Corpus, KnowsWhichContextItsLongestStoryFits) {
   const Corpus corpus = load_corpus("tales", {.characters = 10'000});
-  auto starts = corpus.train_starts;
-  starts.push_back(std::ssize(corpus.train));
+  auto starts = corpus.train.starts;
+  starts.push_back(std::ssize(corpus.train.tokens));
   Index longest = 0;
   for (std::size_t i = 1; i < starts.size(); ++i)
     longest = std::max(longest, starts[i] - starts[i - 1]);
@@ -264,8 +266,9 @@ TEST(Corpus, KnowsWhichContextItsLongestStoryFits) {
 
 TEST_P(BuiltInCorpus, KnowsWhereStoriesBegin) {
   const Corpus corpus = load_corpus(GetParam(), {.characters = 20'000});
-  for (const auto& [tokens, starts] : {std::pair{&corpus.train, &corpus.train_starts},
-                                       std::pair{&corpus.validation, &corpus.validation_starts}}) {
+  for (const auto& [tokens, starts] :
+       {std::pair{&corpus.train.tokens, &corpus.train.starts},
+        std::pair{&corpus.validation.tokens, &corpus.validation.starts}}) {
     ASSERT_GT(starts->size(), 5u);
     EXPECT_EQ(starts->front(), 0);
     EXPECT_TRUE(std::ranges::is_sorted(*starts));
@@ -284,17 +287,18 @@ TEST_P(BuiltInCorpus, KeepsWholeStoriesForTuning) {
   const Corpus whole = load_corpus(GetParam(), {.characters = 20'000});
   Corpus corpus = whole;
   keep_for_tuning(corpus, 2000);
-  EXPECT_GE(corpus.tuning.size(), 2000u);
-  EXPECT_LT(corpus.tuning.size(), 2400u);
-  auto joined = corpus.train;
-  joined.insert(joined.end(), corpus.tuning.begin(), corpus.tuning.end());
-  EXPECT_EQ(joined, whole.train);
-  auto answers = corpus.train_answers;
-  answers.insert(answers.end(), corpus.tuning_answers.begin(), corpus.tuning_answers.end());
-  EXPECT_EQ(answers, whole.train_answers);
-  auto starts = corpus.train_starts;
-  for (const Index start : corpus.tuning_starts) starts.push_back(start + std::ssize(corpus.train));
-  EXPECT_EQ(starts, whole.train_starts);
+  EXPECT_GE(corpus.tuning.tokens.size(), 2000u);
+  EXPECT_LT(corpus.tuning.tokens.size(), 2400u);
+  auto joined = corpus.train.tokens;
+  joined.insert(joined.end(), corpus.tuning.tokens.begin(), corpus.tuning.tokens.end());
+  EXPECT_EQ(joined, whole.train.tokens);
+  auto answers = corpus.train.distances;
+  answers.insert(answers.end(), corpus.tuning.distances.begin(), corpus.tuning.distances.end());
+  EXPECT_EQ(answers, whole.train.distances);
+  auto starts = corpus.train.starts;
+  for (const Index start : corpus.tuning.starts)
+    starts.push_back(start + std::ssize(corpus.train.tokens));
+  EXPECT_EQ(starts, whole.train.starts);
 }
 
 TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
@@ -302,9 +306,9 @@ TEST(KeepForTuning, CutsATextWithoutStoriesAnywhere) {
   Corpus corpus = load_corpus(folder.file("letters", "abcdefghijklmnopqrst"));
   keep_for_tuning(corpus, 3);
   EXPECT_EQ(train_text(corpus), "abcdefghijklmno");
-  EXPECT_EQ(corpus.vocabulary.decode(corpus.tuning), "pqr");
-  EXPECT_TRUE(corpus.tuning_starts.empty());
-  EXPECT_TRUE(corpus.tuning_answers.empty());
+  EXPECT_EQ(corpus.vocabulary.decode(corpus.tuning.tokens), "pqr");
+  EXPECT_TRUE(corpus.tuning.starts.empty());
+  EXPECT_TRUE(corpus.tuning.distances.empty());
 }
 
 TEST(CorpusDefaults, AreTheSameTextEverywhere) {

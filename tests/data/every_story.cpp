@@ -8,7 +8,7 @@
 
 namespace headcount {
 
-std::vector<Possibility> every_story(const std::function<Story(const Chooser&)>& write) {
+std::vector<Possibility> every_story(const StoryGrammar& write) {
   struct Wheel {
     std::uint64_t position, count;
   };
@@ -16,7 +16,7 @@ std::vector<Possibility> every_story(const std::function<Story(const Chooser&)>&
   std::vector<Possibility> all;
   do {
     std::size_t depth = 0;
-    const Story story = write([&](std::uint64_t count) {
+    const Story story = write([&](std::uint64_t count, std::string_view) {
       if (depth == wheels.size()) wheels.push_back({0, count});
       return wheels[depth++].position;
     });

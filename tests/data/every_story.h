@@ -16,7 +16,7 @@ struct Possibility {
 
 /// Every story of a grammar: runs `write` with a chooser that walks through all sequences of
 /// choices, like an odometer whose wheels appear as the story asks for them.
-std::vector<Possibility> every_story(const std::function<Story(const Chooser&)>& write);
+std::vector<Possibility> every_story(const StoryGrammar& write);
 
 /// Expects that Story::nats is exact: that the probabilities sum to 1, no text is another's
 /// beginning, and nats are the texts' -log p, each and on average. The average is the entropy,

@@ -63,7 +63,7 @@ TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
     const std::u32string line = decode_utf8(story.text, "lookup");
     RC_ASSERT(std::ssize(line) == 16);
     RC_ASSERT(line.back() == U'\n');
-    RC_ASSERT(story.answers.size() == line.size());
+    RC_ASSERT(story.distances.size() == line.size());
     const std::vector<Piece> all = pieces(line);
     const std::size_t end = std::min(line.find(U'.'), line.size() - 1);
     const auto asked = static_cast<Index>(end - 5) / 2;
@@ -77,9 +77,9 @@ TEST(Lookup, AsksForPiecesThatStandAloneInTheirRow) {
     }
     RC_ASSERT(std::ssize(letters) == asked);  // none twice
     for (std::size_t i = 0; i < line.size(); ++i)
-      RC_ASSERT((story.answers[i] > 0) == (i > 5 && i < end && i % 2 == 0));
+      RC_ASSERT((story.distances[i] > 0) == (i > 5 && i < end && i % 2 == 0));
     for (std::size_t i = 6; i < end; i += 2) {
-      const std::size_t piece = i - static_cast<std::size_t>(story.answers[i]);
+      const std::size_t piece = i - static_cast<std::size_t>(story.distances[i]);
       RC_ASSERT(piece < all.size());
       const auto number = static_cast<int>(kLetters.find(line[i - 1]));
       RC_ASSERT(stands_in(all[piece], number / 5, number % 5));
@@ -104,7 +104,7 @@ TEST(Lookup, BaselinesAreThoseOfTheValuesThatTheLineShows) {
     for (const Piece& piece : pieces(line)) ++board[piece.value];
     Baselines right;
     for (std::size_t i = 6; i < line.size(); i += 2) {
-      if (story.answers[i] == 0) continue;
+      if (story.distances[i] == 0) continue;
       const int value = static_cast<int>(line[i] - U'0');
       right += {.guesser = 0.25,
                 .copier = answers.empty() ? 0.25 : commonest(answers, value),
@@ -124,7 +124,7 @@ TEST(Lookup, LeavesNothingToACopier) {
     const Story story = write_lookup({}, random_chooser({1, 2, i}));
     const std::u32string line = decode_utf8(story.text, "lookup");
     for (std::size_t at = 0; at < line.size(); ++at) {
-      if (story.answers[at] == 0) continue;
+      if (story.distances[at] == 0) continue;
       const bool asked_before = line.substr(0, at - 1).find(line[at - 1]) != std::u32string::npos;
       right += asked_before ? 1 : 0.25;
       ++marked;
@@ -154,7 +154,7 @@ TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
   // Squares 0, 5, 10 of the first column, 1 and 6 of the second.
   const std::vector<std::uint64_t> choices = {0, 0, 4, 0, 8, 0, 0, 0, 3, 0};
   std::size_t next = 0;
-  const Story story = write_lookup({1}, [&](std::uint64_t) {
+  const Story story = write_lookup({1}, [&](std::uint64_t, std::string_view) {
     return next < choices.size() ? choices[next++] : std::uint64_t{0};
   });
   const std::u32string line = decode_utf8(story.text, "lookup");
@@ -162,7 +162,7 @@ TEST(Lookup, EndsInDotsWhereNoPieceStandsAlone) {
   for (const Piece& piece : pieces(line)) ++columns[piece.x];
   ASSERT_EQ(columns, (std::map<int, int>{{0, 3}, {1, 2}}));
   EXPECT_EQ(line.substr(5), std::u32string(10, U'.') + U"\n");
-  EXPECT_EQ(story.answers, std::vector<std::int32_t>(16, 0));
+  EXPECT_EQ(story.distances, std::vector<std::int32_t>(16, 0));
 }
 
 TEST(Lookup, AnyTwoKindsOfRowsCrossInOneSquare) {

@@ -28,7 +28,7 @@ TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
     const Story story = write_mqar({pairs, length, random_fill}, random_chooser({seed, 1, 2}));
     const std::u32string line = decode_utf8(story.text, "mqar");
     RC_ASSERT(std::ssize(line) == length);
-    RC_ASSERT(std::ssize(story.answers) == length);
+    RC_ASSERT(std::ssize(story.distances) == length);
     const auto told = static_cast<std::size_t>(2 * pairs);
     std::set<char32_t> keys, values;
     for (std::size_t at = 0; at < told; at += 2) {
@@ -43,9 +43,9 @@ TEST(Mqar, AsksForEachKeyOnceAndLeadsBackToItsValue) {
     RC_ASSERT(std::ssize(values) == pairs);
     std::set<char32_t> asked;
     for (std::size_t at = 0; at < line.size(); ++at) {
-      const auto back = static_cast<std::size_t>(story.answers[at]);
+      const auto back = static_cast<std::size_t>(story.distances[at]);
       if (back == 0) {
-        const bool between = at >= told && !(at + 1 < line.size() && story.answers[at + 1] > 0);
+        const bool between = at >= told && !(at + 1 < line.size() && story.distances[at + 1] > 0);
         if (between && !random_fill) RC_ASSERT(line[at] == U'.');
         continue;
       }
@@ -65,7 +65,7 @@ TEST(Mqar, DrawsPlacesOfQuestionsByThePowerLaw) {
   constexpr int kLines = 20'000;
   int first = 0;
   for (std::uint32_t i = 0; i < kLines; ++i)
-    first += write_mqar({1, 6, false}, random_chooser({3, 1, i})).answers[3] > 0;
+    first += write_mqar({1, 6, false}, random_chooser({3, 1, i})).distances[3] > 0;
   const double expected = 1 / (1 + std::pow(2, -0.99));
   EXPECT_NEAR(first / static_cast<double>(kLines), expected, 0.01);  // 3 standard errors
 }
@@ -85,17 +85,16 @@ TEST(MqarCorpus, HidesItsAnswersAndKnowsWhatGuessersScore) {
   EXPECT_TRUE(corpus.only_answers);
   EXPECT_TRUE(corpus.hidden_answers);
   EXPECT_EQ(corpus.longest_story, 64);
-  EXPECT_EQ(corpus.train_starts[7], 7 * 64);
+  EXPECT_EQ(corpus.train.starts[7], 7 * 64);
   EXPECT_EQ(
-      std::ssize(corpus.validation_answers) - std::ranges::count(corpus.validation_answers, 0),
-      4 * std::ssize(corpus.validation_starts));
+      std::ssize(corpus.validation.distances) - std::ranges::count(corpus.validation.distances, 0),
+      4 * std::ssize(corpus.validation.starts));
   EXPECT_NEAR(corpus.baselines.value().guesser, 1 / 4096.0, 1e-12);
   EXPECT_NEAR(corpus.baselines.value().commonest, 0.25, 1e-12);
-  const TextMarks marks = corpus.train_marks();
-  const auto answer = std::ranges::find_if(marks.answers, [](auto back) { return back > 0; });
-  const Index at = answer - marks.answers.begin();
-  EXPECT_EQ(target_at(corpus.train, at, marks),
-            corpus.train[static_cast<std::size_t>(at - *answer)]);
+  const TextMarks marks = corpus.marks(corpus.train);
+  const auto answer = std::ranges::find_if(marks.distances, [](auto back) { return back > 0; });
+  const Index at = answer - marks.distances.begin();
+  EXPECT_EQ(target_at(corpus.train.tokens, at, marks), corpus.train.tokens[at - *answer]);
   EXPECT_TRUE(passage(corpus, {.characters = 64'000}, 1, 64).nats.empty());
 }
 

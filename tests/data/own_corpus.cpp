@@ -44,7 +44,7 @@ Story write_own(const OwnOptions& options, const Chooser& chooser) {
 const BuiltInCorpus kOwn = {
     .name = "letters",
     .own = own_fields<kOwnFields>(),
-    .writer = [](const Given& given) -> std::function<Story(const Chooser&)> {
+    .writer = [](const Given& given) -> StoryGrammar {
       return [options = read_fields(kOwnFields, given)](const Chooser& chooser) {
         return write_own(options, chooser);
       };

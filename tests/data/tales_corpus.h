@@ -8,7 +8,7 @@ namespace headcount {
 /// Corpus of tales of another size than the built-in one.
 template <TalesOptions size>
 BuiltInCorpus tales_of() {
-  return {.name = "tales", .writer = [](const Given&) -> std::function<Story(const Chooser&)> {
+  return {.name = "tales", .writer = [](const Given&) -> StoryGrammar {
             return [](const Chooser& chooser) { return tell_tale(size, chooser); };
           }};
 }

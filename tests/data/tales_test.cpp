@@ -95,8 +95,8 @@ std::vector<std::string> answers_of(const Story& story) {
 std::vector<std::string> marked(const Story& story) {
   std::vector<std::string> runs;
   for (std::size_t i = 0; i < story.text.size(); ++i) {
-    if (!story.answers[i]) continue;
-    if (i == 0 || !story.answers[i - 1]) runs.emplace_back();
+    if (!story.distances[i]) continue;
+    if (i == 0 || !story.distances[i - 1]) runs.emplace_back();
     runs.back() += story.text[i];
   }
   return runs;
@@ -185,9 +185,9 @@ TEST(Tales, MarkHowFarBackAnAnswerWasToldLast) {
       }
       lying += lies;
       const auto answer =
-          std::find_if(story.answers.begin() + static_cast<std::ptrdiff_t>(mark),
-                       story.answers.end(), [](std::int32_t back) { return back > 0; });
-      const auto at = static_cast<std::size_t>(answer - story.answers.begin());
+          std::find_if(story.distances.begin() + static_cast<std::ptrdiff_t>(mark),
+                       story.distances.end(), [](std::int32_t back) { return back > 0; });
+      const auto at = static_cast<std::size_t>(answer - story.distances.begin());
       EXPECT_EQ(at - static_cast<std::size_t>(*answer), expected) << text << question;
       EXPECT_EQ(text[expected], text[at]);
     }

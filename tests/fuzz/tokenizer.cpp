@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/error.h"
-#include "autograd/base/utf8.h"
+#include "data/encoded_text.h"
 
 using namespace headcount;
 
@@ -22,10 +22,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   } catch (const Error&) {
   }
   try {
-    const std::u32string text = decode_utf8(rest, "fuzz");
-    const Vocabulary own = Vocabulary::from_text(text);
-    if (own.decode(own.encode(text)) != rest) std::abort();
-    if (read.decode(read.encode(text)) != rest) std::abort();
+    EncodedText text = encode_text(rest, "fuzz");
+    if (text.vocabulary.decode(text.tokens) != rest) std::abort();
+    recode(text.tokens, text.vocabulary, read);
+    if (read.decode(text.tokens) != rest) std::abort();
   } catch (const Error&) {
   }
   return 0;

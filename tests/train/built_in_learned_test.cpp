@@ -27,13 +27,13 @@ TrainOptions options_of(const std::string& data, const nlohmann::json& more) {
 std::unique_ptr<LanguageModel> trained(const TrainOptions& options, const Corpus& corpus) {
   auto model = std::make_unique<LanguageModel>(options.model, corpus.vocabulary.size());
   model->initialize(options.seed);
-  Trainer trainer(*model, options, corpus.train, 0, corpus.train_marks());
+  Trainer trainer(*model, options, corpus.train.tokens, 0, corpus.marks(corpus.train));
   while (trainer.steps_done() < options.steps) trainer.step();
   return model;
 }
 
 Evaluation over_validation(const LanguageModel& model, const Corpus& corpus) {
-  return evaluate(model, corpus.validation, {.marks = corpus.validation_marks()});
+  return evaluate(model, corpus.validation.tokens, {.marks = corpus.marks(corpus.validation)});
 }
 
 // Copy of `model` with a sliding window of `window` tokens.
@@ -50,8 +50,8 @@ TEST(BuiltInLearned, LookupByHeadsThatAreEnoughAndNotByAWindowThatHidesThePieces
   const auto model = trained(options, corpus);
   const Evaluation whole = over_validation(*model, corpus);
   EXPECT_GT(*whole.answer_accuracy, 0.95);
-  EXPECT_EQ(whole.characters, std::ssize(corpus.validation_answers) -
-                                  std::ranges::count(corpus.validation_answers, 0));
+  EXPECT_EQ(whole.characters, std::ssize(corpus.validation.distances) -
+                                  std::ranges::count(corpus.validation.distances, 0));
   LanguageModel narrow = narrowed(*model, 2);
   EXPECT_LT(*over_validation(narrow, corpus).answer_accuracy, corpus.baselines->best());
 }

@@ -113,13 +113,13 @@ TEST_F(EvaluationOfAText, ScoresTheAnswersThatAreMarkedApart) {
     std::vector<std::int32_t> answers(23, 0);
     answers[answer] = 1;
     const auto accuracy =
-        evaluate(model_, tokens_, {.marks = {.answers = answers}}).answer_accuracy;
+        evaluate(model_, tokens_, {.marks = {.distances = answers}}).answer_accuracy;
     EXPECT_EQ(accuracy, std::optional<double>(tokens_[answer] == 0)) << answer;
   }
   const auto zeros = static_cast<double>(std::count(tokens_.begin() + 1, tokens_.end(), 0));
   EXPECT_GT(zeros, 0);
   const std::vector<std::int32_t> everywhere(23, 1);
-  const Evaluation all = evaluate(model_, tokens_, {.marks = {.answers = everywhere}});
+  const Evaluation all = evaluate(model_, tokens_, {.marks = {.distances = everywhere}});
   EXPECT_DOUBLE_EQ(all.accuracy, zeros / 22);
   EXPECT_EQ(all.answer_accuracy, std::optional(all.accuracy));
 }
@@ -133,7 +133,7 @@ TEST_F(EvaluationOfAText, CountsAnswersByHowFarBackTheyWereTold) {
   answers[20] = 7;
   answers[22] = 8;
   const auto is_zero = [&](std::size_t at) { return Index{tokens_[at] == 0}; };
-  EXPECT_EQ(evaluate(model_, tokens_, {.marks = {.answers = answers}}).answers_by_distance,
+  EXPECT_EQ(evaluate(model_, tokens_, {.marks = {.distances = answers}}).answers_by_distance,
             (std::vector<AnswersAt>{
                 {1, 1, is_zero(5)}, {4, 2, is_zero(9) + is_zero(20)}, {8, 1, is_zero(22)}}));
 }
@@ -146,7 +146,7 @@ TEST_F(EvaluationOfAText, LossIsOfAnswersAloneWhereItIsToldTo) {
   const auto of = [&](const std::vector<std::int32_t>& marked,
                       std::optional<CacheType> type = std::nullopt) {
     return evaluate(model_, tokens_,
-                    {.marks = {.answers = marked, .only_answers = true}, .cache_type = type});
+                    {.marks = {.distances = marked, .only_answers = true}, .cache_type = type});
   };
   const Evaluation both = of(answers), first = of(one);
   one[4] = 0;
@@ -174,7 +174,7 @@ TEST_F(EvaluationOfAText, DoesNotScoreTheFirstCharacter) {
   std::vector<std::int32_t> first(23, 0);
   first[0] = 1;
   EXPECT_FALSE(
-      evaluate(model_, tokens_, {.marks = {.answers = first}}).answer_accuracy.has_value());
+      evaluate(model_, tokens_, {.marks = {.distances = first}}).answer_accuracy.has_value());
 }
 
 TEST_F(EvaluationOfAText, OfManyWindowsDoesNotDependOnHowTheyAreBatched) {

@@ -37,12 +37,12 @@ TEST(EntropyFloor, IsApproachedFromAboveByTraining) {
                                                                             {"lr", 5e-3}}));
   LanguageModel model(options.model, corpus.vocabulary.size());
   model.initialize(1);
-  Trainer trainer(model, options, corpus.train);
-  double before = evaluate(model, corpus.validation).loss;
+  Trainer trainer(model, options, corpus.train.tokens);
+  double before = evaluate(model, corpus.validation.tokens).loss;
   EXPECT_GT(before, 10 * floor);  // nothing learned yet: the logarithm of the vocabulary
   for (const Index steps : kStops) {
     while (trainer.steps_done() < steps) trainer.step();
-    const double loss = evaluate(model, corpus.validation).loss;
+    const double loss = evaluate(model, corpus.validation.tokens).loss;
     EXPECT_LT(loss, before) << "after " << steps << " steps";
     EXPECT_GT(loss, floor) << "after " << steps << " steps";
     before = loss;

@@ -127,7 +127,7 @@ TEST(TrainerStep, TrainsIndexersOnTokensWithoutTargets) {
   const Tokens tokens = tiny_tokens(200);
   const std::vector<std::int32_t> no_answers(tokens.size(), 0);
   LanguageModel model = tiny_model(options);
-  Trainer trainer(model, options, tokens, 0, {.answers = no_answers, .only_answers = true});
+  Trainer trainer(model, options, tokens, 0, {.distances = no_answers, .only_answers = true});
   trainer.step();
   bool trained = false;
   for (std::size_t i = 0; i < model.parameters().size(); ++i) {

@@ -82,13 +82,14 @@ std::string attention_line(const ModelPlan& model) {
 }
 
 // One model of the conversion as JSON, with its loss on the text if there is one.
-Json side(const LanguageModel& model, const std::optional<EvalText>& text) {
+Json side(const LanguageModel& model, const std::optional<Corpus>& text) {
   Json json = {{"attention", model.plan()->attention},
                {"settings", attention_line(model.plan())},
                {"params", model.parameters().element_count()},
                {"kv_cache_bytes_per_token", json_number(kv_cache_bytes_per_token(model.plan()))}};
   if (!text) return json;
-  const Evaluation evaluation = evaluate(model, text->tokens, {.marks = text->marks()});
+  const Evaluation evaluation =
+      evaluate(model, text->validation.tokens, {.marks = text->marks(text->validation)});
   json["loss"] = evaluation.loss;
   json["accuracy"] = evaluation.accuracy;
   if (evaluation.answer_accuracy) json["answer_accuracy"] = *evaluation.answer_accuracy;
@@ -177,7 +178,7 @@ int convert_command(const std::vector<std::string>& arguments, Ranks&) {
   use_threads(given);
 
   const LoadedRun run = load_named_run(line);
-  std::optional<EvalText> text;
+  std::optional<Corpus> text;
   if (run.options || line.has("data")) text = load_eval_text(line, run);
   Given wanted = for_another_attention(Given(model_settings(), run.model->plan()->settings));
   put_flags(line, wanted);

@@ -95,13 +95,13 @@ nlohmann::ordered_json windows(const ModelPlan& plan) {
 }
 
 // Version and hashes of the program, the model and the evaluated text; ranks compare them.
-std::string what_is_evaluated(LanguageModel& model, const EvalText& text) {
+std::string what_is_evaluated(LanguageModel& model, const Corpus& text) {
   const auto bytes = [](auto numbers) {
     const auto all = std::as_bytes(numbers);
     return std::string_view(reinterpret_cast<const char*>(all.data()), all.size());
   };
   return version_text() + sha256_hex(bytes(model.parameters().all_values())) +
-         sha256_hex(bytes(std::span(text.tokens)));
+         sha256_hex(bytes(std::span(text.validation.tokens)));
 }
 
 const SettingList& eval_settings() {
@@ -142,9 +142,8 @@ LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
 }
 
 // What --json prints; `change` is what the cache's type changed of the loss, if it was rounded.
-nlohmann::ordered_json json_of(const Evaluation& result, const EvalText& text,
-                               const ModelPlan& plan, const Given& given,
-                               std::optional<double> change) {
+nlohmann::ordered_json json_of(const Evaluation& result, const Corpus& text, const ModelPlan& plan,
+                               const Given& given, std::optional<double> change) {
   nlohmann::ordered_json json = {
       {"loss", result.loss},
       {"unit", text.unit()},
@@ -163,16 +162,16 @@ nlohmann::ordered_json json_of(const Evaluation& result, const EvalText& text,
 }
 
 // Prints what json_of holds, for people.
-void print(const Evaluation& result, const EvalText& text, Index context,
+void print(const Evaluation& result, const Corpus& text, Index context,
            std::optional<double> change) {
   const char* const unit = text.unit();
   std::printf("%s: %td %s%s\n", text.name.c_str(), result.characters, unit,
               result.characters == 1 ? "" : "s");
   std::printf("loss %.4f nats per %s, %.4f bits, accuracy %.1f %%\n", result.loss, unit,
               result.loss / std::numbers::ln2, 100 * result.accuracy);
-  const Index longest = std::min(context, std::ssize(text.tokens) - 1);  // window
+  const Index longest = std::min(context, std::ssize(text.validation.tokens) - 1);  // window
   std::printf("%s", loss_by_position_line(result.loss_by_position, longest).c_str());
-  std::printf("%s", answers_line(result, text.baselines, text.longest_story <= context).c_str());
+  std::printf("%s", answers_line(result, text.baselines, text.stories_fit(context)).c_str());
   if (const std::string note = cut_stories_note(text.longest_story, context); !note.empty())
     std::printf("note: %s\n", note.c_str());
   if (result.attention_entropy)
@@ -196,22 +195,25 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   run.model->parameters().set_precision(precision);
   std::optional<Index> characters;
   if (given.has("eval-characters")) characters = given.get("eval-characters", Index{0});
-  const EvalText text = load_eval_text(line, run, characters);
+  const Corpus text = load_eval_text(line, run, characters);
   require_attention(line, *run.model);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");
   if (line.has("logits") && ranks.rank() == 0) {
     const auto length = static_cast<std::size_t>(run.model->plan()->context);
-    write_logits(line.get("logits"), *run.model,
-                 std::span(text.tokens).first(std::min(length, text.tokens.size())));
+    write_logits(
+        line.get("logits"), *run.model,
+        std::span(text.validation.tokens).first(std::min(length, text.validation.tokens.size())));
   }
-  const Evaluation exact = evaluate(
-      *run.model, text.tokens,
-      {.marks = text.marks(), .attention_stats = line.has("attention-stats"), .ranks = &ranks});
+  const Evaluation exact = evaluate(*run.model, text.validation.tokens,
+                                    {.marks = text.marks(text.validation),
+                                     .attention_stats = line.has("attention-stats"),
+                                     .ranks = &ranks});
   Evaluation result = exact;
   std::optional<double> change;  // of the loss, by the cache's type
   if (cache_type != CacheType::real) {
-    result = evaluate(*run.model, text.tokens,
-                      {.marks = text.marks(), .cache_type = cache_type, .ranks = &ranks});
+    result =
+        evaluate(*run.model, text.validation.tokens,
+                 {.marks = text.marks(text.validation), .cache_type = cache_type, .ranks = &ranks});
     result.attention_entropy = exact.attention_entropy;
     change = result.loss - exact.loss;
   }

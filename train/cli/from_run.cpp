@@ -1,6 +1,6 @@
 #include "train/cli/from_run.h"
 
-#include "data/encoded_file.h"
+#include "autograd/base/files.h"
 
 namespace headcount {
 
@@ -20,7 +20,10 @@ bool reads_unix_newlines(const LoadedRun& run) {
          run.vocabulary.symbols().find(U'\r') == std::u32string::npos;
 }
 
-std::vector<std::int32_t> tokens_of(EncodedText text, const LoadedRun& run) {
+// Tokens of a text, whose name in messages is `source`, in the vocabulary of the run.
+std::vector<std::int32_t> tokens_of(std::string_view bytes, const std::string& source,
+                                    const LoadedRun& run) {
+  EncodedText text = encode_text(bytes, source, reads_unix_newlines(run));
   recode(text.tokens, text.vocabulary, run.vocabulary);
   return std::move(text.tokens);
 }
@@ -31,7 +34,7 @@ std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string
                                       const LoadedRun& run) {
   if (text.empty()) throw UsageError("--", flag, " is empty; give at least one character");
   try {
-    return tokens_of(encode_text(text, "the text", reads_unix_newlines(run)), run);
+    return tokens_of(text, "the text", run);
   } catch (const DataError& error) {
     throw DataError("--", flag, ": ", error.what());
   }
@@ -44,27 +47,28 @@ std::string name_of(const std::string& text, bool limited, std::size_t character
   return limited ? "the first " + std::to_string(characters) + " characters of " + text : text;
 }
 
-EvalText load_file(const std::string& path, const LoadedRun& run, Index characters) {
-  EvalText text;
+Corpus load_file(const std::string& path, const LoadedRun& run, Index characters) {
+  Corpus corpus;
+  std::vector<std::int32_t>& tokens = corpus.validation.tokens;
   try {
-    text.tokens = tokens_of(encode_file(path, reads_unix_newlines(run)), run);
+    tokens = tokens_of(read_file(path), path, run);
   } catch (const DataError& error) {
     throw DataError("--data ", path, ": ", error.what());
   }
-  const bool limited = characters > 0 && characters < std::ssize(text.tokens);
-  if (limited) text.tokens.resize(static_cast<std::size_t>(characters));
-  text.name = name_of(path, limited, text.tokens.size());
-  if (text.tokens.size() < 2)
+  const bool limited = characters > 0 && characters < std::ssize(tokens);
+  if (limited) tokens.resize(characters);
+  corpus.name = name_of(path, limited, tokens.size());
+  if (tokens.size() < 2)
     throw DataError("--data ", path,
                     " has one character, and the first is not predicted; name a "
                     "longer text");
-  return text;
+  return corpus;
 }
 
 }  // namespace
 
-EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
-                        std::optional<Index> characters) {
+Corpus load_eval_text(const CommandLine& line, const LoadedRun& run,
+                      std::optional<Index> characters) {
   if (characters == 1)
     throw UsageError("--eval-characters 1 leaves nothing to predict; give 2 or more, or 0 for all");
   std::string data = line.get("data");
@@ -83,16 +87,10 @@ EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
   Corpus corpus = load_corpus(data, options);
   if (own) require_own_text(corpus, line.get("from"));
   named_by("data", [&] { adopt_vocabulary(corpus, run.vocabulary); });
-  const std::string& name = options.validation;
-  return {name_of(name.empty() ? corpus.name + ", validation part" : name,
-                  options.validation_characters > 0, corpus.validation.size()),
-          std::move(corpus.validation),
-          std::move(corpus.validation_answers),
-          std::move(corpus.validation_starts),
-          corpus.only_answers,
-          corpus.hidden_answers,
-          corpus.baselines,
-          corpus.longest_story};
+  corpus.name =
+      name_of(options.validation.empty() ? corpus.name + ", validation part" : options.validation,
+              options.validation_characters > 0, corpus.validation.tokens.size());
+  return corpus;
 }
 
 }  // namespace headcount

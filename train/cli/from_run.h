@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "data/batches.h"
 #include "train/cli/command_line.h"
 #include "train/run/loaded.h"
 
@@ -31,27 +30,12 @@ LoadedRun load_named_run(const CommandLine& line);
 std::vector<std::int32_t> encode_flag(const std::string& flag, const std::string& text,
                                       const LoadedRun& run);
 
-/// A text that a model is evaluated on.
-struct EvalText {
-  std::string name;
-  std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> answers = {};
-  std::vector<Index> starts = {};
-  bool only_answers = false;
-  bool hidden_answers = false;
-  std::optional<Baselines> baselines = {};
-  Index longest_story = 0;
-
-  TextMarks marks() const { return {answers, starts, only_answers, hidden_answers}; }
-  /// Word for the items over which the loss is a mean.
-  const char* unit() const { return only_answers ? "answer" : "character"; }
-};
-
-/// Loads the text that --data names, of a built-in one the validation part, or, without --data, the
-/// validation part of the run's own text. `characters` limits it to its first characters; 0 means
-/// all. By default, all of --data is taken, or the part that the run was evaluated on. Throws
-/// DataError, and UsageError for a checkpoint without its run if no --data is given.
-EvalText load_eval_text(const CommandLine& line, const LoadedRun& run,
-                        std::optional<Index> characters = std::nullopt);
+/// Loads the text to evaluate on as the validation part of a corpus named like the text: the text
+/// that --data names, of a built-in one the validation part, or, without --data, the validation
+/// part of the run's own text. `characters` limits it to its first characters; 0 means all. By
+/// default, all of --data is taken, or the part that the run was evaluated on. Throws DataError,
+/// and UsageError for a checkpoint without its run if no --data is given.
+Corpus load_eval_text(const CommandLine& line, const LoadedRun& run,
+                      std::optional<Index> characters = std::nullopt);
 
 }  // namespace headcount

@@ -37,7 +37,8 @@ std::string RunEstimate::sizes() const {
       "evaluate on",
       options_.model->attention.c_str(), parameters,
       memory_text(buffers * sizeof(Real) * static_cast<std::size_t>(parameters)).c_str(),
-      corpus_.name.c_str(), std::ssize(corpus_.train), std::ssize(corpus_.validation));
+      corpus_.name.c_str(), std::ssize(corpus_.train.tokens),
+      std::ssize(corpus_.validation.tokens));
 }
 
 std::optional<std::string> RunEstimate::measured(const StepResult& result,
@@ -50,7 +51,8 @@ std::optional<std::string> RunEstimate::measured(const StepResult& result,
   // An evaluation runs forward only, a third of the products of a step.
   const double tokens =
       static_cast<double>(options_.batch * options_.accumulate * options_.model->context);
-  const double evaluation = step * static_cast<double>(std::ssize(corpus_.validation)) / tokens / 3;
+  const double evaluation =
+      step * static_cast<double>(std::ssize(corpus_.validation.tokens)) / tokens / 3;
   const Index every = options_.eval_every;
   const Index evaluations =
       1 + (every > 0 ? (options_.steps - 1) / every - result.step / every : 0);

@@ -130,7 +130,7 @@ void print_json(const Trained& run) {
 void print_text(const Trained& run) {
   const Evaluation& validation = run.outcome.validation;
   const ModelPlan& model = run.options.model;
-  const char* const unit = run.corpus.only_answers ? "answer" : "character";
+  const char* const unit = run.corpus.unit();
   std::printf("%s: %td parameters, %s bytes of KV cache per token at %td tokens\n",
               model->attention.c_str(), run.parameters, run.cache_bytes().dump().c_str(),
               model->context);

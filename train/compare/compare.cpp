@@ -23,7 +23,7 @@ namespace headcount {
 namespace {
 
 // Length of the slice by which a sweep chooses, the last tenth of the training text.
-Index tuning_characters(const Corpus& corpus) { return std::ssize(corpus.train) / 10; }
+Index tuning_characters(const Corpus& corpus) { return std::ssize(corpus.train.tokens) / 10; }
 
 // Tuning loss of one variant at each value of the sweep; candidates are in the order of the values.
 std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
@@ -145,7 +145,7 @@ ComparisonResult described(const Corpus& corpus, const TrainOptions& common) {
     result.entropy_per_character = corpus.entropy_per_character;
   result.longest_story = corpus.longest_story;
   if (common.corpus.validation_characters > 0)
-    result.evaluated_characters = std::ssize(corpus.validation);
+    result.evaluated_characters = std::ssize(corpus.validation.tokens);
   result.only_answers = corpus.only_answers;
   result.baselines = corpus.baselines;
   if (result.baselines) result.answer_chance = result.baselines->best();
@@ -269,7 +269,7 @@ void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
                          const std::vector<PlannedVariant>& variants) {
   const TrainOptions& common = variants.front().candidates.front().options;
   const Index context = common.model->context, size = tuning_characters(corpus);
-  if (options.sweep && (size <= context || std::ssize(corpus.train) - size <= context)) {
+  if (options.sweep && (size <= context || std::ssize(corpus.train.tokens) - size <= context)) {
     throw DataError("`sweep` chooses by the last tenth of the training text, which has ", size,
                     " characters; a context of ", context,
                     " needs more: give a longer text or a shorter context");

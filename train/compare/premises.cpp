@@ -14,7 +14,8 @@ namespace headcount {
 
 double baseline_loss(const Corpus& corpus) {
   if (corpus.only_answers) return -std::log(corpus.baselines.value().guesser);
-  return character_pair_loss(corpus.train, corpus.validation, corpus.vocabulary.size());
+  return character_pair_loss(corpus.train.tokens, corpus.validation.tokens,
+                             corpus.vocabulary.size());
 }
 
 std::string baseline_name(const ComparisonResult& result) {

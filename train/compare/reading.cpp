@@ -39,7 +39,7 @@ Passage passage_to_read(const Corpus& corpus, const CorpusOptions& options, Inde
   if (number > count) {
     throw SettingError(
         "`sample` is ", number, ", but the validation part of ", corpus.name, " has ", count,
-        corpus.validation_starts.empty() ? " stretches of " + std::to_string(length) + " characters"
+        corpus.validation.starts.empty() ? " stretches of " + std::to_string(length) + " characters"
                                          : " stories",
         "; give 1 to ", count);
   }
@@ -53,8 +53,8 @@ ReadPassage shown(const Passage& passage, const Corpus& corpus, Index number) {
     shown.characters.push_back(corpus.vocabulary.decode(std::span(&token, 1)));
   shown.entropy = passage.nats;
   shown.question = passage.tokens.size() - 1;
-  for (std::size_t i = 0; i < passage.answers.size(); ++i) {
-    shown.answers.push_back(passage.answers[i] > 0);
+  for (std::size_t i = 0; i < passage.distances.size(); ++i) {
+    shown.answers.push_back(passage.distances[i] > 0);
     // The first character is read, not predicted.
     if (i > 0 && shown.answers[i]) shown.question = i;
   }
@@ -72,7 +72,7 @@ Reading read_passage(const std::filesystem::path& folder, const Passage& passage
   reading.losses.resize(passage.tokens.size());
   const std::vector<double> losses =
       losses_of(*run.model, passage.tokens,
-                {.answers = passage.answers, .hidden_answers = corpus.hidden_answers});
+                {.distances = passage.distances, .hidden_answers = corpus.hidden_answers});
   for (std::size_t i = 1; i < passage.tokens.size(); ++i) {
     if (!corpus.only_answers || shown.answers[i]) reading.losses[i] = losses[i - 1];
   }

@@ -53,8 +53,8 @@ nlohmann::json basis(const PlannedRun& run, const Corpus& corpus) {
   // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
   nlohmann::json basis = {
       {"data_sha256", corpus.sha256 + (corpus.newlines_replaced ? ", unix" : "")},
-      {"train_characters", corpus.train.size()},
-      {"tuning_characters", corpus.tuning.size()}};
+      {"train_characters", corpus.train.tokens.size()},
+      {"tuning_characters", corpus.tuning.tokens.size()}};
   if (!run.options.init.empty())
     basis["init_sha256"] = sha256_of_file(fs::path(run.options.init) / kWeightsFile);
   return basis;
@@ -171,10 +171,11 @@ RunResult train(const PlannedRun& run, const RunTask& task, const StepObserver& 
   result.answer_accuracy = outcome.validation.answer_accuracy;
   result.answers_by_distance = outcome.validation.answers_by_distance;
   result.loss_by_position = outcome.validation.loss_by_position;
-  if (!task.corpus.tuning.empty()) {
-    result.tuning_loss = evaluate(*learner.model, task.corpus.tuning,
-                                  {.marks = task.corpus.tuning_marks(), .stop = interrupted})
-                             .loss;
+  if (!task.corpus.tuning.tokens.empty()) {
+    result.tuning_loss =
+        evaluate(*learner.model, task.corpus.tuning.tokens,
+                 {.marks = task.corpus.marks(task.corpus.tuning), .stop = interrupted})
+            .loss;
   }
   const TimeSpent spent = clock.spent();
   result.train_tokens_per_second = tokens_per_second(run.options, spent.steps, spent.step_seconds);

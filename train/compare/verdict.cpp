@@ -106,7 +106,7 @@ void require_answerable(const Question& question, const std::vector<AttentionSpe
   if (!wanted.empty() && std::ranges::find(specs, wanted, &AttentionSpec::text) == specs.end())
     throw SettingError("`reference` ", headcount::quoted(wanted),
                        " is not among the compared attentions; name one of `attention`");
-  if (question.metric == Metric::answers && corpus.validation_answers.empty()) {
+  if (question.metric == Metric::answers && corpus.validation.distances.empty()) {
     throw SettingError("`metric` answers: ", corpus.name,
                        " marks no answers; leave `metric` out or take a built-in text");
   }

@@ -15,8 +15,8 @@ class RunEstimateTest : public testing::Test {
     options_.eval_every = 250;
     learner_.model->initialize(options_.seed);
     learner_.optimizer = options_.optimizer.make(learner_.model->parameters());
-    corpus_.train = tiny_tokens(900);
-    corpus_.validation = tiny_tokens(120);
+    corpus_.train.tokens = tiny_tokens(900);
+    corpus_.validation.tokens = tiny_tokens(120);
   }
   // The line after `step`, if there is one.
   std::string after(RunEstimate& estimate, Index step, double seconds) const {

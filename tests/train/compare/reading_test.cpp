@@ -75,12 +75,13 @@ TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
     double sum = 0;
     Index count = 0;
     for (std::size_t i = 1; i < reading.losses.size(); ++i) {
-      EXPECT_EQ(reading.losses[i].has_value(), comparison == "text" || text.passage.answers[i] > 0);
+      EXPECT_EQ(reading.losses[i].has_value(),
+                comparison == "text" || text.passage.distances[i] > 0);
       sum += reading.losses[i].value_or(0);
       count += reading.losses[i].has_value();
     }
     // An evaluation takes a window and the character after it: here that is no answer.
-    std::vector<std::int32_t> tokens = text.passage.tokens, answers = text.passage.answers;
+    std::vector<std::int32_t> tokens = text.passage.tokens, answers = text.passage.distances;
     if (comparison != "text") {
       tokens.push_back(0);
       answers.push_back(0);
@@ -88,7 +89,7 @@ TEST_F(Readings, HaveTheLossesOfAnEvaluation) {
     const LoadedRun loaded = load_run(text.run.string());
     const Evaluation evaluation =
         evaluate(*loaded.model, tokens,
-                 {.marks = {.answers = answers,
+                 {.marks = {.distances = answers,
                             .only_answers = text.corpus.only_answers,
                             .hidden_answers = text.corpus.hidden_answers}});
     EXPECT_EQ(count, evaluation.characters);

@@ -20,12 +20,12 @@ std::string first_word(const std::string& text) {
 }  // namespace
 
 Json text_json(const Corpus& corpus) {
-  const std::span<const std::int32_t> tokens = corpus.validation;
+  const std::span<const std::int32_t> tokens = corpus.validation.tokens;
   const auto decoded = [&](Index begin, Index end) {
     return corpus.vocabulary.decode(
         tokens.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)));
   };
-  const std::vector<Index>& starts = corpus.validation_starts;
+  const std::vector<Index>& starts = corpus.validation.starts;
   Index piece = std::min(kPiece, std::ssize(tokens));
   if (const auto after = std::ranges::upper_bound(starts, piece); after - starts.begin() > 1)
     piece = *(after - 1);  // whole stories
@@ -36,7 +36,7 @@ Json text_json(const Corpus& corpus) {
     const Index end = story + 1 < starts.size() ? starts[story + 1] : std::ssize(tokens);
     std::vector<Index> answers;
     for (Index i = begin; i < end; ++i) {
-      if (corpus.validation_answers[static_cast<std::size_t>(i)] != 0) answers.push_back(i);
+      if (corpus.validation.distances[i] != 0) answers.push_back(i);
     }
     if (answers.empty()) continue;
     const Index at = answers[story % answers.size()];

@@ -52,7 +52,7 @@ Json described(const LanguageModel& model, const Json& settings) {
 
 Json planned(const LanguageModel& model, const TrainOptions& options, const Corpus& corpus) {
   Json plan = described(model, to_json(options));
-  plan["characters"] = corpus.train.size() + corpus.validation.size();
+  plan["characters"] = corpus.train.tokens.size() + corpus.validation.tokens.size();
   plan["baselines"] = baselines_of(corpus);
   return plan;
 }
@@ -135,8 +135,8 @@ Json Session::start(const nlohmann::json& settings) {
   model->initialize(training.options.seed);
   training.optimizer = training.options.optimizer.make(model->parameters());
   training.trainer =
-      std::make_unique<Trainer>(*model, training.options, corpus.train, 0, corpus.train_marks(),
-                                alone(), training.optimizer.get());
+      std::make_unique<Trainer>(*model, training.options, corpus.train.tokens, 0,
+                                corpus.marks(corpus.train), alone(), training.optimizer.get());
   Json plan = planned(*model, training.options, corpus);
   vocabulary_ = corpus.vocabulary;
   text_ = training.text;
@@ -165,13 +165,13 @@ Json Session::evaluate(Index tokens) const {
   const LanguageModel& evaluated = model();
   if (!training_) throw DataError("a model that was opened from files has no text to evaluate on");
   const Corpus& corpus = training_->text->corpus;
-  std::span<const std::int32_t> part = corpus.validation;
-  TextMarks marks = corpus.validation_marks();
+  std::span<const std::int32_t> part = corpus.validation.tokens;
+  TextMarks marks = corpus.marks(corpus.validation);
   // A window, and the token after it, is the least that can be evaluated.
   const auto kept = static_cast<std::size_t>(std::max(tokens, evaluated.plan()->context + 1));
   if (tokens > 0 && kept < part.size()) {
     part = part.first(kept);
-    if (!marks.answers.empty()) marks.answers = marks.answers.first(kept);
+    if (!marks.distances.empty()) marks.distances = marks.distances.first(kept);
     const auto later = std::ranges::lower_bound(marks.starts, static_cast<Index>(kept) - 1);
     marks.starts = marks.starts.first(static_cast<std::size_t>(later - marks.starts.begin()));
   }
