@@ -161,7 +161,12 @@ double tokens_per_second(const TrainOptions& options, Index steps, double second
 
 TrainingOutcome train_to_end(const TrainOptions& options, Learner& learner, const Corpus& corpus,
                              TrainingLog& log, const TrainingWatch& watch, Ranks& ranks) {
-  return Training(options, learner, corpus, log, watch, ranks).run();
+  try {
+    return Training(options, learner, corpus, log, watch, ranks).run();
+  } catch (const DivergedError&) {
+    log.diverged();
+    throw;
+  }
 }
 
 }  // namespace headcount

@@ -44,6 +44,8 @@ class TrainingLog {
   virtual void save(const Learner&, Index /*step*/, std::optional<double> /*validation_loss*/) {}
   /// Saves a checkpoint after a step that is not logged, because a signal stopped its evaluation.
   virtual void save_unevaluated(const Learner&, const StepResult&) {}
+  /// Called when the run ends because it diverged.
+  virtual void diverged() {}
 };
 
 /// Called after each step, with the validation loss if the step ended with an evaluation, and the

@@ -142,11 +142,22 @@ void RunFolder::save(const Learner& learner, TrainingState next) {
   } else {
     save_in(folder);
   }
-  write_file_durably(path() / kCheckpoints / "latest", folder.filename().string() + "\n");
+  write_latest(folder);
   state_ = next;
   wants_checkpoint_ = false;
   untried_ = !next.validation_loss;
   if (!untried_) remove_old();
+}
+
+void RunFolder::write_latest(const fs::path& checkpoint) const {
+  write_file_durably(path() / kCheckpoints / "latest", checkpoint.filename().string() + "\n");
+}
+
+void RunFolder::diverged() {
+  const std::vector<fs::path> all = checkpoints_of(path());
+  if (!untried_ || state_.step == state_.best.step || all.size() < 2) return;
+  write_latest(all[1]);
+  remove_checkpoint(state_.step, {});
 }
 
 void RunFolder::remove_checkpoint(Index step, const fs::path& successor) const {

@@ -71,9 +71,14 @@ class RunFolder : public TrainingLog {
   void save(const Learner& learner, Index step, std::optional<double> validation_loss) override;
   void save_unevaluated(const Learner& learner, const StepResult& result) override;
 
+  /// Removes the newest checkpoint if its weights gave no loss before the run diverged, so that an
+  /// older one is the newest, if there is one. Throws WriteError, DataError.
+  void diverged() override;
+
  private:
   RunFolder(FolderLock lock, const TrainingState& state, Index keep);
   void save(const Learner& learner, TrainingState next);
+  void write_latest(const std::filesystem::path& checkpoint) const;
   // Removes the checkpoint of a step; `successor`, if not empty, takes its place.
   void remove_checkpoint(Index step, const std::filesystem::path& successor) const;
   void remove_old() const;
@@ -85,7 +90,7 @@ class RunFolder : public TrainingLog {
   std::uint64_t metrics_bytes_ = 0;
   std::string lost_metrics_;
   bool wants_checkpoint_ = false;
-  bool untried_ = false;  // whether the newest checkpoint has given no loss yet
+  bool untried_ = true;  // whether the newest checkpoint has given no loss yet
 };
 
 }  // namespace headcount

@@ -264,17 +264,25 @@ TEST_F(BadInput, TrapNamesTheOpThatDivergesAndCostsNoBits) {
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), folder_.contents("run-trapped/metrics.jsonl"));
 }
 
-// Weights that give no finite loss do not displace others.
-TEST_F(BadInput, DivergingRunKeepsACheckpointThatGivesALoss) {
+// Weights that give no finite loss do not displace others, also where a resumed run finds them.
+TEST_F(BadInput, DivergingRunLeavesItsNewestCheckpointThatGivesALoss) {
   const std::string flags = "--steps 50 --checkpoint-every 1 --keep 1 --out run ";
   const int step = diverged_at(folder_.train(kExploding + flags).err);
-  const auto checkpoint = [&](int before) {
-    return "run/checkpoints/step-" + std::to_string(step - before);
+  const std::string newest = "step-" + std::to_string(step - 2);
+  const auto expect_newest = [&] {
+    EXPECT_FALSE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
+    EXPECT_EQ(folder_.contents("run/checkpoints/latest"), newest + "\n");
+    for (const std::string line : {"eval --from run", "sample --from run"})
+      EXPECT_EQ(folder_.headcount(line).exit_code, 0) << line;
   };
-  EXPECT_TRUE(folder_.has(checkpoint(1)));
-  EXPECT_EQ(folder_.headcount("eval --data text.txt --from " + checkpoint(1)).exit_code, kDiverged);
-  EXPECT_EQ(folder_.headcount("eval --data text.txt --from " + checkpoint(2)).exit_code, 0);
-  EXPECT_FALSE(folder_.has(checkpoint(3)));
+  expect_newest();
+  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
+  expect_newest();
+  // Stopped after the checkpoint: the next process tries its weights.
+  EXPECT_EQ(folder_.signalled("train --quiet --resume run", 1, SIGTERM), 128 + SIGTERM);
+  EXPECT_TRUE(folder_.has("run/checkpoints/step-" + std::to_string(step - 1)));
+  EXPECT_EQ(diverged_at(folder_.headcount("train --quiet --resume run").err), step);
+  expect_newest();
 }
 
 // The last update may be the one that spoils the weights.
