@@ -230,22 +230,19 @@ Evaluation evaluate(const LanguageModel& model, std::span<const std::int32_t> to
   std::vector<EvaluatedPart> parts(
       static_cast<std::size_t>((std::ssize(starts) + per_part - 1) / per_part));
   Ranks& ranks = options.ranks != nullptr ? *options.ranks : alone();
-  enum End { whole, stopped, diverged };
-  int end = whole;
-  std::string why = "another rank found logits that are not finite";
+  bool stopped = false;
+  std::string wrong;
   try {
     evaluate_own(model, tokens, starts, options, per_part,
                  part_of(std::ssize(parts), ranks.rank(), ranks.size()), parts);
   } catch (const EvaluationStopped&) {
-    end = stopped;
+    stopped = true;
   } catch (const NonFiniteError& error) {
-    end = diverged;
-    why = error.what();
+    wrong = error.what();
   }
-  if (const auto first = first_flag(ranks, end)) {
-    if (first->second == stopped) throw EvaluationStopped();
-    throw NonFiniteError(why);
-  }
+  if (first_flag(ranks, stopped)) throw EvaluationStopped();
+  wrong = first_text(ranks, wrong);
+  if (!wrong.empty()) throw NonFiniteError(wrong);
   gather(ranks, std::span(parts));
   EvaluatedPart all;
   for (const EvaluatedPart& part : parts) {

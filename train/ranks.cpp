@@ -1,5 +1,6 @@
 #include "train/ranks.h"
 
+#include <array>
 #include <cstdlib>
 #include <vector>
 
@@ -31,6 +32,16 @@ std::optional<std::pair<int, int>> first_flag(Ranks& ranks, int flag) {
     if (found != 0) return std::pair(rank, found);
   }
   return std::nullopt;
+}
+
+std::string first_text(Ranks& ranks, const std::string& text) {
+  std::vector<std::array<char, 401>> texts(static_cast<std::size_t>(ranks.size()));
+  text.copy(texts[static_cast<std::size_t>(ranks.rank())].data(), 400);
+  gather(ranks, std::span(texts));
+  for (const auto& one : texts) {
+    if (one.front() != 0) return one.data();
+  }
+  return "";
 }
 
 void require_same(Ranks& ranks, const std::string& text, const std::string& what,

@@ -89,6 +89,10 @@ void wait_for_all(Ranks& ranks);
 /// The first rank whose `flag` is not 0, and its flag; none if all flags are 0.
 std::optional<std::pair<int, int>> first_flag(Ranks& ranks, int flag);
 
+/// The first text that is not empty, of all ranks in their order, cut at 400 bytes; empty if all
+/// are.
+std::string first_text(Ranks& ranks, const std::string& text);
+
 /// Throws Error at all ranks if `text` differs between any rank and rank 0. For the message, `what`
 /// says what the text is, and `remedy` what to do.
 void require_same(

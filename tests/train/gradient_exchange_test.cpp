@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <barrier>
 #include <cstring>
+#include <limits>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "autograd/parallel.h"
@@ -115,22 +118,29 @@ Trained train(const TrainOptions& options, Ranks& ranks) {
   return result;
 }
 
-// Trains the model on all ranks, each in a thread of this process.
-std::vector<Trained> train_together(const TrainOptions& options, int size) {
+// Calls `work` on all ranks, each in a thread of this process; returns its results.
+template <class Work>
+auto on_ranks(int size, const Work& work) {
   Together together(size);
-  std::vector<Trained> results(static_cast<std::size_t>(size));
+  std::vector<decltype(work(std::declval<ThreadRanks&>()))> results(static_cast<std::size_t>(size));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < size; ++rank) {
     threads.emplace_back([&, rank] {
       set_threads(1 + rank % 2);
       ThreadRanks ranks(together, rank);
-      Trained& result = results[static_cast<std::size_t>(rank)];
-      result = train(options, ranks);
-      result.passes = ranks.passes;
+      results[static_cast<std::size_t>(rank)] = work(ranks);
     });
   }
   for (std::thread& thread : threads) thread.join();
   return results;
+}
+
+std::vector<Trained> train_together(const TrainOptions& options, int size) {
+  return on_ranks(size, [&](ThreadRanks& ranks) {
+    Trained result = train(options, ranks);
+    result.passes = ranks.passes;
+    return result;
+  });
 }
 
 struct Case {
@@ -162,6 +172,24 @@ TEST(GradientExchange, ShardsChangeBitsOnly) {
   const Trained nine = train(options_of(9, 1, 0), alone());
   EXPECT_NE(two.weights, nine.weights);
   EXPECT_NEAR(two.last.loss, nine.last.loss, 1e-4);
+}
+
+TEST(SharedEvaluation, TellsAllRanksWhatOneFinds) {
+  LanguageModel model(options_of(1, 1).model, kExchangedVocabulary);
+  model.initialize(1);
+  model.parameters().all_values().front() = std::numeric_limits<Real>::infinity();
+  std::vector<std::int32_t> tokens(1000, 1);  // of which the last rank has the only 0
+  tokens[990] = 0;
+  const auto errors = on_ranks(3, [&](ThreadRanks& ranks) {
+    try {
+      evaluate(model, tokens, {.ranks = &ranks});
+    } catch (const NonFiniteError& error) {
+      return std::string(error.what());
+    }
+    return std::string("none");
+  });
+  for (const std::string& error : errors)
+    EXPECT_NE(error.find("model.embed_tokens.weight is inf at element 0"), error.npos) << error;
 }
 
 // An exchange can send what is complete while backward goes on.
