@@ -175,6 +175,14 @@ TrainOptions resolve_training(const Given& given) {
   return options;
 }
 
+nlohmann::json recorded_settings(nlohmann::json config) {
+  const auto data = config.find("data");
+  if (data != config.end() && data->is_string() &&
+      find_built_in(data->get<std::string>()) == nullptr)
+    config.emplace("newlines", "keep");
+  return config;
+}
+
 std::string warmup_note(const TrainOptions& options) {
   if (options.warmup == options.steps && options.decay != Decay::constant) {
     return formatted(

@@ -55,6 +55,10 @@ CorpusOptions corpus_options(const Given& given);
 /// contradict each other, and for a model whose configuration a checkpoint cannot express.
 TrainOptions resolve_training(const Given& given);
 
+/// The settings in a run's config.json, with those that versions of this program did not record
+/// before they could be chosen.
+nlohmann::json recorded_settings(nlohmann::json config);
+
 /// Note on a warm-up that takes all steps of the run or more; empty if it does not.
 std::string warmup_note(const TrainOptions& options);
 

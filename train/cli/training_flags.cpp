@@ -48,7 +48,7 @@ namespace {
 // The file that --config names as JSON; an empty object without the flag.
 nlohmann::json read_config(const CommandLine& line) {
   if (!line.has("config")) return nlohmann::json::object();
-  return parse_json(read_file(line.get("config")));
+  return recorded_settings(parse_json(read_file(line.get("config"))));
 }
 
 // Value of a setting from the first source that has it: flags, the configuration, `given`, the

@@ -21,10 +21,7 @@ TrainOptions read_run_options(const std::string& folder) {
     throw DataError("'", folder, "' is no run folder: it has no config.json; check the path");
   const std::string text = read_file(path);
   try {
-    Given given(training_settings());
-    given.put("newlines", "keep");  // as in runs of versions without this setting
-    given.put(parse_json(text));
-    return resolve_training(given);
+    return resolve_training(Given(training_settings(), recorded_settings(parse_json(text))));
   } catch (const Error& error) {
     throw DataError(path.string(), ": ", error.what());
   }

@@ -178,8 +178,12 @@ TEST_F(EvalCommand, ReadsLineEndsAsTheRunDoes) {
   ASSERT_EQ(config.erase("newlines"), 1u);
   folder_->file("kept/config.json", config.dump());
   EXPECT_EQ(object("--from kept").at("loss"), kept.at("val_loss"));
+  const json again = json::parse(
+      folder_->headcount("train --config kept/config.json --quiet --json --out again").out);
+  EXPECT_EQ(again.at("val_loss"), kept.at("val_loss"));
   EXPECT_EQ(folder_->headcount("train --resume kept --steps 5 --quiet").exit_code, 0);
-  EXPECT_EQ(json::parse(folder_->contents("kept/config.json")).at("newlines"), "keep");
+  for (const std::string run : {"kept", "again"})
+    EXPECT_EQ(json::parse(folder_->contents(run + "/config.json")).at("newlines"), "keep");
 }
 
 TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {
