@@ -368,7 +368,7 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const ProgressMode progress = use_run_settings(flags);
   Corpus corpus = named_by("data", [&] { return load_training_corpus(common); });
   if (ranks.rank() == 0) tell(corpus.newlines_note);
-  if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"));
+  if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"), kOrNameText);
   if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
   if (!flags.has("seeds")) options.question.seeds = usual_seeds(options.question);
   ConvertedModels converted;

@@ -85,7 +85,7 @@ Corpus load_eval_text(const CommandLine& line, const LoadedRun& run,
   }
   if (characters) options.validation_characters = *characters;
   Corpus corpus = load_corpus(data, options);
-  if (own) require_own_text(corpus, line.get("from"));
+  if (own) require_own_text(corpus, line.get("from"), kOrNameText);
   named_by("data", [&] { adopt_vocabulary(corpus, run.vocabulary); });
   corpus.name =
       name_of(options.validation.empty() ? corpus.name + ", validation part" : options.validation,

@@ -327,8 +327,7 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
   wait_for_all(ranks);  // what they read may be replaced now
   std::optional<RunFolder> folder;
   if (resumes && writes) {
-    folder.emplace(
-        RunFolder::resume(std::move(*lock), state, options.steps, corpus.sha256, command));
+    folder.emplace(RunFolder::resume(std::move(*lock), state, options.steps, corpus, command));
   } else if (writes) {
     const std::filesystem::path out =
         line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options);

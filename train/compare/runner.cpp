@@ -118,8 +118,8 @@ std::optional<Begun> gone_on(const PlannedRun& run, const Corpus& corpus) {
   try {
     auto [learner, state] = resumed_learner(run.options, run.folder, corpus.vocabulary);
     require_vocabulary(learner, corpus.vocabulary);
-    return Begun{std::move(learner), RunFolder::resume(std::move(lock), state, run.options.steps,
-                                                       corpus.sha256, run.command)};
+    return Begun{std::move(learner),
+                 RunFolder::resume(std::move(lock), state, run.options.steps, corpus, run.command)};
   } catch (const OlderCheckpointError&) {
     throw;
   } catch (const DataError&) {

@@ -59,20 +59,15 @@ RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
 }
 
 RunFolder RunFolder::resume(FolderLock lock, const TrainingState& state, Index steps,
-                            const std::string& data_sha256, const std::string& command) {
+                            const Corpus& corpus, const std::string& command) {
   const fs::path path = lock.folder();
-  RunRecord record = read_run_record(path);
-  if (record.data_sha256 != data_sha256) {
-    throw DataError(path.string(), " was trained on another text: its SHA-256 was ",
-                    record.data_sha256, ", the text now has ", data_sha256,
-                    "; restore the old text");
-  }
+  require_own_text(corpus, path);
   TrainOptions options = read_run_options(path);
   if (options.steps != steps) {
     options.steps = steps;
     write_options(path, options);
   }
-  record_start(path, std::move(record), state.step, steps, command);
+  record_start(path, read_run_record(path), state.step, steps, command);
   return {std::move(lock), state, options.keep};
 }
 

@@ -37,9 +37,9 @@ class RunFolder : public TrainingLog {
   /// Continues a run from its newest checkpoint, whose training state is `state`. The caller locks
   /// the folder before it reads the state. `steps` may exceed the steps of the run; config.json
   /// then gets the new number. Throws WriteError, and DataError if the run was trained on another
-  /// text than `data_sha256`.
+  /// text.
   static RunFolder resume(FolderLock lock, const TrainingState& state, Index steps,
-                          const std::string& data_sha256, const std::string& command);
+                          const Corpus& corpus, const std::string& command);
 
   /// Puts a checkpoint that was to replace one of the same step in its place, if the process that
   /// saved it was stopped between the two. Call it under the folder's lock, before the state is

@@ -53,12 +53,21 @@ TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& 
   return options;
 }
 
-void require_own_text(const Corpus& corpus, const std::filesystem::path& folder) {
-  const std::string trained_on = read_run_record(folder).data_sha256;
-  if (corpus.sha256 == trained_on) return;
-  throw DataError(corpus.name, " is no longer the text of this run: its SHA-256 was ", trained_on,
-                  ", it is now ", corpus.sha256,
-                  "; restore the old text, or name a text with `data`");
+void require_own_text(const Corpus& corpus, const std::filesystem::path& folder,
+                      const std::string& otherwise) {
+  const std::string trained_on = read_run_record(folder).data_sha256, &now = corpus.sha256;
+  if (now == trained_on) return;
+  const auto hashes = [](const std::string& both) {  // of the text and of the validation file
+    const std::size_t plus = std::min(both.find('+'), both.size());
+    return std::pair(both.substr(0, plus), both.substr(std::min(plus + 1, both.size())));
+  };
+  const auto [was, validation_was] = hashes(trained_on);
+  const auto [is, validation_is] = hashes(now);
+  const bool same = was == is;
+  throw DataError(same ? "the validation file" : corpus.name,
+                  " is no longer the text of the run in ", folder.string(), ": its SHA-256 was ",
+                  same ? validation_was : was, ", it is now ", same ? validation_is : is,
+                  "; restore the old text", otherwise);
 }
 
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest) {

@@ -37,8 +37,10 @@ TrainOptions read_run_options(const std::string& folder);
 /// Throws DataError if the text is in neither.
 TrainOptions found_from_here(TrainOptions options, const std::filesystem::path& folder);
 
-/// Throws DataError unless the run in `folder` was trained on the text of `corpus`.
-void require_own_text(const Corpus& corpus, const std::filesystem::path& folder);
+/// Throws DataError unless the text in `corpus` and that of validation are those of the run in
+/// `folder`. The message ends with `otherwise`.
+void require_own_text(const Corpus& corpus, const std::filesystem::path& folder,
+                      const std::string& otherwise = "");
 
 /// Checkpoints of the same run that are older than `newest`, from new to old.
 std::vector<std::filesystem::path> older_checkpoints(const std::filesystem::path& newest);

@@ -200,7 +200,13 @@ TEST_F(EvalCommand, EvaluatesOnTheValidationFileOrPartOfTheRun) {
   EXPECT_EQ(object("--from part").at("loss"), apart.at("val_loss"));
   expect_refusal(kUsage, "--from apart --logits rest.txt", {"is the text that eval reads"});
   folder_->file("rest.txt", all);
-  expect_refusal(kData, "--from apart", {"is no longer the text of this run"});
+  const std::string hashes = json::parse(folder_->contents("apart/run.json"))["data_sha256"];
+  const std::string changed = "the validation file is no longer the text of the run in apart";
+  expect_refusal(
+      kData, "--from apart",
+      {changed + ": its SHA-256 was " + hashes.substr(hashes.find('+') + 1) + ", it is now "});
+  headcount::expect_refusal(folder_->headcount("train --resume apart"), kData, {changed},
+                            "resumed");
 }
 
 TEST_F(EvalCommand, TakesACheckpointWithATextOfItsOwn) {
@@ -311,7 +317,7 @@ TEST_F(EvalCommand, RefusesARunWhoseTextHasChangedThoughItsCharactersAreTheSame)
   folder_->file("edited.txt", text + "1 is a square.\n");
   expect_refusal(
       kData, "--from edited",
-      {"edited.txt is no longer the text of this run: its SHA-256 was " +
+      {"edited.txt is no longer the text of the run in edited: its SHA-256 was " +
            json::parse(folder_->contents("edited/run.json"))["data_sha256"].get<std::string>(),
        "--data"});
   EXPECT_GT(object("--from edited --data edited.txt").at("loss"), 0);
@@ -323,7 +329,8 @@ TEST_F(EvalCommand, RefusesARunWhoseTextIsGone) {
   folder_->file("other.txt", folder_->contents("text.txt"));
   train("orphan", "--data other.txt");
   folder_->file("other.txt", folder_->contents("text.txt") + "ÄÖÜ");
-  expect_refusal(kData, "--from orphan", {"other.txt", "no longer the text of this run", "--data"});
+  expect_refusal(kData, "--from orphan",
+                 {"other.txt", "no longer the text of the run in", "--data"});
   fs::remove(*folder_ / "other.txt");
   expect_refusal(kData, "--from orphan", {"'other.txt'"});
 }

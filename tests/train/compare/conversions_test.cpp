@@ -129,7 +129,7 @@ TEST_F(ConversionComparison, RemovesNothingThatIsNoModel) {
 TEST_F(ConversionComparison, TakesAnotherTextOnlyWhereOneIsNamed) {
   folder_.file("text.txt", folder_.contents("text.txt") + "49 is a square.\n");
   expect_refusal(compare("--attention mqa"), kData,
-                 {"text.txt is no longer the text of this run", "--data"}, "a changed text");
+                 {"text.txt is no longer the text of the run in", "--data"}, "a changed text");
   EXPECT_FALSE(folder_.has("c/runs"));
   EXPECT_EQ(compare("--attention mqa --steps 5 --data text.txt").exit_code, 0);
 }

@@ -201,7 +201,7 @@ TEST_F(ResumedRun, RefusesAnythingElseThanTheRunByNamingWhatDiffers) {
   expect_refusal("train --resume run --out other", 2, "--out does not go with --resume");
   expect_refusal("train --resume nowhere", 3, "--resume: 'nowhere' is no run folder");
   folder_.file("text.txt", folder_.contents("text.txt") + "0 is 1.\n");
-  expect_refusal("train --resume run", 3, "run was trained on another text");
+  expect_refusal("train --resume run", 3, "text.txt is no longer the text of the run in run");
   EXPECT_EQ(folder_.contents("run/metrics.jsonl"), metrics);
   // With the old text it goes on, and flags that repeat the settings of the run are taken.
   folder_.file("text.txt",
