@@ -133,8 +133,8 @@ LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
                      ", which all tokens see without it; leave it out");
   const auto narrower = [&](const AttentionPlan& a) { return a.window > 0 && a.window < window; };
   if (std::ranges::any_of(plan->cycle, narrower))
-    std::cerr << "headcount: --window " << window
-              << " is wider than that of training: what lies beyond was never read\n";
+    tell("`window` " + std::to_string(window) +
+         " is wider than that of training: what lies beyond was never read");
   const ModelPlan windowed = with_settings(plan, {{"attention", without_windows(plan->attention)},
                                                   {"window", given.values()["window"]}});
   run.model = std::make_unique<LanguageModel>(windowed, *run.model);

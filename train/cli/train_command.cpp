@@ -238,7 +238,7 @@ TrainOptions new_options(const CommandLine& line) {
   const auto init = given.get<std::string>("init", "");
   if (init.empty()) return resolve_training(given);
   const ModelPlan there =
-      named_by("init", [&] { return load_config(find_checkpoint(init).value_or(init)).model; });
+      named_by("init", [&] { return load_config(require_checkpoint(init)).model; });
   nlohmann::ordered_json here;
   for (const auto& [name, value] : given.values().items()) {
     if (find_setting(model_settings(), name) != nullptr) here[name] = value;
@@ -316,8 +316,10 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
                "program, settings or text");
   catch_interrupts();  // from here on a signal must leave the run's folder whole
   auto [learner, state] =
-      resumes ? resumed_learner(options, run, corpus.vocabulary)
-              : std::pair(initial_learner(options, corpus.vocabulary), TrainingState{});
+      resumes
+          ? resumed_learner(options, run, corpus.vocabulary)
+          : std::pair(named_by("init", [&] { return initial_learner(options, corpus.vocabulary); }),
+                      TrainingState{});
   if (options.steps > steps_before &&
       TrainingLog::Position{state.step, state.unevaluated, state.best}.stopped(options)) {
     throw UsageError("--steps ", options.steps, ": --stop-after has ended the run in ", run,
@@ -396,7 +398,7 @@ int train_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   const ProgressMode shown = line.has("quiet") || !writes ? ProgressMode::never : progress;
   if (shown != ProgressMode::never) {
     tell(warmup_note(job.options));
-    if (!resumes) tell(as_flags(init_note(job.options)));
+    if (!resumes) tell(init_note(job.options));
   }
   TrainingProfile measured;
   TrainingProfile* const profile = line.has("profile") ? &measured : nullptr;

@@ -5,6 +5,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "train/run/record.h"
 
@@ -89,27 +90,31 @@ std::filesystem::path best_checkpoint(const std::filesystem::path& folder) {
   return checkpoint_of(folder, *step);
 }
 
-LoadedRun load_run(const std::string& path, bool best, NonFinite allowed) {
-  LoadedRun run;
-  const std::optional<std::filesystem::path> folder = find_checkpoint(path);
-  if (!folder && is_there(std::filesystem::path(path) / "config.json")) {
-    const TrainOptions options = read_run_options(path);
-    const Index every = options.checkpoint_every;
-    throw DataError("'", path, "' has no checkpoint yet; its first comes at step ",
-                    every > 0 ? std::min(every, options.steps) : options.steps);
-  }
-  if (!folder) {
+std::filesystem::path require_checkpoint(const std::string& path) {
+  if (const auto found = find_checkpoint(path)) return *found;
+  if (!is_there(std::filesystem::path(path) / kRecord)) {
     throw DataError("'", path,
                     "' is no run folder and no checkpoint: it has neither checkpoints/step-N nor "
                     "model.safetensors; check the path");
   }
+  const TrainOptions options = read_run_options(path);
+  Index first = options.steps;
+  for (const Index every : {options.checkpoint_every, options.eval_every}) {
+    if (every > 0 && options.checkpoint_every > 0) first = std::min(first, every);
+  }
+  throw DataError("'", path, "' has no checkpoint yet; its first comes at step ", first);
+}
+
+LoadedRun load_run(const std::string& path, bool best, NonFinite allowed) {
+  LoadedRun run;
+  const std::filesystem::path folder = require_checkpoint(path);
   const auto load = [&](const std::filesystem::path& from) {
     return load_checkpoint(from, allowed);
   };
   Checkpoint checkpoint = best ? load(best_checkpoint(path)) : load_newest(path, load);
   run.model = std::move(checkpoint.model);
   run.vocabulary = std::move(checkpoint.vocabulary);
-  if (*folder == std::filesystem::path(path)) return run;
+  if (folder == std::filesystem::path(path)) return run;
   run.options = read_run_options(path);
   return run;
 }
@@ -142,23 +147,18 @@ void require_same_model(const std::filesystem::path& folder, const nlohmann::jso
                      "; leave out the settings that contradict it");
 }
 
-namespace {
-
-std::filesystem::path folder_of_init(const TrainOptions& options) {
-  return find_checkpoint(options.init).value_or(options.init);
-}
-
-}  // namespace
-
 std::string init_note(const TrainOptions& options) {
   if (options.init.empty()) return "";
-  const ModelPlan there = load_config(folder_of_init(options)).model;
+  const ModelPlan there = load_config(require_checkpoint(options.init)).model;
+  const auto text = [](const nlohmann::ordered_json& value) {  // "500", not "500.0"
+    return value.is_number() ? shortest_text(value) : setting_text(value);
+  };
   std::string changes;
   for (const auto& [name, value] : options.model->settings.items()) {
     const nlohmann::ordered_json other = there->settings.value(name, nlohmann::ordered_json());
     if (other == value || other.is_null()) continue;  // a pattern has it in its words
-    changes += (changes.empty() ? "`" : ", `") + name + "` " + setting_text(value) +
-               " instead of " + setting_text(other);
+    changes +=
+        (changes.empty() ? "`" : ", `") + name + "` " + text(value) + " instead of " + text(other);
   }
   if (changes.empty()) return "";
   const bool cut =
@@ -190,7 +190,7 @@ Learner learner_at(const std::filesystem::path& checkpoint, const TrainOptions& 
 
 Learner initial_learner(const TrainOptions& options, const Vocabulary& vocabulary) {
   if (!options.init.empty())
-    return learner_at(folder_of_init(options), options, UseOfWeights::start);
+    return learner_at(require_checkpoint(options.init), options, UseOfWeights::start);
   auto model = std::make_unique<LanguageModel>(options.model, vocabulary.size());
   model->initialize(options.seed);
   auto optimizer = options.optimizer.make(model->parameters());

@@ -71,6 +71,10 @@ auto load_newest(const std::filesystem::path& folder, const Load& load) {
 /// evaluated. Throws DataError if there is none, and for a folder that is no run.
 std::filesystem::path best_checkpoint(const std::filesystem::path& folder);
 
+/// The newest checkpoint of a run folder, or `path` itself if it is a checkpoint folder. Throws
+/// DataError: a run without one is told when its first comes.
+std::filesystem::path require_checkpoint(const std::string& path);
+
 /// Reads a run folder (its newest checkpoint, or the best one) or a checkpoint folder. Throws
 /// DataError.
 LoadedRun load_run(const std::string& path, bool best = false,

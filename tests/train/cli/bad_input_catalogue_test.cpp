@@ -53,7 +53,7 @@ const BadCase kFiles[] = {
     {"TRAIN+ --out text.txt/run", kRuntime, "cannot write text.txt/run"},
     {"TRAIN+ --out /proc/run", kRuntime, "cannot write /proc/run"},
     {"TRAIN+ --out /dev/full", kUsage, "--out /dev/full is a file"},
-    {"TRAIN+ --init nowhere", kData, "nowhere/config.json"},
+    {"TRAIN+ --init nowhere", kData, "--init: 'nowhere' is no run folder and no checkpoint"},
     {"TRAIN+ --init flipped", kData, "flipped/model.safetensors is damaged"},
     {"TRAIN+ --resume nowhere", kUsage, "--resume"},
     {"train --data talse", kData,

@@ -360,10 +360,17 @@ TEST_F(SampleCommand, NamesTheTensorAndBothShapesWhereConfigurationAndWeightsDis
 }
 
 TEST_F(SampleCommand, SaysWhenTheFirstCheckpointOfARunComes) {
-  std::filesystem::create_directory(*folder_ / "begun");
-  std::filesystem::copy(*folder_ / "run/config.json", *folder_ / "begun/config.json");
-  expect_refusal(kData, "--from begun",
-                 {"'begun' has no checkpoint yet; its first comes at step "});
+  for (const auto& [flags, first] : {std::pair("", "3"),
+                                     {"--checkpoint-every 2", "2"},
+                                     {"--eval-every 1", "1"},
+                                     {"--eval-every 1 --checkpoint-every 0", "3"}}) {
+    folder_->trained(std::string("--quiet --force --out begun ") + flags);
+    fs::remove_all(*folder_ / "begun/checkpoints");
+    const std::string why = "'begun' has no checkpoint yet; its first comes at step ";
+    expect_refusal(kData, "--from begun", {why + first});
+    headcount::expect_refusal(folder_->train("--init begun --out next"), kData,
+                              {"--init: " + why + first}, flags);
+  }
 }
 
 }  // namespace

@@ -363,7 +363,7 @@ TEST_F(ResumedRun, StartsWithInitInAnotherContextWindowAndBaseOfFrequencies) {
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_EQ(weights("second", 1), weights("first", 3));
   EXPECT_NE(second.err.find("headcount: the weights of first go on with --window 5 instead of 0, "
-                            "--rope-theta 500.0 instead of 10000.0, --context 24 instead of 16\n"),
+                            "--rope-theta 500 instead of 10000, --context 24 instead of 16\n"),
             std::string::npos)
       << second.err;
   expect_refusal("train --resume second --context 16", 2, "--context is 16");
