@@ -346,6 +346,12 @@ TEST_F(SampleCommand, NamesTheTensorAndBothShapesWhereConfigurationAndWeightsDis
                  {"model.layers.0.self_attn.k_proj.weight", "[16,16]", "[8,16]"});
   copy_run_with_config("deep", [](json& config) { config["num_hidden_layers"] = 2; });
   expect_refusal(kData, "--from deep", {"model.layers.1.input_layernorm.weight", "missing"});
+  copy_run_with_config("normed", [](json& config) {
+    config["model_type"] = "qwen3";
+    config.erase("mlp_bias");
+  });
+  expect_refusal(kData, "--from normed",
+                 {"self_attn.q_norm.weight' is missing", "fox:qk-norm=on for fox"});
   copy_run_with_config("tied", [](json& config) { config["tie_word_embeddings"] = true; });
   expect_refusal(kData, "--from tied",
                  {"lm_head.weight differs from model.embed_tokens.weight", "tie_word_embeddings"});
