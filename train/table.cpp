@@ -45,7 +45,7 @@ nlohmann::ordered_json or_null(const std::optional<double>& number) {
 std::string csv_field(const nlohmann::ordered_json& value) {
   if (value.is_null()) return "";
   if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
-  if (value.is_number_float()) return formatted("%.17g", value.get<double>());
+  if (value.is_number_float()) return shortest_text(value.get<double>() + 0.0);  // no "-0"
   if (!value.is_string()) return value.dump();
   std::string text = value.get<std::string>();
   if (!text.empty() && text.find_first_of(" ,\"\r\n") == std::string::npos) return text;

@@ -45,10 +45,10 @@ TEST(Table, AsTextAlignsCharactersNotBytes) {
 
 TEST(Table, AsCsvQuotesWhatIsNotOneWord) {
   EXPECT_EQ(csv_lines(columns(), kFruits),
-            (Strings{"name,price,ripe", "fig,0.10000000000000001,yes", "\"red \"\"plum\"\"\",,no",
-                     "\"\",12,yes"}));
+            (Strings{"name,price,ripe", "fig,0.1,yes", "\"red \"\"plum\"\"\",,no", "\"\",12,yes"}));
   EXPECT_EQ(csv_field("a,b"), "\"a,b\"");
   EXPECT_EQ(csv_field("a\r\nb"), "\"a\r\nb\"");
+  EXPECT_EQ(csv_field(-0.0), "0");
   EXPECT_EQ(csv_field(1234567890123456789), "1234567890123456789");
 }
 
