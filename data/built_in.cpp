@@ -25,7 +25,7 @@ const SettingList& corpus_settings() {
   static const SettingList list = [] {
     SettingList all;
     for (const BuiltInCorpus* corpus : built_in_corpora())
-      add_settings(all, corpus->own.settings(Scope::data), corpus->name);
+      add_settings(all, settings_in(Scope::data, corpus->settings()), corpus->name);
     return all;
   }();
   return list;

@@ -12,8 +12,9 @@ namespace headcount {
 /// Declaration of a built-in corpus, in its one file. Flags, help and config.json follow from it.
 struct BuiltInCorpus {
   std::string_view name;
-  OwnFields own = {};  ///< settings of its difficulty
-  /// Returns the grammar of its stories.
+  /// Settings of its difficulty.
+  SettingList (*settings)() = [] { return SettingList(); };
+  /// Returns the function that writes its stories.
   StoryGrammar (*writer)(const Given& given) = nullptr;
   /// Default settings of model and optimizer for this corpus, an object; never null. Flags, presets
   /// and configurations override them.

@@ -85,15 +85,15 @@ Story write_lookup(const LookupOptions& options, const Chooser& chooser) {
 
 namespace {
 
-constexpr Field<LookupOptions> kLookupFields[] = {
-    whole<&LookupOptions::kinds>("kinds",
-                                 "number of directions in which lines run over the board: columns, "
-                                 "then diagonals, rows last; each "
-                                 "question asks for the piece on one line",
-                                 1, kMostLookupKinds)};
+SettingList lookup_settings() {
+  return {{"kinds",
+           "number of directions in which lines run over the board: columns, then diagonals, rows "
+           "last; each question asks for the piece on one line",
+           WholeRange{1, kMostLookupKinds}, LookupOptions().kinds}};
+}
 
 StoryGrammar lookup_writer(const Given& given) {
-  return [options = read_fields(kLookupFields, given)](const Chooser& chooser) {
+  return [options = LookupOptions{given.whole("kinds")}](const Chooser& chooser) {
     return write_lookup(options, chooser);
   };
 }
@@ -123,7 +123,7 @@ constexpr std::string_view kLookupAttentions = "mha,gqa2,mqa,mla8+0,mla4+0";
 }  // namespace
 
 extern const BuiltInCorpus kLookup = {.name = "lookup",
-                                      .own = own_fields<kLookupFields>(),
+                                      .settings = lookup_settings,
                                       .writer = lookup_writer,
                                       .defaults = lookup_defaults,
                                       .attentions = kLookupAttentions,

@@ -89,22 +89,29 @@ Story write_mqar(const MqarOptions& options, const Chooser& chooser) {
 
 namespace {
 
-constexpr Field<MqarOptions> kMqarFields[] = {
-    whole<&MqarOptions::pairs>(
-        "pairs", "keys with values at the beginning of a line, and questions", 1, kKeys),
-    whole<&MqarOptions::length>(
-        "line-length", "characters per line, of which `context` is a multiple", 4, 1 << 16),
-    choice<&MqarOptions::random_fill>("fill", "characters between questions",
-                                      {{"random", true}, {"dots", false}})};
+constexpr Named<bool> kFills[] = {{"random", true}, {"dots", false}};
+
+SettingList mqar_settings() {
+  const MqarOptions standard;
+  return {{"pairs", "keys with values at the beginning of a line, and questions",
+           WholeRange{1, kKeys}, standard.pairs},
+          {"line-length", "characters per line, of which `context` is a multiple",
+           WholeRange{4, 1 << 16}, standard.length},
+          {"fill", "characters between questions", kFills, "random"}};
+}
+
+MqarOptions read_options(const Given& given) {
+  return {given.whole("pairs"), given.whole("line-length"), given.chosen("fill", kFills)};
+}
 
 StoryGrammar mqar_writer(const Given& given) {
-  return [options = read_fields(kMqarFields, given)](const Chooser& chooser) {
+  return [options = read_options(given)](const Chooser& chooser) {
     return write_mqar(options, chooser);
   };
 }
 
 Index mqar_length(const Given& given) {
-  const MqarOptions options = read_fields(kMqarFields, given);
+  const MqarOptions options = read_options(given);
   check(options);
   return options.length;
 }
@@ -130,7 +137,7 @@ nlohmann::json mqar_defaults() {
 
 extern const BuiltInCorpus kMqar = {
     .name = "mqar",
-    .own = own_fields<kMqarFields>(),
+    .settings = mqar_settings,
     .writer = mqar_writer,
     .defaults = mqar_defaults,
     .attentions = "mha,mla24+8,mla8+8",

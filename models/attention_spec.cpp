@@ -92,11 +92,11 @@ std::pair<std::string, std::string_view> named_setting(std::string_view text,
 }
 
 // Shortest word for `kind` with `settings`; the same one in whatever order they were given.
-std::string word_of(const AttentionKind& kind, SpecSettings settings) {
+std::string word_of(const AttentionKind& kind, nlohmann::ordered_json settings) {
   const auto take = [&](std::string_view name) -> std::optional<std::string> {
-    const auto found = std::ranges::find(settings, name, &SpecSettings::value_type::first);
+    const auto found = settings.find(name);
     if (found == settings.end()) return std::nullopt;
-    std::string value = std::move(found->second);
+    std::string value = setting_text(*found);
     settings.erase(found);
     return value;
   };
@@ -130,11 +130,10 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
   if (numbers.size() > most || !std::ranges::all_of(numbers, is_number) ||
       !is_number(width.value_or("0")) || !is_number(window.value_or("0")))
     return std::nullopt;
-  LayerSpec spec{"", &kind, {}};
+  LayerSpec spec{"", &kind};
   const auto give = [&](const std::string& name, std::string_view text) {
     if (spec.gives(name)) throw SettingError("`", name, "` is given twice");
-    spec.settings.emplace_back(name,
-                               setting_text(find_setting(attention_settings(), name)->value(text)));
+    spec.settings[name] = find_setting(attention_settings(), name)->value(text);
   };
   for (std::size_t i = 0; i < numbers.size(); ++i) give(std::string(kind.numbers[i]), numbers[i]);
   if (width) give("head-dim", *width);
@@ -151,7 +150,7 @@ std::optional<LayerSpec> with_numbers(const AttentionKind& kind, std::string_vie
 LayerSpec parse_share(std::string_view word, const std::string& where) {
   std::string_view name = word;
   const std::optional<std::string_view> window = cut_after(name, '@');
-  LayerSpec spec{std::string(kShare), nullptr, {}};
+  LayerSpec spec{std::string(kShare)};
   if (name != kShare || (window && !is_number(*window)))
     throw SettingError(quoted(word), where,
                        ": share takes its sizes from the layer whose cache it reads; write share "
@@ -206,16 +205,6 @@ void shorten(std::vector<LayerSpec>& cycle) {
 
 }  // namespace
 
-bool LayerSpec::gives(std::string_view setting) const {
-  return std::ranges::find(settings, setting, [](const auto& pair) { return pair.first; }) !=
-         settings.end();
-}
-
-void LayerSpec::add(std::string_view setting, std::string value) {
-  settings.emplace_back(setting, std::move(value));
-  text = word_of(*kind, settings);
-}
-
 bool has_scores(std::span<const LayerSpec> cycle) {
   return std::ranges::any_of(
       cycle, [](const LayerSpec& part) { return !part.shares() && part.kind->attends; });
@@ -268,33 +257,35 @@ std::string without_windows(std::string_view spec) {
       throw SettingError("`window` cannot change: ", headcount::quoted(part.text), " in ", spec,
                          " names a layer by its window");
     if (part.shares()) continue;
-    std::erase_if(part.settings, [](const auto& setting) { return setting.first == "window"; });
+    part.settings.erase("window");
     part.text = word_of(*part.kind, part.settings);
   }
   return text_of(cycle);
 }
 
-std::string spec_with(std::string_view spec, const SpecSettings& settings) {
+std::string spec_with(std::string_view spec, const nlohmann::ordered_json& settings) {
   std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
   const bool beside_scores = has_scores(cycle);
   for (LayerSpec& part : cycle) {
-    for (const auto& [name, value] : settings) {
-      if (part.shares() || part.gives(name)) continue;
+    if (part.shares()) continue;
+    for (const auto& [name, value] : settings.items()) {
       const bool left = beside_scores && !part.kind->attends &&
                         std::ranges::find(kLeftToScores, name) != kLeftToScores.end();
-      if (!left && find_setting(attention_settings(), name)->is_for(part.kind->name))
-        part.add(name, value);
+      if (!left && !part.gives(name) &&
+          find_setting(attention_settings(), name)->is_for(part.kind->name))
+        part.settings[name] = value;
     }
+    part.text = word_of(*part.kind, part.settings);
   }
   return text_of(cycle);
 }
 
-SpecSettings settings_in_attention(std::string_view text) {
+nlohmann::ordered_json settings_in_attention(std::string_view text) {
   try {
     const std::vector<LayerSpec> cycle = parse_attention_spec(text).cycle;
     if (cycle.size() > 1) return {{"attention", text_of(cycle)}};
-    SpecSettings all = {{"attention", std::string(cycle.front().kind->name)}};
-    all.insert(all.end(), cycle.front().settings.begin(), cycle.front().settings.end());
+    nlohmann::ordered_json all = {{"attention", cycle.front().kind->name}};
+    all.update(cycle.front().settings);
     return all;
   } catch (const SettingError& error) {
     throw SettingError("`attention`: ", error.what());
@@ -302,7 +293,7 @@ SpecSettings settings_in_attention(std::string_view text) {
 }
 
 std::string spec_of(const Given& given) {
-  auto spec = given.get<std::string>("attention", kDefaultAttention);
+  std::string spec = given.text("attention");
   const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
   if (cycle.size() > 1) return spec;
   std::string separator;

@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "nn/attention/kind.h"
@@ -15,9 +14,6 @@
 namespace headcount {
 
 inline constexpr const char* kDefaultAttention = "mha";
-
-/// Settings of an attention, names and values.
-using SpecSettings = std::vector<std::pair<std::string, std::string>>;
 
 /// Attention of one layer in one word: the name of a kind, then
 ///
@@ -32,15 +28,14 @@ using SpecSettings = std::vector<std::pair<std::string, std::string>>;
 /// Gemma 3n shares in this way, by type: its last layers read what the last local or global layer
 /// before them kept.
 struct LayerSpec {
-  std::string text;                         ///< shortest form of the word, with ordered settings
-  const AttentionKind* kind = nullptr;      ///< null: share
-  SpecSettings settings;                    ///< those in the word
+  std::string text;                     ///< shortest form of the word, with ordered settings
+  const AttentionKind* kind = nullptr;  ///< null: share
+  /// Values of the settings in the word, by name.
+  nlohmann::ordered_json settings = nlohmann::ordered_json::object();
   std::optional<Index> shared_window = {};  ///< window after share@
 
   bool shares() const { return kind == nullptr; }
-  bool gives(std::string_view setting) const;
-  /// Adds a setting that the word does not give; the layer must not share.
-  void add(std::string_view setting, std::string value);
+  bool gives(std::string_view setting) const { return settings.contains(setting); }
   bool operator==(const LayerSpec& other) const { return text == other.text; }
 };
 
@@ -78,11 +73,11 @@ std::string without_windows(std::string_view spec);
 
 /// `spec` with `settings`, which all layers have, in the words of all parts that take them and do
 /// not give them: "gqa2/share" with `gate` on is "gqa2:gate=on/share". Throws SettingError.
-std::string spec_with(std::string_view spec, const SpecSettings& settings);
+std::string spec_with(std::string_view spec, const nlohmann::ordered_json& settings);
 
 /// Settings that a value of `attention` stands for: its kind and the settings of its word if all
 /// layers are alike; otherwise the value in its shortest form. Throws SettingError.
-SpecSettings settings_in_attention(std::string_view text);
+nlohmann::ordered_json settings_in_attention(std::string_view text);
 
 /// Spec of the attention in `given`, with the numbers given if all layers are alike: "gqa2".
 std::string spec_of(const Given& given);

@@ -28,12 +28,12 @@ void require_kind(std::span<const std::string_view> kinds, const std::string& at
 
 // Dimensions per head that RoPE rotates.
 Index rotated_width(const AttentionPlan& layer) {
-  return layer.rotary ? layer.values()["rope-dim"].get<Index>() : 0;
+  return layer.rotary ? layer.whole("rope-dim") : 0;
 }
 
 // Plan of the converted model. Settings that `to` lacks suit the heads of `from`.
 ModelPlan fitted(const ModelPlan& from, Given to) {
-  const auto attention = to.get<std::string>("attention", kDefaultAttention);
+  const std::string attention = to.text("attention");
   constexpr std::string_view kinds[] = {"mha", "gqa", "mqa", kLatent};
   require_kind(std::span(kinds).first(3), from->attention, "from");
   require_kind(kinds, attention, "to");
@@ -43,7 +43,7 @@ ModelPlan fitted(const ModelPlan& from, Given to) {
   };
   if (attention == kLatent) {
     fit("rope-dim", std::min(rotated_width(heads), half_of_head(heads)));
-    fit("nope-dim", std::max<Index>(1, heads.head_dim - to.get<Index>("rope-dim", 0)));
+    fit("nope-dim", std::max<Index>(1, heads.head_dim - to.whole("rope-dim")));
     fit("v-dim", heads.head_dim);
   } else {
     fit("rope-dim", from->settings["rope-dim"]);
@@ -57,7 +57,7 @@ void require_same_rest(const ModelPlan& from, const ModelPlan& to) {
     // Heads of grouped attentions keep their RoPE.
     const bool same = to->attention != kLatent && (name == "rope-dim" || name == "rope-layout");
     if (lists(kConvertedSettings, name) && !same) continue;
-    const Json neutral = setting.neutral.is_null() ? Json(0) : Json(setting.neutral);
+    const Json neutral = setting.standard.value.is_null() ? Json(0) : Json(setting.standard.value);
     const Json before = from->settings.value(name, neutral),
                after = to->settings.value(name, neutral);
     require_setting(before == after, "`", name, "` is ", setting_text(after),

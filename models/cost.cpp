@@ -114,8 +114,7 @@ double kv_cache_bytes_per_token(const ModelPlan& model, const CacheNumbers& numb
 std::vector<CostRow> cost_table(const Given& given, const Given& others, Index context,
                                 const CacheNumbers& numbers, std::vector<std::string>& left_out) {
   std::vector<CostRow> rows;
-  const auto attention = given.get<std::string>("attention", kDefaultAttention);
-  const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
+  const std::vector<LayerSpec> cycle = parse_attention_spec(given.text("attention")).cycle;
   const bool take_turns = cycle.size() > 1;
   for (const AttentionKind* kind : attention_kinds()) {
     Given own = !take_turns && cycle.front().kind == kind ? given : others;

@@ -8,36 +8,52 @@ namespace headcount {
 
 namespace {
 
-constexpr Field<ModelSettings> kModelFields[] = {
-    whole<&ModelSettings::layers>("layers", "number of transformer blocks", 1, 10000),
-    whole<&ModelSettings::dim>("dim", "width of the residual stream (d_model)", 1, 1 << 20),
-    tokens<&ModelSettings::context>("context", "context length: tokens of the longest sequence", 1,
-                                    1 << 24)
-        .with({.never_swept = "losses at two contexts do not compare"}),
-    whole<&ModelSettings::ffn_dim>("ffn-dim",
-                                   "hidden width of the feed-forward layer, 0 for layers without "
-                                   "one",
-                                   0)
-        .with({.derived = "8/3 dim, rounded up to a multiple of 8, or 4 dim with gelu"}),
-    choice<&ModelSettings::positions>(
-        "positions", "position encoding",
-        {{"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}}),
-    choice<&ModelSettings::norm>(
-        "norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
-        {{"rms", NormKind::rms}, {"layer", NormKind::layer}}),
-    number<&ModelSettings::norm_epsilon>(
-        "norm-epsilon", "epsilon that the norms before layers and the last one add to the variance",
-        0)
-        .with({.derived = "1e-6, or 1e-5 with LayerNorm"}),
-    choice<&ModelSettings::activation>(
-        "activation", "activation of the feed-forward layer",
-        {{"swiglu", Activation::swiglu}, {"gelu", Activation::gelu}}),
-    on_off<&ModelSettings::tie_embeddings>(
-        "tie-embeddings", "use the embedding table as output head, too; default off")
-        .with({.bare = true}),
-    on_off<&ModelSettings::bias>("bias", "add biases to linear layers and LayerNorm; default off")
-        .with({.bare = true}),
-};
+constexpr Named<Positions> kPositions[] = {
+    {"rope", Positions::rope}, {"learned", Positions::learned}, {"none", Positions::none}};
+constexpr Named<NormKind> kNorms[] = {{"rms", NormKind::rms}, {"layer", NormKind::layer}};
+constexpr Named<Activation> kActivations[] = {{"swiglu", Activation::swiglu},
+                                              {"gelu", Activation::gelu}};
+
+// Settings of the model except its attention.
+const SettingList& own_settings() {
+  static const SettingList rows = settings_in(
+      Scope::model,
+      {{"layers", "number of transformer blocks", WholeRange{1, 10000}, 4},
+       {"dim", "width of the residual stream (d_model)", WholeRange{1, 1 << 20}, 128},
+       {"context",
+        "context length: tokens of the longest sequence",
+        tokens(1, 1 << 24),
+        256,
+        {.never_swept = "losses at two contexts do not compare"}},
+       {"ffn-dim",
+        "hidden width of the feed-forward layer, 0 for layers without one",
+        WholeRange{0},
+        {"8/3 dim, rounded up to a multiple of 8, or 4 dim with gelu",
+         [](const Given& v) {
+           const Index dim = v.whole("dim");
+           return v.text("activation") == "gelu" ? 4 * dim : (8 * dim / 3 + 7) / 8 * 8;
+         }}},
+       {"positions", "position encoding", kPositions, "rope"},
+       {"norm", "normalisation before each attention and feed-forward layer: RMSNorm or LayerNorm",
+        kNorms, "rms"},
+       {"norm-epsilon",
+        "epsilon that the norms before layers and the last one add to the variance",
+        NumberRange{0},
+        {"1e-6, or 1e-5 with LayerNorm",
+         [](const Given& v) { return v.text("norm") == "rms" ? 1e-6 : 1e-5; }}},
+       {"activation", "activation of the feed-forward layer", kActivations, "swiglu"},
+       {"tie-embeddings",
+        "use the embedding table as output head, too; default off",
+        kOnOff,
+        "off",
+        {.bare = true}},
+       {"bias",
+        "add biases to linear layers and LayerNorm; default off",
+        kOnOff,
+        "off",
+        {.bare = true}}});
+  return rows;
+}
 
 // Throws ShapeError unless the heads of a layer without output projection fill `dim`.
 void check_output(const AttentionPlan& a) {
@@ -54,7 +70,7 @@ AttentionPlan resolve_part(const LayerSpec& part, Given given, const LayerPlace&
   if (!part.kind->attends && beside_scores) {
     for (const char* name : kLeftToScores) given.erase(name);
   }
-  for (const auto& [name, value] : part.settings) given.put(name, value);
+  given.put(part.settings);
   return resolve_attention(*part.kind, given, place);
 }
 
@@ -101,6 +117,7 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
       check_output(cycle.back());
       check_values(cycle.front(), cycle.back());
     } catch (const ShapeError& error) {
+      if (pattern.size() == 1) throw;
       throw ShapeError("`attention` ", text_of(pattern), ": ", headcount::quoted(part.text), ": ",
                        error.what());
     }
@@ -139,7 +156,8 @@ nlohmann::ordered_json common_settings(const std::vector<LayerSpec>& pattern, co
     const bool used = std::ranges::any_of(pattern, [&](const LayerSpec& part) {
       return !part.shares() && setting.is_for(part.kind->name) && !part.gives(setting.name);
     });
-    const auto value = given.get<nlohmann::ordered_json>(setting.name, setting.neutral);
+    const nlohmann::json value =
+        given.has(setting.name) ? given.get(setting.name) : setting.standard.value;
     if (used && !value.is_null()) values[setting.name] = value;
   }
   return values;
@@ -161,22 +179,35 @@ std::vector<CanonPart> canon_parts(const ResolvedModel& model, const AttentionPl
 
 const SettingList& model_settings() {
   static const SettingList list = [] {
-    SettingList all = {listed(
-        "attention",
-        "attention of all layers: " + joined(attention_kinds(), &AttentionKind::name) +
-            "; a size may follow, as in gqa2 or mla48+16; in a pattern such as mqa/share, layers "
-            "take the parts in turn",
-        FreeText{}, Scope::attention, {.never_swept = "the attentions are what is compared"},
-        kDefaultAttention)};
-    all.front().stands_for = settings_in_attention;
+    SettingList all = settings_in(
+        Scope::attention,
+        {{"attention",
+          "attention of all layers: " + joined(attention_kinds(), &AttentionKind::name) +
+              "; a size may follow, as in gqa2 or mla48+16; in a pattern such as mqa/share, layers "
+              "take the parts in turn",
+          Text{},
+          kDefaultAttention,
+          {.never_swept = "the attentions are what is compared",
+           .stands_for = settings_in_attention}}});
     add_settings(all, attention_settings());
-    add_settings(all, settings_of(kModelFields, Scope::model));
+    add_settings(all, own_settings());
     return all;
   }();
   return list;
 }
 
-ModelSettings read_model_settings(const Given& given) { return read_fields(kModelFields, given); }
+ModelSettings read_model_settings(const Given& given) {
+  return {.layers = given.whole("layers"),
+          .dim = given.whole("dim"),
+          .context = given.whole("context"),
+          .ffn_dim = given.whole("ffn-dim"),
+          .positions = given.chosen("positions", kPositions),
+          .norm = given.chosen("norm", kNorms),
+          .norm_epsilon = given.number("norm-epsilon"),
+          .activation = given.chosen("activation", kActivations),
+          .tie_embeddings = given.on("tie-embeddings"),
+          .bias = given.on("bias")};
+}
 
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {
   return {unlisted, model.dim, model.context, model.positions == Positions::rope, model.bias};
@@ -186,30 +217,19 @@ ModelPlan resolve_model(const Given& given, const Unlisted& unlisted) {
   ResolvedModel model;
   static_cast<ModelSettings&>(model) = read_model_settings(given);
   model.unlisted = unlisted;
-  if (!given.has("ffn-dim")) {
-    model.ffn_dim =
-        model.activation == Activation::gelu ? 4 * model.dim : (8 * model.dim / 3 + 7) / 8 * 8;
-  }
-  if (!given.has("norm-epsilon")) model.norm_epsilon = model.norm == NormKind::rms ? 1e-6 : 1e-5;
-  model.attention = given.get<std::string>("attention", kDefaultAttention);
+  model.attention = given.text("attention");
   const LayerPlace place = layer_place(model, unlisted);
   const std::vector<LayerSpec> pattern = parse_attention_spec(model.attention).cycle;
-  if (pattern.size() > 1) {
-    require_setting(std::ssize(pattern) <= model.layers, "`attention` ", model.attention, " needs ",
-                    pattern.size(), " layers or more, `layers` is ", model.layers,
-                    "; raise it or shorten the pattern");
-    resolve_cycle(model, pattern, given, place);
-  } else {
-    model.cycle = {resolve_attention(*pattern.front().kind, given, place)};
-    model.writers = {0};
-    check_output(model.cycle.front());
-  }
+  require_setting(std::ssize(pattern) <= model.layers, "`attention` ", model.attention, " needs ",
+                  pattern.size(), " layers or more, `layers` is ", model.layers,
+                  "; raise it or shorten the pattern");
+  resolve_cycle(model, pattern, given, place);
   check_value_residual(model);
   check_canon(model);
   model.settings["attention"] = model.attention;
   model.settings.update(pattern.size() > 1 ? common_settings(pattern, given)
                                            : model.cycle.front().values());
-  model.settings.update(values_of(kModelFields, static_cast<const ModelSettings&>(model)));
+  model.settings.update(given.values_of(own_settings()));
   return ModelPlan(std::move(model));
 }
 
@@ -228,11 +248,11 @@ std::string idle_setting(const std::string& spec, const ModelPlan& model) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     const AttentionPlan& layer = model->cycle[i];
     const nlohmann::ordered_json values = layer.values();
-    for (const auto& [name, value] : words[i].settings) {
+    for (const auto& [name, value] : words[i].settings.items()) {
       const Setting& setting = *find_setting(attention_settings(), name);
       if (!setting.traits.only_where) continue;
       const OnlyWhere& where = *setting.traits.only_where;
-      const std::string begin = "`" + name + "` " + value + " in " + spec;
+      const std::string begin = "`" + name + "` " + setting_text(value) + " in " + spec;
       if (where.setting == "positions" && !layer.rotary)
         return begin + " rotates nothing: the layer has no rotary positions";
       if (const std::optional<std::string> other = setting.silenced_by(values))
@@ -243,35 +263,24 @@ std::string idle_setting(const std::string& spec, const ModelPlan& model) {
   return "";
 }
 
-namespace {
-
-// Returns true if `setting` follows from others and has the value that follows. Parts of a pattern
-// may have values of their own; then no value follows for all.
-bool is_default(const Setting& setting, Given given) {
-  if (setting.traits.derived.empty()) return false;
-  const nlohmann::ordered_json value = given.values().at(setting.name);
-  given.erase(setting.name);
-  try {
-    return resolve_model(given)->settings.value(setting.name, nlohmann::ordered_json()) == value;
-  } catch (const ShapeError&) {  // no value follows
-    return false;
-  }
-}
-
-}  // namespace
-
 Given for_another_attention(const Given& given) {
   Given others = given;
-  const auto attention = given.get<std::string>("attention", kDefaultAttention);
-  const std::vector<LayerSpec> cycle = parse_attention_spec(attention).cycle;
-  const auto in_name = [&](std::string_view name) {  // a pattern keeps numbers in its words
-    const auto& numbers = cycle.front().kind->numbers;
-    return cycle.size() == 1 && std::ranges::find(numbers, name) != numbers.end();
+  const std::vector<LayerSpec> cycle = parse_attention_spec(given.text("attention")).cycle;
+  // A pattern keeps numbers in its words, and its parts may have defaults of their own.
+  const AttentionKind* const kind = cycle.size() == 1 ? cycle.front().kind : nullptr;
+  const auto settles = [&](const Setting& setting) {
+    if (!setting.only_for.empty()) return true;
+    if (kind == nullptr) return false;
+    if (std::ranges::find(kind->numbers, setting.name) != kind->numbers.end()) return true;
+    const Default::Rule& rule = setting.of(kind->name).standard.rule;
+    try {
+      return rule && rule(given) == given.get(setting.name);
+    } catch (const ShapeError&) {  // no value follows
+      return false;
+    }
   };
   for (const Setting& setting : attention_settings()) {
-    if (!given.has(setting.name)) continue;
-    if (!setting.only_for.empty() || in_name(setting.name) || is_default(setting, given))
-      others.erase(setting.name);
+    if (given.has(setting.name) && settles(setting)) others.erase(setting.name);
   }
   return others;
 }

@@ -18,15 +18,14 @@ enum class Positions {
 
 /// Settings of the language model except its attention.
 struct ModelSettings {
-  Index layers = 4;
-  Index dim = 128;      ///< width of the residual stream
-  Index context = 256;  ///< tokens of the longest sequence
-  /// Default 4 dim with GELU; 8/3 dim, rounded up to 8, with SwiGLU. With 0, layers have neither a
-  /// feed-forward layer nor its norm.
+  Index layers = 0;
+  Index dim = 0;      ///< width of the residual stream
+  Index context = 0;  ///< tokens of the longest sequence
+  /// Hidden width. With 0, layers have neither a feed-forward layer nor its norm.
   Index ffn_dim = 0;
   Positions positions = Positions::rope;
   NormKind norm = NormKind::rms;
-  double norm_epsilon = 0;  ///< default 1e-6 for RMSNorm, 1e-5 for LayerNorm
+  double norm_epsilon = 0;
   Activation activation = Activation::swiglu;
   bool tie_embeddings = false;
   bool bias = false;
@@ -79,8 +78,7 @@ const SettingList& model_settings();
 /// Resolves the model's settings in `given`, with defaults for the rest. Throws ShapeError that
 /// names the settings which do not fit together, and the part of a pattern that does not fit.
 ModelPlan resolve_model(const Given& given, const Unlisted& unlisted = {});
-/// Settings of the model in `given`, except those of its attention. Derived settings that were not
-/// given are 0.
+/// Settings of the model in `given`, except those of its attention.
 ModelSettings read_model_settings(const Given& given);
 /// Sizes and properties that an attention layer gets from its model.
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted = {});

@@ -11,12 +11,6 @@ namespace {
 
 constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_moment"};
 
-constexpr Field<AdamWSettings> kAdamWFields[] = {
-    fraction<&AdamWSettings::beta1>("beta1", "AdamW's decay rate of the mean of gradients"),
-    fraction<&AdamWSettings::beta2>("beta2", "AdamW's decay rate of the mean of squared gradients"),
-    number<&AdamWSettings::weight_decay>(
-        "weight-decay", "AdamW's decoupled weight decay, of matrices only", 0, 100)};
-
 }  // namespace
 
 AdamW::AdamW(const AdamWSettings& settings, const ParameterStore& parameters)
@@ -27,7 +21,20 @@ void AdamW::update(ParameterStore& parameters, const Update& at, Ranks&) {
                   [](ParameterId) { return true; });
 }
 
-AdamWSettings resolve_adamw(const Given& given) { return read_fields(kAdamWFields, given); }
+SettingList adamw_settings() {
+  const AdamWSettings standard;
+  return {
+      {"beta1", "AdamW's decay rate of the mean of gradients", kFraction, standard.beta1},
+      {"beta2", "AdamW's decay rate of the mean of squared gradients", kFraction, standard.beta2},
+      {"weight-decay", "AdamW's decoupled weight decay, of matrices only", NumberRange{0, 100},
+       standard.weight_decay}};
+}
+
+AdamWSettings read_adamw(const Given& given) {
+  return {.beta1 = given.number("beta1"),
+          .beta2 = given.number("beta2"),
+          .weight_decay = given.number("weight-decay")};
+}
 
 void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
                      const ParameterNumbers& means, const ParameterNumbers& squares,
@@ -65,11 +72,10 @@ void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
 const OptimizerKind kAdamW = {
     .name = "adamw",
     .summary = "AdamW for all weights",
-    .own = own_fields<kAdamWFields>(),
-    .resolve = [](const Given& given) -> std::any { return resolve_adamw(given); },
-    .make = [](const std::any& own,
+    .settings = adamw_settings,
+    .make = [](const Given& settings,
                const ParameterStore& parameters) -> std::unique_ptr<Optimizer> {
-      return std::make_unique<AdamW>(std::any_cast<const AdamWSettings&>(own), parameters);
+      return std::make_unique<AdamW>(read_adamw(settings), parameters);
     }};
 
 }  // namespace headcount

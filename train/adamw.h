@@ -31,8 +31,8 @@ class AdamW : public Optimizer {
 void update_by_adamw(const AdamWSettings& settings, ParameterStore& parameters,
                      const ParameterNumbers& means, const ParameterNumbers& squares,
                      const Update& at, const std::function<bool(ParameterId)>& trains);
-/// AdamW's settings in `given`, with defaults for the rest.
-AdamWSettings resolve_adamw(const Given& given);
+SettingList adamw_settings();
+AdamWSettings read_adamw(const Given& given);
 
 extern const OptimizerKind kAdamW;
 

@@ -16,17 +16,13 @@ namespace {
 // AdamW uses both for the parameters that it trains; Muon uses the first alone.
 constexpr std::array<std::string_view, 2> kMoments = {"first_moment", "second_moment"};
 
-constexpr Field<MuonSettings> kMuonFields[] = {
-    number<&MuonSettings::learning_rate>(
-        "muon-lr", "peak learning rate of the weight matrices that Muon trains", 0, 100),
-    number<&MuonSettings::weight_decay>(
-        "muon-weight-decay", "decoupled weight decay of the weight matrices that Muon trains", 0,
-        100)};
-
-struct Resolved {
-  MuonSettings muon;
-  AdamWSettings others;
-};
+SettingList muon_settings() {
+  const MuonSettings standard;
+  return {{"muon-lr", "peak learning rate of the weight matrices that Muon trains",
+           NumberRange{0, 100}, standard.learning_rate},
+          {"muon-weight-decay", "decoupled weight decay of the weight matrices that Muon trains",
+           NumberRange{0, 100}, standard.weight_decay}};
+}
 
 constexpr int kNewtonSchulzSteps = 5;
 
@@ -196,24 +192,16 @@ void Muon::update(ParameterStore& parameters, const Update& at, Ranks& ranks) {
 extern const OptimizerKind kMuon = {
     .name = "muon",
     .summary = "Muon for the weight matrices of layers and AdamW for all others",
-    .own = {[](Scope scope) {
-              SettingList all = settings_of(kMuonFields, scope);
-              add_settings(all, kAdamW.own.settings(scope));
-              return all;
-            },
-            [](const std::any& own) {
-              const auto& settings = std::any_cast<const Resolved&>(own);
-              nlohmann::ordered_json all = values_of(kMuonFields, settings.muon);
-              all.update(kAdamW.own.values(settings.others));
-              return all;
-            }},
-    .resolve = [](const Given& given) -> std::any {
-      return Resolved{read_fields(kMuonFields, given), resolve_adamw(given)};
-    },
-    .make = [](const std::any& own,
+    .settings =
+        [] {
+          return together({muon_settings(), adamw_settings()});
+        },
+    .make = [](const Given& settings,
                const ParameterStore& parameters) -> std::unique_ptr<Optimizer> {
-      const auto& settings = std::any_cast<const Resolved&>(own);
-      return std::make_unique<Muon>(settings.muon, settings.others, parameters);
+      return std::make_unique<Muon>(
+          MuonSettings{.learning_rate = settings.number("muon-lr"),
+                       .weight_decay = settings.number("muon-weight-decay")},
+          read_adamw(settings), parameters);
     }};
 
 }  // namespace headcount

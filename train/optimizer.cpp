@@ -25,35 +25,32 @@ std::span<const OptimizerKind* const> optimizer_kinds() { return registry().all(
 
 void register_optimizer(const OptimizerKind& kind) { registry().add(kind); }
 
-SettingList optimizer_settings() {
-  const bool several = optimizer_kinds().size() > 1;
-  const std::string_view standard = optimizer_kinds().front()->name;
-  SettingList all;
-  if (several) {
-    Choices names = {};
+const SettingList& optimizer_settings() {
+  static const SettingList list = [] {
+    std::vector<std::string> names;
     std::string help;
     for (const OptimizerKind* kind : optimizer_kinds()) {
-      names.add({kind->name, 0});
-      if (!help.empty()) help += "; ";
-      (help += kind->name) += ": ";
-      help += kind->summary;
+      names.emplace_back(kind->name);
+      help += (help.empty() ? "" : "; ") + names.back() + ": " + std::string(kind->summary);
     }
-    all.push_back(listed(kChoice, help, names, Scope::optimizer, {.quiet = true}, standard));
-  }
-  for (const OptimizerKind* kind : optimizer_kinds())
-    add_settings(all, kind->own.settings(Scope::optimizer), several ? kind->name : "");
-  return all;
+    const std::string standard = names.front();
+    SettingList all = settings_in(
+        Scope::optimizer, {{kChoice, help, Choices(std::move(names)), standard, {.quiet = true}}});
+    for (const OptimizerKind* kind : optimizer_kinds())
+      add_settings(all, settings_in(Scope::optimizer, kind->settings()), kind->name);
+    return all;
+  }();
+  return list;
 }
 
 OptimizerPlan resolve_optimizer(const Given& given) {
-  const auto name = given.get(kChoice, std::string(optimizer_kinds().front()->name));
-  const OptimizerKind* const kind = registry().find(name);
-  return {kind, kind->resolve(given)};
+  const OptimizerKind* const kind = registry().find(given.text(kChoice));
+  return {kind, given.of(optimizer_settings(), kind->name)};
 }
 
 nlohmann::ordered_json OptimizerPlan::values() const {
-  nlohmann::ordered_json all = kind->own.values(own);
-  if (optimizer_kinds().size() > 1) all[kChoice] = kind->name;
+  nlohmann::ordered_json all = settings.values_of(kind->settings());
+  all[kChoice] = kind->name;
   return all;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <any>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,9 +51,8 @@ class Optimizer {
 struct OptimizerKind {
   std::string_view name;
   std::string_view summary;  ///< which weights it trains by which method, for help
-  OwnFields own = {};        ///< its own settings
-  std::any (*resolve)(const Given& given) = nullptr;
-  std::unique_ptr<Optimizer> (*make)(const std::any& own,
+  SettingList (*settings)() = [] { return SettingList(); };
+  std::unique_ptr<Optimizer> (*make)(const Given& settings,
                                      const ParameterStore& parameters) = nullptr;
 };
 
@@ -63,17 +61,16 @@ std::span<const OptimizerKind* const> optimizer_kinds();
 /// Adds an optimizer, which must live as long as the program. Call it before main. Throws
 /// ShapeError if the name is taken.
 void register_optimizer(const OptimizerKind& kind);
-/// The settings of each optimizer, marked with its name, and the setting `optimizer`, if there is
-/// more than one.
-SettingList optimizer_settings();
+/// The setting `optimizer`, and those of each optimizer, marked with its name.
+const SettingList& optimizer_settings();
 
 /// An optimizer with its settings, resolved.
 struct OptimizerPlan {
   const OptimizerKind* kind;
-  std::any own;
+  Given settings;
 
   std::unique_ptr<Optimizer> make(const ParameterStore& parameters) const {
-    return kind->make(own, parameters);
+    return kind->make(settings, parameters);
   }
   /// The settings with their values.
   nlohmann::ordered_json values() const;

@@ -1,7 +1,6 @@
 #include "train/options.h"
 
 #include <algorithm>
-#include <deque>
 #include <limits>
 
 #include "autograd/base/text.h"
@@ -12,102 +11,179 @@ namespace headcount {
 
 namespace {
 
-constexpr auto kPrecision = choice<&TrainSettings::precision>(
-    "precision",
-    "number type to which linear layers round the operands of their matrix products; sums, and all "
-    "other numbers, are f32",
-    {{"f32", Precision::f32}, {"bf16", Precision::bf16}});
+constexpr const char* kAnyForm = "auto";
 
-constexpr Field<TrainSettings> kTrainFields[] = {
-    text<&TrainSettings::data>("data", "or the path of a UTF-8 text file")
-        .with({.scope = Scope::data}),
-    whole<&TrainSettings::steps>("steps", "optimizer steps of the run", 1),
-    whole<&TrainSettings::batch>("batch", "sequences per forward pass", 1, 1 << 20),
-    whole<&TrainSettings::accumulate>(
-        "accumulate", "forward passes per step, whose gradients are averaged", 1, 1 << 16),
-    whole<&TrainSettings::shards>(
-        "shards",
-        "parts of a batch that threads and MPI ranks compute in parallel; 0: up to 8, by batch, "
-        "context and dim. The number changes results by rounding only; with dropout, it changes "
-        "which activations are zeroed",
-        0, 1 << 12)
-        .with({.quiet = true}),
-    number<&TrainSettings::learning_rate>("lr", "peak learning rate, at the end of the warm-up", 0,
-                                          100),
-    number<&TrainSettings::least_learning_rate>("min-lr", "learning rate at the end of its decay",
-                                                0, 100)
-        .with({.derived = "lr / 10",
-               .only_where = OnlyWhere{"decay", "constant", "keeps the peak rate", true}}),
-    choice<&TrainSettings::decay>(
-        "decay",
-        "how the learning rate falls from lr to min-lr: cosine and linear after the warm-up, wsd "
-        "linearly over the last fifth of the steps (arXiv 2404.06395, 2405.18392), constant not at "
-        "all",
-        {{"cosine", Decay::cosine},
-         {"linear", Decay::linear},
-         {"constant", Decay::constant},
-         {"wsd", Decay::wsd}})
-        .with({.quiet = true}),
-    whole<&TrainSettings::warmup>(
-        "warmup",
-        "steps of linear warm-up of the learning rate; a tenth of the run if the run is shorter",
-        0),
-    number<&TrainSettings::gradient_clip>("grad-clip",
-                                          "largest norm of all gradients together; if it is "
-                                          "greater, they are scaled down to this; 0: no limit",
-                                          0),
-    fraction<&TrainSettings::dropout>("dropout", "probability that dropout zeroes an activation"),
-    kPrecision.with({.quiet = true, .never_swept = "losses at two precisions do not compare"}),
-    natural<&TrainSettings::seed>(
-        "seed", "random seed of the initial weights, batches, dropout and the sample text")
-        .with({.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}),
-    whole<&TrainSettings::eval_every>(
-        "eval-every", "steps between evaluations on the validation part; 0: at the end only", 0)
-        .with({.scope = Scope::run}),
-    whole<&TrainSettings::checkpoint_every>(
-        "checkpoint-every",
-        "steps between checkpoints; an evaluation with the lowest loss so far saves one as well; "
-        "0: at the end only",
-        0)
-        .with({.scope = Scope::run}),
-    whole<&TrainSettings::keep>(
-        "keep", "number of newest checkpoints to keep, besides the one of lowest validation loss",
-        1)
-        .with({.scope = Scope::single}),
-    whole<&TrainSettings::stop_after>(
-        "stop-after",
-        "end the run after so many evaluations in a row that did not lower the lowest validation "
-        "loss; the learning rate still follows the schedule of all steps; 0: train all steps",
-        0)
-        .with({.quiet = true, .scope = Scope::single}),
-    text<&TrainSettings::init>("init",
-                               "start from the weights of this run, checkpoint or Hugging Face "
-                               "model folder; default random weights")
-        .with({.scope = Scope::single, .never_swept = "all models start from random weights"})};
+constexpr Named<Precision> kPrecisions[] = {{"f32", Precision::f32}, {"bf16", Precision::bf16}};
+constexpr Named<Decay> kDecays[] = {{"cosine", Decay::cosine},
+                                    {"linear", Decay::linear},
+                                    {"constant", Decay::constant},
+                                    {"wsd", Decay::wsd}};
+constexpr Named<bool> kNewlines[] = {{"keep", false}, {"unix", true}};
+constexpr Named<CacheType> kCacheTypes[] = {{"f32", CacheType::real},
+                                            {"bf16", CacheType::bf16},
+                                            {"f16", CacheType::f16},
+                                            {"int8", CacheType::int8}};
 
-constexpr Field<CorpusOptions> kTextFields[] = {
-    tokens<&CorpusOptions::validation_characters>(
-        "eval-characters",
-        "evaluate on the first so many characters of the validation part (of a built-in text: on "
-        "the whole stories that contain them); 0: all",
-        0)
-        .with({.quiet = true, .never_swept = "all variants are evaluated on one text"}),
-    number<&CorpusOptions::validation_fraction>(
-        "validation-part", "share of the text, at its end, to evaluate on instead of training",
-        0.001, 0.999)
-        .with({.quiet = true,
-               .never_swept = "all variants are evaluated on one text",
-               .only_where = OnlyWhere{"validation", "", "is evaluated on instead"}})};
+// Settings of TrainSettings and CorpusOptions.
+SettingList train_settings() {
+  const WholeRange any = {0};
+  return {
+      {"data",
+       "text to train on: the built-in " + joined(built_in_corpora(), &BuiltInCorpus::name) +
+           ", whose own defaults replace those of other settings, or the path of a UTF-8 text file",
+       Text{},
+       "tales",
+       {.scope = Scope::data}},
+      {"steps", "optimizer steps of the run", WholeRange{1}, 1000},
+      {"batch", "sequences per forward pass", WholeRange{1, 1 << 20}, 8},
+      {"accumulate", "forward passes per step, whose gradients are averaged",
+       WholeRange{1, 1 << 16}, 1},
+      {"shards",
+       "parts of a batch that threads and MPI ranks compute in parallel; 0: up to 8, by batch, "
+       "context and dim. The number changes results by rounding only; with dropout, it changes "
+       "which activations are zeroed",
+       WholeRange{0, 1 << 12},
+       0,
+       {.quiet = true}},
+      {"lr", "peak learning rate, at the end of the warm-up", NumberRange{0, 100}, 1e-3},
+      {"min-lr",
+       "learning rate at the end of its decay",
+       NumberRange{0, 100},
+       {"lr / 10", [](const Given& v) { return v.number("lr") / 10; }},
+       {.only_where = OnlyWhere{"decay", "constant", "keeps the peak rate", true}}},
+      {"decay",
+       "how the learning rate falls from lr to min-lr: cosine and linear after the warm-up, wsd "
+       "linearly over the last fifth of the steps (arXiv 2404.06395, 2405.18392), constant not at "
+       "all",
+       kDecays,
+       "cosine",
+       {.quiet = true}},
+      {"warmup",
+       "steps of linear warm-up of the learning rate; a tenth of the run if the run is shorter",
+       any, 100},
+      {"grad-clip",
+       "largest norm of all gradients together; if it is greater, they are scaled down to this; 0: "
+       "no limit",
+       NumberRange{0}, 1.0},
+      {"dropout", "probability that dropout zeroes an activation", kFraction, 0.0},
+      precision_setting({.quiet = true, .never_swept = "losses at two precisions do not compare"}),
+      {"seed",
+       "random seed of the initial weights, batches, dropout and the sample text",
+       Naturals{},
+       1U,
+       {.scope = Scope::single, .never_swept = "every variant is trained with all seeds"}},
+      {"eval-every",
+       "steps between evaluations on the validation part; 0: at the end only",
+       any,
+       250,
+       {.scope = Scope::run}},
+      {"checkpoint-every",
+       "steps between checkpoints; an evaluation with the lowest loss so far saves one as well; 0: "
+       "at the end only",
+       any,
+       250,
+       {.scope = Scope::run}},
+      {"keep",
+       "number of newest checkpoints to keep, besides the one of lowest validation loss",
+       WholeRange{1},
+       2,
+       {.scope = Scope::single}},
+      {"stop-after",
+       "end the run after so many evaluations in a row that did not lower the lowest validation "
+       "loss; the learning rate still follows the schedule of all steps; 0: train all steps",
+       any,
+       0,
+       {.quiet = true, .scope = Scope::single}},
+      {"init",
+       "start from the weights of this run, checkpoint or Hugging Face model folder; default "
+       "random weights",
+       Text{},
+       "",
+       {.scope = Scope::single, .never_swept = "all models start from random weights"}},
+      {"validation",
+       "text file to evaluate on, instead of a part of the file to train on; the vocabulary has "
+       "the characters of both",
+       Text{},
+       "",
+       {.quiet = true, .scope = Scope::data}},
+      {"newlines",
+       "line ends \\r\\n of a text file; keep: as they are, unix: read as \\n",
+       kNewlines,
+       "unix",
+       {.scope = Scope::data}},
+      {"eval-characters",
+       "evaluate on the first so many characters of the validation part (of a built-in text: on "
+       "the whole stories that contain them); 0: all",
+       tokens(0),
+       0,
+       {.quiet = true,
+        .scope = Scope::run,
+        .never_swept = "all variants are evaluated on one text"}},
+      {"validation-part",
+       "share of the text, at its end, to evaluate on instead of training",
+       NumberRange{0.001, 0.999},
+       CorpusOptions().validation_fraction,
+       {.quiet = true,
+        .scope = Scope::run,
+        .never_swept = "all variants are evaluated on one text",
+        .only_where = OnlyWhere{"validation", "", "is evaluated on instead"}}}};
+}
 
-constexpr Field<CorpusOptions> kFileFields[] = {
-    text<&CorpusOptions::validation>(
-        "validation",
-        "text file to evaluate on, instead of a part of the file to train on; the vocabulary has "
-        "the characters of both")
-        .with({.quiet = true}),
-    choice<&CorpusOptions::unix_newlines>(
-        "newlines", "line ends \\r\\n of a text file; keep: as they are, unix: read as \\n",
-        {{"keep", false}, {"unix", true}})};
+// Calls `visit` with the name of each setting and the member that has its value.
+template <class Settings, class Visit>
+void visit_run(Settings& s, const Visit& visit) {
+  visit("data", s.data);
+  visit("steps", s.steps);
+  visit("batch", s.batch);
+  visit("accumulate", s.accumulate);
+  visit("shards", s.shards);
+  visit("lr", s.learning_rate);
+  visit("min-lr", s.least_learning_rate);
+  visit("decay", s.decay, kDecays);
+  visit("warmup", s.warmup);
+  visit("grad-clip", s.gradient_clip);
+  visit("dropout", s.dropout);
+  visit("precision", s.precision, kPrecisions);
+  visit("seed", s.seed);
+  visit("eval-every", s.eval_every);
+  visit("checkpoint-every", s.checkpoint_every);
+  visit("keep", s.keep);
+  visit("stop-after", s.stop_after);
+  visit("init", s.init);
+}
+template <class Options, class Visit>
+void visit_text(Options& options, const Visit& visit) {
+  visit("eval-characters", options.validation_characters);
+  visit("validation-part", options.validation_fraction);
+  visit("validation", options.validation);
+  visit("newlines", options.unix_newlines, kNewlines);
+}
+
+struct ReadMember {
+  const Given& given;
+
+  template <class Value>
+  void operator()(const char* name, Value& member) const {
+    member = given.get(name).get<Value>();
+  }
+  template <class Value, std::size_t count>
+  void operator()(const char* name, Value& member, const Named<Value> (&table)[count]) const {
+    member = given.chosen(name, table);
+  }
+};
+
+struct WriteMember {
+  nlohmann::ordered_json& all;
+
+  template <class Value>
+  void operator()(const char* name, const Value& member) const {
+    all[name] = member;
+  }
+  template <class Value, std::size_t count>
+  void operator()(const char* name, const Value& member, const Named<Value> (&table)[count]) const {
+    all[name] = std::ranges::find(table, member, &Named<Value>::second)->first;
+  }
+};
 
 // Throws if other settings contradict the text that `data` names.
 void check_data(const TrainOptions& options) {
@@ -123,13 +199,7 @@ void check_data(const TrainOptions& options) {
 
 const SettingList& training_settings() {
   static const SettingList list = [] {
-    SettingList all = model_settings(), own = settings_of(kTrainFields, Scope::optimizer);
-    own.front().help = "text to train on: the built-in " +
-                       joined(built_in_corpora(), &BuiltInCorpus::name) +
-                       ", whose own defaults replace those of other settings, " + own.front().help;
-    add_settings(all, std::move(own));
-    add_settings(all, settings_of(kFileFields, Scope::data));
-    add_settings(all, settings_of(kTextFields, Scope::run));
+    SettingList all = together({model_settings(), settings_in(Scope::optimizer, train_settings())});
     add_settings(all, corpus_settings());
     add_settings(all, optimizer_settings());
     return all;
@@ -137,20 +207,18 @@ const SettingList& training_settings() {
   return list;
 }
 
-std::string data_of(const Given& given) { return given.get("data", TrainSettings().data); }
-
 CorpusOptions corpus_options(const Given& given) {
-  CorpusOptions options = read_fields(kFileFields, given, read_fields(kTextFields, given));
+  CorpusOptions options;
+  visit_text(options, ReadMember{given});
   options.own.put_known(given.values());
   return options;
 }
 
 TrainOptions resolve_training(const Given& given) {
-  TrainOptions options{read_fields(kTrainFields, given), resolve_model(given),
-                       corpus_options(given), resolve_optimizer(given)};
+  TrainOptions options{{}, resolve_model(given), corpus_options(given), resolve_optimizer(given)};
   TrainSettings& own = options;
+  visit_run(own, ReadMember{given});
   require_savable(options.model);
-  if (!given.has("min-lr")) own.least_learning_rate = own.learning_rate / 10;
   check_data(options);
   require_setting(own.shards <= own.batch, "`shards` ", own.shards,
                   " must not exceed the sequences of `batch`, ", own.batch);
@@ -197,36 +265,33 @@ std::string warmup_note(const TrainOptions& options) {
 nlohmann::ordered_json to_json(const TrainOptions& options) {
   const TrainSettings& own = options;
   nlohmann::ordered_json all = options.model->settings;
-  all.update(values_of(kTrainFields, own));
-  all.update(values_of(kTextFields, options.corpus));
-  if (find_built_in(own.data) == nullptr) all.update(values_of(kFileFields, options.corpus));
+  visit_run(own, WriteMember{all});
+  visit_text(options.corpus, WriteMember{all});
+  if (find_built_in(own.data) != nullptr) {  // which is no file
+    for (const char* name : {"validation", "newlines"}) all.erase(name);
+  }
   all.update(options.optimizer.values());
   for (const Setting& setting : corpus_settings()) {
-    if (setting.is_for(own.data))
-      all[setting.name] =
-          options.corpus.own.get<nlohmann::ordered_json>(setting.name, setting.neutral);
+    if (setting.is_for(own.data)) all[setting.name] = options.corpus.own.get(setting.name);
   }
   for (const Setting& setting : training_settings()) {
     const auto value = all.find(setting.name);
     if (value == all.end()) continue;
     if (setting.silenced_by(all) ||
-        (setting.traits.quiet && nlohmann::json(*value) == setting.neutral))
+        (setting.traits.quiet && nlohmann::json(*value) == setting.standard.value))
       all.erase(value);
   }
   return all;
 }
 
-namespace {
-
-constexpr Field<TrainSettings> kPrecisionAlone[] = {kPrecision};
-
-}  // namespace
-
-SettingList precision_settings(Scope scope) { return settings_of(kPrecisionAlone, scope); }
-
-Precision read_precision(const Given& given) {
-  return read_fields(kPrecisionAlone, given).precision;
+Setting precision_setting(const Traits& traits) {
+  return {"precision",
+          "number type to which linear layers round the operands of their matrix products; sums, "
+          "and all other numbers, are f32",
+          kPrecisions, "f32", traits};
 }
+
+Precision read_precision(const Given& given) { return given.chosen("precision", kPrecisions); }
 
 void require_fast(Precision precision, std::string_view remedy) {
   if (precision == Precision::f32) return;
@@ -235,39 +300,25 @@ void require_fast(Precision precision, std::string_view remedy) {
                   remedy);
 }
 
-namespace {
-
-constexpr Field<DecodeOptions> kCacheType[] = {
-    choice<&DecodeOptions::cache_type>("cache-dtype", "number type of the KV cache",
-                                       {{"f32", CacheType::real},
-                                        {"bf16", CacheType::bf16},
-                                        {"f16", CacheType::f16},
-                                        {"int8", CacheType::int8}})};
-constexpr const char* kAnyForm = "auto";
-
-}  // namespace
-
-SettingList cache_settings(Scope scope) { return settings_of(kCacheType, scope); }
+Setting cache_setting() {
+  return {"cache-dtype", "number type of the KV cache", kCacheTypes, "f32"};
+}
 
 const SettingList& form_settings() {
-  static std::deque<std::string> names;  // which the choices point to
   static const SettingList list = [] {
     SettingList all;
     for (const AttentionKind* kind : attention_kinds()) {
       const std::vector<AttentionForm> forms =
           describe(resolve_attention(*kind, Given(attention_settings()), {})).forms;
       if (forms.size() < 2) continue;
-      Choices choices = {{kAnyForm, 0}};
-      for (const AttentionForm& form : forms) choices.add({names.emplace_back(form.name), 0});
-      const std::string name(kind->name);
-      add_settings(
-          all,
-          {listed(
-              name,
-              "how to compute from the cache: expanded rebuilds the keys and values of each head, "
-              "the other form uses the cached numbers as they are; auto: the cheaper way",
-              choices, Scope::decoding, {}, kAnyForm)},
-          name);
+      std::vector<std::string> names = {kAnyForm};
+      for (const AttentionForm& form : forms) names.push_back(form.name);
+      const Setting setting = {
+          std::string(kind->name),
+          "how to compute from the cache: expanded rebuilds the keys and values of each head, the "
+          "other form uses the cached numbers as they are; auto: the cheaper way",
+          Choices(std::move(names)), kAnyForm};
+      add_settings(all, settings_in(Scope::decoding, {setting}), setting.name);
     }
     return all;
   }();
@@ -275,9 +326,10 @@ const SettingList& form_settings() {
 }
 
 DecodeOptions read_decode_options(const Given& given) {
-  DecodeOptions options = read_fields(kCacheType, given);
+  DecodeOptions options = {.cache_type = given.chosen("cache-dtype", kCacheTypes)};
   for (const Setting& setting : form_settings()) {
-    const auto form = given.get<std::string>(setting.name, kAnyForm);
+    if (!given.has(setting.name)) continue;
+    const std::string form = given.text(setting.name);
     if (form != kAnyForm) options.forms[setting.name] = form;
   }
   return options;

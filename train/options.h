@@ -13,23 +13,23 @@ namespace headcount {
 /// The settings of a training run, without those of its model, its text and its optimizer.
 struct TrainSettings {
   double dropout = 0;
-  std::string data = "tales";
-  Index steps = 1000;
-  Index batch = 8;       ///< sequences per forward pass
-  Index accumulate = 1;  ///< forward passes per step
+  std::string data;
+  Index steps = 0;
+  Index batch = 0;       ///< sequences per forward pass
+  Index accumulate = 0;  ///< forward passes per step
   Index shards = 0;      ///< parts of a batch that run in parallel; 0: by sizes, see shard_count
-  double learning_rate = 1e-3;
-  double least_learning_rate = 1e-4;  ///< one step after the last; default a tenth of learning_rate
+  double learning_rate = 0;
+  double least_learning_rate = 0;  ///< one step after the last
   Decay decay = Decay::cosine;
-  Index warmup = 100;  ///< steps; a run that is shorter warms up for a tenth of its own steps
-  double gradient_clip = 1;
+  Index warmup = 0;  ///< steps; a run that is shorter warms up for a tenth of its own steps
+  double gradient_clip = 0;
   Precision precision = Precision::f32;  ///< of matrix products
-  std::uint64_t seed = 1;
-  Index eval_every = 250;        ///< 0: at the end only
-  Index checkpoint_every = 250;  ///< 0: at the end only
-  Index keep = 2;         ///< newest checkpoints to keep, besides the one with the least loss
-  Index stop_after = 0;   ///< evaluations without a new best that end the run; 0: it goes on
-  std::string init = {};  ///< checkpoint folder that the weights start from; empty: random
+  std::uint64_t seed = 0;
+  Index eval_every = 0;        ///< 0: at the end only
+  Index checkpoint_every = 0;  ///< 0: at the end only
+  Index keep = 0;              ///< newest checkpoints to keep, besides the one with the least loss
+  Index stop_after = 0;        ///< evaluations without a new best that end the run; 0: it goes on
+  std::string init;            ///< checkpoint folder that the weights start from; empty: random
 
   Schedule schedule() const {
     return {learning_rate, least_learning_rate, warmup > steps ? steps / 10 : warmup, steps, decay};
@@ -46,8 +46,6 @@ struct TrainOptions : TrainSettings {
 /// Settings of a training run, including those of its model, its text and its optimizer.
 const SettingList& training_settings();
 
-/// Value of the setting `data`: the name of a built-in corpus or the path of a text file.
-std::string data_of(const Given& given);
 /// Options of the corpus, from the settings of texts in `given`.
 CorpusOptions corpus_options(const Given& given);
 
@@ -65,19 +63,19 @@ std::string warmup_note(const TrainOptions& options);
 /// The settings that apply to `options`, with their values; resolving them gives `options` again.
 nlohmann::ordered_json to_json(const TrainOptions& options);
 
-/// The setting `precision`, for commands that run a trained model.
-SettingList precision_settings(Scope scope);
+/// The setting `precision`.
+Setting precision_setting(const Traits& traits = {});
 Precision read_precision(const Given& given);
 /// Throws SettingError that names what is missing, and `remedy`, if `precision` would be slower
 /// than f32 with this program on this processor.
 void require_fast(Precision precision, std::string_view remedy);
 
 /// The setting `cache-dtype`, for commands that decode.
-SettingList cache_settings(Scope scope);
+Setting cache_setting();
 /// Settings that choose how an attention decodes: one for each attention that has several forms,
 /// with the name of the attention.
 const SettingList& form_settings();
-/// Decoding options from the values of `cache_settings` and `form_settings`.
+/// Decoding options from the values of `cache_setting` and `form_settings`.
 DecodeOptions read_decode_options(const Given& given);
 
 /// Default settings of model and optimizer for the built-in corpus of that name; none for a file.

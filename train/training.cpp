@@ -145,7 +145,7 @@ Corpus load_training_corpus(const TrainOptions& options) {
 }
 
 Corpus load_training_corpus(const Given& given) {
-  return load_longer_than(read_model_settings(given).context, data_of(given),
+  return load_longer_than(read_model_settings(given).context, given.text("data"),
                           corpus_options(given));
 }
 

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <span>
 #include <stdexcept>
 
 #include "autograd/base/text.h"
@@ -21,29 +20,33 @@ std::errc parse_integer(std::string_view text, Number& number) {
   return error;
 }
 
+// A number of tokens in units of 1024 or 1024^2 as digits; any other text as it is.
+std::string without_unit(std::string_view text) {
+  const Index unit = text.ends_with('M')                          ? Index{1} << 20
+                     : text.ends_with('k') || text.ends_with('K') ? Index{1} << 10
+                                                                  : 1;
+  std::int32_t count = 0;
+  if (unit == 1 || parse_integer(text.substr(0, text.size() - 1), count) != std::errc{})
+    return std::string(text);
+  return std::to_string(count * unit);
+}
+
 // Converts the text that was given for the setting `name`.
 struct ValueOf {
   std::string name;
   std::string_view text;
 
   nlohmann::json operator()(const WholeRange& range) const {
+    const std::string digits = range.tokens ? without_unit(text) : std::string(text);
     Index number = 0;
-    const std::errc error = parse_integer(text, number);
+    const std::errc error = parse_integer(std::string_view(digits), number);
     if (error == std::errc::invalid_argument)
       throw SettingError(name, " must be a whole number, is ", quoted(text));
     if (error != std::errc{} || number < range.low || number > range.high) {
-      throw SettingError(name, " must be between ", range.low, " and ", range.high, ", is ", text);
+      throw SettingError(name, " must be between ", range.low, " and ", range.high, ", is ",
+                         digits);
     }
     return number;
-  }
-  nlohmann::json operator()(const TokenRange& range) const {
-    const Index unit = text.ends_with('M')                          ? Index{1} << 20
-                       : text.ends_with('k') || text.ends_with('K') ? Index{1} << 10
-                                                                    : 1;
-    std::int32_t count = 0;
-    if (unit == 1 || parse_integer(text.substr(0, text.size() - 1), count) != std::errc{})
-      return (*this)(WholeRange{range.low, range.high});
-    return ValueOf{name, std::to_string(count * unit)}(WholeRange{range.low, range.high});
   }
   nlohmann::json operator()(const Naturals&) const {
     std::uint64_t number = 0;
@@ -67,19 +70,18 @@ struct ValueOf {
     return number;
   }
   nlohmann::json operator()(const Choices& choices) const {
-    if (std::ranges::find(choices.list(), text, &Choice::name) == choices.list().end()) {
-      throw SettingError(name, " must be one of ", joined(choices.list(), &Choice::name), ", is ",
-                         quoted(text));
+    if (std::ranges::find(choices.names, text) == choices.names.end()) {
+      throw SettingError(name, " must be one of ", joined(choices.names), ", is ", quoted(text));
     }
     return text;
   }
-  nlohmann::json operator()(const FreeText&) const {
-    if (!utf8::is_valid(text)) throw SettingError(name, " must be UTF-8");
-    return text;
-  }
-  nlohmann::json operator()(const Grammar& grammar) const {
+  nlohmann::json operator()(const Text& takes) const {
+    if (takes.shortest == nullptr) {
+      if (!utf8::is_valid(text)) throw SettingError(name, " must be UTF-8");
+      return text;
+    }
     try {
-      return grammar.check(text);
+      return takes.shortest(text);
     } catch (const SettingError&) {  // names the setting already
       throw;
     } catch (const Error& error) {
@@ -90,26 +92,67 @@ struct ValueOf {
 
 }  // namespace
 
+nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text) {
+  return std::visit(ValueOf{"`" + std::string(name) + "`", text}, takes);
+}
+
+std::string setting_text(const nlohmann::json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+Default same_as(const std::string& name) {
+  return {name, [name](const Given& values) { return values.get(name); }};
+}
+
+Default of_owner(const nlohmann::json& value) {
+  return {setting_text(value), [value](const Given&) { return value; }};
+}
+
 bool Setting::is_for(std::string_view owner) const {
   return only_for.empty() || std::ranges::find(only_for, owner) != only_for.end();
 }
 
-std::optional<std::string> Setting::silenced_by(const nlohmann::ordered_json& values) const {
-  if (!traits.only_where) return std::nullopt;
-  const auto other = values.find(std::string(traits.only_where->setting));
-  if (other == values.end()) return std::nullopt;
-  std::string text = setting_text(*other);
-  if (traits.only_where->holds(text)) return std::nullopt;
-  return text;
+const Setting& Setting::of(std::string_view owner) const {
+  const auto row = std::ranges::find_if(
+      others, [&](const Setting& other) { return other.only_for.front() == owner; });
+  return row == others.end() ? *this : *row;
 }
 
-nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text) {
-  return std::visit(ValueOf{"`" + std::string(name) + "`", text}, takes);
+std::optional<std::string> Setting::silenced_by(const nlohmann::ordered_json& values) const {
+  const std::optional<OnlyWhere>& where = traits.only_where;
+  if (!where || !values.contains(where->setting)) return std::nullopt;
+  std::string other = setting_text(values.at(std::string(where->setting)));
+  if ((other == where->value) != where->not_) return std::nullopt;
+  return other;
 }
 
 const Setting* find_setting(const SettingList& list, std::string_view name) {
   const auto found = std::ranges::find(list, name, &Setting::name);
   return found == list.end() ? nullptr : &*found;
+}
+
+SettingList settings_in(Scope scope, SettingList rows) {
+  for (Setting& row : rows) row.traits.scope = row.traits.scope.value_or(scope);
+  return rows;
+}
+
+void add_settings(SettingList& list, const SettingList& more, std::string_view owner) {
+  for (Setting row : more) {
+    if (!owner.empty()) row.only_for = {std::string(owner)};
+    const auto same = std::ranges::find(list, row.name, &Setting::name);
+    if (same == list.end()) {
+      list.push_back(std::move(row));
+      continue;
+    }
+    if (same->takes != row.takes)
+      throw std::logic_error("two settings `" + row.name + "` accept different values");
+    if (owner.empty()) {
+      same->only_for.clear();
+      continue;
+    }
+    if (!same->only_for.empty()) same->only_for.emplace_back(owner);
+    same->others.push_back(std::move(row));
+  }
 }
 
 SettingList together(const std::vector<SettingList>& lists) {
@@ -120,90 +163,66 @@ SettingList together(const std::vector<SettingList>& lists) {
 
 namespace {
 
-void add_words(std::vector<WordsOf>& all, const std::string& words, std::string_view owner) {
-  auto same = std::ranges::find(all, words, &WordsOf::words);
-  if (same == all.end()) same = all.insert(same, WordsOf{words, {}});
-  same->owners.emplace_back(owner);
+// Words and the owners of whose setting they are true; no owner: all others.
+using WordsOf = std::vector<std::pair<std::string, std::vector<std::string>>>;
+
+// Groups the owners of a setting by their words; rows without words are left out.
+WordsOf group(const Setting& setting, const std::function<std::string(const Setting&)>& words_of) {
+  WordsOf groups;
+  const auto add = [&](const Setting& row, const std::vector<std::string>& owners) {
+    const std::string words = words_of(row);
+    if (words.empty()) return;
+    auto same = std::ranges::find(groups, words, &WordsOf::value_type::first);
+    if (same == groups.end()) same = groups.insert(same, {words, {}});
+    same->second.insert(same->second.end(), owners.begin(), owners.end());
+  };
+  // Owners that have no row of their own have that of the setting.
+  std::vector<std::string> first = setting.only_for;
+  for (const Setting& row : setting.others) std::erase(first, row.only_for.front());
+  add(setting, first);
+  for (const Setting& row : setting.others) add(row, row.only_for);
+  return groups;
 }
 
 }  // namespace
 
-void add_settings(SettingList& list, SettingList more, std::string_view owner) {
-  for (Setting& setting : more) {
-    if (!owner.empty()) {
-      setting.only_for = {std::string(owner)};
-      for (WordsOf& words : setting.defaults) words.owners = setting.only_for;
-    }
-    const auto same = std::ranges::find(list, setting.name, &Setting::name);
-    if (same == list.end()) {
-      list.push_back(std::move(setting));
-      continue;
-    }
-    if (same->takes != setting.takes)
-      throw std::logic_error("two settings `" + setting.name + "` accept different values");
-    if (owner.empty()) {
-      same->only_for.clear();
-    } else if (!same->only_for.empty()) {
-      same->only_for.emplace_back(owner);
-    }
-    if (owner.empty()) continue;
-    if (setting.help != same->help) add_words(same->other_help, setting.help, owner);
-    for (const WordsOf& words : setting.defaults) add_words(same->defaults, words.words, owner);
-  }
-}
-
-void add_default(SettingList& list, std::string_view name, const std::string& words,
-                 std::string_view owner) {
-  add_words(std::ranges::find(list, name, &Setting::name)->defaults, words, owner);
-}
-
 std::string help_text(const Setting& setting) {
   std::string text = setting.help;
-  for (const WordsOf& other : setting.other_help)
-    text += "; " + joined(other.owners) + ": " + other.words;
+  for (const auto& [help, owners] : group(setting, [](const Setting& row) { return row.help; })) {
+    if (help != setting.help) text += "; " + joined(owners) + ": " + help;
+  }
   if (const auto* const choices = std::get_if<Choices>(&setting.takes))
-    text += " (" + joined(choices->list(), &Choice::name) + ")";
-  if (std::holds_alternative<TokenRange>(setting.takes)) text += " (1k is 1024, 1M is 1024k)";
-  if (!setting.defaults.empty()) {
+    text += " (" + joined(choices->names) + ")";
+  const auto* const range = std::get_if<WholeRange>(&setting.takes);
+  if (range != nullptr && range->tokens) text += " (1k is 1024, 1M is 1024k)";
+  WordsOf defaults = group(setting, [](const Setting& row) { return row.standard.words; });
+  if (!defaults.empty()) {
     // First the one that most owners have, which are not named.
-    std::vector<WordsOf> defaults = setting.defaults;
-    std::ranges::stable_sort(defaults, [](const WordsOf& a, const WordsOf& b) {
-      return !b.owners.empty() && (a.owners.empty() || a.owners.size() > b.owners.size());
+    std::ranges::stable_sort(defaults, [](const auto& a, const auto& b) {
+      return !b.second.empty() && (a.second.empty() || a.second.size() > b.second.size());
     });
     std::string others;
-    for (const WordsOf& other : std::span(defaults).subspan(1))
-      others += (others.empty() ? "" : "; ") + other.words + " with " + joined(other.owners);
-    text += "; default " + defaults.front().words + (others.empty() ? "" : " (" + others + ")");
+    for (std::size_t i = 1; i < defaults.size(); ++i) {
+      others += (i == 1 ? "" : "; ") + defaults[i].first + " with " + joined(defaults[i].second);
+    }
+    text += "; default " + defaults.front().first + (others.empty() ? "" : " (" + others + ")");
   }
-  const bool shown = !setting.neutral.is_null() && !setting.traits.bare;
-  return shown ? text + " [" + setting_text(setting.neutral) + "]" : text;
-}
-
-Setting listed(std::string_view name, std::string_view help, const Takes& takes, Scope scope,
-               const Traits& traits, const nlohmann::json& neutral) {
-  Setting setting = {
-      std::string(name), std::string(help), takes, traits.scope.value_or(scope), traits, neutral};
-  if (!traits.derived.empty()) setting.defaults = {{std::string(traits.derived), {}}};
-  return setting;
-}
-
-std::string setting_text(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  const bool shown = !setting.standard.value.is_null() && !setting.traits.bare;
+  return shown ? text + " [" + setting_text(setting.standard.value) + "]" : text;
 }
 
 void Given::put(const std::string& name, const nlohmann::json& value) {
   const Setting* const setting = find_setting(*known_, name);
   if (setting == nullptr) throw SettingError("'", name, "' is not a setting");
   const std::string text = setting_text(value);
-  if (setting->stands_for == nullptr) {
+  if (setting->traits.stands_for == nullptr) {
     values_[name] = setting->value(text);
     return;
   }
-  for (const auto& [part, part_text] : setting->stands_for(text)) {
-    const Setting* const of_part = find_setting(*known_, part);
-    if (of_part == nullptr)
+  for (const auto& [part, part_value] : setting->traits.stands_for(text).items()) {
+    if (find_setting(*known_, part) == nullptr)
       throw SettingError("`", name, "` ", text, " sets `", part, "`, which is fixed here");
-    values_[part] = of_part->value(part_text);
+    values_[part] = part_value;
   }
 }
 
@@ -218,18 +237,30 @@ void Given::put_known(const nlohmann::ordered_json& others) {
   }
 }
 
-namespace field_details {
-
-int value_of(const Choices& choices, std::string_view name) {
-  return std::ranges::find(choices.list(), name, &Choice::name)->value;
+nlohmann::json Given::get(std::string_view name) const {
+  if (const auto value = values_.find(name); value != values_.end()) return *value;
+  const Setting* const setting = find_setting(*known_, name);
+  if (setting == nullptr || !(owner_.empty() || setting->is_for(owner_)))
+    throw std::logic_error("`" + std::string(name) + "` is no setting of " + owner_);
+  const Default& standard = setting->of(owner_).standard;
+  return standard.rule ? standard.rule(*this) : standard.value;
 }
 
-std::string_view name_of(const Choices& choices, int value) {
-  const auto found = std::ranges::find(choices.list(), value, &Choice::value);
-  if (found == choices.list().end()) throw std::logic_error("a choice without a name");
-  return found->name;
+Given Given::of(const SettingList& known, std::string_view owner,
+                const nlohmann::ordered_json& facts) const {
+  Given given(known);
+  given.owner_ = owner;
+  given.values_ = facts;
+  for (const auto& [name, value] : values_.items()) {
+    if (find_setting(known, name) != nullptr) given.values_[name] = value;
+  }
+  return given;
 }
 
-}  // namespace field_details
+nlohmann::ordered_json Given::values_of(const SettingList& rows) const {
+  nlohmann::ordered_json all = nlohmann::ordered_json::object();
+  for (const Setting& row : rows) all[row.name] = get(row.name);
+  return all;
+}
 
 }  // namespace headcount

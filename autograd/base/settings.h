@@ -1,17 +1,13 @@
 #pragma once
 
-#include <any>
-#include <array>
-#include <cstdint>
-#include <initializer_list>
+#include <concepts>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -19,9 +15,9 @@
 #include "autograd/base/error.h"
 #include "autograd/base/real.h"
 
-/// Settings as data. A `Field` describes one member of a struct; lists of fields are constant.
-/// Values that somebody gave (flags, presets, config.json, the spec of an attention) are a `Given`,
-/// from which `read_fields` fills a struct.
+/// Settings as one table: a row says what a setting is called, what it does, what it accepts, its
+/// default in words and in code, and who has it. Values are JSON by name: those that somebody gave
+/// (flags, presets, config.json, the spec of an attention), and the defaults of all others.
 
 namespace headcount {
 
@@ -49,66 +45,80 @@ enum class Scope {
 };
 
 struct WholeRange {
-  Index low, high;
+  Index low, high = std::numeric_limits<std::int32_t>::max();
+  bool tokens = false;  ///< numbers of tokens: k stands for 1024 and M for 1024^2, as in 128k or 1M
 
   bool operator==(const WholeRange&) const = default;
-};
-/// Numbers of tokens; k stands for 1024 and M for 1024^2, as in 128k or 1M.
-struct TokenRange {
-  Index low, high;
-
-  bool operator==(const TokenRange&) const = default;
 };
 struct Naturals {  ///< whole numbers from 0 to 2^64 - 1
   bool operator==(const Naturals&) const = default;
 };
 struct NumberRange {
-  double low, high;
+  double low, high = std::numeric_limits<double>::max();
   bool open = false;  ///< `high` itself is refused
 
   bool operator==(const NumberRange&) const = default;
 };
-struct Choice {
-  std::string_view name;
-  int value;
+/// Names of the values of an enumeration, the table from which a setting is read and written.
+template <class Value>
+using Named = std::pair<std::string_view, Value>;
 
-  template <class Value>
-  constexpr Choice(std::string_view n, Value v) : name(n), value(static_cast<int>(v)) {}
-  bool operator==(const Choice&) const = default;
-  constexpr Choice() : value(0) {}
-};
-class Choices {
- public:
-  constexpr Choices(std::initializer_list<Choice> list) {
-    for (const Choice& choice : list) add(choice);
+struct Choices {
+  std::vector<std::string> names;
+
+  explicit Choices(std::vector<std::string> all) : names(std::move(all)) {}
+  template <class Value, std::size_t count>
+  Choices(const Named<Value> (&table)[count]) {
+    for (const auto& [name, value] : table) names.emplace_back(name);
   }
-  /// Throws std::length_error if there are more choices than there is room for.
-  constexpr void add(const Choice& choice) {
-    if (count_ == all_.size()) throw std::length_error("a setting has at most 8 choices");
-    all_[count_++] = choice;
-  }
-  std::span<const Choice> list() const { return std::span(all_).first(count_); }
   bool operator==(const Choices&) const = default;
-
- private:
-  std::array<Choice, 8> all_ = {};
-  std::size_t count_ = 0;
 };
-struct FreeText {  ///< UTF-8
-  bool operator==(const FreeText&) const = default;
-};
-/// Texts with a grammar of their own. `check` returns the shortest form of a text; throws Error.
-struct Grammar {
-  std::string (*check)(std::string_view text);
+struct Text {  ///< UTF-8
+  /// Shortest form of a text with a grammar; throws Error for any other. Null: all are accepted.
+  std::string (*shortest)(std::string_view text) = nullptr;
 
-  bool operator==(const Grammar&) const = default;
+  bool operator==(const Text&) const = default;
 };
 /// The values that a setting accepts.
-using Takes =
-    std::variant<WholeRange, TokenRange, Naturals, NumberRange, Choices, FreeText, Grammar>;
+using Takes = std::variant<WholeRange, Naturals, NumberRange, Choices, Text>;
+
+inline constexpr Named<bool> kOnOff[] = {{"on", true}, {"off", false}};
+/// From 0 to below 1: a probability, a decay.
+inline constexpr NumberRange kFraction = {.low = 0, .high = 1, .open = true};
+constexpr WholeRange tokens(Index low, Index high = WholeRange{0}.high) {
+  return {low, high, true};
+}
+/// Texts of a type that converts itself: `parse`, which throws Error, and `text`.
+template <class Type>
+constexpr Text parsed() {
+  return {[](std::string_view text) { return Type::parse(text).text(); }};
+}
 
 /// Converts the text that was given for the setting `name`. Throws SettingError.
 nlohmann::json parse_value(std::string_view name, const Takes& takes, std::string_view text);
+/// The value of a setting as on the command line: texts without quotation marks.
+std::string setting_text(const nlohmann::json& value);
+
+class Given;
+
+/// Default of a setting: a value, or a rule by which it follows from other settings.
+struct Default {
+  using Rule = std::function<nlohmann::json(const Given& values)>;
+
+  nlohmann::json value = {};  ///< null: none, or by the rule
+  std::string words = {};     ///< the rule in words: "heads / 2"
+  Rule rule = {};             ///< may throw ShapeError; null: whoever reads the setting decides
+
+  Default() = default;
+  template <class Value>
+  requires(!std::same_as<std::remove_cvref_t<Value>, Default>) Default(const Value& v) : value(v) {}
+  Default(std::string in_words, Rule in_code)
+      : words(std::move(in_words)), rule(std::move(in_code)) {}
+};
+/// The value of another setting.
+Default same_as(const std::string& name);
+/// A value that other owners of the setting do not have, so that help says whose it is.
+Default of_owner(const nlohmann::json& value);
 
 /// Condition under which a setting has an effect: another setting has this value or, with `not_`,
 /// any other one.
@@ -116,25 +126,18 @@ struct OnlyWhere {
   std::string_view setting, value;
   std::string_view otherwise;  ///< effect of a value that does not hold: "rotates nothing"
   bool not_ = false;
-
-  bool holds(std::string_view other) const { return (other == value) != not_; }
 };
 
-/// Properties of a setting besides its name and its values.
+/// Properties of a setting that most settings do not have.
 struct Traits {
-  /// The default in words, if it follows from other settings: "half of heads". Empty: it does not.
-  std::string_view derived = {};
   bool bare = false;                  ///< the name alone means "on"
   bool quiet = false;                 ///< configurations do not list it while it has its default
-  std::optional<Scope> scope = {};    ///< scope if it differs from that of the list
+  std::optional<Scope> scope = {};    ///< default: that of its list
   std::string_view never_swept = {};  ///< why a comparison cannot try several values, if it cannot
   std::optional<OnlyWhere> only_where = {};
-};
-
-/// Words about a setting, and the attentions, corpora or optimizers of which they are true.
-struct WordsOf {
-  std::string words;
-  std::vector<std::string> owners;  ///< empty: all others
+  /// Splits a text that gives several settings, this one among them: `attention` gqa2 stands for
+  /// `attention` gqa and `kv-heads` 2. Null: a text gives this setting only.
+  nlohmann::ordered_json (*stands_for)(std::string_view text) = nullptr;
 };
 
 /// One setting: a flag on the command line, a key in config.json.
@@ -142,18 +145,16 @@ struct Setting {
   std::string name;  ///< "kv-heads"
   std::string help;  ///< what it does; `help_text` adds what follows here
   Takes takes;
-  Scope scope;
+  Default standard = {};
   Traits traits = {};
-  nlohmann::json neutral = {};             ///< the default; null: derived from other settings
   std::vector<std::string> only_for = {};  ///< attentions, corpora or optimizers; empty: all
-  std::vector<WordsOf> other_help = {};    ///< of owners for which it does something else
-  std::vector<WordsOf> defaults = {};      ///< in words, where they are derived
-  /// Splits a text that gives several settings, this one among them: `attention` gqa2 stands for
-  /// `attention` gqa and `kv-heads` 2. Null: a text gives this setting only.
-  std::vector<std::pair<std::string, std::string>> (*stands_for)(std::string_view text) = nullptr;
+  /// Rows of owners for which the setting does something else, or has another default.
+  std::vector<Setting> others = {};
 
   /// Returns true if the attention, corpus or optimizer `owner` has the setting.
   bool is_for(std::string_view owner) const;
+  /// The row of that owner.
+  const Setting& of(std::string_view owner) const;
   /// Converts the text that was given for the setting. Throws SettingError.
   nlohmann::json value(std::string_view text) const { return parse_value(name, takes, text); }
   /// The value that another setting has in `values` and beside which this one has no effect, if
@@ -165,21 +166,15 @@ using SettingList = std::vector<Setting>;
 
 /// The setting of that name, or null.
 const Setting* find_setting(const SettingList& list, std::string_view name);
+/// The rows, of which those without a scope get this one.
+SettingList settings_in(Scope scope, SettingList rows);
+/// Appends settings that only `owner` has; "": all owners have them. A setting that the list
+/// already has gets a row for `owner`. Throws std::logic_error if the two accept different values.
+void add_settings(SettingList& list, const SettingList& more, std::string_view owner = "");
 /// Joins lists in order.
 SettingList together(const std::vector<SettingList>& lists);
-/// Appends settings that only `owner` has; "": all owners have them. A setting that the list
-/// already has for other owners gets `owner` as well, with its own words if they differ. Throws
-/// std::logic_error if the two accept different values.
-void add_settings(SettingList& list, SettingList more, std::string_view owner = "");
-
-/// Says that a setting has the default `words` for `owner`. The setting must be in the list.
-void add_default(SettingList& list, std::string_view name, const std::string& words,
-                 std::string_view owner);
 /// What a setting does and its default: the help of its flag.
 std::string help_text(const Setting& setting);
-
-/// The value of a setting as on the command line: texts without quotation marks.
-std::string setting_text(const nlohmann::json& value);
 
 /// Values of settings that somebody gave, by name. Each is checked when it is put in, and a later
 /// one replaces an earlier one. A setting that is absent has its default.
@@ -200,184 +195,43 @@ class Given {
   void erase(const std::string& name) { values_.erase(name); }
 
   bool has(std::string_view name) const { return values_.contains(name); }
-  /// The value that was given, or `otherwise`.
-  template <class Value>
-  Value get(std::string_view name, Value otherwise) const {
-    return has(name) ? values_.at(std::string(name)).get<Value>() : std::move(otherwise);
+  /// The value that was given, or the default; null if there is none. Throws std::logic_error for
+  /// a name that is no setting.
+  nlohmann::json get(std::string_view name) const;
+
+  // `get` as one type.
+
+  Index whole(std::string_view name) const { return get(name).get<Index>(); }
+  double number(std::string_view name) const { return get(name).get<double>(); }
+  std::string text(std::string_view name) const { return get(name).get<std::string>(); }
+  bool on(std::string_view name) const { return chosen(name, kOnOff); }
+  /// The value that `table`, which has all choices of the setting, names.
+  template <class Value, std::size_t count>
+  Value chosen(std::string_view name, const Named<Value> (&table)[count]) const {
+    const std::string choice = text(name);
+    for (const auto& [choice_name, value] : table) {
+      if (choice == choice_name) return value;
+    }
+    throw std::logic_error("`" + std::string(name) + "` has no value " + choice);
   }
+
+  /// What was given.
   const nlohmann::ordered_json& values() const { return values_; }
   const SettingList& known() const { return *known_; }
+  /// Attention, corpus or optimizer whose defaults these are; empty: none.
+  const std::string& owner() const { return owner_; }
+
+  /// The given values of the settings in `known`, with the defaults of `owner`. Rules of defaults
+  /// may also read `facts`, which are no settings of `known`.
+  Given of(const SettingList& known, std::string_view owner,
+           const nlohmann::ordered_json& facts = nlohmann::ordered_json::object()) const;
+  /// Values of the settings in `rows`, name to value. Throws as rules of defaults do.
+  nlohmann::ordered_json values_of(const SettingList& rows) const;
 
  private:
   const SettingList* known_;
+  std::string owner_;
   nlohmann::ordered_json values_ = nlohmann::ordered_json::object();
 };
-
-/// Describes one member of a struct as a setting; constant.
-template <class Struct>
-struct Field {
-  using Owner = Struct;
-
-  std::string_view name, help;
-  Takes takes;
-  void (*set)(Struct& object, const Takes& takes, const nlohmann::json& value);
-  nlohmann::json (*get)(const Struct& object, const Takes& takes);
-  Traits traits = {};
-
-  constexpr Field with(const Traits& more) const {
-    Field field = *this;
-    field.traits = more;
-    return field;
-  }
-};
-
-namespace field_details {
-
-/// Value of the choice `name`, and name of the choice `value`. Throws std::logic_error for a value
-/// without a name.
-int value_of(const Choices& choices, std::string_view name);
-std::string_view name_of(const Choices& choices, int value);
-
-template <class Value>
-constexpr bool kIsChosen = std::is_enum_v<Value> || std::is_same_v<Value, bool>;
-template <class Value>
-constexpr bool kIsJson = std::is_arithmetic_v<Value> || std::is_same_v<Value, std::string>;
-
-template <class Value>
-Value from_json(const Takes& takes, const nlohmann::json& value) {
-  if constexpr (kIsChosen<Value>) {
-    return static_cast<Value>(value_of(std::get<Choices>(takes), value.get<std::string>()));
-  } else if constexpr (kIsJson<Value>) {
-    return value.get<Value>();
-  } else {
-    return Value::parse(value.get<std::string>());
-  }
-}
-template <class Value>
-nlohmann::json to_json(const Takes& takes, const Value& value) {
-  if constexpr (kIsChosen<Value>) {
-    return name_of(std::get<Choices>(takes), static_cast<int>(value));
-  } else if constexpr (kIsJson<Value>) {
-    return value;
-  } else {
-    return value.text();
-  }
-}
-
-template <class Struct, class Value>
-Value type_of(Value Struct::*member);
-
-template <auto member, class Struct, class Value>
-constexpr Field<Struct> field(Value Struct::*, std::string_view name, std::string_view help,
-                              const Takes& takes) {
-  return {name, help, takes,
-          [](Struct& object, const Takes& t, const nlohmann::json& value) {
-            object.*member = from_json<Value>(t, value);
-          },
-          [](const Struct& object, const Takes& t) { return to_json(t, object.*member); }};
-}
-template <auto member>
-constexpr auto field(std::string_view name, std::string_view help, const Takes& takes) {
-  return field<member>(member, name, help, takes);
-}
-
-constexpr Index kMost = std::numeric_limits<std::int32_t>::max();
-
-}  // namespace field_details
-
-template <auto member>
-constexpr auto whole(std::string_view name, std::string_view help, Index low,
-                     Index high = field_details::kMost) {
-  return field_details::field<member>(name, help, WholeRange{low, high});
-}
-template <auto member>
-constexpr auto tokens(std::string_view name, std::string_view help, Index low,
-                      Index high = field_details::kMost) {
-  return field_details::field<member>(name, help, TokenRange{low, high});
-}
-template <auto member>
-constexpr auto natural(std::string_view name, std::string_view help) {
-  return field_details::field<member>(name, help, Naturals{});
-}
-template <auto member>
-constexpr auto number(std::string_view name, std::string_view help, double low,
-                      double high = std::numeric_limits<double>::max()) {
-  return field_details::field<member>(name, help, NumberRange{.low = low, .high = high});
-}
-/// A number from 0 to below 1: a probability, a decay.
-template <auto member>
-constexpr auto fraction(std::string_view name, std::string_view help) {
-  return field_details::field<member>(name, help, NumberRange{.low = 0, .high = 1, .open = true});
-}
-/// One of the given names; the member gets the value beside it.
-template <auto member>
-constexpr auto choice(std::string_view name, std::string_view help,
-                      std::initializer_list<Choice> choices) {
-  return field_details::field<member>(name, help, Choices(choices));
-}
-template <auto member>
-constexpr auto on_off(std::string_view name, std::string_view help) {
-  return choice<member>(name, help, {{"on", true}, {"off", false}});
-}
-template <auto member>
-constexpr auto text(std::string_view name, std::string_view help) {
-  return field_details::field<member>(name, help, FreeText{});
-}
-/// A member whose type converts itself: `parse`, which throws Error, and `text`.
-template <auto member>
-constexpr auto parsed(std::string_view name, std::string_view help) {
-  using Type = decltype(field_details::type_of(member));
-  return field_details::field<member>(
-      name, help, Grammar{[](std::string_view given) { return Type::parse(given).text(); }});
-}
-
-/// A struct with the values in `given`; members that are not given keep those of `defaults`.
-template <class Struct, std::size_t count>
-Struct read_fields(const Field<Struct> (&fields)[count], const Given& given,
-                   std::type_identity_t<Struct> defaults = {}) {
-  for (const Field<Struct>& field : fields) {
-    if (given.has(field.name))
-      field.set(defaults, field.takes, given.values().at(std::string(field.name)));
-  }
-  return defaults;
-}
-
-/// The values of a struct's fields, name to value.
-template <class Struct, std::size_t count>
-nlohmann::ordered_json values_of(const Field<Struct> (&fields)[count], const Struct& object) {
-  nlohmann::ordered_json all = nlohmann::ordered_json::object();
-  for (const Field<Struct>& field : fields)
-    all[std::string(field.name)] = field.get(object, field.takes);
-  return all;
-}
-
-/// An entry of a list of settings.
-Setting listed(std::string_view name, std::string_view help, const Takes& takes, Scope scope,
-               const Traits& traits = {}, const nlohmann::json& neutral = {});
-/// The settings that `fields` describe.
-template <class Struct, std::size_t count>
-SettingList settings_of(const Field<Struct> (&fields)[count], Scope scope) {
-  SettingList list;
-  for (const Field<Struct>& f : fields) {
-    list.push_back(listed(f.name, f.help, f.takes, scope, f.traits,
-                          f.traits.derived.empty() ? f.get(Struct{}, f.takes) : nlohmann::json()));
-  }
-  return list;
-}
-
-/// Settings of one kind of attention, corpus or optimizer: fields of a struct that only its own
-/// files use.
-struct OwnFields {
-  SettingList (*settings)(Scope scope) = [](Scope) { return SettingList(); };
-  nlohmann::ordered_json (*values)(const std::any& own) = [](const std::any&) {
-    return nlohmann::ordered_json::object();
-  };
-};
-template <const auto& fields>
-constexpr OwnFields own_fields() {
-  using Struct = typename std::remove_cvref_t<decltype(fields[0])>::Owner;
-  return {[](Scope scope) { return settings_of(fields, scope); },
-          [](const std::any& own) { return values_of(fields, std::any_cast<const Struct&>(own)); }};
-}
 
 }  // namespace headcount

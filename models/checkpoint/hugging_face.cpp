@@ -224,7 +224,7 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
   refuse_unknown(json, family);
   model.put("rope-layout", family.rope_layout);
   read_keys(json, family, model);
-  if (model.get<Index>("ffn-dim", 1) == 0) {
+  if (model.whole("ffn-dim") == 0) {
     refuse("intermediate_size", json["intermediate_size"],
            "models of this type have a norm before each feed-forward layer, and here a layer "
            "without the one is without the other");
@@ -251,7 +251,7 @@ void read_llama(const nlohmann::json& json, Given& model) {
   read_family(json, kLlama, model);
   // Absent or null: one for each head.
   const bool given = json.contains(kGroups) && !json[kGroups].is_null();
-  choose_kind(model, kLlama, given ? whole_number(json, kGroups) : model.get<Index>("heads", 0));
+  choose_kind(model, kLlama, given ? whole_number(json, kGroups) : model.whole("heads"));
 }
 
 void read_qwen3(const nlohmann::json& json, Given& model) {
@@ -271,7 +271,7 @@ void read_deepseek(const nlohmann::json& json, Given& model) {
   model.put("head-dim", whole_number(json, "qk_nope_head_dim"));
   require_value(json, "attention_bias", false);
   require_value(json, "rope_interleave", true);
-  const auto layers = model.get<Index>("layers", 0);
+  const Index layers = model.whole("layers");
   const Index dense =
       json.contains("first_k_dense_replace") ? whole_number(json, "first_k_dense_replace") : 0;
   if (dense < layers) {

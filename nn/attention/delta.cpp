@@ -16,14 +16,11 @@ namespace headcount {
 
 namespace {
 
-constexpr Field<DeltaSettings> kFields[] = {kDeltaVDim, kDeltaValueHeads, kDeltaKeyHeads,
-                                            kDeltaTaps};
-
 class GatedDelta : public Attention {
  public:
   GatedDelta(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, 0),
-        s_(c.own<DeltaSettings>()),
+        s_(c),
         in_proj_qkvz_(weights.get<Linear>("in_proj_qkvz")),
         in_proj_ba_(weights.get<Linear>("in_proj_ba")),
         norm_(weights.get<Norm>("norm")),
@@ -53,7 +50,7 @@ class GatedDelta : public Attention {
   }
 
  private:
-  DeltaSettings s_;
+  DeltaSizes s_;
   Linear in_proj_qkvz_, in_proj_ba_;
   Norm norm_;
   ShortConvolution convolution_;
@@ -61,7 +58,7 @@ class GatedDelta : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const DeltaSettings& s = c.own<DeltaSettings>();
+  const DeltaSizes s(c);
   return {
       .keeps = delta_keeps(s),
       .forms = {{
@@ -80,28 +77,37 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
       }}};
 }
 
-std::any resolve(const AttentionPlan& c, const Given& given) {
-  return resolve_delta(c, given, read_fields(kFields, given, delta_defaults(c)));
-}
-
 }  // namespace
 
-DeltaSettings delta_defaults(const AttentionPlan& layer) {
-  return {.v_dim = layer.head_dim, .value_heads = layer.heads, .k_dim = layer.head_dim};
+DeltaSizes::DeltaSizes(const AttentionPlan& plan)
+    : value_heads(plan.whole("value-heads")),
+      key_heads(plan.whole("key-heads")),
+      v_dim(plan.whole("v-dim")),
+      k_dim(plan.head_dim),
+      taps(plan.whole("conv-taps")) {}
+
+SettingList delta_settings() {
+  const WholeRange any = {1};
+  return {
+      {"v-dim", "dimensions of v per head", any, same_as("head-dim")},
+      {"value-heads", "value heads, each with a recurrent state", any, same_as("heads")},
+      {"key-heads", "query and key heads, a divisor of value-heads", any, same_as("value-heads")},
+      {"conv-taps",
+       "length in tokens of the causal convolution over q, k and v; 1: the token itself only", any,
+       4}};
 }
 
-DeltaSettings resolve_delta(const AttentionPlan& layer, const Given& given, DeltaSettings own) {
-  if (!given.has("key-heads")) own.key_heads = own.value_heads;
-  require_setting(own.value_heads % own.key_heads == 0, "`key-heads` ", own.key_heads,
-                  " does not divide `value-heads` ", own.value_heads);
-  const std::string_view name = layer.kind().name;
-  require_setting(layer.window == 0, name,
+void check_delta(const AttentionPlan& plan) {
+  const DeltaSizes s(plan);
+  require_setting(s.value_heads % s.key_heads == 0, "`key-heads` ", s.key_heads,
+                  " does not divide `value-heads` ", s.value_heads);
+  const std::string_view name = plan.kind().name;
+  require_setting(plan.window == 0, name,
                   " has no `window`: it keeps a state instead of keys and values of tokens");
-  require_setting(layer.causal, name, " is recurrent and must be causal");
-  return own;
+  require_setting(plan.causal, name, " is recurrent and must be causal");
 }
 
-std::vector<Kept> delta_keeps(const DeltaSettings& s) {
+std::vector<Kept> delta_keeps(const DeltaSizes& s) {
   const auto state = [](std::string name, Index heads, Index width) {
     return Kept{.name = std::move(name), .heads = heads, .width = width, .per_sequence = true};
   };
@@ -109,7 +115,7 @@ std::vector<Kept> delta_keeps(const DeltaSettings& s) {
           state("k_inputs", s.taps - 1, s.keys()), state("v_inputs", s.taps - 1, s.values())};
 }
 
-Count delta_macs(const DeltaSettings& s) { return 3 * Count(s.value_heads) * s.k_dim * s.v_dim; }
+Count delta_macs(const DeltaSizes& s) { return 3 * Count(s.value_heads) * s.k_dim * s.v_dim; }
 
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
   require_setting(memory.key_mask().empty(),
@@ -129,8 +135,8 @@ extern const AttentionKind kDelta = {
     .attends = false,
     .rotates = false,
     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
-    .own = own_fields<kFields>(),
-    .resolve = resolve,
+    .settings = delta_settings,
+    .check = check_delta,
     .describe = describe_layer,
     .make = make_layer<GatedDelta>};
 

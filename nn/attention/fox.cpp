@@ -12,14 +12,6 @@ namespace headcount {
 
 namespace {
 
-struct Own {
-  Index kv_heads = 0;
-};
-
-constexpr Field<Own> kFields[] = {
-    kKvHeadsField<Own>.with({.derived = "heads"}),
-};
-
 class ForgettingAttention : public Attention {
  public:
   ForgettingAttention(const AttentionPlan& c, const LayerWeights& weights)
@@ -30,7 +22,7 @@ class ForgettingAttention : public Attention {
         f_proj_(weights.find<Linear>("f_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Index heads = plan().heads, groups = plan().own<Own>().kv_heads;
+    const Index heads = plan().heads, groups = plan().whole("kv-heads");
     const auto part = [&](std::string_view name, Var of_heads) {
       return split_heads(convolved(name, merge_heads(of_heads), memory), of_heads.shape()[2]);
     };
@@ -53,9 +45,9 @@ class ForgettingAttention : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
   using Role = Projection::Role;
-  const Index queries = c.heads * c.head_dim, keys = own.kv_heads * c.head_dim;
+  const Index groups = c.whole("kv-heads"), queries = c.heads * c.head_dim,
+              keys = groups * c.head_dim;
   AttentionForm form = {
       .projections =
           {Projection{"q_proj", c.dim, queries}.in_canon("q"),
@@ -66,16 +58,10 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
       .value_width = c.head_dim};
   declare_qk_norm(c, form, {queries, keys});
   // A score has the sum of many log gates, whose roundings would add up.
-  return {.keeps = {{"k", own.kv_heads, c.head_dim},
-                    {"v", own.kv_heads, c.head_dim},
+  return {.keeps = {{"k", groups, c.head_dim},
+                    {"v", groups, c.head_dim},
                     {.name = "gates", .heads = c.heads, .width = 1, .exact = true}},
           .forms = {std::move(form)}};
-}
-
-std::any resolve(const AttentionPlan& c, const Given& given) {
-  const Own own = read_fields(kFields, given, {.kv_heads = c.heads});
-  require_divisor("kv-heads", own.kv_heads, "heads", c.heads);
-  return own;
 }
 
 }  // namespace
@@ -90,8 +76,8 @@ extern const AttentionKind kFox = {
     .mixes_values = true,
     .no_qk_norm = "",
     .norm_epsilon = 1e-5,  // as its authors have it
-    .own = own_fields<kFields>(),
-    .resolve = resolve,
+    .settings = [] { return SettingList{shared_setting("kv-heads", same_as("heads"))}; },
+    .check = require_kv_heads,
     .describe = describe_layer,
     .make = make_layer<ForgettingAttention>};
 

@@ -17,25 +17,23 @@ namespace headcount {
 
 namespace {
 
-struct GroupedSettings {
-  Index kv_heads = 0;
-  Index q_rank = 0;  // width of the query latent, for MFA only
-  Index rope_dim = 0;
-  bool tie_kv = false;
-};
+bool ties_kv(const AttentionPlan& c) { return c.on("tie-kv"); }
 
-const GroupedSettings& own(const AttentionPlan& c) { return c.own<GroupedSettings>(); }
+Index kv_heads(const AttentionPlan& c) {
+  if (c.has("kv-heads")) return c.whole("kv-heads");
+  return c.kind().name == "mha" ? c.heads : 1;
+}
 
 class GroupedAttention : public Attention {
  public:
   GroupedAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, own(c).rope_dim),
+      : Attention(c, weights, c.whole("rope-dim")),
         q_proj_(weights),
-        k_proj_(weights.find<Linear>(own(c).tie_kv ? "kv_proj" : "k_proj")),
+        k_proj_(weights.find<Linear>(ties_kv(c) ? "kv_proj" : "k_proj")),
         v_proj_(weights.find<Linear>("v_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Index groups = own(plan()).kv_heads;
+    const Index groups = kv_heads(plan());
     const AttentionOptions o = options(*x.tape, plan().head_dim, memory);
     // Rotation keeps lengths, so it may come after normalisation.
     const auto prepare = [&](Var h) { return rotate(normalize_for_scores(h), memory); };
@@ -45,7 +43,7 @@ class GroupedAttention : public Attention {
     const auto keys = [&] {
       return normed_keys(split_heads(convolved("k", (*k_proj_)(x), memory), groups));
     };
-    if (own(plan()).tie_kv) {
+    if (ties_kv(plan())) {
       const Rows kv = memory.keep("kv", [&] { return rotate(keys(), memory); });
       const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
       return output(x, rotate_back(attention(queries(), k, kv, o), memory));
@@ -63,14 +61,14 @@ class GroupedAttention : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Index groups = own(c).kv_heads;
+  const Index groups = kv_heads(c), q_rank = c.has("q-rank") ? c.whole("q-rank") : 0;
   AttentionDescription description;
   AttentionForm form = {
-      .projections = QueryProjection::declare(c.dim, {.rank = own(c).q_rank}, c.heads * c.head_dim),
+      .projections = QueryProjection::declare(c.dim, {.rank = q_rank}, c.heads * c.head_dim),
       .key_width = c.head_dim,
       .value_width = c.head_dim};
   for (const std::string name : {"kv", "k", "v"}) {
-    if (own(c).tie_kv != (name == "kv")) continue;
+    if (ties_kv(c) != (name == "kv")) continue;
     description.keeps.push_back({name, groups, c.head_dim});
     form.projections.push_back(
         Projection{name + "_proj", c.dim, groups * c.head_dim, Projection::Role::to_cache}.in_canon(
@@ -81,27 +79,23 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   return description;
 }
 
-constexpr auto kKvHeads = kKvHeadsField<GroupedSettings>.with({.derived = "heads / 2"});
-constexpr auto kQRank = kQRankField<GroupedSettings>.with({.derived = "half of dim"});
-constexpr auto kRopeDim = kRopeDimField<GroupedSettings>.with({.derived = "head-dim"});
-constexpr auto kTieKv = on_off<&GroupedSettings::tie_kv>(
-    "tie-kv", "use one projection of x as both key and value; the cache keeps it once");
+// Rows of all four kinds.
+SettingList settings() {
+  return {shared_setting("rope-dim", same_as("head-dim")),
+          {"tie-kv", "use one projection of x as both key and value; the cache keeps it once",
+           kOnOff, "off"}};
+}
 
-constexpr Field<GroupedSettings> kFields[] = {kRopeDim, kTieKv};
-constexpr Field<GroupedSettings> kGqaFields[] = {kKvHeads, kRopeDim, kTieKv};
-constexpr Field<GroupedSettings> kMfaFields[] = {kQRank, kRopeDim, kTieKv};
-
-GroupedSettings resolve(const AttentionPlan& c, const Given& given, Index kv_heads,
-                        Index q_rank = 0) {
-  if (!given.has("rope-dim")) require_rotary_heads(c);
-  const GroupedSettings settings =
-      read_fields(kFields, given, {.kv_heads = kv_heads, .q_rank = q_rank, .rope_dim = c.head_dim});
-  require_rotary_part(c, settings.rope_dim);
-  return settings;
+void check(const AttentionPlan& c) {
+  const Index rope_dim = c.whole("rope-dim");
+  if (rope_dim == c.head_dim) require_rotary_heads(c);
+  require_rotary_part(c, rope_dim);
+  if (c.has("kv-heads")) require_kv_heads(c);
 }
 
 // Adds to `kind` what the four kinds of this file have in common.
 constexpr AttentionKind grouped(AttentionKind kind) {
+  kind.check = check;
   kind.describe = describe_layer;
   kind.make = make_layer<GroupedAttention>;
   kind.mixes_values = true;
@@ -115,36 +109,29 @@ extern constinit const AttentionKind kMha =
     grouped({.name = "mha",
              .summary = "multi-head: each query head has its own keys and values",
              .architecture = "llama",
-             .own = own_fields<kFields>(),
-             .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-               return resolve(c, given, c.heads);
-             }});
+             .settings = settings});
 extern constinit const AttentionKind kMqa =
     grouped({.name = "mqa",
              .summary = "multi-query: all query heads share one KV head",
              .architecture = "llama",
-             .own = own_fields<kFields>(),
-             .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-               return resolve(c, given, 1);
-             }});
+             .settings = settings});
 extern constinit const AttentionKind kGqa =
     grouped({.name = "gqa",
              .summary = "grouped-query: `kv-heads` KV heads, each for a group of query heads",
              .architecture = "llama",
              .numbers = {"kv-heads"},
-             .own = own_fields<kGqaFields>(),
-             .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-               return resolve(c, given, resolved_kv_heads(c, given));
+             .settings = [] {
+               return together({{shared_setting("kv-heads", half_of_heads())}, settings()});
              }});
 extern constinit const AttentionKind kMfa = grouped(
     {.name = "mfa",
      .summary = "multi-matrix factorization: one KV head of `head-dim`, default 2 dim / heads, "
                 "queries from a latent of `q-rank`",
-     .head_dim_factor = 2,
      .numbers = {"head-dim"},
-     .own = own_fields<kMfaFields>(),
-     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-       return resolve(c, given, 1, given.get("q-rank", std::max<Index>(1, c.dim / 2)));
+     .settings = [] {
+       return together({{shared_setting("head-dim", twice_the_width()),
+                         shared_setting("q-rank", half_of_dim())},
+                        settings()});
      }});
 
 }  // namespace headcount

@@ -10,34 +10,22 @@ namespace headcount {
 
 namespace {
 
-struct Own {
-  Index kv_heads = 0;
-  Index rope_dim = 0;
-};
-
-constexpr Field<Own> kFields[] = {
-    kKvHeadsField<Own>.with({.derived = "heads / 2"}),
-    kRopeDimField<Own>.with({.derived = "half of head-dim"}),
-};
-
 class GroupedTiedAttention : public Attention {
  public:
   GroupedTiedAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.own<Own>().rope_dim),
+      : Attention(c, weights, c.whole("rope-dim")),
         q_proj_(weights.get<Linear>("q_proj")),
         kv_proj_(weights.find<Linear>("kv_proj")),
         rope_proj_(weights.find<Linear>("k_rope_proj")) {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Own& own = plan().own<Own>();
-    const Index width = plan().head_dim;
+    const Index width = plan().head_dim, rope_dim = plan().whole("rope-dim");
     const Rows state = memory.keep("state", [&] {
-      return split_heads(convolved("kv", (*kv_proj_)(x), memory), own.kv_heads);
+      return split_heads(convolved("kv", (*kv_proj_)(x), memory), plan().whole("kv-heads"));
     });
     std::vector<Rows> keys;
-    if (own.rope_dim < width)
-      keys.push_back(normed_keys(*x.tape, state.columns(0, width - own.rope_dim)));
-    if (own.rope_dim > 0) {
+    if (rope_dim < width) keys.push_back(normed_keys(*x.tape, state.columns(0, width - rope_dim)));
+    if (rope_dim > 0) {
       keys.push_back(memory.keep("rope_key", [&] {
         const Var key = split_heads(convolved("k_rope", (*rope_proj_)(x), memory), 1);
         return rotate(normed_rope_key(key), memory);
@@ -55,30 +43,27 @@ class GroupedTiedAttention : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
+  const Index groups = c.whole("kv-heads"), rope_dim = c.whole("rope-dim");
   AttentionForm form = {
       .projections = {Projection{"q_proj", c.dim, c.heads * c.head_dim}.in_canon("q"),
-                      Projection{"kv_proj", c.dim, own.kv_heads * c.head_dim,
-                                 Projection::Role::to_cache}
+                      Projection{"kv_proj", c.dim, groups * c.head_dim, Projection::Role::to_cache}
                           .in_canon("kv")},
       .key_width = c.head_dim,
       .value_width = c.head_dim};
-  std::vector<Kept> keeps = {{"state", own.kv_heads, c.head_dim}};
-  if (own.rope_dim > 0) {
+  std::vector<Kept> keeps = {{"state", groups, c.head_dim}};
+  if (rope_dim > 0) {
     form.projections.push_back(
-        Projection{"k_rope_proj", c.dim, own.rope_dim, Projection::Role::to_cache}.in_canon(
-            "k_rope"));
-    keeps.push_back({"rope_key", 1, own.rope_dim});
+        Projection{"k_rope_proj", c.dim, rope_dim, Projection::Role::to_cache}.in_canon("k_rope"));
+    keeps.push_back({"rope_key", 1, rope_dim});
   }
-  declare_qk_norm(
-      c, form, {c.head_dim, c.head_dim - own.rope_dim, own.rope_dim, Projection::Role::of_token});
+  declare_qk_norm(c, form,
+                  {c.head_dim, c.head_dim - rope_dim, rope_dim, Projection::Role::of_token});
   return {std::move(keeps), {std::move(form)}};
 }
 
-std::any resolve(const AttentionPlan& c, const Given& given) {
-  const Own own = {resolved_kv_heads(c, given), given.get("rope-dim", half_of_head(c))};
-  require_rotary_part(c, own.rope_dim);
-  return own;
+void check(const AttentionPlan& c) {
+  require_kv_heads(c);
+  require_rotary_part(c, c.whole("rope-dim"));
 }
 
 }  // namespace
@@ -90,8 +75,12 @@ extern const AttentionKind kGta = {
         "of `rope-dim`, the key",
     .numbers = {"kv-heads"},
     .no_qk_norm = "",
-    .own = own_fields<kFields>(),
-    .resolve = resolve,
+    .settings =
+        [] {
+          return SettingList{shared_setting("kv-heads", half_of_heads()),
+                             shared_setting("rope-dim", half_of_head())};
+        },
+    .check = check,
     .describe = describe_layer,
     .make = make_layer<GroupedTiedAttention>};
 

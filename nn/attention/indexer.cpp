@@ -1,5 +1,6 @@
 #include "nn/attention/indexer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -52,22 +53,46 @@ void Indexer::declare(const IndexerPlan& plan, AttentionForm& form) {
   form.picks = plan.topk;
 }
 
-void require_index_width(Index index_head_dim, Index rope_dim) {
-  require_setting(index_head_dim >= rope_dim, "`index-head-dim` ", index_head_dim,
-                  " is less than the `rope-dim` ", rope_dim, " that RoPE rotates");
+SettingList index_settings(Index topk) {
+  return {
+      {"index-heads",
+       "heads of the indexer",
+       WholeRange{1},
+       {"half of heads", [](const Given& v) { return std::max<Index>(1, v.whole("heads") / 2); }}},
+      {"index-head-dim",
+       "dimensions per head of the indexer, of which RoPE rotates rope-dim",
+       WholeRange{1},
+       {"half of head-dim, or rope-dim if that is more",
+        [](const Given& v) {
+          return std::max({Index{2}, v.whole("head-dim") / 4 * 2, v.whole("rope-dim")});
+        }}},
+      {"index-topk",
+       "rows that a token reads, tokens or compressed rows, those with the greatest scores of "
+       "the indexer",
+       WholeRange{1}, of_owner(topk)},
+      {"index-loss",
+       "weight of the loss that trains the indexer, its divergence from the weights of "
+       "attention; 0: the indexer stays random",
+       NumberRange{0}, 1.0}};
 }
 
-std::vector<std::string> index_notes(std::string_view kind, double loss, Index topk, Index rows) {
-  std::vector<std::string> notes;
+void require_index_width(const AttentionPlan& plan) {
+  const Index width = plan.whole("index-head-dim"), rope_dim = plan.whole("rope-dim");
+  require_setting(width >= rope_dim, "`index-head-dim` ", width, " is less than the `rope-dim` ",
+                  rope_dim, " that RoPE rotates");
+}
+
+std::vector<std::string> index_notes(const AttentionPlan& plan, Index rows) {
+  const Index topk = plan.whole("index-topk");
+  const std::string kind(plan.kind().name);
   if (rows > 0 && topk >= rows) {
-    notes.push_back("`index-topk` " + std::to_string(topk) + " leaves out none of the at most " +
-                    std::to_string(rows) + " rows that the indexer of " + std::string(kind) +
-                    " picks from; lower `index-topk` or raise `context`");
-  } else if (loss == 0) {
-    notes.push_back("`index-loss` is 0: nothing trains the indexer of " + std::string(kind) +
-                    ", which picks rows at random");
+    return {"`index-topk` " + std::to_string(topk) + " leaves out none of the at most " +
+            std::to_string(rows) + " rows that the indexer of " + kind +
+            " picks from; lower `index-topk` or raise `context`"};
   }
-  return notes;
+  if (plan.number("index-loss") > 0) return {};
+  return {"`index-loss` is 0: nothing trains the indexer of " + kind +
+          ", which picks rows at random"};
 }
 
 }  // namespace headcount

@@ -56,41 +56,12 @@ class Indexer {
   Linear q_proj_, weights_proj_;
 };
 
-// Settings of attentions with an indexer: members of their own structs with these names.
-
-template <class Own>
-inline constexpr auto kIndexHeads = whole<&Own::index_heads>("index-heads", "heads of the indexer",
-                                                             1)
-                                        .with({.derived = "half of heads"});
-template <class Own>
-inline constexpr auto kIndexHeadDim =
-    whole<&Own::index_head_dim>(
-        "index-head-dim", "dimensions per head of the indexer, of which RoPE rotates rope-dim", 1)
-        .with({.derived = "half of head-dim, or rope-dim if that is more"});
-template <class Own>
-inline constexpr auto kIndexTopk = whole<&Own::index_topk>(
-    "index-topk",
-    "rows that a token reads, tokens or compressed rows, those with the greatest scores of the "
-    "indexer",
-    1);
-template <class Own>
-inline constexpr auto kIndexLoss = number<&Own::index_loss>(
-    "index-loss",
-    "weight of the loss that trains the indexer, its divergence from the weights of attention; "
-    "0: the indexer stays random",
-    0);
-
-/// Sets the defaults of an indexer that picks `topk` rows. `rope_dim` must be known.
-template <class Own>
-void set_index_defaults(const AttentionPlan& plan, Index topk, Own& own) {
-  own.index_heads = std::max<Index>(1, plan.heads / 2);
-  own.index_head_dim = std::max(std::max<Index>(2, half_of_head(plan)), own.rope_dim);
-  own.index_topk = topk;
-}
+/// Settings of attentions with an indexer, which picks by default `topk` rows.
+SettingList index_settings(Index topk);
 /// Throws ShapeError unless what RoPE rotates fits into a head of the indexer.
-void require_index_width(Index index_head_dim, Index rope_dim);
-/// Sentences that a user should know about an indexer whose loss has the weight `loss`, and which
-/// picks `topk` of at most `rows` rows (0: unknown).
-std::vector<std::string> index_notes(std::string_view kind, double loss, Index topk, Index rows);
+void require_index_width(const AttentionPlan& plan);
+/// Sentences that a user should know about an indexer that picks from at most `rows` rows (0:
+/// unknown).
+std::vector<std::string> index_notes(const AttentionPlan& plan, Index rows);
 
 }  // namespace headcount

@@ -14,16 +14,11 @@ namespace headcount {
 
 namespace {
 
-constexpr Field<DeltaSettings> kFields[] = {
-    kDeltaVDim, kDeltaValueHeads, kDeltaKeyHeads, kDeltaTaps,
-    on_off<&DeltaSettings::gate_bias>(
-        "gate-bias", "bias of the output gate; off: none, as in the released Kimi Linear models")};
-
 class KimiDelta : public Attention {
  public:
   KimiDelta(const AttentionPlan& c, const LayerWeights& weights)
       : Attention(c, weights, 0),
-        s_(c.own<DeltaSettings>()),
+        s_(c),
         q_{weights, "q"},
         k_{weights, "k"},
         v_{weights, "v"},
@@ -62,7 +57,7 @@ class KimiDelta : public Attention {
     ShortConvolution convolution;
   };
 
-  DeltaSettings s_;
+  DeltaSizes s_;
   Convolved q_, k_, v_;
   Linear f_a_, f_b_, g_a_, g_b_, b_;
   Norm norm_;
@@ -71,7 +66,7 @@ class KimiDelta : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const DeltaSettings& s = c.own<DeltaSettings>();
+  const DeltaSizes s(c);
   const Index channels = s.value_heads * s.k_dim;
   // Initial values as its authors have them.
   return {
@@ -87,7 +82,7 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
                {"f_a_proj", c.dim, s.v_dim},
                {"f_b_proj", s.v_dim, channels},
                {"g_a_proj", c.dim, s.v_dim},
-               {.name = "g_b_proj", .in = s.v_dim, .out = s.values(), .biased = s.gate_bias},
+               {.name = "g_b_proj", .in = s.v_dim, .out = s.values(), .biased = c.on("gate-bias")},
                {"b_proj", c.dim, s.value_heads},
                Projection::vector("A_log", s.value_heads, Initializer::log_uniform(16, 1)),
                Projection::vector("dt_bias", channels, Initializer::log_uniform_steps(0.1, 0.001)),
@@ -99,8 +94,12 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
       }}};
 }
 
-std::any resolve(const AttentionPlan& c, const Given& given) {
-  return resolve_delta(c, given, read_fields(kFields, given, delta_defaults(c)));
+SettingList settings() {
+  SettingList all = delta_settings();
+  all.push_back({"gate-bias",
+                 "bias of the output gate; off: none, as in the released Kimi Linear models",
+                 kOnOff, "on"});
+  return all;
 }
 
 }  // namespace
@@ -113,8 +112,8 @@ extern const AttentionKind kKda = {
     .rotates = false,
     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
     .norm_epsilon = 1e-5,  // as its authors have it
-    .own = own_fields<kFields>(),
-    .resolve = resolve,
+    .settings = settings,
+    .check = check_delta,
     .describe = describe_layer,
     .make = make_layer<KimiDelta>};
 

@@ -1,6 +1,7 @@
 #include "nn/attention/kind.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 #include "autograd/base/error.h"
 #include "autograd/base/text.h"
@@ -9,108 +10,119 @@ namespace headcount {
 
 namespace {
 
-constexpr OnlyWhere kOnlyRotary = {"positions", "rope", "rotates nothing"};
+constexpr Traits kOnlyRotary = {.only_where = OnlyWhere{"positions", "rope", "rotates nothing"}};
 
-constexpr Field<LayerSettings> kLayerFields[] = {
-    whole<&LayerSettings::heads>("heads", "query heads of each layer", 1),
-    whole<&LayerSettings::head_dim>("head-dim", "dimensions per head", 1)
-        .with({.derived = "dim / heads"}),
-    on_off<&LayerSettings::gate>(
-        "gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))"),
-    on_off<&LayerSettings::output_projection>(
-        "output-projection",
-        "multiply the concatenated heads by o_proj; off: they are the layer's output"),
-    on_off<&LayerSettings::qk_norm>(
-        "qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE"),
-    parsed<&LayerSettings::score_scale>(
-        "score-scale",
-        "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none (1), "
-        "qk-norm (q and k normalised to unit length), row-norm (each row of scores divided by its "
-        "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number"),
-    number<&LayerSettings::score_cap>(
-        "score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none", 0,
-        1e6),
-    on_off<&LayerSettings::sinks>(
-        "sinks",
-        "add a learned score per head to each softmax that no value answers, so that a head may "
-        "read nothing"),
-    tokens<&LayerSettings::window>(
-        "window",
-        "sliding window: latest tokens that each token attends to, itself included; 0: all", 0),
-    parsed<&LayerSettings::canon>(
-        "canon",
-        "Canon layers, short causal convolutions that are added to their input: letters of A (the "
-        "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
-        "layer) and D (its gate and up), or off"),
-    whole<&LayerSettings::canon_taps>(
-        "canon-taps", "length in tokens of the convolutions of canon, the token itself included", 1)
-        .with({.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}),
-    fraction<&LayerSettings::value_residual>(
-        "value-residual",
-        "share of the first layer's values in the values of each later layer; 0.5: their mean"),
-    choice<&LayerSettings::rotary_layout>(
-        "rope-layout",
-        "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
-        "(interleaved)",
-        {{"half", RotaryLayout::half}, {"interleaved", RotaryLayout::interleaved}})
-        .with({.derived = "half", .only_where = kOnlyRotary}),
-    number<&LayerSettings::rope_theta>("rope-theta", "base of the RoPE frequencies, theta", 1)
-        .with({.only_where = kOnlyRotary}),
-};
+constexpr Named<RotaryLayout> kRotaryLayouts[] = {{"half", RotaryLayout::half},
+                                                  {"interleaved", RotaryLayout::interleaved}};
+
+nlohmann::json width_of_head(const Given& values, Index factor) {
+  const Index heads = values.whole("heads"), dim = values.whole("dim");
+  require_setting(dim % heads == 0, "`heads` ", heads, " does not divide `dim` ", dim,
+                  "; change one of them or give `head-dim`");
+  return factor * (dim / heads);
+}
+
+// Settings of all kinds.
+const SettingList& layer_settings() {
+  static const SettingList rows = {
+      {"heads", "query heads of each layer", WholeRange{1}, 4},
+      {"head-dim",
+       "dimensions per head",
+       WholeRange{1},
+       {"dim / heads", [](const Given& v) { return width_of_head(v, 1); }}},
+      {"gate", "multiply the heads' outputs elementwise by sigmoid(gate_proj(x))", kOnOff, "off"},
+      {"output-projection",
+       "multiply the concatenated heads by o_proj; off: they are the layer's output", kOnOff, "on"},
+      {"qk-norm", "apply RMSNorm with weights to each head of q and k, before RoPE", kOnOff, "off"},
+      {"score-scale",
+       "factor of the scores q.k before softmax: inv-sqrt (1 / sqrt(width of q and k)), none (1), "
+       "qk-norm (q and k normalised to unit length), row-norm (each row of scores divided by its "
+       "norm), length (inv-sqrt / sqrt(number of keys that are seen)) or a number",
+       parsed<ScoreScale>(), ScoreScale().text()},
+      {"score-cap", "soft cap C of the scaled scores, which become C tanh(s / C); 0: none",
+       NumberRange{0, 1e6}, 0.0},
+      {"sinks",
+       "add a learned score per head to each softmax that no value answers, so that a head may "
+       "read nothing",
+       kOnOff, "off"},
+      {"window",
+       "sliding window: latest tokens that each token attends to, itself included; 0: all",
+       tokens(0), 0},
+      {"canon",
+       "Canon layers, short causal convolutions that are added to their input: letters of A (the "
+       "normed input of attention), B (its q, k and v), C (the normed input of the feed-forward "
+       "layer) and D (its gate and up), or off",
+       parsed<CanonPlaces>(), "off"},
+      {"canon-taps",
+       "length in tokens of the convolutions of canon, the token itself included",
+       WholeRange{1},
+       4,
+       {.only_where = OnlyWhere{"canon", "off", "convolves nothing", true}}},
+      {"value-residual",
+       "share of the first layer's values in the values of each later layer; 0.5: their mean",
+       kFraction, 0.0},
+      {"rope-layout",
+       "dimensions that RoPE rotates as a pair: i and i + rope-dim / 2 (half) or 2 i and 2 i + 1 "
+       "(interleaved)",
+       kRotaryLayouts, of_owner("half"), kOnlyRotary},
+      {"rope-theta", "base of the RoPE frequencies, theta", NumberRange{1}, 10000.0, kOnlyRotary}};
+  return rows;
+}
+
+LayerSettings read_layer(const Given& given) {
+  return {.heads = given.whole("heads"),
+          .head_dim = given.whole("head-dim"),
+          .gate = given.on("gate"),
+          .output_projection = given.on("output-projection"),
+          .qk_norm = given.on("qk-norm"),
+          .score_scale = ScoreScale::parse(given.text("score-scale")),
+          .score_cap = given.number("score-cap"),
+          .sinks = given.on("sinks"),
+          .window = given.whole("window"),
+          .canon = CanonPlaces::parse(given.text("canon")),
+          .canon_taps = given.whole("canon-taps"),
+          .value_residual = given.number("value-residual"),
+          .rotary_layout = given.chosen("rope-layout", kRotaryLayouts),
+          .rope_theta = given.number("rope-theta")};
+}
+
+// Settings of a layer of `kind`, all with values.
+Given settled(const AttentionKind& kind, const Given& given, const LayerPlace& place) {
+  Given layer = given.of(attention_settings(), kind.name, {{"dim", place.dim}});
+  if (!kind.attends) {  // given for other layers of a pattern
+    for (const char* name : {"score-scale", "score-cap"}) layer.erase(name);
+  }
+  nlohmann::ordered_json values = layer.values_of(layer_settings());
+  values.update(layer.values_of(kind.settings()));
+  return Given(attention_settings()).of(attention_settings(), kind.name, values);
+}
 
 }  // namespace
 
 const SettingList& attention_settings() {
   static const SettingList list = [] {
-    SettingList all = settings_of(kLayerFields, Scope::attention);
-    for (const AttentionKind* kind : attention_kinds()) {
-      add_settings(all, kind->own.settings(Scope::attention), kind->name);
-      if (kind->head_dim_factor != 1)
-        add_default(all, "head-dim", formatted("%td dim / heads", kind->head_dim_factor),
-                    kind->name);
-      if (kind->rotary_layout == RotaryLayout::interleaved)
-        add_default(all, "rope-layout", "interleaved", kind->name);
-    }
+    SettingList all = settings_in(Scope::attention, layer_settings());
+    for (const AttentionKind* kind : attention_kinds())
+      add_settings(all, settings_in(Scope::attention, kind->settings()), kind->name);
     return all;
   }();
   return list;
 }
 
-nlohmann::ordered_json AttentionPlan::values() const {
-  nlohmann::ordered_json all = values_of(kLayerFields, static_cast<const LayerSettings&>(*this));
-  all.update(kind_->own.values(own_));
-  return all;
-}
-
-LayerSettings resolve_layer(const AttentionKind& kind, const Given& given,
-                            const LayerPlace& place) {
-  LayerSettings common = read_fields(kLayerFields, given, {.rotary_layout = kind.rotary_layout});
-  if (!given.has("head-dim")) {
-    require_setting(place.dim % common.heads == 0, "`heads` ", common.heads,
-                    " does not divide `dim` ", place.dim,
-                    "; change one of them or give `head-dim`");
-    common.head_dim = kind.head_dim_factor * (place.dim / common.heads);
-  }
-  require_setting(kind.attends || !common.sinks, "`sinks` are scores of a softmax, and ", kind.name,
-                  " has none; leave `sinks` off");
-  require_setting(kind.no_qk_norm.empty() || !common.qk_norm, "`qk-norm` is not for ", kind.name,
-                  ": ", kind.no_qk_norm, "; leave `qk-norm` off");
-  require_setting(common.score_cap == 0 || common.score_scale.kind != ScoreScale::Kind::row_norm,
-                  "`score-cap` limits scores that `score-scale` row-norm keeps below 1; leave "
-                  "`score-cap` 0");
-  if (!kind.attends) {  // given for other layers of a pattern
-    common.score_scale = {};
-    common.score_cap = 0;
-  }
-  return common;
-}
-
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
                                 const LayerPlace& place) {
-  AttentionPlan plan(kind, resolve_layer(kind, given, place), place);
+  const Given settings = settled(kind, given, place);
+  AttentionPlan plan(kind, read_layer(settings), place, settings);
   plan.rotary = plan.rotary && kind.rotates;
   if (plan.norm_epsilon == 0) plan.norm_epsilon = kind.norm_epsilon;
-  plan.own_ = kind.resolve(plan, given);
+  require_setting(kind.attends || !plan.sinks, "`sinks` are scores of a softmax, and ", kind.name,
+                  " has none; leave `sinks` off");
+  require_setting(kind.no_qk_norm.empty() || !plan.qk_norm, "`qk-norm` is not for ", kind.name,
+                  ": ", kind.no_qk_norm, "; leave `qk-norm` off");
+  require_setting(plan.score_cap == 0 || plan.score_scale.kind != ScoreScale::Kind::row_norm,
+                  "`score-cap` limits scores that `score-scale` row-norm keeps below 1; leave "
+                  "`score-cap` 0");
+  if (kind.check != nullptr) kind.check(plan);
   require_setting(plan.value_residual == 0 || find_values(plan, kind.describe(plan)) != nullptr,
                   "`value-residual` mixes values of heads, which ", kind.name,
                   " with these settings does not keep; leave `value-residual` 0");
@@ -147,14 +159,43 @@ void require_divisor(std::string_view name, Index count, std::string_view whole_
                   whole, "; ", divisor, " does");
 }
 
-Index resolved_kv_heads(const AttentionPlan& layer, const Given& given) {
-  const Index heads = layer.heads;
-  require_setting(given.has("kv-heads") || heads % 2 == 0, "`attention` ", layer.kind().name,
-                  " has by default half as many KV heads as query heads, but `heads` ", heads,
-                  " is odd; give `kv-heads`");
-  const auto kv_heads = given.get<Index>("kv-heads", heads / 2);
-  require_divisor("kv-heads", kv_heads, "heads", heads);
-  return kv_heads;
+void require_kv_heads(const AttentionPlan& layer) {
+  require_divisor("kv-heads", layer.whole("kv-heads"), "heads", layer.heads);
+}
+
+Setting shared_setting(std::string_view name, Default standard) {
+  static const SettingList rows = together(
+      {layer_settings(),
+       {{"kv-heads", "KV heads; each serves heads / kv-heads query heads", WholeRange{1}},
+        {"q-rank", "width of the latent between x and the queries; 0: none", WholeRange{0}},
+        {"rope-dim", "dimensions per head that RoPE rotates", WholeRange{0}}}});
+  const auto row = std::ranges::find(rows, name, &Setting::name);
+  if (row == rows.end()) throw std::logic_error("several kinds do not have this setting");
+  Setting setting = *row;
+  setting.standard = std::move(standard);
+  return setting;
+}
+
+Default twice_the_width() {
+  return {"2 dim / heads", [](const Given& v) { return width_of_head(v, 2); }};
+}
+
+Default half_of_heads() {
+  return {"heads / 2", [](const Given& values) {
+            const Index heads = values.whole("heads");
+            require_setting(heads % 2 == 0, "`attention` ", values.owner(),
+                            " has by default half as many KV heads as query heads, but `heads` ",
+                            heads, " is odd; give `kv-heads`");
+            return heads / 2;
+          }};
+}
+
+Default half_of_head() {
+  return {"half of head-dim", [](const Given& v) { return v.whole("head-dim") / 4 * 2; }};
+}
+
+Default half_of_dim() {
+  return {"half of dim", [](const Given& v) { return std::max<Index>(1, v.whole("dim") / 2); }};
 }
 
 namespace {

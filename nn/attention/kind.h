@@ -1,6 +1,5 @@
 #pragma once
 
-#include <any>
 #include <array>
 #include <memory>
 #include <optional>
@@ -116,7 +115,6 @@ struct AttentionKind {
   std::string_view summary;  ///< one line for help
   /// Hugging Face's `model_type` of models with this layer, such as "llama"; empty: none.
   std::string_view architecture = {};
-  Index head_dim_factor = 1;  ///< `head-dim` is by default this many times dim / heads
   /// Settings that a spec gives as numbers after the name: gqa2, mla48+16. The first one sets the
   /// size of the cache.
   std::array<std::string_view, 2> numbers = {};
@@ -129,12 +127,12 @@ struct AttentionKind {
   /// Reason why the layer declares no norms of `qk-norm` (see declare_qk_norm), for errors; empty:
   /// it declares them.
   std::string_view no_qk_norm = "its layer has no such norms";
-  RotaryLayout rotary_layout = RotaryLayout::half;  ///< default of `rope-layout`
-  double norm_epsilon = 1e-6;                       ///< of its norms
-  OwnFields own = {};                               ///< settings of this kind only
-  /// Settings of this kind, with defaults for what is not given; `layer` has the common ones.
-  /// Throws ShapeError that names settings which do not fit together.
-  std::any (*resolve)(const AttentionPlan& layer, const Given& given) = nullptr;
+  double norm_epsilon = 1e-6;  ///< of its norms
+  /// Rows of the settings that not all kinds have, or that have other defaults here. Rules of
+  /// defaults may read `dim`, too.
+  SettingList (*settings)() = [] { return SettingList(); };
+  /// Throws ShapeError that names settings which do not fit together. Null: all fit.
+  void (*check)(const AttentionPlan& plan) = nullptr;
   AttentionDescription (*describe)(const AttentionPlan& plan) = nullptr;
   /// Sentences that a user with these settings should know, for `attention_notes`. Null: none.
   std::vector<std::string> (*notes)(const AttentionPlan& plan) = nullptr;
@@ -153,8 +151,6 @@ const AttentionKind& attention_kind(std::string_view name);
 /// that they apply to.
 const SettingList& attention_settings();
 
-/// Common settings of a layer from `given`, with defaults for the rest. Throws ShapeError.
-LayerSettings resolve_layer(const AttentionKind& kind, const Given& given, const LayerPlace& place);
 /// Plan of a layer, with defaults for what is not given. Throws ShapeError that names settings
 /// which do not fit together.
 AttentionPlan resolve_attention(const AttentionKind& kind, const Given& given,
@@ -242,25 +238,25 @@ void declare_qk_norm(const AttentionPlan& plan, AttentionForm& form, const QkNor
 void require_rotary_heads(const AttentionPlan& layer);
 /// Requires `rope_dim` to fit into a head, and to be even if positions are rotary.
 void require_rotary_part(const AttentionPlan& layer, Index rope_dim);
+/// Requires that `kv-heads` divides `heads`.
+void require_kv_heads(const AttentionPlan& layer);
 /// Requires that `count`, the value of the setting `name`, divides `whole`, that of `whole_name`.
 void require_divisor(std::string_view name, Index count, std::string_view whole_name, Index whole);
-/// `kv-heads`, by default heads / 2; it must divide `heads`.
-Index resolved_kv_heads(const AttentionPlan& layer, const Given& given);
-/// Default of `rope-dim` for kinds that rotate a part of a head: half of it, rounded down to an
-/// even number.
+
+// Settings that several kinds have.
+
+/// The row of `kv-heads`, `q-rank`, `rope-dim` or a setting of all kinds with the default that it
+/// has for one kind.
+Setting shared_setting(std::string_view name, Default standard);
+
+/// 2 dim / heads, for `head-dim`.
+Default twice_the_width();
+/// heads / 2, for `kv-heads`.
+Default half_of_heads();
+/// Half of a head, rounded down to an even number, for `rope-dim` of kinds that rotate a part.
 inline Index half_of_head(const LayerSettings& layer) { return layer.head_dim / 4 * 2; }
-
-// Settings that several kinds have, as members of their own structs.
-
-template <class Own>
-inline constexpr auto kRopeDimField = whole<&Own::rope_dim>("rope-dim",
-                                                            "dimensions per head that RoPE rotates",
-                                                            0);
-template <class Own>
-inline constexpr auto kQRankField =
-    whole<&Own::q_rank>("q-rank", "width of the latent between x and the queries; 0: none", 0);
-template <class Own>
-inline constexpr auto kKvHeadsField =
-    whole<&Own::kv_heads>("kv-heads", "KV heads; each serves heads / kv-heads query heads", 1);
+Default half_of_head();
+/// dim / 2, for `q-rank`.
+Default half_of_dim();
 
 }  // namespace headcount

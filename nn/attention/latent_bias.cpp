@@ -8,16 +8,6 @@ namespace headcount {
 
 namespace {
 
-struct Own {
-  Index latent_dim = 0;
-};
-
-constexpr Field<Own> kFields[] = {
-    whole<&Own::latent_dim>("latent-dim",
-                            "dimensions of z per head; the product z.z is added to q.k", 1)
-        .with({.derived = "head-dim / 2"}),
-};
-
 class LatentBiasAttention : public Attention {
  public:
   LatentBiasAttention(const AttentionPlan& c, const LayerWeights& weights)
@@ -44,7 +34,7 @@ class LatentBiasAttention : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Index width = c.heads * c.head_dim, latent_dim = c.own<Own>().latent_dim,
+  const Index width = c.heads * c.head_dim, latent_dim = c.whole("latent-dim"),
               key_width = c.head_dim + latent_dim;
   AttentionForm form = {
       .projections = {Projection{"q_proj", c.dim, width}.in_canon("q"),
@@ -58,9 +48,12 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
           .forms = {std::move(form)}};
 }
 
-std::any resolve(const AttentionPlan& c, const Given& given) {
-  require_rotary_heads(c);
-  return read_fields(kFields, given, {.latent_dim = std::max<Index>(1, c.head_dim / 2)});
+SettingList settings() {
+  return {{"latent-dim",
+           "dimensions of z per head; the product z.z is added to q.k",
+           WholeRange{1},
+           {"head-dim / 2",
+            [](const Given& v) { return std::max<Index>(1, v.whole("head-dim") / 2); }}}};
 }
 
 }  // namespace
@@ -71,8 +64,8 @@ extern const AttentionKind kLatentBias = {
     .numbers = {"latent-dim"},
     .mixes_values = true,
     .no_qk_norm = "",
-    .own = own_fields<kFields>(),
-    .resolve = resolve,
+    .settings = settings,
+    .check = require_rotary_heads,
     .describe = describe_layer,
     .make = make_layer<LatentBiasAttention>};
 

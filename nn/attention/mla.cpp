@@ -30,66 +30,36 @@ namespace headcount {
 
 namespace {
 
-struct MlaSettings {
-  Index kv_rank = 0;   // width of the latent, all parts together
-  Index q_rank = 0;    // width of the query latent; 0: none
-  Index nope_dim = 0;  // dimensions of q and k per head without RoPE
-  Index rope_dim = 0;  // dimensions of q and k per head with RoPE
-  Index v_dim = 0;
-  bool latent_norm = true;
-  Index latents = 1;
-  bool latent_scale = false;
-  // Settings of the indexer, which dsa alone has.
-  Index index_heads = 0, index_head_dim = 0, index_topk = 0;
-  double index_loss = 1;
+struct MlaSizes {
+  explicit MlaSizes(const AttentionPlan& c)
+      : kv_rank(c.whole("kv-rank")),
+        q_rank(c.whole("q-rank")),
+        nope_dim(c.whole("nope-dim")),
+        rope_dim(c.whole("rope-dim")),
+        v_dim(c.whole("v-dim")),
+        latents(c.whole("latents")) {}
 
-  bool picks() const { return index_topk > 0; }
+  Index kv_rank;             // width of the latent, all parts together
+  Index q_rank;              // width of the query latent; 0: none
+  Index nope_dim, rope_dim;  // dimensions of q and k per head without RoPE and with it
+  Index v_dim, latents;
+
   Index latent_width() const { return kv_rank / latents; }
 };
 
+// Returns true for dsa.
+bool picks(const AttentionPlan& c) { return c.has("index-topk"); }
+
 // Factor of `latent-scale` for a latent of that width; 1 without the setting.
 double mla_latent_factor(const AttentionPlan& c, Index width) {
-  if (!c.own<MlaSettings>().latent_scale) return 1;
+  if (!c.on("latent-scale")) return 1;
   return std::sqrt(static_cast<double>(c.dim) / static_cast<double>(width));
 }
 
 QueryLatent mla_query_latent(const AttentionPlan& c) {
-  const auto& own = c.own<MlaSettings>();
-  return {own.q_rank, own.latent_norm, mla_latent_factor(c, own.q_rank)};
+  const Index rank = c.whole("q-rank");
+  return {rank, c.on("latent-norm"), mla_latent_factor(c, rank)};
 }
-
-constexpr auto kKvRank =
-    whole<&MlaSettings::kv_rank>("kv-rank", "width of the KV latent that is cached per token", 1)
-        .with({.derived = "2 head-dim - rope-dim"});
-constexpr auto kRopeDim = kRopeDimField<MlaSettings>.with({.derived = "half of head-dim"});
-constexpr auto kQRank = kQRankField<MlaSettings>.with({.derived = "0"});
-constexpr auto kNopeDim =
-    whole<&MlaSettings::nope_dim>("nope-dim",
-                                  "dimensions of q and k per head without RoPE, beside rope-dim", 1)
-        .with({.derived = "head-dim"});
-constexpr auto kVDim = whole<&MlaSettings::v_dim>("v-dim", "dimensions of v per head", 1)
-                           .with({.derived = "head-dim"});
-constexpr auto kLatentNorm =
-    on_off<&MlaSettings::latent_norm>("latent-norm", "apply RMSNorm to the latents");
-constexpr auto kLatents = whole<&MlaSettings::latents>(
-    "latents", "equal parts of the KV latent; each serves heads / latents heads", 1);
-constexpr auto kLatentScale = on_off<&MlaSettings::latent_scale>(
-    "latent-scale", "multiply each latent by sqrt(dim / its width)");
-
-constexpr Field<MlaSettings> kFields[] = {kKvRank, kRopeDim,    kQRank,   kNopeDim,
-                                          kVDim,   kLatentNorm, kLatents, kLatentScale};
-constexpr Field<MlaSettings> kDsaFields[] = {kKvRank,
-                                             kRopeDim,
-                                             kQRank,
-                                             kNopeDim,
-                                             kVDim,
-                                             kLatentNorm,
-                                             kLatents,
-                                             kLatentScale,
-                                             kIndexHeads<MlaSettings>,
-                                             kIndexHeadDim<MlaSettings>,
-                                             kIndexTopk<MlaSettings>.with({.derived = "32"}),
-                                             kIndexLoss<MlaSettings>};
 
 // Form of MLA that folds kv_b_proj into queries and outputs, so that attention reads the latents
 // themselves.
@@ -105,30 +75,30 @@ bool can_absorb(const AttentionPlan& c) {
 }
 
 IndexerPlan indexer_plan(const AttentionPlan& c) {
-  const auto& s = c.own<MlaSettings>();
+  const Index q_rank = c.whole("q-rank");
   return {.q_proj = "indexer.wq_b",
           .weights_proj = "indexer.weights_proj",
           .dim = c.dim,
-          .q_rank = s.q_rank > 0 ? s.q_rank : c.dim,
-          .heads = s.index_heads,
-          .width = s.index_head_dim,
-          .topk = s.index_topk,
+          .q_rank = q_rank > 0 ? q_rank : c.dim,
+          .heads = c.whole("index-heads"),
+          .width = c.whole("index-head-dim"),
+          .topk = c.whole("index-topk"),
           .window = c.window,
-          .loss = s.index_loss};
+          .loss = c.number("index-loss")};
 }
 
 class LatentAttention : public Attention {
  public:
   LatentAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.own<MlaSettings>().rope_dim),
-        s_(c.own<MlaSettings>()),
+      : Attention(c, weights, c.whole("rope-dim")),
+        s_(c),
         q_proj_(weights, mla_query_latent(c)),
         kv_a_(weights.find<Linear>("kv_a_proj_with_mqa")),
         kv_norm_(weights.find<Norm>("kv_a_layernorm")),
         kv_b_(weights.get<Linear>("kv_b_proj")),
         index_k_(weights.find<Linear>("indexer.wk")),
         index_norm_(weights.find<Norm>("indexer.k_norm")) {
-    if (s_.picks()) indexer_.emplace(weights, indexer_plan(c));
+    if (picks(c)) indexer_.emplace(weights, indexer_plan(c));
   }
 
   Var forward(Var x, Memory& memory) const override {
@@ -231,7 +201,7 @@ class LatentAttention : public Attention {
     return factor == 1 ? x : scale(x, static_cast<Real>(factor));
   }
 
-  MlaSettings s_;
+  MlaSizes s_;
   QueryProjection q_proj_;
   std::optional<Linear> kv_a_;  // none in a layer that shares another layer's cache
   std::optional<Norm> kv_norm_;
@@ -248,7 +218,7 @@ class LatentAttention : public Attention {
 // weights of the norms disappear. If outputs of heads are gated, or there is no output projection,
 // the part of kv_b_proj that expands values stays.
 AttentionDescription describe_latents(const AttentionPlan& c) {
-  const auto& s = c.own<MlaSettings>();
+  const MlaSizes s(c);
   const Index latent = s.latent_width(), absorbed_width = latent + s.rope_dim;
   using Role = Projection::Role;
   AttentionDescription description;
@@ -267,7 +237,7 @@ AttentionDescription describe_latents(const AttentionPlan& c) {
   const auto with_kv_b = [&](AttentionForm form, Role role) {
     form.projections = {kv_a, {"kv_b_proj", latent, c.heads * (s.nope_dim + s.v_dim), role}};
     add_queries(form, mla_query_latent(c), s.nope_dim + s.rope_dim);
-    if (s.latent_norm)
+    if (c.on("latent-norm"))
       form.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank, Role::to_cache));
     declare_qk_norm(c, form, {s.nope_dim + s.rope_dim, s.nope_dim, s.rope_dim, Role::of_token});
     return form;
@@ -295,16 +265,16 @@ AttentionDescription describe_latents(const AttentionPlan& c) {
 }
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const auto& s = c.own<MlaSettings>();
   AttentionDescription description = describe_latents(c);
-  if (!s.picks()) return description;
+  if (!picks(c)) return description;
   using Role = Projection::Role;
-  description.keeps.push_back({"index_key", 1, s.index_head_dim});
+  const Index index_width = c.whole("index-head-dim");
+  description.keeps.push_back({"index_key", 1, index_width});
   const auto add_indexer = [&](AttentionForm& form) {
     Indexer::declare(indexer_plan(c), form);
-    form.projections.push_back({"indexer.wk", c.dim, s.index_head_dim, Role::to_cache});
+    form.projections.push_back({"indexer.wk", c.dim, index_width, Role::to_cache});
     form.projections.push_back({.name = "indexer.k_norm",
-                                .out = s.index_head_dim,
+                                .out = index_width,
                                 .role = Role::to_cache,
                                 .form = Projection::Form::layer_norm});
   };
@@ -313,26 +283,35 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   return description;
 }
 
-MlaSettings resolve(const AttentionPlan& c, const Given& given) {
-  MlaSettings s = read_fields(
-      kFields, given, {.nope_dim = c.head_dim, .rope_dim = half_of_head(c), .v_dim = c.head_dim});
-  if (!given.has("kv-rank")) s.kv_rank = 2 * c.head_dim - s.rope_dim;
+SettingList settings() {
+  const WholeRange any = {1};
+  return {shared_setting("rope-layout", of_owner("interleaved")),
+          {"kv-rank",
+           "width of the KV latent that is cached per token",
+           any,
+           {"2 head-dim - rope-dim",
+            [](const Given& v) { return 2 * v.whole("head-dim") - v.whole("rope-dim"); }}},
+          shared_setting("rope-dim", half_of_head()),
+          shared_setting("q-rank", of_owner(0)),
+          {"nope-dim", "dimensions of q and k per head without RoPE, beside rope-dim", any,
+           same_as("head-dim")},
+          {"v-dim", "dimensions of v per head", any, same_as("head-dim")},
+          {"latent-norm", "apply RMSNorm to the latents", kOnOff, "on"},
+          {"latents", "equal parts of the KV latent; each serves heads / latents heads", any, 1},
+          {"latent-scale", "multiply each latent by sqrt(dim / its width)", kOnOff, "off"}};
+}
+
+void check(const AttentionPlan& c) {
+  const MlaSizes s(c);
   require_setting(s.kv_rank > 0, "`rope-dim` ", s.rope_dim,
                   " leaves nothing for the default `kv-rank`, 2 `head-dim` - `rope-dim`; give "
                   "`kv-rank` or lower `rope-dim`");
   require_divisor("latents", s.latents, "heads", c.heads);
   require_divisor("latents", s.latents, "kv-rank", s.kv_rank);
   require_setting(!c.rotary || s.rope_dim % 2 == 0, "`rope-dim` must be even, is ", s.rope_dim);
-  return s;
-}
-
-MlaSettings resolve_dsa(const AttentionPlan& c, const Given& given) {
-  MlaSettings s = resolve(c, given);
-  set_index_defaults(c, 32, s);
-  s = read_fields(kDsaFields, given, s);
-  require_index_width(s.index_head_dim, s.rope_dim);
+  if (!picks(c)) return;
+  require_index_width(c);
   require_setting(c.causal, c.kind().name, " picks tokens before the query and must be causal");
-  return s;
 }
 
 }  // namespace
@@ -345,11 +324,8 @@ extern const AttentionKind kMla = {
     .architecture = "deepseek_v3",
     .numbers = {"kv-rank", "rope-dim"},
     .no_qk_norm = "",
-    .rotary_layout = RotaryLayout::interleaved,
-    .own = own_fields<kFields>(),
-    .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-      return resolve(c, given);
-    },
+    .settings = settings,
+    .check = check,
     .describe = describe_layer,
     .make = make_layer<LatentAttention>};
 extern const AttentionKind kDsa = {
@@ -359,18 +335,14 @@ extern const AttentionKind kDsa = {
         "reads",
     .numbers = {"kv-rank", "rope-dim"},
     .no_qk_norm = "",
-    .rotary_layout = RotaryLayout::interleaved,
-    .own = own_fields<kDsaFields>(),
-    .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-      return resolve_dsa(c, given);
-    },
+    .settings =
+        [] {
+          return together({settings(), index_settings(32)});
+        },
+    .check = check,
     .describe = describe_layer,
     .notes =
-        [](const AttentionPlan& c) {
-          const auto& own = c.own<MlaSettings>();
-          return index_notes(c.kind().name, own.index_loss, own.index_topk,
-                             c.cached_tokens(c.max_positions));
-        },
+        [](const AttentionPlan& c) { return index_notes(c, c.cached_tokens(c.max_positions)); },
     .make = make_layer<LatentAttention>};
 
 }  // namespace headcount

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <algorithm>
-#include <any>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -52,11 +51,11 @@ struct CanonPlaces {
   bool operator==(const CanonPlaces&) const = default;
 };
 
-/// Settings of every kind of attention. Widths are per head.
+/// Settings of every kind of attention, read. Widths are per head.
 struct LayerSettings {
-  Index heads = 4;     ///< query heads
-  Index head_dim = 0;  ///< default dim / heads
-  bool gate = false;   ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
+  Index heads = 0;  ///< query heads
+  Index head_dim = 0;
+  bool gate = false;  ///< multiply heads' outputs by sigmoid(gate_proj(x)), elementwise
   bool output_projection = true;
   bool qk_norm = false;  ///< RMSNorm of each head of q and k, before RoPE
   ScoreScale score_scale = {};
@@ -64,10 +63,10 @@ struct LayerSettings {
   bool sinks = false;      ///< a learned score per head in the softmax that no value answers
   Index window = 0;        ///< tokens that a token sees, itself included; 0: all
   CanonPlaces canon = {};  ///< of the layer's block
-  Index canon_taps = 4;
+  Index canon_taps = 0;
   double value_residual = 0;  ///< share of the first layer's values in those of later layers
-  RotaryLayout rotary_layout = RotaryLayout::half;  ///< default: the kind's
-  double rope_theta = 10000;
+  RotaryLayout rotary_layout = RotaryLayout::half;
+  double rope_theta = 0;
 };
 
 /// Properties of a layer for which there is no setting.
@@ -89,11 +88,14 @@ struct LayerPlace : Unlisted {
 class AttentionPlan : public LayerSettings, public LayerPlace {
  public:
   const AttentionKind& kind() const { return *kind_; }
-  /// Settings of the kind itself, in its own struct.
-  template <class Own>
-  const Own& own() const {
-    return std::any_cast<const Own&>(own_);
-  }
+
+  // Settings of the kind by name: plan.whole("kv-heads").
+
+  /// Returns true if the kind has the setting.
+  bool has(std::string_view name) const { return settings_.has(name); }
+  Index whole(std::string_view name) const { return settings_.whole(name); }
+  double number(std::string_view name) const { return settings_.number(name); }
+  bool on(std::string_view name) const { return settings_.on(name); }
 
   /// Returns true if the layer has no cache and reads that of an earlier layer with the same
   /// settings. Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer
@@ -105,16 +107,17 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   Index cached_tokens(Index context) const {
     return window > 0 ? std::min(window, context) : context;
   }
-  /// All settings with their values, including those of the kind.
-  nlohmann::ordered_json values() const;
+  /// All settings with their values, first the common ones.
+  const nlohmann::ordered_json& values() const { return settings_.values(); }
 
  private:
   friend AttentionPlan resolve_attention(const AttentionKind&, const Given&, const LayerPlace&);
-  AttentionPlan(const AttentionKind& kind, const LayerSettings& settings, const LayerPlace& place)
-      : LayerSettings(settings), LayerPlace(place), kind_(&kind) {}
+  AttentionPlan(const AttentionKind& kind, const LayerSettings& common, const LayerPlace& place,
+                Given settings)
+      : LayerSettings(common), LayerPlace(place), kind_(&kind), settings_(std::move(settings)) {}
 
   const AttentionKind* kind_;
-  std::any own_;
+  Given settings_;  // all that the kind has, and no other
   bool shares_ = false;
 };
 

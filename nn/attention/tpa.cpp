@@ -9,21 +9,6 @@ namespace headcount {
 
 namespace {
 
-struct Own {
-  Index kv_factors = 2;
-  Index q_factors = 0;
-};
-
-constexpr Index kMostFactors = 1 << 20;  // the greatest width of a model
-constexpr Field<Own> kFields[] = {
-    whole<&Own::kv_factors>("kv-factors",
-                            "rank of k, and of v: number of products of factors that are averaged",
-                            1, kMostFactors),
-    whole<&Own::q_factors>(
-        "q-factors", "rank of q: number of products of factors that are averaged", 1, kMostFactors)
-        .with({.derived = "3 kv-factors"}),
-};
-
 // Name of the form that computes scores and sums from cached factors.
 constexpr std::string_view kFactored = "factored";
 
@@ -33,7 +18,7 @@ class TensorProductAttention : public Attention {
       : Attention(c, weights, c.head_dim), q_(weights, "q"), k_(weights, "k"), v_(weights, "v") {}
 
   Var forward(Var x, Memory& memory) const override {
-    const Own& own = plan().own<Own>();
+    const Index kv_factors = plan().whole("kv-factors"), q_factors = plan().whole("q-factors");
     const auto rotated = [&](Var factor) { return rotate(factor, memory); };
     // a [B, T, 1, H count], with the 1 / count of the mean, and b [B, T, count, d].
     const auto a = [&](const std::string& name, const Factors& factors, Index count) {
@@ -50,12 +35,11 @@ class TensorProductAttention : public Attention {
       return memory.form() == kExpanded ? Rows(read_rows(*x.tape, mixed)) : mixed;
     };
     const Rows k = keep(
-        "k", [&] { return a("k", k_, own.kv_factors); },
-        [&] { return rotated(b("k", k_, own.kv_factors)); });
+        "k", [&] { return a("k", k_, kv_factors); },
+        [&] { return rotated(b("k", k_, kv_factors)); });
     const Rows v = keep(
-        "v", [&] { return a("v", v_, own.kv_factors); },
-        [&] { return b("v", v_, own.kv_factors); });
-    const Rows q = Rows(rotated(b("q", q_, own.q_factors))).mixed_by(a("q", q_, own.q_factors));
+        "v", [&] { return a("v", v_, kv_factors); }, [&] { return b("v", v_, kv_factors); });
+    const Rows q = Rows(rotated(b("q", q_, q_factors))).mixed_by(a("q", q_, q_factors));
     return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
                                options(*x.tape, plan().head_dim, memory)));
   }
@@ -73,7 +57,7 @@ class TensorProductAttention : public Attention {
 };
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
+  const Index kv_factors = c.whole("kv-factors"), q_factors = c.whole("q-factors");
   using Role = Projection::Role;
   AttentionDescription description;
   AttentionForm expanded = {
@@ -87,21 +71,21 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
     part("_a", c.heads * count);
     part("_b", count * c.head_dim);
   };
-  add("q", own.q_factors, Role::of_token);
+  add("q", q_factors, Role::of_token);
   for (const std::string name : {"k", "v"}) {
-    add(name, own.kv_factors, Role::to_cache);
-    description.keeps.push_back({name + "_a", 1, c.heads * own.kv_factors});
-    description.keeps.push_back({name + "_b", own.kv_factors, c.head_dim});
+    add(name, kv_factors, Role::to_cache);
+    description.keeps.push_back({name + "_a", 1, c.heads * kv_factors});
+    description.keeps.push_back({name + "_b", kv_factors, c.head_dim});
   }
   const Count product = Count(c.heads) * c.head_dim;  // of one pair of factors, all heads
   AttentionForm factored = expanded;
-  expanded.macs_per_token = product * own.q_factors;
-  expanded.macs_per_kept = product * own.kv_factors * 2;
+  expanded.macs_per_token = product * q_factors;
+  expanded.macs_per_kept = product * kv_factors * 2;
   // Scores: each query times each b, then times a. Sums: attention weights times each a, then times
   // b.
   factored.name = kFactored;
-  factored.macs_per_token = product * own.q_factors;
-  factored.key_width = factored.value_width = own.kv_factors * (c.head_dim + 1);
+  factored.macs_per_token = product * q_factors;
+  factored.key_width = factored.value_width = kv_factors * (c.head_dim + 1);
   factored.output_width = c.head_dim;
   description.forms = {std::move(expanded)};
   if (c.score_scale.kind != ScoreScale::Kind::qk_norm)  // which needs lengths of whole keys
@@ -109,11 +93,14 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   return description;
 }
 
-std::any resolve(const AttentionPlan& c, const Given& given) {
-  require_rotary_heads(c);
-  Own own = read_fields(kFields, given);
-  if (!given.has("q-factors")) own.q_factors = 3 * own.kv_factors;
-  return own;
+SettingList settings() {
+  const WholeRange factors = {1, 1 << 20};  // at most the greatest width of a model
+  return {{"kv-factors", "rank of k, and of v: number of products of factors that are averaged",
+           factors, 2},
+          {"q-factors",
+           "rank of q: number of products of factors that are averaged",
+           factors,
+           {"3 kv-factors", [](const Given& v) { return 3 * v.whole("kv-factors"); }}}};
 }
 
 }  // namespace
@@ -125,8 +112,8 @@ extern const AttentionKind kTpa = {
         "heads and one over width",
     .numbers = {"kv-factors"},
     .no_qk_norm = "RoPE rotates its factors before they make the key of a head",
-    .own = own_fields<kFields>(),
-    .resolve = resolve,
+    .settings = settings,
+    .check = require_rotary_heads,
     .describe = describe_layer,
     .make = make_layer<TensorProductAttention>};
 

@@ -27,88 +27,53 @@ namespace headcount {
 
 namespace {
 
-struct Own {
-  Index q_rank = 0, rope_dim = 0, o_groups = 1, o_rank = 0;
-  Index compress = 0;  // 0: no compressed rows
-  // Of the indexer, in csa only.
-  Index index_heads = 0, index_head_dim = 0, index_topk = 0;
-  double index_loss = 1;
-
-  bool picks() const { return index_topk > 0; }
-};
-
-constexpr auto kQRank = kQRankField<Own>.with({.derived = "half of dim"});
-constexpr auto kRopeDim = kRopeDimField<Own>.with({.derived = "half of head-dim"});
-constexpr Traits of_output(std::string_view words) {
-  return {.derived = words, .only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
-}
-constexpr auto kOGroups =
-    whole<&Own::o_groups>(
-        "o-groups", "groups of heads whose outputs are projected apart before o_b_proj joins them",
-        1)
-        .with(of_output("2, or 1 if heads is odd"));
-constexpr auto kORank =
-    whole<&Own::o_rank>("o-rank", "width that each group of heads is projected to", 1)
-        .with(of_output("dim / o-groups"));
-constexpr auto kCompress = whole<&Own::compress>(
-    "compress", "tokens that each compressed row of keys and values stands for", 1);
-constexpr Field<Own> kFields[] = {kQRank, kRopeDim, kOGroups, kORank};
-constexpr Field<Own> kHcaFields[] = {kQRank, kRopeDim, kOGroups, kORank,
-                                     kCompress.with({.derived = "8"})};
-constexpr Field<Own> kCsaFields[] = {kQRank,
-                                     kRopeDim,
-                                     kOGroups,
-                                     kORank,
-                                     kCompress.with({.derived = "4"}),
-                                     kIndexHeads<Own>,
-                                     kIndexHeadDim<Own>,
-                                     kIndexTopk<Own>.with({.derived = "16"}),
-                                     kIndexLoss<Own>};
+bool compresses(const AttentionPlan& c) { return c.has("compress"); }
+bool picks(const AttentionPlan& c) { return c.has("index-topk"); }
 
 QueryLatent query_latent(const AttentionPlan& c) {
-  return {.rank = c.own<Own>().q_rank, .norm = "q_a_norm"};
+  return {.rank = c.whole("q-rank"), .norm = "q_a_norm"};
 }
 
 CompressorPlan compressor_plan(const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
   return {.dim = c.dim,
           .width = c.head_dim,
-          .block = own.compress,
-          .over = own.picks() ? PoolOver::two_blocks : PoolOver::own_block};
+          .block = compresses(c) ? c.whole("compress") : 0,
+          .over = picks(c) ? PoolOver::two_blocks : PoolOver::own_block};
 }
 
 CompressorPlan index_plan(const AttentionPlan& c) {
   CompressorPlan plan = compressor_plan(c);
   plan.weights += "indexer.";
   plan.kept = "indexer_";
-  plan.width = c.own<Own>().index_head_dim;
+  plan.width = c.whole("index-head-dim");
   return plan;
 }
 
 IndexerPlan indexer_plan(const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
+  const Index q_rank = c.whole("q-rank");
   return {.q_proj = "compressor.indexer.q_b_proj",
           .weights_proj = "compressor.indexer.scorer.weights_proj",
           .dim = c.dim,
-          .q_rank = own.q_rank > 0 ? own.q_rank : c.dim,
-          .heads = own.index_heads,
-          .width = own.index_head_dim,
-          .topk = own.index_topk,
-          .tokens = own.compress,
-          .loss = own.index_loss};
+          .q_rank = q_rank > 0 ? q_rank : c.dim,
+          .heads = c.whole("index-heads"),
+          .width = c.whole("index-head-dim"),
+          .topk = c.whole("index-topk"),
+          .tokens = c.whole("compress"),
+          .loss = c.number("index-loss")};
 }
 
 class SharedRowAttention : public Attention {
  public:
   SharedRowAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.own<Own>().rope_dim),
+      : Attention(c, weights, c.whole("rope-dim")),
         q_proj_(weights, query_latent(c)),
         kv_proj_(weights.find<Linear>("kv_proj")),
         kv_norm_(weights.find<Norm>("kv_norm")),
         o_a_(weights.find<Linear>("o_a_proj")),
-        compressor_(weights, compressor_plan(c)),
-        index_compressor_(weights, index_plan(c)) {
-    if (c.own<Own>().picks()) indexer_.emplace(weights, indexer_plan(c));
+        compressor_(weights, compressor_plan(c)) {
+    if (!picks(c)) return;
+    index_compressor_.emplace(weights, index_plan(c));
+    indexer_.emplace(weights, indexer_plan(c));
   }
 
   Var forward(Var x, Memory& memory) const override {
@@ -124,7 +89,7 @@ class SharedRowAttention : public Attention {
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
     o.stacked = true;  // all heads read the same rows
     std::optional<Picks> picks;
-    if (plan().own<Own>().compress > 0) {
+    if (compresses(plan())) {
       require_setting(memory.key_mask().empty(),
                       "`compress` pools all tokens of a block; it has no key mask");
       const std::optional<Rows> rows = rows_of(compressor_, x, memory);
@@ -152,7 +117,7 @@ class SharedRowAttention : public Attention {
   std::optional<Picks> pick(Var x, Var latent, Memory& memory,
                             std::optional<PooledRows>& pooled) const {
     const Var q = rotate(indexer_->queries(latent), memory);
-    const std::optional<Rows> keys = rows_of(index_compressor_, x.tape->detached(x), memory);
+    const std::optional<Rows> keys = rows_of(*index_compressor_, x.tape->detached(x), memory);
     const std::optional<Picks> picks = indexer_->pick(x, q, keys, memory);
     if (picks) pooled->selection = indexer_->selection(*picks, memory);
     return picks;
@@ -161,17 +126,17 @@ class SharedRowAttention : public Attention {
   // Projects each group of heads: y [B, T, H, d] -> [B, T, groups, rank].
   Var grouped(Var y) const {
     if (!o_a_) return y;
-    const Own& own = plan().own<Own>();
-    return head_linear(split_heads(merge_heads(y), own.o_groups), o_a_->weight(*y.tape), 0,
-                       own.o_rank, Stored::transposed);
+    return head_linear(split_heads(merge_heads(y), plan().whole("o-groups")), o_a_->weight(*y.tape),
+                       0, plan().whole("o-rank"), Stored::transposed);
   }
 
   QueryProjection q_proj_;
   std::optional<Linear> kv_proj_;  // none in a layer that shares
   std::optional<Norm> kv_norm_;
   std::optional<Linear> o_a_;  // none without an output projection
-  Compressor compressor_, index_compressor_;
-  std::optional<Indexer> indexer_;  // of csa
+  Compressor compressor_;
+  std::optional<Compressor> index_compressor_;  // of csa
+  std::optional<Indexer> indexer_;              // of csa
 };
 
 void add_indexer(AttentionDescription& description, const AttentionPlan& c) {
@@ -180,7 +145,7 @@ void add_indexer(AttentionDescription& description, const AttentionPlan& c) {
 }
 
 AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
+  const Index groups = c.whole("o-groups"), rank = c.whole("o-rank");
   using Role = Projection::Role;
   AttentionForm form = {
       .projections = QueryProjection::declare(c.dim, query_latent(c), c.heads * c.head_dim),
@@ -191,57 +156,57 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
       Projection{"kv_proj", c.dim, c.head_dim, Role::to_cache}.in_canon("kv"));
   form.projections.push_back(Projection::norm("kv_norm", c.head_dim, Role::to_cache));
   if (c.output_projection) {
-    form.output_width = own.o_rank;
-    form.output_heads = own.o_groups;
+    form.output_width = rank;
+    form.output_heads = groups;
     // Its bias would be a part of that of o_b_proj.
     form.projections.push_back({.name = "o_a_proj",
-                                .in = c.heads / own.o_groups * c.head_dim,
-                                .out = own.o_groups * own.o_rank,
+                                .in = c.heads / groups * c.head_dim,
+                                .out = groups * rank,
                                 .biased = false});
   }
   AttentionDescription description = {.keeps = {{"kv", 1, c.head_dim}}, .forms = {std::move(form)}};
-  if (own.compress > 0) Compressor::declare(compressor_plan(c), description);
-  if (own.picks()) add_indexer(description, c);
+  if (compresses(c)) Compressor::declare(compressor_plan(c), description);
+  if (picks(c)) add_indexer(description, c);
   return description;
 }
 
-Own resolve(const AttentionPlan& c, const Given& given) {
-  Own own = read_fields(kFields, given,
-                        {.q_rank = std::max<Index>(1, c.dim / 2),
-                         .rope_dim = half_of_head(c),
-                         .o_groups = c.heads % 2 == 0 ? 2 : 1});
-  require_rotary_part(c, own.rope_dim);
-  require_divisor("o-groups", own.o_groups, "heads", c.heads);
-  if (!given.has("o-rank")) own.o_rank = std::max<Index>(1, c.dim / own.o_groups);
-  return own;
+SettingList settings() {
+  const Traits of_output = {.only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
+  return {
+      shared_setting("head-dim", twice_the_width()),
+      shared_setting("rope-layout", of_owner("interleaved")),
+      shared_setting("q-rank", half_of_dim()),
+      shared_setting("rope-dim", half_of_head()),
+      {"o-groups",
+       "groups of heads whose outputs are projected apart before o_b_proj joins them",
+       WholeRange{1},
+       {"2, or 1 if heads is odd",
+        [](const Given& v) { return v.whole("heads") % 2 == 0 ? 2 : 1; }},
+       of_output},
+      {"o-rank",
+       "width that each group of heads is projected to",
+       WholeRange{1},
+       {"dim / o-groups",
+        [](const Given& v) { return std::max<Index>(1, v.whole("dim") / v.whole("o-groups")); }},
+       of_output}};
 }
 
-// Settings of a kind that compresses, with its own defaults.
-Own resolve_compressing(const AttentionPlan& c, const Given& given, Index compress) {
-  Own own = resolve(c, given);
-  own.compress = given.get<Index>("compress", compress);
-  require_setting(c.causal, c.kind().name,
+Setting compress_setting(Index block) {
+  return {"compress", "tokens that each compressed row of keys and values stands for",
+          WholeRange{1}, of_owner(block)};
+}
+
+void check(const AttentionPlan& c) {
+  require_rotary_part(c, c.whole("rope-dim"));
+  require_divisor("o-groups", c.whole("o-groups"), "heads", c.heads);
+  require_setting(c.causal || !compresses(c), c.kind().name,
                   " compresses tokens before the query and must be causal");
-  return own;
-}
-
-Own resolve_csa(const AttentionPlan& c, const Given& given) {
-  Own own = resolve_compressing(c, given, 4);
-  set_index_defaults(c, 16, own);
-  own = read_fields(kCsaFields, given, own);
-  require_index_width(own.index_head_dim, own.rope_dim);
-  return own;
-}
-
-std::vector<std::string> csa_notes(const AttentionPlan& c) {
-  const Own& own = c.own<Own>();
-  return index_notes(c.kind().name, own.index_loss, own.index_topk, c.max_positions / own.compress);
+  if (picks(c)) require_index_width(c);
 }
 
 // Adds to `kind` what the kinds of this file have in common.
 constexpr AttentionKind with_shared_row(AttentionKind kind) {
-  kind.head_dim_factor = 2;
-  kind.rotary_layout = RotaryLayout::interleaved;
+  kind.check = check;
   kind.describe = describe_layer;
   kind.make = make_layer<SharedRowAttention>;
   kind.no_qk_norm = "its queries and its row are normed without it";
@@ -255,18 +220,14 @@ extern constinit const AttentionKind kV4 = with_shared_row(
      .summary =
          "one row per token is key and value of all heads (DeepSeek-V4, without its compressed "
          "rows); outputs are projected in `o-groups` groups",
-     .own = own_fields<kFields>(),
-     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-       return resolve(c, given);
-     }});
+     .settings = settings});
 extern constinit const AttentionKind kHca = with_shared_row(
     {.name = "hca",
      .summary = "heavily compressed (DeepSeek-V4): v4 that also reads one pooled row for every "
                 "`compress` tokens, beside a window",
      .numbers = {"compress"},
-     .own = own_fields<kHcaFields>(),
-     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-       return resolve_compressing(c, given, 8);
+     .settings = [] {
+       return together({settings(), {compress_setting(8)}});
      }});
 extern constinit const AttentionKind kCsa = with_shared_row(
     {.name = "csa",
@@ -274,10 +235,13 @@ extern constinit const AttentionKind kCsa = with_shared_row(
          "compressed sparse (DeepSeek-V4): hca with rows pooled over two blocks, of which an "
          "indexer picks `index-topk` for each token",
      .numbers = {"compress", "index-topk"},
-     .own = own_fields<kCsaFields>(),
-     .resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-       return resolve_csa(c, given);
-     },
-     .notes = csa_notes});
+     .settings =
+         [] {
+           return together({settings(), {compress_setting(4)}, index_settings(16)});
+         },
+     .notes =
+         [](const AttentionPlan& c) {
+           return index_notes(c, c.max_positions / c.whole("compress"));
+         }});
 
 }  // namespace headcount

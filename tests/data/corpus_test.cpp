@@ -22,7 +22,7 @@ TEST(BuiltInCorpora, DeclareAllThatIsKnownOfThem) {
   for (const BuiltInCorpus* corpus : built_in_corpora()) {
     EXPECT_EQ(find_built_in(corpus->name), corpus);
     EXPECT_FALSE(corpus->defaults().empty()) << corpus->name;
-    for (const Setting& own : corpus->own.settings(Scope::data))
+    for (const Setting& own : corpus->settings())
       EXPECT_TRUE(find_setting(corpus_settings(), own.name)->is_for(corpus->name)) << own.name;
     const Corpus made = load_corpus(std::string(corpus->name), {.characters = 1000});
     EXPECT_EQ(made.only_answers, corpus->only_answers);

@@ -12,19 +12,12 @@
 namespace headcount {
 namespace {
 
-struct OwnOptions {
-  Index letters = 4;
-};
-
 constexpr std::string_view kAlphabet = "abcdefgh";
 
-constexpr Field<OwnOptions> kOwnFields[] = {whole<&OwnOptions::letters>(
-    "letters", "different letters that a line shows", 2, std::ssize(kAlphabet))};
-
-Story write_own(const OwnOptions& options, const Chooser& chooser) {
+Story write_own(Index letters, const Chooser& chooser) {
   StoryWriter writer(chooser);
   std::string left(kAlphabet), shown;
-  for (Index i = 0; i < options.letters; ++i) {
+  for (Index i = 0; i < letters; ++i) {
     const auto chosen = left.begin() + static_cast<std::ptrdiff_t>(writer.choose(left.size()));
     shown += *chosen;
     left.erase(chosen);
@@ -35,7 +28,7 @@ Story write_own(const OwnOptions& options, const Chooser& chooser) {
   const double guess = 1.0 / static_cast<double>(kAlphabet.size() - 1);
   writer.write_answer(
       shown.substr(asked + 1, 1),
-      {.guesser = guess, .copier = guess, .commonest = 1.0 / static_cast<double>(options.letters)},
+      {.guesser = guess, .copier = guess, .commonest = 1.0 / static_cast<double>(letters)},
       static_cast<Index>(asked) + 1);
   writer.write("\n");
   return std::move(writer).finish();
@@ -43,10 +36,14 @@ Story write_own(const OwnOptions& options, const Chooser& chooser) {
 
 const BuiltInCorpus kOwn = {
     .name = "letters",
-    .own = own_fields<kOwnFields>(),
+    .settings =
+        [] {
+          return SettingList{{"letters", "different letters that a line shows",
+                              WholeRange{2, std::ssize(kAlphabet)}, 4}};
+        },
     .writer = [](const Given& given) -> StoryGrammar {
-      return [options = read_fields(kOwnFields, given)](const Chooser& chooser) {
-        return write_own(options, chooser);
+      return [letters = given.whole("letters")](const Chooser& chooser) {
+        return write_own(letters, chooser);
       };
     },
     .defaults =

@@ -187,7 +187,7 @@ TEST(AttentionSpec, HasOneShortestWord) {
 }
 
 TEST(AttentionSpec, TakesSettingsThatItsPartsHaveAndDoNotGive) {
-  const SpecSettings settings = {{"gate", "on"}, {"tie-kv", "on"}, {"head-dim", "16"}};
+  const nlohmann::ordered_json settings = {{"gate", "on"}, {"tie-kv", "on"}, {"head-dim", "16"}};
   EXPECT_EQ(spec_with("gqa2", settings), "gqa2x16:gate=on:tie-kv=on");
   EXPECT_EQ(spec_with("mqa:gate=off@8/delta/share", settings),
             "mqax16:gate=off:tie-kv=on@8/deltax16/share");

@@ -120,7 +120,7 @@ TEST(CostTable, HasTheParametersOfARunWhateverItSwitchesOn) {
     const Given plain =
         with({{"attention", kind->name}, {"layers", 2}, {"dim", 32}, {"head-dim", 8}});
     for (const Setting& setting : model_settings()) {
-      const nlohmann::json before = setting.neutral;
+      const nlohmann::json before = setting.standard.value;
       if (!setting.is_for(kind->name) || !std::holds_alternative<Choices>(setting.takes) ||
           (before != "on" && before != "off"))
         continue;

@@ -14,19 +14,6 @@ namespace {
 
 using nlohmann::json;
 
-// The settings of gqa, and one more.
-struct SinkingSettings {
-  Index kv_heads = 0, rope_dim = 0;
-  bool tie_kv = false, drains = false;
-};
-
-constexpr Traits kDerived = {.derived = "as gqa"};
-constexpr Field<SinkingSettings> kSinkingFields[] = {
-    whole<&SinkingSettings::kv_heads>("kv-heads", "as gqa", 1).with(kDerived),
-    whole<&SinkingSettings::rope_dim>("rope-dim", "as gqa", 0).with(kDerived),
-    on_off<&SinkingSettings::tie_kv>("tie-kv", "as gqa"),
-    on_off<&SinkingSettings::drains>("drains", "a vector of scores")};
-
 const AttentionKind& gqa_kind() { return attention_kind("gqa"); }
 
 // The layer of gqa with the same settings.
@@ -46,15 +33,12 @@ void add_vector(AttentionDescription& description, const std::string& name, Inde
 const AttentionKind kSinking = [] {
   AttentionKind kind = attention_kind("gqa");
   kind.name = "sinking";
-  kind.own = own_fields<kSinkingFields>();
-  kind.resolve = [](const AttentionPlan& c, const Given& given) -> std::any {
-    const nlohmann::ordered_json gqa = resolve_attention(gqa_kind(), given, c).values();
-    return read_fields(kSinkingFields, given,
-                       {.kv_heads = gqa["kv-heads"], .rope_dim = gqa["rope-dim"]});
+  kind.settings = [] {
+    return together({gqa_kind().settings(), {{"drains", "a vector of scores", kOnOff, "off"}}});
   };
   kind.describe = [](const AttentionPlan& c) {
     AttentionDescription description = gqa_kind().describe(as_gqa(c));
-    if (c.own<SinkingSettings>().drains) add_vector(description, "drains", c.heads);
+    if (c.on("drains")) add_vector(description, "drains", c.heads);
     return description;
   };
   kind.make = [](const AttentionPlan& c, const LayerWeights& weights) {

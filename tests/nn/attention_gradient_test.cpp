@@ -30,25 +30,15 @@ using Assignment = std::pair<std::string, std::string>;  // setting, value
 
 enum class Padding { none, holes, sequence };
 
-// Options of a layer that models have no settings for.
-struct LayerOptions {
-  bool causal = true;
-  Padding padding = Padding::none;
-  double dropout = 0;
-};
-constexpr Field<LayerOptions> kLayerOptions[] = {
-    on_off<&LayerOptions::causal>("causal", ""),
-    choice<&LayerOptions::padding>(
-        "padding", "",
-        {{"none", Padding::none}, {"holes", Padding::holes}, {"sequence", Padding::sequence}}),
-    fraction<&LayerOptions::dropout>("dropout", "")};
+constexpr Named<Padding> kPaddings[] = {
+    {"none", Padding::none}, {"holes", Padding::holes}, {"sequence", Padding::sequence}};
 
+// Settings of models, and options of a layer that models have no settings for.
 const SettingList& case_settings() {
-  static const SettingList list = [] {
-    SettingList all = model_settings();
-    add_settings(all, settings_of(kLayerOptions, Scope::model));
-    return all;
-  }();
+  static const SettingList list = together({model_settings(),
+                                            {{"causal", "", kOnOff, "on"},
+                                             {"padding", "", kPaddings, "none"},
+                                             {"dropout", "", kFraction, 0.0}}});
   return list;
 }
 
@@ -130,22 +120,22 @@ GradientReport check(const std::vector<Assignment>& assignments,
                      const GradientCheckOptions& options) {
   Given given(case_settings(), {{"head-dim", 4}});
   for (const auto& [name, value] : assignments) given.put(name, value);
-  const LayerOptions options_of_case = read_fields(kLayerOptions, given);
+  const auto padding = given.chosen("padding", kPaddings);
   LayerPlace place = layer_place(read_model_settings(given));
   place.dim = kDim;
   place.max_positions = kLength;
-  place.causal = options_of_case.causal;
+  place.causal = given.on("causal");
   // Vectors near zero would change their direction within a step of the differences.
   place.norm_epsilon = 0.1;
   // A window looks back and needs causality.
   if (!place.causal) given.put("window", 0);
   // Convolutions are causal and would carry hidden tokens to others.
-  if (!place.causal || options_of_case.padding != Padding::none) given.put("canon", "off");
-  if (given.get<std::string>("score-scale", "") == "row-norm") given.put("score-cap", 0);
+  if (!place.causal || padding != Padding::none) given.put("canon", "off");
+  if (given.text("score-scale") == "row-norm") given.put("score-cap", 0);
   // One row for key and value has no values of its own to mix.
-  if (given.get<std::string>("tie-kv", "off") == "on") given.put("value-residual", 0);
+  if (given.on("tie-kv")) given.put("value-residual", 0);
   const AttentionPlan attention =
-      resolve_attention(attention_kind(given.get<std::string>("attention", "")), given, place);
+      resolve_attention(attention_kind(given.text("attention")), given, place);
   ParameterStore store;
   // The input is checked as one more parameter.
   const Shape shape = {kSequences, kLength, kDim};
@@ -153,9 +143,9 @@ GradientReport check(const std::vector<Assignment>& assignments,
   const auto layer = make_attention(store, "layer", attention, {0, 0});
   draw_weights(store);
   const auto function = [&](Tape& tape) {
-    tape.set_training(true, static_cast<Real>(options_of_case.dropout));
+    tape.set_training(true, static_cast<Real>(given.number("dropout")));
     tape.set_random(3, 1);
-    const std::vector<std::uint8_t> mask = key_mask(options_of_case.padding);
+    const std::vector<std::uint8_t> mask = key_mask(padding);
     // The values of a first layer, which are mixed in, depend on the same weights and input.
     Memory first(mask), memory(mask);
     if (attention.value_residual > 0) {
@@ -224,7 +214,7 @@ TEST_P(GradientOfAttention, AgreesForEachOptionAlone) {
   for (const auto& [name, values] : own_variants()) {
     const Setting& setting = *find_setting(case_settings(), name);
     for (const std::string& value : values) {
-      if (setting.value(value) != setting.neutral) {
+      if (setting.value(value) != setting.standard.value) {
         expect_agreement({self(), {name, value}}, options);
       }
     }

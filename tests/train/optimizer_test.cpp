@@ -45,11 +45,6 @@ struct Reference {
   }
 };
 
-const SettingList& optimizer_settings_of_tests() {
-  static const SettingList list = optimizer_settings();
-  return list;
-}
-
 class AdamWUpdate : public testing::Test {
  protected:
   AdamWUpdate() {
@@ -94,7 +89,7 @@ TEST_F(AdamWUpdate, FollowsThePapersFormula) {
 
 // Names of the moments in checkpoints of all versions.
 TEST_F(AdamWUpdate, RemembersTwoMomentsOfEachNumber) {
-  const auto adam = resolve_optimizer(Given(optimizer_settings_of_tests())).make(store_);
+  const auto adam = resolve_optimizer(Given(optimizer_settings())).make(store_);
   ASSERT_EQ(adam->moments().size(), 2u);
   EXPECT_EQ(adam->moments()[0].name, "first_moment");
   EXPECT_EQ(adam->moments()[1].name, "second_moment");
@@ -102,8 +97,8 @@ TEST_F(AdamWUpdate, RemembersTwoMomentsOfEachNumber) {
 }
 
 TEST_F(AdamWUpdate, IsThatOfItsSettings) {
-  const Given given(optimizer_settings_of_tests(), {{"beta1", 0.5}, {"weight-decay", 0}});
-  const auto settings = std::any_cast<AdamWSettings>(resolve_optimizer(given).own);
+  const Given given(optimizer_settings(), {{"beta1", 0.5}, {"weight-decay", 0}});
+  const auto settings = read_adamw(resolve_optimizer(given).settings);
   EXPECT_EQ(settings.beta1, 0.5);
   EXPECT_EQ(settings.beta2, AdamWSettings().beta2);
   EXPECT_EQ(settings.weight_decay, 0);

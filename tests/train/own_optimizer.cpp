@@ -12,25 +12,18 @@
 namespace headcount {
 namespace {
 
-struct LionSettings {
-  double momentum = 0.99;
-};
-
-constexpr Field<LionSettings> kLionFields[] = {
-    fraction<&LionSettings::momentum>("momentum", "decay rate of the mean of gradients")};
-
 constexpr std::array<std::string_view, 1> kMoments = {"mean"};
 
 class Lion : public Optimizer {
  public:
-  Lion(const LionSettings& settings, const ParameterStore& parameters)
-      : Optimizer(parameters, kMoments), settings_(settings) {}
+  Lion(double momentum, const ParameterStore& parameters)
+      : Optimizer(parameters, kMoments), momentum_(momentum) {}
 
   void update(ParameterStore& parameters, const Update& at, Ranks&) override {
     constexpr Real kBeta1{0.9F};
     const auto rate = static_cast<Real>(at.learning_rate);
     const auto scale = static_cast<Real>(at.gradient_scale);
-    const auto momentum = static_cast<Real>(settings_.momentum);
+    const auto momentum = static_cast<Real>(momentum_);
     const std::span<Real> x = parameters.all_values(), mean = moments()[0].numbers.all();
     const std::span<const Real> gradients = parameters.complete_gradients();
     for (std::size_t i = 0; i < x.size(); ++i) {
@@ -41,17 +34,19 @@ class Lion : public Optimizer {
   }
 
  private:
-  LionSettings settings_;
+  double momentum_;
 };
 
 const OptimizerKind kLion = {
     .name = "lion",
     .summary = "Lion for all weights",
-    .own = own_fields<kLionFields>(),
-    .resolve = [](const Given& given) -> std::any { return read_fields(kLionFields, given); },
-    .make = [](const std::any& own,
+    .settings =
+        [] {
+          return SettingList{{"momentum", "decay rate of the mean of gradients", kFraction, 0.99}};
+        },
+    .make = [](const Given& settings,
                const ParameterStore& parameters) -> std::unique_ptr<Optimizer> {
-      return std::make_unique<Lion>(std::any_cast<const LionSettings&>(own), parameters);
+      return std::make_unique<Lion>(settings.number("momentum"), parameters);
     }};
 
 const bool registered = [] {

@@ -93,8 +93,7 @@ void expect_step_of_one_batch(TrainOptions options, Index sequences) {
   EXPECT_NEAR(result.loss, static_cast<double>(loss.item()), 1e-6);
   EXPECT_NEAR(result.gradient_norm, norm, 1e-5 * norm);
   ASSERT_GT(norm, 0.25);
-  const double scale =
-      (1 - std::any_cast<const AdamWSettings&>(options.optimizer.own).beta1) * 0.25 / norm;
+  const double scale = (1 - options.optimizer.settings.number("beta1")) * 0.25 / norm;
   for (std::size_t i = 0; i < model.parameters().size(); ++i) {
     const auto moments = trainer.optimizer().moments()[0].numbers.of({i});
     const auto gradient = reference.parameters().gradient({i});

@@ -31,14 +31,12 @@ struct AttendOptions {
   Index layer = 0, head = 0;
 };
 
-constexpr Field<AttendOptions> kAttendFields[] = {
-    whole<&AttendOptions::layer>("layer", "number of the layer to show, from 1; 0: all", 0),
-    whole<&AttendOptions::head>("head", "number of the head to show in each layer, from 1; 0: all",
-                                0)};
-
 const SettingList& attend_settings() {
-  static const SettingList list =
-      together({settings_of(kAttendFields, Scope::maps), {threads_setting()}});
+  static const SettingList list = settings_in(
+      Scope::maps,
+      {{"layer", "number of the layer to show, from 1; 0: all", WholeRange{0}, 0},
+       {"head", "number of the head to show in each layer, from 1; 0: all", WholeRange{0}, 0},
+       threads_setting()});
   return list;
 }
 
@@ -141,7 +139,7 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
       parse_command_line(arguments, kAttendHelp, attend_settings(), kAttendFlags);
   if (line.has("help")) return 0;
   const Given given = flags_given(line, attend_settings());
-  const AttendOptions options = read_fields(kAttendFields, given);
+  const AttendOptions options = {given.whole("layer"), given.whole("head")};
   use_threads(given);
   const LoadedRun run = load_named_run(line);
   const std::vector<std::int32_t> tokens = encode_text(line, run);

@@ -225,8 +225,8 @@ cxxopts::Options declare(const CommandHelp& command, const SettingList& settings
   for (const Setting& s : settings) {
     const auto value = cxxopts::value<std::string>();
     const std::string owners = s.only_for.empty() ? "" : joined(s.only_for) + ": ";
-    options.add_options(heading(s.scope))(s.name, owners + help_text(s),
-                                          s.traits.bare ? value->implicit_value("on") : value);
+    options.add_options(heading(*s.traits.scope))(
+        s.name, owners + help_text(s), s.traits.bare ? value->implicit_value("on") : value);
   }
   for (const Flag& f : flags) {
     if (f.takes_value) {
@@ -244,7 +244,7 @@ void print_help(const cxxopts::Options& options, const CommandHelp& command,
   const std::string run = heading(Scope::run);
   std::vector<std::string> groups;
   for (const Setting& s : settings) {
-    const std::string group = heading(s.scope);
+    const std::string group = heading(*s.traits.scope);
     if (group != run && std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
   }
   groups.push_back(run);  // last

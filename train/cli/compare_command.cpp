@@ -78,37 +78,7 @@ std::string checked_attentions(std::string_view list) {
   }
 }
 
-constexpr Field<Question> kQuestionFields[] = {
-    parsed<&Question::seeds>(
-        "seeds",
-        "training runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of "
-        "each, then more until the verdict is decided, at most 20. Verdicts of a range correct for "
-        "repeated looks: by repeated confidence intervals (Jennison and Turnbull), or for answers "
-        "by a sequential sign test")
-        .with({.derived = "3, or 5..10 if answers are compared"}),
-    text<&Question::reference>("reference", "attention that the others are compared with")
-        .with({.derived = "the one with the largest KV cache"}),
-    choice<&Question::metric>(
-        "metric",
-        "what verdicts compare: loss (its mean over seeds, assumed normal) or answers (share of "
-        "right answers, by a sign test over seeds; for texts that mark answers)",
-        {{"loss", Metric::loss}, {"answers", Metric::answers}})
-        .with({.derived = "answers if only answers count in the loss, as in lookup; else loss"}),
-    on_off<&Question::intervals>("intervals",
-                                 "decide verdicts by 95 % confidence intervals over seeds, of "
-                                 "which there must be two or more")};
-constexpr Field<ComparisonOptions> kComparisonFields[] = {
-    parsed<&ComparisonOptions::match>(
-        "match",
-        "make the compared models equal in size: none, params (as many parameters as with the "
-        "first attention, by ffn-dim) or kv=BYTES (KV-cache bytes per token, by the first number "
-        "of an attention's word, such as kv-heads or kv-rank)"),
-    whole<&ComparisonOptions::passage>("sample",
-                                       "number, from 1, of the validation passage that the report "
-                                       "shows: a story of a built-in text, or a stretch of a file",
-                                       1)};
-constexpr Field<RunOrders> kRunOrders[] = {
-    whole<&RunOrders::jobs>("jobs", "runs to train in parallel; 0: one per thread", 0, 1024)};
+constexpr Named<Metric> kMetrics[] = {{"loss", Metric::loss}, {"answers", Metric::answers}};
 
 // Attentions that are compared by default, for texts other than the default one.
 std::string other_defaults() {
@@ -123,29 +93,54 @@ std::string other_defaults() {
 
 const SettingList& compare_settings() {
   static const SettingList list = [] {
-    const double any = std::numeric_limits<double>::max();
-    SettingList all = {
-        listed("attention",
-               "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; " +
-                   other_defaults(),
-               Grammar{checked_attentions}, Scope::comparison, {},
-               std::string(default_attentions(kDefaultData))),
-        listed("tolerance",
-               "an attention is enough if it is worse than the reference by less than this: in "
-               "nats per character of loss, or in percentage points of right answers; default 1 % "
-               "of the reference's loss, at least 0.001 nats, or 5 points",
-               NumberRange{0, any, false}, Scope::comparison),
-        listed("sweep",
-               "a setting with values, such as lr=3e-4,1e-3: every attention is trained with each "
-               "value and judged by its best one",
-               Grammar{[](std::string_view text) { return Sweep::parse(text).text(); }},
-               Scope::comparison)};
-    add_settings(all, settings_of(kQuestionFields, Scope::comparison));
-    add_settings(all, settings_of(kComparisonFields, Scope::comparison));
-    add_settings(all, settings_of(kRunOrders, Scope::comparison));
+    SettingList all = settings_in(
+        Scope::comparison,
+        {{"attention",
+          "attentions to compare, separated by commas, such as mha,gqa2,mqa/share,mla48+16; " +
+              other_defaults(),
+          Text{checked_attentions}, default_attentions(kDefaultData)},
+         {"tolerance",
+          "an attention is enough if it is worse than the reference by less than this: in nats per "
+          "character of loss, or in percentage points of right answers; default 1 % of the "
+          "reference's loss, at least 0.001 nats, or 5 points",
+          NumberRange{0}},
+         {"sweep",
+          "a setting with values, such as lr=3e-4,1e-3: every attention is trained with each value "
+          "and judged by its best one",
+          parsed<Sweep>()},
+         {"seeds",
+          "training runs of each attention, with seeds 1, 2, ...; a range such as 3..20: 3 runs of "
+          "each, then more until the verdict is decided, at most 20. Verdicts of a range correct "
+          "for repeated looks: by repeated confidence intervals (Jennison and Turnbull), or for "
+          "answers by a sequential sign test",
+          parsed<SeedRange>(),
+          {"3, or 5..10 if answers are compared", nullptr}},
+         {"reference",
+          "attention that the others are compared with",
+          Text{},
+          {"the one with the largest KV cache", nullptr}},
+         {"metric",
+          "what verdicts compare: loss (its mean over seeds, assumed normal) or answers (share of "
+          "right answers, by a sign test over seeds; for texts that mark answers)",
+          kMetrics,
+          {"answers if only answers count in the loss, as in lookup; else loss", nullptr}},
+         {"intervals",
+          "decide verdicts by 95 % confidence intervals over seeds, of which there must be two or "
+          "more",
+          kOnOff, "on"},
+         {"match",
+          "make the compared models equal in size: none, params (as many parameters as with the "
+          "first attention, by ffn-dim) or kv=BYTES (KV-cache bytes per token, by the first number "
+          "of an attention's word, such as kv-heads or kv-rank)",
+          parsed<Match>(), Match().text()},
+         {"sample",
+          "number, from 1, of the validation passage that the report shows: a story of a built-in "
+          "text, or a stretch of a file",
+          WholeRange{1}, ComparisonOptions().passage},
+         {"jobs", "runs to train in parallel; 0: one per thread", WholeRange{0, 1024}, 0}});
     for (Setting setting : training_settings()) {
-      if (setting.scope == Scope::single || setting.name == "attention") continue;
-      if (setting.name == "data") setting.neutral = kDefaultData;
+      if (setting.traits.scope == Scope::single || setting.name == "attention") continue;
+      if (setting.name == "data") setting.standard = kDefaultData;
       if (setting.name == "checkpoint-every") {
         setting.help =
             "steps between checkpoints, whatever --preset and --config say; 0: every five minutes "
@@ -155,7 +150,7 @@ const SettingList& compare_settings() {
         setting.help =
             "steps between evaluations, whatever --preset and --config say; 0: only at the end";
       }
-      if (setting.name.ends_with("-every")) setting.neutral = 0;
+      if (setting.name.ends_with("-every")) setting.standard = 0;
       all.push_back(std::move(setting));
     }
     add_settings(all, run_settings());
@@ -165,12 +160,18 @@ const SettingList& compare_settings() {
 }
 
 ComparisonOptions read_comparison_options(const Given& given, std::string_view data) {
-  ComparisonOptions options = read_fields(kComparisonFields, given);
-  const std::string attentions(default_attentions(data));
-  options.specs = parse_attention_specs(given.get("attention", attentions));
-  options.question = read_fields(kQuestionFields, given);
-  if (given.has("tolerance")) options.question.tolerance = given.get("tolerance", 0.0);
-  if (given.has("sweep")) options.sweep = Sweep::parse(given.get<std::string>("sweep", ""));
+  ComparisonOptions options;
+  options.specs = parse_attention_specs(
+      given.has("attention") ? given.text("attention") : std::string(default_attentions(data)));
+  Question& question = options.question;
+  if (given.has("seeds")) question.seeds = SeedRange::parse(given.text("seeds"));
+  if (given.has("reference")) question.reference = given.text("reference");
+  if (given.has("metric")) question.metric = given.chosen("metric", kMetrics);
+  if (given.has("tolerance")) question.tolerance = given.number("tolerance");
+  question.intervals = given.on("intervals");
+  options.match = Match::parse(given.text("match"));
+  if (given.has("sweep")) options.sweep = Sweep::parse(given.text("sweep"));
+  options.passage = given.whole("sample");
   return options;
 }
 
@@ -277,7 +278,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
     common.put("data", kDefaultData);
     put_preset_or_config(line, common, [](const std::string&) { return true; });
   }
-  if (const auto init = common.get<std::string>("init", ""); !init.empty()) {
+  if (const std::string init = common.text("init"); !init.empty()) {
     throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),
                      ", but a comparison trains all models from random weights; take it out");
   }
@@ -295,7 +296,7 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
 // Returns true if a flag says which text to train on.
 bool names_text(const CommandLine& line) {
   return std::ranges::any_of(line.settings, [](const auto& given) {
-    return find_setting(compare_settings(), given.first)->scope == Scope::data;
+    return find_setting(compare_settings(), given.first)->traits.scope == Scope::data;
   });
 }
 
@@ -346,13 +347,14 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   if (line.has("init-from")) trained = load_trained_run(line);
   const Given flags = flags_given(line, compare_settings());
   const Given common = common_settings(line, trained, flags);
-  ComparisonOptions options = read_comparison_options(flags, data_of(common));
-  RunOrders orders = read_fields(kRunOrders, flags);
+  ComparisonOptions options = read_comparison_options(flags, common.text("data"));
+  RunOrders orders;
+  orders.jobs = flags.whole("jobs");
   if (options.question.seeds.last < 2 && options.question.intervals) {
     throw UsageError("--seeds ", options.question.seeds.text(),
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
-  orders.folder = line.get("out", "runs/compare-" + fs::path(data_of(common)).stem().string());
+  orders.folder = line.get("out", "runs/compare-" + fs::path(common.text("data")).stem().string());
   if (ranks.rank() == 0) {
     check_place_of_results(orders.folder, "headcount compare", "results.json", "variants",
                            [](const fs::path& name) {

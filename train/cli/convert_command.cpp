@@ -52,7 +52,7 @@ const SettingList& convert_settings() {
     attention.help =
         "attention of the new model: mha, mqa, gqa or mla; a size may follow, as in "
         "gqa2 or mla48+16";
-    attention.neutral = {};  // it must be named
+    attention.standard = {};  // it must be named
     all.push_back(threads_setting());
     return all;
   }();
@@ -102,7 +102,7 @@ std::string text_flags(const TrainOptions& options) {
   const Json all = to_json(options);
   for (const auto& [name, value] : all.items()) {
     const Setting& setting = *find_setting(training_settings(), name);
-    if (setting.scope == Scope::data && nlohmann::json(value) != setting.neutral)
+    if (setting.traits.scope == Scope::data && nlohmann::json(value) != setting.standard.value)
       flags += " --" + name + " " + shell_word(setting_text(value));
   }
   return flags;

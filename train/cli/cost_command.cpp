@@ -199,7 +199,7 @@ nlohmann::ordered_json sizes_of(const Given& given) {
 const SettingList& cost_settings() {
   static const SettingList list = [] {
     SettingList all = model_settings();
-    add_settings(all, cache_settings(Scope::cache));
+    add_settings(all, settings_in(Scope::cache, {cache_setting()}));
     return all;
   }();
   return list;
@@ -231,7 +231,7 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
     const char* const mark = line.has("preset") ? "as published"
                              : line.has("from") ? "the run"
                                                 : "";
-    origin = {before.get<std::string>("attention", kDefaultAttention), mark};
+    origin = {before.text("attention"), mark};
   }
 
   const ModelSettings config = read_model_settings(given);
@@ -245,7 +245,7 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   } else if (line.has("csv")) {
     for (const std::string& row : csv_lines(columns(), rows)) std::cout << row << '\n';
   } else {
-    print_table(rows, config, stored(type, given.get<std::string>("cache-dtype", "f32")), origin);
+    print_table(rows, config, stored(type, given.text("cache-dtype")), origin);
   }
   return 0;
 }

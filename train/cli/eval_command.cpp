@@ -105,20 +105,19 @@ std::string what_is_evaluated(LanguageModel& model, const Corpus& text) {
 }
 
 const SettingList& eval_settings() {
-  static const SettingList list = [] {
-    const Index any = std::numeric_limits<std::int32_t>::max();
-    return together({cache_settings(Scope::evaluation),
-                     precision_settings(Scope::evaluation),
-                     {listed("window",
-                             "sliding window: latest tokens that each token attends to, itself "
-                             "included; default as trained",
-                             TokenRange{1, any}, Scope::evaluation),
-                      listed("eval-characters",
-                             "evaluate on the first so many characters; 0: all; default all of "
-                             "--data, or as many as in training",
-                             TokenRange{0, any}, Scope::evaluation),
-                      threads_setting()}});
-  }();
+  static const SettingList list = settings_in(
+      Scope::evaluation,
+      {cache_setting(),
+       precision_setting(),
+       {"window",
+        "sliding window: latest tokens that each token attends to, itself included; default as "
+        "trained",
+        tokens(1)},
+       {"eval-characters",
+        "evaluate on the first so many characters; 0: all; default all of --data, or as many as "
+        "in training",
+        tokens(0)},
+       threads_setting()});
   return list;
 }
 
@@ -127,7 +126,7 @@ LoadedRun load_run_with_window(const CommandLine& line, const Given& given) {
   LoadedRun run = load_named_run(line);
   if (!given.has("window")) return run;
   const ModelPlan& plan = run.model->plan();
-  const auto window = given.get<Index>("window", 0);
+  const Index window = given.whole("window");
   if (window > plan->context)
     throw UsageError("--window ", window, " is more than the model's context, ", plan->context,
                      ", which all tokens see without it; leave it out");
@@ -150,8 +149,8 @@ nlohmann::ordered_json json_of(const Evaluation& result, const Corpus& text, con
       {std::string("bits_per_") + text.unit(), result.loss / std::numbers::ln2},
       {"accuracy", result.accuracy},
       {"characters", result.characters},
-      {"cache_dtype", given.get<std::string>("cache-dtype", "f32")},
-      {"precision", given.get<std::string>("precision", "f32")},
+      {"cache_dtype", given.text("cache-dtype")},
+      {"precision", given.text("precision")},
       {"window", windows(plan)},
       {"loss_by_position", to_json(result.loss_by_position)}};
   if (result.answer_accuracy) json["answer_accuracy"] = *result.answer_accuracy;
@@ -194,7 +193,7 @@ int eval_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   require_other_file(line, run);
   run.model->parameters().set_precision(precision);
   std::optional<Index> characters;
-  if (given.has("eval-characters")) characters = given.get("eval-characters", Index{0});
+  if (given.has("eval-characters")) characters = given.whole("eval-characters");
   const Corpus text = load_eval_text(line, run, characters);
   require_attention(line, *run.model);
   require_same(ranks, what_is_evaluated(*run.model, text), "program, model or text");

@@ -1,6 +1,7 @@
 #include "train/cli/from_run.h"
 
 #include "autograd/base/files.h"
+#include "data/encoded_text.h"
 
 namespace headcount {
 

@@ -31,46 +31,55 @@ const std::vector<Flag> kSampleFlags = {{"from", "run folder or checkpoint folde
                                         kAllowNonFinite,
                                         {"json", "print one JSON object instead of text", false}};
 
-constexpr Field<SamplingOptions> kSamplingFields[] = {
-    number<&SamplingOptions::temperature>(
-        "temperature",
-        "number that divides the logits before softmax; 0: always the likeliest character", 0, 1e6),
-    whole<&SamplingOptions::top_k>("top-k", "sample from the k likeliest characters only; 0: all",
-                                   0),
-    number<&SamplingOptions::top_p>(
-        "top-p", "sample from the fewest likeliest characters that together reach this probability",
-        0, 1),
-    number<&SamplingOptions::min_p>(
-        "min-p",
-        "sample from characters whose probability is at least this fraction of the likeliest one's",
-        0, 1),
-    natural<&SamplingOptions::seed>("seed", "random seed of the sampling")};
-constexpr Field<DecodeOptions> kRepeat[] = {whole<&DecodeOptions::sequences>(
-    "repeat", "number of texts to sample in parallel from one prefill of the prompt", 1, 4096)};
-constexpr Field<GenerationOptions> kGenerationFields[] = {
-    tokens<&GenerationOptions::tokens>("tokens", "number of characters to generate", 1)
-        .with({.scope = Scope::sampling}),
-    on_off<&GenerationOptions::cache>(
-        "cache", "on: decode with a KV cache; off: recompute the whole text for each character"),
-    choice<&GenerationOptions::slide>(
-        "at-context", "when the context is full: slide (drop its older half and continue) or stop",
-        {{"slide", true}, {"stop", false}})};
-
 const SettingList& sample_settings() {
-  static const SettingList list = together({settings_of(kGenerationFields, Scope::decoding),
-                                            settings_of(kSamplingFields, Scope::sampling),
-                                            settings_of(kRepeat, Scope::sampling),
-                                            cache_settings(Scope::decoding),
-                                            precision_settings(Scope::decoding),
-                                            form_settings(),
-                                            {threads_setting()}});
+  const SamplingOptions standard;
+  static const SettingList list = together(
+      {settings_in(Scope::decoding,
+                   {{"tokens",
+                     "number of characters to generate",
+                     tokens(1),
+                     GenerationOptions().tokens,
+                     {.scope = Scope::sampling}},
+                    {"cache",
+                     "on: decode with a KV cache; off: recompute the whole text for each character",
+                     kOnOff, "on"},
+                    {"at-context",
+                     "when the context is full: slide (drop its older half and continue) or stop",
+                     Choices{{"slide", "stop"}}, "slide"}}),
+       settings_in(
+           Scope::sampling,
+           {{"temperature",
+             "number that divides the logits before softmax; 0: always the likeliest character",
+             NumberRange{0, 1e6}, standard.temperature},
+            {"top-k", "sample from the k likeliest characters only; 0: all", WholeRange{0},
+             standard.top_k},
+            {"top-p",
+             "sample from the fewest likeliest characters that together reach this probability",
+             NumberRange{0, 1}, standard.top_p},
+            {"min-p",
+             "sample from characters whose probability is at least this fraction of the likeliest "
+             "one's",
+             NumberRange{0, 1}, standard.min_p},
+            {"seed", "random seed of the sampling", Naturals{}, standard.seed},
+            {"repeat", "number of texts to sample in parallel from one prefill of the prompt",
+             WholeRange{1, 4096}, DecodeOptions().sequences}}),
+       settings_in(Scope::decoding, {cache_setting(), precision_setting()}),
+       form_settings(),
+       {threads_setting()}});
   return list;
 }
 
 GenerationOptions read_generation_options(const Given& given) {
-  GenerationOptions options = read_fields(kGenerationFields, given);
-  options.sampling = read_fields(kSamplingFields, given);
-  options.decode = read_fields(kRepeat, given, read_decode_options(given));
+  GenerationOptions options = {.sampling = {.temperature = given.number("temperature"),
+                                            .top_k = given.whole("top-k"),
+                                            .top_p = given.number("top-p"),
+                                            .min_p = given.number("min-p"),
+                                            .seed = given.get("seed").get<std::uint64_t>()},
+                               .tokens = given.whole("tokens"),
+                               .cache = given.on("cache"),
+                               .decode = read_decode_options(given),
+                               .slide = given.text("at-context") == "slide"};
+  options.decode.sequences = given.whole("repeat");
   return options;
 }
 

@@ -190,8 +190,8 @@ TrainOptions resumed_options(const CommandLine& line) {
   const nlohmann::ordered_json now = to_json(options);
   for (const Setting& setting : training_settings()) {
     const std::string& name = setting.name;
-    const nlohmann::json was = before.value(name, setting.neutral),
-                         is = now.value(name, setting.neutral);
+    const nlohmann::json was = before.value(name, setting.standard.value),
+                         is = now.value(name, setting.standard.value);
     if (was == is) continue;
     if (name == "steps" && options.steps > trained.steps) {
       check_longer(run, trained, options.steps);
@@ -235,7 +235,7 @@ TrainOptions new_options(const CommandLine& line) {
     return attention != nullptr && kinds_of(*attention) != kinds_of(of_config);
   });
   put_flags(line, given);
-  const auto init = given.get<std::string>("init", "");
+  const std::string init = given.text("init");
   if (init.empty()) return resolve_training(given);
   const ModelPlan there =
       named_by("init", [&] { return load_config(require_checkpoint(init)).model; });

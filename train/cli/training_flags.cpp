@@ -13,34 +13,30 @@ namespace headcount {
 
 namespace {
 
-struct RunOptions {
-  ProgressMode progress = ProgressMode::automatic;
-  bool lock = true;
-};
-
-constexpr Field<RunOptions> kRunFields[] = {
-    choice<&RunOptions::progress>("progress",
-                                  "progress on standard error; auto: a line that is rewritten "
-                                  "on a terminal, plain lines elsewhere; always: the rewritten "
-                                  "line; never: none, as with quiet",
-                                  {{"auto", ProgressMode::automatic},
-                                   {"always", ProgressMode::always},
-                                   {"never", ProgressMode::never}}),
-    on_off<&RunOptions::lock>("lock",
-                              "lock the folders that are written, against other processes; off: "
-                              "for file systems without locks, if no other process writes there")};
+constexpr Named<ProgressMode> kProgressModes[] = {{"auto", ProgressMode::automatic},
+                                                  {"always", ProgressMode::always},
+                                                  {"never", ProgressMode::never}};
 
 }  // namespace
 
 SettingList run_settings() {
-  return together({{threads_setting()}, settings_of(kRunFields, Scope::run)});
+  return settings_in(
+      Scope::run,
+      {threads_setting(),
+       {"progress",
+        "progress on standard error; auto: a line that is rewritten on a terminal, plain lines "
+        "elsewhere; always: the rewritten line; never: none, as with quiet",
+        kProgressModes, "auto"},
+       {"lock",
+        "lock the folders that are written, against other processes; off: for file systems without "
+        "locks, if no other process writes there",
+        kOnOff, "on"}});
 }
 
 ProgressMode use_run_settings(const Given& given) {
-  const RunOptions options = read_fields(kRunFields, given);
   use_threads(given);
-  use_folder_locks(options.lock);
-  return options.progress;
+  use_folder_locks(given.on("lock"));
+  return given.chosen("progress", kProgressModes);
 }
 
 namespace {
@@ -55,7 +51,7 @@ nlohmann::json read_config(const CommandLine& line) {
 // default. Empty if the value is not a text.
 std::string text_for(const CommandLine& line, const nlohmann::json& config, const Given& given,
                      const std::string& name) {
-  nlohmann::json value = given.get(name, find_setting(given.known(), name)->neutral);
+  nlohmann::json value = given.get(name);
   if (config.is_object() && config.contains(name)) value = config[name];
   if (const std::string* text = line.setting(name)) value = *text;
   return value.is_string() ? value.get<std::string>() : "";
@@ -81,7 +77,7 @@ void put_preset_or_config(const CommandLine& line, Given& given,
   try {
     Given of_config(given.known());
     of_config.put(config);
-    if (of_config.has("attention") && is_another(of_config.get<std::string>("attention", "")))
+    if (of_config.has("attention") && is_another(of_config.text("attention")))
       of_config = for_another_attention(of_config);
     given.put_known(of_config.values());
   } catch (const Error& error) {
@@ -110,8 +106,8 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
            std::string(where.otherwise);
   }
   std::string chosen = "--attention " + attentions(runs);
-  if (setting.scope == Scope::data) chosen = "--data " + first.data;
-  if (setting.scope == Scope::optimizer)
+  if (setting.traits.scope == Scope::data) chosen = "--data " + first.data;
+  if (setting.traits.scope == Scope::optimizer)
     chosen = "--optimizer " + std::string(first.optimizer.kind->name);
   return chosen + (setting.only_for.empty() ? "" : " (it is for " + joined(setting.only_for) + ")");
 }
@@ -168,7 +164,7 @@ void refuse_foreign(const CommandLine& line, const std::vector<TrainOptions>& ru
       known = known || settings.contains(name);
       heeded = heeded || (settings.contains(name) && settings[name] == value);
     }
-    const bool left_out = setting->traits.quiet && nlohmann::json(value) == setting->neutral;
+    const bool left_out = setting->traits.quiet && nlohmann::json(value) == setting->standard.value;
     if (heeded || (left_out && !known)) continue;
     if (known) {
       std::string by = "--attention " + attentions(runs);

@@ -51,10 +51,13 @@ void use_threads(Index count) {
 }
 
 Setting threads_setting() {
-  return listed("threads", "CPU threads to use; 0: one per processor. Results do not depend on it",
-                WholeRange{0, 1024}, Scope::run, {}, 0);
+  return {"threads",
+          "CPU threads to use; 0: one per processor. Results do not depend on it",
+          WholeRange{0, 1024},
+          0,
+          {.scope = Scope::run}};
 }
 
-void use_threads(const Given& given) { use_threads(given.get<Index>("threads", 0)); }
+void use_threads(const Given& given) { use_threads(given.whole("threads")); }
 
 }  // namespace headcount

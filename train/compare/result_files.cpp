@@ -74,7 +74,7 @@ void require_same_settings(const PlannedRun& run, const json& had) {
   for (const Setting& setting : training_settings()) {
     const std::string& name = setting.name;
     if (is_no_part_of_identity(name)) continue;
-    const json unlisted = setting.traits.quiet ? setting.neutral : json();
+    const json unlisted = setting.traits.quiet ? setting.standard.value : json();
     const json was = had.value(name, unlisted), is = now.value(name, unlisted);
     if (was == is) continue;
     if (was.is_null()) refuse("without " + name);

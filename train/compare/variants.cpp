@@ -120,9 +120,9 @@ std::string match_cache(Given& given, Index per_token, const AttentionSpec& spec
 // Reason why a sweep cannot vary `setting` (null: there is none of that name); empty if it can.
 std::string why_not_swept(const Setting* setting) {
   if (setting == nullptr) return "there is no such setting";
-  if (setting->scope == Scope::data) return "all variants are trained on one text";
+  if (setting->traits.scope == Scope::data) return "all variants are trained on one text";
   if (!setting->traits.never_swept.empty()) return std::string(setting->traits.never_swept);
-  if (setting->scope == Scope::run || setting->scope == Scope::single)
+  if (setting->traits.scope == Scope::run || setting->traits.scope == Scope::single)
     return "it changes no result";
   return "";
 }
@@ -133,9 +133,9 @@ void require_difference(const PlannedVariant& variant, const AttentionSpec& spec
                         const Match& match, const Sweep& sweep) {
   const Setting* const setting = find_setting(training_settings(), sweep.setting);
   const std::string optimizer(variant.candidates.front().options.optimizer.kind->name);
-  require_setting(setting->scope != Scope::optimizer || setting->is_for(optimizer), "`sweep` ",
-                  sweep.setting, " changes nothing with `optimizer` ", optimizer, "; it is for ",
-                  joined(setting->only_for));
+  require_setting(setting->traits.scope != Scope::optimizer || setting->is_for(optimizer),
+                  "`sweep` ", sweep.setting, " changes nothing with `optimizer` ", optimizer,
+                  "; it is for ", joined(setting->only_for));
   std::vector<nlohmann::json> seen;
   for (const Candidate& candidate : variant.candidates) {
     nlohmann::json settings = to_json(candidate.options);
@@ -161,7 +161,7 @@ Match Match::parse(std::string_view text) {
   if (text == "none") return {};
   if (text == "params") return {Kind::parameters, 0};
   if (text.starts_with(kCacheBudget)) {
-    const WholeRange bytes = {1, std::numeric_limits<std::int32_t>::max()};
+    const WholeRange bytes = {1};
     try {
       return {Kind::cache_bytes, parse_value("match", bytes, text.substr(kCacheBudget.size()))};
     } catch (const SettingError&) {

@@ -16,43 +16,29 @@ namespace {
 constexpr const char* kTooLarge = "99999999999999999999";  // for 64 bits too
 
 enum class Shade { light = 1, dark };
+constexpr Named<Shade> kShades[] = {{"light", Shade::light}, {"dark", Shade::dark}};
 
-TEST(Choices, HaveRoomForEightAndRefuseMore) {
-  Choices choices = {};
-  for (int i = 0; i < 8; ++i) choices.add({"a", i});
-  EXPECT_EQ(choices.list().size(), 8u);
-  EXPECT_THROW(choices.add({"b", 8}), std::length_error);
-}
+nlohmann::json twice(const Given& values) { return 2 * values.whole("count"); }
 
-// One setting of each kind.
-struct ExampleValues {
-  Index count = 7, length = 64;
-  std::uint64_t seed = 1;
-  double rate = 0.5, share = 0.25;
-  bool bias = false, tie = false;
-  std::string name = "a";
-  Shade shade = Shade::light;
-};
-constexpr Field<ExampleValues> kFields[] = {
-    whole<&ExampleValues::count>("count", "a count", 1, 100),
-    tokens<&ExampleValues::length>("length", "a length", 1, 1 << 24),
-    natural<&ExampleValues::seed>("seed", "a seed"),
-    number<&ExampleValues::rate>("rate", "a rate", 0),
-    fraction<&ExampleValues::share>("share", "a share"),
-    on_off<&ExampleValues::bias>("bias", "biases"),
-    on_off<&ExampleValues::tie>("tie", "tied").with({.bare = true}),
-    text<&ExampleValues::name>("name", "a name"),
-    choice<&ExampleValues::shade>("shade", "a shade",
-                                  {{"light", Shade::light}, {"dark", Shade::dark}})};
+// One setting of each kind, and one that follows from another.
 const SettingList& example_settings() {
-  static const SettingList list = settings_of(kFields, Scope::model);
+  static const SettingList list =
+      settings_in(Scope::model, {{"count", "a count", WholeRange{1, 100}, 7},
+                                 {"length", "a length", tokens(1, 1 << 24), 64},
+                                 {"seed", "a seed", Naturals{}, 1U},
+                                 {"rate", "a rate", NumberRange{0}, 0.5},
+                                 {"share", "a share", kFraction, 0.25},
+                                 {"bias", "biases", kOnOff, "off"},
+                                 {"tie", "tied", kOnOff, "off", {.bare = true}},
+                                 {"name", "a name", Text{}, "a"},
+                                 {"shade", "a shade", kShades, "light"},
+                                 {"twice", "count, doubled", WholeRange{1}, {"2 count", twice}}});
   return list;
 }
 
 struct Example {
   Given given{example_settings()};
 
-  ExampleValues values() const { return read_fields(kFields, given); }
   void parse(const std::string& setting, const std::string& text) { given.put(setting, text); }
   // What refusing `text` says; the value must not change.
   std::string error_of(const std::string& setting, const std::string& text) {
@@ -70,9 +56,9 @@ struct Example {
 TEST(IntegerSetting, TakesItsRangeAndNothingElse) {
   Example e;
   e.parse("count", "1");
-  EXPECT_EQ(e.values().count, 1);
+  EXPECT_EQ(e.given.whole("count"), 1);
   e.parse("count", "100");
-  EXPECT_EQ(e.values().count, 100);
+  EXPECT_EQ(e.given.whole("count"), 100);
   for (const char* const text : {"0", "101", "-5", "4294967297", "18446744073709551617", kTooLarge,
                                  "-99999999999999999999"}) {
     EXPECT_EQ(e.error_of("count", text),
@@ -95,7 +81,7 @@ TEST(TokenCountSetting, TakesUnitsOfPowersOfTwo) {
         std::pair{"128k", Index{131072}}, std::pair{"64K", Index{65536}},
         std::pair{"1M", Index{1048576}}}) {
     e.parse("length", text);
-    EXPECT_EQ(e.values().length, tokens) << text;
+    EXPECT_EQ(e.given.whole("length"), tokens) << text;
     EXPECT_EQ(e.given.values()["length"], tokens) << text;
   }
   EXPECT_EQ(e.error_of("length", "0k"), "`length` must be between 1 and 16777216, is 0");
@@ -108,9 +94,9 @@ TEST(TokenCountSetting, TakesUnitsOfPowersOfTwo) {
 TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {
   Example e;
   e.parse("seed", "18446744073709551615");
-  EXPECT_EQ(e.values().seed, 18446744073709551615u);
+  EXPECT_EQ(e.given.get("seed"), 18446744073709551615u);
   e.parse("seed", "0");
-  EXPECT_EQ(e.values().seed, 0u);
+  EXPECT_EQ(e.given.get("seed"), 0u);
   for (const char* const text : {"18446744073709551616", kTooLarge, "-1", "1.0", "x", ""}) {
     EXPECT_EQ(e.error_of("seed", text),
               std::string("`seed` must be a whole number from 0 to 2^64 - 1, is '") + text + "'");
@@ -120,11 +106,11 @@ TEST(UnsignedSetting, TakesSixtyFourBitsAndNothingElse) {
 TEST(NumberSetting, TakesItsRangeAndNothingElse) {
   Example e;
   e.parse("rate", "1e-3");
-  EXPECT_EQ(e.values().rate, 1e-3);
+  EXPECT_EQ(e.given.number("rate"), 1e-3);
   e.parse("rate", "0");
-  EXPECT_EQ(e.values().rate, 0);
+  EXPECT_EQ(e.given.number("rate"), 0);
   e.parse("share", "0.999");
-  EXPECT_EQ(e.values().share, 0.999);
+  EXPECT_EQ(e.given.number("share"), 0.999);
   for (const char* const text : {"-0.1", "inf", "1e999"}) {
     EXPECT_EQ(e.error_of("rate", text), std::string("`rate` must be at least 0, is ") + text);
   }
@@ -144,20 +130,20 @@ TEST(NumberSetting, RefusesWhatIsNoNumber) {
 TEST(ChoiceSetting, TakesItsNamesAndListsThemOtherwise) {
   Example e;
   e.parse("shade", "dark");
-  EXPECT_EQ(e.values().shade, Shade::dark);
+  EXPECT_EQ(e.given.chosen("shade", kShades), Shade::dark);
   EXPECT_EQ(e.error_of("shade", "grey"), "`shade` must be one of light, dark, is 'grey'");
   EXPECT_EQ(e.error_of("shade", ""), "`shade` must be one of light, dark, is ''");
   e.parse("bias", "on");
-  EXPECT_TRUE(e.values().bias);
+  EXPECT_TRUE(e.given.on("bias"));
   e.parse("bias", "off");
-  EXPECT_FALSE(e.values().bias);
+  EXPECT_FALSE(e.given.on("bias"));
   EXPECT_EQ(e.error_of("bias", "true"), "`bias` must be one of on, off, is 'true'");
 }
 
 TEST(FlagSetting, IsOnOrOffAndMayStandAlone) {
   Example e;
   e.parse("tie", "on");
-  EXPECT_TRUE(e.values().tie);
+  EXPECT_TRUE(e.given.on("tie"));
   EXPECT_EQ(e.error_of("tie", "1"), "`tie` must be one of on, off, is '1'");
   EXPECT_TRUE(find_setting(example_settings(), "tie")->traits.bare);
   EXPECT_FALSE(find_setting(example_settings(), "bias")->traits.bare);
@@ -177,11 +163,12 @@ TEST(SettingsObject, RoundTripsThroughJson) {
     written.parse(setting, text);
   }
   Example read;
-  read.given.put(nlohmann::json::parse(values_of(kFields, written.values()).dump()));
-  EXPECT_EQ(values_of(kFields, read.values()), values_of(kFields, written.values()));
-  EXPECT_EQ(read.values().seed, 18446744073709551615u);
-  EXPECT_EQ(read.values().rate, 0.1);
-  EXPECT_EQ(read.values().name, "\"\n\u00e9");
+  read.given.put(nlohmann::json::parse(written.given.values_of(example_settings()).dump()));
+  EXPECT_EQ(read.given.values_of(example_settings()), written.given.values_of(example_settings()));
+  EXPECT_EQ(read.given.get("seed"), 18446744073709551615u);
+  EXPECT_EQ(read.given.number("rate"), 0.1);
+  EXPECT_EQ(read.given.text("name"), "\"\n\u00e9");
+  EXPECT_EQ(read.given.whole("twice"), 84);
 }
 
 TEST(SettingsObject, RefusesUnknownKeysAndWrongTypes) {
@@ -207,11 +194,12 @@ TEST(GivenSettings, OverrideThoseGivenBeforeAndLeaveTheRestToDefaults) {
   Example e;
   e.given.put({{"count", 3}, {"shade", "dark"}});
   e.given.put({{"count", 4}});
-  const ExampleValues values = read_fields(kFields, e.given, {.count = 9, .rate = 2});
-  EXPECT_EQ(values.count, 4);
-  EXPECT_EQ(values.shade, Shade::dark);
-  EXPECT_EQ(values.rate, 2) << "of the defaults that were handed in";
+  EXPECT_EQ(e.given.whole("count"), 4);
+  EXPECT_EQ(e.given.chosen("shade", kShades), Shade::dark);
+  EXPECT_EQ(e.given.number("rate"), 0.5);
+  EXPECT_EQ(e.given.whole("twice"), 8) << "it follows from what was given";
   EXPECT_FALSE(e.given.has("rate"));
+  EXPECT_THROW(e.given.get("colour"), std::logic_error);
 }
 
 TEST(GivenSettings, OfAWordAreThoseThatItStandsFor) {
@@ -225,8 +213,8 @@ TEST(SettingsOfKinds, ThatHaveOneNameAreOneSetting) {
   const Setting& rope_dim = *find_setting(model_settings(), "rope-dim");
   for (const char* kind : {"mha", "gta", "mla"}) EXPECT_TRUE(rope_dim.is_for(kind)) << kind;
   EXPECT_FALSE(rope_dim.is_for("tpa"));
-  EXPECT_TRUE(rope_dim.neutral.is_null()) << "it follows from `head-dim`";
-  EXPECT_EQ(find_setting(model_settings(), "tie-kv")->neutral, "off");
+  EXPECT_TRUE(rope_dim.standard.value.is_null()) << "it follows from `head-dim`";
+  EXPECT_EQ(find_setting(model_settings(), "tie-kv")->standard.value, "off");
 }
 
 // What is not resolved cannot be passed where a plan is wanted.
@@ -248,7 +236,7 @@ TEST(ModelSettings, HaveUniqueNamesAndHelp) {
     EXPECT_FALSE(setting.help.empty()) << setting.name;
   }
   for (const AttentionKind* kind : attention_kinds()) {
-    for (const Setting& own : kind->own.settings(Scope::attention)) {
+    for (const Setting& own : kind->settings()) {
       EXPECT_TRUE(find_setting(model_settings(), own.name)->is_for(kind->name))
           << kind->name << " has no flag " << own.name;
     }

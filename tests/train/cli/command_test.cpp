@@ -307,7 +307,8 @@ TEST_F(TrainCommand, TakesSettingsWithWhichABuiltInTextIsLearnedWhereNoneAreGive
   EXPECT_EQ(lookup["lr"], 0.5);
   EXPECT_EQ(config("--data tales")["dim"], 64);
   EXPECT_EQ(config("")["dim"], 64);  // tales, too
-  EXPECT_EQ(config("--data text.txt")["dim"], ModelSettings().dim);
+  EXPECT_EQ(config("--data text.txt")["dim"],
+            find_setting(model_settings(), "dim")->standard.value);
   EXPECT_EQ(config("--data lookup --preset nanogpt-cpu")["dim"], 128);
   folder_.file("c.json", R"({"data": "lookup", "heads": 2})");
   const json configured = config("--config c.json");

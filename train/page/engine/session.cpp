@@ -25,7 +25,7 @@ TrainOptions options_of(nlohmann::json settings) {
     settings.erase("text");
   }
   Given given(training_settings());
-  given.put(data_defaults(settings.value("data", TrainSettings().data)));
+  given.put(data_defaults(settings.value("data", given.text("data"))));
   given.put(settings);
   // What the attention's word says has priority over settings of all attentions.
   if (settings.contains("attention")) given.put("attention", settings["attention"]);
@@ -67,17 +67,14 @@ Json trained_again(const Json& settings, std::string_view data) {
   const std::vector<LayerSpec> cycle = parse_attention_spec(spec).cycle;
   if (cycle.size() == 1)
     shown.insert(shown.end(), cycle[0].kind->numbers.begin(), cycle[0].kind->numbers.end());
-  SpecSettings own;
-  Json changed = Json::object();
+  Json own = Json::object(), changed = own;
   if (settings["dim"].get<Index>() % settings["heads"].get<Index>() != 0) {  // no default width
     shown.push_back("head-dim");
-    own.emplace_back("head-dim", setting_text(settings["head-dim"]));
+    own["head-dim"] = settings["head-dim"];
   }
   for (const std::string& name : settings_beyond(settings, shown, data_defaults(data))) {
-    if (find_setting(attention_settings(), name) != nullptr)
-      own.emplace_back(name, setting_text(settings[name]));
-    else
-      changed[name] = settings[name];
+    const bool of_attention = find_setting(attention_settings(), name) != nullptr;
+    (of_attention ? own : changed)[name] = settings[name];
   }
   return {{"spec", spec_with(spec, own)}, {"changed", changed}};
 }
