@@ -3,6 +3,10 @@
 #include "autograd/bfloat16.h"
 #include "autograd/products.h"
 
+#ifdef HEADCOUNT_DOUBLE
+#undef HEADCOUNT_ONEDNN  // oneDNN multiplies in float only
+#endif
+
 /// Products that `gemm` chooses from, each on the calling thread. Not part of the public interface.
 namespace headcount {
 

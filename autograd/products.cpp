@@ -73,20 +73,26 @@ void real_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write write
   eigen_gemm(c, a, b, write);
 }
 
+// Memory for `count` numbers. It only grows: a vector would fill what a smaller size cut off.
+template <class Number>
+Number* room(std::vector<Number>& memory, Index count) {
+  memory.resize(std::max(memory.size(), static_cast<std::size_t>(count)));
+  return memory.data();
+}
+
 RoundedMatrix rounded(const ConstMatrix& m, std::vector<Bfloat16>& memory) {
   const ConstMatrix stored = m.transposed ? m.transpose() : m;
-  memory.resize(static_cast<std::size_t>(stored.rows * stored.cols));
+  Bfloat16* const to = room(memory, stored.rows * stored.cols);
   for (Index row = 0; row < stored.rows; ++row)
-    round_to_bf16(stored.data + row * stored.stride, stored.cols,
-                  memory.data() + row * stored.cols);
-  return {memory.data(), stored.rows, stored.cols, m.transposed};
+    round_to_bf16(stored.data + row * stored.stride, stored.cols, to + row * stored.cols);
+  return {to, stored.rows, stored.cols, m.transposed};
 }
 
 // The numbers of m as Real, in `memory`.
 ConstMatrix widened(const RoundedMatrix& m, std::vector<Real>& memory) {
-  memory.resize(static_cast<std::size_t>(m.rows * m.cols));
-  widen(m.data, m.rows * m.cols, memory.data());
-  const ConstMatrix result(memory.data(), m.rows, m.cols);
+  Real* const to = room(memory, m.rows * m.cols);
+  widen(m.data, m.rows * m.cols, to);
+  const ConstMatrix result(to, m.rows, m.cols);
   return m.transposed ? result.transpose() : result;
 }
 
@@ -130,8 +136,7 @@ void split_gemm(Matrix c, const ConstMatrix& a, const ConstMatrix& b, Write writ
                 Precision precision) {
   const Index depth = part_depth(a.cols), parts = ratio_up(a.cols, depth), size = c.rows * c.cols;
   thread_local std::vector<Real> memory;
-  memory.resize(static_cast<std::size_t>(parts * size));
-  Real* const sums = memory.data();
+  Real* const sums = room(memory, parts * size);
   parallel_chunks(a.cols, depth, [&](Index begin, Index end) {
     gemm(Matrix(sums + begin / depth * size, c.rows, c.cols), a.column_range(begin, end),
          b.row_range(begin, end), Write::assign, precision);

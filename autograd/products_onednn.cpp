@@ -1,4 +1,6 @@
-#ifdef HEADCOUNT_ONEDNN  // oneDNN is installed, and Real is float
+#include "autograd/product_kernels.h"
+
+#ifdef HEADCOUNT_ONEDNN
 
 #include <omp.h>
 
@@ -10,7 +12,6 @@
 
 #include "autograd/base/error.h"
 #include "autograd/base/text.h"
-#include "autograd/product_kernels.h"
 
 namespace headcount {
 
