@@ -14,77 +14,9 @@ namespace {
 
 using nlohmann::json;
 
+constexpr const char* kWhy =
+    "headcount reads the tokenizers that it writes, whose every token is one character";
 constexpr char32_t kUnderline = U'\u2581';  // what SentencePiece writes for a space
-
-// The value of `key`; null if there is none.
-json value_of(const json& object, const char* key) {
-  return object.is_object() ? object.value(key, json()) : json();
-}
-
-// Steps of a normalizer, pre-tokenizer or decoder: those under `key` if it is a Sequence, otherwise
-// the step itself. Empty if it is null.
-json parts_of(const json& part, const char* key) {
-  if (part.is_null()) return json::array();
-  return value_of(part, "type") == "Sequence" ? part.at(key) : json::array({part});
-}
-
-std::u32string text_of(const json& value) {
-  return value.is_string() ? decode_utf8(value.get<std::string>(), "a text in it") : U"";
-}
-
-// Returns true if `step` replaces the string `from`.
-bool replaces(const json& step, const std::string& from) {
-  return value_of(step, "type") == "Replace" && value_of(step, "pattern") == json{{"String", from}};
-}
-
-// Character that the normalizer writes for a space; a space if there is no normalizer.
-char32_t written_space(const json& normalizer) {
-  char32_t space = U' ';
-  for (const json& part : parts_of(normalizer, "normalizers")) {
-    const std::u32string content = text_of(value_of(part, "content"));
-    if (!replaces(part, " ") || content.size() != 1 || space != U' ')
-      refuse("normalizer", part, "text is taken as it is here, but for how a space is written");
-    space = content[0];
-  }
-  return space;
-}
-
-// Returns true if the pre-tokenizer cuts texts into single characters, false if there is none.
-// Throws DataError for a pre-tokenizer that changes texts or cuts them otherwise.
-bool cuts_characters(const json& pre_tokenizer) {
-  const json parts = parts_of(pre_tokenizer, "pretokenizers");
-  for (const json& part : parts) {
-    const json pattern = value_of(value_of(part, "pattern"), "Regex");
-    const bool any = pattern == "[\\s\\S]" || pattern == "(?s)." || pattern == "(?s:.)";
-    if (value_of(part, "type") != "Split" || !any || value_of(part, "behavior") != "Isolated")
-      refuse("pre_tokenizer", part,
-             "headcount needs tokenizers whose every token is one character");
-  }
-  return !parts.empty();
-}
-
-// Throws DataError for a post-processor that changes the text. The template that transformers 5
-// writes into every tokenizer does not.
-void check_post_processor(const json& post_processor) {
-  const json single = value_of(post_processor, "single");
-  if (!post_processor.is_null() &&
-      (value_of(post_processor, "type") != "TemplateProcessing" || single.size() != 1 ||
-       !value_of(single.front(), "Sequence").is_object()))
-    refuse("post_processor", post_processor, "texts are taken as they are here");
-}
-
-void check_decoder(const json& decoder, char32_t space) {
-  bool gives_spaces_back = space == U' ' || decoder.is_null();
-  for (const json& part : parts_of(decoder, "decoders")) {
-    const json type = value_of(part, "type");
-    if (type == "Fuse" || type == "ByteFallback") continue;
-    if (!replaces(part, encode_utf8({&space, 1})) || value_of(part, "content") != " ")
-      refuse("decoder", part, "characters side by side are the text here");
-    gives_spaces_back = true;
-  }
-  if (!gives_spaces_back)
-    refuse("decoder", decoder, "'normalizer' writes spaces as another character");
-}
 
 // Characters of the vocabulary in the order of their token ids.
 std::u32string read_symbols(const json& tokens) {
@@ -92,51 +24,35 @@ std::u32string read_symbols(const json& tokens) {
   std::vector<bool> taken(tokens.size());
   for (const auto& [text, number] : tokens.items()) {
     const std::u32string symbol = decode_utf8(text, "'model.vocab'");
-    if (symbol.size() != 1) {
-      throw DataError("'model.vocab' has the token ", json(text).dump(),
-                      ", but headcount needs tokenizers whose every token is one character");
-    }
-    const std::size_t place =
+    if (symbol.size() != 1)
+      throw DataError("'model.vocab' has the token ", json(text).dump(), ", but ", kWhy);
+    const std::size_t token =
         number.is_number_unsigned() ? number.get<std::size_t>() : taken.size();
-    if (place >= taken.size() || taken[place]) {
+    if (token >= taken.size() || taken[token]) {
       throw DataError("'model.vocab' has ", taken.size(), " tokens and the id ", number.dump(),
                       "; ids must be 0, 1, 2, ..., each once");
     }
-    taken[place] = true;
-    symbols[place] = symbol[0];
+    taken[token] = true;
+    symbols[token] = symbol[0];
   }
   return symbols;
 }
 
-// Throws DataError for a tokenizer model that does not make one token of each character. `cut`: the
-// pre-tokenizer has cut texts into characters.
-void check_model(const json& model, bool cut) {
-  const json type = value_of(model, "type");
-  if (!value_of(model, "merges").empty())
-    throw DataError(
-        "'model.merges' is not empty, but headcount needs tokenizers whose every token is one "
-        "character");
-  for (const char* key : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    const json value = value_of(model, key);
-    if (!value.is_null() && value != "")
-      refuse("model." + std::string(key), value,
-             "headcount needs tokenizers whose every token is one character");
+// Throws DataError if `file` has another value of one of `keys` than `own`.
+void require_alike(const json& file, const json& own, const std::string& path,
+                   std::initializer_list<const char*> keys) {
+  for (const char* key : keys) {
+    const json value = file.value(key, json());
+    if (value != own.at(key)) refuse(path + key, value, kWhy);
   }
-  if (type == "BPE" || (type == "WordLevel" && cut)) return;
-  if (type != "WordLevel") refuse("model.type", type, "known are BPE and WordLevel");
-  throw DataError("'pre_tokenizer' does not cut texts into characters, as WordLevel needs");
 }
 
-// Throws DataError for an added token that is no character of the vocabulary.
-void check_added(const json& added, const std::u32string& symbols) {
-  for (const json& token : added) {
-    const std::u32string text = text_of(value_of(token, "content"));
-    const json place = value_of(token, "id");
-    if (text.size() != 1 || !place.is_number_unsigned() ||
-        symbols.find(text[0]) != place.get<std::size_t>()) {
-      refuse("added_tokens", token, "every token is one character of 'model.vocab' here");
-    }
-  }
+// Returns true if `value` is the post-processor that transformers 5 writes into every tokenizer: a
+// template that adds nothing.
+bool adds_nothing(const json& value) {
+  const json single = value.is_object() ? value.value("single", json()) : json();
+  return single.size() == 1 && value.value("type", "") == "TemplateProcessing" &&
+         single.front().contains("Sequence");
 }
 
 }  // namespace
@@ -193,16 +109,18 @@ Vocabulary read_hugging_face_tokenizer(const json& file) {
   try {
     const json& model = file.at("model");
     std::u32string symbols = read_symbols(model.at("vocab"));
-    check_added(value_of(file, "added_tokens"), symbols);
-    const char32_t space = written_space(value_of(file, "normalizer"));
-    check_model(model, cuts_characters(value_of(file, "pre_tokenizer")));
-    check_post_processor(value_of(file, "post_processor"));
-    check_decoder(value_of(file, "decoder"), space);
-    if (space != U' ' && symbols.find(U' ') != std::u32string::npos)
-      throw DataError("'model.vocab' has a space, but 'normalizer' writes it as another character");
-    std::ranges::replace(symbols, space, U' ');
-    return Vocabulary(std::move(symbols));
-  } catch (const nlohmann::json::exception& error) {
+    const bool underlined = !file.value("normalizer", json()).is_null();
+    if (underlined) std::ranges::replace(symbols, kUnderline, U' ');
+    Vocabulary vocabulary(std::move(symbols));
+    json own = hugging_face_tokenizer(vocabulary);
+    const json post_processor = file.value("post_processor", json());
+    if (adds_nothing(post_processor)) own["post_processor"] = post_processor;
+    require_alike(file, own, "",
+                  {"added_tokens", "normalizer", "pre_tokenizer", "post_processor", "decoder"});
+    require_alike(model, own["model"], "model.",
+                  {"type", "merges", "continuing_subword_prefix", "end_of_word_suffix"});
+    return vocabulary;
+  } catch (const json::exception& error) {
     throw DataError(error.what());
   }
 }

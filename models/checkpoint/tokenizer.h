@@ -18,9 +18,8 @@ nlohmann::ordered_json hugging_face_tokenizer(const Vocabulary& vocabulary);
 /// before or after a text.
 nlohmann::ordered_json hugging_face_tokenizer_config(Index context);
 
-/// Reads the vocabulary from a tokenizer.json, written by this program or another. Throws DataError
-/// that names the key unless the tokenizer makes one token of each character, makes the same text
-/// of these tokens again, and numbers tokens 0, 1, 2, ...
+/// Reads the vocabulary from a tokenizer.json that this program wrote, also if transformers saved
+/// it again. Throws DataError that names the key for any other tokenizer.
 Vocabulary read_hugging_face_tokenizer(const nlohmann::json& json);
 
 }  // namespace headcount
