@@ -1,7 +1,6 @@
 #include "models/checkpoint/durable.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,11 +15,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Repeats a call that a signal interrupted; throws on any other failure.
+// Makes a system call with at most `bytes` bytes, again if a signal interrupted it; throws on any
+// other failure.
 template <class Call>
-auto checked(const fs::path& path, const Call& call) {
+auto checked(const fs::path& path, std::string_view name, const Call& call,
+             const std::size_t bytes = 0) {
   while (true) {
-    const auto result = call();
+    std::size_t allowed = bytes;
+    const bool fails = is_made_to_fail(name, allowed);
+    const decltype(call(allowed)) result = fails ? -1 : call(allowed);
     if (result >= 0) return result;
     if (errno != EINTR) throw WriteError(path, errno);
   }
@@ -28,27 +31,26 @@ auto checked(const fs::path& path, const Call& call) {
 
 int open_file(const fs::path& path, int flags) {
   constexpr mode_t kMode = 0666;  // less the umask
-  return checked(path, [&] { return system_calls().open(path.c_str(), flags | O_CLOEXEC, kMode); });
+  return checked(path, "open",
+                 [&](std::size_t) { return ::open(path.c_str(), flags | O_CLOEXEC, kMode); });
 }
 
 void flush_file(const fs::path& path, int file) {
-  checked(path, [&] {
-    const int result = system_calls().fsync(file);
+  try {
+    checked(path, "fsync", [&](std::size_t) { return ::fsync(file); });
+  } catch (const WriteError& error) {
     // Some network file systems cannot flush a folder, and need not: they store names at once.
-    return result < 0 && errno == EINVAL ? 0 : result;
-  });
+    if (error.error_number() != EINVAL) throw;
+  }
 }
 
 // Flushes a file or a folder that is already there.
 void flush(const fs::path& path) {
-  const int file = open_file(path, O_RDONLY);
-  try {
-    flush_file(path, file);
-  } catch (const WriteError&) {
-    system_calls().close(file);
-    throw;
-  }
-  system_calls().close(file);
+  const struct File {
+    int descriptor;
+    ~File() { ::close(descriptor); }
+  } file{open_file(path, O_RDONLY)};
+  flush_file(path, file.descriptor);
 }
 
 struct Removed {
@@ -72,7 +74,8 @@ void publish(const fs::path& path, const Make& make) {
   const Removed removed{staging};  // removes `staging` if it was not renamed
   try {
     make(staging);
-    checked(path, [&] { return system_calls().rename(staging.c_str(), path.c_str()); });
+    checked(path, "rename",
+            [&](std::size_t) { return std::rename(staging.c_str(), path.c_str()); });
     flush(parent);
   } catch (const WriteError& error) {
     const fs::path inside = error.path().lexically_relative(staging);
@@ -89,33 +92,32 @@ WriteError::WriteError(const fs::path& path, int error_number)
       path_(path),
       error_number_(error_number) {}
 
-SystemCalls& system_calls() {
-  static SystemCalls calls{
-      .open = ::open,
-      .write = ::write,
-      .fsync = ::fsync,
-      .close = ::close,
-      .rename = std::rename,
-      .mkdir = ::mkdir,
-      .flock = ::flock,
-  };
-  return calls;
+std::function<int(std::string_view call, std::size_t& bytes)>& before_system_call() {
+  static std::function<int(std::string_view call, std::size_t & bytes)> hook;
+  return hook;
+}
+
+bool is_made_to_fail(std::string_view call, std::size_t& bytes) {
+  const int error = before_system_call() ? before_system_call()(call, bytes) : 0;
+  if (error != 0) errno = error;
+  return error != 0;
 }
 
 DurableFile::DurableFile(fs::path path, std::uint64_t kept)
     : path_(std::move(path)), file_(open_file(path_, O_WRONLY | O_CREAT | O_APPEND)) {
   if (::ftruncate(file_, static_cast<off_t>(kept)) == 0) return;
   const WriteError error(path_, errno);
-  system_calls().close(file_);
+  ::close(file_);
   throw error;
 }
 
-DurableFile::~DurableFile() { system_calls().close(file_); }
+DurableFile::~DurableFile() { ::close(file_); }
 
 void DurableFile::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    const ssize_t count =
-        checked(path_, [&] { return system_calls().write(file_, bytes.data(), bytes.size()); });
+    const ssize_t count = checked(
+        path_, "write", [&](std::size_t most) { return ::write(file_, bytes.data(), most); },
+        bytes.size());
     bytes = bytes.subspan(static_cast<std::size_t>(count));
   }
 }
@@ -139,7 +141,7 @@ void publish_folder(const fs::path& path,
   if (fs::exists(fs::symlink_status(final_path, unreadable))) throw WriteError(final_path, EEXIST);
   publish(final_path, [&](const fs::path& staging) {
     constexpr mode_t kMode = 0777;  // less the umask
-    checked(staging, [&] { return system_calls().mkdir(staging.c_str(), kMode); });
+    checked(staging, "mkdir", [&](std::size_t) { return ::mkdir(staging.c_str(), kMode); });
     fill(staging);
     try {
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(staging))

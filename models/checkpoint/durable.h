@@ -1,7 +1,5 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -32,20 +30,13 @@ class WriteError : public Error {
   int error_number_;
 };
 
-/// System calls, in one place so that a test can make the n-th one fail. Each keeps the contract of
-/// the call that it is named after: -1 and errno on failure.
-struct SystemCalls {
-  std::function<int(const char* path, int flags, mode_t mode)> open;
-  std::function<ssize_t(int file, const void* bytes, std::size_t count)> write;
-  std::function<int(int file)> fsync;
-  std::function<int(int file)> close;
-  std::function<int(const char* from, const char* to)> rename;
-  std::function<int(const char* path, mode_t mode)> mkdir;
-  std::function<int(int file, int operation)> flock;  ///< used by train/run/lock.h
-};
+/// Hook for tests, called before each system call that writes or locks, with its name. Returns the
+/// errno with which the call fails instead, or 0; of a write, it may lower the number of `bytes`.
+/// Set it only while no other thread writes files.
+std::function<int(std::string_view call, std::size_t& bytes)>& before_system_call();
 
-/// System calls in use. Only tests change them, and only while no other thread writes files.
-SystemCalls& system_calls();
+/// Asks `before_system_call`: true, and errno, if the call fails.
+bool is_made_to_fail(std::string_view call, std::size_t& bytes);
 
 /// File that is written front to back and is on the disk once `flush` has returned.
 class DurableFile {

@@ -59,6 +59,11 @@ template <class Failure>
   throw failure;
 }
 
+bool is_locked(int file, int operation) {
+  std::size_t no_bytes = 0;
+  return !is_made_to_fail("flock", no_bytes) && flock(file, operation | LOCK_NB) == 0;
+}
+
 int lock(const fs::path& folder, FolderLock::Holders holders) {
   make_folder(folder);
   const fs::path path = folder / kLockFile;
@@ -67,7 +72,7 @@ int lock(const fs::path& folder, FolderLock::Holders holders) {
     if (file < 0) throw WriteError(path, errno);
     const int kind = holders == FolderLock::Holders::one ? LOCK_EX : LOCK_SH;
     if (!locks_are_used) return file;
-    if (system_calls().flock(file, kind | LOCK_NB) == 0) {
+    if (is_locked(file, kind)) {
       if (is_named(file, path)) return file;
       close(file);
       continue;
@@ -104,7 +109,7 @@ FolderLock::~FolderLock() {
   // The last holder removes the file while it holds the lock alone. A process that has opened the
   // file meanwhile finds that it has no name any more.
   const fs::path path = folder_ / kLockFile;
-  const bool last = !locks_are_used || system_calls().flock(file_, LOCK_EX | LOCK_NB) == 0;
+  const bool last = !locks_are_used || is_locked(file_, LOCK_EX);
   if (last && is_named(file_, path)) unlink(path.c_str());
   close(file_);
 }

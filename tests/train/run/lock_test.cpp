@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <functional>
 
 #include "models/checkpoint/durable.h"
 #include "train/run_program.h"
@@ -71,19 +70,15 @@ TEST(FolderLock, SaysWhatKeepsItFromLocking) {
 // Makes locks fail, while it lives, as on a file system without them.
 class NoLocks {
  public:
-  explicit NoLocks(int error) : before_(system_calls().flock) {
-    system_calls().flock = [error](int, int) {
-      errno = error;
-      return -1;
+  explicit NoLocks(int error) {
+    before_system_call() = [error](std::string_view call, std::size_t&) {
+      return call == "flock" ? error : 0;
     };
   }
   ~NoLocks() {
-    system_calls().flock = before_;
+    before_system_call() = nullptr;
     use_folder_locks(true);
   }
-
- private:
-  std::function<int(int, int)> before_;
 };
 
 TEST(FolderLock, OfAFileSystemWithoutLocksNamesTheSettingThatGoesOnWithout) {
