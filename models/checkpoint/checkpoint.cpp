@@ -1,17 +1,12 @@
 #include "models/checkpoint/checkpoint.h"
 
 #include <algorithm>
-#include <charconv>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
 #include "models/checkpoint/durable.h"
-#include "models/checkpoint/hugging_face.h"
-#include "models/checkpoint/safetensors_file.h"
-#include "models/checkpoint/weight_files.h"
 
 namespace headcount {
 
@@ -19,12 +14,28 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Writes the checksums as `sha256sum` does, in the order of the names.
-void write_sums(const fs::path& folder) {
-  std::string sums;
-  for (const fs::path& path : entries_of(folder))
-    sums += sum_line(sha256_of_file(path), path.filename().string());
-  write_file_durably(folder / kSumsFile, sums);
+constexpr const char* kIndexFile = "model.safetensors.index.json";
+
+// Names of the files that hold the folder's weights, the index included. Throws DataError for an
+// unusable index, such as one that names files outside of the folder.
+// Source: huggingface.co/docs/transformers/main/en/big_models, "Sharded checkpoints".
+std::vector<std::string> weight_files(const fs::path& folder) {
+  // The index is read only if there is no model.safetensors, as in transformers.
+  if (is_there(folder / kWeightsFile) || !is_there(folder / kIndexFile)) return {kWeightsFile};
+  std::vector<std::string> names = {kIndexFile};
+  const fs::path path = folder / kIndexFile;
+  const auto read = [&](const nlohmann::json& index) {
+    const std::map<std::string, std::string> files = index.at("weight_map");
+    for (const auto& [tensor, name] : files) {
+      if (name.empty() || name.starts_with('.') || name.find_first_of("/\\") != std::string::npos) {
+        throw DataError("'weight_map' puts ", headcount::quoted(tensor), " into ",
+                        headcount::quoted(name), ", which is no file in this folder");
+      }
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  };
+  read_json(read_file(path), path.string(), read);
+  return names;
 }
 
 // Checksums by file name, from SHA256SUMS; nothing if it is not there.
@@ -44,15 +55,15 @@ std::optional<std::map<std::string, std::string>> read_sums(const fs::path& fold
   return sums;
 }
 
-// Checks every file that SHA256SUMS names.
-void check_sums(const fs::path& folder) {
+// Checks that SHA256SUMS, if there is one, names each of `files`, and returns its checksums.
+std::map<std::string, std::string> sums_of(const fs::path& folder,
+                                           std::span<const std::string> files) {
   const auto sums = read_sums(folder);
-  if (!sums) return;
-  for (const auto& [name, sum] : *sums) {
-    if (sha256_of_file(folder / name) == sum) continue;
-    throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
-                    kSumsFile, "; take another checkpoint, or make it anew");
+  for (const std::string& name : files) {
+    if (sums && !sums->contains(name))
+      throw DataError((folder / kSumsFile).string(), " is damaged: it has no line for ", name);
   }
+  return sums.value_or(std::map<std::string, std::string>());
 }
 
 }  // namespace
@@ -65,16 +76,29 @@ void save_checkpoint(const fs::path& folder, const LanguageModel& model,
       write_file_durably(staging / name, text);
     write_safetensors(staging / kWeightsFile, weight_tensors(model.parameters()), kWeightsMetadata);
     if (write_more) write_more(staging);
-    write_sums(staging);
+    std::string sums;
+    for (const fs::path& path : entries_of(staging))
+      sums += sum_line(sha256_of_file(path), path.filename().string());
+    write_file_durably(staging / kSumsFile, sums);
   });
 }
 
+Safetensors open_safetensors(const fs::path& path) {
+  std::string content;
+  read_pieces(path, [&](std::string_view piece) { content += piece; });  // an empty file is damaged
+  return Safetensors::parse(std::move(content), path.string());
+}
+
+void write_safetensors(const fs::path& path, std::span<const TensorSource> tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  DurableFile file(path);
+  file.write(safetensors_header(tensors, metadata));
+  for (const TensorSource& tensor : tensors) file.write(bytes_of(tensor));
+  file.flush();
+}
+
 void require_sums(const fs::path& folder, std::span<const std::string> files) {
-  const auto sums = read_sums(folder);
-  for (const std::string& name : files) {
-    if (sums && !sums->contains(name))
-      throw DataError((folder / kSumsFile).string(), " is damaged: it has no line for ", name);
-  }
+  sums_of(folder, files);
 }
 
 void require_checkpoint_alone(const fs::path& folder) {
@@ -87,62 +111,53 @@ void require_checkpoint_alone(const fs::path& folder) {
   }
 }
 
-namespace {
-
-constexpr std::string_view kPrefix = "step-";
-
-}  // namespace
-
 fs::path checkpoint_of(const fs::path& run, Index step) {
-  return run / kCheckpoints / (std::string(kPrefix) + std::to_string(step));
+  return run / kCheckpoints / ("step-" + std::to_string(step));
 }
 
-std::optional<Index> step_of(const fs::path& folder) {
-  const std::string name = folder.filename().string();
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  Index step = 0;
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return error == std::errc{} && rest == end ? std::optional(step) : std::nullopt;
-}
+std::optional<Index> step_of(const fs::path& folder) { return step_in(folder.string()); }
 
 std::vector<fs::path> checkpoints_of(const fs::path& run) {
   const fs::path folder = run / kCheckpoints;
   std::error_code error;
   if (fs::symlink_status(folder, error).type() == fs::file_type::not_found) return {};
   std::vector<fs::path> checkpoints = entries_of(folder);
-  std::erase_if(checkpoints, [](const fs::path& path) { return !step_of(path); });
-  std::ranges::sort(checkpoints, std::greater(), step_of);
+  const auto step = [](const fs::path& path) { return step_of(path); };
+  std::erase_if(checkpoints, std::not_fn(step));
+  std::ranges::sort(checkpoints, std::greater(), step);
   return checkpoints;
 }
 
 std::optional<fs::path> find_checkpoint(const fs::path& path) {
-  if (has_weights(path)) return path;
+  if (is_there(path / kWeightsFile) || is_there(path / kIndexFile)) return path;
   const std::vector<fs::path> checkpoints = checkpoints_of(path);
   return checkpoints.empty() ? std::nullopt : std::optional(checkpoints.front());
 }
 
 NamedConfig load_config(const fs::path& folder) {
   const fs::path path = folder / kConfigFile;
-  const std::string text = read_file(path);
-  try {
-    return read_hugging_face_config(parse_json(text));
-  } catch (const DataError& error) {
-    throw DataError(path.string(), ": ", error.what());
-  }
+  return read_json(read_file(path), path.string(), read_hugging_face_config);
 }
 
 Checkpoint load_checkpoint(const fs::path& folder, NonFinite allowed) {
-  std::vector<std::string> needed = weight_files(folder);
+  const std::vector<std::string> weights = weight_files(folder);
+  std::vector<std::string> needed = weights;
   needed.insert(needed.end(), {kConfigFile, kTokenizerFile});
   if (is_there(folder / kTokenizerConfigFile)) needed.push_back(kTokenizerConfigFile);
-  require_sums(folder, needed);
-  check_sums(folder);
+  for (const auto& [name, sum] : sums_of(folder, needed)) {
+    if (sha256_of_file(folder / name) == sum) continue;
+    throw DataError((folder / name).string(), " is damaged: its checksum is not the one in ",
+                    kSumsFile, "; take another checkpoint, or make it anew");
+  }
   const fs::path config = folder / kConfigFile, tokenizer = folder / kTokenizerFile;
   const std::string config_text = read_file(config);
   Checkpoint checkpoint =
       read_checkpoint_texts(config_text, config.string(), read_file(tokenizer), tokenizer.string());
-  read_weights(open_weights(folder), checkpoint.model->parameters(), allowed);
+  Safetensors all;
+  for (const std::string& name : weights) {
+    if (name != kIndexFile) all.add(open_safetensors(folder / name));
+  }
+  read_weights(all, checkpoint.model->parameters(), allowed);
   return checkpoint;
 }
 

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -24,14 +25,23 @@ void save_checkpoint(
     const std::filesystem::path& folder, const LanguageModel& model, const Vocabulary& vocabulary,
     const std::function<void(const std::filesystem::path& staging)>& write_more = {});
 
-/// Reads a checkpoint folder, made here or elsewhere. Throws DataError that names the file and what
-/// is wrong in it: a key that no model here has, a weight of another shape with both shapes, a
+/// Reads a checkpoint folder, made here or elsewhere, whose weights are in model.safetensors, or in
+/// several files that model.safetensors.index.json names. Throws DataError that names the file and
+/// what is wrong in it: a key that no model here has, a weight of another shape with both shapes, a
 /// wrong checksum, a weight that is NaN or infinite (see read_weights).
 Checkpoint load_checkpoint(const std::filesystem::path& folder,
                            NonFinite allowed = NonFinite::refused);
 
 /// Model in a checkpoint folder, read from config.json alone. Throws DataError.
 NamedConfig load_config(const std::filesystem::path& folder);
+
+/// Reads a safetensors file. Throws DataError if it cannot be read or is not valid.
+Safetensors open_safetensors(const std::filesystem::path& path);
+
+/// Writes a safetensors file, tensors in the given order, and flushes it to the disk. The file is
+/// not replaced atomically: write it inside `publish_folder`. Throws WriteError.
+void write_safetensors(const std::filesystem::path& path, std::span<const TensorSource> tensors,
+                       const std::map<std::string, std::string>& metadata = {});
 
 /// Checks that SHA256SUMS, if there is one, names each of `files`; if not, its end was cut off.
 /// Throws DataError.

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "autograd/base/json.h"
 #include "data/vocabulary.h"
 #include "models/language_model.h"
 
@@ -25,9 +29,24 @@ struct Checkpoint {
   Vocabulary vocabulary;
 };
 
+/// What `read` makes of the JSON in `text`, the file `name`. Errors name the file.
+template <class Read>
+auto read_json(const std::string& text, const std::string& name, const Read& read) {
+  try {
+    return read(parse_json(text));
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError(name, ": ", error.what());
+  } catch (const Error& error) {
+    throw DataError(name, ": ", error.what());
+  }
+}
+
 /// Names and contents of the files of a checkpoint that are text, without the checksums.
 std::vector<std::pair<std::string, std::string>> checkpoint_texts(const LanguageModel& model,
                                                                   const Vocabulary& vocabulary);
+
+/// Step N of a path that ends in step-N, as of a checkpoint folder; nothing for other names.
+std::optional<Index> step_in(std::string_view path);
 
 /// Line of SHA256SUMS for a file, as `sha256sum` writes it.
 std::string sum_line(const std::string& sha256, const std::string& name);

@@ -1,12 +1,12 @@
 #include "models/checkpoint/hugging_face.h"
 
 #include <algorithm>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <vector>
 
 #include "autograd/base/json.h"
+#include "autograd/base/text.h"
 
 namespace headcount {
 
@@ -29,9 +29,10 @@ struct Family {
   std::vector<Key> keys;
   std::vector<std::string_view> others;   // settings that are read from other keys
   std::vector<std::string_view> weights;  // names of the weights of an attention layer
+  std::vector<std::pair<const char*, nlohmann::json>> constants;  // keys with one value here
 };
 
-std::vector<Key> common_keys_and(std::initializer_list<Key> own) {
+std::vector<Key> common_keys_and(std::initializer_list<Key> more) {
   std::vector<Key> keys = {{"hidden_size", "dim", true},
                            {"intermediate_size", "ffn-dim", true},
                            {"num_hidden_layers", "layers", true},
@@ -39,88 +40,62 @@ std::vector<Key> common_keys_and(std::initializer_list<Key> own) {
                            {"max_position_embeddings", "context", true},
                            {"rms_norm_eps", "norm-epsilon"},
                            {"rope_theta", "rope-theta"}};
-  keys.insert(keys.end(), own);
+  keys.insert(keys.end(), more);
   return keys;
 }
 
-const Family kLlama = {"llama",
-                       "LlamaForCausalLM",
-                       "half",
-                       "llama",
-                       common_keys_and({{"head_dim", "head-dim"}}),
-                       {"attention", "kv-heads", "tie-embeddings", "bias"},
-                       {"q_proj", "k_proj", "v_proj", "o_proj"}};
-const Family kQwen3 = {"qwen3",
-                       "Qwen3ForCausalLM",
-                       "half",
-                       "llama",
-                       common_keys_and({{"head_dim", "head-dim", true}}),
-                       {"attention", "kv-heads", "tie-embeddings", "qk-norm"},
-                       {"q_proj", "k_proj", "v_proj", "o_proj", kQNorm, kKNorm}};
-const Family kDeepseek = {"deepseek_v3",
-                          "DeepseekV3ForCausalLM",
-                          "interleaved",
-                          "deepseek_v3",
-                          common_keys_and({{"kv_lora_rank", "kv-rank", true},
-                                           {"q_lora_rank", "q-rank", true},
-                                           {"qk_nope_head_dim", "nope-dim", true},
-                                           {"qk_rope_head_dim", "rope-dim", true},
-                                           {"v_head_dim", "v-dim", true}}),
-                          {"attention", "tie-embeddings", "head-dim"},
-                          {"q_proj", "q_a_proj", "q_a_layernorm", "q_b_proj", "kv_a_proj_with_mqa",
-                           "kv_a_layernorm", "kv_b_proj", "o_proj"}};
+const Family kLlama = {.model_type = "llama",
+                       .architecture = "LlamaForCausalLM",
+                       .rope_layout = "half",
+                       .kinds = "llama",
+                       .keys = common_keys_and({{"head_dim", "head-dim"}}),
+                       .others = {"attention", "kv-heads", "tie-embeddings", "bias"},
+                       .weights = {"q_proj", "k_proj", "v_proj", "o_proj"},
+                       .constants = {}};
+const Family kQwen3 = {.model_type = "qwen3",
+                       .architecture = "Qwen3ForCausalLM",
+                       .rope_layout = "half",
+                       .kinds = "llama",
+                       .keys = common_keys_and({{"head_dim", "head-dim", true}}),
+                       .others = {"attention", "kv-heads", "tie-embeddings", "qk-norm"},
+                       .weights = {"q_proj", "k_proj", "v_proj", "o_proj", kQNorm, kKNorm},
+                       .constants = {{"attention_bias", false}, {"rms_norm_eps", 1e-6}}};
+const Family kDeepseek = {
+    .model_type = "deepseek_v3",
+    .architecture = "DeepseekV3ForCausalLM",
+    .rope_layout = "interleaved",
+    .kinds = "deepseek_v3",
+    .keys = common_keys_and({{"kv_lora_rank", "kv-rank", true},
+                             {"q_lora_rank", "q-rank", true},
+                             {"qk_nope_head_dim", "nope-dim", true},
+                             {"qk_rope_head_dim", "rope-dim", true},
+                             {"v_head_dim", "v-dim", true}}),
+    .others = {"attention", "tie-embeddings", "head-dim"},
+    .weights = {"q_proj", "q_a_proj", "q_a_layernorm", "q_b_proj", "kv_a_proj_with_mqa",
+                "kv_a_layernorm", "kv_b_proj", "o_proj"},
+    .constants = {{"attention_bias", false}, {"rope_interleave", true}}};
+
+// Keys with one value in all models here.
+const std::vector<std::pair<const char*, nlohmann::json>> kConstants = {
+    {"hidden_act", "silu"},
+    {"pretraining_tp", 1},
+    {"sliding_window", nullptr},
+    {"use_sliding_window", false}};
 
 constexpr const char* kOwnType = "headcount";
 constexpr const char* kOwnBlock = "headcount";
 
 // Keys that are read or checked one by one, do not change what the model computes, or follow from
 // other keys.
-constexpr std::string_view kOtherKeys[] = {"hidden_act",
-                                           "tie_word_embeddings",
-                                           "attention_bias",
-                                           "mlp_bias",
-                                           "pretraining_tp",
-                                           "rope_scaling",
-                                           "rope_parameters",
-                                           "num_key_value_heads",
-                                           "sliding_window",
-                                           "use_sliding_window",
-                                           "max_window_layers",
-                                           "layer_types",
-                                           kOwnBlock,
-                                           "architectures",
-                                           "model_type",
-                                           "vocab_size",
-                                           "torch_dtype",
-                                           "dtype",
-                                           "transformers_version",
-                                           "_name_or_path",
-                                           "use_cache",
-                                           "initializer_range",
-                                           "bos_token_id",
-                                           "eos_token_id",
-                                           "pad_token_id",
-                                           "attention_dropout",
-                                           "rope_interleave",
-                                           "qk_head_dim",
-                                           "return_dict",
-                                           "num_nextn_predict_layers",
-                                           "output_attentions",
-                                           "output_hidden_states",
-                                           "aux_loss_alpha",
-                                           "ep_size",
-                                           "moe_layer_freq",
-                                           "n_group",
-                                           "topk_group",
-                                           "topk_method",
-                                           "n_routed_experts",
-                                           "n_shared_experts",
-                                           "num_experts_per_tok",
-                                           "moe_intermediate_size",
-                                           "norm_topk_prob",
-                                           "routed_scaling_factor",
-                                           "scoring_func",
-                                           "first_k_dense_replace"};
+constexpr std::string_view kOtherKeys =
+    "architectures model_type vocab_size headcount hidden_act tie_word_embeddings attention_bias "
+    "mlp_bias pretraining_tp num_key_value_heads rope_scaling rope_parameters rope_interleave "
+    "sliding_window use_sliding_window max_window_layers layer_types qk_head_dim "
+    "torch_dtype dtype transformers_version _name_or_path use_cache initializer_range return_dict "
+    "bos_token_id eos_token_id pad_token_id attention_dropout output_attentions "
+    "output_hidden_states first_k_dense_replace num_nextn_predict_layers aux_loss_alpha ep_size "
+    "moe_layer_freq moe_intermediate_size n_group topk_group topk_method n_routed_experts "
+    "n_shared_experts num_experts_per_tok norm_topk_prob routed_scaling_factor scoring_func";
 
 bool lists(const std::vector<std::string_view>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
@@ -211,12 +186,11 @@ void read_rope(const nlohmann::json& json, Given& model) {
 }
 
 void refuse_unknown(const nlohmann::json& json, const Family& family) {
+  std::vector<std::string_view> known = split_text(kOtherKeys, ' ');
+  for (const Key& key : family.keys) known.push_back(key.key);
+  if (&family == &kDeepseek) known.push_back("head_dim");  // it equals qk_rope_head_dim
   for (const auto& [key, value] : json.items()) {
-    if (value.is_null() || std::ranges::find(kOtherKeys, key) != std::end(kOtherKeys) ||
-        std::ranges::find(family.keys, key, &Key::key) != family.keys.end())
-      continue;
-    if (&family == &kDeepseek && key == "head_dim") continue;  // it equals qk_rope_head_dim
-    refuse(key, value, "no model here has that key");
+    if (!value.is_null() && !lists(known, key)) refuse(key, value, "no model here has that key");
   }
 }
 
@@ -230,14 +204,10 @@ void read_family(const nlohmann::json& json, const Family& family, Given& model)
            "without the one is without the other");
   }
   read_rope(json, model);
-  require_value(json, "hidden_act", "silu");
-  require_value(json, "pretraining_tp", 1);
-  require_value(json, "sliding_window", nullptr);
-  require_value(json, "use_sliding_window", false);
-  if (json.contains("layer_types")) {
-    for (const nlohmann::json& type : json["layer_types"])
-      require_value({{"layer_types", type}}, "layer_types", "full_attention");
-  }
+  for (const auto& [key, value] : kConstants) require_value(json, key, value);
+  for (const auto& [key, value] : family.constants) require_value(json, key, value);
+  for (const nlohmann::json& type : json.value("layer_types", nlohmann::json::array()))
+    require_value({{"layer_types", type}}, "layer_types", "full_attention");
   const bool bias = switch_of(json, "attention_bias", false);
   model.put("tie-embeddings", switch_of(json, "tie_word_embeddings", false) ? "on" : "off");
   model.put("bias", bias ? "on" : "off");
@@ -256,8 +226,6 @@ void read_llama(const nlohmann::json& json, Given& model) {
 
 void read_qwen3(const nlohmann::json& json, Given& model) {
   read_family(json, kQwen3, model);
-  require_value(json, "attention_bias", false);
-  require_value(json, "rms_norm_eps", 1e-6);
   model.put("qk-norm", "on");
   choose_kind(model, kQwen3, whole_number(json, kGroups));
 }
@@ -269,8 +237,6 @@ void read_deepseek(const nlohmann::json& json, Given& model) {
   }
   // config.json gives all widths of a head, so the heads need not divide the model's width.
   model.put("head-dim", whole_number(json, "qk_nope_head_dim"));
-  require_value(json, "attention_bias", false);
-  require_value(json, "rope_interleave", true);
   const Index layers = model.whole("layers");
   const Index dense =
       json.contains("first_k_dense_replace") ? whole_number(json, "first_k_dense_replace") : 0;

@@ -3,7 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "models/checkpoint/safetensors_file.h"
+#include "models/checkpoint/checkpoint.h"
 #include "models/decoding.h"
 
 namespace headcount::decoding {

@@ -8,7 +8,6 @@
 #include <filesystem>
 
 #include "models/checkpoint/checkpoint.h"
-#include "models/checkpoint/safetensors_file.h"
 #include "models/language_model.h"
 #include "train/adamw.h"
 #include "train/reducer.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "autograd/ops.h"
-#include "models/checkpoint/safetensors_file.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/muon.h"
 
 namespace headcount {

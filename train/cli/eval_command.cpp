@@ -11,7 +11,6 @@
 
 #include "autograd/base/sha256.h"
 #include "models/checkpoint/checkpoint.h"
-#include "models/checkpoint/safetensors_file.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
 #include "train/cli/from_run.h"

@@ -7,7 +7,6 @@
 #include "autograd/base/json.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
-#include "models/checkpoint/safetensors_file.h"
 
 namespace headcount {
 

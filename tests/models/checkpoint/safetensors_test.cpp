@@ -14,7 +14,7 @@
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
 #include "models/checkpoint/durable.h"
-#include "models/checkpoint/safetensors_file.h"
+#include "models/checkpoint/checkpoint.h"
 
 namespace headcount {
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "models/checkpoint/safetensors_file.h"
+#include "models/checkpoint/checkpoint.h"
 #include "train/run_program.h"
 
 namespace headcount {

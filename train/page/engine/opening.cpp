@@ -1,6 +1,5 @@
 #include "train/page/engine/opening.h"
 
-#include <charconv>
 #include <map>
 
 #include "autograd/base/json.h"
@@ -29,17 +28,6 @@ std::map<std::string, Folder> folders_of(std::span<const File> files) {
 
 bool is_weights(std::string_view name) { return name.ends_with(kWeightsEnd) && name != kMoments; }
 
-// Step N of a folder whose path ends in step-N.
-std::optional<Index> step_of(std::string_view folder) {
-  constexpr std::string_view kPrefix = "step-";
-  const std::string_view name = folder.substr(folder.rfind('/') + 1);
-  if (!name.starts_with(kPrefix)) return std::nullopt;
-  Index step = 0;
-  const char* const end = name.data() + name.size();
-  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  return error == std::errc{} && rest == end ? std::optional(step) : std::nullopt;
-}
-
 std::string_view content(const Folder& folder, std::string_view name) {
   const auto found = folder.find(name);
   if (found == folder.end())
@@ -49,7 +37,7 @@ std::string_view content(const Folder& folder, std::string_view name) {
 
 std::optional<Index> trained_steps(const Folder& folder, const std::string& path) {
   const auto state = folder.find("trainer_state.json");
-  if (state == folder.end()) return step_of(path);
+  if (state == folder.end()) return step_in(path);
   return whole_number(parse_json(state->second), "step");
 }
 
@@ -61,7 +49,7 @@ Opened open_checkpoint(std::span<const File> files) {
   for (const auto& folder : folders) {
     bool has_weights = false;
     for (const auto& [name, bytes] : folder.second) has_weights = has_weights || is_weights(name);
-    if (has_weights && (newest == nullptr || step_of(folder.first) > step_of(newest->first)))
+    if (has_weights && (newest == nullptr || step_in(folder.first) > step_in(newest->first)))
       newest = &folder;
   }
   if (newest == nullptr) {
