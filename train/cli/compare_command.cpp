@@ -176,7 +176,7 @@ ComparisonOptions read_comparison_options(const Given& given, std::string_view d
 }
 
 void write_results(const ComparisonResult& result, const fs::path& folder) {
-  write_file_durably(folder / "results.json", comparison_json(result).dump(2) + "\n");
+  write_file_durably(folder / "results.json", results_text(comparison_json(result)));
   write_file_durably(folder / "results.csv", comparison_csv(result));
   const std::vector<ReportChart> charts = comparison_charts(result);
   for (const ReportChart& chart : charts) write_file_durably(folder / chart.file, chart.svg);
@@ -327,7 +327,7 @@ int tell_results(const CommandLine& line, const RunOrders& orders, const Compari
       std::cout << ", " << result.failed_runs << " of its runs without a result";
     std::cout << "; when all have, get the results by " << orders.command << " --collect\n";
   } else if (line.has("json")) {
-    std::cout << comparison_json(result).dump(2) << '\n';
+    std::cout << results_text(comparison_json(result));
   } else {
     std::cout << as_flags(comparison_table(result)) << "report "
               << (orders.folder / "report.html").string() << "\nverdict: " << verdict_text(result)

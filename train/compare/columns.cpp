@@ -72,16 +72,6 @@ class Columns {
 
 const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
-// Value of every run, by seed.
-template <class Get>
-Value of_runs(Get get) {
-  return [get](Variant v) {
-    Json values = Json::array();
-    for (const RunResult& run : v.runs) values.push_back(get(run));
-    return values;
-  };
-}
-
 // Columns of sizes, which are known before any run, and of how the runs ended.
 void add_sizes(Columns& columns, Reader reader, const ComparisonResult& result) {
   columns.add(
@@ -89,10 +79,6 @@ void add_sizes(Columns& columns, Reader reader, const ComparisonResult& result) 
       [reader](Variant v) { return reader == Reader::page ? v.spec : v.label(); },
       [](Variant v) { return v.spec; }, true);
   columns.data("spec", [](Variant v) { return v.spec; });
-  if (std::ranges::any_of(result.variants, [](Variant v) { return v.trained_on.has_value(); })) {
-    columns.data("trained_on_percent",
-                 [](Variant v) { return v.trained_on ? Json(*v.trained_on) : Json(); });
-  }
   columns.always(
       {"adjusted", "adjusted"}, "adjusted", [](Variant v) { return v.adjusted; }, 0, true);
   columns.always({"params", "parameters"}, "params", [](Variant v) { return v.parameters; });
@@ -102,19 +88,6 @@ void add_sizes(Columns& columns, Reader reader, const ComparisonResult& result) 
       "kv_cache_bytes_per_token", [](Variant v) { return json_number(v.cache_bytes_per_token); },
       1);
   columns.always({"seeds", "seeds finished"}, "runs", [](Variant v) { return v.runs.size(); });
-  columns.data("seeds", of_runs([](const RunResult& run) { return run.seed; }));
-  columns.data("val_losses", of_runs([](const RunResult& run) { return run.validation_loss; }));
-  columns.data("losses_by_position",
-               of_runs([](const RunResult& run) { return to_json(run.loss_by_position); }));
-  columns.data("failures", [](Variant v) { return v.failures; });
-  columns.data("sweep", [](Variant v) {
-    Json values = Json::array();
-    for (const SweptValue& swept : v.swept) {
-      values.push_back(
-          {{"value", swept.value}, {"loss", or_null(swept.loss)}, {"chosen", swept.chosen}});
-    }
-    return values;
-  });
 }
 
 void add_losses(Columns& columns, Reader reader, const ComparisonResult& result) {
@@ -143,8 +116,6 @@ void add_losses(Columns& columns, Reader reader, const ComparisonResult& result)
     return cell_text(learned(v), 0, reader) + " of " +
            cell_text(v.runs.size() + v.diverged.size(), 0, reader);
   });
-  columns.data("answer_accuracies",
-               of_runs([](const RunResult& run) { return run.answer_accuracy.value_or(0); }));
 }
 
 // Columns that compare an attention with the reference.
@@ -159,11 +130,6 @@ void add_comparison(Columns& columns, Reader reader, const ComparisonResult& res
   columns.data("difference_excludes_zero", [](Variant v) {
     const auto decided = v.difference ? excludes_zero(*v.difference) : std::nullopt;
     return decided ? Json(*decided) : Json();
-  });
-  columns.data("costs", [](Variant v) {
-    Json costs = Json::array();
-    for (const auto& [seed, cost] : v.costs) costs.push_back({{"seed", seed}, {"cost", cost}});
-    return costs;
   });
   columns.data("cost_mean", [](Variant v) { return v.cost ? Json(v.cost->mean) : Json(); });
   columns.data("cost_ci95",
@@ -200,12 +166,6 @@ void add_speeds(Columns& columns, Reader reader, const ComparisonResult& result)
       "decode_tokens_per_second",
       [=](Variant v) { return if_finished(v, v.decode_tokens_per_second); },
       [](Variant v) { return v.decode_tokens_per_second; });
-  columns.data("decode", [](Variant v) {
-    Json speeds = Json::array();
-    for (const DecodeSpeed& d : v.decode)
-      speeds.push_back({{"context", d.context}, {"tokens_per_second", d.tokens_per_second}});
-    return speeds;
-  });
   columns.add(
       {"Pareto", "on the Pareto front"}, "pareto",
       [=](Variant v) { return if_finished(v, v.pareto); }, [](Variant v) { return v.pareto; });

@@ -13,8 +13,6 @@ namespace headcount {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 // Cost of `variant` over `reference`, by seed, on the seeds that both finished.
 std::vector<std::pair<std::uint64_t, double>> paired_costs(const VariantResult& variant,
                                                            const VariantResult& reference,
@@ -144,6 +142,10 @@ void summarize(ComparisonResult& result) {
   }
 }
 
+std::string run_name(const VariantResult& variant, const RunResult& run) {
+  return variant.spec + ", seed " + std::to_string(run.seed);
+}
+
 std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
   std::vector<ForeignRuns> all;
   for (const VariantResult& variant : result.variants) {
@@ -153,7 +155,7 @@ std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result) {
         return f.version == run.version && f.machine == run.machine;
       });
       if (same == all.end()) same = all.insert(all.end(), {run.version, run.machine, {}});
-      same->runs.push_back(variant.spec + ", seed " + std::to_string(run.seed));
+      same->runs.push_back(run_name(variant, run));
     }
   }
   return all;
@@ -218,91 +220,6 @@ std::string comparison_table(const ComparisonResult& result) {
     for (const std::string& sentence : sentences) text += sentence + "\n";
   }
   return text;
-}
-
-namespace {
-
-// Columns of each attention for programs, in CSV and JSON; `name` is the key of its spec.
-std::vector<std::string_view> keys_for_programs(std::string_view name) {
-  return {name,
-          "adjusted",
-          "runs",
-          "params",
-          "kv_cache_bytes_per_token",
-          "val_loss_mean",
-          "val_loss_ci95",
-          "excess_over_entropy",
-          "answer_accuracy_mean",
-          "answer_accuracy_ci95",
-          "learned",
-          "paired_difference_mean",
-          "paired_difference_ci95",
-          "difference_excludes_zero",
-          "cost_mean",
-          "cost_ci95",
-          "cost_median",
-          "verdict",
-          "loss_falls_per_100_steps",
-          "bits_per_character",
-          "train_tokens_per_second",
-          "decode_tokens_per_second",
-          "pareto"};
-}
-
-Json verdict_json(const ComparisonResult& result) {
-  const VariantResult& than = reference(result);
-  const std::optional<double> limit = tolerance(result.question, than.runs);
-  const auto enough = cheapest_enough(result);
-  return {{"text", verdict_text(result)},
-          {"enough", enough ? Json(enough->spec) : Json()},
-          {"metric", result.question.metric == Metric::loss ? "loss" : "answers"},
-          {"reference", than.spec},
-          {"tolerance", or_null(limit)},
-          {"seeds", result.question.seeds.text()},
-          {"undecided", result.undecided.empty() ? Json() : Json(result.undecided)},
-          {"notes", verdict_notes(result)}};
-}
-
-}  // namespace
-
-std::string comparison_csv(const ComparisonResult& result) {
-  const auto columns =
-      selected(comparison_columns(result, Reader::terminal), keys_for_programs("attention"));
-  std::string text;
-  for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
-  return text;
-}
-
-nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
-  Json others = Json::array();
-  for (const ForeignRuns& foreign : foreign_runs(result)) {
-    others.push_back(
-        {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}});
-  }
-  std::vector<std::string_view> keys = keys_for_programs("spec");
-  // Values per seed or context, for which CSV has no place.
-  keys.insert(keys.end(),
-              {"seeds", "val_losses", "losses_by_position", "costs", "answer_accuracies", "decode",
-               "failures", "trained_on_percent", "sweep"});
-  const auto variants = selected(comparison_columns(result, Reader::terminal), keys);
-  return {{"data", result.data},
-          {"data_sha256", result.data_sha256},
-          {"entropy_per_character", or_null(result.entropy_per_character)},
-          {"answer_baselines", result.baselines ? to_json(*result.baselines) : Json()},
-          {"baseline_loss", or_null(result.baseline_loss)},
-          {"seeds", result.seeds},
-          {"common_seeds", result.common_seeds},
-          {"verdict", verdict_json(result)},
-          {"match", result.match},
-          {"sweep", result.sweep.empty() ? Json() : Json(result.sweep)},
-          {"command", result.command},
-          {"config", result.config},
-          {"machine", result.machine},
-          {"version", result.version},
-          {"machine_hours", result.hours},
-          {"trained_by_others", others},
-          {"notes", notes(result)},
-          {"variants", json_rows(variants, result.variants)}};
 }
 
 }  // namespace headcount

@@ -19,6 +19,9 @@ struct ForeignRuns {
 };
 std::vector<ForeignRuns> foreign_runs(const ComparisonResult& result);
 
+/// Name of a run in notes: "mha, seed 1".
+std::string run_name(const VariantResult& variant, const RunResult& run);
+
 /// Notes, one sentence each: stories that the context cuts, characters evaluated if
 /// `eval-characters` limits them, notes on attentions, attentions without a reading, runs that
 /// failed at values which the sweep did not choose, and foreign runs.
@@ -28,9 +31,16 @@ std::vector<std::string> notes(const ComparisonResult& result);
 std::string comparison_table(const ComparisonResult& result);
 /// CSV (RFC 4180) with one row per attention and a header of column names.
 std::string comparison_csv(const ComparisonResult& result);
-/// results.json: results, but no loss curves, readings of the passage, answers by distance or
-/// caches by layer, which the report draws. Intervals are half widths, null if there is none; the
-/// difference of the reference is null.
+
+/// results.json: everything about a comparison, as reports show it. Intervals are half widths, null
+/// if there is none; the difference of the reference is null. Attention weights and the losses of
+/// the passage have four decimals.
 nlohmann::ordered_json comparison_json(const ComparisonResult& result);
+/// Text of the file results.json, with its newline: arrays of numbers have one line each.
+std::string results_text(const nlohmann::ordered_json& json);
+/// What comparison_json wrote, also by earlier versions, whose files lack loss curves, answers by
+/// distance, caches and the passage. comparison_json of the result returns `json`. Throws DataError
+/// if `json` is none of a comparison.
+ComparisonResult read_results(const nlohmann::ordered_json& json);
 
 }  // namespace headcount

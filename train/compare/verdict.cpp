@@ -169,6 +169,12 @@ std::string verdict_word(Verdict verdict) {
   return verdict == Verdict::enough ? "enough" : "not enough";
 }
 
+Verdict read_verdict(std::string_view word) {
+  for (const Verdict verdict : {Verdict::enough, Verdict::not_enough})
+    if (word == verdict_word(verdict)) return verdict;
+  return Verdict::open;
+}
+
 Judge::Judge(Metric metric, const SeedRange& seeds) : metric_(metric) {
   // One seed alone has no interval.
   const Index first = std::max<Index>(2, seeds.first), last = std::max<Index>(2, seeds.last);

@@ -47,6 +47,8 @@ std::optional<double> tolerance(const Question& question, std::span<const RunRes
 
 /// Word for a verdict: "enough", "not enough" or "open".
 std::string verdict_word(Verdict verdict);
+/// The verdict that verdict_word calls so; open for any other word.
+Verdict read_verdict(std::string_view word);
 
 /// Verdict by the interval of `cost`: enough if it lies below the tolerance, not enough if above;
 /// open otherwise, and without a finite interval or a tolerance.

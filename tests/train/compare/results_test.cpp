@@ -6,6 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "autograd/base/error.h"
+#include "autograd/base/files.h"
+#include "train/compare/verdict.h"
+
 namespace headcount {
 namespace {
 
@@ -235,6 +239,97 @@ TEST(ComparisonJson, HoldsWhatItPromises) {
   EXPECT_EQ(json["variants"][0]["val_losses"], (std::vector<double>{2.0, 2.2, 2.4}));
   EXPECT_TRUE(json["variants"][0]["paired_difference_mean"].is_null());
   EXPECT_TRUE(json["variants"][4]["val_loss_mean"].is_null());
+}
+
+// Results with a value of every kind that results.json holds.
+ComparisonResult full_result() {
+  ComparisonResult r = result();
+  r.command = "headcount compare --data 'a \"b\"'";
+  r.data = "tales";
+  r.config = {{"steps", 30}, {"lr", 1e-3}, {"name", "ä"}};
+  r.context = 64;
+  r.steps = 30;
+  r.longest_story = 80;
+  r.evaluated_characters = 500;
+  r.baselines = {0.25, 0.3, 0.5};
+  r.answer_chance = 0.5;
+  r.baseline_loss = 1.25;
+  r.entropy_per_character = 0.1;
+  r.hours = 0.3;
+  r.version = "one";
+  r.machine = "here";
+  r.sweep = "lr=1,2";
+  for (VariantResult& v : r.variants) {
+    v.attention = v.spec;
+    v.cache = {{{"k", 4, 8, 32, false, 0}, {"state", 1, 2, 0, true, 0}},
+               {{"rows", 1, 8, 0, false, 4}}};
+    v.notes = {"it is slow"};
+    v.decode = {{128, 1000.5}, {512, 10}};
+    v.swept = {{"1", 2.5, true}, {"2", std::nullopt, false}};
+    for (RunResult& run : v.runs) {
+      run.answer_accuracy = 0.9;
+      run.answers_by_distance = {{8, 10, 9}, {16, 5, 1}};
+      run.loss_by_position = {{0, 32, 1.5}, {32, 32, 1.0 / 3}};
+      run.tuning_loss = 0.7;
+      run.machine_seconds = 12.25;
+      run.version = "one";
+      run.machine = run.seed == 2 ? "there" : "here";
+      run.curve_steps = {10, 20, 30};
+      run.curve_losses = {3, 2, run.validation_loss};
+    }
+  }
+  r.variants[1].spec += " converted";
+  r.variants[1].trained_on = 5;
+  r.variants[3].adjusted = "lr 2";
+  r.variants[3].diverged = {2};
+  r.variants[3].no_reading = "it is gone";
+  r.passage = {2, {"a", "\n", "ä"}, {false, false, true}, {0.5, 0.25, 0}, 2};
+  r.variants[0].reading = {1, {std::nullopt, 0.12345678, 0.5}, {{{{0.1, 0.9}, 0.3251}}, {}}};
+  r.failed_runs = 2;
+  r.diverged_runs = 1;
+  summarize(r);
+  return r;
+}
+
+TEST(ComparisonJson, IsReadBackWhole) {
+  for (const bool full : {false, true}) {
+    ComparisonResult r = full ? full_result() : result();
+    summarize(r);
+    const std::string text = results_text(comparison_json(r));
+    const ComparisonResult read = read_results(nlohmann::ordered_json::parse(text));
+    EXPECT_EQ(results_text(comparison_json(read)), text);
+    EXPECT_EQ(comparison_table(read), comparison_table(r));
+    EXPECT_EQ(comparison_csv(read), comparison_csv(r));
+    EXPECT_EQ(verdict_text(read), verdict_text(r));
+  }
+}
+
+TEST(ComparisonJson, HasALineForEachArrayOfNumbers) {
+  const std::string text = results_text(comparison_json(full_result()));
+  EXPECT_NE(text.find("\n      \"val_losses\": [2.0,2.2,2.4],\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"weights\": [0.1,0.9]\n"), std::string::npos) << text;
+}
+
+TEST(ComparisonJson, OfEarlierVersionsIsRead) {
+  const std::filesystem::path folder = HEADCOUNT_FIXTURE_FOLDER "/../bench/results";
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".json") continue;
+    const auto json = nlohmann::ordered_json::parse(read_file(entry.path()));
+    const ComparisonResult read = read_results(json);
+    const nlohmann::ordered_json again = comparison_json(read);
+    for (std::size_t i = 0; i < read.variants.size(); ++i) {
+      for (const auto& [key, value] : json["variants"][i].items())
+        EXPECT_EQ(again["variants"][i][key], value) << entry.path() << " " << key;
+    }
+    ++files;
+  }
+  EXPECT_GT(files, 10u);
+}
+
+TEST(ComparisonJson, OfSomethingElseIsRefused) {
+  for (const char* text : {"[]", "{}", "null", R"({"variants": []})", R"({"command": 3})"})
+    EXPECT_THROW(read_results(nlohmann::ordered_json::parse(text)), DataError) << text;
 }
 
 }  // namespace

@@ -1,0 +1,446 @@
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "autograd/base/error.h"
+#include "train/compare/columns.h"
+#include "train/compare/premises.h"
+#include "train/compare/results.h"
+#include "train/compare/verdict.h"
+
+namespace headcount {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// Columns of each attention for programs, in CSV and JSON; `name` is the key of its spec.
+std::vector<std::string_view> keys_for_programs(std::string_view name) {
+  return {name,
+          "adjusted",
+          "runs",
+          "params",
+          "kv_cache_bytes_per_token",
+          "val_loss_mean",
+          "val_loss_ci95",
+          "excess_over_entropy",
+          "answer_accuracy_mean",
+          "answer_accuracy_ci95",
+          "learned",
+          "paired_difference_mean",
+          "paired_difference_ci95",
+          "difference_excludes_zero",
+          "cost_mean",
+          "cost_ci95",
+          "cost_median",
+          "verdict",
+          "loss_falls_per_100_steps",
+          "bits_per_character",
+          "train_tokens_per_second",
+          "decode_tokens_per_second",
+          "pareto"};
+}
+
+// Array with `make(item)` of each item.
+template <class Items, class Make>
+Json array_of(const Items& items, const Make& make) {
+  Json all = Json::array();
+  for (const auto& item : items) all.push_back(make(item));
+  return all;
+}
+
+// Items made of the elements of the array `key` of `object`; none if it is absent or null.
+template <class Make>
+auto read_array(const Json& object, const char* key, const Make& make) {
+  std::vector<decltype(make(Json()))> items;
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return items;
+  for (const Json& element : found->template get_ref<const Json::array_t&>())
+    items.push_back(make(element));
+  return items;
+}
+
+template <class Value>
+Value value_or(const Json& object, const char* key, Value otherwise) {
+  const auto found = object.find(key);
+  return found == object.end() || found->is_null() ? otherwise : found->get<Value>();
+}
+
+template <class Value>
+std::optional<Value> optional_at(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return std::nullopt;
+  return found->get<Value>();
+}
+
+// The estimate in the columns `name`_mean and `name`_ci95; none without a mean.
+std::optional<Estimate> estimate_at(const Json& object, const std::string& name) {
+  const auto mean = optional_at<double>(object, (name + "_mean").c_str());
+  if (!mean) return std::nullopt;
+  return Estimate{*mean, optional_at<double>(object, (name + "_ci95").c_str())};
+}
+
+// Four decimals of what is only shown: attention weights, and losses of single characters.
+double rounded(double value) { return std::round(value * 1e4) / 1e4; }
+
+Json to_json(const CacheBlock& block) {
+  Json object = {{"name", block.name}, {"heads", block.heads}, {"width", block.width}};
+  if (block.window > 0) object["window"] = block.window;
+  if (block.per_sequence) object["per_sequence"] = true;
+  if (block.block > 0) object["block"] = block.block;
+  return object;
+}
+
+CacheBlock read_cache_block(const Json& object) {
+  return {object.at("name"),
+          object.at("heads"),
+          object.at("width"),
+          value_or<Index>(object, "window", 0),
+          value_or(object, "per_sequence", false),
+          value_or<Index>(object, "block", 0)};
+}
+
+Json to_json(const ReadPassage& passage) {
+  if (passage.characters.empty()) return Json();
+  Json answers;
+  if (!passage.answers.empty()) answers = Json::array();
+  for (std::size_t at = 0; at < passage.answers.size(); ++at)
+    if (passage.answers[at]) answers.push_back(at);
+  return {{"number", passage.number},
+          {"characters", passage.characters},
+          {"answers", answers},
+          {"entropy", passage.entropy.empty() ? Json() : array_of(passage.entropy, rounded)},
+          {"question", passage.question}};
+}
+
+ReadPassage read_passage_of(const Json& object) {
+  ReadPassage passage;
+  passage.number = object.at("number");
+  passage.characters = object.at("characters").get<std::vector<std::string>>();
+  if (const auto answers = optional_at<std::vector<std::size_t>>(object, "answers")) {
+    passage.answers.resize(passage.characters.size());
+    for (const std::size_t at : *answers) passage.answers.at(at) = true;
+  }
+  passage.entropy = value_or(object, "entropy", std::vector<double>());
+  passage.question = object.at("question");
+  return passage;
+}
+
+Json to_json(const Reading& reading) {
+  const auto head = [](const HeadLook& look) -> Json {
+    return {{"entropy", rounded(look.entropy)}, {"weights", array_of(look.weights, rounded)}};
+  };
+  return {
+      {"seed", reading.seed},
+      {"losses", array_of(reading.losses,
+                          [](const auto& loss) { return loss ? Json(rounded(*loss)) : Json(); })},
+      {"heads", array_of(reading.looks, [&](const auto& layer) { return array_of(layer, head); })}};
+}
+
+Reading read_reading(const Json& object) {
+  const auto head = [](const Json& look) {
+    return HeadLook{look.at("weights").get<std::vector<double>>(), look.at("entropy")};
+  };
+  Reading reading;
+  reading.seed = object.at("seed");
+  reading.losses = read_array(object, "losses", [](const Json& loss) {
+    return loss.is_null() ? std::nullopt : std::optional(loss.get<double>());
+  });
+  for (const Json& layer : object.at("heads")) {
+    std::vector<HeadLook>& looks = reading.looks.emplace_back();
+    for (const Json& look : layer) looks.push_back(head(look));
+  }
+  return reading;
+}
+
+// Adds to `object` what each run of `variant` measured: arrays by seed.
+void add_runs(Json& object, const VariantResult& variant) {
+  const auto add = [&](const char* key, const auto& get) {
+    object[key] = array_of(variant.runs, get);
+  };
+  using Run = const RunResult&;
+  add("seeds", [](Run run) { return run.seed; });
+  add("val_losses", [](Run run) { return run.validation_loss; });
+  add("losses_by_position", [](Run run) { return to_json(run.loss_by_position); });
+  const auto any = [&](const auto& has) { return std::ranges::any_of(variant.runs, has); };
+  if (any([](Run run) { return run.answer_accuracy.has_value(); }))
+    add("answer_accuracies", [](Run run) { return or_null(run.answer_accuracy); });
+  if (any([](Run run) { return !run.answers_by_distance.empty(); })) {
+    add("answers_by_distance", [](Run run) {
+      return array_of(run.answers_by_distance, [](const AnswersAt& at) -> Json {
+        return {{"from", at.from}, {"asked", at.asked}, {"right", at.right}};
+      });
+    });
+  }
+  if (any([](Run run) { return run.tuning_loss.has_value(); }))
+    add("tuning_losses", [](Run run) { return or_null(run.tuning_loss); });
+  add("train_speeds", [](Run run) { return run.train_tokens_per_second; });
+  add("machine_seconds", [](Run run) { return run.machine_seconds; });
+  add("curves", [](Run run) -> Json {
+    return {{"steps", run.curve_steps}, {"losses", run.curve_losses}};
+  });
+}
+
+std::vector<RunResult> read_runs_of(const Json& object) {
+  std::vector<RunResult> runs(object.at("seeds").size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    RunResult& run = runs[i];
+    // Earlier versions wrote fewer of these arrays.
+    const auto of_run = [&](const char* key) {
+      const auto found = object.find(key);
+      return found == object.end() ? Json() : found->at(i);
+    };
+    run.seed = of_run("seeds");
+    run.validation_loss = of_run("val_losses");
+    const Json by_position = {{"ranges", of_run("losses_by_position")}};
+    run.loss_by_position = read_array(by_position, "ranges", [](const Json& at) {
+      return LossAt{at.at("from"), at.at("characters"), at.at("loss")};
+    });
+    const Json by_distance = {{"ranges", of_run("answers_by_distance")}};
+    run.answers_by_distance = read_array(by_distance, "ranges", [](const Json& at) {
+      return AnswersAt{at.at("from"), at.at("asked"), at.at("right")};
+    });
+    const auto number = [&](const char* key) {
+      const Json value = of_run(key);
+      return value.is_null() ? std::nullopt : std::optional(value.get<double>());
+    };
+    run.answer_accuracy = number("answer_accuracies");
+    run.tuning_loss = number("tuning_losses");
+    run.train_tokens_per_second = number("train_speeds").value_or(0);
+    run.machine_seconds = number("machine_seconds").value_or(0);
+    if (const Json curve = of_run("curves"); !curve.is_null()) {
+      run.curve_steps = curve.at("steps").get<std::vector<Index>>();
+      run.curve_losses = curve.at("losses").get<std::vector<double>>();
+    }
+  }
+  return runs;
+}
+
+// Adds to `object`, the figures of a variant, what stands behind them.
+void add_details(Json& object, const VariantResult& variant) {
+  object["attention"] = variant.attention;
+  if (variant.trained_on) object["trained_on_percent"] = *variant.trained_on;
+  add_runs(object, variant);
+  object["costs"] = array_of(variant.costs, [](const auto& of_seed) -> Json {
+    return {{"seed", of_seed.first}, {"cost", of_seed.second}};
+  });
+  object["decode"] = array_of(variant.decode, [](const DecodeSpeed& speed) -> Json {
+    return {{"context", speed.context}, {"tokens_per_second", speed.tokens_per_second}};
+  });
+  object["failures"] = variant.failures;
+  object["diverged"] = variant.diverged;
+  object["sweep"] = array_of(variant.swept, [](const SweptValue& swept) -> Json {
+    return {{"value", swept.value}, {"loss", or_null(swept.loss)}, {"chosen", swept.chosen}};
+  });
+  object["cache"] = array_of(variant.cache, [](const CacheLayer& layer) {
+    return array_of(layer, [](const CacheBlock& block) { return to_json(block); });
+  });
+  object["notes"] = variant.notes;
+  object["no_reading"] = variant.no_reading;
+  object["reading"] = variant.reading ? to_json(*variant.reading) : Json();
+}
+
+VariantResult read_variant(const Json& object) {
+  VariantResult variant;
+  variant.spec = object.at("spec");
+  variant.adjusted = object.at("adjusted");
+  variant.attention = value_or(object, "attention", variant.spec);
+  variant.trained_on = optional_at<Index>(object, "trained_on_percent");
+  variant.parameters = object.at("params");
+  variant.cache_bytes_per_token = object.at("kv_cache_bytes_per_token");
+  variant.runs = read_runs_of(object);
+  variant.loss = estimate_at(object, "val_loss").value_or(Estimate());
+  variant.difference = estimate_at(object, "paired_difference");
+  variant.cost = estimate_at(object, "cost");
+  variant.answer_accuracy = estimate_at(object, "answer_accuracy");
+  variant.costs = read_array(object, "costs", [](const Json& cost) {
+    return std::pair(cost.at("seed").get<std::uint64_t>(), cost.at("cost").get<double>());
+  });
+  variant.verdict = read_verdict(value_or<std::string>(object, "verdict", "open"));
+  variant.train_tokens_per_second = optional_at<double>(object, "train_tokens_per_second");
+  variant.decode_tokens_per_second = value_or(object, "decode_tokens_per_second", 0.0);
+  variant.pareto = value_or(object, "pareto", false);
+  variant.decode = read_array(object, "decode", [](const Json& speed) {
+    return DecodeSpeed{speed.at("context"), speed.at("tokens_per_second")};
+  });
+  variant.failures = value_or(object, "failures", std::vector<std::string>());
+  variant.diverged = value_or(object, "diverged", std::vector<std::uint64_t>());
+  variant.swept = read_array(object, "sweep", [](const Json& swept) {
+    return SweptValue{swept.at("value"), optional_at<double>(swept, "loss"), swept.at("chosen")};
+  });
+  for (const Json& layer : value_or(object, "cache", Json::array())) {
+    CacheLayer& blocks = variant.cache.emplace_back();
+    for (const Json& block : layer) blocks.push_back(read_cache_block(block));
+  }
+  variant.notes = value_or(object, "notes", std::vector<std::string>());
+  variant.no_reading = value_or<std::string>(object, "no_reading", "");
+  if (const Json reading = value_or(object, "reading", Json()); !reading.is_null())
+    variant.reading = read_reading(reading);
+  return variant;
+}
+
+Json verdict_json(const ComparisonResult& result) {
+  const VariantResult& than = reference(result);
+  const std::optional<double> limit = tolerance(result.question, than.runs);
+  const auto enough = cheapest_enough(result);
+  return {{"text", verdict_text(result)},
+          {"enough", enough ? Json(enough->spec) : Json()},
+          {"metric", result.question.metric == Metric::loss ? "loss" : "answers"},
+          {"reference", than.spec},
+          {"tolerance", or_null(limit)},
+          {"seeds", result.question.seeds.text()},
+          {"intervals", result.question.intervals},
+          {"undecided", result.undecided.empty() ? Json() : Json(result.undecided)},
+          {"notes", verdict_notes(result)}};
+}
+
+Question read_question(const Json& verdict) {
+  Question question;
+  question.metric = verdict.at("metric") == "answers" ? Metric::answers : Metric::loss;
+  question.reference = verdict.at("reference");
+  question.tolerance = optional_at<double>(verdict, "tolerance");
+  question.seeds = SeedRange::parse(verdict.at("seeds").get<std::string>());
+  question.intervals = value_or(verdict, "intervals", true);
+  return question;
+}
+
+// Program and machine of each run: those of the comparison, but for the runs of `others`.
+void read_origins(ComparisonResult& result, const Json& others) {
+  for (VariantResult& variant : result.variants) {
+    for (RunResult& run : variant.runs) {
+      run.version = result.version;
+      run.machine = result.machine;
+      const std::string name = run_name(variant, run);
+      for (const Json& other : others) {
+        const auto runs = other.at("runs").get<std::vector<std::string>>();
+        if (std::ranges::find(runs, name) == runs.end()) continue;
+        run.version = other.at("version");
+        run.machine = other.at("machine");
+      }
+    }
+  }
+}
+
+ComparisonResult comparison_of(const Json& json) {
+  ComparisonResult result;
+  result.command = json.at("command");
+  result.data = json.at("data");
+  result.data_sha256 = json.at("data_sha256");
+  result.seeds = json.at("seeds").get<std::vector<std::uint64_t>>();
+  result.common_seeds = json.at("common_seeds").get<std::vector<std::uint64_t>>();
+  result.question = read_question(json.at("verdict"));
+  result.undecided = value_or<std::string>(json.at("verdict"), "undecided", "");
+  result.match = json.at("match");
+  result.sweep = value_or<std::string>(json, "sweep", "");
+  result.config = json.at("config");
+  result.context = value_or(json, "context", value_or<Index>(result.config, "context", 0));
+  result.entropy_per_character = optional_at<double>(json, "entropy_per_character");
+  result.longest_story = value_or<Index>(json, "longest_story", 0);
+  result.evaluated_characters = value_or<Index>(json, "evaluated_characters", 0);
+  result.variants = read_array(json, "variants", read_variant);
+  result.only_answers =
+      value_or(json, "only_answers", !json.at("variants").at(0).contains("bits_per_character"));
+  if (const Json shares = value_or(json, "answer_baselines", Json()); !shares.is_null()) {
+    result.baselines = {shares.at("guesser"), shares.at("copier"), shares.at("commonest")};
+    result.answer_chance = result.baselines->best();
+  }
+  result.baseline_loss = optional_at<double>(json, "baseline_loss");
+  result.steps = value_or<Index>(json, "steps", 0);
+  result.too_long_warmup = value_or<Index>(json, "too_long_warmup", 0);
+  result.machine = json.at("machine");
+  result.version = json.at("version");
+  result.failed_runs = value_or<Index>(json, "failed_runs", 0);
+  result.diverged_runs = value_or<Index>(json, "diverged_runs", 0);
+  result.hours = json.at("machine_hours");
+  if (const Json passage = value_or(json, "passage", Json()); !passage.is_null())
+    result.passage = read_passage_of(passage);
+  if (std::ranges::find(result.variants, result.question.reference, &VariantResult::spec) ==
+      result.variants.end())
+    throw DataError("its reference is none of its attentions");
+  read_origins(result, value_or(json, "trained_by_others", Json::array()));
+  return result;
+}
+
+// JSON with one line for each value but arrays of numbers or words, which have one line each.
+void write_lines(const Json& json, std::size_t indent, std::string& text) {
+  const auto nested = [](const Json& element) { return element.is_structured(); };
+  if (json.empty() || !json.is_structured() ||
+      (json.is_array() && std::ranges::none_of(json, nested))) {
+    text += json.dump();
+    return;
+  }
+  const std::string line = "\n" + std::string(indent + 2, ' ');
+  text += json.is_array() ? '[' : '{';
+  bool first = true;
+  for (const auto& [key, value] : json.items()) {
+    text += (first ? "" : ",") + line;
+    if (json.is_object()) text += Json(key).dump() + ": ";
+    write_lines(value, indent + 2, text);
+    first = false;
+  }
+  text += line.substr(0, line.size() - 2) + (json.is_array() ? ']' : '}');
+}
+
+}  // namespace
+
+std::string comparison_csv(const ComparisonResult& result) {
+  const auto columns =
+      selected(comparison_columns(result, Reader::terminal), keys_for_programs("attention"));
+  std::string text;
+  for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
+  return text;
+}
+
+nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
+  const auto others = array_of(foreign_runs(result), [](const ForeignRuns& foreign) -> Json {
+    return {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}};
+  });
+  Json variants =
+      json_rows(selected(comparison_columns(result, Reader::terminal), keys_for_programs("spec")),
+                result.variants);
+  for (std::size_t i = 0; i < result.variants.size(); ++i)
+    add_details(variants[i], result.variants[i]);
+  return {{"data", result.data},
+          {"data_sha256", result.data_sha256},
+          {"context", result.context},
+          {"steps", result.steps},
+          {"too_long_warmup", result.too_long_warmup},
+          {"longest_story", result.longest_story},
+          {"evaluated_characters", result.evaluated_characters},
+          {"only_answers", result.only_answers},
+          {"entropy_per_character", or_null(result.entropy_per_character)},
+          {"answer_baselines", result.baselines ? to_json(*result.baselines) : Json()},
+          {"baseline_loss", or_null(result.baseline_loss)},
+          {"seeds", result.seeds},
+          {"common_seeds", result.common_seeds},
+          {"verdict", verdict_json(result)},
+          {"match", result.match},
+          {"sweep", result.sweep.empty() ? Json() : Json(result.sweep)},
+          {"command", result.command},
+          {"config", result.config},
+          {"machine", result.machine},
+          {"version", result.version},
+          {"machine_hours", result.hours},
+          {"failed_runs", result.failed_runs},
+          {"diverged_runs", result.diverged_runs},
+          {"trained_by_others", others},
+          {"notes", notes(result)},
+          {"variants", variants},
+          {"passage", to_json(result.passage)}};
+}
+
+std::string results_text(const nlohmann::ordered_json& json) {
+  std::string text;
+  write_lines(json, 0, text);
+  return text + "\n";
+}
+
+ComparisonResult read_results(const nlohmann::ordered_json& json) {
+  try {
+    return comparison_of(json);
+  } catch (const nlohmann::json::exception& error) {
+    throw DataError("it holds no results of a comparison: ", error.what());
+  }
+}
+
+}  // namespace headcount
