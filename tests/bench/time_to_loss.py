@@ -9,7 +9,7 @@ step is fastest: threads of OpenMP and of OpenBLAS, float32 or autocast to bfloa
 
     python3 tests/bench/time_to_loss.py .build/release/headcount --data input.txt --below 1.92 \\
         --ours "AdamW=--preset nanogpt-cpu" --ours "Muon=--preset shakespeare" | tee table
-    .build/release/tests/bench/chart loss loss.svg < table
+    node tests/bench/chart.mjs loss < table > loss.svg
 """
 
 import argparse

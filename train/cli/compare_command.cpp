@@ -15,13 +15,12 @@
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
-#include "train/report/report.h"
-#include "train/report/try_link.h"
 #include "train/run/loaded.h"
 #include "train/run/lock.h"
 #include "train/run/place.h"
 #include "train/run/provenance.h"
 #include "train/training.h"
+#include "train/view/report.h"
 
 namespace headcount {
 
@@ -176,17 +175,11 @@ ComparisonOptions read_comparison_options(const Given& given, std::string_view d
 }
 
 void write_results(const ComparisonResult& result, const fs::path& folder) {
-  write_file_durably(folder / "results.json", results_text(comparison_json(result)));
+  const nlohmann::ordered_json results = comparison_json(result);
+  write_file_durably(folder / "results.json", results_text(results));
   write_file_durably(folder / "results.csv", comparison_csv(result));
-  const std::vector<ReportChart> charts = comparison_charts(result);
-  for (const ReportChart& chart : charts) write_file_durably(folder / chart.file, chart.svg);
-  // Charts of an earlier comparison that this one does not draw would show other results.
-  for (const std::string_view file : kChartFiles) {
-    if (std::ranges::find(charts, file, &ReportChart::file) == charts.end())
-      fs::remove(folder / file);
-  }
   write_file_durably(folder / "report.html",
-                     comparison_report(result, fs::exists(folder / kTrainingPage)));
+                     report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
 }
 
 // Saves the converted models, if any, and runs the comparison. `again` is the command line that
@@ -356,11 +349,10 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
   }
   orders.folder = line.get("out", "runs/compare-" + fs::path(common.text("data")).stem().string());
   if (ranks.rank() == 0) {
-    check_place_of_results(orders.folder, "headcount compare", "results.json", "variants",
-                           [](const fs::path& name) {
-                             return name == "results.json" || name == "results.csv" ||
-                                    name == "report.html" || name.extension() == ".svg";
-                           });
+    check_place_of_results(
+        orders.folder, "headcount compare", "results.json", "variants", [](const fs::path& name) {
+          return name == "results.json" || name == "results.csv" || name == "report.html";
+        });
   }
   orders.command = command_of_all(arguments);
   orders.again = line.has("force");

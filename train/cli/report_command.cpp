@@ -3,32 +3,43 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "autograd/base/files.h"
+#include "autograd/base/json.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
-#include "train/report/run_report.h"
+#include "train/compare/results.h"
 #include "train/run/place.h"
+#include "train/view/report.h"
 
 namespace headcount {
 
 namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
 
 const CommandHelp kReportHelp = {
-    "report", "Show curves and settings of training runs side by side, as a page, JSON and CSV.",
-    "  headcount report --from runs/mha\n"
+    "report",
+    "Show results of comparisons, or curves and settings of training runs, side by side as a page.",
+    "  headcount report runs/compare-lookup/results.json\n"
+    "  headcount report before/results.json after/results.json --out runs/both\n"
     "  headcount report --from runs/mha runs/mla --out runs/two --json\n"
     "  headcount report --from runs/compare-lookup/runs/*/seed-1\n"};
 
 namespace {
 
 const std::vector<Flag> kReportFlags = {
-    {"from", "one or more run folders; the runs may still be training", true},
+    {"from",
+     "one or more run folders, whose runs may still be training, or results.json files of "
+     "comparisons; --from may be left out before them",
+     true},
     {"out", "folder for report.html, curves.json and curves.csv; default runs/report", true},
     {"json", "print curves.json instead of the table", false}};
 
 // Removes the words after the first one of --from from `arguments`, up to the next flag, and
-// returns them.
-std::vector<std::string> take_more_runs(std::vector<std::string>& arguments) {
+// returns them. Words at the front are those of --from, too.
+std::vector<std::string> take_more_sources(std::vector<std::string>& arguments) {
+  if (!arguments.empty() && !arguments.front().starts_with("-"))
+    arguments.insert(arguments.begin(), "--from");
   std::vector<std::string> more;
   const auto from = std::ranges::find_if(arguments, [](const std::string& word) {
     return word == "--from" || word.starts_with("--from=");
@@ -42,36 +53,60 @@ std::vector<std::string> take_more_runs(std::vector<std::string>& arguments) {
   return more;
 }
 
-void write_report(const std::vector<RunCurves>& runs, const fs::path& folder) {
-  make_folder(folder);
-  write_file_durably(folder / "curves.json", curves_json(runs).dump(2) + "\n");
-  write_file_durably(folder / "curves.csv", curves_csv(runs));
-  write_file_durably(folder / "report.html", run_report(runs));
+// Section on the comparison whose results are in `file`.
+ReportPart part_of_results(const std::string& file) {
+  const std::string text = read_file(file);
+  try {
+    parse_json(text);  // refuses text that is no JSON with one line
+    return comparison_part(Json::parse(text));
+  } catch (const DataError& error) {
+    throw DataError(file, ": ", error.what());
+  }
 }
 
 }  // namespace
 
 int report_command(const std::vector<std::string>& arguments, Ranks&) {
   std::vector<std::string> others = arguments;
-  std::vector<std::string> folders = take_more_runs(others);
+  std::vector<std::string> sources = take_more_sources(others);
   const CommandLine line = parse_command_line(others, kReportHelp, SettingList(), kReportFlags);
   if (line.has("help")) return 0;
   const std::string first =
-      line.required("from", "name one or more run folders that headcount train made");
-  for (const std::string& folder : folders) check_path("from", folder);
-  folders.insert(folders.begin(), first);
+      line.required("from", "name run folders that headcount train made, or results.json files");
+  for (const std::string& source : sources) check_path("from", source);
+  sources.insert(sources.begin(), first);
   const fs::path out = line.get("out", "runs/report");
   check_place_of_results(out, "headcount report", "curves.json", "runs", [](const fs::path& file) {
     return file == "report.html" || file == "curves.json" || file == "curves.csv";
   });
-  const std::vector<RunCurves> runs = read_runs(folders);
-  write_report(runs, out);
-  if (line.has("json")) {
-    std::cout << curves_json(runs).dump(2) << '\n';
-  } else {
-    std::cout << text_table(run_columns(runs, Reader::terminal), runs) << "report "
-              << (out / "report.html").string() << '\n';
+  std::vector<ReportPart> parts;
+  std::vector<std::string> folders;
+  for (const std::string& source : sources) {
+    if (fs::path(source).extension() == ".json") {
+      parts.push_back(part_of_results(source));
+    } else {
+      folders.push_back(source);
+    }
   }
+  std::vector<RunCurves> runs;
+  if (!folders.empty()) {
+    runs = read_runs(folders);
+    parts.push_back(runs_part(runs));
+  }
+  make_folder(out);
+  const Json curves = curves_json(runs);
+  write_file_durably(out / "curves.json", curves.dump(2) + "\n");
+  write_file_durably(out / "curves.csv", curves_csv(runs));
+  write_file_durably(out / "report.html", report_page(parts));
+  if (line.has("json")) {
+    std::cout << curves.dump(2) << '\n';
+    return 0;
+  }
+  for (const ReportPart& part : parts) {
+    std::cout << part.table;
+    if (!part.verdict.empty()) std::cout << "verdict: " << part.verdict << '\n';
+  }
+  std::cout << "report " << (out / "report.html").string() << '\n';
   return 0;
 }
 

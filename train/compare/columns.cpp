@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <numbers>
 
+#include "train/compare/number_text.h"
 #include "train/compare/premises.h"
 #include "train/compare/verdict.h"
 
@@ -16,38 +17,30 @@ using Variant = const VariantResult&;
 using Value = std::function<Json(Variant)>;
 using Text = std::function<std::string(Variant)>;
 
-struct Heading {
-  std::string terminal, page;
-};
-
-/// Collects columns for one reader. The text of a column follows from its value (see cell_text)
+/// Collects columns. The text of a column follows from its value (see cell_text)
 /// unless it is given.
 class Columns {
  public:
-  explicit Columns(Reader reader) : reader_(reader) {}
-
   /// A column that attentions without a finished run have, too.
-  void always(const Heading& heading, std::string key, const Value& value, int decimals = 0,
+  void always(const std::string& heading, std::string key, const Value& value, int decimals = 0,
               bool words = false) {
-    const auto text = [=, reader = reader_](Variant v) {
-      return cell_text(value(v), decimals, reader);
-    };
+    const auto text = [=](Variant v) { return cell_text(value(v), decimals); };
     add(heading, std::move(key), text, value, words);
   }
   /// A figure of finished runs: a dash and null where there is none.
-  void measured(const Heading& heading, std::string key, const Value& value, int decimals = 0,
+  void measured(const std::string& heading, std::string key, const Value& value, int decimals = 0,
                 const Text& text = {}) {
     add(
         heading, std::move(key),
-        [=, reader = reader_](Variant v) {
+        [=](Variant v) {
           const Json shown = v.runs.empty() ? Json() : value(v);
-          return text && !shown.is_null() ? text(v) : cell_text(shown, decimals, reader);
+          return text && !shown.is_null() ? text(v) : cell_text(shown, decimals);
         },
         [=](Variant v) { return v.runs.empty() ? Json() : value(v); });
   }
   /// The columns `name`_mean, which has the text of both, and `name`_ci95. `get` returns null if
   /// there is no estimate.
-  void estimate(const Heading& heading, const std::string& name,
+  void estimate(const std::string& heading, const std::string& name,
                 const std::function<const Estimate*(Variant)>& get,
                 const std::function<std::string(const Estimate&)>& text) {
     measured(
@@ -59,74 +52,65 @@ class Columns {
   /// A column for programs only.
   void data(std::string key, Value value) { add({}, std::move(key), nullptr, std::move(value)); }
 
-  void add(const Heading& heading, std::string key, Text text, Value value, bool words = false) {
-    all_.push_back({reader_ == Reader::page ? heading.page : heading.terminal, std::move(key),
-                    std::move(text), std::move(value), words});
+  void add(const std::string& heading, std::string key, Text text, Value value,
+           bool words = false) {
+    all_.push_back({heading, std::move(key), std::move(text), std::move(value), words});
   }
   std::vector<Column<VariantResult>> take() { return std::move(all_); }
 
  private:
-  Reader reader_;
   std::vector<Column<VariantResult>> all_;
 };
 
 const Estimate* pointer(const std::optional<Estimate>& e) { return e ? &*e : nullptr; }
 
 // Columns of sizes, which are known before any run, and of how the runs ended.
-void add_sizes(Columns& columns, Reader reader, const ComparisonResult& result) {
+void add_sizes(Columns& columns, const ComparisonResult& result) {
   columns.add(
-      {"attention", "attention"}, "attention",
-      [reader](Variant v) { return reader == Reader::page ? v.spec : v.label(); },
+      "attention", "attention", [](Variant v) { return v.label(); },
       [](Variant v) { return v.spec; }, true);
   columns.data("spec", [](Variant v) { return v.spec; });
   columns.always(
-      {"adjusted", "adjusted"}, "adjusted", [](Variant v) { return v.adjusted; }, 0, true);
-  columns.always({"params", "parameters"}, "params", [](Variant v) { return v.parameters; });
+      "adjusted", "adjusted", [](Variant v) { return v.adjusted; }, 0, true);
+  columns.always("params", "params", [](Variant v) { return v.parameters; });
   columns.always(
-      {"KV B/token at " + count_text(result.context),
-       "KV cache, bytes a token at " + count_text(result.context) + " tokens"},
-      "kv_cache_bytes_per_token", [](Variant v) { return json_number(v.cache_bytes_per_token); },
-      1);
-  columns.always({"seeds", "seeds finished"}, "runs", [](Variant v) { return v.runs.size(); });
+      "KV B/token at " + std::to_string(result.context), "kv_cache_bytes_per_token",
+      [](Variant v) { return json_number(v.cache_bytes_per_token); }, 1);
+  columns.always("seeds", "runs", [](Variant v) { return v.runs.size(); });
 }
 
-void add_losses(Columns& columns, Reader reader, const ComparisonResult& result) {
+void add_losses(Columns& columns, const ComparisonResult& result) {
   columns.estimate(
-      {"val loss", "validation loss"}, "val_loss", [](Variant v) { return &v.loss; },
-      [reader](const Estimate& e) { return estimate_text(e, 4, 1, reader); });
+      "val loss", "val_loss", [](Variant v) { return &v.loss; },
+      [](const Estimate& e) { return estimate_text(e, 4, 1); });
   if (const auto floor = result.entropy_per_character) {
     columns.measured(
-        {"above floor", "above the floor"}, "excess_over_entropy",
-        [=](Variant v) { return v.loss.mean - *floor; }, 4);
+        "above floor", "excess_over_entropy", [=](Variant v) { return v.loss.mean - *floor; }, 4);
   }
   if (!result.only_answers) {
     columns.measured(
-        {"bits/char", "bits per character"}, "bits_per_character",
+        "bits/char", "bits_per_character",
         [](Variant v) { return v.loss.mean / std::numbers::ln2; }, 4);
   }
   const auto answers = [](Variant v) { return pointer(v.answer_accuracy); };
   if (std::ranges::none_of(result.variants, answers)) return;
-  columns.estimate({"answers right %", "answers right, %"}, "answer_accuracy", answers,
-                   [reader](const Estimate& e) { return estimate_text(e, 1, 100, reader); });
+  columns.estimate("answers right %", "answer_accuracy", answers,
+                   [](const Estimate& e) { return estimate_text(e, 1, 100); });
   const auto learned = [chance = result.answer_chance](Variant v) {
     const std::optional<Index> runs = runs_that_learned(v, chance);
     return runs ? Json(*runs) : Json();
   };
-  columns.measured({"learned", "seeds that learned it"}, "learned", learned, 0, [=](Variant v) {
-    return cell_text(learned(v), 0, reader) + " of " +
-           cell_text(v.runs.size() + v.diverged.size(), 0, reader);
+  columns.measured("learned", "learned", learned, 0, [=](Variant v) {
+    return cell_text(learned(v), 0) + " of " + cell_text(v.runs.size() + v.diverged.size(), 0);
   });
 }
 
 // Columns that compare an attention with the reference.
-void add_comparison(Columns& columns, Reader reader, const ComparisonResult& result) {
+void add_comparison(Columns& columns, const ComparisonResult& result) {
   const std::string minus = "minus " + reference(result).spec;
   columns.estimate(
-      {minus, "loss " + minus}, "paired_difference",
-      [](Variant v) { return pointer(v.difference); },
-      [reader](const Estimate& e) {
-        return signed_text(e.mean, 4, reader) + half_width_text(e, 4, 1, reader);
-      });
+      minus, "paired_difference", [](Variant v) { return pointer(v.difference); },
+      [](const Estimate& e) { return signed_text(e.mean, 4) + half_width_text(e, 4, 1); });
   columns.data("difference_excludes_zero", [](Variant v) {
     const auto decided = v.difference ? excludes_zero(*v.difference) : std::nullopt;
     return decided ? Json(*decided) : Json();
@@ -137,65 +121,60 @@ void add_comparison(Columns& columns, Reader reader, const ComparisonResult& res
   const auto median_cost = [](Variant v) {
     return v.costs.empty() ? Json() : Json(middle_cost(v, Metric::answers));
   };
-  columns.measured({"points lost", "answers lost, points: median (least to most)"}, "cost_median",
-                   median_cost, 0, [=](Variant v) {
-                     const auto number = [&](double value) {
-                       return signed_text(value, 1, reader);
-                     };
-                     const auto cost = [](const auto& of_seed) { return of_seed.second; };
-                     const auto [least, most] = std::ranges::minmax(v.costs, {}, cost);
-                     return number(median_cost(v)) + " (" + number(least.second) + " to " +
-                            number(most.second) + ")";
-                   });
-  columns.always({"verdict", "verdict"}, "verdict", [&result](Variant v) {
+  columns.measured("points lost", "cost_median", median_cost, 0, [=](Variant v) {
+    const auto number = [&](double value) { return signed_text(value, 1); };
+    const auto cost = [](const auto& of_seed) { return of_seed.second; };
+    const auto [least, most] = std::ranges::minmax(v.costs, {}, cost);
+    return number(median_cost(v)) + " (" + number(least.second) + " to " + number(most.second) +
+           ")";
+  });
+  columns.always("verdict", "verdict", [&result](Variant v) {
     return has_verdict(v, result) ? Json(verdict_word(v.verdict)) : Json();
   });
   columns.data("loss_falls_per_100_steps",
                [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }
 
-void add_speeds(Columns& columns, Reader reader, const ComparisonResult& result) {
-  columns.measured({"train tok/s", "training, tokens/s"}, "train_tokens_per_second",
+void add_speeds(Columns& columns) {
+  columns.measured("train tok/s", "train_tokens_per_second",
                    [](Variant v) { return or_null(v.train_tokens_per_second); });
   // Programs also get decoding speed and Pareto front of an attention without a finished run.
-  const auto if_finished = [reader](Variant v, const Json& value) {
-    return cell_text(v.runs.empty() ? Json() : value, 0, reader);
+  const auto if_finished = [](Variant v, const Json& value) {
+    return cell_text(v.runs.empty() ? Json() : value, 0);
   };
   columns.add(
-      {"decode tok/s", "decoding, tokens/s at " + count_text(result.context) + " tokens"},
-      "decode_tokens_per_second",
+      "decode tok/s", "decode_tokens_per_second",
       [=](Variant v) { return if_finished(v, v.decode_tokens_per_second); },
       [](Variant v) { return v.decode_tokens_per_second; });
   columns.add(
-      {"Pareto", "on the Pareto front"}, "pareto",
-      [=](Variant v) { return if_finished(v, v.pareto); }, [](Variant v) { return v.pareto; });
+      "Pareto", "pareto", [=](Variant v) { return if_finished(v, v.pareto); },
+      [](Variant v) { return v.pareto; });
 }
 
 }  // namespace
 
-std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result,
-                                                      Reader reader) {
-  Columns columns(reader);
-  add_sizes(columns, reader, result);
-  add_losses(columns, reader, result);
-  add_comparison(columns, reader, result);
-  add_speeds(columns, reader, result);
+std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result) {
+  Columns columns;
+  add_sizes(columns, result);
+  add_losses(columns, result);
+  add_comparison(columns, result);
+  add_speeds(columns);
   return columns.take();
 }
 
-std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result, Reader reader) {
+std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result) {
   if (result.variants.empty() || result.variants.front().swept.empty()) return {};
-  Columns columns(reader);
+  Columns columns;
   columns.always(
-      {"attention", "attention"}, "attention", [](Variant v) { return v.spec; }, 0, true);
+      "attention", "attention", [](Variant v) { return v.spec; }, 0, true);
   for (std::size_t i = 0; i < result.variants.front().swept.size(); ++i) {
     const std::string name = swept_setting(result) + " " + result.variants.front().swept[i].value;
     columns.add(
-        {name, name}, name,
-        [i, reader](Variant v) {
+        name, name,
+        [i](Variant v) {
           const SweptValue& swept = v.swept.at(i);
           if (!swept.loss) return std::string("failed");
-          return number_text(*swept.loss, 4, reader) + (swept.chosen ? " *" : "  ");
+          return number_text(*swept.loss, 4) + (swept.chosen ? " *" : "  ");
         },
         [i](Variant v) { return or_null(v.swept.at(i).loss); });
   }

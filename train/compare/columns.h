@@ -3,20 +3,18 @@
 #include <vector>
 
 #include "train/compare/comparison.h"
-#include "train/compare/number_text.h"
 #include "train/table.h"
 
-/// Columns of the tables of a comparison, one row per attention, for terminal, page, CSV and JSON.
+/// Columns of the tables of a comparison, one row per attention, for terminal, CSV and JSON.
 
 namespace headcount {
 
 /// All columns that results may have; a table picks columns and their order by `selected`. An
 /// estimate takes two columns, mean and interval, and the first has the text of both.
-std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result,
-                                                      Reader reader);
+std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& result);
 
 /// One column per value of the sweep with its tuning loss; the chosen value is marked. Empty
 /// without a sweep.
-std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result, Reader reader);
+std::vector<Column<VariantResult>> sweep_columns(const ComparisonResult& result);
 
 }  // namespace headcount

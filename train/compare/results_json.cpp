@@ -384,8 +384,7 @@ void write_lines(const Json& json, std::size_t indent, std::string& text) {
 }  // namespace
 
 std::string comparison_csv(const ComparisonResult& result) {
-  const auto columns =
-      selected(comparison_columns(result, Reader::terminal), keys_for_programs("attention"));
+  const auto columns = selected(comparison_columns(result), keys_for_programs("attention"));
   std::string text;
   for (const std::string& line : csv_lines(columns, result.variants)) text += line + "\r\n";
   return text;
@@ -396,8 +395,7 @@ nlohmann::ordered_json comparison_json(const ComparisonResult& result) {
     return {{"version", foreign.version}, {"machine", foreign.machine}, {"runs", foreign.runs}};
   });
   Json variants =
-      json_rows(selected(comparison_columns(result, Reader::terminal), keys_for_programs("spec")),
-                result.variants);
+      json_rows(selected(comparison_columns(result), keys_for_programs("spec")), result.variants);
   for (std::size_t i = 0; i < result.variants.size(); ++i)
     add_details(variants[i], result.variants[i]);
   return {{"data", result.data},

@@ -6,6 +6,7 @@
 
 #include "autograd/base/settings.h"
 #include "autograd/base/text.h"
+#include "train/compare/number_text.h"
 #include "train/compare/sequential_testing.h"
 
 namespace headcount {
@@ -39,7 +40,6 @@ struct Numbers {
   const VariantResult& reference;
   Metric metric;
   double tolerance;
-  Reader reader;
 
   int decimals() const {
     const int least = metric == Metric::loss ? 3 : 1;
@@ -54,8 +54,8 @@ struct Numbers {
   }
   std::string cost_of_finished(const VariantResult& variant) const {
     const Estimate e{middle_cost(variant, metric), variant.cost->half_width};
-    const std::string text = signed_text(e.mean, decimals(), reader);
-    if (metric == Metric::loss) return text + half_width_text(e, decimals(), 1, reader);
+    const std::string text = signed_text(e.mean, decimals());
+    if (metric == Metric::loss) return text + half_width_text(e, decimals());
     const auto below = std::ranges::count_if(
         variant.costs, [&](const auto& of_seed) { return of_seed.second < tolerance; });
     return text +
@@ -242,13 +242,13 @@ const VariantResult* cheapest_enough(const ComparisonResult& result) {
   return enough.empty() ? nullptr : enough.front();
 }
 
-std::string verdict_text(const ComparisonResult& result, Reader reader) {
+std::string verdict_text(const ComparisonResult& result) {
   const VariantResult& than = reference(result);
   const std::optional<double> limit = tolerance(result.question, than.runs);
   if (result.variants.size() < 2) return "there is one attention only, so nothing is compared";
   if (!limit || than.runs.empty()) return than.label() + ", the reference, has no finished run";
   if (!result.undecided.empty()) return "nothing can be decided: " + result.undecided;
-  const Numbers numbers{than, result.question.metric, *limit, reader};
+  const Numbers numbers{than, result.question.metric, *limit};
   std::vector<const VariantResult*> enough = judged(result, Verdict::enough);
   std::vector<std::string> parts;
   const bool none = enough.empty();
@@ -257,8 +257,8 @@ std::string verdict_text(const ComparisonResult& result, Reader reader) {
   } else {
     const VariantResult& cheapest = *enough.front();
     const double bytes = cheapest.cache_bytes_per_token;
-    parts.push_back(cheapest.label() + " is enough: " +
-                    number_text(bytes, bytes == std::floor(bytes) ? 0 : 1, reader) +
+    parts.push_back(cheapest.label() +
+                    " is enough: " + number_text(bytes, bytes == std::floor(bytes) ? 0 : 1) +
                     " B of KV cache per token, " + share_text(bytes, than) + ", at " +
                     numbers.cost(cheapest) + numbers.limit_of_cost());
     enough.erase(enough.begin());

@@ -9,7 +9,6 @@
 #include "data/corpus.h"
 #include "models/attention_spec.h"
 #include "train/compare/comparison.h"
-#include "train/compare/number_text.h"
 
 /// Verdicts: which attentions are enough, and the statistics that decide it.
 
@@ -108,6 +107,6 @@ const VariantResult* cheapest_enough(const ComparisonResult& result);
 /// (tolerance 0.010); mla8+4 is not: +0.052 +- 0.006". First the cheapest attention that is enough,
 /// then the others. For answers it gives, instead of an interval, how many seeds lie below the
 /// tolerance. If nothing can be decided, it says why.
-std::string verdict_text(const ComparisonResult& result, Reader reader = Reader::terminal);
+std::string verdict_text(const ComparisonResult& result);
 
 }  // namespace headcount

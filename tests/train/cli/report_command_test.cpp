@@ -147,9 +147,41 @@ TEST_F(ReportCommand, ShowsARunThatIsGoingOn) {
   const json run = json::parse(result.out).at("runs").at(0);
   EXPECT_EQ(run.at("steps_done"), 3);
   EXPECT_EQ(run.at("params"), nullptr);
-  EXPECT_NE(
-      folder_->contents("half/report.html").find("Not all steps are done of going_on (3 of 4)"),
-      std::string::npos);
+  EXPECT_NE(folder_->contents("half/report.html").find("\"steps_done\":3"), std::string::npos);
+}
+
+TEST_F(ReportCommand, ShowsResultsOfEarlierVersionsBesideRuns) {
+  const std::string kept = HEADCOUNT_FIXTURE_FOLDER "/../bench/results/";
+  const std::string files = kept + "mqar_bytes.json " + kept + "shakespeare_looks.json";
+  const ProgramResult result = folder_->headcount("report " + files + " a --out beside");
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("verdict: mqa is enough: 262 B of KV cache per token"),
+            std::string::npos);
+  const std::string page = folder_->contents("beside/report.html");
+  for (const char* shown : {"<h2>Training run: a</h2>", "<h2>13 attentions compared</h2>",
+                            "<strong>Verdict:</strong> mqa is enough", "502 B of KV cache"})
+    EXPECT_NE(page.find(shown), std::string::npos) << shown;
+}
+
+TEST_F(ReportCommand, RefusesResultsThatAreNone) {
+  for (const char* text : {"{", "[]", "{}", "{\"variants\": []}", "{\"runs\": []}"}) {
+    folder_->file("other.json", text);
+    expect_refused(" other.json", kData, {"other.json: "});
+  }
+  expect_refused(" gone.json", kData, {"gone.json"});
+}
+
+TEST_F(ReportCommand, NothingThatARunIsCalledEndsItsScript) {
+  copy("ends");
+  std::string record = folder_->contents("ends/run.json");
+  const std::string name = "headcount train";
+  ASSERT_NE(record.find(name), std::string::npos) << record;
+  record.replace(record.find(name), name.size(), "</script><b>&<!--");
+  folder_->file("ends/run.json", record);
+  ASSERT_EQ(folder_->headcount("report ends --out ended").exit_code, 0);
+  const std::string page = folder_->contents("ended/report.html");
+  EXPECT_NE(page.find("\\u003c/script>\\u003cb>&\\u003c!--"), std::string::npos);
+  EXPECT_EQ(page.find("</script><b>"), std::string::npos);
 }
 
 }  // namespace

@@ -70,12 +70,8 @@ TEST_F(ConversionComparison, SetsEachConversionAgainstTrainingFromRandomWeights)
     EXPECT_NE(result.out.find(name), std::string::npos) << result.out;
   // Models that were converted and not trained have a reading, too.
   EXPECT_EQ(result.out.find("has no reading"), std::string::npos) << result.out;
-  for (const std::string file : {"conversions.svg", "loss_against_cache.svg", "report.html"})
-    EXPECT_TRUE(folder_.has("c/" + file)) << file;
-  const std::string chart = folder_.contents("c/conversions.svg");
-  for (const std::string word : {"mqa, scratch", "20 %", "mqa converted +5 %: loss"})
-    EXPECT_NE(chart.find(word), std::string::npos) << word;
-  EXPECT_EQ(folder_.contents("c/loss_against_cache.svg").find("converted"), std::string::npos);
+  EXPECT_EQ(variant("mqa converted +5 %")["attention"], "mqa");
+  EXPECT_TRUE(folder_.has("c/report.html"));
 }
 
 TEST_F(ConversionComparison, ComparesLatentsOfTheSameSizesBothWays) {

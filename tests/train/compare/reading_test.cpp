@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "train/run/loaded.h"
@@ -15,6 +16,7 @@ namespace headcount {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 // Small comparisons of lookups, of recall with hidden answers and of a text, each in the folder of
 // its name: lookup, mqar, text.
@@ -112,20 +114,19 @@ TEST_F(Readings, LookAtWhatStandsBeforeTheLastCharacterThatDecides) {
 }
 
 TEST_F(Readings, AreOfThePassageThatIsAskedForWithoutTrainingAgain) {
-  const std::string before = folder_->contents("lookup/report.html");
-  EXPECT_NE(before.find("Passage 1 of the validation part"), std::string::npos);
-  EXPECT_NE(before.find("layer 1 has no scores"), std::string::npos);
-  EXPECT_TRUE(folder_->has("lookup/answers_against_distance.svg"));
+  const auto results = [&] { return json::parse(folder_->contents("lookup/results.json")); };
+  const json before = results();
+  EXPECT_EQ(before["passage"]["number"], 1);
+  EXPECT_EQ(before["variants"][0]["reading"]["heads"][0].size(), 0u);  // a layer without scores
   const ProgramResult again = compare(std::string(kLookup) + " --sample 2");
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_NE(again.err.find("1 of 1 runs were finished before"), std::string::npos) << again.err;
-  const std::string after = folder_->contents("lookup/report.html");
-  EXPECT_NE(after.find("Passage 2 of the validation part"), std::string::npos);
-  const auto distances = [](const std::string& page) {
-    const std::size_t at = page.find("Right answers against distance");
-    return page.substr(at, page.find("</svg>", at) - at);
-  };
-  EXPECT_EQ(distances(after), distances(before)) << "from what the runs have recorded";
+  const json after = results();
+  EXPECT_EQ(after["passage"]["number"], 2);
+  const json& distances = after["variants"][0]["answers_by_distance"];
+  EXPECT_FALSE(distances[0].empty());
+  EXPECT_EQ(distances, before["variants"][0]["answers_by_distance"])
+      << "from what the runs have recorded";
 }
 
 TEST_F(Readings, AreLeftOutWhereTheWeightsAreGone) {
@@ -136,7 +137,8 @@ TEST_F(Readings, AreLeftOutWhereTheWeightsAreGone) {
   ASSERT_EQ(again.exit_code, 0) << again.err;
   EXPECT_NE(again.out.find("delta/gqa has no reading of the passage: "), std::string::npos)
       << again.out;
-  EXPECT_EQ(folder_->contents("text/report.html").find("Where the loss arises"), std::string::npos);
+  EXPECT_TRUE(
+      json::parse(folder_->contents("text/results.json"))["variants"][0]["reading"].is_null());
 }
 
 TEST_F(Readings, RefuseAPassageThatThereIsNot) {

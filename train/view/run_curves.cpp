@@ -1,4 +1,4 @@
-#include "train/report/run_curves.h"
+#include "train/view/run_curves.h"
 
 #include <algorithm>
 #include <array>
@@ -9,6 +9,7 @@
 #include "autograd/base/text.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/cost.h"
+#include "train/compare/number_text.h"
 #include "train/run/loaded.h"
 #include "train/table.h"
 
@@ -177,6 +178,13 @@ Json curves_json(const std::vector<RunCurves>& runs) {
       object[key] = or_null(run.last(key));
     object["data_sha256"] = run.record.data_sha256;
     object["settings"] = to_json(run.options);
+    Json& starts = object["starts"] = Json::array();
+    for (const RunStart& start : run.record.starts) {
+      starts.push_back({{"from_step", start.from_step},
+                        {"command", start.command},
+                        {"version", start.version},
+                        {"machine", start.machine}});
+    }
     Json& curve = object["curve"] = Json::array();
     for (const CurveRow& row : run.rows) {
       Json& point = curve.emplace_back(Json::object());
@@ -186,6 +194,37 @@ Json curves_json(const std::vector<RunCurves>& runs) {
     all.push_back(std::move(object));
   }
   return {{"runs", std::move(all)}};
+}
+
+std::string runs_table(const std::vector<RunCurves>& runs) {
+  using Run = const RunCurves&;
+  std::vector<Column<RunCurves>> columns;
+  const auto add = [&](const char* heading, auto value, int decimals = 0, bool words = false) {
+    const auto text = [=](Run run) { return cell_text(value(run), decimals); };
+    columns.push_back({heading, "", text, nullptr, words});
+  };
+  const auto newest = [](const char* key, double unit = 1) {
+    return [=](Run run) {
+      const std::optional<double> value = run.last(key);
+      return value ? Json(unit * *value) : Json();
+    };
+  };
+  add(
+      "run", [](Run run) { return Json(run.name); }, 0, true);
+  add(
+      "attention", [](Run run) { return Json(run.options.model->attention); }, 0, true);
+  add("params", [](Run run) { return run.parameters ? Json(*run.parameters) : Json(); });
+  add(
+      "KV B/token",
+      [](Run run) { return json_number(kv_cache_bytes_per_token(run.options.model)); }, 1);
+  add("context", [](Run run) { return Json(run.options.model->context); });
+  add("seed", [](Run run) { return Json(std::to_string(run.options.seed)); });
+  add("steps", [](Run run) { return Json(run.steps_done()); });
+  add("train loss", newest("train_loss"), 4);
+  add("val loss", newest("val_loss"), 4);
+  if (std::ranges::any_of(runs, [](Run r) { return r.last("val_answer_accuracy").has_value(); }))
+    add("answers right, %", newest("val_answer_accuracy", 100), 1);
+  return text_table(columns, runs);
 }
 
 std::string curves_csv(const std::vector<RunCurves>& runs) {

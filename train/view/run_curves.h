@@ -35,8 +35,12 @@ struct RunCurves {
 /// DataError that names the folder or the file, and SettingError for a folder that is named twice.
 std::vector<RunCurves> read_runs(const std::vector<std::string>& folders);
 
-/// JSON {"runs": [...]} with each run's name, folder, size, newest values, settings and curve.
+/// JSON {"runs": [...]} with each run's name, folder, size, newest values, settings, curve and
+/// starts.
 nlohmann::ordered_json curves_json(const std::vector<RunCurves>& runs);
+
+/// Table for people with one row per run: name, attention, size and newest measurements.
+std::string runs_table(const std::vector<RunCurves>& runs);
 
 /// CSV (RFC 4180) with a header and one line per run and step: run, step, train_loss, val_loss, ...
 /// A value that a step did not measure is empty.

@@ -1,0 +1,46 @@
+// Draws the table that a benchmark prints, as a chart in SVG: one line for each name in the first
+// column. Axes are logarithmic, but for losses.
+// Usage: decode | node tests/bench/chart.mjs decode > decode.svg
+//        growth context | node tests/bench/chart.mjs context > context.svg    (width and threads
+// likewise)
+//        time_to_loss.py ... | node tests/bench/chart.mjs loss > loss.svg
+import { readFileSync } from "node:fs";
+import { numberText } from "../../train/view/format.js";
+import { chart } from "../../train/view/plot.js";
+import { withStyle } from "../../train/view/picture_file.mjs";
+
+// `columns`: numbers in a line, after the name; `drawn`: which of them is drawn against the first.
+const growth = (xTitle) => ({ title: `Training: time per token against ${xTitle}`, xTitle,
+  yTitle: "microseconds per token", columns: 3, drawn: 1 });
+const kTables = {
+  decode: { title: "Decoding: tokens per second against context", xTitle: "context, tokens",
+    yTitle: "tokens per second", columns: 14, drawn: 3 },
+  context: growth("context"), width: growth("width of the model"), threads: growth("threads"),
+  loss: { title: "Loss on the validation part against seconds of training",
+    xTitle: "seconds of training",
+    yTitle: "nats per character", columns: 3, drawn: 2, y: {} },
+};
+
+const table = kTables[process.argv[2]];
+if (!table) {
+  console.error(`usage: BENCHMARK | node chart.mjs ${Object.keys(kTables).join("|")} > FILE.svg`);
+  process.exit(2);
+}
+const series = new Map();
+for (const line of readFileSync(0, "utf8").split("\n")) {
+  const words = line.split(/\s+/).filter(Boolean), names = words.length - table.columns;
+  const [x, y] = [Number(words[names]), parseFloat(words[names + table.drawn])];
+  if (names < 1 || !Number.isFinite(x) || !(
+    y > 0)) continue; // names may hold spaces, numbers do not
+  const name = words.slice(0, names).join(" ");
+  if (!series.has(name)) series.set(name, { name, style: series.size, points: [] });
+  series.get(name).points.push({ x, y, hover: `${name}, ${table.xTitle} ${numberText(x)}: ${y}` });
+}
+if (!series.size) {
+  console.error(`chart.mjs: standard input has no line of the table for ${process.argv[2]}`);
+  process.exit(3);
+}
+const byNumber = { label: (value) => numberText(value) };
+process.stdout.write(withStyle(chart({ kind: "lines", y: { log: 10, ...byNumber }, ...table,
+  caption: `${table.yTitle} against ${table.xTitle}`, x: { log: 2, ...byNumber },
+    series: [...series.values()] })));

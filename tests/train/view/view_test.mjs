@@ -1,0 +1,220 @@
+// The pictures and texts of reports: properties over random results, kept results, and the colours.
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { chartsOf } from "../../../train/view/charts.js";
+import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.js";
+import { kWeightShades, shadedText } from "../../../train/view/passage.js";
+import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
+import { comparisonParts, runCharts, runsParts, runsText } from "../../../train/view/report.js";
+
+const folder = new URL("../../../", import.meta.url);
+const read = (file) => readFileSync(new URL(file, folder), "utf8");
+let seed = 1;
+const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647; // Lehmer's generator
+const whole = (least, most) => least + Math.floor(random() * (most - least + 1));
+const list = (count, make) => Array.from({ length: count }, (_, i) => make(i));
+
+// Elements of XML or HTML are closed in the order of their opening, and no text is a number's NaN.
+function expectSound(text, what) {
+  assert.doesNotMatch(text, /NaN|undefined|Infinity|\[object/, what);
+  const open = [];
+  for (const [, end, name, alone] of text.matchAll(/<(\/?)([a-z][a-z0-9]*)[^<>]*?(\/?)>/gi)) {
+    if (end) assert.equal(open.pop(), name, what);
+    else if (!alone) open.push(name);
+  }
+  assert.deepEqual(open, [], what);
+  assert.equal((text.match(/</g) ?? []).length, (text.match(/<(\/?)[a-z][^<>]*>/gi) ?? []).length,
+    what);
+}
+
+// Results of `count` attentions, some of them without what earlier versions and failed runs lack.
+function randomResults(count) {
+  const answers = random() < 0.5, seeds = list(whole(1, 4), (i) => i + 1), context = 2 ** whole(3,
+    8);
+  const variants = list(count, (i) => {
+    const spec = i ? `a${i}<&"` : "mha", runs = i && random() < 0.1 ? 0 : seeds.length,
+      cost = random() * 0.1 - 0.02;
+    return { spec, attention: spec, adjusted: "", runs, params: 1000,
+      kv_cache_bytes_per_token: 2 ** (10 * random()),
+      val_loss_mean: runs ? 1 + random() : null, val_loss_ci95: runs > 1 ? random() * 0.1 : null,
+      answer_accuracy_mean: runs && answers ? random() : null, answer_accuracy_ci95: null,
+      cost_mean: i && runs ? cost : null, cost_ci95: i && runs > 1 ? random() : null,
+        cost_median: i && runs ? cost : null,
+      verdict: i && runs ? "open" : null, seeds: seeds.slice(0, runs), costs: i ? seeds.slice(0,
+        runs)
+        .map((each) => ({ seed: each, cost: cost + 0.01 * random() })) : [], failures: [],
+      losses_by_position: list(runs, () => list(Math.max(1, Math.log2(context) - 4),
+        (k) => ({ from: k ? 16 * 2 ** k : 0, characters: 9, loss: random() }))),
+      ...(answers ? { answer_accuracies: list(runs, random),
+        answers_by_distance: list(runs, () => list(3, (k) => ({ from: 2 ** k, asked: 10,
+          right: whole(0, 10) }))) } : {}),
+      decode: list(3, (k) => ({ context: 128 * 4 ** k, tokens_per_second: 100 + 1e4 * random() })),
+      ...(random() < 0.8 ? { curves: list(runs, () => ({ steps: list(30, (k) => k + 1),
+        losses: list(30, random) })),
+        cache: list(whole(1, 4), () => [{ name: "k", heads: whole(1, 4), width: 8, window: whole(0,
+          1) * 4 },
+          { name: "state", heads: 1, width: 4, per_sequence: true }]) } : {}),
+      reading: random() < 0.5 ? null : { seed: 1, losses: [null, random(), 3], heads: [[],
+        [{ entropy: 1, weights: [0.2, 0.8] }]] } };
+  });
+  return { data: "t", data_sha256: "a", context, seeds, common_seeds: seeds, config: { context },
+    match: "none", sweep: null,
+    entropy_per_character: random() < 0.5 ? 0.9 : null, answer_baselines: answers ? { guesser: 0.25,
+      copier: 0.3 } : null,
+    verdict: { metric: answers ? "answers" : "loss", reference: "mha", tolerance: 0.01, text: "",
+      notes: [] },
+    command: "headcount compare </pre>", machine: "m", version: "v", machine_hours: 1, notes: [],
+      variants,
+    passage: { number: 1, characters: ["<", "\n", "b"], answers: random() < 0.5 ? null : [2],
+      entropy: null, question: 2 } };
+}
+
+for (let i = 0; i < 200; ++i) {
+  const results = randomResults(whole(1, 20)), drawn = results.variants.filter((v) => v.runs);
+  const charts = chartsOf(results);
+  for (const { file, svg, caption } of charts) {
+    expectSound(svg, file);
+    assert.ok(caption.endsWith("."), caption);
+    const size = svg.match(/viewBox="0 0 (\S+) (\S+)"/).slice(1).map(Number);
+    for (const [, x, y] of svg.matchAll(/class="mark \w+" transform="translate\((\S+) (\S+)\)"/g))
+      assert.ok(x >= 0 && x <= size[0] && y >= 0 && y <= size[1],
+        `a mark of ${file} lies outside: ${x} ${y}`);
+  }
+  const loss = charts.find(({ file }) => file === "loss_against_cache");
+  for (const { spec } of drawn) // each has its mark, and a name beside the mark or in the legend
+    assert.ok(loss.svg.includes(`>${escaped(spec)}</text>`), `${spec} has no name`);
+  const parts = comparisonParts(results, true);
+  expectSound(parts.beside + parts.below.replaceAll(/(?<=<pre>[^<]*)"[^<]*/g, ""), "parts");
+}
+
+// Earlier versions' results are drawn, without the parts that they lack.
+const kept = "tests/bench/results/";
+for (const file of readdirSync(new URL(kept, folder)).filter((name) => name.endsWith(".json"))) {
+  const parts = comparisonParts(JSON.parse(read(kept + file)));
+  expectSound(parts.beside + parts.below, file);
+  assert.ok(!parts.below.includes("Where the loss arises"));
+}
+const five = chartsOf(JSON.parse(read(`${kept}shakespeare_context1024.json`)));
+assert.deepEqual(five.map(({ file }) => file), ["differences", "loss_against_cache",
+  "loss_by_position", "decode_speed"]);
+assert.equal(five[0].svg.match(/class="dot/g).length, 15); // of five attentions, three seeds
+assert.ok(five[0].svg.includes("mha@32, seed 1: −"));
+assert.equal(five[1].svg.match(/class="front" d="M(\S+) /)[1],
+  five[1].svg.match(/class="mark c2" transform="translate\((\S+) /)[1]);
+
+// Axes: places grow with values, and ticks lie where their values do.
+for (let i = 0; i < 500; ++i) {
+  const values = list(whole(1, 9), () => 10 ** (8 * random() - 4));
+  for (const log of [0, 2, 10]) {
+    const axis = axisOf(values, { log });
+    const sorted = [...values].sort((a, b) => a - b).map(axis.place);
+    sorted.forEach((place, k) => assert.ok(place >= (sorted[k - 1] ?? 0) && place <= 1));
+    assert.ok(axis.ticks.length >= 1 && axis.ticks.length <= 30,
+      `${axis.ticks.length} ticks, log ${log}: ${values}`);
+  }
+}
+
+// Labels end apart and within their room, in their order.
+for (let i = 0; i < 200; ++i) {
+  const labels = list(whole(1, 12), (k) => ({ k, y: 300 * random() }));
+  const order = [...labels].sort((a, b) => a.y - b.y).map(({ k }) => k);
+  const moved = movedApart(labels, 40, 340);
+  assert.deepEqual(moved.map(({ k }) => k), order);
+  moved.forEach(({ y }, k) => assert.ok(y >= 40 && y <= 340.001 &&
+    (!k || y - moved[k - 1].y >= 15.999)));
+}
+
+// Equal areas are equal bytes, except where an area would be too flat to be seen.
+{
+  const cache = [[{ name: "k", heads: 2, width: 8 }, { name: "w", heads: 1, width: 16,
+    window: 32 }], [{ name: "s", heads: 1, width: 64, per_sequence: true }]];
+  const layers = areasOf(cache, 64, 64, "x"), scale = scaleOf([layers], 240);
+  const drawn = cacheAreas(layers, { x: 0, y: 0, width: 240, height: 64, scale, tokens: 64,
+    classOf: () => "" });
+  const areas = [...drawn.matchAll(/class="area [^>]*width="(\S+)" height="(\S+)"/g)].map(([, w,
+    h]) => w * h);
+  const bytes = layers.flat().map((area) => area.bytes);
+  areas.forEach((area, k) => assert.ok(Math.abs(area / areas[0] - bytes[k] / bytes[0]) < 0.03,
+    `${areas} ${bytes}`));
+}
+
+// Shades: neighbours that look alike are one element, and nothing of the text is lost.
+assert.equal(shadedText([..."abc<"], [0.7, 0.7, 0, 0.1], kWeightShades),
+  '<i class="l4">ab</i>c<i class="l2">&#60;</i>');
+assert.equal(shadedText(["a", "\n"], [0, 0], kWeightShades, { answers: [0] }),
+  '<i class="d">a</i>↵\n');
+
+// Training runs.
+const runOf = (run, { loss = 1, steps = 60, validated = true, settings = {} } = {}) => {
+  const curve = list(steps, (i) => ({ step: i + 1, train_loss: loss * (1 + 1 / (i + 1)),
+    ...(validated && (i + 1) % 20 === 0 ? { val_loss: loss * (1.1 + 1 / (i + 1)) } : {}) }));
+  return { run, context: 64, steps_done: steps, data_sha256: "a", curve, val_loss: validated
+    ? curve.at(-1).val_loss : null,
+    settings: { steps: 60, lr: 0.001, ...settings }, starts: [{ command: "</pre><script>",
+      version: "v", machine: "", from_step: 0 }] };
+};
+{
+  const [losses] = runCharts([runOf("mha"), runOf("mla", { loss: 1.2 })]);
+  assert.equal(losses.svg.match(/class="line c\d+ faint"/g).length, 2);
+  assert.ok(losses.svg.includes("<title>mha, step 20: validation loss 1.1500</title>"));
+  assert.equal(losses.svg.match(/>mha<\/text>/g).length, 1);
+  const bare = runCharts([runOf("mha"), runOf("mqa", { validated: false, steps: 2 })])[0];
+  assert.ok(bare.caption.includes("Without an evaluation, the training loss is the thick line: " +
+    "mqa."));
+  assert.equal(bare.svg.match(/>mqa<\/text>/g).length, 1); // a short run beside a long one
+  assert.ok(runCharts([runOf("mha", { steps: 50000, validated: false })])[0].svg.length < 20000);
+  assert.ok(runsText([runOf("mha"), runOf("mla", { loss: 2 })]).startsWith("mha has the least " +
+    "validation loss, 1.1167."));
+  assert.ok(runsText([runOf("a", { validated: false, steps: 3 })]).includes("Not all steps are " +
+    "done of a (3 of 60)."));
+  const differ = (change) => runsText([runOf("a"), { ...runOf("b"), ...change }]);
+  assert.ok(differ({ data_sha256: "b" }).startsWith("The runs are on different texts"));
+  assert.ok(differ({ context: 32 }).startsWith("The runs have different contexts"));
+  assert.ok(differ({ settings: { steps: 60, lr: 0.001,
+    "eval-characters": 5 } }).includes("different parts of their text"));
+  assert.ok(differ({ settings: { steps: 60, lr: 0.001, precision: "bf16" } }).includes("differ " +
+    "in precision"));
+  const { below } = runsParts([runOf("a"), runOf("b", { settings: { lr: 0.1 * 0.003 } })]);
+  const [differing, alike] = below.split("Settings that all runs share");
+  assert.ok(differing.includes('<th scope="row">lr</th><td>0.001</td><td>0.0003</td>') &&
+    !differing.includes(">steps<"), differing);
+  assert.ok(alike.includes('<th scope="row">steps</th><td>60</td>'));
+  expectSound(below, "runs");
+}
+
+// Colours stand out from the paper, and readers who see no red, no green or no blue tell any two
+// apart
+// (Machado, Oliveira and Fernandes, 2009; Oklab, in which a difference that is just seen is about
+// 0.02).
+const kReaders = [[1, 0, 0, 0, 1, 0, 0, 0, 1],
+  [0.152286, 1.052583, -0.204868, 0.114503, 0.786281, 0.099216, -0.003882, -0.048116, 1.051998],
+  [0.367322, 0.860646, -0.227968, 0.280085, 0.672501, 0.047413, -0.011820, 0.042940, 0.968881],
+  [1.255528, -0.076749, -0.178779, -0.078411, 0.930809, 0.147602, 0.004733, 0.691367, 0.303900]];
+const kCones = [0.4122214708, 0.5363325363, 0.0514459929, 0.2119034982, 0.6806995451, 0.1073969566,
+  0.0883024619, 0.2817188376, 0.6299787005];
+const kLab = [0.2104542553, 0.7936177850, -0.0040720468, 1.9779984951, -2.4285922050, 0.4505937099,
+  0.0259040371, 0.7827717662, -0.8086757660];
+const times = (m, v) => [0, 3, 6].map((i) => m[i] * v[0] + m[i + 1] * v[1] + m[i + 2] * v[2]);
+const linear = (hex) => (hex.length === 4 ? [...hex.slice(1)].map((c) => c + c)
+  : hex.slice(1).match(/../g))
+  .map((c) => parseInt(c, 16) / 255).map((c) => c <= 0.04045 ? c / 12.92 : ((c +
+    0.055) / 1.055) ** 2.4);
+const light = (hex) => times([0.2126, 0.7152, 0.0722, 0, 0, 0, 0, 0, 0], linear(hex))[0] + 0.05;
+const oklab = (hex, reader) => times(kLab, times(kCones, times(reader, linear(hex)).map((c) =>
+  Math.min(1, Math.max(0, c)))).map(Math.cbrt));
+const schemes = read("train/view/plot.css").split("prefers-color-scheme:dark");
+assert.equal(schemes.length, 2);
+for (const scheme of schemes) {
+  const card = scheme.match(/--card:(#\w+)/)[1],
+    colours = [...scheme.matchAll(/--c\d+:(#\w+)/g)].map(([, hex]) => hex);
+  assert.equal(colours.length, 14);
+  for (const [i, colour] of colours.entries()) {
+    const contrast = Math.max(light(colour), light(card)) / Math.min(light(colour), light(card));
+    assert.ok(contrast >= 2.95, `${colour} on ${card}: ${contrast}`);
+    for (const other of colours.slice(0, i))
+      for (const reader of kReaders) {
+        const a = oklab(colour, reader), b = oklab(other, reader);
+        assert.ok(Math.hypot(...a.map((c, k) => c - b[k])) >= 0.05, `${colour} and ${other}`);
+      }
+  }
+}

@@ -1,0 +1,279 @@
+// The charts of a comparison, from its results.json. Each is {file, title, caption, svg}, or null
+// where
+// the results do not suffice for it, as files of earlier versions may not.
+import { cachesPicture } from "./cache_picture.js";
+import { bytesText, mean, numberText, signedText } from "./format.js";
+import { chart, forest } from "./plot.js";
+
+const kLongContext = 131072; // tokens, of the second picture of caches
+const kMostBands = 5; // more bands would hide each other
+
+const finished = (r) => r.variants.filter((v) => v.runs > 0);
+export const byAnswers = (r) => r.verdict.metric === "answers";
+export const onlyAnswers = (r) =>
+  r.only_answers ?? !("bits_per_character" in (r.variants[0] ?? {}));
+export const unitOf = (r) => onlyAnswers(r) ? "nats per answer" : "nats per character";
+const contextOf = (r) => r.context ?? r.config.context;
+const styleOf = (r, v) => r.variants.indexOf(v);
+const withInterval = (text, half, decimals) => Number.isFinite(half)
+  ? `${text} ± ${numberText(half, decimals)}` : text;
+const cacheAxis = (r) => ({ xTitle: `KV cache per token at ${numberText(contextOf(r))} tokens`,
+  x: { log: 2, label: bytesText } });
+const doubling = { log: 2, label: (value) => numberText(value) };
+
+// Points of the means of `values` over seeds, from the least to the most of them.
+const spread = (x, values, hover) => ({ x, y: mean(values), hover,
+  ...(values.length > 1 ? { low: Math.min(...values), high: Math.max(...values) } : {}) });
+
+// Series without bands where there are too many, and a sentence about them.
+function thinned(series) {
+  const many = series.length > kMostBands;
+  const banded = series.some(({ points }) => points.some((p) => p.low !== undefined));
+  if (many) for (const { points } of series) for (const p of points) delete p.low;
+  return !banded ? "One seed each." : many ? "Means over seeds; their spread is not drawn, " +
+    "since that many bands would hide each other." : "Means over seeds; bands reach from the " +
+      "least to the most of the seeds.";
+}
+
+const logIfWide = (series) => {
+  const values = series.flatMap(({ points }) => points.map((p) => p.y)).filter(Number.isFinite);
+  return Math.min(...values) > 0 && Math.max(...values) > 3 * Math.min(...values) ? { log: 10 }
+    : {};
+};
+
+export function differences(r) {
+  const than = r.verdict.reference, answers = byAnswers(r), decimals = answers ? 1 : 4;
+  const rows = r.variants.flatMap((v, style) => {
+    if (v.cost_mean === null || v.cost_mean === undefined) return [];
+    const middle = answers ? v.cost_median : v.cost_mean;
+    const hover = withInterval(`${v.spec}: ${signedText(middle, decimals)}`, v.cost_ci95, decimals);
+    const half = v.cost_ci95 ?? NaN;
+    return [{ name: v.spec, word: v.verdict ?? "", style, mean: middle, low: middle - half,
+      high: middle + half, hover,
+      dots: v.costs.map(({ seed, cost }) =>
+        ({ value: cost, hover: `${v.spec}, seed ${seed}: ${signedText(cost, decimals)}` })) }];
+  });
+  if (!rows.length) return null;
+  const title = `${answers ? "Answers lost" : "Loss"} compared with ${than}`;
+  const limit = r.verdict.tolerance === null ? "" : ` of ` +
+    `${numberText(r.verdict.tolerance, decimals)}`;
+  const caption = answers
+    ? "Dots are single seeds, marks their medians. An attention is enough where more dots lie " +
+      "in the shaded band, below " +
+      `the tolerance${limit}, than chance would put there if most seeds lost more (sign test).`
+    : "Marks are means over the seeds, dots single seeds. An attention is enough where its " +
+      "whole bar, a 95\u00a0% " +
+      `interval, lies in the shaded band, below the tolerance${limit}. Bars assume that seeds ` +
+        "scatter about one value; where dots lie in two clusters, they mean nothing.";
+  const xTitle = answers ? "answers lost, percentage points" : `loss minus ${than}, ${unitOf(r)}`;
+  return { file: "differences", title, caption,
+    svg: forest({ title, caption, xTitle, tolerance: r.verdict.tolerance ?? NaN, rows }) };
+}
+
+// The lower left corner of points {x, y}: what no other point beats in both.
+function paretoFront(points) {
+  let least = Infinity;
+  return points.filter((p) => Number.isFinite(p.y)).sort((a, b) => a.x - b.x || a.y - b.y)
+    .filter((p) => p.y < least && ((least = p.y), true)).map((p) => [p.x, p.y]);
+}
+
+export function lossAgainstCache(r) {
+  const series = finished(r).map((v) => {
+    const half = v.val_loss_ci95 ?? NaN, loss = v.val_loss_mean, bytes = v.kv_cache_bytes_per_token;
+    const hover = `${v.spec}: loss ${withInterval(numberText(loss, 4), half, 4)}, ` +
+      `${bytesText(bytes)} a token`;
+    return { name: v.spec, style: styleOf(r, v), points: [{ x: bytes, y: loss, low: loss - half,
+      high: loss + half, hover }] };
+  });
+  if (!series.length) return null;
+  const floor = r.entropy_per_character;
+  const title = "Validation loss against KV cache";
+  const caption = "Lower and further left is better. The grey steps are the Pareto front of the " +
+    "means: what no other attention here beats in both. " +
+    (r.common_seeds?.length === 1 || r.seeds.length === 1
+      ? "One seed each, so there are no intervals."
+      : "Points are means over seeds, bars 95\u00a0% intervals (Student t).") +
+    (floor ? " The floor is the text's entropy, the least loss that any model can reach." : "");
+  return { file: "loss_against_cache", title, caption, svg: chart({ title, caption, ...cacheAxis(r),
+    series,
+    yTitle: `loss, ${unitOf(r)}`, front: paretoFront(series.flatMap(({ points }) => points)),
+    levels: floor ? [{ y: floor, name: `floor ${numberText(floor, 4)}` }] : [] }) };
+}
+
+// Baselines that look nothing up: a level at the best of them, and a sentence.
+function baselineOf(r) {
+  const all = Object.entries(r.answer_baselines ?? {}).filter(([, share]) =>
+    Number.isFinite(share));
+  if (!all.length) return { levels: [], sentence: "" };
+  const best = 100 * Math.max(...all.map(([, share]) => share));
+  return { levels: [{ y: best, name: `without a lookup ${numberText(best, 1)}` }],
+    sentence: ` Right without a lookup: ${all.map(([name, share]) =>
+      `${name.replaceAll("_", " ")} ${numberText(100 * share, 1)}\u00a0%`).join(", ")}.` };
+}
+const answersAxis = { yTitle: "answers right, %", y: { least: 0, most: 100.5, span: 40 } };
+
+export function answersAgainstCache(r) {
+  const series = finished(r).filter((v) => v.answer_accuracies?.length).map((v) => {
+    const bytes = v.kv_cache_bytes_per_token, right = v.answer_accuracies.map((share) =>
+      100 * share);
+    const mean = numberText(100 * v.answer_accuracy_mean, 1);
+    const hover = `${v.spec}: ${withInterval(mean, 100 * v.answer_accuracy_ci95, 1)} % right, ` +
+      `${bytesText(bytes)} a token`;
+    return { name: v.spec, style: styleOf(r, v), points: [{ ...spread(bytes, right, hover),
+      y: 100 * v.answer_accuracy_mean }] };
+  });
+  if (!series.length) return null;
+  const { levels, sentence } = baselineOf(r), title = "Right answers against KV cache";
+  const caption = "Share of the answers that the model predicts right. An answer is a character " +
+    "that only earlier text determines. Higher and further left is better. Points are means " +
+      "over the seeds that all attentions finished, bars go " +
+    `from the least to the most of all seeds of an attention.${sentence}`;
+  return { file: "answers_against_cache", title, caption,
+    svg: chart({ title, caption, ...cacheAxis(r), ...answersAxis, series, levels }) };
+}
+
+export function caches(r) {
+  const drawn = r.variants.filter((v) => v.cache?.length);
+  if (!drawn.length) return null;
+  const title = "The cache of each attention";
+  const caption = "KV cache of one sequence, to scale. Layers stand side by side. The width of " +
+    "a layer is the numbers that it stores per token, with a border between heads; the height " +
+      "is the tokens that it stores, in a frame as high as all " +
+    `tokens. On the right, the height of ${numberText(contextOf(r))} tokens stands for ` +
+      `${numberText(kLongContext)}.`;
+  return { file: "cache", title, caption,
+    svg: cachesPicture(drawn, { title, caption, context: contextOf(r), long: kLongContext }) };
+}
+
+export function trainingLoss(r) {
+  const drawn = finished(r).filter((v) => v.curves?.some(({ steps }) => steps.length));
+  const ends = drawn.flatMap((v) => v.curves.map(({ steps }) => steps.length < 20 ? 0
+    : steps.at(-1) / 10));
+  const first = Math.max(0, ...ends); // the first losses would flatten the others
+  const series = drawn.map((v) => {
+    const losses = new Map(); // by step
+    for (const curve of v.curves)
+      curve.steps.forEach((step, i) => losses.set(step, [...losses.get(step) ?? [],
+        curve.losses[i]]));
+    return { name: v.spec, style: styleOf(r, v), points: [...losses]
+      .filter(([step, values]) => step >= first && values.length === v.curves.length)
+      .map(([step, values]) => spread(step, values, `${v.spec}, step ${numberText(step)}: loss ` +
+        `${numberText(mean(values), 4)}`)) };
+  });
+  if (!series.some(({ points }) => points.length)) return null;
+  const title = "Training loss";
+  const caption = thinned(series) + (first > 0 ? ` Steps before ${numberText(first)} are left out.`
+    : "");
+  return { file: "training_loss", title, caption, svg: chart({ kind: "lines", title, caption,
+    xTitle: "step",
+    yTitle: `loss, ${unitOf(r)}`, y: logIfWide(series), series }) };
+}
+
+// Loss of every attention minus the reference's by position, paired by seed.
+export function lossByPosition(r) {
+  const than = r.variants.find((v) => v.spec === r.verdict.reference), context = contextOf(r);
+  const series = finished(r).filter((v) => v.losses_by_position).map((v) => {
+    const costs = new Map();
+    v.seeds.forEach((seed, i) => {
+      const same = than?.losses_by_position?.[than.seeds.indexOf(seed)] ?? [];
+      for (const { from, loss } of v.losses_by_position[i] ?? []) {
+        const other = same.find((each) => each.from === from);
+        if (other) costs.set(from, [...costs.get(from) ?? [], loss - other.loss]);
+      }
+    });
+    return { name: v.spec, style: styleOf(r, v), points: [...costs].map(([from, values]) => {
+      const end = Math.min(context, from === 0 ? 32 : 2 * from);
+      return spread(end, values, `${v.spec}, positions ${numberText(from)} to ` +
+        `${numberText(end - 1)}: ` +
+        signedText(mean(values), 4));
+    }) };
+  });
+  if (!series.some(({ points }) => points.length > 1)) return null;
+  const title = `Loss by position, compared with ${than.spec}`;
+  const caption = "Loss minus the reference's of the characters at positions up to that of the " +
+    "point and above the point before. Where a line rises, less cache costs more the more text " +
+      "lies behind. " +
+      `${thinned(series)}`;
+  return { file: "loss_by_position", title, caption, svg: chart({ kind: "lines", title, caption,
+    xTitle: "position in the context, up to", x: doubling, yTitle: `loss minus ${than.spec}, ` +
+      `${unitOf(r)}`, series }) };
+}
+
+export function decodeSpeed(r) {
+  const series = finished(r).filter((v) => v.decode?.length > 1).map((v) => ({ name: v.spec,
+    style: styleOf(r, v),
+    points: v.decode.map(({ context, tokens_per_second: speed }) => ({ x: context, y: speed,
+      hover: `${v.spec}, context ${numberText(context)}: ${numberText(speed)} tokens/s` })) }));
+  if (!series.length) return null;
+  const title = "Decoding speed against context";
+  const caption = "Decoding of one sequence, by the tokens that its cache already has. Higher " +
+    "is better.";
+  return { file: "decode_speed", title, caption, svg: chart({ kind: "lines", title, caption, series,
+    x: doubling,
+    xTitle: "tokens in the cache", y: { log: 10, label: (value) => numberText(value) },
+      yTitle: "tokens per second" }) };
+}
+
+export function answersAgainstDistance(r) {
+  const series = finished(r).filter((v) => v.answers_by_distance?.some((seed) =>
+    seed.length)).map((v) => {
+    const shares = new Map();
+    for (const { from, asked, right } of v.answers_by_distance.flat())
+      shares.set(from, [...shares.get(from) ?? [], 100 * right / asked]);
+    return { name: v.spec, style: styleOf(r, v), points: [...shares].sort(([a], [b]) =>
+      a - b).map(([from, values]) =>
+      spread(from, values, `${v.spec}, ${numberText(from)} to ${numberText(2 * from - 1)} ` +
+        `characters back: ` +
+        `${numberText(mean(values), 1)} % right`)) };
+  });
+  if (!series.length) return null;
+  const { levels, sentence } = baselineOf(r), title = "Right answers against distance";
+  const caption = "Share of right answers by the distance back to where the answer was told. A " +
+    "point stands for distances " +
+    `up to the next point. ${thinned(series)}${sentence}`;
+  return { file: "answers_against_distance", title, caption, svg: chart({ kind: "lines", title,
+    caption, series, levels,
+    x: doubling, xTitle: "distance back to where the answer was told, characters",
+      ...answersAxis }) };
+}
+
+// Loss of converted models against the training after conversion: a line per attention, and a
+// level line
+// at the loss of training from random weights.
+export function conversions(r) {
+  const percents = [...new Set(r.variants.map((v) =>
+    v.trained_on_percent).filter(Number.isFinite))].sort((a, b) => a - b);
+  if (!percents.length) return null;
+  const lines = new Map(), styles = [...new Set(r.variants.map((v) => v.attention))];
+  for (const v of finished(r)) {
+    const half = v.val_loss_ci95 ?? NaN, y = v.val_loss_mean,
+      from = Number.isFinite(v.trained_on_percent);
+    const name = from ? v.attention : `${v.attention}, scratch`;
+    const point = (x) => ({ x, y, low: y - half, high: y + half,
+      hover: `${v.spec}: loss ${withInterval(numberText(y, 4), half, 4)}` });
+    const points = from ? [point(percents.indexOf(v.trained_on_percent))] : [point(0),
+      point(percents.length - 1)];
+    if (!lines.has(name)) lines.set(name, { name, style: styles.indexOf(v.attention), points: [] });
+    lines.get(name).points.push(...points);
+  }
+  const series = [...lines.values()], title = "Loss after conversion and further training";
+  const caption = "Each attention converted from the trained model, then trained further; the " +
+    "level line is the same attention trained from random weights for all steps.";
+  return { file: "conversions", title, caption, svg: chart({ kind: "lines", title, caption, series,
+    xTitle: "further training, share of the steps from scratch", yTitle: `loss, ${unitOf(r)}`,
+      y: logIfWide(series),
+    x: { label: (value) => Number.isInteger(value) && percents[value] !== undefined
+      ? `${percents[value]} %` : "" } }) };
+}
+
+// All charts that the results suffice for; first that of the verdict and that of its question.
+export function chartsOf(r) {
+  const scratch = { ...r, variants: r.variants.filter((v) =>
+    !Number.isFinite(v.trained_on_percent)) };
+  const [loss, answers] = [lossAgainstCache(scratch), answersAgainstCache(scratch)];
+  return [differences(r), conversions(r), ...(byAnswers(r) ? [answers, loss] : [loss, answers]),
+    caches(scratch),
+    trainingLoss(scratch), lossByPosition(scratch), answersAgainstDistance(scratch),
+      decodeSpeed(scratch)]
+    .filter((drawn) => drawn !== null);
+}

@@ -1,0 +1,354 @@
+// Charts as SVG text: lines with bands, points with intervals, forest plots. Pure functions
+// without a
+// DOM, so that a report, the page and a script under node draw alike. Colours are those of
+// plot.css.
+const kWidth = 520, kHeight = 400; // units, which are CSS pixels at full size
+const kTop = 46, kBelow = 54; // margins above and below a plot
+const kLetter = 7.4, kLine = 16; // width of a letter, height of a line
+const kLongestName = 18; // letters; longer names are cut
+const kMark = 7; // half the size of a mark
+const kColours = 14; // of plot.css
+const kShapes = [
+  "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0-11 0z", // circle
+  "M-5-5H5V5H-5z", // square
+  "M0-6.5L6.2 4.5H-6.2z", // triangle
+  "M0-7L6 0L0 7L-6 0z", // diamond
+  "M-2.2-6.5H2.2V-2.2H6.5V2.2H2.2V6.5H-2.2V2.2H-6.5V-2.2H-2.2z", // plus
+  "M0 6.5L6.2-4.5H-6.2z", // triangle on its tip
+];
+
+// Text inside an element or a quoted attribute; control characters become U+FFFD.
+export const escaped = (text) => String(text)
+  .replace(/[\0-\x08\x0b-\x1f\x7f]/g, "\ufffd")
+  .replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
+export const shortName = (name) =>
+  [...name].length > kLongestName ? `${[...name].slice(0, kLongestName - 1).join("")}…` : name;
+export const widthOf = (text) => kLetter * [...text].length;
+const widest = (texts) => Math.max(0, ...texts.map(widthOf));
+
+export const decimal = (number) => String(Math.round(number * 10) / 10);
+export const path = (name, d) => `<path class="${name}" d="${d}"/>\n`;
+export const textAt = (x, y, shown, anchor = "start", name = "ink") =>
+  `<text class="${name}" x="${decimal(x)}" y="${decimal(y)}" ` +
+    `text-anchor="${anchor}">${escaped(shown)}</text>\n`;
+export const colourOf = (style) => `c${style % kColours}`;
+export const mark = (style, x, y, hover) =>
+  `<path class="mark ${colourOf(style)}" transform="translate(${decimal(x)} ${decimal(y)})" ` +
+  `d="${kShapes[style % kShapes.length]}"><title>${escaped(hover)}</title></path>\n`;
+const course = (points) => points.map(([x, y], i) => `${i ? "L" : "M"}${decimal(x)} ` +
+  `${decimal(y)}`).join("");
+
+// A picture with its title; `label` is for screen readers.
+export const picture = ({ title, caption = "", width = kWidth, height, label = title }, body) =>
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${decimal(width)} ${decimal(height)}" ` +
+    `role="img" ` +
+  `class="plot" aria-label="${escaped(label)}">\n<title>${escaped(title)}</title>` +
+  `<desc>${escaped(caption)}</desc>\n` +
+  `<rect class="paper" width="${decimal(width)}" height="${decimal(height)}" rx="6"/>\n` +
+  `${textAt(14, 27, title, "start", "ink head")}${body}</svg>\n`;
+
+// Axis over the finite ones of `values`: {place: value -> 0 to 1, ticks: [{value, label}]}. `log`
+// is
+// 2, 10 or 0 for a linear axis; `least` and `most` bound its room; `range` is all of it; it
+// covers at least `span` and has at most about so many `ticks`.
+export function axisOf(values, { log = 0, least = -Infinity, most = Infinity, range, label,
+  span: leastSpan, ticks: count = 7 } = {}) {
+  const scale = (value) => log ? Math.log(value) / Math.log(log) : value;
+  const shown = values.map(scale).filter(Number.isFinite);
+  let low = shown.length ? Math.min(...shown) : 0, high = shown.length ? Math.max(...shown) : 1;
+  const span = leastSpan ?? (log ? (log === 2 ? 2 : 0.1) : Math.max(1e-9, 1e-3 * Math.abs(high)));
+  if (high - low < span) [low, high] = [(low + high - span) / 2, (low + high + span) / 2];
+  const room = 0.08 * (high - low);
+  [low, high] = [Math.max(low - room, scale(least) || -Infinity, -1e300), Math.min(high + room,
+    most)];
+  if (range) [low, high] = range;
+  const ticks = [];
+  const add = (value, decimals) => {
+    const place = scale(value);
+    if (place >= low - 1e-9 && place <= high + 1e-9)
+      ticks.push({ value, label: (label ?? ((v) => tickText(v, decimals)))(value) });
+  };
+  if (log && (log === 2 || high - low >= 1)) {
+    const every = Math.ceil((high - low) / count);
+    const factors = log === 10 && high - low < 2.5 ? [1, 2, 5] : [1];
+    for (let power = Math.floor(low); power <= high; power += every)
+      for (const factor of factors) add(factor * log ** power, Math.max(0, -power));
+  } else {
+    const [from, to] = log ? [log ** low, log ** high] : [low, high];
+    const power = 10 ** Math.floor(Math.log10((to - from) / count));
+    const step = [1, 2, 5, 10].map((n) => n * power).find((each) => (to - from) / each <= count);
+    const decimals = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
+    for (let k = Math.ceil(from / step - 1e-9); k * step <= to + 1e-9 * step; ++k)
+      add(k * step, decimals);
+  }
+  return { place: (value) => Math.min(1, Math.max(0, (scale(value) - low) / (high - low))), ticks };
+}
+
+function tickText(value, decimals) {
+  const text = Math.abs(value).toLocaleString("en-US",
+    { minimumFractionDigits: decimals, maximumFractionDigits: decimals });
+  return value < 0 && /[1-9]/.test(text) ? `−${text}` : text;
+}
+
+// Moves labels [{y}] apart, at least a line from each other, within [top, bottom].
+export function movedApart(labels, top, bottom) {
+  labels.sort((a, b) => a.y - b.y);
+  let least = top;
+  for (const label of labels) least = (label.y = Math.max(label.y, least)) + kLine;
+  let most = bottom;
+  for (const label of [...labels].reverse()) most = (label.y = Math.min(label.y, most)) - kLine;
+  return labels;
+}
+
+// Frame of a plot: grid, axes and their titles. Returns {atX, atY, out, taken, ...}: places of
+// values,
+// the picture so far, and boxes that no label may cover.
+function frame({ xs, ys, xTitle, yTitle, left, right, bottom }) {
+  const plot = { left, right, bottom, out: "", taken: [] };
+  plot.atX = (value) => left + (right - left) * xs.place(value);
+  plot.atY = (value) => bottom - (bottom - kTop) * ys.place(value);
+  let free = -Infinity; // of numbers below the axis, which may be long
+  for (const { value, label } of xs.ticks) {
+    const x = plot.atX(value), half = widthOf(label) / 2;
+    plot.out += path("grid", `M${decimal(x)} ${kTop}V${decimal(bottom)}`);
+    if (x - half < free + 6) continue;
+    plot.out += textAt(x, bottom + 19, label, "middle");
+    free = x + half;
+  }
+  for (const { value, label } of ys.ticks)
+    plot.out += path("grid", `M${decimal(left)} ${decimal(plot.atY(value))}H${decimal(right)}`) +
+      textAt(left - 8, plot.atY(value) + 4.5, label, "end");
+  plot.out += path("axis", `M${decimal(left)} ${kTop}V${decimal(bottom)}H${decimal(right)}`) +
+    textAt((left + right) / 2, bottom + 42, xTitle, "middle");
+  if (yTitle)
+    plot.out += `<text class="ink" text-anchor="middle" transform="translate(18 ` +
+      `${decimal((kTop + bottom) / 2)}) rotate(-90)">${escaped(yTitle)}</text>\n`;
+  return plot;
+}
+
+const meet = (a, b) => a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom;
+const isFree = ({ taken, left, right, bottom, end = right }, box) => box.left >= left &&
+  box.right <= end && box.top >= kTop - 8 && box.bottom <= bottom && !taken.some((other) =>
+    meet(box, other));
+const boxAround = (x, y, half = kMark) =>
+  ({ left: x - half, right: x + half, top: y - half, bottom: y + half });
+
+// Draws a text at the first of the places [x, y, anchor] where nothing else is; false if there is
+// none.
+function drawWhereFree(plot, text, places, name) {
+  const width = widthOf(text);
+  for (const [x, y, anchor] of places) {
+    const left = anchor === "start" ? x : anchor === "end" ? x - width : x - width / 2;
+    const box = { left, right: left + width, top: y - 11, bottom: y + 3.5 };
+    if (!isFree(plot, box)) continue;
+    plot.taken.push(box);
+    plot.out += textAt(x, y, text, anchor, name);
+    return true;
+  }
+  return false;
+}
+
+// Level lines across a plot [{y, name}], such as baselines, each with its name where it finds a
+// place.
+function drawLevels(plot, levels) {
+  const { atY, left, right } = plot;
+  for (const { y, name } of levels) {
+    const down = atY(y), middle = (left + right) / 2;
+    plot.out += path("level", `M${decimal(left)} ${decimal(down)}H${decimal(right)}`);
+    const places = [down - 5, down + 14].flatMap((place) =>
+      [[left + 8, place, "start"], [middle, place, "middle"], [right - 8, place, "end"]]);
+    drawWhereFree(plot, name, places, "quiet base");
+  }
+}
+
+const hasInterval = (p) => Number.isFinite(p.low) && Number.isFinite(p.high);
+const isDrawn = (p) => Number.isFinite(p.x) && Number.isFinite(p.y);
+
+// Draws one line with its band and marks; faint lines have neither.
+function drawLine(plot, { style, faint, points }, marks) {
+  const { atX, atY } = plot, colour = colourOf(style);
+  const banded = points.filter(hasInterval);
+  if (banded.length > 1 && !faint)
+    plot.out += path(`band ${colour}`, `${course([
+      ...banded.map((p) => [atX(p.x), atY(p.high)]),
+      ...[...banded].reverse().map((p) => [atX(p.x), atY(p.low)])])}z`);
+  if (points.length > 1)
+    plot.out += path(`line ${colour}${faint ? " faint" : ""}`, course(points.map((p) => [atX(p.x),
+      atY(p.y)])));
+  if (faint) return;
+  const count = Math.min(points.length, points.length <= 12 ? 12 : 8, marks);
+  for (let i = 0; i < count; ++i) {
+    const p = points[Math.round(i * (points.length - 1) / Math.max(1, count - 1))];
+    plot.out += mark(style, atX(p.x), atY(p.y), p.hover ?? "");
+    plot.taken.push(boxAround(atX(p.x), atY(p.y)));
+  }
+}
+
+// Names of lines at the right, in the order of their ends, each with the mark of its line.
+function drawNamesAtRight({ atX, atY, right, bottom }, series) {
+  const labels = series.map(({ name, style, points }) => {
+    const end = [atX(points.at(-1).x), atY(points.at(-1).y)];
+    return { name, style, end, y: end[1] };
+  });
+  return movedApart(labels, kTop, bottom).map(({ name, style, end, y }) =>
+    path(`thin ${colourOf(style)}`, course([end, [right + 14, y]])) +
+    mark(style, right + 21, y, name) + textAt(right + 31, y + 4.5, shortName(name))).join("");
+}
+
+// Points with their intervals. Where intervals would cover each other, the later point moves aside.
+function drawPoints(plot, series) {
+  const { atX, atY, left, right } = plot, spots = [];
+  for (const { style, name, points, dots = [] } of series) {
+    for (const [i, p] of points.entries()) {
+      const wanted = atX(p.x), ends = (hasInterval(p) ? [p.low, p.high, p.y] : [p.y]).map(atY);
+      const box = boxAround(wanted, atY(p.y));
+      [box.top, box.bottom] = [Math.min(...ends, box.top), Math.max(...ends, box.bottom)];
+      let x = wanted;
+      for (let shift = 1; shift < 40 && plot.taken.some((other) => meet(box, other)); ++shift) {
+        x = wanted + (shift % 2 ? 1 : -1) * Math.ceil(shift / 2) * (2 * kMark + 1);
+        x = Math.min(right - kMark, Math.max(left + kMark, x));
+        [box.left, box.right] = [x - kMark, x + kMark];
+      }
+      plot.taken.push(box);
+      if (hasInterval(p))
+        plot.out += path(`bar ${colourOf(style)}`, `M${decimal(x - 4)} ` +
+          `${decimal(atY(p.high))}h8m-4 0` +
+          `V${decimal(atY(p.low))}m-4 0h8`);
+      for (const value of dots)
+        plot.out += `<circle class="dot ${colourOf(style)}" cx="${decimal(x)}" ` +
+          `cy="${decimal(atY(value))}" r="3"/>\n`;
+      plot.out += mark(style, x, atY(p.y), p.hover ?? "");
+      if (i === 0) spots.push({ name, style, x, y: atY(p.y), box });
+    }
+  }
+  return spots;
+}
+
+// Names beside their marks; returns the spots whose names found no place.
+function nameSpots(plot, spots) {
+  plot.end = plot.width - 4; // names may stand beside the plot
+  return spots.filter(({ name, x, y, box }) => {
+    const places = [[x + 11, y + 4.5, "start"], [x - 11, y + 4.5, "end"],
+      [x, box.top - 5, "middle"], [x, box.bottom + 13, "middle"]];
+    for (const down of [-11, 20, -24])
+      places.push([x + 11, y + down, "start"], [x - 11, y + down, "end"]);
+    return !drawWhereFree(plot, shortName(name), places, "ink label");
+  });
+}
+
+// Legend of `entries` [{name, style}] in columns from `top` on: {out, height}.
+export function legend(entries, top, width, symbol = ({ style, name }, x, y) => mark(style, x, y,
+  name)) {
+  const wide = 36 + widest(entries.map(({ name }) => shortName(name)));
+  const columns = Math.max(1, Math.floor((width - 14) / wide)),
+    rows = Math.ceil(entries.length / columns);
+  const out = entries.map((entry, i) => {
+    const x = 14 + wide * Math.floor(i / rows), y = top + 20 * (i % rows);
+    return symbol(entry, x + 8, y) + textAt(x + 20, y + 4.5, shortName(entry.name));
+  }).join("");
+  return { out, height: entries.length ? 20 * rows : 0 };
+}
+
+// Chart {title, caption, xTitle, yTitle, x, y, series, levels, front, kind, width, height}. A
+// series is
+// {name, style, faint, points: [{x, y, low, high, hover}], dots}; `kind` is "lines" or "points";
+// `x` and
+// `y` are options of axisOf; `levels` [{y, name}] are lines across; `front` [[x, y]] is a
+// staircase; `marks` a line
+// has at most.
+export function chart({ kind = "points", series: given, levels = [], front = [], x = {}, y = {},
+  width = kWidth, height = kHeight, marks = Infinity, ...about }) {
+  const lines = kind === "lines";
+  const series = given.map((each) => ({ ...each, points: each.points.filter(isDrawn) }))
+    .filter(({ points }) => points.length > 0);
+  const points = series.flatMap((each) => each.points);
+  const named = series.filter(({ faint }) => !faint);
+  const xs = axisOf(points.map((p) => p.x), { ...x, ticks: width < 420 ? 4 : 7 });
+  const values = points.flatMap((p) => lines || !hasInterval(p) ? [p.y] : [p.y, p.low, p.high]);
+  const ys = axisOf([...values, ...series.flatMap(({ dots = [] }) => dots), ...shownLevels(levels,
+    values, y).map((level) => level.y)], y);
+  const bottom = Math.max(height - kBelow, lines ? kTop + kLine * named.length : 0);
+  const left = (about.yTitle ? 38 : 20) + widest(ys.ticks.map((tick) => tick.label));
+  const right = width - (lines ? 44 + widest(named.map(({ name }) => shortName(name))) : 22);
+  const plot = Object.assign(frame({ xs, ys, left, right, bottom, ...about }), { width });
+  if (front.length)
+    plot.out += path("front", `M${decimal(plot.atX(front[0][0]))} ${kTop}` +
+      front.map(([a, b]) => `H${decimal(plot.atX(a))}V${decimal(plot.atY(b))}`).join("") +
+        `H${decimal(right)}`);
+  const unnamed = [];
+  if (lines) {
+    for (const each of series) drawLine(plot, each, marks);
+    plot.out += drawNamesAtRight(plot, named);
+    drawLevels(plot, shownLevels(levels, values, y));
+  } else {
+    const spots = drawPoints(plot, series);
+    drawLevels(plot, shownLevels(levels, values, y));
+    unnamed.push(...nameSpots(plot, spots));
+  }
+  const names = legend(unnamed.sort((a, b) => a.style - b.style), bottom + kBelow + 6, width);
+  return picture({ ...about, width, height: bottom + kBelow + names.height }, plot.out + names.out);
+}
+
+// Levels that a chart of `values` covers: those beyond its room would flatten it.
+function shownLevels(levels, values, { span = 1e-9 }) {
+  const low = Math.min(...values), high = Math.max(...values), room = Math.max(high - low, span);
+  return levels.filter(({ y }) => y >= low - room && y <= high + room);
+}
+
+// Forest plot {title, caption, xTitle, tolerance, rows}: rows are {name, word, style, mean, low,
+// high,
+// hover, dots: [{value, hover}]}. An interval beyond the picture ends in an arrow.
+export function forest({ title, caption, xTitle, tolerance, rows }) {
+  const kRow = 36, top = 68, bottom = top + kRow * rows.length, right = kWidth - 22;
+  const values = [0, tolerance, ...rows.flatMap((row) => [row.mean, ...row.dots.map((dot) =>
+    dot.value)])]
+    .filter(Number.isFinite);
+  const low = Math.min(...values), high = Math.max(...values);
+  const within = (value) => Math.min(2 * high - low, Math.max(2 * low - high, value));
+  const axis = axisOf([...values, ...rows.flatMap((row) => [row.low,
+    row.high]).filter(Number.isFinite).map(within)]);
+  const left = 28 + widest(rows.flatMap((row) => [shortName(row.name), row.word]));
+  const atX = (value) => left + (right - left) * axis.place(value);
+  let out = "";
+  if (Number.isFinite(tolerance)) {
+    const edge = atX(tolerance);
+    out += `<rect class="within" x="${decimal(left)}" y="${top}" ` +
+      `width="${decimal(edge - left)}" height="${decimal(bottom - top)}"/>\n` +
+      path("front", `M${decimal(edge)} ${top - 6}V${bottom}`);
+    if (edge - left > widthOf("enough ←")) out += textAt(edge - 6, top - 8, "enough ←", "end",
+      "quiet");
+    if (right - edge > widthOf("→ not enough")) out += textAt(edge + 6, top - 8, "→ not enough",
+      "start", "quiet");
+  }
+  for (const { value, label } of axis.ticks)
+    out += path("grid", `M${decimal(atX(value))} ${top}V${bottom}`) + textAt(atX(value), bottom +
+      19, label, "middle");
+  out += path("level", `M${decimal(atX(0))} ${top}V${bottom}`) + path("axis",
+    `M${decimal(left)} ${bottom}H${right}`) +
+    textAt((left + right) / 2, bottom + 42, xTitle, "middle");
+  rows.forEach((row, i) => { out += forestRow(row, top + kRow * i + 11, atX, axis); });
+  return picture({ title, caption, height: bottom + kBelow }, out);
+}
+
+function forestRow({ name, word, style, mean, low, high, hover, dots }, y, atX, axis) {
+  const colour = colourOf(style);
+  let out = textAt(14, y + 4.5, shortName(name), "start", "ink label") + textAt(14, y + 18, word,
+    "start", "quiet");
+  for (const { value, hover: shown } of dots)
+    if (Number.isFinite(value))
+      out += `<circle class="dot ${colour}" cx="${decimal(atX(value))}" cy="${decimal(y + 14)}" ` +
+        `r="3.5">` +
+        `<title>${escaped(shown)}</title></circle>\n`;
+  if (!Number.isFinite(mean)) return out;
+  if (Number.isFinite(low) && Number.isFinite(high)) {
+    const end = (value, outwards) => {
+      const beyond = outwards < 0 ? axis.place(value) <= 0 : axis.place(value) >= 1;
+      const x = atX(value), back = beyond ? x - 4 * outwards : x;
+      return `M${decimal(back)} ${decimal(y - 4)}L${decimal(x)} ${decimal(y)}L${decimal(back)} ` +
+        `${decimal(y + 4)}`;
+    };
+    out += path(`line ${colour}`, `M${decimal(atX(low))} ` +
+      `${decimal(y)}H${decimal(atX(high))}${end(low, -1)}${end(high, 1)}`);
+  }
+  return out + mark(style, atX(mean), y, hover);
+}

@@ -1,0 +1,119 @@
+#include "train/view/report.h"
+
+#include <utf8.h>
+
+#include "train/compare/number_text.h"
+#include "train/compare/results.h"
+
+namespace headcount {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kNamedInTitle = 6;  // most attentions or runs that a title names
+
+// Text for HTML, inside elements and quoted attributes; bytes that are not UTF-8 become U+FFFD.
+std::string escaped(std::string_view text) {
+  std::string out;
+  for (const char c : utf8::replace_invalid(text)) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
+std::string element(const std::string& tag, std::string_view content) {
+  return "<" + tag + ">" + escaped(content) + "</" + tag + ">\n";
+}
+
+std::string names_or_count(const std::vector<std::string>& names, const std::string& noun) {
+  if (names.size() <= kNamedInTitle) return list_text(names);
+  return std::to_string(names.size()) + " " + noun + "s";
+}
+
+// A part as HTML; what its script draws is added where .beside stands, and at its end.
+std::string section(const ReportPart& part, bool alone) {
+  std::string out = "<section class=\"part\">\n" + element(alone ? "h1" : "h2", part.title);
+  out += "<div class=\"columns beside\">\n";
+  if (!part.verdict.empty()) {
+    out += "<p class=\"verdict\"><strong>Verdict:</strong> " + escaped(part.verdict) + "</p>\n";
+  }
+  out +=
+      "</div>\n<h2>Results</h2>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" "
+      "aria-label=\"Results\">" +
+      element("pre", part.table) + "</div>\n";
+  for (const std::string& note : part.notes) out += "<p class=\"note\">" + escaped(note) + "</p>\n";
+  return out + "</section>\n";
+}
+
+// Replaces the one `place` in `page` by `content`.
+void put(std::string& page, std::string_view place, std::string_view content) {
+  page.replace(page.find(place), place.size(), content);
+}
+
+}  // namespace
+
+ReportPart comparison_part(const Json& results, bool can_try) {
+  const ComparisonResult read = read_results(results);
+  std::vector<std::string> specs;
+  for (const VariantResult& variant : read.variants) specs.push_back(variant.spec);
+  const bool named = specs.size() <= kNamedInTitle;
+  ReportPart part;
+  part.title = (named ? "Attention compared: " : "") + names_or_count(specs, "attention") +
+               (named ? "" : " compared");
+  part.verdict = results.at("verdict").at("text");
+  part.table = results_table(read);
+  // As they were written: files of earlier versions lack what their notes were made of.
+  for (const Json* notes : {&results.at("verdict"), &results})
+    for (const Json& note : notes->at("notes")) part.notes.push_back(note);
+  part.data = {{"results", results}, {"can_try", can_try}};
+  return part;
+}
+
+ReportPart runs_part(const std::vector<RunCurves>& runs) {
+  std::vector<std::string> names;
+  for (const RunCurves& run : runs) names.push_back(run.name);
+  ReportPart part;
+  part.title =
+      (runs.size() == 1 ? "Training run: " : "Training runs: ") + names_or_count(names, "run");
+  part.table = runs_table(runs);
+  part.data = curves_json(runs);
+  return part;
+}
+
+std::string report_page(const std::vector<ReportPart>& parts) {
+  const bool alone = parts.size() == 1;
+  std::string body = alone ? "<main>\n" : "<main class=\"several\">\n" + element("h1", "Results");
+  Json data = Json::array();
+  for (const ReportPart& part : parts) {
+    body += section(part, alone);
+    data.push_back(part.data);
+  }
+  // In a script element only `<` could end it or begin a comment.
+  std::string json = data.dump(-1, ' ', false, Json::error_handler_t::replace);
+  for (std::size_t at = 0; (at = json.find('<', at)) != json.npos; ++at)
+    json.replace(at, 1, "\\u003c");
+  std::string page = kReportTemplate;
+  // From the end to the beginning, so that no content is searched.
+  put(page, "{data}", json);
+  put(page, "{body}", body + "</main>\n");
+  put(page, "{title}", escaped(alone ? parts.front().title : "Results"));
+  return page;
+}
+
+}  // namespace headcount

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "train/view/run_curves.h"
+
+/// Reports for people: one HTML file that loads nothing, with the verdicts and tables as text and
+/// the results as JSON, from which its script draws the charts (see report.js).
+
+namespace headcount {
+
+/// The page without its contents: {title}, {body} and {data} stand for those.
+extern const char* const kReportTemplate;
+
+/// File name of the page that trains in a browser (train/page).
+inline constexpr const char* kTrainingPage = "headcount.html";
+
+/// A section of a report.
+struct ReportPart {
+  std::string title;               ///< "Attention compared: mha and mqa"
+  std::string verdict;             ///< sentence; empty for training runs
+  std::string table;               ///< as in a terminal
+  std::vector<std::string> notes;  ///< sentences below the table
+  nlohmann::ordered_json data;     ///< what report.js draws from
+};
+
+/// Section on a comparison from its results.json, also of earlier versions. With `can_try` it
+/// offers the training page, which lies in the same folder. Throws DataError for other JSON.
+ReportPart comparison_part(const nlohmann::ordered_json& results, bool can_try = false);
+
+/// Section on training runs side by side.
+ReportPart runs_part(const std::vector<RunCurves>& runs);
+
+/// The page with these sections, at least one. Deterministic.
+std::string report_page(const std::vector<ReportPart>& parts);
+
+}  // namespace headcount
