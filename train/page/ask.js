@@ -1,8 +1,8 @@
 // The third section: a question to all trained attentions, and their answers side by side.
 import { Board } from "./board.js";
-import { scaleOf } from "./cache_picture.js";
+import { scaleOfPlans } from "./caches.js";
 import { byId, h, on, say, setText } from "./dom.js";
-import { numberText, plural, shownCharacter } from "./format.js";
+import { numberText, plural, shownCharacter } from "../view/format.js";
 import { Look } from "./look.js";
 import { Slider } from "./controls.js";
 import { state } from "./state.js";
@@ -102,7 +102,7 @@ function pick(position) {
   setText(byId("scrubbed"), text);
   const shown = looks.filter((look) => look.steps.length);
   if (!shown.length) return;
-  const scale = scaleOf(shown.map((look) => look.run.plan));
+  const scale = scaleOfPlans(shown.map((look) => look.run.plan));
   for (const look of shown) look.show(at, scale);
 }
 

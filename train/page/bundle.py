@@ -21,7 +21,7 @@ import sys
 
 FOLDER = pathlib.Path(__file__).resolve().parent
 LARGEST = 3_000_000  # bytes of the page
-IMPORT = re.compile(r'^import \{[^}]*\}\s+from "\./([\w.]+)";\n', re.MULTILINE)
+IMPORT = re.compile(r'^import \{[^}]*\}\s+from "(\.\.?/[\w./]+)";\n', re.MULTILINE)
 TOP_LEVEL = re.compile(r"^(?:export )?(?:async )?(?:function\*?|const|let|class) (\w+)",
                        re.MULTILINE)
 
@@ -33,7 +33,7 @@ def modules(entry, found):
     text = entry.read_text(encoding="utf-8")
     found[entry] = None  # a circle of imports ends here; functions do not mind it
     for name in IMPORT.findall(text):
-        modules(entry.parent / name, found)
+        modules((entry.parent / name).resolve(), found)
     del found[entry]
     found[entry] = text
     return found
@@ -64,7 +64,7 @@ def compressed(module):
 def page(wasm, fused, worker):
     """HTML of the whole page, from the paths of the modules and of the worker's script."""
     styles = "".join((FOLDER / name).read_text(encoding="utf-8")
-                     for name in ("page.css", "parts.css"))
+                     for name in ("../view/plot.css", "page.css", "parts.css"))
     contents = {
         "STYLE": styles,
         "ENGINE": compressed(wasm),

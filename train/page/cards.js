@@ -1,8 +1,9 @@
 // The cards of the first section: each chooses an attention and shows the cache that it keeps.
-import { chosenCache, partNames, scaleOf } from "./cache_picture.js";
+import { areaNames } from "../view/cache_picture.js";
+import { areasOfPlan, chosenCache, scaleOfPlans } from "./caches.js";
 import { markBefore, Slider } from "./controls.js";
 import { byId, h, on, setText, tell } from "./dom.js";
-import { bytesText, numberText, plural } from "./format.js";
+import { bytesText, numberText, plural } from "../view/format.js";
 import { changeChoice, choiceOf, firstChoice, kindOf, kinds, slidersOf, specOf } from "./specs.js";
 import { kLeastCards, kMostCards, makeCard, sharedSettings, state } from "./state.js";
 
@@ -99,7 +100,7 @@ class CardView {
     const { plan, style, error } = this.card;
     if (!plan || error) return;
     this.picture.replaceChildren(chosenCache(plan, scale, style));
-    this.legend.replaceChildren(...partNames(plan).flatMap((name, i) =>
+    this.legend.replaceChildren(...areaNames(areasOfPlan(plan)).flatMap((name, i) =>
       [h("i", { class: `t${i % 4}` }), `${name} `]),
     h("code", { title: "name of this attention in charts and in the program" },
       specOf(this.card.choice)));
@@ -152,7 +153,7 @@ function drawCaches() {
   drawCards();
   const good = state.cards.filter((card) => card.plan && !card.error);
   if (!good.length) return;
-  const scale = scaleOf(good.map((card) => card.plan));
+  const scale = scaleOfPlans(good.map((card) => card.plan));
   for (const card of good) views.get(card).draw(scale);
 }
 

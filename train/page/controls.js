@@ -1,21 +1,13 @@
 // Sliders over a list of values, and marks of attentions.
+import { mark } from "../view/plot.js";
 import { h, s, setText } from "./dom.js";
 
-const kShapes = [
-  "M-5.5 0a5.5 5.5 0 1 0 11 0a5.5 5.5 0 1 0 -11 0z", // circle
-  "M-5 -5H5V5H-5z", // square
-  "M0 -6.5L6.2 4.5H-6.2z", // triangle
-  "M0 -7L6 0L0 7L-6 0z", // diamond
-];
-
-// The mark of an attention inside an SVG picture.
-export const markAt = (style, x, y, title) =>
-  s("path", { class: `mark c${style}`, d: kShapes[style], transform: `translate(${x} ${y})` },
-    title ? s("title", {}, title) : null);
-
 // The mark of an attention before its name in a text.
-export const markBefore = (style) =>
-  s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" }, markAt(style, 0, 0));
+export function markBefore(style) {
+  const sign = s("svg", { class: "sign", viewBox: "-8 -8 16 16", "aria-hidden": "true" });
+  sign.innerHTML = mark(style, 0, 0, "");
+  return sign;
+}
 
 // Slider {name, label, help, values, value, text}; `change(value)` is called while it moves.
 export class Slider {

@@ -1,37 +1,23 @@
-// One attention's answer: its text, probabilities of the next character, what each head looks at, and
+// One attention's answer: its text, probabilities of the next character, what each head looks at,
+// and
 // the cache at that moment.
 import { smallBoard } from "./board.js";
-import { fillingCache } from "./cache_picture.js";
+import { kWeightShades, shadedText, shadeOf } from "../view/passage.js";
+import { fillingCache } from "./caches.js";
 import { markBefore } from "./controls.js";
 import { h, setText } from "./dom.js";
-import { bytesText, percentText, plural, shownCharacter } from "./format.js";
+import { bytesText, percentText, plural, shownCharacter } from "../view/format.js";
 import { piecesIn } from "./texts.js";
 
-const kShades = [0.03, 0.1, 0.3, 0.6]; // least attention weights of four shades
 const kChances = 5; // characters with their probabilities
 
-const shadeOf = (weight) => {
-  const level = kShades.filter((least) => weight >= least).length;
-  return level ? `l${level}` : "";
-};
-
-// Passage whose characters are shaded by weights; neighbours of one shade are one element. The
-// weights stand for the last characters if there are fewer of them.
+// Passage whose characters are shaded by weights. The weights stand for the last characters if
+// there are
+// fewer of them.
 function passage(characters, weights) {
   const out = h("p", { class: "passage w" });
-  const missing = characters.length - weights.length;
-  let run = "", shade = "";
-  const flush = () => {
-    if (run) out.append(shade ? h("i", { class: shade }, run) : run);
-    run = "";
-  };
-  characters.forEach((character, at) => {
-    const next = at >= missing ? shadeOf(weights[at - missing]) : "";
-    if (next !== shade) flush();
-    shade = next;
-    run += character === "\n" ? "↵\n" : character;
-  });
-  flush();
+  const values = [...Array(characters.length - weights.length).fill(0), ...weights];
+  out.innerHTML = shadedText(characters, values, kWeightShades);
   return out;
 }
 
@@ -224,7 +210,7 @@ export class Look {
       h("strong", {}, seenText(read[most + missing] ?? "")),
       ` ${percentText(weights[most], 0)}`);
     const board = pieces.length
-      ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0)) : null;
+      ? smallBoard(pieces, letter, (i) => shadeOf(weights[i - missing] ?? 0, kWeightShades)) : null;
     return h("figure", {}, caption, board, passage(read, weights));
   }
 }

@@ -4,7 +4,7 @@ import { setUpCards } from "./cards.js";
 import { Slider } from "./controls.js";
 import { byId, h, on, setText, tell } from "./dom.js";
 import { setUpFiles } from "./files.js";
-import { durationText, numberText, plural } from "./format.js";
+import { durationText, numberText, plural } from "../view/format.js";
 import { readLink } from "./link.js";
 import { estimatedSeconds, planningEngine, replan } from "./planning.js";
 import { kinds } from "./specs.js";

@@ -2,7 +2,7 @@
 import { withSums } from "./checksums.js";
 import { say, tell } from "./dom.js";
 import { Engine } from "./engine.js";
-import { plural } from "./format.js";
+import { plural } from "../view/format.js";
 import { isOfCard, keyOf, setPhase, settingsOf, sharedSettings, state } from "./state.js";
 import { specOf } from "./specs.js";
 

@@ -1,6 +1,6 @@
 // Sentences that compare the attentions, as headcount compare does: with the one of the largest
 // cache, seed by seed (train/compare/README.md, method).
-import { numberText, percentText, plural, signedText } from "./format.js";
+import { mean, numberText, percentText, plural, signedText } from "../view/format.js";
 
 const kTolerance = 5; // percentage points that still count as enough
 const kDecides = 5; // seeds: a sign test at 5 % needs as many, since (1/2)^4 is more than 0.05
@@ -15,8 +15,6 @@ function costsOf(run, reference, answered) {
     return [answered ? 100 * (its.answers - mine.answers) : mine.loss - its.loss];
   });
 }
-
-export const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 
 // Middle value; the upper of two.
 const median = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
@@ -65,7 +63,8 @@ export function verdicts(runs, answered) {
     for (const [run, ofRun] of costs) {
       if (bytes(run) < bytes(reference) && ofRun.length >= kDecides &&
           ofRun.every((cost) => cost < -kTolerance)) {
-        return [`${reference.spec} has ${numberText(-median(ofRun), 1)} points fewer of the answers ` +
+        return [`${reference.spec} has ${numberText(-median(ofRun), 1)} points fewer of the ` +
+          `answers ` +
           `right than ${run.spec}, whose cache is smaller: beside it nothing can be called ` +
           "enough. Train with more steps."];
       }

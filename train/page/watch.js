@@ -1,11 +1,11 @@
 // The second section: training as it goes on, in numbers and charts.
-import { cacheChart, lineChart } from "./chart.js";
+import { bytesText, durationText, mean, numberText, percentText, plural } from "../view/format.js";
+import { chart } from "../view/plot.js";
 import { markBefore } from "./controls.js";
 import { beforePaint, byId, h, on, setText } from "./dom.js";
-import { bytesText, durationText, numberText, percentText, plural } from "./format.js";
 import { isBusy, kMostSeeds, state } from "./state.js";
 import { secondsLeft } from "./training.js";
-import { mean, verdicts } from "./verdict.js";
+import { verdicts } from "./verdict.js";
 
 const kTallChart = 340, kLowChart = 250; // heights, CSS pixels
 const kBesideTwo = 535; // height of the chart that stands beside the two others
@@ -74,41 +74,43 @@ function drawTable(answered) {
   byId("answers-head").hidden = !answered;
 }
 
-// Replaces the picture in a place if it is wide enough to be seen.
-function drawInto(id, height, make) {
+const percentAxis = { range: [0, 103], span: 100, label: (value) => `${numberText(value)}\u00a0%` };
+
+// Replaces the picture in a place, if it is wide enough to be seen, by a chart; null: there is
+// none.
+function drawInto(id, height, drawn) {
   const host = byId(id);
-  host.hidden = make === null;
-  if (make === null || host.clientWidth < 100) return;
-  host.replaceChildren(make({ width: host.clientWidth, height }));
+  host.hidden = drawn === null;
+  if (drawn === null || host.clientWidth < 100) return;
+  host.innerHTML = chart({ ...drawn, width: host.clientWidth, height });
 }
 
 const nowOf = (run, text) => `${run.spec} ${text}`;
 
 function drawCacheChart(answered) {
-  const points = state.runs.filter((run) => run.plan.cache.bytes_per_token > 0).map((run) => {
-    const values = scoresOf(run, answered);
-    const value = values.length ? mean(values) : NaN;
-    const shown = answered ? percentText(value / 100) : numberText(value, 3);
-    return {
-      name: run.spec, style: run.style, bytes: run.plan.cache.bytes_per_token, value,
-      seeds: values.length > 1 ? values : [],
-      trail: answered ? (run.record?.checks ?? []).map((c) => 100 * c.answers) : [],
-      title: `${run.spec}: ${shown}, ${bytesText(run.plan.cache.bytes_per_token)} per token`,
-    };
+  const series = state.runs.filter((run) => run.plan.cache.bytes_per_token > 0).map((run) => {
+    const values = scoresOf(run, answered), y = mean(values),
+      bytes = run.plan.cache.bytes_per_token;
+    const trail = answered ? (run.record?.checks ?? []).map((check) => 100 * check.answers) : [];
+    const hover = `${run.spec}: ${answered ? percentText(y / 100) : numberText(y, 3)}, ` +
+      `${bytesText(bytes)} per token`;
+    return { name: run.spec, style: run.style, dots: values.length > 1 ? values : [],
+      points: [{ x: bytes, y, hover, low: Math.min(...trail, y), high: Math.max(...trail, y) }] };
   });
-  if (!points.length) return drawInto("cache-chart", 0, null);
+  if (!series.length) return drawInto("cache-chart", 0, null);
   const what = answered ? "Right answers" : "Validation loss";
-  const label = `${what} against KV cache per token. ${points.map((p) => p.title).join("; ")}`;
-  const height = wide.matches && answered ? kBesideTwo : kTallChart;
-  drawInto("cache-chart", height, (size) => cacheChart({ ...size, label, points,
+  const shown = series.map(({ points: [point] }) => point.hover).join("; ");
+  return drawInto("cache-chart", wide.matches && answered ? kBesideTwo : kTallChart, {
     title: answered ? "Right answers against KV cache" : "Loss against KV cache (lower is better)",
-    lines: answered ? baselinesOf(state.runs[0]) : [], percent: answered }));
+    label: `${what} against KV cache per token. ${shown}`, series, xTitle: "KV cache per token",
+    x: { log: 2, label: bytesText }, y: answered ? percentAxis : {},
+    levels: answered ? baselinesOf(state.runs[0]) : [] });
 }
 
 function drawCurves(answered) {
   const most = Math.max(...state.runs.map((run) => run.steps), 1);
   const series = (points) => state.runs.flatMap((run) => run.records.map((record, i) => ({
-    name: run.spec, style: run.style, points: points(record),
+    name: run.spec, style: run.style, points: points(record).map(([x, y]) => ({ x, y })),
     faint: i + 1 < run.records.length })));
   // The first losses are so high that the others would look alike beside them.
   const first = state.runs.some((run) => run.taken > kFirstShown * 5 * most)
@@ -117,14 +119,14 @@ function drawCurves(answered) {
   const known = losses.some(({ points }) => points.length > 0);
   const lossNow = state.runs.map((run) =>
     nowOf(run, numberText(run.record?.losses.at(-1)?.[1], 3)));
-  const height = answered ? kLowChart : kTallChart;
-  drawInto("loss-chart", height, known ? (size) => lineChart({ ...size, most, series: losses,
-    title: "Training loss, nats", label: `Training loss: ${lossNow.join("; ")}` }) : null);
+  const steps = { kind: "lines", marks: 0, xTitle: "steps", x: { range: [0, most] } };
+  drawInto("loss-chart", answered ? kLowChart : kTallChart, known ? { ...steps, series: losses,
+    title: "Training loss, nats", label: `Training loss: ${lossNow.join("; ")}` } : null);
   const answers = series(({ checks }) => checks.map((c) => [c.step, 100 * c.answers]));
   const answersNow = state.runs.map((run) => nowOf(run, percentText(run.last?.answers)));
-  drawInto("answers-chart", kLowChart, answered && known ? (size) => lineChart({ ...size, most,
-    series: answers, percent: true, lines: baselinesOf(state.runs[0]), title: "Right answers",
-    label: `Right answers: ${answersNow.join("; ")}` }) : null);
+  drawInto("answers-chart", kLowChart, answered && known ? { ...steps, series: answers,
+    y: percentAxis, levels: baselinesOf(state.runs[0]), title: "Right answers",
+    label: `Right answers: ${answersNow.join("; ")}` } : null);
 }
 
 // What the newest right answers rest on.

@@ -152,6 +152,8 @@ function drawWhereFree(plot, text, places, name) {
 // place.
 function drawLevels(plot, levels) {
   const { atY, left, right } = plot;
+  for (const { y } of levels)
+    plot.taken.push({ left, right, top: atY(y) - 1, bottom: atY(y) + 1 });
   for (const { y, name } of levels) {
     const down = atY(y), middle = (left + right) / 2;
     plot.out += path("level", `M${decimal(left)} ${decimal(down)}H${decimal(right)}`);

@@ -42,7 +42,7 @@ return [...document.body.querySelectorAll('*')]
 
 # Curves that leave their picture.
 OUTSIDE = """
-return [...document.querySelectorAll('.chart')].filter(svg => [...svg.querySelectorAll('path.line')]
+return [...document.querySelectorAll('.plot')].filter(svg => [...svg.querySelectorAll('path.line')]
   .some(line => { const box = line.getBBox(); return box.x + box.width > svg.viewBox.baseVal.width; }))
   .map(svg => svg.getAttribute('aria-label'));
 """
