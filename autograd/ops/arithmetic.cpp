@@ -53,8 +53,9 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
     }
     // If the shapes are equal, the second term of a sum takes over the buffer of dy.
     if (op == Op::add && t.shape(a) == t.shape(b)) return t.pass_gradient(y, b);
-    put_row_sum(t.gradient_sink(b), rows, width,
-                [=](Index at, Index i) { return b_part(dy[at], x[at], z[i]); });
+    put_row_sum(t.pool(), t.gradient_sink(b), rows, width, [=](Index row, Index i) {
+      return b_part(dy[row * width + i], x[row * width + i], z[i]);
+    });
   });
   return y;
 }

@@ -67,7 +67,8 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   tape.finish(y, [=](Tape& t, const Real* dy) {
     const ConstMatrix dym(dy, rows, out);
     if (bias)
-      put_row_sum(t.gradient_sink(*bias), rows, out, [=](Index at, Index) { return dy[at]; });
+      put_row_sum(t.pool(), t.gradient_sink(*bias), rows, out,
+                  [=](Index row, Index i) { return dy[row * out + i]; });
     if (const GradientSink dw = t.gradient_sink(weight))
       parallel_gemm(Matrix(dw.data, out, in), dym.transpose(), xm, dw.write, precision);
     if (const GradientSink dx = t.gradient_sink(x))
@@ -150,9 +151,12 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
     std::copy_n(from + saved_ids[row] * width, width, to + row * width);
   });
   tape.finish(y, [=](Tape& t, const Real* dy) {
-    put_row_sums(
-        t.gradient_sink(table), n, count, width, [=](Index row) { return saved_ids[row]; },
-        [=](Index at, Index) { return dy[at]; });
+    const GradientSink dt = t.gradient_sink(table);
+    if (!dt) return;
+    if (dt.write == Write::assign) std::fill_n(dt.data, n * width, Real{0});
+    // One thread adds all rows: several may have the same id, and memory bounds the speed.
+    for (Index row = 0; row < count; ++row)
+      array(dt.data + saved_ids[row] * width, width) += array(dy + row * width, width);
   });
   return y;
 }

@@ -7,31 +7,21 @@
 
 namespace headcount {
 
-/// Sums of rows: vector id(row) of `sums` [vectors, width] gets term(row * width + i, i) at each i,
-/// for all rows in order; nothing if the sink is empty. Threads take slices of the columns, so that
-/// any number of them gives the same bits. Slices are as wide as the first-level cache allows:
-/// memory is read far faster along rows.
-template <class Id, class Term>
-void put_row_sums(const GradientSink& sums, Index vectors, Index rows, Index width, const Id& id,
-                  const Term& term) {
-  if (!sums) return;
-  const Index threads_here = OnOneThread::active() ? 1 : threads();
-  const Index share = std::max(row_chunk(rows), (width + threads_here - 1) / threads_here);
-  const Index slice = (std::min(share, kElementChunk) + kLanes - 1) / kLanes * kLanes;
-  parallel_chunks(width, slice, [&](Index begin, Index end) {
-    for (Index v = 0; v < vectors && sums.write == Write::assign; ++v)
-      std::fill(sums.data + v * width + begin, sums.data + v * width + end, Real{0});
-    for (Index row = 0; row < rows; ++row) {
-      Real* const to = sums.data + id(row) * width;
-      for (Index i = begin; i < end; ++i) to[i] += term(row * width + i, i);
-    }
-  });
-}
-/// The sum of all rows: `put_row_sums` of one vector.
+/// Writes to `sink` the sums over all rows, in order, of term(row, i) for each column i; nothing if
+/// the sink is empty. The sums of a few columns at a time are held in registers.
 template <class Term>
-void put_row_sum(const GradientSink& sum, Index rows, Index width, const Term& term) {
-  put_row_sums(
-      sum, 1, rows, width, [](Index) { return Index{0}; }, term);
+void put_column_sums(const GradientSink& sink, Index rows, Index width, const Term& term) {
+  if (!sink) return;
+  parallel_chunks(width, kElementChunk, [=](Index begin, Index end) {
+    for_lanes<4 * kLanes>(end - begin, [=]<int n>(Index first) {
+      Real sums[n] = {};
+      const Index column = begin + first;
+      for (Index row = 0; row < rows; ++row) {
+        for (int i = 0; i < n; ++i) sums[i] += term(row, column + i);
+      }
+      for (int i = 0; i < n; ++i) sink.put(column + i, sums[i]);
+    });
+  });
 }
 
 /// Vectors that are sums over the rows of a tensor. Each chunk of rows has vectors of its own,
@@ -59,13 +49,11 @@ class RowSums {
     });
   }
   /// Writes the sum of vector `which` to `sink`, unless the sink is empty.
-  void put_sum(Index which, GradientSink sink) const {
-    if (!sink) return;
-    for (Index chunk = 0; chunk < chunks_; ++chunk) {
-      const Real* const part = sums_ + (chunk * vectors_ + which) * width_;
-      put(sink, 0, array(part, width_));
-      sink.write = Write::add;
-    }
+  void put_sum(Index which, const GradientSink& sink) const {
+    const Real* const first = sums_ + which * width_;
+    const Index size = vectors_ * width_;
+    put_column_sums(sink, chunks_, width_,
+                    [=](Index chunk, Index i) { return first[chunk * size + i]; });
   }
 
  private:
@@ -73,5 +61,20 @@ class RowSums {
   Index rows_, width_, vectors_, chunk_, chunks_;
   Real* sums_;
 };
+
+/// Writes to `sink` the sum over all rows of term(row, i) for each column i; nothing if the sink is
+/// empty. Memory is read fastest along rows, so threads take chunks of them, or of their columns
+/// where rows are so wide that copies of the sum would cost more.
+template <class Term>
+void put_row_sum(BufferPool& pool, const GradientSink& sink, Index rows, Index width,
+                 const Term& term) {
+  constexpr Index kWide = 64;
+  if (!sink || rows * kWide <= width) return put_column_sums(sink, rows, width, term);
+  const RowSums sums(pool, rows, width, 1);
+  sums.for_rows([&](Index row, Real* sum) {
+    for (Index i = 0; i < width; ++i) sum[i] += term(row, i);
+  });
+  sums.put_sum(0, sink);
+}
 
 }  // namespace headcount
