@@ -190,9 +190,17 @@ Var LanguageModel::decode(Tape& tape, std::span<const std::int32_t> tokens, Inde
   const Index count = std::ssize(tokens) / sequences;
   const auto memory_of = [&](std::size_t layer) { return Memory(caches[layer], count); };
   const Index before = caches.front().length();
-  const Var y = finite_head(run(tape, tokens, sequences, before, memory_of, OnTape::one_layer));
-  for (LayerCache& cache : caches) cache.set_length(before + count);
-  return y;
+  const auto set_length = [&](Index length) {
+    for (LayerCache& cache : caches) cache.set_length(length);
+  };
+  try {
+    const Var y = finite_head(run(tape, tokens, sequences, before, memory_of, OnTape::one_layer));
+    set_length(before + count);
+    return y;
+  } catch (const NonFiniteError&) {
+    set_length(0);
+    throw;
+  }
 }
 
 std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,

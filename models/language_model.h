@@ -66,7 +66,8 @@ class LanguageModel {
   /// logits [sequences, length, vocabulary]. `tape` must have been made with the const
   /// `parameters()`; it is reset after each layer, so that all layers use the memory of one. Throws
   /// ShapeError if the tokens end beyond the context, NonFiniteError as `logits` does and if a
-  /// number is too large for the type of a cache. If it throws, the lengths of the caches stay.
+  /// number is too large for the type of a cache. After a NonFiniteError the caches are empty:
+  /// their states, and rows that were overwritten in a window, belong to no text any more.
   Var decode(Tape& tape, std::span<const std::int32_t> tokens, Index sequences,
              std::span<LayerCache> caches) const;
   /// Empty caches, one per layer; the cache of a layer that shares stays empty. A form is for the

@@ -1,6 +1,7 @@
 // What decoding allocates, how long texts are cut, and where it ends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -125,23 +126,21 @@ TEST_P(DecodingInFloat, AllocatesNothingPerToken) {
   EXPECT_EQ(decoder.heap_allocations(), before);
 }
 
-TEST(FailedDecoding, LeavesTheLengthsOfAllCaches) {
-  const auto model = make_model(decoder_config("gqa2@5/mha"));
-  const std::vector<std::int32_t> tokens = some_tokens(4);
-  Tape tape(std::as_const(*model).parameters());
-  std::vector<LayerCache> caches = model->make_caches({1, 20, CacheType::real, {}});
-  model->decode(tape, tokens, 1, caches);
-  tape.reset();
-  tape.trap_non_finite(true);
-  const auto broken = model->parameters().find("model.layers.1.self_attn.q_proj.weight");
-  Real& weight = model->parameters().value(broken).front();
-  const Real right = std::exchange(weight, std::numeric_limits<Real>::infinity());
-  EXPECT_THROW(model->decode(tape, tokens, 1, caches), NonFiniteError);
-  for (const LayerCache& cache : caches) EXPECT_EQ(cache.length(), 4);
-  weight = right;
-  tape.reset();
-  model->decode(tape, std::span(tokens).first(1), 1, caches);
-  for (const LayerCache& cache : caches) EXPECT_EQ(cache.length(), 5);
+TEST(FailedDecoding, ForgetsAllTokens) {
+  for (const char* const attention : {"gqa2@5/mha", "delta/mha"}) {
+    const auto model = make_model(decoder_config(attention));
+    const std::vector<std::int32_t> tokens = some_tokens(4);
+    Decoder decoder(*model, {});
+    const std::span<const Real> first = decoder.feed(tokens);
+    const std::vector<Real> expected(first.begin(), first.end());
+    const auto broken = model->parameters().find("model.layers.1.self_attn.q_proj.weight");
+    Real& weight = model->parameters().value(broken).front();
+    const Real right = std::exchange(weight, std::numeric_limits<Real>::infinity());
+    EXPECT_THROW(decoder.feed(tokens), NonFiniteError);
+    for (const LayerCache& cache : decoder.caches()) EXPECT_EQ(cache.length(), 0);
+    weight = right;
+    EXPECT_TRUE(std::ranges::equal(decoder.feed(tokens), expected)) << attention;
+  }
 }
 
 TEST_P(DecodingInDouble, OfRepeatedSequencesSharesOnePrefill) {
