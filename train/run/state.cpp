@@ -5,6 +5,7 @@
 
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
+#include "autograd/tape.h"
 #include "models/checkpoint/checkpoint.h"
 #include "models/checkpoint/durable.h"
 
@@ -39,6 +40,9 @@ void write_training_state(const std::filesystem::path& folder, const TrainingSta
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     for (const Optimizer::Moment& moment : optimizer.moments()) {
       const std::span<const Real> numbers = moment.numbers.of({i});
+      if (const auto wrong = non_finite(numbers))
+        throw NonFiniteError(moment.name, ".", parameters.name({i}), " ", *wrong,
+                             "; no checkpoint is saved");
       tensors.push_back({moment.name + "." + parameters.name({i}),
                          {std::ssize(numbers)},
                          kRealDtype,
@@ -73,8 +77,12 @@ TrainingState read_training_state(const std::filesystem::path& folder,
   require_sums(folder, std::array<std::string, 2>{kMoments, kState});
   const Safetensors file = open_safetensors(folder / kMoments);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
-    for (const Optimizer::Moment& moment : optimizer.moments())
-      read_into(file.at(moment.name + "." + parameters.name({i})), moment.numbers.of({i}));
+    for (const Optimizer::Moment& moment : optimizer.moments()) {
+      const TensorView& tensor = file.at(moment.name + "." + parameters.name({i}));
+      read_into(tensor, moment.numbers.of({i}));
+      if (const auto wrong = non_finite(moment.numbers.of({i})))
+        throw DataError(tensor.source, ": ", tensor.name, " ", *wrong, "; take another checkpoint");
+    }
   }
   const std::filesystem::path path = folder / kState;
   const std::string text = read_file(path);

@@ -27,7 +27,8 @@ nlohmann::ordered_json to_json(const StepResult& result);
 /// A step from its line. Throws nlohmann::json::exception.
 StepResult step_from(const nlohmann::json& line);
 
-/// Writes trainer_state.json and optimizer.safetensors into `folder`. Throws WriteError.
+/// Writes trainer_state.json and optimizer.safetensors into `folder`. Throws WriteError, and
+/// NonFiniteError if a moment is NaN or infinite.
 void write_training_state(const std::filesystem::path& folder, const TrainingState& state,
                           const ParameterStore& parameters, const Optimizer& optimizer);
 
@@ -40,7 +41,7 @@ Index saved_step(const std::filesystem::path& folder);
 std::optional<Index> best_step(const std::filesystem::path& folder);
 
 /// Reads trainer_state.json, and the moments in optimizer.safetensors into `optimizer`. Throws
-/// DataError that names the file.
+/// DataError that names the file, also if a moment is NaN or infinite.
 TrainingState read_training_state(const std::filesystem::path& folder,
                                   const ParameterStore& parameters, const Optimizer& optimizer);
 

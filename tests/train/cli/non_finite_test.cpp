@@ -31,20 +31,24 @@ class NonFiniteNumbers : public testing::Test {
   // Copies the run's model to the folder `name` with changed keys.
   template <class Change>
   static void spoil(const std::string& name, const Change& change) {
-    namespace fs = std::filesystem;
-    const fs::path from = *folder_ / "run/checkpoints/step-3", to = *folder_ / name;
-    fs::copy(from, to);
-    fs::remove(to / "SHA256SUMS");
-    const Safetensors file = open_safetensors(from / "model.safetensors");
-    std::vector<Real> keys(file.at(kKeys).element_count());
-    read_into(file.at(kKeys), keys);
-    change(keys);
+    std::filesystem::copy(*folder_ / "run/checkpoints/step-3", *folder_ / name);
+    spoil_tensor(*folder_ / name, "model.safetensors", kKeys, change);
+  }
+  template <class Change>
+  static void spoil_tensor(const std::filesystem::path& folder, const char* name,
+                           const std::string& tensor_name, const Change& change) {
+    const Safetensors file = open_safetensors(folder / name);
+    std::vector<Real> numbers(file.at(tensor_name).element_count());
+    read_into(file.at(tensor_name), numbers);
+    change(numbers);
     std::vector<TensorSource> tensors;
     for (const TensorView& tensor : file.tensors()) {
       tensors.push_back({tensor.name, tensor.shape, tensor.dtype, tensor.bytes.data()});
-      if (tensor.name == kKeys) tensors.back().data = keys.data();
+      if (tensor.name == tensor_name) tensors.back().data = numbers.data();
     }
-    write_safetensors(to / "model.safetensors", tensors);
+    write_safetensors(folder / "changed", tensors);
+    std::filesystem::rename(folder / "changed", folder / name);
+    std::filesystem::remove(folder / "SHA256SUMS");
   }
   static void expect_refusal(const std::string& line, int code,
                              const std::vector<std::string>& parts) {
@@ -68,6 +72,17 @@ TEST_F(NonFiniteNumbers, OfAModelAreRefusedByEveryCommandThatLoadsIt) {
     expect_refusal(line + " --allow-non-finite", kDiverged, {kKeys + " is nan at element 7"});
   }
   for (const char* folder : {"converted", "next"}) EXPECT_FALSE(folder_->has(folder)) << folder;
+}
+
+TEST_F(NonFiniteNumbers, OfAnOptimizerEndARunThatIsResumed) {
+  namespace fs = std::filesystem;
+  fs::copy(*folder_ / "run", *folder_ / "resumed", fs::copy_options::recursive);
+  spoil_tensor(*folder_ / "resumed/checkpoints/step-3", "optimizer.safetensors",
+               "second_moment." + kKeys,
+               [](std::vector<Real>& v) { v[7] = std::numeric_limits<Real>::infinity(); });
+  expect_refusal("train --resume resumed --steps 5", kData,
+                 {"step-3/optimizer.safetensors: second_moment." + kKeys +
+                  " is inf at element 7; take another checkpoint"});
 }
 
 TEST_F(NonFiniteNumbers, ThatOverflowACacheNameItsType) {
