@@ -4,7 +4,7 @@
 // plot.css.
 const kWidth = 520, kHeight = 400; // units, which are CSS pixels at full size
 const kTop = 46, kBelow = 54; // margins above and below a plot
-const kLetter = 7.4, kLine = 16; // width of a letter, height of a line
+const kLetter = 7.8, kLine = 16; // width of a letter, height of a line
 const kLongestName = 18; // letters; longer names are cut
 const kMark = 7; // half the size of a mark
 const kColours = 14; // of plot.css
@@ -271,7 +271,7 @@ export function chart({ kind = "points", series: given, levels = [], front = [],
     values, y).map((level) => level.y)], y);
   const bottom = Math.max(height - kBelow, lines ? kTop + kLine * named.length : 0);
   const left = (about.yTitle ? 38 : 20) + widest(ys.ticks.map((tick) => tick.label));
-  const right = width - (lines ? 44 + widest(named.map(({ name }) => shortName(name))) : 22);
+  const right = width - (lines ? 48 + widest(named.map(({ name }) => shortName(name))) : 22);
   const plot = Object.assign(frame({ xs, ys, left, right, bottom, ...about }), { width });
   if (front.length)
     plot.out += path("front", `M${decimal(plot.atX(front[0][0]))} ${kTop}` +
