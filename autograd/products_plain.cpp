@@ -54,7 +54,7 @@ void copy_columns(const Steps& b, Index depth, Index cols, Real* to) {
   }
 }
 
-Lanes load(const Real* from) {
+Lanes lanes_at(const Real* from) {
   Lanes lanes;
   std::memcpy(&lanes, from, sizeof lanes);
   return lanes;
@@ -78,7 +78,7 @@ void tile(const Steps& a, const Real* b, Index depth, Real* c, Index stride, Ind
   Lanes sums[kRows][2] = {};
   const Real* column = a.data;
   for (Index p = 0; p < depth; ++p, column += a.col, b += kTileCols) {
-    const Lanes left = load(b), right = load(b + kLanes);
+    const Lanes left = lanes_at(b), right = lanes_at(b + kLanes);
     for (Index i = 0; i < kRows; ++i) {
       const Lanes factor = column[i * a.row] - Lanes{};
       sums[i][0] = multiply_add(factor, left, sums[i][0]);
@@ -91,7 +91,7 @@ void tile(const Steps& a, const Real* b, Index depth, Real* c, Index stride, Ind
     if (write == Write::add && to == edge) std::copy_n(c, cols, edge);
     for (Index half = 0; half < 2; ++half) {
       Real* const at = to + half * kLanes;
-      const Lanes sum = write == Write::add ? load(at) + sums[i][half] : sums[i][half];
+      const Lanes sum = write == Write::add ? lanes_at(at) + sums[i][half] : sums[i][half];
       std::memcpy(at, &sum, sizeof sum);
     }
     if (to == edge) std::copy_n(edge, cols, c);

@@ -219,7 +219,8 @@ void Given::put(const std::string& name, const nlohmann::json& value) {
     values_[name] = setting->value(text);
     return;
   }
-  for (const auto& [part, part_value] : setting->traits.stands_for(text).items()) {
+  const auto parts = setting->traits.stands_for(text);
+  for (const auto& [part, part_value] : parts.items()) {
     if (find_setting(*known_, part) == nullptr)
       throw SettingError("`", name, "` ", text, " sets `", part, "`, which is fixed here");
     values_[part] = part_value;

@@ -232,7 +232,8 @@ TEST_F(Trap, SeesTheGradientOfALeaf) {
 
 TEST_F(Trap, SeesTheGradientOfAParameter) {
   ParameterStore store;
-  const ParameterId id = store.add("b", {2}, {static_cast<double>(tiny), 0});
+  const ParameterId id =
+      store.add("b", {2}, {Initializer::Kind::constant, static_cast<double>(tiny), 0});
   const ParameterId unused = store.add("unused", {2}, Initializer::ones());
   store.allocate();
   store.initialize(1);

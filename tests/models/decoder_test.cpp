@@ -120,6 +120,9 @@ const std::vector<LayerOptions>& layer_options() {
       {{"conv-taps", "1"}, {"v-dim", "5"}},
       {{"key-heads", "2"}, {"value-heads", "4"}, {"conv-taps", "3"}, {"bias", "on"}},
       {{"gate-bias", "off"}},
+      {{"rope-layout", "half"}, {"nope-dim", "5"}},
+      {{"rope-layout", "half"}, {"compress", "2"}},
+      {{"rope-layout", "half"}, {"o-groups", "4"}},
   };
   return all;
 }
@@ -139,7 +142,7 @@ bool has_options(const AttentionKind& kind, const LayerOptions& options) {
 
 TEST(OptionsOfDecoding, ContainEverySettingOfEachKind) {
   for (const AttentionKind* kind : attention_kinds()) {
-    for (const Setting& setting : kind->own.settings(Scope::attention)) {
+    for (const Setting& setting : kind->settings()) {
       const auto sets_it = [&](const LayerOptions& options) {
         const auto is_it = [&](const auto& option) { return option.first == setting.name; };
         return has_options(*kind, options) && std::ranges::any_of(options, is_it);

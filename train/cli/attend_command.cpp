@@ -40,7 +40,7 @@ const SettingList& attend_settings() {
   return list;
 }
 
-std::vector<std::int32_t> encode_text(const CommandLine& line, const LoadedRun& run) {
+std::vector<std::int32_t> prompt_of(const CommandLine& line, const LoadedRun& run) {
   const std::string text = line.required("text", "give at least one character");
   std::vector<std::int32_t> tokens = encode_flag("text", text, run);
   const Index context = run.model->plan()->context;
@@ -142,7 +142,7 @@ int attend_command(const std::vector<std::string>& arguments, Ranks&) {
   const AttendOptions options = {given.whole("layer"), given.whole("head")};
   use_threads(given);
   const LoadedRun run = load_named_run(line);
-  const std::vector<std::int32_t> tokens = encode_text(line, run);
+  const std::vector<std::int32_t> tokens = prompt_of(line, run);
   const std::vector<ShownLayer> layers =
       shown_layers(attention_maps(*run.model, tokens), run.model->plan(), options);
   if (line.has("json")) {

@@ -250,7 +250,7 @@ void print_help(const cxxopts::Options& options, const CommandHelp& command,
   groups.push_back(run);  // last
   std::cout << options.help(groups);
   if (find_setting(settings, "data") != nullptr) print_defaults_of_texts();
-  if (find_setting(settings, "attention") != nullptr) print_attentions();
+  if (find_setting(settings, "layers") != nullptr) print_attentions();  // of whole models
   std::cout << "\nExamples:\n" << command.examples;
 }
 

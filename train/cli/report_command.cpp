@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 const CommandHelp kReportHelp = {
     "report",
-    "Show results of comparisons, or curves and settings of training runs, side by side as a page.",
+    "Show comparisons, or curves and settings of training runs, side by side as a page.",
     "  headcount report runs/compare-lookup/results.json\n"
     "  headcount report before/results.json after/results.json --out runs/both\n"
     "  headcount report --from runs/mha runs/mla --out runs/two --json\n"

@@ -9,14 +9,14 @@
 namespace headcount {
 namespace {
 
-struct Named {
+struct Item {
   std::string_view name;
 };
 
-const Named kFirst = {"first"}, kSecond = {"second"}, kThird = {"third"}, kAgain = {"second"};
+const Item kFirst = {"first"}, kSecond = {"second"}, kThird = {"third"}, kAgain = {"second"};
 
 TEST(Registry, FindsWhatIsDeclaredAndWhatIsAddedInTheirOrder) {
-  Registry<Named> registry = {&kFirst, &kSecond};
+  Registry<Item> registry = {&kFirst, &kSecond};
   registry.add(kThird);
   EXPECT_EQ(registry.find("second"), &kSecond);
   EXPECT_EQ(registry.find("third"), &kThird);
@@ -27,7 +27,7 @@ TEST(Registry, FindsWhatIsDeclaredAndWhatIsAddedInTheirOrder) {
 }
 
 TEST(Registry, RefusesANameThatIsTaken) {
-  Registry<Named> registry = {&kFirst, &kSecond};
+  Registry<Item> registry = {&kFirst, &kSecond};
   EXPECT_THROW(registry.add(kAgain), ShapeError);
   EXPECT_EQ(registry.all().size(), 2u);
 }
