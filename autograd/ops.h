@@ -146,24 +146,17 @@ class Rows {
 
   /// Columns [first, first + width) of these rows. Throws ShapeError if there are fewer columns.
   Rows columns(Index first, Index width) const;
-  /// Mixes the rows of R heads into one for each query head h: the sum over r of weights[h R + r]
-  /// times row r. `weights` are rows of one head for the same tokens, with R numbers for each query
-  /// head. On a tape this is a product; cached rows are mixed when `attention` reads them. Throws
-  /// ShapeError if the two disagree. Zhang et al., "Tensor product attention is all you need"
-  /// (2025).
-  Rows mixed_by(const Rows& weights) const;
 
-  const RowCache* cache() const { return cache_; }    ///< null: a tape's value
-  Var x() const { return x_; }                        ///< the tape's value, if there is no cache
-  const RowCache* mixing() const { return mixing_; }  ///< weights that mix a cache's rows, or null
-  Index tokens() const { return tokens_; }            ///< tokens written to the cache so far
+  const RowCache* cache() const { return cache_; }  ///< null: a tape's value
+  Var x() const { return x_; }                      ///< the tape's value, if there is no cache
+  Index tokens() const { return tokens_; }          ///< tokens written to the cache so far
   Index first() const { return first_; }
   Index width() const { return width_; }
-  Shape shape() const;  ///< [B, S, heads, width] of the rows, mixed if they have weights
+  Shape shape() const;  ///< [B, S, heads, width]
 
  private:
   Var x_;
-  const RowCache *cache_ = nullptr, *mixing_ = nullptr;
+  const RowCache* cache_ = nullptr;
   Index tokens_ = 0, first_ = 0, width_ = 0;
 };
 
@@ -216,15 +209,10 @@ struct AttentionOptions {
   /// after the scale and the cap, the sum of those of tokens j + 1 .. i is added. Null: no gates.
   const Rows* log_gates = nullptr;
   /// Rows of single tokens that each query reads, within the window if there is one; for causal
-  /// attention without a key mask. Rows of caches whose first tokens were overwritten are numbered
-  /// by their slots. None: queries read all rows that they see.
+  /// attention without a key mask. None: queries read all rows that they see.
   std::optional<Selection> selection = {};
   /// A second group of rows in the same softmax.
   std::optional<PooledRows> pooled = {};
-  /// Computes the heads of a token side by side, as rows of the same products: larger products, of
-  /// which less is hidden by a window. All heads must read the same rows, without forget gates.
-  /// Changes results by rounding only.
-  bool stacked = false;
 };
 
 /// softmax(scale q k^T) v for each head:
@@ -255,12 +243,11 @@ inline Var attention(Var q, const Rows& keys, const Rows& values, const Attentio
 }
 
 /// The rows as a value of `tape` [B, S, heads, width]: x itself, columns of it, or a copy of the
-/// cached rows in the order of their slots, mixed if they have weights.
+/// cached rows in the order of their tokens.
 Var read_rows(Tape& tape, const Rows& rows);
 
 /// The rows that each query picked, as a constant of `tape` [B, T most, heads, width]; of a query
-/// that picked fewer, zeros follow. A cache of any type converts these rows only; the numbers of
-/// its rows are those of slots.
+/// that picked fewer, zeros follow. A cache of any type converts these rows only.
 Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked, Index queries);
 
 /// Scores that `pick_rows` chose by, and the rows that it chose.
@@ -283,9 +270,9 @@ struct PickOptions {
 ///
 /// Of equal scores, as the many zeros, those of earlier rows win. Gradients flow through the scores
 /// alone, not through the choice. Computed in tiles: no T x R tensor is kept, of which products and
-/// sums of tensors would keep one for each of the I heads, and no other op chooses. Of a cache
-/// whose first tokens were overwritten, which one query may read, rows are numbered by their slots
-/// and listed from the earliest token on. DeepSeek-AI, "DeepSeek-V3.2" (2025).
+/// sums of tensors would keep one for each of the I heads, and no other op chooses. A cache whose
+/// first tokens were overwritten serves one query; its rows count from the earliest token that it
+/// holds. DeepSeek-AI, "DeepSeek-V3.2" (2025).
 Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options);
 /// Mean over the queries of KL(p || softmax(scores)), a scalar: how far the scores [B, T, most] of
 /// picked rows are from the weights `picked_weights` [B, T, most] that attention gave to them, p,

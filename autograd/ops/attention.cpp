@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <optional>
+#include <numeric>
+#include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "autograd/ops.h"
-#include "autograd/ops/attention_kernels.h"
+#include "autograd/ops/attention_kernel.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 
@@ -13,278 +16,332 @@ namespace headcount {
 
 namespace {
 
-// Columns of a tensor that a call reads, and the destination of their gradient.
-struct Use {
-  Var x = {};  // of no tape for rows of a cache
-  Index first = 0, width = 0;
-  Index group = 1;            // query heads that read one head
-  Index stacked = 1;          // heads of the tensor that are rows of one matrix
-  GradientSink sink = {};     // of the whole tensor
-  RowGradient gradient = {};  // in the sink, or in a copy for each query head
+// Checks of the inputs of one call; each throws ShapeError.
+class InputChecks {
+ public:
+  InputChecks(const Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
+              const AttentionOptions& options)
+      : tape_(tape),
+        keys_(keys),
+        values_(values),
+        o_(options),
+        qs_(tape.shape(q)),
+        vs_(values.shape()),
+        gradient_(tape.needs_gradient(q) ||
+                  (options.sinks && tape.needs_gradient(*options.sinks))) {}
+
+  void run() {
+    add_rows(values_);
+    need(!keys_.empty() && keys_.size() <= kMaxKeySlices, "keys have 1 to 4 parts");
+    Index width = 0;
+    for (const Rows& part : keys_) {
+      add_rows(part);
+      width += part.width();
+    }
+    need(qs_[3] == width, "q and k must have the same head dimension");
+    if (o_.pooled) add_pooled(*o_.pooled);
+    if (o_.log_gates != nullptr) add_gates(*o_.log_gates);
+    check_visibility();
+    need(o_.cap >= 0, "the cap of scores must not be negative");
+    need(o_.cap == 0 || o_.row_scale != RowScale::inverse_norm,
+         "scores that are divided by the norm of their row have no cap");
+    need(!cached_ || !gradient_, "rows of a cache have no gradient; use a tape that computes none");
+    need(!o_.sinks || tape_.shape(*o_.sinks) == Shape{qs_[2]},
+         "sinks must be one score for each query head");
+    const Real dropped = o_.dropout.value_or(0);
+    need(dropped >= 0 && dropped < 1, "dropout must be at least 0 and below 1");
+  }
+
+ private:
+  void add_rows(const Rows& rows) {
+    const Shape s = rows.shape();
+    need(s.rank() == 4 && qs_.rank() == 4, "q, k and v must have 4 dimensions");
+    need(s[0] == qs_[0] && s[1] == vs_[1], "batch and key lengths must agree");
+    need(s[2] > 0 && qs_[2] % s[2] == 0, "query heads must be a multiple of key/value heads");
+    add_source(rows);
+    if (rows.cache() == nullptr) return;
+    const RowCache* const other = values_.cache();
+    need(other == nullptr ||
+             (other->capacity() == rows.cache()->capacity() && values_.tokens() == rows.tokens()),
+         "the caches of keys and values must hold the same tokens");
+    need(o_.key_mask.empty(), "rows of a cache cannot be masked");
+    need(!rows.cache()->overwritten(rows.tokens()) || qs_[1] == 1,
+         "several tokens at once would overwrite cached ones; feed one at a time");
+  }
+
+  void add_source(const Rows& rows) {
+    if (rows.cache() != nullptr) cached_ = true;
+    if (rows.cache() == nullptr) gradient_ = gradient_ || tape_.needs_gradient(rows.x());
+  }
+
+  void add_pooled(const PooledRows& pooled) {
+    const Shape ks = pooled.keys.shape(), ps = pooled.values.shape();
+    need(ks.rank() == 4 && ps.rank() == 4 && ks[0] == qs_[0] && ps[0] == qs_[0] && ks[1] == ps[1] &&
+             qs_[2] % ks[2] == 0 && qs_[2] % ps[2] == 0 && ks[3] == qs_[3] && ps[3] == vs_[3],
+         "pooled rows must be as wide as the others, for the same sequences");
+    need(pooled.tokens > 0 && o_.causal && o_.key_mask.empty(),
+         "pooled rows stand for tokens that are all seen, before the query");
+    add_source(pooled.keys);
+    add_source(pooled.values);
+    check_selection(pooled.selection);
+  }
+
+  void add_gates(const Rows& gates) {
+    add_rows(gates);
+    need(gates.shape()[2] == qs_[2] && gates.width() == 1, "forget gates must be [B, S, H, 1]");
+    need(gates.cache() == nullptr || !gates.cache()->converts(),
+         "forget gates must be cached unrounded");
+    need(!o_.pooled, "a forget gate is that of a token, not of a pooled row");
+  }
+
+  void check_selection(const std::optional<Selection>& selection) const {
+    need(!selection || (selection->rows.rows != nullptr && selection->rows.most > 0),
+         "queries pick at least one row");
+  }
+
+  void check_visibility() const {
+    check_selection(o_.selection);
+    need(!o_.selection || (o_.causal && o_.key_mask.empty()),
+         "queries pick from rows that are all seen, before the query");
+    need(!o_.causal || qs_[1] <= vs_[1], "causal attention needs a key for every query");
+    need(o_.window == 0 || (o_.causal && o_.window > 0), "a window must be positive and causal");
+    need(o_.key_mask.empty() || std::ssize(o_.key_mask) == vs_[0] * vs_[1],
+         "the key mask must be [B, S]");
+  }
+
+  void need(bool condition, std::string_view message) const {
+    if (condition) return;
+    std::string key_shapes;
+    for (const Rows& part : keys_)
+      key_shapes += (key_shapes.empty() ? "" : " + ") + part.shape().text();
+    require(false, Op::attention, message, " (q ", qs_, ", k ", key_shapes, ", v ", vs_, ")");
+  }
+
+  const Tape& tape_;
+  std::span<const Rows> keys_;
+  const Rows& values_;
+  const AttentionOptions& o_;
+  Shape qs_, vs_;
+  bool gradient_;        // whether an input needs one
+  bool cached_ = false;  // whether some rows are in a cache
 };
-// The queries, the parts of the keys, the values and, if there are any, the forget gates or the
-// pooled keys and values.
-using Uses = std::array<Use, kMaxKeyParts + 4>;
 
-std::vector<Var> inputs_of(std::span<const Use> uses, const std::optional<Var>& sinks) {
-  std::vector<Var> inputs;
-  if (sinks) inputs.push_back(*sinks);
-  for (const Use& use : uses) {
-    if (use.x.tape != nullptr) inputs.push_back(use.x);
-  }
-  return inputs;
+KeySource make_source(Tape& tape, std::span<const Rows> keys, const Rows& values, Index queries,
+                      const std::optional<Selection>& selection) {
+  KeySource source{.values = KeySlice(tape, values), .count = values.shape()[1]};
+  for (const Rows& part : keys) source.slices[source.slice_count++] = KeySlice(tape, part);
+  if (!selection) return source;
+  source.picked = selection->rows;
+  source.gathers = queries == 1 && values.cache() != nullptr;
+  return source;
 }
 
-// Gives each use the sink of its tensor. A tensor of which there are several uses, or only columns
-// are used, is set to zero first.
-void take_sinks(Tape& tape, std::span<Use> uses) {
-  for (auto use = uses.begin(); use != uses.end(); ++use) {
-    const auto same = [&](const Use& other) { return other.x.index == use->x.index; };
-    if (const auto before = std::find_if(uses.begin(), use, same); before != use) {
-      use->sink = before->sink;
-      continue;
-    }
-    use->sink = tape.gradient_sink(use->x);
-    const Shape& shape = tape.shape(use->x);
-    const bool once = std::find_if(use + 1, uses.end(), same) == uses.end();
-    if (!use->sink || use->sink.write == Write::add || (once && use->width == shape[3])) continue;
-    Real* const data = use->sink.data;
-    parallel_chunks(shape.size(), kElementChunk,
-                    [=](Index begin, Index end) { std::fill(data + begin, data + end, Real{0}); });
-    use->sink.write = Write::add;
-  }
-}
-
-// Query heads that read the same head write to copies of its gradient, which are added up in order.
-void take_copies(Tape& tape, std::span<Use> uses, Index query_heads) {
-  for (Use& use : uses) {
-    if (!use.sink) continue;
-    const Shape& shape = tape.shape(use.x);
-    const auto place = HeadRows<Real>::of;
-    if (use.group == 1) {
-      use.gradient = {place(use.sink.data, shape[1] * use.stacked, shape[2] / use.stacked, shape[3],
-                            use.first, use.width),
-                      use.sink.write};
-    } else {
-      Real* const copies = tape.pool().take(shape[0] * shape[1] * query_heads * use.width);
-      use.gradient = {place(copies, shape[1], query_heads, use.width, 0, use.width)};
-    }
-  }
-}
-
-void add_copies(Tape& tape, std::span<const Use> uses) {
-  for (const Use& use : uses) {
-    if (!use.sink || use.group == 1) continue;
-    const Shape& shape = tape.shape(use.x);
-    const Real* const copies = use.gradient.data;
-    const Index group = use.group, width = use.width, row_width = shape[3], first = use.first;
-    parallel_for(shape.rows(), row_chunk(group * width), [&, copies](Index i) {
-      for (Index h = 0; h < group; ++h) {
-        put({use.sink.data, h > 0 ? Write::add : use.sink.write}, i * row_width + first,
-            array(copies + (i * group + h) * width, width));
-      }
-    });
-    tape.pool().give_back(use.gradient.data);
-  }
-}
-
-Index padded(Index columns) { return (columns + 7) / 8 * 8; }
-
-// Sums [B, H, S] of the log gates up to each key. A masked token is not there: its gate is open.
-const double* sums_of_gates(Tape& tape, const AttentionProblem& p, const RowView& gates) {
-  double* const all = tape.scratch_of<double>(p.batch * p.heads * p.key_count);
-  parallel_for(p.batch * p.heads, task_chunk(p.key_count), [&](Index head) {
+// Sums [B, S, H] of the log gates up to each key. A masked token is not there: its gate is open.
+const double* sums_of_gates(Tape& tape, const AttentionProblem& p, const KeySlice& gates) {
+  const Index keys = p.sources().front().count;
+  double* const all = tape.scratch_of<double>(p.batch * keys * p.heads);
+  parallel_for(p.batch * p.heads, task_chunk(keys), [&](Index head) {
     const Index b = head / p.heads, h = head % p.heads;
     double sum = 0;
-    for (Index j = 0; j < p.key_count; ++j) {
-      if (!p.masked(b, j)) sum += static_cast<double>(*gates.stored.at(b, j, h));
-      all[head * p.key_count + j] = sum;
+    for (Index j = 0; j < keys; ++j) {
+      if (!p.masks(b, j)) sum += static_cast<double>(gates.data[gates.offset(b, j, h)]);
+      all[(b * keys + j) * p.heads + h] = sum;
     }
   });
   return all;
 }
 
-// Scratch for one tile of converted rows per thread, which all groups share.
-void take_tiles(Tape& tape, AttentionGroups& groups) {
-  Index tile = 0;
-  for (const AttentionProblem& group : groups) {
-    tile = std::max(tile, group.values.scratch_size());
-    for (const RowView& part : group.keys) tile = std::max(tile, part.scratch_size());
-  }
-  if (tile == 0) return;
-  const Index threads_here = OnOneThread::active() ? 1 : threads();
-  Real* const tiles = tape.scratch(threads_here * tile);
-  for (AttentionProblem& group : groups.all) {
-    group.tiles = tiles;
-    group.tile_stride = threads_here == 1 ? 0 : tile;
-  }
-}
+Index whole_vectors(Index columns) { return (columns + 7) / 8 * 8; }
 
-AttentionGroups make_groups(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
-                            const AttentionOptions& options) {
+AttentionProblem make_problem(Tape& tape, Var q, std::span<const Rows> keys, const Rows& values,
+                              const AttentionOptions& options) {
   const Shape qs = tape.shape(q);
-  const Index rows = qs[0] * qs[1] * qs[2], stacked = options.stacked ? qs[2] : 1;
-  const Index length = qs[1] * stacked, heads = qs[2] / stacked;
-  const auto all_queries = HeadRows<const Real>::of(tape.value(q), length, heads, qs[3], 0, qs[3]);
   AttentionProblem p{.batch = qs[0],
-                     .length = length,
-                     .heads = heads,
-                     .q = all_queries,
-                     .keys = {},
-                     .values = view_of(tape, values, heads),
-                     .key_count = values.shape()[1],
+                     .tokens = qs[1],
+                     .heads = qs[2],
+                     .key_width = qs[3],
+                     .value_width = values.width(),
+                     .q = tape.value(q),
                      .scale = options.scale,
-                     .causal = options.causal,
-                     .window = options.window,
                      .cap = options.cap,
                      .row_scale = options.row_scale,
-                     .dropout = {},
-                     .key_mask = nullptr,
-                     .softmax = tape.scratch_of<RowSoftmax>(rows),
-                     .row_factor = nullptr,
-                     .stacked = stacked};
-  for (const Rows& part : keys) p.keys.parts[p.keys.count++] = view_of(tape, part, heads);
+                     .causal = options.causal,
+                     .softmax = tape.scratch_of<RowSoftmax>(qs[0] * qs[1] * qs[2])};
+  KeySource& tokens = p.all_sources.front();
+  tokens = make_source(tape, keys, values, p.tokens, options.selection);
+  tokens.window = options.window;
+  p.mask_columns = whole_vectors(tokens.count);
+  p.first_position = (values.cache() == nullptr ? tokens.count : values.tokens()) - p.tokens;
+  if (options.pooled) {
+    const PooledRows& rows = *options.pooled;
+    KeySource& pooled = p.all_sources[p.source_count++];
+    pooled = make_source(tape, {&rows.keys, 1}, rows.values, p.tokens, rows.selection);
+    pooled.block = rows.tokens;
+    pooled.first_column = p.mask_columns;
+    p.mask_columns += whole_vectors(pooled.count);
+  }
+  for (KeySource& s : p.sources()) {
+    for (const KeySlice& slice : s.keys()) p.kv_heads = std::lcm(p.kv_heads, slice.heads);
+    p.kv_heads = std::lcm(p.kv_heads, s.values.heads);
+    if (!s.gathers) continue;
+    s.count = std::min(p.end_row(s, 0) - p.first_row(s, 0), s.picked.most);
+    s.window = 0;  // all picked rows are within it
+  }
   if (options.sinks) p.sinks = tape.value(*options.sinks);
-  if (options.row_scale != RowScale::one) p.row_factor = tape.scratch(rows);
+  if (p.row_scale != RowScale::one) p.row_factors = tape.scratch(qs[0] * qs[1] * qs[2]);
   const Real dropped = options.dropout.value_or(tape.dropout());
   if (tape.training() && dropped > 0) p.dropout = Dropout(dropped, tape.next_random_key());
-  p.columns = padded(p.key_count);
-  AttentionGroups groups{.all = {p, p}};
-  groups.all.front().selection = options.selection.value_or(Selection{});
-  if (options.pooled) {
-    AttentionProblem& pooled = groups.all.back();
-    groups.count = 2;
-    pooled.keys = {.parts = {view_of(tape, options.pooled->keys, heads)}, .count = 1};
-    pooled.values = view_of(tape, options.pooled->values, heads);
-    pooled.key_count = options.pooled->values.shape()[1];
-    pooled.window = 0;
-    pooled.block = options.pooled->tokens;
-    pooled.selection = options.pooled->selection.value_or(Selection{});
-    const Index tokens = values.cache() == nullptr ? p.key_count : values.tokens();
-    pooled.first_position = tokens - qs[1];
-    pooled.first_column = p.columns;
-    groups.all.front().columns = pooled.columns = p.columns + padded(pooled.key_count);
-  }
   if (!options.key_mask.empty()) {
-    auto* mask = tape.scratch_of<std::uint8_t>(static_cast<Index>(options.key_mask.size()));
+    auto* const mask = tape.scratch_of<std::uint8_t>(std::ssize(options.key_mask));
     std::ranges::copy(options.key_mask, mask);
-    groups.all.front().key_mask = mask;
+    p.key_mask = mask;
   }
-  AttentionProblem& tokens = groups.all.front();
   if (options.log_gates != nullptr)
-    tokens.gate_sums = sums_of_gates(tape, tokens, view_of(tape, *options.log_gates, p.heads));
-  take_tiles(tape, groups);
-  return groups;
+    p.gate_sums = sums_of_gates(tape, p, KeySlice(tape, *options.log_gates));
+  return p;
 }
 
-// Calls body(sequence, head, first query, queries) for all query tiles, in parallel.
-template <class Body>
-void for_query_tiles(const AttentionProblem& p, const Body& body) {
-  const Index tiles = (p.length + kQueryTile - 1) / kQueryTile;
-  const Index macs = std::min(kQueryTile, p.length) * p.macs_per_query();
-  parallel_for(p.batch * p.heads * tiles, task_chunk(macs), [&](Index task) {
-    const Index head = task / tiles, i = task % tiles * kQueryTile;
-    body(head / p.heads, head % p.heads, i, std::min(kQueryTile, p.length - i));
-  });
-}
-
-void add_stats(Tape& tape, const AttentionGroups& groups, AttentionStats& stats) {
-  const AttentionProblem& p = groups.tokens();
-  const Index rows = p.batch * p.heads * p.length;
-  Real* const entropy = tape.scratch(rows);
+void add_stats(Tape& tape, const AttentionProblem& p, AttentionStats& stats) {
+  const Index queries = p.batch * p.heads * p.tokens, keys = p.sources().front().count;
+  const Index pooled = p.source_count > 1 ? p.sources().back().count : 0;
   const std::size_t before = stats.weights.size(), pooled_before = stats.pooled_weights.size();
-  const Index pooled = groups.count > 1 ? groups.all.back().key_count : 0;
   if (stats.keeps_weights) {
-    stats.weights.resize(before + static_cast<std::size_t>(rows * p.key_count));
-    stats.pooled_weights.resize(pooled_before + static_cast<std::size_t>(rows * pooled));
+    stats.weights.resize(before + static_cast<std::size_t>(queries * keys));
+    stats.pooled_weights.resize(pooled_before + static_cast<std::size_t>(queries * pooled));
   }
-  for_query_tiles(p, [&](Index b, Index h, Index i, Index count) {
-    Real* const weights = stats.keeps_weights ? stats.weights.data() + before : nullptr;
-    stats_tile(groups, b, h, i, count, entropy + p.row(b, h, i), weights,
-               weights != nullptr ? stats.pooled_weights.data() + pooled_before : nullptr);
+  Real* const entropies = tape.scratch(queries);  // [B, T, H]
+  for (Index row = 0; row < queries; ++row) {
+    const RowSoftmax& softmax = p.softmax[row];
+    entropies[row] = 0;
+    if (p.sinks == nullptr || softmax.inverse == 0) continue;
+    const Real sink = p.sinks[row % p.heads];
+    entropies[row] = -softmax.weight(sink) * softmax.log_weight(sink);
+  }
+  visit_weights(tape, p, [&](const RowWeights& w) {
+    Real& entropy = entropies[(w.b * p.tokens + w.t) * p.heads + w.h];
+    const Index query = (w.b * p.heads + w.h) * p.tokens + w.t;
+    for (Index r = 0; r < w.count; ++r) {
+      const Real weight = w.weights[r * w.stride];
+      if (weight > 0) entropy -= weight * w.log_weights[r * w.stride];
+      if (!stats.keeps_weights || weight == 0) continue;
+      Real* const row = stats.weights.data() + before + query * keys;
+      const Index j = w.j + r, block = w.source.block;
+      if (block == 0) {
+        row[j] = weight;
+      } else {
+        array(row + j * block, block) += weight / static_cast<Real>(block);
+        stats.pooled_weights[pooled_before + static_cast<std::size_t>(query * pooled + j)] = weight;
+      }
+    }
   });
-  for (Index row = 0; row < rows; ++row) {
-    if (std::isnan(entropy[row])) continue;  // the query sees no key
-    stats.entropy_sum += static_cast<double>(entropy[row]);
+  for (Index row = 0; row < queries; ++row) {
+    if (p.softmax[row].inverse == 0) continue;  // the query sees no key
+    stats.entropy_sum += static_cast<double>(entropies[row]);
     ++stats.rows;
   }
 }
 
-// Each task has all heads of its tokens, so that the sums over the heads have one order.
-void find_picked_weights(const AttentionProblem& p) {
-  if (p.selection.weights == nullptr) return;
-  const Index tokens = p.tokens(), tiles = (tokens + kQueryTile - 1) / kQueryTile;
-  const Index macs = std::min(kQueryTile, tokens) * p.call_heads() * p.macs_per_query();
-  parallel_for(p.batch * tiles, task_chunk(macs), [&](Index task) {
-    const Index t = task % tiles * kQueryTile;
-    picked_weights_tile(p, task / tiles, t, std::min(kQueryTile, tokens - t));
+// Writes the weights of the picked rows, summed over the heads, to those of `selection`.
+void find_picked_weights(Tape& tape, const AttentionProblem& p, const KeySource& source,
+                         const std::optional<Selection>& selection) {
+  if (!selection || selection->weights == nullptr) return;
+  const Index most = selection->rows.most;
+  std::fill_n(selection->weights, p.batch * p.tokens * most, Real{0});
+  visit_weights(tape, p, [&](const RowWeights& w) {
+    if (&w.source != &source) return;
+    const std::int32_t* const list = selection->rows.of(w.b, w.t, p.tokens);
+    Real* const to = selection->weights + (w.b * p.tokens + w.t) * most;
+    if (source.gathers) {
+      for (Index r = 0; r < w.count; ++r) to[w.j + r] += w.weights[r * w.stride];
+      return;
+    }
+    for (Index n = 0; n < most; ++n) {
+      if (list[n] >= w.j && list[n] < w.j + w.count) to[n] += w.weights[(list[n] - w.j) * w.stride];
+    }
   });
 }
 
-// Writes the gradient of head h's log gates. The score of query i and key j has the gates up to i
-// less those up to j, so that a gate's gradient is the sum of `key_sums` of the tokens before it.
-void put_gate_gradients(const AttentionProblem& p, Index b, Index h, const Real* key_sums,
-                        const RowGradient& gates) {
-  double before = 0;
-  for (Index j = 0; j < p.key_count; ++j) {
-    GradientSink{gates.at(b, j, h), gates.write}.put(
-        0, p.masked(b, j) ? 0 : static_cast<Real>(before));
-    before += static_cast<double>(key_sums[j]);
+// Gradients of tensors, to which several slices may add.
+class GradientSums {
+ public:
+  explicit GradientSums(Tape& tape) : tape_(tape) {}
+  // Gradient of x to add to, zero unless there is a contribution; null if x needs none.
+  Real* of(Var x) {
+    for (std::size_t i = 0; i < count_; ++i) {
+      if (all_[i].first == x.index) return all_[i].second;
+    }
+    const GradientSink sink = tape_.gradient_sink(x);
+    if (sink && sink.write == Write::assign) {
+      parallel_chunks(tape_.shape(x).size(), kElementChunk, [=](Index begin, Index end) {
+        std::fill(sink.data + begin, sink.data + end, Real{0});
+      });
+    }
+    all_[count_++] = {x.index, sink.data};
+    return sink.data;
   }
+  // Gradient of the rows of a slice.
+  void add_to(KeySlice& slice) {
+    if (slice.x.tape == nullptr) return;
+    Real* const whole = of(slice.x);
+    if (whole != nullptr) slice.gradient = whole + slice.first_column;
+  }
+
+ private:
+  Tape& tape_;
+  std::array<std::pair<std::uint32_t, Real*>, 2 * kMaxKeySlices> all_;
+  std::size_t count_ = 0;
+};
+
+// The score of query i and row j has the gates up to i less those up to j, so that a gate's
+// gradient is the sum of the scores' gradients of the rows before it. `sums` [B, S, H] are those of
+// rows.
+void put_gate_gradients(const AttentionProblem& p, const Real* sums, const KeySlice& gates) {
+  const Index keys = p.sources().front().count;
+  parallel_for(p.batch * p.heads, task_chunk(keys), [&](Index head) {
+    const Index b = head / p.heads, h = head % p.heads;
+    double before = 0;
+    for (Index j = 0; j < keys; ++j) {
+      if (!p.masks(b, j)) gates.gradient[gates.offset(b, j, h)] += static_cast<Real>(before);
+      before += static_cast<double>(sums[(b * keys + j) * p.heads + h]);
+    }
+  });
 }
 
-// Backward: one task per sequence and part of it.
-void backward(Tape& tape, AttentionGroups groups, const HeadRows<const Real>& out, const Real* dy,
-              std::span<Use> uses, const std::optional<Var>& sinks) {
-  const AttentionProblem& p = groups.tokens();
-  const HeadRows<const Real> d_o{dy, out.batch_stride, out.row_stride, out.head_stride, out.width};
-  take_sinks(tape, uses);
-  // Heads are computed apart, but of stacked ones shares of the queries: one where one thread has
-  // them all. Further ones write to copies, as heads that read the same head do.
-  const Index parts = p.stacked == 1 ? p.heads : OnOneThread::active() ? 1 : p.stacked;
-  for (Use& use : uses.subspan(1)) use.group = p.stacked > 1 ? parts : use.group;
-  take_copies(tape, uses, parts);
-  std::array<GroupGradient, 2> of_groups;
-  std::size_t next = 1;
-  for (std::size_t group = 0; group < groups.count; ++group) {
-    for (std::size_t part = 0; part < groups.all[group].keys.count; ++part)
-      of_groups[group].keys[part] = uses[next++].gradient;
-    of_groups[group].values = uses[next++].gradient;
+// Scratch of a vjp, set to zero; none if `size` is 0.
+class Zeros {
+ public:
+  Zeros(BufferPool& pool, Index size) : pool_(pool), data_(size > 0 ? pool.take(size) : nullptr) {
+    std::fill_n(data_, size, Real{0});
   }
-  const RowGradient gates = p.gate_sums != nullptr ? uses[next].gradient : RowGradient{};
+  ~Zeros() {
+    if (data_ != nullptr) pool_.give_back(data_);
+  }
+  Zeros(const Zeros&) = delete;
+  Zeros& operator=(const Zeros&) = delete;
+  Real* data() const { return data_; }
+
+ private:
+  BufferPool& pool_;
+  Real* data_;
+};
+
+void backward(Tape& tape, AttentionProblem p, Var q, const std::optional<Var>& sinks,
+              KeySlice gates, const Real* y, const Real* dy) {
+  GradientSums sums(tape);
+  for (KeySource& s : p.sources()) {
+    for (KeySlice& slice : s.keys()) sums.add_to(slice);
+    sums.add_to(s.values);
+  }
+  sums.add_to(gates);
   const GradientSink dsinks = sinks ? tape.gradient_sink(*sinks) : GradientSink{};
-  Real* const key_sums = gates ? tape.pool().take(p.batch * p.heads * p.key_count) : nullptr;
-  // [B, H], or of stacked heads [B, parts, H]
-  const Index sink_rows = p.stacked > 1 ? p.batch * parts : p.batch, all_heads = p.call_heads();
-  Real* const of_heads = dsinks ? tape.pool().take(sink_rows * all_heads) : nullptr;
-  const Index macs = p.length * p.heads / parts * p.macs_per_query();
-  parallel_for(p.batch * parts, task_chunk(macs), [&](Index task) {
-    const Index b = task / parts, part = task % parts;
-    Real* const own_sums = gates ? key_sums + task * p.key_count : nullptr;
-    backward_part(groups, out, d_o, b, part, parts, uses.front().gradient, of_groups,
-                  {dsinks ? of_heads + task * p.stacked : nullptr, own_sums});
-    if (gates) put_gate_gradients(p, b, part, own_sums, gates);
-  });
-  if (gates) tape.pool().give_back(key_sums);
-  add_copies(tape, uses);
-  if (!dsinks) return;
-  for (Index row = 0; row < sink_rows; ++row)
-    put({dsinks.data, row > 0 ? Write::add : dsinks.write}, 0,
-        array(of_heads + row * all_heads, all_heads));
-  tape.pool().give_back(of_heads);
-}
-
-// Returns true if one query per sequence reads rows in caches, each once and as it is stored.
-bool is_newest(const Shape& q, std::span<const Rows> keys, const Rows& values,
-               const AttentionOptions& options) {
-  const auto in_cache = [](const Rows& rows) { return rows.cache() != nullptr; };
-  const auto whole = [](const Rows& rows) { return rows.mixing() == nullptr; };
-  const std::optional<PooledRows>& pooled = options.pooled;
-  return q[1] == 1 && options.stats == nullptr && in_cache(values) &&
-         std::ranges::all_of(keys, in_cache) &&
-         (!options.selection || (whole(values) && std::ranges::all_of(keys, whole))) &&
-         (options.log_gates == nullptr || in_cache(*options.log_gates)) &&
-         (!pooled || (in_cache(pooled->keys) && in_cache(pooled->values)));
+  const Index keys = p.sources().front().count;
+  const Zeros of_sinks(tape.pool(), dsinks ? p.batch * p.heads : 0);
+  const Zeros of_gates(tape.pool(), gates.gradient != nullptr ? p.batch * keys * p.heads : 0);
+  attention_backward(tape, p, y, dy, {{sums.of(q), Write::add}, of_sinks.data(), of_gates.data()});
+  if (gates.gradient != nullptr) put_gate_gradients(p, of_gates.data(), gates);
+  for (Index b = 0; dsinks && b < p.batch; ++b)
+    put({dsinks.data, b > 0 ? Write::add : dsinks.write}, 0,
+        array(of_sinks.data() + b * p.heads, p.heads));
 }
 
 }  // namespace
@@ -292,47 +349,31 @@ bool is_newest(const Shape& q, std::span<const Rows> keys, const Rows& values,
 // For each head, with f the factor of a row (scale and RowScale) and M the dropout multipliers:
 //   y = (P o M) V,  P = softmax(f Q K^T) over the keys that a query sees
 // Forget gates add to the scores and sinks join the softmax (see AttentionOptions). The gradients
-// stand above PartBackward in attention_tiles.cpp.
+// stand above StripBackward in attention_kernel.cpp.
 Var attention(Var q, std::span<const Rows> keys, const Rows& values,
               const AttentionOptions& options) {
   Tape& tape = tape_of(q);
-  check_attention(tape, q, keys, values, options);
-  const Shape qs = tape.shape(q), ys = qs.with_last(values.width());
-  if (is_newest(qs, keys, values, options)) {
-    const Var y = tape.record(Op::attention, ys, {q});
-    attend_newest(tape, q, keys, values, options, y);
-    tape.finish(y, [](Tape&, const Real*) {});  // caches have no gradient
-    return y;
-  }
-  const AttentionGroups groups = make_groups(tape, q, keys, values, options);
-  Uses uses;
-  std::size_t count = 0;
-  const auto add_use = [&](const Rows& rows, Index group) {
-    uses[count++] = {rows.x(), rows.first(), rows.width(), group};
+  InputChecks(tape, q, keys, values, options).run();
+  std::vector<Var> inputs = {q};
+  const auto add_input = [&](const Rows& rows) {
+    if (rows.cache() == nullptr) inputs.push_back(rows.x());
   };
-  add_use(q, 1);
-  uses.front().stacked = groups.tokens().stacked;
-  for (const Rows& part : keys) add_use(part, groups.tokens().keys.parts[count - 1].group);
-  add_use(values, groups.tokens().values.group);
-  if (options.pooled) {
-    add_use(options.pooled->keys, groups.all.back().keys.parts.front().group);
-    add_use(options.pooled->values, groups.all.back().values.group);
-  }
-  if (options.log_gates != nullptr) add_use(*options.log_gates, 1);
-  const Var y =
-      tape.record(Op::attention, ys, inputs_of(std::span(uses).first(count), options.sinks));
-  const auto out = HeadRows<Real>::of(tape.value(y), groups.tokens().length, groups.tokens().heads,
-                                      ys[3], 0, ys[3]);
-  for_query_tiles(groups.tokens(), [&](Index b, Index h, Index i, Index rows) {
-    forward_tile(groups, out, b, h, i, rows);
-  });
-  if (options.stats != nullptr) add_stats(tape, groups, *options.stats);
-  for (const AttentionProblem& group : groups) find_picked_weights(group);
+  std::ranges::for_each(keys, add_input);
+  add_input(values);
+  if (options.pooled) add_input(options.pooled->keys), add_input(options.pooled->values);
+  if (options.log_gates != nullptr) add_input(*options.log_gates);
+  if (options.sinks) inputs.push_back(*options.sinks);
+  const Var y = tape.record(Op::attention, tape.shape(q).with_last(values.width()), inputs);
+  const AttentionProblem p = make_problem(tape, q, keys, values, options);
+  Real* const out = tape.value(y);
+  attention_forward(tape, p, out);
+  if (options.stats != nullptr) add_stats(tape, p, *options.stats);
+  find_picked_weights(tape, p, p.sources().front(), options.selection);
+  if (options.pooled) find_picked_weights(tape, p, p.sources().back(), options.pooled->selection);
+  const KeySlice gates =
+      options.log_gates != nullptr ? KeySlice(tape, *options.log_gates) : KeySlice();
   tape.finish(y, [=, sinks = options.sinks](Tape& t, const Real* dy) {
-    Uses own = uses;
-    const HeadRows<const Real> o{out.data, out.batch_stride, out.row_stride, out.head_stride,
-                                 out.width};
-    backward(t, groups, o, dy, std::span(own).first(count), sinks);
+    backward(t, p, q, sinks, gates, out, dy);
   });
   return y;
 }

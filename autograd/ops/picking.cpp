@@ -5,7 +5,6 @@
 #include <type_traits>
 
 #include "autograd/ops.h"
-#include "autograd/ops/attention_kernels.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 #include "autograd/products.h"
@@ -14,6 +13,7 @@ namespace headcount {
 
 namespace {
 
+constexpr Index kQueryTile = 64, kKeyTile = 64;
 constexpr Index kProductRows = 256;  // queries times heads in one product
 constexpr Index kMaxCopies = 8;      // of the gradient of the keys, for each sequence
 
@@ -29,11 +29,10 @@ struct Picking {
   Index batch, length, heads, width;
   Index key_count;
   const Real* q;        // [B, T, I, D]
-  RowView keys;         // [B, R, 1, D]
+  const Real* keys;     // [B, R, 1, D]
   const Real* weights;  // [B, T, I]
   PickOptions options;
   Index first_row;       // of the text's rows, the one that is the first here
-  Index oldest;          // slot of the earliest row, where later ones have come round to the first
   Index tile;            // queries of one product
   Real* scratch;         // for each thread
   Index scratch_stride;  // numbers of scratch per thread; 0: there is one thread
@@ -59,15 +58,17 @@ struct Picking {
   ConstMatrix q_rows(Index b, Index i) const {
     return {q + row(b, i) * heads * width, queries(i) * heads, width};
   }
+  ConstMatrix key_rows(Index b, Index j, Index cols) const {
+    return {keys + (b * key_count + j) * width, cols, width};
+  }
   // Writes the products of all heads of queries [i, i + queries(i)) with keys [j, j + cols), [rows,
-  // cols]; `converted` has room for the keys.
-  void products(Index b, Index i, Index j, Index cols, Real* out, Real* converted) const {
-    gemm(Matrix(out, queries(i) * heads, cols), q_rows(b, i),
-         keys.rows(b, 0, j, cols, converted).transpose());
+  // cols].
+  void products(Index b, Index i, Index j, Index cols, Real* out) const {
+    gemm(Matrix(out, queries(i) * heads, cols), q_rows(b, i), key_rows(b, j, cols).transpose());
   }
   // Writes scores of these queries, whose rows are `stride` apart.
   void scores(Index b, Index i, Index j, Index cols, Real* out, Index stride, Real* room) const {
-    products(b, i, j, cols, room, room + product_size());
+    products(b, i, j, cols, room);
     for (Index r = 0; r < queries(i); ++r) {
       ArrayMap to = array(out + r * stride, cols);
       to.setZero();
@@ -145,10 +146,7 @@ void pick_newest(Tape& tape, const Picking& p, std::int32_t* rows, Real* kept) {
   for (Index b = 0; b < p.batch; ++b) {
     Real* const own = scores + b * p.key_count;
     std::int32_t* const list = rows + b * p.options.most;
-    std::rotate(own, own + p.oldest, own + p.key_count);
     pick_best(p, 0, own, keys, list, kept + b * p.options.most);
-    for (Index n = 0; n < p.picked(0); ++n)
-      list[n] = static_cast<std::int32_t>((list[n] + p.oldest) % p.key_count);
   }
 }
 
@@ -191,7 +189,7 @@ void pick_gradients(const Picking& p, const std::int32_t* rows, const Real* dsco
   bool written = false;
   for (Index j = p.first_tile(i), end = p.seen(i + queries - 1); j < end; j += kKeyTile) {
     const Index cols = std::min(kKeyTile, end - j);
-    p.products(b, i, j, cols, products, nullptr);
+    p.products(b, i, j, cols, products);
     for (Index r = 0; r < queries; ++r) {
       const Index place = p.row(b, i + r) * most, count = p.picked(i + r);
       const std::int32_t* const list = rows + place;
@@ -207,7 +205,7 @@ void pick_gradients(const Picking& p, const std::int32_t* rows, const Real* dsco
       }
     }
     const ConstMatrix da(products, all, cols);
-    if (dq) gemm(of_q, da, p.keys.rows(b, 0, j, cols), written ? Write::add : dq.write);
+    if (dq) gemm(of_q, da, p.key_rows(b, j, cols), written ? Write::add : dq.write);
     if (key_copy != nullptr)
       gemm(Matrix(key_copy + j * p.width, cols, p.width), da.transpose(), p.q_rows(b, i),
            Write::add);
@@ -249,7 +247,7 @@ void pick_backward(Tape& tape, Picking p, const std::int32_t* rows, const Real* 
 void check(Tape& tape, Var q, const Rows& keys, Var weights, const PickOptions& options) {
   const Shape qs = tape.shape(q), ks = keys.shape(), ws = tape.shape(weights);
   require(qs.rank() == 4 && ks.rank() == 4 && ks[0] == qs[0] && ks[2] == 1 && ks[3] == qs[3] &&
-              keys.mixing() == nullptr && ws == Shape{qs[0], qs[1], qs[2]},
+              ws == Shape{qs[0], qs[1], qs[2]},
           Op::pick_rows, "wants q [B, T, I, D], keys [B, R, 1, D] and weights [B, T, I], got ", qs,
           ", ", ks, " and ", ws);
   require(keys.cache() != nullptr || keys.width() == tape.shape(keys.x()).last(), Op::pick_rows,
@@ -265,13 +263,6 @@ void check(Tape& tape, Var q, const Rows& keys, Var weights, const PickOptions& 
           Op::pick_rows, "rows of a cache have no gradient; use a tape that computes none");
 }
 
-// Slot of the earliest row.
-Index oldest_slot(const Rows& keys) {
-  const RowCache* const cache = keys.cache();
-  const bool overwritten = cache != nullptr && cache->overwritten(keys.tokens());
-  return overwritten ? cache->slot(keys.tokens()) : 0;
-}
-
 }  // namespace
 
 // For each query t, the rows r with the greatest scores, and the scores:
@@ -281,22 +272,22 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
   Tape& tape = tape_of(q);
   check(tape, q, keys, weights, options);
   const Shape shape = tape.shape(q);
+  const Var all_keys = read_rows(tape, keys);
   Picking p{.batch = shape[0],
             .length = shape[1],
             .heads = shape[2],
             .width = shape[3],
             .key_count = keys.shape()[1],
             .q = tape.value(q),
-            .keys = view_of(tape, keys, 1),
+            .keys = tape.value(all_keys),
             .weights = tape.value(weights),
             .options = options,
             .first_row = keys.cache() != nullptr ? keys.cache()->first_token() : 0,
-            .oldest = oldest_slot(keys),
             .tile = queries_per_product(shape[2]),
             .scratch = nullptr,
             .scratch_stride = 0};
   const Index threads_here = OnOneThread::active() ? 1 : threads();
-  const Index stride = p.product_size() + p.keys.scratch_size();
+  const Index stride = p.product_size();
   p.scratch = tape.scratch(threads_here * stride);
   p.scratch_stride = threads_here == 1 ? 0 : stride;
   auto* const rows = tape.scratch_of<std::int32_t>(p.batch * p.length * options.most);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "autograd/ops.h"
+#include "autograd/ops/attention_kernel.h"
 #include "autograd/ops/support.h"
 #include "autograd/parallel.h"
 
@@ -17,103 +18,49 @@ Rows Rows::columns(Index first, Index width) const {
 
 Shape Rows::shape() const {
   if (cache_ == nullptr) return x_.shape().with_last(width_);
-  const Index heads = mixing_ != nullptr ? mixing_->width() / cache_->heads() : cache_->heads();
-  return {cache_->sequences(), cache_->held(tokens_), heads, width_};
-}
-
-Rows Rows::mixed_by(const Rows& weights) const {
-  require((cache_ == nullptr) == (weights.cache_ == nullptr), Op::read_rows,
-          "rows and their weights must both be on the tape or both be cached");
-  const bool cached = cache_ != nullptr;
-  const Index heads = cached ? cache_->heads() : x_.shape()[2];
-  const Index weight_heads = cached ? weights.cache_->heads() : weights.x_.shape()[2];
-  require(weight_heads == 1 && weights.width_ % heads == 0 && tokens_ == weights.tokens_,
-          Op::read_rows, "one row of a multiple of ", heads, " numbers mixes ", heads,
-          " rows, not ", weight_heads, " of ", weights.width_);
-  if (!cached) {
-    const Shape shape = x_.shape();
-    Tape& tape = *x_.tape;
-    const Var w =
-        reshape(read_rows(tape, weights), {shape[0], shape[1], weights.width_ / heads, heads});
-    return matrix_product(w, read_rows(tape, *this));
-  }
-  require(
-      weights.cache_->capacity() == cache_->capacity() && weights.width_ == weights.cache_->width(),
-      Op::read_rows, "weights of rows must be whole and cached for the same tokens");
-  Rows result = *this;
-  result.mixing_ = weights.cache_;
-  return result;
+  return {cache_->sequences(), cache_->held(tokens_), cache_->heads(), width_};
 }
 
 namespace {
 
-// Writes the mixed rows of sequence b, row h of each token, to `out` [count, H, width].
-void write_mixed(Tape& tape, const Rows& rows, Index b, Index count, Real* out) {
-  const RowCache &cache = *rows.cache(), &mixing = *rows.mixing();
-  const Index width = rows.width(), terms = cache.heads(), heads = mixing.width() / terms;
-  Real* const row_scratch = tape.scratch(count * width);
-  Real* const weight_scratch = tape.scratch(count * mixing.width());
-  const ConstMatrix weights = mixing.read(b, 0, 0, count, 0, mixing.width(), weight_scratch);
-  std::fill_n(out, count * heads * width, Real{0});
-  for (Index r = 0; r < terms; ++r) {
-    const ConstMatrix from = cache.read(b, r, 0, count, rows.first(), width, row_scratch);
-    for (Index h = 0; h < heads; ++h)
-      add_mixed(from, weights, h * terms + r, out + h * width, heads * width);
-  }
+// Rows row_of(b, i) of each sequence b for i < count, as a constant; zeros for row -1.
+template <class RowOf>
+Var copied(Tape& tape, const Rows& rows, Index count, const RowOf& row_of) {
+  const KeySlice slice(tape, rows);
+  const Shape shape = rows.shape();
+  const Index heads = shape[2], width = rows.width();
+  const Var y = tape.record(Op::read_rows, {shape[0], count, heads, width}, {});
+  Real* const out = tape.value(y);
+  parallel_for(shape[0] * count, row_chunk(heads * width), [&](Index place) {
+    const Index b = place / count, row = row_of(b, place % count);
+    for (Index head = 0; head < heads; ++head) {
+      Real* const to = out + (place * heads + head) * width;
+      if (row < 0)
+        std::fill_n(to, width, Real{0});
+      else if (slice.data != nullptr)
+        std::copy_n(slice.data + slice.offset(b, row, head), width, to);
+      else
+        slice.cache->read(b, head, slice.slot(row), 1, slice.first_column, width, to);
+    }
+  });
+  tape.finish(y, [](Tape&, const Real*) {});
+  return y;
 }
 
 }  // namespace
 
 // Rows of a cache are copied as a constant of the tape.
 Var read_rows(Tape& tape, const Rows& rows) {
-  const Index first = rows.first(), width = rows.width();
-  if (rows.cache() == nullptr) {
-    return width == tape.shape(rows.x()).last() ? rows.x() : columns(rows.x(), first, width);
-  }
-  const RowCache& cache = *rows.cache();
-  const Shape shape = rows.shape();
-  const Index count = shape[1], heads = shape[2];
-  const Var y = tape.record(Op::read_rows, shape, {});
-  Real* const scratch = tape.scratch(count * width);
-  for (Index b = 0; b < cache.sequences(); ++b) {
-    Real* const out = tape.value(y) + b * count * heads * width;
-    if (rows.mixing() != nullptr) {
-      write_mixed(tape, rows, b, count, out);
-      continue;
-    }
-    for (Index head = 0; head < heads; ++head) {
-      const ConstMatrix from = cache.read(b, head, 0, count, first, width, scratch);
-      for (Index t = 0; t < count; ++t)
-        std::copy_n(from.data + t * from.stride, width, out + (t * heads + head) * width);
-    }
-  }
-  tape.finish(y, [](Tape&, const Real*) {});
-  return y;
+  if (rows.cache() != nullptr)
+    return copied(tape, rows, rows.shape()[1], [](Index, Index row) { return row; });
+  const bool all = rows.width() == tape.shape(rows.x()).last();
+  return all ? rows.x() : columns(rows.x(), rows.first(), rows.width());
 }
 
 Var read_rows(Tape& tape, const Rows& rows, const PickedRows& picked, Index queries) {
-  const Shape shape = rows.shape();
-  const Index heads = shape[2], width = rows.width(), all = queries * picked.most;
-  require(rows.mixing() == nullptr && queries > 0, Op::read_rows,
-          "reads picked rows of queries, and none that are mixed");
-  const Var y = tape.record(Op::read_rows, {shape[0], all, heads, width}, {});
-  Real* const out = tape.value(y);
-  const Real* const x = rows.cache() == nullptr ? tape.value(rows.x()) : nullptr;
-  const Index whole = x == nullptr ? 0 : tape.shape(rows.x()).last();
-  parallel_for(shape[0] * all * heads, row_chunk(width), [&](Index place) {
-    const Index b = place / heads / all, head = place % heads, row = picked.rows[place / heads];
-    Real* const to = out + place * width;
-    if (row < 0) {
-      std::fill_n(to, width, Real{0});
-    } else if (x != nullptr) {
-      std::copy_n(x + ((b * shape[1] + row) * heads + head) * whole + rows.first(), width, to);
-    } else {
-      const Real* const from = rows.cache()->read(b, head, row, 1, rows.first(), width, to).data;
-      if (from != to) std::copy_n(from, width, to);
-    }
-  });
-  tape.finish(y, [](Tape&, const Real*) {});
-  return y;
+  const Index count = queries * picked.most;
+  return copied(tape, rows, count,
+                [&](Index b, Index i) { return Index{picked.rows[b * count + i]}; });
 }
 
 }  // namespace headcount

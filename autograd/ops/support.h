@@ -33,15 +33,6 @@ void put(const GradientSink& sink, Index begin, const Eigen::ArrayBase<Values>& 
   write_to(array(sink.data + begin, values.size()), sink.write, values.derived());
 }
 
-/// Adds each row t of `from`, times the weight [t, column], to row t of `to`, whose rows are
-/// `stride` apart.
-inline void add_mixed(const ConstMatrix& from, const ConstMatrix& weights, Index column, Real* to,
-                      Index stride) {
-  for (Index t = 0; t < from.rows; ++t)
-    array(to + t * stride, from.cols) +=
-        weights.data[t * weights.stride + column] * array(from.data + t * from.stride, from.cols);
-}
-
 /// Vector of numbers that one SIMD loop body processes. Its length is known to the compiler: for
 /// short rows, Eigen's loops over a length known only at run time cost more than the work itself.
 template <int kCount>

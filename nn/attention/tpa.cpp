@@ -3,14 +3,20 @@
 /// Tensor product attention (Zhang et al., "Tensor product attention is all you need", 2025): the
 /// queries, keys and values of all heads are means of products of two factors that are linear in x,
 /// one over the heads and one over a head's width: k_h = (1 / R) sum over r of a[h, r] b[r]. The
-/// cache has both factors of k and v; b of keys is rotated by position.
-/// Parameters: {q,k,v}_a_proj [H R, dim], {q,k,v}_b_proj [R d, dim], o_proj [dim, H d].
+/// cache has both factors of k and v, of which decoding makes the keys and values of all tokens
+/// again; b of keys is rotated by position. Parameters: {q,k,v}_a_proj [H R, dim], {q,k,v}_b_proj
+/// [R d, dim], o_proj [dim, H d].
 namespace headcount {
 
 namespace {
 
-// Name of the form that computes scores and sums from cached factors.
-constexpr std::string_view kFactored = "factored";
+// Sums of products of factors: weights [B, S, 1, H R] and rows [B, S, R, d] -> [B, S, H, d].
+Var products(Tape& tape, const Rows& weights, const Rows& rows) {
+  const Var a = read_rows(tape, weights), b = read_rows(tape, rows);
+  const Shape shape = b.shape();
+  const Index count = shape[2];
+  return matrix_product(reshape(a, {shape[0], shape[1], weights.width() / count, count}), b);
+}
 
 class TensorProductAttention : public Attention {
  public:
@@ -29,18 +35,17 @@ class TensorProductAttention : public Attention {
       return split_heads(convolved(name + "_b", (*factors.b_proj)(x), memory), count);
     };
     const auto keep = [&](const std::string& name, const auto& make_a, const auto& make_b) {
-      const Rows weights = memory.keep(name + "_a", make_a),
-                 rows = memory.keep(name + "_b", make_b);
-      const Rows mixed = rows.mixed_by(weights);
-      return memory.form() == kExpanded ? Rows(read_rows(*x.tape, mixed)) : mixed;
+      const Rows weights = memory.keep(name + "_a", make_a);
+      return products(*x.tape, weights, memory.keep(name + "_b", make_b));
     };
-    const Rows k = keep(
+    const Var k = keep(
         "k", [&] { return a("k", k_, kv_factors); },
         [&] { return rotated(b("k", k_, kv_factors)); });
-    const Rows v = keep(
-        "v", [&] { return a("v", v_, kv_factors); }, [&] { return b("v", v_, kv_factors); });
-    const Rows q = Rows(rotated(b("q", q_, q_factors))).mixed_by(a("q", q_, q_factors));
-    return output(x, attention(normalize_for_scores(q.x()), normalize_for_scores(*x.tape, {k}), v,
+    const Var v = keep(
+        "v", [&] { return a("v", v_, kv_factors); },
+        [&] { return b("v", v_, kv_factors); });
+    const Var q = products(*x.tape, a("q", q_, q_factors), rotated(b("q", q_, q_factors)));
+    return output(x, attention(normalize_for_scores(q), normalize_for_scores(k), v,
                                options(*x.tape, plan().head_dim, memory)));
   }
 
@@ -60,12 +65,11 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
   const Index kv_factors = c.whole("kv-factors"), q_factors = c.whole("q-factors");
   using Role = Projection::Role;
   AttentionDescription description;
-  AttentionForm expanded = {
-      .name = std::string(kExpanded), .key_width = c.head_dim, .value_width = c.head_dim};
+  AttentionForm form = {.key_width = c.head_dim, .value_width = c.head_dim};
   const auto add = [&](const std::string& name, Index count, Role role) {
     const auto part = [&](const std::string& factor, Index width) {
       const std::string own_name = name + factor;
-      expanded.projections.push_back(
+      form.projections.push_back(
           Projection{own_name + "_proj", c.dim, width, role}.in_canon(own_name));
     };
     part("_a", c.heads * count);
@@ -78,18 +82,9 @@ AttentionDescription describe_layer(const AttentionPlan& c) {
     description.keeps.push_back({name + "_b", kv_factors, c.head_dim});
   }
   const Count product = Count(c.heads) * c.head_dim;  // of one pair of factors, all heads
-  AttentionForm factored = expanded;
-  expanded.macs_per_token = product * q_factors;
-  expanded.macs_per_kept = product * kv_factors * 2;
-  // Scores: each query times each b, then times a. Sums: attention weights times each a, then times
-  // b.
-  factored.name = kFactored;
-  factored.macs_per_token = product * q_factors;
-  factored.key_width = factored.value_width = kv_factors * (c.head_dim + 1);
-  factored.output_width = c.head_dim;
-  description.forms = {std::move(expanded)};
-  if (c.score_scale.kind != ScoreScale::Kind::qk_norm)  // which needs lengths of whole keys
-    description.forms.push_back(std::move(factored));
+  form.macs_per_token = product * q_factors;
+  form.macs_per_kept = product * kv_factors * 2;
+  description.forms = {std::move(form)};
   return description;
 }
 

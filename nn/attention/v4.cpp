@@ -87,7 +87,6 @@ class SharedRowAttention : public Attention {
     });
     const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
-    o.stacked = true;  // all heads read the same rows
     std::optional<Picks> picks;
     if (compresses(plan())) {
       require_setting(memory.key_mask().empty(),

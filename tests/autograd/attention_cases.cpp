@@ -255,38 +255,6 @@ void add_pooled_rows(CaseList& cases, Index length) {
             });
 }
 
-// Heads side by side, of which three do not divide a tile of queries.
-void add_stacked_heads(CaseList& cases, Index length) {
-  const Index window = cases.pick(2, 40);
-  const auto add = [&](const std::string& name, const AttentionOptions& options,
-                       const Mask& mask = {}) {
-    cases.add("stacked heads, " + name, {{2, length, 3, 4}, {2, length + 1, 1, 4}, {3}},
-              [=](Tape& tape, Inputs x) {
-                tape.set_training(true);
-                tape.set_random(17, 4);
-                AttentionOptions stacked = options;
-                stacked.stacked = true;
-                stacked.sinks = x[2];
-                stacked.key_mask = mask;
-                return attention(x[0], x[1], x[1], stacked);
-              });
-  };
-  const Real scale{0.7};
-  add("causal", {.scale = scale});
-  add("all keys", {.scale = scale, .causal = false});
-  add("a window and a mask", {.scale = scale, .window = window}, every_third_hidden(length + 1));
-  add("queries that see nothing", {.scale = scale}, padded_left(length + 1, cases.pick(2, 67)));
-  add("dropout", {.scale = scale, .window = window, .dropout = Real{0.3}});
-  add("inverse norm", {.scale = scale, .row_scale = RowScale::inverse_norm});
-  cases.add("stacked heads, pooled rows",
-            {{2, length, 3, 4}, {2, length, 1, 4}, {2, length, 1, 4}, {2, length / 2, 1, 4}},
-            [=](Tape&, Inputs x) {
-              AttentionOptions options = {.scale = scale, .window = window, .stacked = true};
-              options.pooled = {.keys = x[3], .values = x[3], .tokens = 2};
-              return attention(x[0], x[1], x[2], options);
-            });
-}
-
 void add_cases_with_sinks(CaseList& cases, Index length) {
   const AttentionOptions causal = {.scale = Real{0.7}};
   AttentionOptions windowed = causal, all_keys = causal, scaled = causal, dropping = causal;
@@ -317,7 +285,6 @@ void add_attention_cases(CaseList& cases) {
   add_cases_with_sinks(cases, length);
   add_gates(cases, length);
   add_pooled_rows(cases, length);
-  add_stacked_heads(cases, length);
   add_options(cases, "", length, RowScale::one);
   add_options(cases, "cap, ", length, RowScale::one, Real{0.9});
   add_options(cases, "inverse norm, ", length, RowScale::inverse_norm);

@@ -48,8 +48,6 @@ void agree(const AttentionOptions& options, const std::vector<CheckedInput>& inp
   const double error = difference(evaluate(with(fused, options), inputs), expected);
   RC_LOG() << "difference " << error << "\n";
   RC_ASSERT(error < kComposedTolerance);
-  const OnOneThread here;  // stacked heads then have one copy of the gradients of their rows
-  RC_ASSERT(difference(evaluate(with(fused, options), inputs), expected) < kComposedTolerance);
 }
 
 std::vector<std::uint8_t> any_mask(Index size) {
@@ -61,7 +59,6 @@ std::vector<std::uint8_t> any_mask(Index size) {
 
 AttentionOptions any_options(const Sizes& sizes, std::span<const std::uint8_t> mask) {
   AttentionOptions options;
-  options.stacked = sizes.kv_heads == 1 && any_size(0, 1) == 1;
   options.scale = static_cast<Real>(any_size(1, 20)) / 10;
   options.causal = *rc::gen::arbitrary<bool>();
   if (options.causal && any_size(0, 1) == 1) options.window = any_size(1, sizes.keys);
@@ -109,7 +106,6 @@ TEST(ComposedAttention, ForgetGates) {
     const Sizes sizes = any_sizes(80);
     const auto mask = any_mask(sizes.batch * sizes.keys);
     AttentionOptions options = any_options(sizes, mask);
-    options.stacked = false;
     options.row_scale = *rc::gen::element(RowScale::one, RowScale::inverse_sqrt_length);
     auto inputs = sizes.inputs("gated" + std::to_string(any_size(0, 1000)));
     const std::vector<Shape> gates = {{sizes.batch, sizes.keys, sizes.heads, 1}};
@@ -182,7 +178,7 @@ TEST(ComposedAttention, PooledRows) {
     options.row_scale =
         *rc::gen::element(RowScale::one, RowScale::inverse_norm, RowScale::inverse_sqrt_length);
     if (options.row_scale == RowScale::inverse_norm) options.cap = 0;
-    const Index pooled_heads = options.stacked || any_size(0, 1) == 1 ? 1 : sizes.heads;
+    const Index pooled_heads = any_size(0, 1) == 1 ? 1 : sizes.heads;
     std::vector<CheckedInput> inputs =
         normal_inputs("pooled" + std::to_string(any_size(0, 1000)),
                       std::vector<Shape>{{sizes.batch, sizes.queries, sizes.heads, sizes.qk_width},

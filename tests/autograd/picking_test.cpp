@@ -100,8 +100,8 @@ TEST(PickedRowsOfAnIndexer, OfEqualScoresAreTheEarlierOnes) {
   EXPECT_EQ(list(7), (List{0, 1, 3, 5}));
 }
 
-// A cache of 5 tokens of which 8 were written: slots 3, 4, 0, 1, 2 hold tokens 3 to 7.
-TEST(PickedRowsOfAnIndexer, AreSlotsOfACacheInTheOrderOfTokens) {
+// A cache of 5 tokens of which 8 were written holds tokens 3 to 7.
+TEST(PickedRowsOfAnIndexer, CountFromTheEarliestTokenOfACache) {
   Tape tape;
   RowCache cache(2, 1, 1, 5, CacheType::real);
   const Values keys = {9, 9, 9, 1, 5, 1, 3, 1};
@@ -119,9 +119,9 @@ TEST(PickedRowsOfAnIndexer, AreSlotsOfACacheInTheOrderOfTokens) {
     return std::vector<std::int32_t>(list, list + most);
   };
   using List = std::vector<std::int32_t>;
-  EXPECT_EQ(picked(3, 0), (List{3, 4, 1}));  // tokens 4, 6 and the earliest of three that are equal
-  EXPECT_EQ(picked(3, 1), (List{3, 4, 0}));  // all scores are 0
-  EXPECT_EQ(picked(6, 0), (List{3, 4, 0, 1, 2, -1}));
+  EXPECT_EQ(picked(3, 0), (List{0, 1, 3}));  // tokens 4, 6 and the earliest of three that are equal
+  EXPECT_EQ(picked(3, 1), (List{0, 1, 2}));  // all scores are 0
+  EXPECT_EQ(picked(6, 0), (List{0, 1, 2, 3, 4, -1}));
 }
 
 // Attention over one row of values e_r for each pooled row r gives the weights themselves.
@@ -142,17 +142,14 @@ TEST(PickedRowsOfAnIndexer, HaveTheirWeightsSummedOverTheHeads) {
                     .values = tape.constant({2, kRows, 1, kRows}, unit),
                     .tokens = 2,
                     .selection = Selection{picks.rows, weights.data()}};
-  for (const bool stacked : {false, true}) {
-    options.stacked = stacked;
-    const Var y = attention(q, k, zeros, options);
-    for (Index i = 0; i < 2 * kLength * kMost; ++i) {
-      const std::int32_t row = picks.rows.rows[i];
-      Real sum = 0;
-      for (Index h = 0; row >= 0 && h < kHeads; ++h)
-        sum += y.value()[static_cast<std::size_t>((i / kMost * kHeads + h) * kRows + row)];
-      EXPECT_NEAR(static_cast<double>(weights[static_cast<std::size_t>(i)]),
-                  static_cast<double>(sum), 1e-5);
-    }
+  const Var y = attention(q, k, zeros, options);
+  for (Index i = 0; i < 2 * kLength * kMost; ++i) {
+    const std::int32_t row = picks.rows.rows[i];
+    Real sum = 0;
+    for (Index h = 0; row >= 0 && h < kHeads; ++h)
+      sum += y.value()[static_cast<std::size_t>((i / kMost * kHeads + h) * kRows + row)];
+    EXPECT_NEAR(static_cast<double>(weights[static_cast<std::size_t>(i)]), static_cast<double>(sum),
+                1e-5);
   }
 }
 

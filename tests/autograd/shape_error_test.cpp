@@ -125,7 +125,6 @@ TEST_F(ShapeErrors, OfAttention) {
   expect({"attention", "key mask"}, attend(q, k, k, {.key_mask = mask}));
   expect({"attention", "dropout"}, attend(q, k, k, {.dropout = 1}));
   expect({"attention", "sinks", "each query head"}, attend(q, k, k, {.sinks = of({2})}));
-  expect({"attention", "stacked heads read the same rows"}, attend(q, k, k, {.stacked = true}));
 }
 
 TEST(ShapeError, OfShapesThemselves) {

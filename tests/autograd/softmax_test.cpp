@@ -57,7 +57,6 @@ TEST(SoftmaxOfAttention, SharesOutOneAtScoresOfAnySize) {
     AttentionOptions options{.scale = kSizes[static_cast<std::size_t>(trial) % kSizes.size()]};
     options.stats = &stats;
     options.window = trial % 2 == 0 ? 0 : any(1, length);
-    options.stacked = kv_heads == 1 && any(0, 1) == 1;
     SCOPED_TRACE(trial);
     Tape tape;
     const auto input = [&](Index of_heads, std::uint32_t stream) {

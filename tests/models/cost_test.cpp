@@ -79,7 +79,6 @@ TEST(CostTable, HasEveryAttentionInTheRegistrysOrderInEachForm) {
       if (kind->name == latent)
         expected.insert(expected.end(), {latent + "-absorbed", latent + "-merged"});
     }
-    if (kind->name == "tpa") expected.emplace_back("tpa-factored");
   }
   for (const CostRow& row : cost_table(with({}), 1, {}, left_out)) names.push_back(row.attention);
   EXPECT_EQ(names, expected);
@@ -97,8 +96,8 @@ TEST(CostTable, LeavesOutKindsThatDoNotFitAndSaysWhy) {
     EXPECT_NE(row.attention, "gqa");
     EXPECT_NE(row.attention, "gta");
   }
-  // All kinds but two have rows: MLA and DSA three each, TPA two.
-  EXPECT_EQ(rows.size(), attention_kinds().size() + 3);
+  // All kinds but two have rows: MLA and DSA three each.
+  EXPECT_EQ(rows.size(), attention_kinds().size() + 2);
 }
 
 TEST(CostTable, GatesTheKindsThatThePatternGates) {
@@ -158,7 +157,7 @@ TEST(CostTable, TellsTheFormsOfMlaApart) {
   }
   EXPECT_EQ(rows.at("mla-absorbed").costs.parameters, rows.at("mla").costs.parameters);
   EXPECT_TRUE(rows.at("mha").decodes);
-  EXPECT_TRUE(rows.at("tpa-factored").decodes);
+  EXPECT_TRUE(rows.at("tpa").decodes);
 }
 
 TEST(CostTable, WithoutAnyKindThatFitsIsAnError) {

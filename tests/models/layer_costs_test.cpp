@@ -92,23 +92,18 @@ TEST_P(CostsOfALayer, ToExpandAKeyAreTheMatrixThatDoesIt) {
   }));
 }
 
-// R products of factors, d wide, for each of H heads: computed, or as their factors.
-TEST(CostsOfTpa, AreThoseOfProductsOrOfFactors) {
+// R products of factors, d wide, for each of H heads.
+TEST(CostsOfTpa, AreThoseOfProducts) {
   const CostRows rows = all_rows(
       with({{"layers", 1}, {"dim", 64}, {"heads", 4}, {"kv-factors", 2}, {"q-factors", 3}}), 10);
   const Index width = 16, product = 4 * width;
   const Index parameters = (3 + 2 + 2) * 64 * (4 + width) + 64 * product;
-  const CostRow &expanded = rows.at("tpa"), &factored = rows.at("tpa-factored");
-  for (const CostRow& row : {expanded, factored}) {
-    EXPECT_EQ(row.costs.parameters, parameters);
-    EXPECT_EQ(row.costs.cache_elements_per_token, (2 + 2) * (4 + width));
-  }
+  const CostRow& expanded = rows.at("tpa");
+  EXPECT_EQ(expanded.costs.parameters, parameters);
+  EXPECT_EQ(expanded.costs.cache_elements_per_token, (2 + 2) * (4 + width));
   EXPECT_EQ(expanded.costs.linear_macs_per_token, parameters + (3 + 2 + 2) * product);
   EXPECT_EQ(expanded.costs.decode_expansion_macs, 10 * (2 + 2) * product);
   EXPECT_EQ(expanded.costs.decode_attention_macs, 10 * 2 * product);
-  EXPECT_EQ(factored.costs.linear_macs_per_token, parameters + 3 * product);
-  EXPECT_EQ(factored.costs.decode_expansion_macs, 0);
-  EXPECT_EQ(factored.costs.decode_attention_macs, 10 * 4 * (2 + 2) * (width + 1));
 }
 
 // A whole model with a context of its own; even sizes, so that every kind fits.

@@ -18,9 +18,9 @@ using nlohmann::json;
 using Names = std::vector<std::string>;
 
 inline const Names kAttentions = {
-    "mha",        "mqa", "gqa",          "mfa",        "gta",   "mla",          "mla-absorbed",
-    "mla-merged", "dsa", "dsa-absorbed", "dsa-merged", "tpa",   "tpa-factored", "latent-bias",
-    "fox",        "v4",  "hca",          "csa",        "delta", "kda"};
+    "mha",        "mqa", "gqa",          "mfa",        "gta", "mla",         "mla-absorbed",
+    "mla-merged", "dsa", "dsa-absorbed", "dsa-merged", "tpa", "latent-bias", "fox",
+    "v4",         "hca", "csa",          "delta",      "kda"};
 inline const Names kRowKeys = {"attention",
                                "params_per_layer",
                                "linear_macs_per_token_per_layer",

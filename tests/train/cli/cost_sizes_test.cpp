@@ -93,9 +93,9 @@ TEST_F(CostCommand, TakesTheSizesOfAWellKnownModel) {
 }
 
 TEST_F(CostCommand, NamesTheFormsOfAllPartsOfAPattern) {
-  const std::string table = output("--attention mla16+4/tpa2 --layers 2");
-  for (const char* forms : {"-absorbed-factored ", "-merged-factored "})
-    EXPECT_NE(table.find(std::string("\nmla16+4/tpa2") + forms), std::string::npos) << table;
+  const std::string table = output("--attention mla16+4/dsa16+4 --layers 2");
+  for (const char* forms : {"-absorbed ", "-merged "})
+    EXPECT_NE(table.find(std::string("\nmla16+4/dsa16+4") + forms), std::string::npos) << table;
 }
 
 TEST_F(CostCommand, MarksTheAttentionThatAModelWasPublishedWith) {
