@@ -6,8 +6,8 @@
 
 namespace headcount {
 
-/// Throws DataError that names `source` and the byte offset at the first NUL byte (a binary file) or
-/// byte that is not UTF-8.
+/// Throws DataError that names `source` and the byte offset at the first NUL byte (a binary file)
+/// or byte that is not UTF-8.
 void require_utf8(std::string_view bytes, const std::string& source);
 
 /// The code points of UTF-8 `bytes`, with any byte order mark. Throws DataError as require_utf8.

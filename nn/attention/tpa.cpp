@@ -42,8 +42,7 @@ class TensorProductAttention : public Attention {
         "k", [&] { return a("k", k_, kv_factors); },
         [&] { return rotated(b("k", k_, kv_factors)); });
     const Var v = keep(
-        "v", [&] { return a("v", v_, kv_factors); },
-        [&] { return b("v", v_, kv_factors); });
+        "v", [&] { return a("v", v_, kv_factors); }, [&] { return b("v", v_, kv_factors); });
     const Var q = products(*x.tape, a("q", q_, q_factors), rotated(b("q", q_, q_factors)));
     return output(x, attention(normalize_for_scores(q), normalize_for_scores(k), v,
                                options(*x.tape, plan().head_dim, memory)));

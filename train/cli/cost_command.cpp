@@ -1,4 +1,3 @@
-#include <array>
 #include <cmath>
 #include <iostream>
 #include <nlohmann/json.hpp>
@@ -8,6 +7,8 @@
 #include "models/cost.h"
 #include "train/cli/command_line.h"
 #include "train/cli/commands.h"
+#include "train/cli/config_cost.h"
+#include "train/cli/units.h"
 #include "train/options.h"
 #include "train/run/loaded.h"
 #include "train/table.h"
@@ -18,6 +19,7 @@ const CommandHelp kCostHelp = {
     "cost", "Count parameters, operations and KV cache of each attention, from sizes alone.",
     "  headcount cost --dim 256 --heads 8 --kv-heads 4 --bias --context 10\n"
     "  headcount cost --preset llama-3-8b --context 131072 --cache-dtype bf16\n"
+    "  headcount cost --config config.json --context 32k,128k --memory 24GiB\n"
     "  headcount cost --layers 24 --attention mqa/share\n"
     "  headcount cost --from runs/mla --context 4096 --csv\n"};
 
@@ -28,28 +30,11 @@ using Json = nlohmann::ordered_json;
 const std::vector<Flag> kCostFlags = {
     {"preset", "take the sizes of a well-known model; the list below names them", true},
     {"from", "take the sizes of this run folder, made by headcount train", true},
+    {"list", "print the released models that --config knows by name", false},
     {"csv", "print comma-separated values instead of tables", false},
     {"json", "print one JSON object instead of tables", false}};
 
-// A number with a unit: up to 99,999 as it is, then four digits and a unit of a power of `base`.
-std::string short_number(double value, double base, const std::array<const char*, 7>& units) {
-  std::size_t unit = 0;
-  while (value >= base * (unit == 0 ? 100 : 1) && unit + 1 < units.size()) {
-    if (unit == 0 && value < 1e5) break;
-    value /= base;
-    ++unit;
-  }
-  return unit == 0 ? formatted("%.0f%s", value, units[0])
-                   : formatted("%.4g %s", value, units[unit]);
-}
-
-std::string decimal(double value) {
-  return short_number(value, 1000, {"", "K", "M", "G", "T", "P", "E"});
-}
-std::string binary(Count count) {
-  return short_number(static_cast<double>(count.value()), 1024,
-                      {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
-}
+std::string bytes_text(Count bytes) { return binary_text(static_cast<double>(bytes.value())); }
 
 // A cost of one layer: the mean if layers differ.
 Json per_layer(const CostRow& row, Count Costs::*count) {
@@ -91,7 +76,7 @@ std::vector<Column<CostRow>> columns() {
   const auto add = [&](const char* heading, const char* key, Count Costs::*count,
                        std::size_t width = kWidth) {
     all.push_back({heading, key,
-                   [=](Row row) { return decimal(per_layer(row, count).get<double>()); },
+                   [=](Row row) { return decimal_text(per_layer(row, count).get<double>()); },
                    [=](Row row) { return per_layer(row, count); }, false, width});
   };
   add("parameters\na layer", "params_per_layer", &Costs::parameters);
@@ -107,11 +92,11 @@ std::vector<Column<CostRow>> columns() {
   add("", "window_elements_per_layer", &Costs::window_elements);
   add("", "open_block_elements_per_layer", &Costs::open_block_elements);
   all.push_back({"cache\nall layers", "cache_bytes",
-                 [](Row row) { return binary(row.cache_bytes); },
+                 [](Row row) { return bytes_text(row.cache_bytes); },
                  [](Row row) { return row.cache_bytes.value(); }, false, kWidth});
   for (std::size_t i = 0; i < long_contexts().size(); ++i) {
     all.push_back({"", long_key(long_contexts()[i]),
-                   [=](Row row) { return binary(row.long_cache_bytes[i]); },
+                   [=](Row row) { return bytes_text(row.long_cache_bytes[i]); },
                    [=](Row row) { return row.long_cache_bytes[i].value(); }});
   }
   return all;
@@ -145,7 +130,7 @@ std::string long_table(const std::vector<CostRow>& rows) {
     TextColumn& column = table.emplace_back();
     column.width = kWidth;
     column.cells.push_back(shown(row.attention));
-    for (const Count bytes : row.long_cache_bytes) column.cells.push_back(binary(bytes));
+    for (const Count bytes : row.long_cache_bytes) column.cells.push_back(bytes_text(bytes));
   }
   return laid_out(table);
 }
@@ -212,10 +197,24 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   help.examples += "\nModels for --preset:\n";
   for (const KnownModel& model : known_models())
     help.examples += "  " + model.name + ": " + model.source + '\n';
-  const CommandLine line = parse_command_line(arguments, help, cost_settings(), kCostFlags);
+  std::vector<Flag> flags = kCostFlags;
+  flags.insert(flags.end(), config_cost_flags().begin(), config_cost_flags().end());
+  const CommandLine line = parse_command_line(arguments, help, cost_settings(), flags);
   if (line.has("help")) return 0;
   line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
   line.refuse_beside("json", {"csv"}, ": both say how to print; name one of them");
+  if (line.has("list")) {
+    print_released_models();
+    return 0;
+  }
+  if (line.has("config")) {
+    line.refuse_beside("config", {"preset", "from"}, ": both give sizes; name one of them");
+    print_config_cost(line);
+    return 0;
+  }
+  for (const Flag& flag : config_cost_flags()) {
+    if (line.has(flag.name)) throw UsageError("--", flag.name, " goes with --config");
+  }
   Given given(cost_settings());
   if (line.has("preset")) given.put(known_model(line.get("preset")).settings);
   if (line.has("from")) {

@@ -18,8 +18,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
 const CommandHelp kReportHelp = {
-    "report",
-    "Show comparisons, or curves and settings of training runs, side by side as a page.",
+    "report", "Show comparisons, or curves and settings of training runs, side by side as a page.",
     "  headcount report runs/compare-lookup/results.json\n"
     "  headcount report before/results.json after/results.json --out runs/both\n"
     "  headcount report --from runs/mha runs/mla --out runs/two --json\n"

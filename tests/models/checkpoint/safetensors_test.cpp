@@ -13,8 +13,8 @@
 
 #include "data/memory_limit.h"
 #include "data/temporary_folder.h"
-#include "models/checkpoint/durable.h"
 #include "models/checkpoint/checkpoint.h"
+#include "models/checkpoint/durable.h"
 
 namespace headcount {
 namespace {

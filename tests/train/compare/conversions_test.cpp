@@ -136,7 +136,8 @@ TEST_F(ConversionComparison, RefusesWhatItCannotConvertBeforeItTrainsAnything) {
     expect_refusal(compare(flags), code, parts, flags);
     EXPECT_FALSE(folder_.has("c/runs")) << flags;
   };
-  refuses(kUsage, "--attention mha,delta", {"--init-from run", "no conversion to --attention delta"});
+  refuses(kUsage, "--attention mha,delta",
+          {"--init-from run", "no conversion to --attention delta"});
   refuses(kUsage, "--attention mqa --layers 3", {"--layers"});
   refuses(kUsage, "--attention mqa --preset nanogpt-cpu", {"--preset", "--init-from"});
   refuses(kUsage, "--attention mqa --match params", {"--match", "--init-from"});

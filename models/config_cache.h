@@ -1,0 +1,81 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "autograd/base/count.h"
+#include "autograd/base/real.h"
+
+/// The KV cache of a model from its Hugging Face configuration, a config.json, alone: what each
+/// layer keeps of a sequence. The layers need not be ones that this program can train.
+namespace headcount {
+
+/// Rows that a layer keeps of the tokens of one sequence.
+struct CachedRows {
+  Count numbers;     ///< of a row, keys and values of all KV heads together
+  Index window = 0;  ///< newest tokens that keep their rows; 0: all tokens
+  Index block = 1;   ///< tokens that one row stands for
+  /// Numbers of a row in engines that hold a latent as keys and values of all heads; equal to
+  /// `numbers` where there is no latent.
+  Count expanded = numbers;
+
+  /// Rows after `context` tokens.
+  Count count(Index context) const;
+};
+
+/// What one layer keeps of one sequence.
+struct CachedLayer {
+  std::string kind;  ///< "full attention", "window of 4096", "state"
+  std::vector<CachedRows> rows;
+  Count state;         ///< numbers, once a sequence
+  Count channels;      ///< of causal convolutions, whose last taps - 1 inputs are kept
+  Index taps = 1;      ///< of the convolutions
+  Index kv_heads = 0;  ///< that tensor parallelism can share out; 0: none
+
+  Count convolutions() const { return channels * (taps - 1); }
+};
+
+/// Numbers of one sequence, over all layers.
+struct CacheNumbersOf {
+  Count growing;   ///< rows of all tokens
+  Count windowed;  ///< rows of the newest tokens
+  Count once;      ///< states and inputs of convolutions
+  Count total() const { return growing + windowed + once; }
+};
+
+/// The cache of a model, layer by layer.
+struct ConfigCache {
+  std::string type;  ///< `model_type` whose rules were used
+  std::vector<CachedLayer> layers;
+  Index width = 0, heads = 0, head_dim = 0;  ///< of attention; 0 if there is none
+  Index context = 0;                         ///< positions of the model; 0: not said
+
+  /// Numbers after `context` tokens; `expanded` as CachedRows::expanded.
+  CacheNumbersOf numbers(Index context, bool expanded = false) const;
+  /// Numbers that each further token adds, before windows are full.
+  Count per_token() const;
+  bool has_latents() const;
+};
+
+/// All model types with known rules, in alphabetical order.
+const std::vector<std::string>& known_model_types();
+
+/// Reads a configuration. Keys that are missing have the defaults of transformers' class; the
+/// configuration of the text in a multimodal one is found. `as` names the type whose rules apply
+/// instead of `model_type`. Throws DataError that names a key whose value cannot be, and the
+/// nearest known type if the type is unknown.
+ConfigCache read_config_cache(const nlohmann::json& config, const std::string& as = "");
+
+/// A model that somebody released, with the sizes of its configuration.
+struct ReleasedModel {
+  std::string name;    ///< "llama-3.1-405b"
+  std::string source;  ///< where the sizes stand
+  nlohmann::json config;
+};
+/// All released models that the program knows, oldest first.
+const std::vector<ReleasedModel>& released_models();
+/// The released model of that name. Throws DataError that names the nearest.
+const ReleasedModel& released_model(const std::string& name);
+
+}  // namespace headcount

@@ -1,0 +1,130 @@
+#include "models/config_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+namespace headcount {
+namespace {
+
+using nlohmann::json;
+
+json fixture(const std::string& name) {
+  std::ifstream file(std::string(HEADCOUNT_FIXTURE_FOLDER) + "/" + name);
+  return json::parse(file);
+}
+
+// What transformers 5.12 holds otherwise than the definitions: a window keeps one row less, for it
+// is read together with the new token's; convolutions keep all taps' inputs, but for olmo_hybrid;
+// latents are expanded to the keys and values of all heads.
+Count held_by_transformers(const ConfigCache& cache, Index tokens) {
+  Count all;
+  for (const CachedLayer& layer : cache.layers) {
+    for (const CachedRows& rows : layer.rows)
+      all += rows.expanded * (rows.window > 0 ? std::min(tokens, rows.window - 1) : tokens);
+    const Index newest = cache.type == "olmo_hybrid" ? 0 : 1;
+    all += layer.state + layer.channels * (layer.taps - 1 + newest);
+  }
+  return all;
+}
+
+// 68 configurations with the defaults of most keys, and 115 with other sizes and missing keys. The
+// numbers were counted in the caches that transformers' own classes made.
+TEST(ConfigCache, HoldsAsManyNumbersAsTransformers) {
+  const json cases = fixture("transformers_caches.json");
+  ASSERT_EQ(cases.size(), 183);
+  for (const auto& [name, measured] : cases.items()) {
+    const ConfigCache cache = read_config_cache(measured.at("config"));
+    for (const auto& [tokens, numbers] : measured.at("numbers").items())
+      EXPECT_EQ(held_by_transformers(cache, std::stoll(tokens)).value(), numbers.get<Index>())
+          << name << " after " << tokens << " tokens";
+  }
+}
+
+TEST(ConfigCache, HasPublishedSizes) {
+  const std::map<std::string, Index> numbers_per_token = {{"llama-3.1-405b", 516'096 / 2},
+                                                          {"deepseek-v3", 70'272 / 2},
+                                                          {"minimax-m2", 253'952 / 2},
+                                                          {"gpt2-xl", 300 * 1024 / 2},
+                                                          {"qwen3-235b-a22b", 192'512 / 2}};
+  for (const auto& [name, numbers] : numbers_per_token)
+    EXPECT_EQ(read_config_cache(released_model(name).config).per_token().value(), numbers) << name;
+  const auto gibibytes = [](const std::string& name) {
+    const ConfigCache cache = read_config_cache(released_model(name).config);
+    return 2 * static_cast<double>(cache.numbers(1 << 17).total().value()) / (1 << 30);
+  };
+  EXPECT_NEAR(gibibytes("gpt-oss-20b"), 3.003, 0.0005);
+  EXPECT_NEAR(gibibytes("kimi-k2"), 8.578, 0.0005);
+}
+
+TEST(ConfigCache, IsReadOfAllReleasedModels) {
+  EXPECT_GE(released_models().size(), 60);
+  for (const ReleasedModel& model : released_models()) {
+    const CacheNumbersOf numbers = read_config_cache(model.config).numbers(1000);
+    EXPECT_GT(numbers.total().value(), 0) << model.name;
+    EXPECT_FALSE(model.source.empty()) << model.name;
+  }
+}
+
+TEST(ConfigCache, KeepsThreePartsApart) {
+  const ConfigCache gemma = read_config_cache(released_model("gemma-3-4b").config);
+  const Index row = 2 * 4 * 256;
+  const CacheNumbersOf numbers = gemma.numbers(4096);
+  EXPECT_EQ(numbers.growing.value(), 5 * row * 4096);
+  EXPECT_EQ(numbers.windowed.value(), 29 * row * 1024);
+  EXPECT_EQ(numbers.once.value(), 0);
+  const ConfigCache mamba = read_config_cache(released_model("mamba-2.8b").config);
+  EXPECT_EQ(mamba.numbers(1).total().value(), mamba.numbers(1 << 20).once.value());
+}
+
+TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
+  const json text = released_model("gemma-3-4b").config;
+  json without_type = text;
+  without_type.erase("model_type");
+  const Index numbers = read_config_cache(text).numbers(100).total().value();
+  for (const json& inner : {text, without_type}) {
+    const json whole = {{"model_type", "gemma3"}, {"text_config", inner}};
+    EXPECT_EQ(read_config_cache(whole).numbers(100).total().value(), numbers);
+  }
+}
+
+std::string refusal(const json& config, const std::string& as = "") {
+  try {
+    read_config_cache(config, as);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(ConfigCache, IsNotGuessedForUnknownTypes) {
+  EXPECT_EQ(refusal({{"model_type", "lama"}}),
+            "the model type 'lama' is unknown; did you mean llama?");
+  json config = released_model("llama-3.1-8b").config;
+  config["model_type"] = "my_llama";
+  EXPECT_NE(refusal(config), "");
+  EXPECT_EQ(read_config_cache(config, "llama").per_token().value(), 65'536);
+}
+
+TEST(ConfigCache, RefusesContradictionsAndNamesTheirKey) {
+  const auto changed = [](const char* key, const json& value) {
+    json config = released_model("llama-3.1-8b").config;
+    config[key] = value;
+    return refusal(config);
+  };
+  const std::pair<const char*, json> faults[] = {
+      {"num_key_value_heads", 5},       {"num_key_value_heads", -8},
+      {"num_hidden_layers", "32"},      {"num_hidden_layers", 1'000'000'000'000'000'000},
+      {"num_attention_heads", 0},       {"num_attention_heads", 1.5},
+      {"head_dim", json::array({128})}, {"layer_types", json::array({"full_attention"})},
+      {"layer_types", "full"},          {"hidden_size", false}};
+  for (const auto& [key, value] : faults)
+    EXPECT_NE(changed(key, value).find(std::string("'") + key + "'"), std::string::npos)
+        << key << " " << value << ": " << changed(key, value);
+  EXPECT_NE(refusal(json::array()), "");
+}
+
+}  // namespace
+}  // namespace headcount

@@ -1,0 +1,82 @@
+// `headcount cost --config` as its users meet it.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "train/cli/cost_command.h"
+
+namespace headcount::cost_tables {
+namespace {
+
+class ConfigCost : public CostCommand {
+ protected:
+  // Path of a file with this content, beside which nothing else lies.
+  std::string file(const std::string& text, const std::string& name = "config.json") const {
+    const auto folder = folder_.path() / "model";
+    std::filesystem::create_directories(folder);
+    std::ofstream(folder / name) << text;
+    return (folder / name).string();
+  }
+  const std::string llama_ = R"({"model_type": "llama", "num_hidden_layers": 32,
+      "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+      "max_position_embeddings": 131072})";
+};
+
+TEST_F(ConfigCost, CountsWhatASequenceKeeps) {
+  const std::string path = file(llama_);
+  const json result = table("--config " + path + " --context 4096,128k --batch 2");
+  EXPECT_EQ(result.at("model_type"), "llama");
+  EXPECT_EQ(result.at("cache_numbers").at("total"), 65'536 * 4096);
+  const json& longest = result.at("contexts").at(1);
+  EXPECT_EQ(longest.at("context"), 131'072);
+  EXPECT_EQ(longest.at("cache_bytes"), 2 * 65'536LL * 131'072);
+  EXPECT_EQ(longest.at("batch_bytes"), 2 * longest.at("cache_bytes").get<std::int64_t>());
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  EXPECT_EQ(table("--config " + folder + " --context 4096,128k --batch 2"), result);
+}
+
+TEST_F(ConfigCost, SaysWhatFitsBesideTheWeights) {
+  const std::string path = file(llama_);
+  file(R"({"metadata": {"total_size": 17179869184}})", "model.safetensors.index.json");
+  const json result = table("--config " + path + " --context 1024 --memory 24GiB");
+  // 8 GiB are left; a token takes 128 KiB.
+  EXPECT_EQ(result.at("longest_context"), 65'536);
+  EXPECT_EQ(result.at("contexts").at(0).at("batch_that_fits"), 64);
+}
+
+TEST_F(ConfigCost, ComparesOtherAttentionsAndShards) {
+  const json at = table("--config " + file(llama_) +
+                        " --context 1024 --attention mha,mqa,mla512+64 --shards 16")
+                      .at("contexts")
+                      .at(0);
+  const auto bytes = at.at("cache_bytes").get<std::int64_t>();
+  EXPECT_EQ(at.at("if_mha"), 4 * bytes);
+  EXPECT_EQ(at.at("if_mqa"), bytes / 8);
+  EXPECT_EQ(at.at("if_mla512+64"), 1024 * 32 * (512 + 64) * 2);
+  EXPECT_EQ(at.at("shard_bytes"), bytes / 8);  // 16 GPUs copy each of the 8 KV heads once
+}
+
+TEST_F(ConfigCost, PrintsATableForPeople) {
+  const std::string text = output("--config gemma-3-4b --context 128k");
+  for (const char* words : {"gemma3_text, 34 layers", "window of 1024", "full attention", "131072"})
+    EXPECT_NE(text.find(words), std::string::npos) << words << "\n" << text;
+  EXPECT_NE(output("--list").find("llama-3.1-405b"), std::string::npos);
+}
+
+TEST_F(ConfigCost, RefusesWhatItCannotReadInOneLine) {
+  expect_refusal(3, "--config " + file(R"({"model_type": "lama"})"), {"config", "lama", "llama"});
+  expect_refusal(3, "--config " + file("{"), {"config.json"});
+  expect_refusal(3, "--config missing.json", {"missing.json"});
+  expect_refusal(3, "--config llama-3.1-406b", {"llama-3.1-405b"});
+  const std::string llama = file(llama_);
+  expect_refusal(2, "--config " + llama + " --memory 24q", {"memory", "24GiB"});
+  expect_refusal(2, "--config " + llama + " --context 1k,x", {"context"});
+  expect_refusal(2, "--config " + llama + " --preset llama-3-8b", {"preset"});
+  expect_refusal(2, "--memory 24GiB", {"config"});
+}
+
+}  // namespace
+}  // namespace headcount::cost_tables

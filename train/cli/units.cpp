@@ -1,0 +1,50 @@
+#include "train/cli/units.h"
+
+#include <array>
+#include <map>
+
+#include "autograd/base/settings.h"
+#include "autograd/base/text.h"
+
+namespace headcount {
+
+namespace {
+
+std::string short_number(double value, double base, const std::array<const char*, 7>& units) {
+  std::size_t unit = 0;
+  while (value >= base * (unit == 0 ? 100 : 1) && unit + 1 < units.size()) {
+    if (unit == 0 && value < 1e5) break;
+    value /= base;
+    ++unit;
+  }
+  return unit == 0 ? formatted("%.0f%s", value, units[0])
+                   : formatted("%.4g %s", value, units[unit]);
+}
+
+}  // namespace
+
+std::string decimal_text(double value) {
+  return short_number(value, 1000, {"", "K", "M", "G", "T", "P", "E"});
+}
+
+std::string binary_text(double bytes) {
+  return short_number(bytes, 1024, {" B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
+}
+
+double bytes_named(std::string_view setting, std::string_view text) {
+  static const std::map<std::string_view, double> kUnits = {
+      {"", 1},      {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+      {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  const std::size_t end = text.find_first_not_of("0123456789.");
+  std::string_view unit = end == text.npos ? "" : text.substr(end);
+  if (unit.starts_with(' ')) unit.remove_prefix(1);
+  double number = 0;
+  const auto found = kUnits.find(unit);
+  if (parse_number(text.substr(0, end), number) != std::errc() || found == kUnits.end() ||
+      !(number > 0))
+    throw SettingError("`", setting, "` must be a number of bytes, such as 24GiB or 80GB, is '",
+                       text, "'");
+  return number * found->second;
+}
+
+}  // namespace headcount
