@@ -513,8 +513,8 @@ void attend(const Strip& strip, const RowRange& tile, const Workspace& w,
 
 // Writes the outputs of a strip and their softmax.
 void finish(const Strip& strip, const SoftmaxState& state, Real* room, Real* y) {
-  const Vector total = load(state.total());
-  replace(state.sums(), state.width, [&](Vector x) { return simd::pdiv(x, total); });
+  const Vector inverse = simd::pdiv(broadcast(1), load(state.total()));
+  replace(state.sums(), state.width, [&](Vector x) { return simd::pmul(x, inverse); });
   transpose(state.sums(), padded(state.width), kWidth, room);
   for (Index lane = 0; lane < strip.lanes; ++lane) {
     const bool sees = state.total()[lane] != 0;
@@ -528,13 +528,18 @@ void finish(const Strip& strip, const SoftmaxState& state, Real* room, Real* y) 
   }
 }
 
-// Calls body(strip, workspace) for strip `index` of the queries that read KV head g of sequence b.
+void transpose_queries(const Strip& strip, const Workspace& w) {
+  transpose(w.q, kWidth, padded(strip.p.key_width), w.q_columns);
+}
+
+// Calls body(strip, workspace) for strip `index` of the queries that read KV head g of sequence b,
+// with their transpose unless `attend` needs none.
 template <class Body>
 void with_strip(const AttentionProblem& p, Index b, Index g, Index index, const Workspace& w,
                 const Body& body) {
   const Strip strip(p, b, g, index * kWidth);
   strip.gather(p.q, p.key_width, w.q);
-  transpose(w.q, kWidth, padded(p.key_width), w.q_columns);
+  if (!is_few(strip)) transpose_queries(strip, w);
   body(strip, w);
 }
 
@@ -570,6 +575,7 @@ void for_strips(Tape& tape, const AttentionProblem& p, const Body& body) {
 // root of its length).
 void find_row_factors(const Strip& strip, const Workspace& w) {
   const AttentionProblem& p = strip.p;
+  transpose_queries(strip, w);
   Vector squares = broadcast(0);
   strip.for_tiles([&](const RowRange& tile) {
     if (p.row_scale == RowScale::inverse_norm)
@@ -659,6 +665,7 @@ void visit_weights(Tape& tape, const AttentionProblem& p,
                    const std::function<void(const RowWeights&)>& body) {
   const Index blocks = (p.tokens + kWidth - 1) / kWidth;
   const auto visit = [&](const Strip& strip, const Workspace& w) {
+    transpose_queries(strip, w);
     strip.for_tiles([&](const RowRange& tile) {
       find_scores(strip, tile, w);
       for (Index lane = 0; lane < strip.lanes; ++lane) {
