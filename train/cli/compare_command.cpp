@@ -8,6 +8,7 @@
 #include "models/checkpoint/durable.h"
 #include "train/cli/board.h"
 #include "train/cli/commands.h"
+#include "train/cli/from_run.h"
 #include "train/cli/training_flags.h"
 #include "train/compare/compare.h"
 #include "train/compare/conversions.h"
