@@ -1,15 +1,14 @@
 #include "models/config_cache.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <span>
 #include <string_view>
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "models/configuration.h"
 #include "models/model_data.h"
 
 namespace headcount {
@@ -17,93 +16,6 @@ namespace headcount {
 namespace {
 
 using Json = nlohmann::json;
-
-// Other names of keys, by their most frequent name.
-const std::map<std::string_view, std::vector<const char*>> kAliases = {
-    {"num_hidden_layers", {"n_layer", "n_layers", "num_layers"}},
-    {"num_attention_heads", {"n_head", "n_heads"}},
-    {"num_key_value_heads", {"num_kv_heads", "multi_query_group_num"}},
-    {"num_kv_heads", {"n_head_kv"}},
-    {"hidden_size", {"n_embd", "d_model"}},
-    {"head_dim", {"attention_head_dim"}},
-    {"max_position_embeddings", {"n_positions", "max_seq_len", "seq_length", "model_max_length"}},
-    {"state_size", {"mamba_d_state", "ssm_state_size"}},
-    {"expand", {"mamba_expand"}},
-    {"conv_kernel", {"mamba_d_conv", "conv_L_cache", "linear_conv_kernel_dim"}},
-    {"ssm_heads", {"mamba_n_heads", "mamba_num_heads", "n_mamba_heads", "num_heads"}},
-    {"ssm_head_dim", {"mamba_d_head", "mamba_head_dim", "mamba_headdim"}},
-    {"ssm_groups", {"mamba_n_groups", "n_groups", "mamba_ngroups"}},
-};
-
-const Json& types() {
-  static const Json all = Json::parse(kModelTypes);
-  return all;
-}
-
-// A configuration with the rules and defaults of its type.
-class Configuration {
- public:
-  Configuration(const Json& config, const std::string& type)
-      : config_(config), rules_(types().at(type)) {}
-
-  // The value of 'key' or of one of its aliases, or the default; null if it is null or missing.
-  const Json* find(const std::string& key) const {
-    std::vector<const char*> names = {key.c_str()};
-    if (const auto others = kAliases.find(key); others != kAliases.end())
-      names.insert(names.end(), others->second.begin(), others->second.end());
-    for (const char* name : names) {
-      if (const auto found = config_.find(name); found != config_.end())
-        return found->is_null() ? nullptr : &*found;
-    }
-    const Json& defaults = rules_.at("defaults");
-    const auto found = defaults.find(key);
-    return found == defaults.end() ? nullptr : &*found;
-  }
-  Index whole(const std::string& key, std::optional<Index> otherwise = {}) const {
-    const Json* const value = find(key);
-    if (value == nullptr) {
-      if (otherwise) return *otherwise;
-      throw DataError("the configuration has no '", key, "', and its type has no default for it");
-    }
-    constexpr Index kMost = Index{1} << 31;
-    const bool fits = value->is_number_integer() && !(*value < 0) && !(*value > kMost);
-    if (!fits) refuse(key, *value, "it must be a whole number from 0 to 2147483648");
-    return value->get<Index>();
-  }
-  Index positive(const std::string& key, std::optional<Index> otherwise = {}) const {
-    const Index value = whole(key, otherwise);
-    if (value == 0) throw DataError("'", key, "' must be at least 1, is 0");
-    return value;
-  }
-  bool on(const std::string& key) const {
-    const Json* const value = find(key);
-    if (value != nullptr && !value->is_boolean()) refuse(key, *value, "it must be true or false");
-    return value != nullptr && value->get<bool>();
-  }
-  // The list of whole numbers or texts of 'key'; null if there is none.
-  const Json* list(const std::string& key) const {
-    const Json* const value = find(key);
-    if (value != nullptr && !value->is_array()) refuse(key, *value, "it must be a list");
-    return value;
-  }
-  // The value of 'key' in a nested object, such as linear_attn_config; null if there is none.
-  Configuration nested(const std::string& key) const {
-    const Json* const value = find(key);
-    if (value == nullptr || !value->is_object())
-      throw DataError("the configuration has no object '", key, "'");
-    return {*value, rules_};
-  }
-  std::string rule(const char* name) const { return rules_.value(name, ""); }
-  Index number_rule(const char* name, Index otherwise) const {
-    return rules_.value(name, otherwise);
-  }
-
- private:
-  Configuration(const Json& config, const Json& rules) : config_(config), rules_(rules) {}
-
-  const Json& config_;
-  const Json& rules_;
-};
 
 bool contains(const Json& list, Index number) {
   return std::ranges::find(list, Json(number)) != list.end();
@@ -246,7 +158,9 @@ Heads heads_of(const Configuration& c) {
 std::string window_text(Index window) { return "window of " + std::to_string(window); }
 
 void add_heads(CachedLayer& layer, const Heads& heads, Index window) {
-  layer.rows.push_back({.numbers = Count(2) * heads.kv_heads * heads.width, .window = window});
+  layer.rows.push_back({.numbers = Count(2) * heads.kv_heads * heads.width,
+                        .window = window,
+                        .vectors = 2 * heads.kv_heads});
   layer.kv_heads = heads.kv_heads;
 }
 
@@ -255,7 +169,7 @@ void add_latent(CachedLayer& layer, const Configuration& c, Index i, bool indexe
   const Index rope = c.whole("qk_rope_head_dim"), rank = c.positive("kv_lora_rank");
   const Count expanded = Count(c.positive("num_attention_heads")) *
                          (Count(c.positive("qk_nope_head_dim")) + rope + c.positive("v_head_dim"));
-  layer.rows.push_back({.numbers = Count(rank) + rope, .expanded = expanded});
+  layer.rows.push_back({.numbers = Count(rank) + rope, .vectors = 2, .expanded = expanded});
   if (!indexed) return;
   bool own = true;
   if (const Json* const indexers = c.list("indexer_types");
@@ -398,9 +312,8 @@ std::string type_of(const Json& config, const Json& text, const std::string& as)
   std::string type = !as.empty() ? as : named(text);
   if (type.empty() && &config != &text) type = named(config) + "_text";
   for (const std::string& name : {type, type + "_text"}) {
-    if (types().contains(name)) return name;
+    if (std::ranges::binary_search(known_model_types(), name)) return name;
   }
-  // "qwen2_vl" inside its own text_config and the like
   if (type.empty())
     throw DataError("the configuration has no 'model_type'; name the type whose rules apply");
   throw DataError("the model type '", type, "' is unknown", suggestion(type, known_model_types()));
@@ -413,23 +326,29 @@ Count CachedRows::count(Index context) const {
   return held / block;
 }
 
+double CachedLayer::per_token() const {
+  double all = 0;
+  for (const CachedRows& kept : rows)
+    all += static_cast<double>(kept.numbers.value()) / static_cast<double>(kept.block);
+  return all;
+}
+
+double ConfigCache::per_token() const {
+  double all = 0;
+  for (const CachedLayer& layer : layers) all += layer.per_token();
+  return all;
+}
+
 CacheNumbersOf ConfigCache::numbers(Index context_length, bool expanded) const {
   CacheNumbersOf all;
   for (const CachedLayer& layer : layers) {
     for (const CachedRows& rows : layer.rows) {
-      (rows.window > 0 ? all.windowed : all.growing) +=
-          rows.count(context_length) * (expanded ? rows.expanded : rows.numbers);
+      const bool windowed = rows.window > 0;
+      const Count count = rows.count(context_length);
+      (windowed ? all.windowed : all.growing) += count * (expanded ? rows.expanded : rows.numbers);
+      (windowed ? all.windowed_vectors : all.growing_vectors) += count * rows.vectors;
     }
     all.once += layer.state + layer.convolutions();
-  }
-  return all;
-}
-
-Count ConfigCache::per_token() const {
-  Count all;
-  for (const CachedLayer& layer : layers) {
-    for (const CachedRows& rows : layer.rows)
-      if (rows.block == 1) all += rows.numbers;
   }
   return all;
 }
@@ -439,15 +358,6 @@ bool ConfigCache::has_latents() const {
     return std::ranges::any_of(
         layer.rows, [](const CachedRows& rows) { return !(rows.expanded == rows.numbers); });
   });
-}
-
-const std::vector<std::string>& known_model_types() {
-  static const std::vector<std::string> all = [] {
-    std::vector<std::string> names;
-    for (const auto& [name, rules] : types().items()) names.push_back(name);
-    return names;
-  }();
-  return all;
 }
 
 ConfigCache read_config_cache(const Json& config, const std::string& as) {

@@ -13,9 +13,10 @@ namespace headcount {
 
 /// Rows that a layer keeps of the tokens of one sequence.
 struct CachedRows {
-  Count numbers;     ///< of a row, keys and values of all KV heads together
-  Index window = 0;  ///< newest tokens that keep their rows; 0: all tokens
-  Index block = 1;   ///< tokens that one row stands for
+  Count numbers;      ///< of a row, keys and values of all KV heads together
+  Index window = 0;   ///< newest tokens that keep their rows; 0: all tokens
+  Index block = 1;    ///< tokens that one row stands for
+  Index vectors = 1;  ///< of a row, such as one head's key; an int8 cache scales each by a number
   /// Numbers of a row in engines that hold a latent as keys and values of all heads; equal to
   /// `numbers` where there is no latent.
   Count expanded = numbers;
@@ -34,13 +35,16 @@ struct CachedLayer {
   Index kv_heads = 0;  ///< that tensor parallelism can share out; 0: none
 
   Count convolutions() const { return channels * (taps - 1); }
+  /// Numbers that a token adds, before windows are full: of a row of many tokens, its part.
+  double per_token() const;
 };
 
 /// Numbers of one sequence, over all layers.
 struct CacheNumbersOf {
-  Count growing;   ///< rows of all tokens
-  Count windowed;  ///< rows of the newest tokens
-  Count once;      ///< states and inputs of convolutions
+  Count growing;                            ///< rows of all tokens
+  Count windowed;                           ///< rows of the newest tokens
+  Count once;                               ///< states and inputs of convolutions
+  Count growing_vectors, windowed_vectors;  ///< that an int8 cache scales, see CachedRows
   Count total() const { return growing + windowed + once; }
 };
 
@@ -53,13 +57,9 @@ struct ConfigCache {
 
   /// Numbers after `context` tokens; `expanded` as CachedRows::expanded.
   CacheNumbersOf numbers(Index context, bool expanded = false) const;
-  /// Numbers that each further token adds, before windows are full.
-  Count per_token() const;
+  double per_token() const;  ///< as CachedLayer::per_token, over all layers
   bool has_latents() const;
 };
-
-/// All model types with known rules, in alphabetical order.
-const std::vector<std::string>& known_model_types();
 
 /// Reads a configuration. Keys that are missing have the defaults of transformers' class; the
 /// configuration of the text in a multimodal one is found. `as` names the type whose rules apply

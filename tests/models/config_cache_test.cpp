@@ -50,7 +50,7 @@ TEST(ConfigCache, HasPublishedSizes) {
                                                           {"gpt2-xl", 300 * 1024 / 2},
                                                           {"qwen3-235b-a22b", 192'512 / 2}};
   for (const auto& [name, numbers] : numbers_per_token)
-    EXPECT_EQ(read_config_cache(released_model(name).config).per_token().value(), numbers) << name;
+    EXPECT_EQ(read_config_cache(released_model(name).config).per_token(), numbers) << name;
   const auto gibibytes = [](const std::string& name) {
     const ConfigCache cache = read_config_cache(released_model(name).config);
     return 2 * static_cast<double>(cache.numbers(1 << 17).total().value()) / (1 << 30);
@@ -79,6 +79,13 @@ TEST(ConfigCache, KeepsThreePartsApart) {
   EXPECT_EQ(mamba.numbers(1).total().value(), mamba.numbers(1 << 20).once.value());
 }
 
+TEST(ConfigCache, CountsTheVectorsThatInt8Scales) {
+  const ConfigCache llama = read_config_cache(released_model("llama-3.1-8b").config);
+  EXPECT_EQ(llama.numbers(10).growing_vectors.value(), 32 * 2 * 8 * 10);
+  const ConfigCache deepseek = read_config_cache(released_model("deepseek-v3").config);
+  EXPECT_EQ(deepseek.numbers(10).growing_vectors.value(), 61 * 2 * 10);
+}
+
 TEST(ConfigCache, FindsTheTextOfAMultimodalConfiguration) {
   const json text = released_model("gemma-3-4b").config;
   json without_type = text;
@@ -105,7 +112,7 @@ TEST(ConfigCache, IsNotGuessedForUnknownTypes) {
   json config = released_model("llama-3.1-8b").config;
   config["model_type"] = "my_llama";
   EXPECT_NE(refusal(config), "");
-  EXPECT_EQ(read_config_cache(config, "llama").per_token().value(), 65'536);
+  EXPECT_EQ(read_config_cache(config, "llama").per_token(), 65'536);
 }
 
 TEST(ConfigCache, RefusesContradictionsAndNamesTheirKey) {

@@ -89,16 +89,21 @@ struct Bytes {
 
 Bytes bytes_of(const ConfigCache& cache, Index context, CacheType type, bool expanded = false) {
   const CacheNumbersOf numbers = cache.numbers(context, expanded);
-  const auto element = static_cast<double>(cache_numbers(type).bytes_per_element);
-  const auto of = [](Count count) { return static_cast<double>(count.value()); };
-  return {of(numbers.growing) * element, of(numbers.windowed) * element,
-          of(numbers.once) * static_cast<double>(kStateBytes)};
+  const CacheNumbers bytes = cache_numbers(type);
+  const auto of = [&](Count elements, Count vectors) {
+    return static_cast<double>(
+        (elements * bytes.bytes_per_element + vectors * bytes.bytes_per_row).value());
+  };
+  return {of(numbers.growing, numbers.growing_vectors),
+          of(numbers.windowed, numbers.windowed_vectors),
+          static_cast<double>((numbers.once * kStateBytes).value())};
 }
 
-// The longest context whose caches fit into `bytes`, at most `kMost` tokens.
+constexpr Index kLongest = Index{1} << 40;  // tokens: no cache that grows is as long
+
+// The longest context whose caches fit into `bytes`, at most `kLongest` tokens.
 Index longest_context(const ConfigCache& cache, double bytes, const CostQuestion& question) {
-  constexpr Index kMost = Index{1} << 40;
-  Index fits = 0, too_long = kMost + 1;
+  Index fits = 0, too_long = kLongest + 1;
   while (too_long - fits > 1) {
     const Index middle = fits + (too_long - fits) / 2;
     const double needed =
@@ -120,6 +125,7 @@ ConfigCache share_of_shard(ConfigCache cache, Index shards) {
     CachedRows& rows = layer.rows.front();
     rows.numbers = Count(rows.numbers.value() / layer.kv_heads) * of_one;
     rows.expanded = rows.numbers;
+    rows.vectors = 2 * of_one;
   }
   return cache;
 }
@@ -149,13 +155,6 @@ std::vector<Group> groups_of(const ConfigCache& cache) {
   return groups;
 }
 
-double per_token(const CachedLayer& layer) {
-  double numbers = 0;
-  for (const CachedRows& rows : layer.rows)
-    numbers += static_cast<double>(rows.numbers.value()) / static_cast<double>(rows.block);
-  return numbers;
-}
-
 std::vector<Column<Group>> layer_columns() {
   return {
       {"layers", "layers", [](const Group& g) { return std::to_string(g.layers); },
@@ -163,8 +162,8 @@ std::vector<Column<Group>> layer_columns() {
       {"keep", "kind", [](const Group& g) { return g.layer->kind; },
        [](const Group& g) { return Json(g.layer->kind); }, true, 16},
       {"numbers a token", "numbers_per_token",
-       [](const Group& g) { return decimal_text(per_token(*g.layer)); },
-       [](const Group& g) { return json_number(per_token(*g.layer)); }},
+       [](const Group& g) { return decimal_text(g.layer->per_token()); },
+       [](const Group& g) { return json_number(g.layer->per_token()); }},
       {"once a sequence", "numbers_once",
        [](const Group& g) {
          return decimal_text(
@@ -282,7 +281,7 @@ At at_context(const ConfigCache& cache, Index context, const CostQuestion& quest
 std::optional<double> tokens_of_state(const ConfigCache& cache) {
   double row = 0, state = 0;
   for (const CachedLayer& layer : cache.layers) {
-    if (layer.kv_heads > 0) row = std::max(row, per_token(layer));
+    if (layer.kv_heads > 0) row = std::max(row, layer.per_token());
     state = std::max(state, static_cast<double>((layer.state + layer.convolutions()).value()));
   }
   if (row == 0 || state == 0) return {};
@@ -300,12 +299,11 @@ void print_released_models() {
   for (const ReleasedModel& model : released_models())
     rows.push_back({model, read_config_cache(model.config)});
   constexpr Index kContext = 1 << 17;
-  const auto bytes = [](Count numbers) { return 2 * static_cast<double>(numbers.value()); };
   const std::vector<Column<Row>> columns = {
       {"model", "model", [](const Row& row) { return row.model.name; }, {}, true},
       {"bf16 bytes\na token",
        "",
-       [&](const Row& row) { return binary_text(bytes(row.cache.per_token())); },
+       [&](const Row& row) { return binary_text(2 * row.cache.per_token()); },
        {}},
       {"at 128 k\ntokens",
        "",
@@ -321,7 +319,7 @@ const std::vector<Flag>& config_cost_flags() {
   static const std::vector<Flag> flags = {
       {"config",
        "config.json of any model of a known type, its folder, - for standard input, or a name "
-       "from --list",
+       "from --list; --context may then list several, and --cache-dtype is by default bf16",
        true},
       {"as", "with --config: the model_type whose rules apply", true},
       {"batch", "with --config: sequences at a time", true},
@@ -332,6 +330,11 @@ const std::vector<Flag>& config_cost_flags() {
 }
 
 void print_config_cost(const CommandLine& line) {
+  constexpr std::string_view kRead[] = {"context", "cache-dtype", "attention"};
+  for (const auto& [name, text] : line.settings) {
+    if (std::ranges::find(kRead, name) == std::end(kRead))
+      throw UsageError("--", name, " has no effect with --config, which gives the model's sizes");
+  }
   const std::string path = line.get("config");
   const ConfigCache cache =
       named_by("config", [&] { return read_config_cache(read_config(path), line.get("as")); });
@@ -363,27 +366,29 @@ void print_config_cost(const CommandLine& line) {
     for (const std::string& row : csv_lines(columns, rows)) std::cout << row << '\n';
     return;
   }
-  double numbers_per_token = 0;
-  for (const CachedLayer& layer : cache.layers) numbers_per_token += per_token(layer);
+  const Index element = cache_numbers(question.type).bytes_per_element;
   std::cout << cache.type << ", " << cache.layers.size() << " layers; "
-            << binary_text(numbers_per_token *
-                           static_cast<double>(cache_numbers(question.type).bytes_per_element))
-            << " a token before windows are full; a number takes "
-            << cache_numbers(question.type).bytes_per_element << " bytes (" << question.type_name
-            << "), one of a state " << kStateBytes << " (f32)\n\n"
+            << binary_text(cache.per_token() * static_cast<double>(element))
+            << " a token before windows are full\na number takes " << element
+            << (element == 1 ? " byte (" : " bytes (") << question.type_name << "), one of a state "
+            << kStateBytes << " (f32)\n\n"
             << text_table(layer_columns(), groups) << '\n'
             << text_table(columns, rows);
   if (const auto tokens = tokens_of_state(cache))
     std::cout << "\na state has as many numbers as the rows of "
               << static_cast<Index>(*tokens + 0.999) << " tokens in a layer of full attention\n";
   if (!question.memory) return;
+  const Index longest = longest_context(cache, free, question);
   std::cout << '\n'
             << binary_text(*question.memory) << " of memory, "
             << (weights ? binary_text(*weights) + " of them for weights"
                         : "weights left out (no model.safetensors beside the file)")
-            << ": the longest context of " << question.batch
-            << (question.batch == 1 ? " sequence" : " sequences") << " has "
-            << longest_context(cache, free, question) << " tokens\n";
+            << "\nlongest context of " << question.batch
+            << (question.batch == 1 ? " sequence: " : " sequences: ")
+            << (free <= 0             ? "none, the weights do not fit"
+                : longest == kLongest ? "any"
+                                      : std::to_string(longest) + " tokens")
+            << '\n';
 }
 
 }  // namespace headcount

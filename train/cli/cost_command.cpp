@@ -204,6 +204,8 @@ int cost_command(const std::vector<std::string>& arguments, Ranks&) {
   line.refuse_beside("from", {"preset"}, ": both give sizes; name one of them");
   line.refuse_beside("json", {"csv"}, ": both say how to print; name one of them");
   if (line.has("list")) {
+    line.refuse_beside("list", {"config", "preset", "from", "json", "csv"},
+                       "; --list stands alone");
     print_released_models();
     return 0;
   }

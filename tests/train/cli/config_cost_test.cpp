@@ -47,6 +47,24 @@ TEST_F(ConfigCost, SaysWhatFitsBesideTheWeights) {
   EXPECT_EQ(result.at("contexts").at(0).at("batch_that_fits"), 64);
 }
 
+TEST_F(ConfigCost, SaysThatAConstantCacheFitsAnyContextAndThatWeightsDoNotFit) {
+  EXPECT_NE(output("--config mamba-2.8b --memory 1GiB").find("sequence: any"), std::string::npos);
+  const std::string path = file(llama_);
+  file(R"({"metadata": {"total_size": 17179869184}})", "model.safetensors.index.json");
+  EXPECT_NE(output("--config " + path + " --memory 8GiB").find("the weights do not fit"),
+            std::string::npos);
+}
+
+// A scale of four bytes for each key and value of a head.
+TEST_F(ConfigCost, CountsTheScalesOfInt8AsTheTableOfAttentionsDoes) {
+  const json at =
+      table("--config " + file(llama_) + " --context 1024 --cache-dtype int8 --attention gqa8")
+          .at("contexts")
+          .at(0);
+  EXPECT_EQ(at.at("cache_bytes"), at.at("if_gqa8"));
+  EXPECT_EQ(at.at("cache_bytes"), 1024 * 32 * 2 * 8 * (128 + 4));
+}
+
 TEST_F(ConfigCost, ComparesOtherAttentionsAndShards) {
   const json at = table("--config " + file(llama_) +
                         " --context 1024 --attention mha,mqa,mla512+64 --shards 16")
@@ -75,6 +93,8 @@ TEST_F(ConfigCost, RefusesWhatItCannotReadInOneLine) {
   expect_refusal(2, "--config " + llama + " --memory 24q", {"memory", "24GiB"});
   expect_refusal(2, "--config " + llama + " --context 1k,x", {"context"});
   expect_refusal(2, "--config " + llama + " --preset llama-3-8b", {"preset"});
+  expect_refusal(2, "--config " + llama + " --heads 4", {"heads", "config"});
+  expect_refusal(2, "--list --json", {"list", "json"});
   expect_refusal(2, "--memory 24GiB", {"config"});
 }
 

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "autograd/base/real.h"
+
+namespace headcount {
+
+/// A Hugging Face configuration with the rules and defaults of its type, which stand in
+/// model_types.json. Keys have their most frequent names; other names of them are found, too. All
+/// readers throw DataError that names a key whose value cannot be. It refers to the JSON, which
+/// must live as long.
+class Configuration {
+ public:
+  /// `type` is one of `known_model_types`.
+  Configuration(const nlohmann::json& config, const std::string& type);
+
+  /// The value of `key`, or its default; null if it is null or missing and has no default.
+  const nlohmann::json* find(const std::string& key) const;
+  /// A whole number from 0 to 2^31; `otherwise` if there is none.
+  Index whole(const std::string& key, std::optional<Index> otherwise = {}) const;
+  /// The same, at least 1.
+  Index positive(const std::string& key, std::optional<Index> otherwise = {}) const;
+  /// True or false; false if there is none.
+  bool on(const std::string& key) const;
+  /// A list; null if there is none.
+  const nlohmann::json* list(const std::string& key) const;
+  /// The object of `key`, such as linear_attn_config, with the same rules.
+  Configuration nested(const std::string& key) const;
+
+  /// A rule of the type; empty, or `otherwise`, if it has none of that name.
+  std::string rule(const char* name) const { return rules_.value(name, ""); }
+  Index number_rule(const char* name, Index otherwise) const {
+    return rules_.value(name, otherwise);
+  }
+
+ private:
+  Configuration(const nlohmann::json& config, const nlohmann::json& rules)
+      : config_(config), rules_(rules) {}
+
+  const nlohmann::json& config_;
+  const nlohmann::json& rules_;
+};
+
+/// All model types with known rules, in alphabetical order.
+const std::vector<std::string>& known_model_types();
+
+}  // namespace headcount
