@@ -3,6 +3,7 @@ import json
 import re
 import shutil
 import subprocess
+import urllib.error
 import urllib.request
 
 TIMEOUT = 60  # seconds a request; a busy machine takes some to start a browser
@@ -11,6 +12,10 @@ TIMEOUT = 60  # seconds a request; a busy machine takes some to start a browser
 def is_installed():
     """True if Chromium and its chromedriver are."""
     return bool(shutil.which("chromedriver") and shutil.which("chromium"))
+
+
+class Refused(Exception):
+    """A command that the browser refused: the protocol's name of the error, and a line."""
 
 
 class Browser:
@@ -53,8 +58,12 @@ class Browser:
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(root + path, data, {"Content-Type": "application/json"},
                                          method=method)
-        with self.opener.open(request, timeout=TIMEOUT) as answer:
-            return json.load(answer)["value"]
+        try:
+            with self.opener.open(request, timeout=TIMEOUT) as answer:
+                return json.load(answer)["value"]
+        except urllib.error.HTTPError as refusal:
+            told = json.load(refusal)["value"]
+            raise Refused(told["error"], told["message"].splitlines()[0]) from None
 
     def devtools(self, command, **parameters):
         return self.ask("POST", "/goog/cdp/execute", {"cmd": command, "params": parameters})

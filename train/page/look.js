@@ -1,6 +1,5 @@
 // One attention's answer: its text, probabilities of the next character, what each head looks at,
-// and
-// the cache at that moment.
+// and the cache at that moment.
 import { smallBoard } from "./board.js";
 import { kWeightShades, shadedText, shadeOf } from "../view/passage.js";
 import { fillingCache } from "./caches.js";
@@ -12,8 +11,7 @@ import { piecesIn } from "./texts.js";
 const kChances = 5; // characters with their probabilities
 
 // Passage whose characters are shaded by weights. The weights stand for the last characters if
-// there are
-// fewer of them.
+// there are fewer of them.
 function passage(characters, weights) {
   const out = h("p", { class: "passage w" });
   const values = [...Array(characters.length - weights.length).fill(0), ...weights];

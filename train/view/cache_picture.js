@@ -9,8 +9,7 @@ const kRuled = 40; // tokens up to which rows are ruled
 export const kBytes = 4; // of a number
 
 // A cache is a list of layers, a layer a list of areas: {name, heads, perToken, stored,
-// rowsPerToken,
-// hover}: numbers per token, tokens stored, rows per token (0 for a state).
+// rowsPerToken, hover}: numbers per token, tokens stored, rows per token (0 for a state).
 const layerWidth = (layer) => layer.reduce((sum, area) => sum + area.perToken, 0);
 const gapOf = (layers, width) => Math.min(kGap, width / 4 / layers.length);
 

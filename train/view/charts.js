@@ -1,6 +1,5 @@
 // The charts of a comparison, from its results.json. Each is {file, title, caption, svg}, or null
-// where
-// the results do not suffice for it, as files of earlier versions may not.
+// where the results do not suffice for it, as files of earlier versions may not.
 import { cachesPicture } from "./cache_picture.js";
 import { bytesText, mean, numberText, signedText } from "./format.js";
 import { chart, forest } from "./plot.js";
@@ -237,9 +236,8 @@ export function answersAgainstDistance(r) {
       ...answersAxis }) };
 }
 
-// Loss of converted models against the training after conversion: a line per attention, and a
-// level line
-// at the loss of training from random weights.
+// Loss of converted models against the training after conversion: a line per attention, and a level
+// line at the loss of training from random weights.
 export function conversions(r) {
   const percents = [...new Set(r.variants.map((v) =>
     v.trained_on_percent).filter(Number.isFinite))].sort((a, b) => a - b);

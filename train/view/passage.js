@@ -12,8 +12,7 @@ export function shadeOf(value, shades) {
 }
 
 // HTML of the characters, neighbours that look alike in one element. `hovers` are texts on
-// pointing,
-// `answers` the positions of answers.
+// pointing, `answers` the positions of answers.
 export function shadedText(characters, values, shades, { hovers = [], answers = [] } = {}) {
   let out = "", run = "", last = "";
   const flush = () => {

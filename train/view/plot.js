@@ -1,6 +1,5 @@
-// Charts as SVG text: lines with bands, points with intervals, forest plots. Pure functions
-// without a
-// DOM, so that a report, the page and a script under node draw alike. Colours are those of
+// Charts as SVG text: lines with bands, points with intervals, forest plots. Pure functions without
+// a DOM, so that a report, the page and a script under node draw alike. Colours are those of
 // plot.css.
 const kWidth = 520, kHeight = 400; // units, which are CSS pixels at full size
 const kTop = 46, kBelow = 54; // margins above and below a plot
@@ -48,8 +47,7 @@ export const picture = ({ title, caption = "", width = kWidth, height, label = t
   `${textAt(14, 27, title, "start", "ink head")}${body}</svg>\n`;
 
 // Axis over the finite ones of `values`: {place: value -> 0 to 1, ticks: [{value, label}]}. `log`
-// is
-// 2, 10 or 0 for a linear axis; `least` and `most` bound its room; `range` is all of it; it
+// is 2, 10 or 0 for a linear axis; `least` and `most` bound its room; `range` is all of it; it
 // covers at least `span` and has at most about so many `ticks`.
 export function axisOf(values, { log = 0, least = -Infinity, most = Infinity, range, label,
   span: leastSpan, ticks: count = 7 } = {}) {
@@ -101,8 +99,7 @@ export function movedApart(labels, top, bottom) {
 }
 
 // Frame of a plot: grid, axes and their titles. Returns {atX, atY, out, taken, ...}: places of
-// values,
-// the picture so far, and boxes that no label may cover.
+// values, the picture so far, and boxes that no label may cover.
 function frame({ xs, ys, xTitle, yTitle, left, right, bottom }) {
   const plot = { left, right, bottom, out: "", taken: [] };
   plot.atX = (value) => left + (right - left) * xs.place(value);
@@ -252,12 +249,9 @@ export function legend(entries, top, width, symbol = ({ style, name }, x, y) => 
 }
 
 // Chart {title, caption, xTitle, yTitle, x, y, series, levels, front, kind, width, height}. A
-// series is
-// {name, style, faint, points: [{x, y, low, high, hover}], dots}; `kind` is "lines" or "points";
-// `x` and
-// `y` are options of axisOf; `levels` [{y, name}] are lines across; `front` [[x, y]] is a
-// staircase; `marks` a line
-// has at most.
+// series is {name, style, faint, points: [{x, y, low, high, hover}], dots}; `kind` is "lines" or
+// "points"; `x` and `y` are options of axisOf; `levels` [{y, name}] are lines across; `front` [[x,
+// y]] is a staircase; `marks` a line has at most.
 export function chart({ kind = "points", series: given, levels = [], front = [], x = {}, y = {},
   width = kWidth, height = kHeight, marks = Infinity, ...about }) {
   const lines = kind === "lines";
@@ -298,8 +292,7 @@ function shownLevels(levels, values, { span = 1e-9 }) {
 }
 
 // Forest plot {title, caption, xTitle, tolerance, rows}: rows are {name, word, style, mean, low,
-// high,
-// hover, dots: [{value, hover}]}. An interval beyond the picture ends in an arrow.
+// high, hover, dots: [{value, hover}]}. An interval beyond the picture ends in an arrow.
 export function forest({ title, caption, xTitle, tolerance, rows }) {
   const kRow = 36, top = 68, bottom = top + kRow * rows.length, right = kWidth - 22;
   const values = [0, tolerance, ...rows.flatMap((row) => [row.mean, ...row.dots.map((dot) =>

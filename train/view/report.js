@@ -1,6 +1,6 @@
 // What a report shows beside the verdict and the tables, which stand in the page as text: charts,
-// passages
-// as the attentions read them, settings, and how to repeat it. Made from the JSON inside the page.
+// passages as the attentions read them, settings, and how to repeat it. Made from the JSON inside
+// the page.
 import { chartsOf, onlyAnswers } from "./charts.js";
 import { durationText, listText, mean, numberText, plural, signedText } from "./format.js";
 import { chart, escaped } from "./plot.js";

@@ -19,9 +19,10 @@ import urllib.parse
 import zipfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
-from browser import Browser, is_installed, requests
+from browser import Browser, Refused, is_installed, requests
 
 LARGEST = 3_000_000  # bytes of the page
+MOVED = ("element click intercepted", "element not interactable", "stale element reference")
 PATIENCE = 240  # seconds for anything to happen; a busy machine takes its time
 STEPS = 200
 WIDTHS = (360, 390, 768, 1300)
@@ -132,9 +133,17 @@ class Reader:
         return f"/element/{found[ELEMENT]}"
 
     def click(self, selector):
-        self.browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center', "
-                         "behavior: 'instant'})", selector)
-        self.browser.ask("POST", self.find(selector) + "/click", {})
+        """Clicks an element, again if the page moved it between looking and clicking."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            self.browser.run("document.querySelector(arguments[0]).scrollIntoView({block: 'center', "
+                             "behavior: 'instant'})", selector)
+            try:
+                return self.browser.ask("POST", self.find(selector) + "/click", {})
+            except Refused as refusal:
+                check(refusal.args[0] in MOVED and time.monotonic() < end,
+                      f"{selector} cannot be clicked: {refusal}")
+                time.sleep(0.05)
 
     def type(self, selector, text):
         self.browser.ask("POST", self.find(selector) + "/value", {"text": text})
