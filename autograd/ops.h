@@ -71,6 +71,7 @@ Var sigmoid(Var x);                 ///< 1 / (1 + e^-x)
 Var softplus(Var x);                ///< log(1 + e^x)
 Var exponential(Var x);             ///< e^x, at most half the greatest Real
 Var sigmoid_gate(Var gate, Var x);  ///< sigmoid(gate) * x
+Var soft_cap(Var x, Real cap);      ///< cap tanh(x / cap); Gemma 2, arXiv 2408.00118
 
 /// Zero with probability `probability`, else x / (1 - probability), on a training tape; x itself
 /// otherwise. The probability is rounded to a multiple of 1/65536.

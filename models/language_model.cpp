@@ -136,7 +136,8 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
 
 Var LanguageModel::head(Var x) const {
   x = norm_(x);
-  return head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(*x.tape));
+  const Var logits = head_ ? (*head_)(x) : linear(x, embed_tokens_.weight(*x.tape));
+  return plan_->logit_cap > 0 ? soft_cap(logits, static_cast<Real>(plan_->logit_cap)) : logits;
 }
 
 Var LanguageModel::finite_head(Var x) const {

@@ -20,7 +20,7 @@ using FormOfKind = std::map<std::string, std::string, std::less<>>;
 /// A decoder-only transformer over a vocabulary of characters, pre-norm:
 ///   x = embed(tokens) [+ embed_positions]
 ///   for each layer: x += attention(norm(x)); x += mlp(norm(x)), with Canon layers on the normed x
-///   logits = norm(x) head^T
+///   logits = norm(x) head^T [, softly capped]
 class LanguageModel {
  public:
   /// Parameters are named and shaped, but take no memory before `initialize` or `read_weights`.

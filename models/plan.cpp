@@ -51,7 +51,9 @@ const SettingList& own_settings() {
         "add biases to linear layers and LayerNorm; default off",
         kOnOff,
         "off",
-        {.bare = true}}});
+        {.bare = true}},
+       {"logit-cap", "soft cap C of the logits, which become C tanh(l / C); 0: none",
+        NumberRange{0, 1e6}, 0.0}});
   return rows;
 }
 
@@ -206,7 +208,8 @@ ModelSettings read_model_settings(const Given& given) {
           .norm_epsilon = given.number("norm-epsilon"),
           .activation = given.chosen("activation", kActivations),
           .tie_embeddings = given.on("tie-embeddings"),
-          .bias = given.on("bias")};
+          .bias = given.on("bias"),
+          .logit_cap = given.number("logit-cap")};
 }
 
 LayerPlace layer_place(const ModelSettings& model, const Unlisted& unlisted) {

@@ -29,6 +29,7 @@ struct ModelSettings {
   Activation activation = Activation::swiglu;
   bool tie_embeddings = false;
   bool bias = false;
+  double logit_cap = 0;  ///< logits l become cap tanh(l / cap); 0: none
 };
 
 /// Everything that defines the language model except its vocabulary, resolved.

@@ -233,8 +233,8 @@ TrainOptions resolve_training(const Given& given) {
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
   constexpr auto kStep = static_cast<double>(kDropoutStep);
   require_setting(own.dropout == 0 || (own.dropout >= kStep && own.dropout <= 1 - kStep),
-                  "`dropout` must be 0, or ", shortest_text(kStep), " to ",
-                  shortest_text(1 - kStep), ": masks have 16 bits");
+                  "`dropout` must be 0, or 1/", 1 / kStep, " to 1 - 1/", 1 / kStep,
+                  ": masks have 16 bits");
   // Each batch has a number of 32 bits, from which it is drawn.
   constexpr std::int64_t kMostBatches = std::numeric_limits<std::uint32_t>::max();
   require_setting(own.steps <= kMostBatches / own.accumulate,

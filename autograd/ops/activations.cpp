@@ -118,6 +118,14 @@ Var exponential(Var x) {
   return unary(Op::exponential, x, exp, exp);
 }
 
+// y = c tanh(x / c); dx = dy (1 - tanh(x / c)^2).
+Var soft_cap(Var x, Real cap) {
+  require(cap > 0, Op::soft_cap, "the cap ", cap, " must be positive");
+  return unary(
+      Op::soft_cap, x, [cap](const auto& v) { return cap * (v / cap).tanh(); },
+      [cap](const auto& v) { return Real{1} - (v / cap).tanh().square(); });
+}
+
 // y = silu(gate) up; dgate = dy up silu'(gate), dup = dy silu(gate).
 Var silu_gate(Var gate, Var up) {
   return gated(

@@ -52,6 +52,18 @@ TEST(Composed, Gelu) {
   }));
 }
 
+TEST(Composed, SoftCap) {
+  constexpr Real kCap = 1.5;
+  EXPECT_TRUE(rc::check([] {
+    agree([](Tape&, Inputs x) { return soft_cap(x[0], kCap); },
+          [](Tape& tape, Inputs x) {
+            const Var s = composed_sigmoid(scale(x[0], 2 / kCap));  // tanh(z) = 2 sigmoid(2z) - 1
+            return scale(s, 2 * kCap) - filled(tape, x[0].shape(), kCap);
+          },
+          {any_shape(any_size(1, 40))});
+  }));
+}
+
 TEST(Composed, Silu) {
   EXPECT_TRUE(rc::check([] {
     agree([](Tape&, Inputs x) { return silu(x[0]); },

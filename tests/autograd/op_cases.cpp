@@ -369,6 +369,8 @@ void add_cases(Op op, CaseList& cases) {
       // smallest results.
       cases.add("of a matrix", {{a, b}}, [](Tape&, Inputs x) { return exponential(x[0]); });
       return;
+    case Op::soft_cap:
+      return add_unary(cases, [](Var x) { return soft_cap(x, Real{2}); });
     case Op::dropout:
       return add_dropout(cases);
     case Op::rotary:

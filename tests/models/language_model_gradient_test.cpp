@@ -28,8 +28,11 @@ nlohmann::json nanogpt_style() {
           {"tie-embeddings", "on"}};
 }
 nlohmann::json llama_style() {
-  return {
-      {"norm", "rms"}, {"activation", "swiglu"}, {"positions", "rope"}, {"tie-embeddings", "off"}};
+  return {{"norm", "rms"},
+          {"activation", "swiglu"},
+          {"positions", "rope"},
+          {"tie-embeddings", "off"},
+          {"logit-cap", 0.5}};
 }
 
 // Attention; nanoGPT-like with biases, or Llama-like without; with mqa the other way round.

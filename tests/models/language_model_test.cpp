@@ -343,6 +343,15 @@ TEST(ModelLogits, WithTiedEmbeddingsUseTheTable) {
   for (std::size_t i = 0; i < y.size(); ++i) EXPECT_EQ(z[i], i % 11 == 10 ? 2 * y[i] : y[i]) << i;
 }
 
+TEST(ModelLogits, AreCappedSoftly) {
+  const Model plain({{"layers", 1}, {"dim", 16}});
+  const Model capped({{"layers", 1}, {"dim", 16}, {"logit-cap", 0.01}});
+  const auto y = plain.logits({1, 2, 3}), z = capped.logits({1, 2, 3});
+  for (std::size_t i = 0; i < y.size(); ++i)
+    EXPECT_NEAR(static_cast<double>(z[i]), 0.01 * std::tanh(static_cast<double>(y[i]) / 0.01),
+                1e-8);
+}
+
 TEST(ModelLogits, OfATextLongerThanTheContextAreAnError) {
   const Model m({{"layers", 1}, {"dim", 16}, {"context", 4}});
   EXPECT_EQ(m.logits({1, 2, 3, 4}).size(), 44u);
