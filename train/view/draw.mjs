@@ -1,24 +1,99 @@
-// Draws the pictures of the Markdown files from kept results: node train/view/draw.mjs [--check]
-// With --check it writes nothing, and ends with 1 if a picture differs from what it would draw.
-import { readFileSync, writeFileSync } from "node:fs";
+// Draws the pictures and tables of the Markdown files from kept results:
+// node train/view/draw.mjs [--check]
+// A table stands below the line <!-- table: NAME -->, up to an empty line. With --check it writes
+// nothing, and ends with 1 if a file differs from what it would write.
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { lossByPosition } from "./charts.js";
+import { costsByBytes } from "./costs.js";
 import { withStyle } from "./picture_file.mjs";
+import { answerTable, contextTable, costTable, lossTable, pairTable, positionTable, studySection,
+  sweepTable } from "./tables.js";
 
-const folder = new URL("../../", import.meta.url);
+const folder = new URL("../../", import.meta.url), kResults = "tests/bench/results/";
 const read = (file) => readFileSync(new URL(file, folder), "utf8");
+const results = (name) => JSON.parse(read(`${kResults}${name}.json`));
 
-// Picture, function of charts.js, results.
+// Picture, function of results, results.
 const kPictures = [
-  ["train/compare/positions.svg", lossByPosition,
-    "tests/bench/results/shakespeare_context1024.json"],
+  ["train/compare/costs.svg", (r) => costsByBytes(r, ["latent-bias4x2", "mqax8"]),
+    "shakespeare_heads"],
+  ["train/compare/positions.svg", lossByPosition, "shakespeare_context1024"],
 ];
 
+// Tables of the findings: name, function of results, results.
+const kFindings = "train/compare/FINDINGS.md";
+const kTables = {
+  heads: [(r) => costTable(r, ["gqa2", "mqa", "mqax16", "mqax8"]), "shakespeare_heads"],
+  context: [contextTable, "shakespeare_heads"],
+  windows: [(r) => costTable(r, ["mha@32", "v4@32", "hca@32", "3*mqa@85/mqa"]),
+    "shakespeare_heads"],
+  layers: [(r) => pairTable(r, [["gqa2", "mha/share"], ["mqa", "gqa2/share"],
+    ["mqax16", "mqa/share"]]), "shakespeare_heads"],
+  rows: [(r) => pairTable(r, [["gqa2", "mha:tie-kv=on"], ["mqa", "gqa2:tie-kv=on"],
+    ["mqax16", "mqa:tie-kv=on"], ["v4x32", "mqa:tie-kv=on"]]), "shakespeare_heads"],
+  gates: [(r) => pairTable(r, [["fox2", "gqa2"], ["fox1", "mqa"], ["fox1x16", "mqax16"],
+    ["fox1x8", "mqax8"]]), "shakespeare_heads"],
+  latents: [(r) => pairTable(r, [["mla112+16", "gqa2"], ["mla48+16", "mqa"],
+    ["mla24+8", "mqax16"], ["mla112+16", "mla48+16"]]), "shakespeare_heads"],
+  convolutions: [(r) => pairTable(r, [["mha:canon=B", "mha"], ["mha:canon=ABCD", "mha"],
+    ["3*delta/mqa", "3*delta:conv-taps=1/mqa"], ["3*delta/mqa", "mha"]]), "shakespeare_canon"],
+  length: [(r) => lossTable(r), "shakespeare_context1024"],
+  recall: [answerTable, "mqar_bytes"],
+};
+
+// Studies: their files, in the order of their page, with their questions.
+const kStudies = [
+  ["shakespeare_heads", "How many KV heads are enough?", [lossTable, positionTable]],
+  ["shakespeare_seeds", "What do more seeds say?", [lossTable]],
+  ["shakespeare_looks", "What do more seeds say of what was looked at earlier?", [lossTable]],
+  ["shakespeare_canon", "What do convolutions, gates and sinks do?", [lossTable]],
+  ["shakespeare_controls", "What do they do after half of the steps?", [lossTable]],
+  ["shakespeare_context64", "What does a cache cost at context 64?", [lossTable]],
+  ["shakespeare_context256", "At context 256?", [lossTable]],
+  ["shakespeare_context1024", "At context 1024?", [lossTable, positionTable]],
+  ["shakespeare_rates", "Which learning rate suits which attention?", [sweepTable]],
+  ["shakespeare_rates1000", "Which suits them after 1000 steps?", [sweepTable]],
+  ["shakespeare_rates2000", "Which suits them after 2000 steps?", [sweepTable]],
+  ["mqar_bytes", "Which attention recalls 32 pairs in 2000 steps?", [answerTable]],
+  ["mqar_figure", "Is recall here the field's task?", [answerTable, sweepTable]],
+];
+
+function studiesPage() {
+  const files = readdirSync(new URL(kResults, folder)).filter((name) => name.endsWith(".json"));
+  const missing = files.filter((file) => !kStudies.some(([name]) => `${name}.json` === file));
+  if (missing.length) throw new Error(`${missing.join(", ")}: no study of draw.mjs has these files`);
+  const about = "`node train/view/draw.mjs` writes this page from the files beside it. " +
+    "[Findings](../../../train/compare/FINDINGS.md) says what follows from them, the " +
+    "[method](../../../train/compare/README.md#method) what the numbers are. Intervals are 95 % " +
+    "intervals of one attention; nothing corrects for their number.";
+  const sections = kStudies.map(([name, question, tables]) =>
+    studySection({ file: `${name}.json`, question, tables }, results(name)));
+  return ["# Results of the studies", about, ...sections].join("\n\n") + "\n";
+}
+
+function withTables(text) {
+  const used = new Set(), table = /(?<=<!-- table: (\S+) -->\n)(?:.+\n)*/g;
+  const made = text.replace(table, (_, name) => {
+    used.add(name);
+    const [make, file] = kTables[name];
+    return `${make(results(file))}\n`;
+  });
+  const missing = Object.keys(kTables).filter((name) => !used.has(name));
+  if (missing.length) throw new Error(`${kFindings} has no table ${missing.join(", ")}`);
+  return made;
+}
+
+const files = [
+  ...kPictures.map(([file, draw, name]) => [file, () => withStyle(draw(results(name)).svg)]),
+  [kFindings, () => withTables(read(kFindings))],
+  [`${kResults}README.md`, studiesPage],
+];
 const isCheck = process.argv[2] === "--check";
-for (const [file, draw, results] of kPictures) {
-  const svg = withStyle(draw(JSON.parse(read(results))).svg);
-  if (!isCheck) writeFileSync(new URL(file, folder), svg);
-  else if (read(file) !== svg) {
-    console.error(`${file} is not what ${results} shows; run: node train/view/draw.mjs`);
+for (const [file, make] of files) {
+  const text = make();
+  if (!isCheck) writeFileSync(new URL(file, folder), text);
+  else if (read(file) !== text) {
+    console.error(`${file} is not what the results show; run: node train/view/draw.mjs`);
     process.exitCode = 1;
   }
 }

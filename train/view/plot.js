@@ -291,18 +291,24 @@ function shownLevels(levels, values, { span = 1e-9 }) {
   return levels.filter(({ y }) => y >= low - room && y <= high + room);
 }
 
-// Forest plot {title, caption, xTitle, tolerance, rows}: rows are {name, word, style, mean, low,
-// high, hover, dots: [{value, hover}]}. An interval beyond the picture ends in an arrow.
-export function forest({ title, caption, xTitle, tolerance, rows }) {
-  const kRow = 36, top = 68, bottom = top + kRow * rows.length, right = kWidth - 22;
-  const values = [0, tolerance, ...rows.flatMap((row) => [row.mean, ...row.dots.map((dot) =>
-    dot.value)])]
-    .filter(Number.isFinite);
+// Forest plot {title, caption, xTitle, tolerance, edges, rows, most, width}: rows are {name, word,
+// style, mean, low, high, hover, dots: [{value, hover}]}. Rows whose dots are left out are half as
+// high and may have a second, wider interval, `outer` [low, high]. Rows with means above `most` lie
+// beyond the picture; intervals that do end in an arrow. `edges` are the words on either side of
+// the tolerance.
+export function forest({ title, caption, xTitle, tolerance, rows, most = Infinity,
+  edges = ["enough ←", "→ not enough"], width = kWidth }) {
+  const dense = rows.every((row) => !row.dots), kRow = dense ? 19 : 36;
+  const top = 68, bottom = top + kRow * rows.length, right = width - 22;
+  const values = [0, tolerance, ...rows.flatMap((row) => [row.mean, ...(row.dots ?? []).map((dot) =>
+    dot.value)])].filter((value) => Number.isFinite(value) && value <= most);
   const low = Math.min(...values), high = Math.max(...values);
   const within = (value) => Math.min(2 * high - low, Math.max(2 * low - high, value));
-  const axis = axisOf([...values, ...rows.flatMap((row) => [row.low,
-    row.high]).filter(Number.isFinite).map(within)]);
-  const left = 28 + widest(rows.flatMap((row) => [shortName(row.name), row.word]));
+  const axis = axisOf([...values, ...rows.filter((row) => !(row.mean > most)).flatMap((row) =>
+    row.outer ?? [row.low, row.high]).filter(Number.isFinite).map(within)]);
+  const names = widest(rows.map((row) => shortName(row.name))), words = widest(rows.map((row) =>
+    row.word));
+  const left = 28 + (dense ? names + words : Math.max(names, words));
   const atX = (value) => left + (right - left) * axis.place(value);
   let out = "";
   if (Number.isFinite(tolerance)) {
@@ -310,10 +316,9 @@ export function forest({ title, caption, xTitle, tolerance, rows }) {
     out += `<rect class="within" x="${decimal(left)}" y="${top}" ` +
       `width="${decimal(edge - left)}" height="${decimal(bottom - top)}"/>\n` +
       path("front", `M${decimal(edge)} ${top - 6}V${bottom}`);
-    if (edge - left > widthOf("enough ←")) out += textAt(edge - 6, top - 8, "enough ←", "end",
+    if (edge - left > widthOf(edges[0])) out += textAt(edge - 6, top - 8, edges[0], "end", "quiet");
+    if (right - edge > widthOf(edges[1])) out += textAt(edge + 6, top - 8, edges[1], "start",
       "quiet");
-    if (right - edge > widthOf("→ not enough")) out += textAt(edge + 6, top - 8, "→ not enough",
-      "start", "quiet");
   }
   for (const { value, label } of axis.ticks)
     out += path("grid", `M${decimal(atX(value))} ${top}V${bottom}`) + textAt(atX(value), bottom +
@@ -321,15 +326,18 @@ export function forest({ title, caption, xTitle, tolerance, rows }) {
   out += path("level", `M${decimal(atX(0))} ${top}V${bottom}`) + path("axis",
     `M${decimal(left)} ${bottom}H${right}`) +
     textAt((left + right) / 2, bottom + 42, xTitle, "middle");
-  rows.forEach((row, i) => { out += forestRow(row, top + kRow * i + 11, atX, axis); });
-  return picture({ title, caption, height: bottom + kBelow }, out);
+  rows.forEach((row, i) => { out += forestRow(row, top + kRow * i + 11, atX, axis, left); });
+  return picture({ title, caption, width, height: bottom + kBelow }, out);
 }
 
-function forestRow({ name, word, style, mean, low, high, hover, dots }, y, atX, axis) {
+function forestRow({ name, word, style, mean, low, high, hover, dots, outer }, y, atX, axis, left) {
   const colour = colourOf(style);
-  let out = textAt(14, y + 4.5, shortName(name), "start", "ink label") + textAt(14, y + 18, word,
-    "start", "quiet");
-  for (const { value, hover: shown } of dots)
+  let out = textAt(14, y + 4.5, shortName(name), "start", "ink label") +
+    (dots ? textAt(14, y + 18, word, "start", "quiet")
+      : textAt(left - 8, y + 4.5, word, "end", "quiet"));
+  if (outer) out += path(`bar ${colour}`, `M${decimal(atX(outer[0]))} ${decimal(y)}` +
+    `H${decimal(atX(outer[1]))}`);
+  for (const { value, hover: shown } of dots ?? [])
     if (Number.isFinite(value))
       out += `<circle class="dot ${colour}" cx="${decimal(atX(value))}" cy="${decimal(y + 14)}" ` +
         `r="3.5">` +

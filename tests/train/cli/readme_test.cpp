@@ -27,8 +27,9 @@ std::vector<Page> pages() {
   std::vector<Page> all;
   for (const char* path :
        {"README.md", ".github/CONTRIBUTING.md", "autograd/README.md", "models/checkpoint/README.md",
-        "nn/attention/README.md", "tests/bench/README.md", "train/README.md",
-        "train/compare/README.md", "train/page/README.md"}) {
+        "nn/attention/README.md", "tests/bench/README.md", "tests/bench/results/README.md",
+        "train/README.md", "train/compare/FINDINGS.md", "train/compare/README.md",
+        "train/page/README.md"}) {
     all.push_back({(kRoot / path).parent_path(), file_contents(kRoot / path)});
   }
   return all;

@@ -6,6 +6,7 @@ import { areasOf, cacheAreas, scaleOf } from "../../../train/view/cache_picture.
 import { kWeightShades, shadedText } from "../../../train/view/passage.js";
 import { axisOf, escaped, movedApart } from "../../../train/view/plot.js";
 import { comparisonParts, runCharts, runsParts, runsText } from "../../../train/view/report.js";
+import * as tables from "../../../train/view/tables.js";
 
 const folder = new URL("../../../", import.meta.url);
 const read = (file) => readFileSync(new URL(file, folder), "utf8");
@@ -101,6 +102,29 @@ assert.equal(five[0].svg.match(/class="dot/g).length, 15); // of five attentions
 assert.ok(five[0].svg.includes("mha@32, seed 1: −"));
 assert.equal(five[1].svg.match(/class="front" d="M(\S+) /)[1],
   five[1].svg.match(/class="mark c2" transform="translate\((\S+) /)[1]);
+
+// Tables of the Markdown files: their statistics, and that each number of the results counts.
+const rounded = (value) => Math.round(1e4 * value) / 1e4;
+assert.deepEqual([1, 2, 3, 4, 30].map((df) => rounded(tables.studentT(0.05, df))),
+  [12.7062, 4.3027, 3.1824, 2.7764, 2.0423]); // of printed tables
+assert.deepEqual(Object.values(tables.estimate([1, 2, 3])).map(rounded), [2, 2.4841]);
+{
+  const made = (change) => {
+    const all = JSON.parse(read(`${kept}shakespeare_heads.json`));
+    change(tables.variant(all, "mqa"));
+    return { loss: tables.lossTable(all), cost: tables.costTable(all, ["mqa", "gqa2"]),
+      pair: tables.pairTable(all, [["mqa", "gqa2"]]),
+      position: tables.positionTable(all, ["mqa"]) };
+  };
+  const is = made(() => {});
+  assert.notEqual(is.loss, made((v) => { v.val_loss_mean += 1; }).loss);
+  assert.notEqual(is.cost, made((v) => { v.paired_difference_mean += 1; }).cost);
+  assert.notEqual(is.cost, made((v) => { v.val_losses[0] += 1; }).cost); // pooled variance
+  assert.notEqual(is.pair, made((v) => { v.val_losses[0] += 1; }).pair);
+  assert.notEqual(is.position, made((v) => { v.losses_by_position[0][1].loss += 1; }).position);
+  assert.match(is.cost, /`mqa` \| 25.0 % \| \+0.0017 \| 0.0048/);
+  assert.throws(() => made((v) => { v.spec = "other"; }), /no attention mqa/);
+}
 
 // Axes: places grow with values, and ticks lie where their values do.
 for (let i = 0; i < 500; ++i) {

@@ -1,0 +1,153 @@
+// Tables of the Markdown files, from the results.json of comparisons, and the statistics that they
+// need. Rows are arrays of cells; `markdown` makes lines of them.
+import { mean, numberText, signedText } from "./format.js";
+
+export const markdown = (headings, rows) => [`| ${headings.join(" | ")} |`,
+  `|${"---|".repeat(headings.length)}`, ...rows.map((cells) => `| ${cells.join(" | ")} |`)]
+  .join("\n");
+
+const code = (text) => `\`${text}\``;
+const variantsOf = (r, specs) => specs ? specs.map((spec) => variant(r, spec)) : r.variants;
+
+export function variant(r, spec) {
+  const found = r.variants.find((v) => v.spec === spec);
+  if (!found) throw new Error(`there is no attention ${spec} in the results of ${r.command}`);
+  return found;
+}
+
+// Share of Student's t with `df` degrees of freedom within ±t (Abramowitz and Stegun, 26.7.3).
+function shareWithin(t, df) {
+  const angle = Math.atan(t / Math.sqrt(df)), cosine = Math.cos(angle), odd = df % 2;
+  let sum = 0, term = odd ? cosine : 1;
+  for (let k = odd; k <= df - 2; k += 2) {
+    sum += term;
+    term *= cosine * cosine * (k + 1) / (k + 2);
+  }
+  return odd ? 2 / Math.PI * (angle + Math.sin(angle) * sum) : Math.sin(angle) * sum;
+}
+
+// The t within whose ± the share 1 - `error` of Student's t lies.
+export function studentT(error, df) {
+  let low = 0, high = 1000;
+  for (let i = 0; i < 60; ++i) {
+    const middle = (low + high) / 2;
+    if (shareWithin(middle, df) < 1 - error) low = middle;
+    else high = middle;
+  }
+  return high;
+}
+
+// Mean of values of seeds, {mean, half}: half is that of the 95 % interval, NaN of one value.
+export function estimate(values) {
+  const middle = mean(values), df = values.length - 1;
+  const variance = values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / df;
+  return { mean: middle, half: df > 0 ? studentT(0.05, df) * Math.sqrt(variance / values.length)
+    : NaN };
+}
+
+const plusMinus = (half, decimals) => Number.isFinite(half ?? NaN)
+  ? ` ± ${numberText(half, decimals)}` : "";
+const estimateText = ({ mean: middle, half }, text = signedText, decimals = 4) =>
+  text(middle, decimals) + plusMinus(half, decimals);
+
+// Half widths of costs, if every loss is a sum of its attention's, its seed's and an error of the
+// same variance for all: {each, all}, of one 95 % interval and of all at once (Bonferroni).
+export function pooledHalves(r) {
+  const losses = r.variants.map((v) => r.seeds.map((seed) =>
+    v.val_losses[v.seeds.indexOf(seed)]));
+  const ofSeed = r.seeds.map((_, i) => mean(losses.map((row) => row[i]))), all = mean(ofSeed);
+  const squares = losses.map((row) => row.reduce((sum, loss, i) =>
+    sum + (loss - mean(row) - ofSeed[i] + all) ** 2, 0));
+  const df = (losses.length - 1) * (r.seeds.length - 1);
+  const error = Math.sqrt(2 / r.seeds.length * squares.reduce((a, b) => a + b) / df);
+  const half = (share) => studentT(share, df) * error;
+  return { each: half(0.05), all: half(0.05 / (losses.length - 1)) };
+}
+
+// Differences of losses of the same seeds.
+export function pairedLosses(r, spec, than) {
+  const [first, second] = [variant(r, spec), variant(r, than)];
+  return first.seeds.flatMap((seed, i) => second.seeds.includes(seed)
+    ? [first.val_losses[i] - second.val_losses[second.seeds.indexOf(seed)]] : []);
+}
+
+const bytes = (v) => numberText(v.kv_cache_bytes_per_token,
+  Number.isInteger(v.kv_cache_bytes_per_token) ? 0 : 1);
+const bytesHeading = (r) => `KV B/token at ${r.config.context}`;
+const isReference = (r, v) => v.spec === r.verdict.reference;
+
+// Losses: the interval is that of the comparison, of each attention by itself.
+export function lossTable(r, specs) {
+  const than = r.verdict.reference;
+  return markdown(["attention", "parameters", bytesHeading(r), "seeds", "loss", `minus ${than}`,
+    "shown to be"], variantsOf(r, specs).map((v) => {
+    const text = (name, show) => estimateText({ mean: v[`${name}_mean`], half: v[`${name}_ci95`] },
+      show);
+    const shown = !v.difference_excludes_zero ? "" : v.paired_difference_mean > 0 ? "worse"
+      : "better";
+    return [code(v.spec), numberText(v.params), bytes(v), v.runs, text("val_loss", numberText),
+      ...(isReference(r, v) ? ["", ""] : [text("paired_difference"), shown])];
+  }));
+}
+
+// Costs of some attentions, with their own intervals and with that of the pooled variance.
+export function costTable(r, specs) {
+  const { each } = pooledHalves(r), than = variant(r, r.verdict.reference);
+  return markdown(["attention", "bytes", `loss minus ${than.spec}`, "± of its own seeds",
+    "± pooled"], variantsOf(r, specs).map((v) => [code(v.spec),
+    `${numberText(100 * v.kv_cache_bytes_per_token / than.kv_cache_bytes_per_token, 1)} %`,
+    signedText(v.paired_difference_mean, 4), numberText(v.paired_difference_ci95, 4),
+    numberText(each, 4)]));
+}
+
+export const pairTable = (r, pairs) => markdown(["attention", "minus", "difference"],
+  pairs.map(([spec, than]) => [code(spec), code(than),
+    estimateText(estimate(pairedLosses(r, spec, than)))]));
+
+export function answerTable(r, specs) {
+  return markdown(["attention", bytesHeading(r), "answers right %", "learned",
+    "points lost: median (least to most)"], variantsOf(r, specs).map((v) => {
+    const lost = v.costs.map(({ cost }) => cost);
+    return [code(v.spec), bytes(v), estimateText({ mean: 100 * v.answer_accuracy_mean,
+      half: 100 * v.answer_accuracy_ci95 }, numberText, 1), `${v.learned} of ${v.runs}`,
+    isReference(r, v) || !lost.length ? "" : `${signedText(v.cost_median, 1)} ` +
+      `(${signedText(Math.min(...lost), 1)} to ${signedText(Math.max(...lost), 1)})`];
+  }));
+}
+
+const lossAt = (parts, from) => parts.find((part) => part.from === from).loss;
+const lossesAt = (v, from) => v.losses_by_position.map((parts) => lossAt(parts, from));
+
+// By position in the context: the loss of the reference, and what the others lose more.
+export function positionTable(r, specs) {
+  const than = variant(r, r.verdict.reference);
+  const starts = than.losses_by_position[0].map(({ from }) => from);
+  return markdown(["attention", ...starts.map((from) => `from token ${from}`)],
+    variantsOf(r, specs).map((v) => [code(v.spec), ...starts.map((from) => isReference(r, v)
+      ? estimateText(estimate(lossesAt(v, from)), numberText)
+      : estimateText(estimate(v.seeds.flatMap((seed, i) => than.seeds.includes(seed)
+        ? [lossesAt(v, from)[i] - lossesAt(than, from)[than.seeds.indexOf(seed)]] : []))))]));
+}
+
+// What context is worth to the reference: its loss at earlier positions minus that at the last.
+export function contextTable(r) {
+  const than = variant(r, r.verdict.reference);
+  const starts = than.losses_by_position[0].map(({ from }) => from), last = starts.at(-1);
+  return markdown(["tokens with a context of", `loss minus that of tokens from ${last} on`],
+    starts.slice(1, -1).map((from) => [`${from} to ${2 * from - 1}`, estimateText(estimate(
+      lossesAt(than, from).map((loss, i) => loss - lossesAt(than, last)[i])))]));
+}
+
+// Losses on held-out text at each value of a sweep; * marks the value taken.
+export const sweepTable = (r) => markdown(["attention", ...r.variants[0].sweep.map(({ value }) =>
+  `${r.sweep.split("=")[0]} ${value}`)], r.variants.map((v) => [code(v.spec), ...v.sweep.map(
+  ({ loss, chosen }) => numberText(loss, 4) + (chosen ? " *" : ""))]));
+
+// Command of a comparison without the flags that change no result.
+const commandOf = (r) => r.command.replace(
+  / --(out|jobs|threads|progress|checkpoint-every) \S+/g, "");
+
+// Section of a page of results: question, command and tables.
+export const studySection = ({ file, question, tables }, r) => [`## ${question}`,
+  `[${file}](${file}); ${numberText(r.machine_hours, 1)} hours on ${r.machine.split(",")[0]}.`,
+  "```sh\n" + commandOf(r) + "\n```", ...tables.map((table) => table(r))].join("\n\n");
