@@ -61,7 +61,7 @@ const kStudies = [
 function studiesPage() {
   const files = readdirSync(new URL(kResults, folder)).filter((name) => name.endsWith(".json"));
   const missing = files.filter((file) => !kStudies.some(([name]) => `${name}.json` === file));
-  if (missing.length) throw new Error(`${missing.join(", ")}: no study of draw.mjs has these files`);
+  if (missing.length) throw new Error(`no study of draw.mjs has ${missing.join(", ")}`);
   const about = "`node train/view/draw.mjs` writes this page from the files beside it. " +
     "[Findings](../../../train/compare/FINDINGS.md) says what follows from them, the " +
     "[method](../../../train/compare/README.md#method) what the numbers are. Intervals are 95 % " +
