@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -25,8 +24,8 @@ Part part_of(Index count, int rank, int size);
 /// The processes (ranks 0 to size - 1) that mpirun or Slurm started together, on one machine or on
 /// many, and that share their work. This base class stands for a process that was started alone;
 /// MpiRanks (train/cli/mpi_ranks.cpp) for one among several. Calls are collective: all ranks make
-/// them in the same order, each from one thread at a time; only `ask`, `answer` and `abort` are
-/// free. If one rank dies, the others exit with an error.
+/// them in the same order, each from one thread at a time; only `abort` is free. If one rank dies,
+/// the others exit with an error.
 class Ranks {
  public:
   Ranks() = default;
@@ -51,14 +50,6 @@ class Ranks {
     std::span<Real> from_next, from_previous;
   };
   virtual void pass(const Pass&) {}
-
-  /// Sends a question to rank 0 from another rank and returns the answer; any thread may ask.
-  /// Meanwhile rank 0 calls `answer` and no other function of this class.
-  virtual std::string ask(const std::string&) { return {}; }
-  /// For rank 0: answers a waiting question by `reply`. Returns true if a question had arrived.
-  virtual bool answer(const std::function<std::string(const std::string&)>& /*reply*/) {
-    return false;
-  }
 
   /// Ends the shared work; returns true if all ranks reach their end within seconds. With
   /// `success`, a rank waits for all others. After true no call may follow, after false only

@@ -101,16 +101,6 @@ void require_sums(const fs::path& folder, std::span<const std::string> files) {
   sums_of(folder, files);
 }
 
-void require_checkpoint_alone(const fs::path& folder) {
-  if (!is_there(folder)) return;
-  const auto sums = read_sums(folder);
-  for (const fs::path& path : entries_of(folder)) {
-    const std::string name = path.filename().string();
-    if (name != kSumsFile && !(sums && sums->contains(name)))
-      throw DataError(path.string(), " is no file of a model; move it away");
-  }
-}
-
 fs::path checkpoint_of(const fs::path& run, Index step) {
   return run / kCheckpoints / ("step-" + std::to_string(step));
 }

@@ -47,10 +47,6 @@ void write_safetensors(const std::filesystem::path& path, std::span<const Tensor
 /// Throws DataError.
 void require_sums(const std::filesystem::path& folder, std::span<const std::string> files);
 
-/// Checks that a folder, if it exists, is a checkpoint without other files, so that it may be
-/// removed. Throws DataError that names another file.
-void require_checkpoint_alone(const std::filesystem::path& folder);
-
 /// Folder of a run that holds its checkpoints, each in a folder step-N.
 inline constexpr const char* kCheckpoints = "checkpoints";
 

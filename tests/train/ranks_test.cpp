@@ -210,73 +210,20 @@ TEST(Ranks, EvaluateToTheBitsOfOneProcess) {
   EXPECT_EQ(three.out, alone.out);
 }
 
-const std::string kCompare =
-    "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 400 --lr "
-    "1e-2 "
-    "--threads 1 --attention mha,gqa1,mla --tolerance 0.02 --seeds 2..4 --quiet --out c";
-
-nlohmann::ordered_json results(const TrainFolder& folder) {
-  return without_timing(folder.contents("c/results.json"));
-}
-
-// Results of the command line `kCompare` run by one process, in a folder of its own.
-nlohmann::ordered_json results_of_one_process() {
-  const TrainFolder folder;
-  const ProgramResult result = folder.headcount(kCompare);
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  return results(folder);
-}
-
+// Processes of a comparison use no MPI: each takes runs, and the first one prints the results.
 TEST(Ranks, CompareToTheResultsOfOneProcess) {
-  const auto alone = results_of_one_process();
-  const TrainFolder folder;
-  const ProgramResult three = headcount(folder, 3, kCompare);
-  ASSERT_EQ(three.exit_code, 0) << three.err;
-  EXPECT_EQ(three.err, "");
-  EXPECT_EQ(results(folder).dump(), alone.dump());
-  EXPECT_TRUE(folder.has("c/report.html"));
-  EXPECT_FALSE(folder.has("c/.headcount-lock"));
-}
-
-// A signal at one rank, which may be the one that has the queue, stops all.
-TEST(Ranks, StopAComparisonTogetherAtASignalAndGoOnWithAnotherNumber) {
   const std::string line =
-      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 4000 "
-      "--threads 1 --attention mha,gqa1,mla --seeds 2 --quiet --out c";
-  const TrainFolder whole;
-  ASSERT_EQ(whole.headcount(line).exit_code, 0);
-  for (const int rank : {0, 2}) {
-    const TrainFolder folder;
-    const ProgramResult stopped = folder.shell(with_signal(3, rank, 20, SIGTERM, line));
-    EXPECT_EQ(stopped.exit_code, 128 + SIGTERM) << stopped.err;
-    EXPECT_NE(stopped.err.find("headcount: stopped; its runs are saved; continue with "
-                               "headcount " +
-                               line + "\n"),
-              std::string::npos)
-        << stopped.err;
-    ASSERT_FALSE(folder.has("c/results.json"));
-    ASSERT_TRUE(folder.has("c/runs/mla/seed-1/checkpoints/latest"));
-    const ProgramResult resumed = headcount(folder, 2, line);
-    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-    auto here = results(folder), there = results(whole);
-    for (const char* of_other_jobs : {"trained_by_others", "notes"}) {
-      here.erase(of_other_jobs);
-      there.erase(of_other_jobs);
-    }
-    EXPECT_EQ(here.dump(), there.dump());
-    EXPECT_GT(json::parse(folder.contents("c/runs/mla/seed-1/run.json"))["starts"].size(), 1u);
-  }
-}
-
-TEST(Ranks, ReportARunThatFailsAndGoOn) {
-  const TrainFolder folder;
-  std::filesystem::create_directories(folder / "c/runs/mla");
-  folder.file("c/runs/mla/seed-2", "not a folder");
-  const ProgramResult two = headcount(folder, 2, kCompare);
-  EXPECT_EQ(two.exit_code, 1) << two.err;
-  EXPECT_NE(two.out.find("mla, seed 2: "), std::string::npos) << two.out;
-  EXPECT_GE(results(folder)["variants"][0]["seeds"].size(), 2u);
-  EXPECT_EQ(results(folder)["variants"][2]["failures"].size(), 1u);
+      "compare --data text.txt --layers 1 --dim 16 --heads 2 --context 16 --batch 2 --steps 400 "
+      "--lr 1e-2 --threads 1 --attention mha,gqa1,mla --tolerance 0.02 --seeds 2..4 --quiet "
+      "--out c";
+  const TrainFolder folder, whole;
+  const ProgramResult three = headcount(folder, 3, line), one = whole.headcount(line);
+  ASSERT_EQ(three.exit_code, 0) << three.err;
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_EQ(three.err, "");
+  EXPECT_EQ(three.out.find("\nverdict: "), three.out.rfind("\nverdict: ")) << three.out;
+  EXPECT_EQ(without_timing(folder.contents("c/results.json")).dump(),
+            without_timing(whole.contents("c/results.json")).dump());
 }
 
 TEST(Ranks, RefuseWhatTheyCannotShare) {
@@ -292,28 +239,12 @@ TEST(Ranks, RefuseWhatTheyCannotShare) {
   const ProgramResult flag = headcount(folder, 2, "train --layers none");
   EXPECT_EQ(flag.exit_code, 2);
   says(flag, "--layers must be a whole number, is 'none'");
-  const ProgramResult shard = headcount(folder, 2, kCompare + " --shard 1/2");
-  EXPECT_EQ(shard.exit_code, 2);
-  says(shard,
-       "--shard is for processes started one by one; with MPI leave it "
-       "out");
   // Only rank 0 looks into the run's folder.
   std::filesystem::create_directories(folder / "full");
   folder.file("full/mine", "");
   const ProgramResult full = headcount(folder, 2, train_line("--out full"));
   EXPECT_EQ(full.exit_code, 2);
   says(full, "--out full is not empty and holds no run");
-  // Ranks in folders of their own.
-  const ProgramResult apart =
-      folder.shell(kEnvironment +
-                   "'" HEADCOUNT_MPIRUN
-                   "' -n 2 sh -c 'mkdir -p $$ && cp text.txt $$ && cd $$ && "
-                   "exec \"$0\" \"$@\"' \"$headcount\" " +
-                   kCompare);
-  EXPECT_EQ(apart.exit_code, 1);
-  says(apart,
-       "headcount: rank 1 has a different folder c than rank 0; name one by --out on a file "
-       "system that all ranks share\n");
 }
 
 }  // namespace

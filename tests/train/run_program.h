@@ -162,12 +162,15 @@ class TrainFolder {
     return result;
   }
   ProgramResult shell(const std::string& script) const { return run_shell(script, folder_.path()); }
-  /// Starts the program without waiting for it; its outputs go to the files out and err. In its
-  /// environment HEADCOUNT_STOP_AT (see train/interrupt.h) is `stop_at`.
-  pid_t start(const std::string& line, const std::string& stop_at = "") const {
+  /// Starts the program without waiting for it; its outputs go to the files out and err, and
+  /// `name` in front of both. In its environment HEADCOUNT_STOP_AT (see train/interrupt.h) is
+  /// `stop_at`.
+  pid_t start(const std::string& line, const std::string& stop_at = "",
+              const std::string& name = "") const {
     std::vector<std::string> arguments = words(line);
     arguments.insert(arguments.begin(), {"HEADCOUNT_STOP_AT=" + stop_at, HEADCOUNT_PROGRAM});
-    return start_process("/usr/bin/env", arguments, path(), *this / "out", *this / "err");
+    return start_process("/usr/bin/env", arguments, path(), *this / (name + "out"),
+                         *this / (name + "err"));
   }
   /// Exit code of the program if it gets `signal` in step `step`.
   int signalled(const std::string& line, int step, int signal) const {

@@ -8,7 +8,7 @@ namespace headcount {
 
 Board::Board(ProgressMode mode) : shown_(mode != ProgressMode::never), rewrites_(rewrites(mode)) {}
 
-void Board::update(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
+void Board::update(const std::vector<RunPlan>& runs, std::span<const RunStatus> outcomes,
                    std::span<const Need> needs) {
   const std::lock_guard lock(mutex_);
   const bool first = runs_ == nullptr;
@@ -81,7 +81,7 @@ void Board::step(std::size_t run, const StepResult& result) {
   rewrite();
 }
 
-void Board::finish(std::size_t run, const RunOutcome& outcome) {
+void Board::finish(std::size_t run, const RunStatus& outcome) {
   const std::lock_guard lock(mutex_);
   under_way_.erase(run);
   if (!shown_) return;

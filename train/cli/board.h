@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "train/cli/progress.h"
-#include "train/compare/runner.h"
+#include "train/compare/queue.h"
 #include "train/trainer.h"
 
 namespace headcount {
@@ -22,10 +22,10 @@ class Board : public RunWatcher {
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  void update(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
+  void update(const std::vector<RunPlan>& runs, std::span<const RunStatus> outcomes,
               std::span<const Need> needs) override;
   void step(std::size_t run, const StepResult& result) override;
-  void finish(std::size_t run, const RunOutcome& outcome) override;
+  void finish(std::size_t run, const RunStatus& outcome) override;
 
  private:
   /// Beginning of the progress line: "3 of 20 runs done, ETA 4m10s".
@@ -33,7 +33,7 @@ class Board : public RunWatcher {
   double seconds_for(Index steps) const;
   void rewrite();
 
-  const std::vector<PlannedRun>* runs_ = nullptr;
+  const std::vector<RunPlan>* runs_ = nullptr;
   bool shown_, rewrites_, in_line_ = false;
   std::size_t finished_ = 0, needed_ = 0, possible_ = 0;
   Index steps_done_ = 0;

@@ -157,7 +157,7 @@ namespace {
 
 void check_paths(const CommandLine& line) {
   for (const std::string name :
-       {"from", "out", "resume", "config", "logits", "data", "validation", "init", "init-from"}) {
+       {"from", "out", "resume", "config", "logits", "data", "validation", "init"}) {
     if (line.has(name)) check_path(name, line.get(name));
     if (const std::string* const path = line.setting(name)) check_path(name, *path);
   }

@@ -9,9 +9,8 @@
 namespace headcount {
 
 /// The subcommands: each takes the arguments after its name, writes results to standard output and
-/// progress to standard error, and returns the exit code or throws. `train`, `compare` and `eval`
-/// share their work among all ranks; rank 0 alone writes results, and in a comparison each rank
-/// writes the folders of the runs that it trains. The others are called by one process alone.
+/// progress to standard error, and returns the exit code or throws. `train` and `eval` share their
+/// work among all ranks; rank 0 alone writes results. The others are called by one process alone.
 using Command = int(const std::vector<std::string>& arguments, Ranks& ranks);
 
 /// The help of each subcommand.

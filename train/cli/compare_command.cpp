@@ -1,25 +1,19 @@
 #include <algorithm>
 #include <iostream>
-#include <limits>
 
-#include "autograd/base/files.h"
 #include "autograd/base/text.h"
 #include "data/built_in.h"
 #include "models/checkpoint/durable.h"
 #include "train/cli/board.h"
 #include "train/cli/commands.h"
-#include "train/cli/from_run.h"
 #include "train/cli/training_flags.h"
 #include "train/compare/compare.h"
-#include "train/compare/conversions.h"
 #include "train/compare/result_files.h"
 #include "train/compare/results.h"
 #include "train/compare/verdict.h"
 #include "train/interrupt.h"
-#include "train/run/loaded.h"
 #include "train/run/lock.h"
 #include "train/run/place.h"
-#include "train/run/provenance.h"
 #include "train/training.h"
 #include "train/view/report.h"
 
@@ -32,8 +26,7 @@ const CommandHelp kCompareHelp = {
     "input.txt\n"
     "  headcount compare --data input.txt --attention mha,gqa2,mqa --seeds 3..20 --tolerance 0.01\n"
     "  headcount compare --attention gqa,mla --match kv=32\n"
-    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"
-    "  headcount compare --init-from runs/mha --attention gqa2,mqa,mla48\n"};
+    "  headcount compare --attention mha,mqa --match params --sweep lr=3e-4,1e-3\n"};
 
 namespace {
 
@@ -45,22 +38,13 @@ const std::vector<Flag> kCompareFlags = {
      "start from the settings in this config.json of a run, except its seed, its attention and the "
      "sizes of that; flags override them",
      true},
-    {"init-from",
-     "a run of headcount train: each attention is trained from random weights with the settings of "
-     "that run, and also converted from it and trained on for 0, 1, 5, 20 and 100 % of its steps",
+    {"out",
+     "folder of all runs and results; default runs/compare-DATA. Processes started with the same "
+     "flags share the runs in it: any number, on all machines that see the folder, at any time",
      true},
-    {"out", "folder of all runs and results; default runs/compare-DATA", true},
     {"force",
      "train all runs again, even finished ones; the results of all seeds of this command are "
-     "erased first",
-     false},
-    {"shard",
-     "I/N, such as 2/8: train only the I-th of N shares of the runs, so that N separate processes "
-     "can share them; afterwards, run once with --collect",
-     true},
-    {"collect",
-     "train nothing; write results and report from the finished runs of all shards in the folder; "
-     "repeat their other flags",
+     "erased first, and no other process may share the folder",
      false},
     {"quiet", "show no progress", false},
     {"json", "print results.json instead of the table", false}};
@@ -183,95 +167,31 @@ void write_results(const ComparisonResult& result, const fs::path& folder) {
                      report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
 }
 
-// Saves the converted models, if any, and runs the comparison. `again` is the command line that
-// continues it after a signal.
+// The command line without --force, with which it would train finished runs again.
+std::string command_without_force(std::vector<std::string> arguments) {
+  std::erase(arguments, "--force");
+  return command_text("compare", arguments);
+}
+
 ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrders& orders,
                                 Corpus corpus, const std::vector<PlannedVariant>& variants,
-                                const ConvertedModels& converted, RunWatcher& watcher, Ranks& ranks,
-                                const std::string& again) {
+                                RunWatcher& watcher) {
   try {
-    if (ranks.rank() == 0) write_conversions(converted, corpus.vocabulary, orders.again);
-    wait_for_all(ranks);
-    return compare(options, orders, std::move(corpus), variants, watcher, ranks);
+    return compare(options, orders, std::move(corpus), variants, watcher);
   } catch (const InterruptedError& error) {
-    throw InterruptedError(error.signal(), std::string(error.what()) + "; continue with " + again);
+    throw InterruptedError(error.signal(),
+                           std::string(error.what()) + "; continue with " + orders.command);
   } catch (const OtherRunError& error) {
-    throw DataError(error.what(), orders.collect ? "; give --collect the flags of the shards"
-                                                 : "; name another folder with --out, or add "
-                                                   "--force to train all runs again");
+    throw DataError(error.what(),
+                    "; name another folder with --out, or add --force to train all runs again");
   }
 }
 
-// Reads --shard and --collect: which part of the runs this process trains, if not all.
-void read_shard(const CommandLine& line, RunOrders& orders, const Ranks& ranks) {
-  orders.collect = line.has("collect");
-  if (!line.has("shard") && !orders.collect) return;
-  const std::string flag = line.has("shard") ? "shard" : "collect";
-  if (ranks.size() > 1)
-    throw UsageError("--", flag, " is for processes started one by one; with MPI leave it out");
-  line.refuse_beside("collect", {"shard"}, ", which comes when all shards have ended");
-  line.refuse_beside("json", {"shard"}, ": a shard has no results of its own");
-  line.refuse_beside("init-from", {flag}, ", whose conversions each process would write");
-  line.refuse_beside("force", {"collect"}, ": it trains nothing");
-  if (orders.collect && !is_there(orders.folder))
-    throw UsageError("--out ", orders.folder.string(), " is not there: nothing to collect");
-  if (line.has("shard")) orders.shard = Shard::parse(line.get("shard"));
-}
-
-// The command line of the whole comparison, for records. `--force` is left out: with it the command
-// would train again what it recorded.
-std::string command_of_all(const std::vector<std::string>& arguments) {
-  std::vector<std::string> all;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& word = arguments[i];
-    i += word == "--shard";
-    const bool left_out = word == "--collect" || word == "--shard" || word == "--force";
-    if (!left_out && !word.starts_with("--shard=")) all.push_back(word);
-  }
-  return command_text("compare", all);
-}
-
-// Locks the folder of the comparison at rank 0; several shards may hold it together. All ranks must
-// see it, because any of them may continue any run.
-std::optional<FolderLock> lock_folder(const RunOrders& orders, Ranks& ranks) {
-  std::optional<FolderLock> lock;
-  if (ranks.rank() == 0) {
-    lock.emplace(orders.folder,
-                 orders.shard ? FolderLock::Holders::many : FolderLock::Holders::one);
-  }
-  wait_for_all(ranks);
-  std::string seen;
-  try {
-    if (ranks.size() > 1) seen = read_file(orders.folder / kLockFile);
-  } catch (const DataError&) {  // rank 0 sees a lock file that this rank does not
-  }
-  require_same(ranks, seen, "folder " + orders.folder.string(),
-               "name one by --out on a file system that all ranks share");
-  return lock;
-}
-
-// The trained run that --init-from names.
-LoadedRun load_trained_run(const CommandLine& line) {
-  line.refuse_beside("init-from", {"preset", "config"}, ", which names a run with its settings");
-  LoadedRun run = named_by("init-from", [&] { return load_run(line.get("init-from")); });
-  if (!run.options)
-    throw UsageError("--init-from names a checkpoint without its run; name a run folder");
-  return run;
-}
-
-// The settings that all variants share: flags over a preset or a configuration, or over the
-// settings of the trained run without its attention.
-Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& trained,
-                      const Given& flags) {
+// The settings that all variants share: flags over a preset or a configuration.
+Given common_settings(const CommandLine& line, const Given& flags) {
   Given common(training_settings());
-  if (trained) {
-    common.put_known(to_json(found_from_here(*trained->options, line.get("init-from"))));
-    common = for_another_attention(common);
-    common.erase("init");
-  } else {
-    common.put("data", kDefaultData);
-    put_preset_or_config(line, common, [](const std::string&) { return true; });
-  }
+  common.put("data", kDefaultData);
+  put_preset_or_config(line, common, [](const std::string&) { return true; });
   if (const std::string init = common.text("init"); !init.empty()) {
     throw UsageError("--config ", line.get("config"), " has init ", headcount::quoted(init),
                      ", but a comparison trains all models from random weights; take it out");
@@ -287,40 +207,14 @@ Given common_settings(const CommandLine& line, const std::optional<LoadedRun>& t
   return common;
 }
 
-// Returns true if a flag says which text to train on.
-bool names_text(const CommandLine& line) {
-  return std::ranges::any_of(line.settings, [](const auto& given) {
-    return find_setting(compare_settings(), given.first)->traits.scope == Scope::data;
-  });
-}
-
-std::vector<PlannedVariant> plan(const CommandLine& line, const ComparisonOptions& options,
-                                 const RunOrders& orders, const Given& common,
-                                 const std::optional<LoadedRun>& trained, Corpus& corpus,
-                                 ConvertedModels& converted) {
-  if (!trained) {
-    return plan_comparison(common, options.specs, options.match, options.sweep,
-                           corpus.vocabulary.size());
-  }
-  if (options.sweep || options.match.kind != Match::Kind::none)
-    throw UsageError("--match and --sweep do not go with --init-from: settings are the run's");
-  adopt_vocabulary(corpus, trained->vocabulary);
-  try {
-    return plan_conversions(common, options.specs, *trained, orders.folder, converted);
-  } catch (const ShapeError& error) {
-    throw ShapeError("`init-from` ", line.get("init-from"), ": ", error.what());
-  }
-}
-
-// Writes and prints the results; returns the exit code.
+// Writes and prints the results; returns the exit code. Processes that share the runs take turns:
+// each writes the same files.
 int tell_results(const CommandLine& line, const RunOrders& orders, const ComparisonResult& result) {
-  if (!orders.shard) write_results(result, orders.folder);
-  if (orders.shard) {
-    std::cout << "shard " << line.get("shard") << " has ended";
-    if (result.failed_runs > 0)
-      std::cout << ", " << result.failed_runs << " of its runs without a result";
-    std::cout << "; when all have, get the results by " << orders.command << " --collect\n";
-  } else if (line.has("json")) {
+  {
+    const FolderLock turn(orders.folder / "runs", FolderLock::Holders::in_turn);
+    write_results(result, orders.folder);
+  }
+  if (line.has("json")) {
     std::cout << results_text(comparison_json(result));
   } else {
     std::cout << as_flags(comparison_table(result)) << "report "
@@ -333,14 +227,12 @@ int tell_results(const CommandLine& line, const RunOrders& orders, const Compari
 
 }  // namespace
 
-int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
+int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/) {
   const CommandLine line =
       parse_command_line(arguments, kCompareHelp, compare_settings(), kCompareFlags);
   if (line.has("help")) return 0;
-  std::optional<LoadedRun> trained;
-  if (line.has("init-from")) trained = load_trained_run(line);
   const Given flags = flags_given(line, compare_settings());
-  const Given common = common_settings(line, trained, flags);
+  const Given common = common_settings(line, flags);
   ComparisonOptions options = read_comparison_options(flags, common.text("data"));
   RunOrders orders;
   orders.jobs = flags.whole("jobs");
@@ -349,46 +241,37 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& ranks) {
                      " gives no confidence intervals; give 2 or more, or --intervals off");
   }
   orders.folder = line.get("out", "runs/compare-" + fs::path(common.text("data")).stem().string());
-  if (ranks.rank() == 0) {
-    check_place_of_results(
-        orders.folder, "headcount compare", "results.json", "variants", [](const fs::path& name) {
-          return name == "results.json" || name == "results.csv" || name == "report.html";
-        });
-  }
-  orders.command = command_of_all(arguments);
+  check_place_of_results(
+      orders.folder, "headcount compare", "results.json", "variants", [](const fs::path& name) {
+        return name == "results.json" || name == "results.csv" || name == "report.html";
+      });
+  orders.command = command_without_force(arguments);
   orders.again = line.has("force");
-  read_shard(line, orders, ranks);
 
   require_fast(read_precision(common), "choose f32");
   const ProgressMode progress = use_run_settings(flags);
   Corpus corpus = named_by("data", [&] { return load_training_corpus(common); });
-  if (ranks.rank() == 0) tell(corpus.newlines_note);
-  if (trained && !names_text(line)) require_own_text(corpus, line.get("init-from"), kOrNameText);
+  tell(corpus.newlines_note);
   if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
   if (!flags.has("seeds")) options.question.seeds = usual_seeds(options.question);
-  ConvertedModels converted;
-  const std::vector<PlannedVariant> variants =
-      plan(line, options, orders, common, trained, corpus, converted);
+  const std::vector<PlannedVariant> variants = plan_comparison(
+      common, options.specs, options.match, options.sweep, corpus.vocabulary.size());
   require_answerable(options.question, options.specs, corpus);
   require_enough_text(options, corpus, variants);
   std::vector<TrainOptions> meant;
   for (const PlannedVariant& variant : variants) {
     for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
-    refuse_idle(idle_setting(variant.attention, variant.candidates.back().options.model));
+    refuse_idle(idle_setting(variant.spec, variant.candidates.back().options.model));
   }
   refuse_foreign(line, meant);
 
-  require_same(ranks, version_text() + orders.command + corpus.sha256,
-               "program, command line or text");
   catch_interrupts();  // from here on a signal must leave the runs' folders whole
-  const std::optional<FolderLock> lock = lock_folder(orders, ranks);
-  std::vector<std::string> unforced = arguments;
-  std::erase(unforced, "--force");  // it would train finished runs again
+  const FolderLock lock(orders.folder,
+                        orders.again ? FolderLock::Holders::one : FolderLock::Holders::many);
   Board board(line.has("quiet") ? ProgressMode::never : progress);
   const ComparisonResult result =
-      run_comparison(options, orders, std::move(corpus), variants, converted, board, ranks,
-                     command_text("compare", unforced));
-  return ranks.rank() > 0 ? 0 : tell_results(line, orders, result);
+      run_comparison(options, orders, std::move(corpus), variants, board);
+  return tell_results(line, orders, result);
 }
 
 }  // namespace headcount

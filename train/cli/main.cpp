@@ -29,7 +29,7 @@ struct NamedCommand {
 };
 
 constexpr NamedCommand kCommands[] = {
-    {kTrainHelp, train_command, true}, {kCompareHelp, compare_command, true},
+    {kTrainHelp, train_command, true}, {kCompareHelp, compare_command},
     {kReportHelp, report_command},     {kSampleHelp, sample_command},
     {kEvalHelp, eval_command, true},   {kAttendHelp, attend_command},
     {kConvertHelp, convert_command},   {kCostHelp, cost_command}};
@@ -124,11 +124,16 @@ int main(int argc, char** argv) {
   open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` then fails as other writes do
   std::unique_ptr<Ranks> ranks = std::make_unique<Ranks>();
+  // Processes of a comparison share its folder only. The first one of those that a launcher started
+  // together prints the results and returns their exit code.
+  const bool compares = argc > 1 && argv[1] == kCompareHelp.name;
   const End end = end_of([&] {
-    ranks = started_ranks();
-    if (ranks->rank() > 0 && std::freopen("/dev/null", "w", stdout) == nullptr)
+    if (!compares) ranks = started_ranks();
+    const bool first = (compares ? launched_rank() : ranks->rank()) == 0;
+    if (!first && std::freopen("/dev/null", "w", stdout) == nullptr)
       throw std::runtime_error("cannot open /dev/null");
-    const int code = run({argv + 1, argv + argc}, *ranks);
+    int code = run({argv + 1, argv + argc}, *ranks);
+    if (compares && !first) code = 0;
     // A full disk is found here at the latest.
     if (!std::cout.flush() || std::fflush(stdout) != 0)
       throw std::runtime_error("cannot write to standard output");

@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -31,13 +30,20 @@ std::optional<std::string> launched_processes() {
   return size != nullptr ? size : "several";
 }
 
+int launched_rank() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"}) {
+    if (const char* const rank = std::getenv(name)) return std::atoi(rank);
+  }
+  return 0;
+}
+
 #ifdef HEADCOUNT_MPI
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kQuestion = 1, kAnswer = 2, kForward = 3, kBack = 4;
+constexpr int kForward = 1, kBack = 2;
 
 // Calls `done` until it returns true or `limit` has passed. MPI's own waiting occupies a whole
 // processor, and there may be fewer processors than ranks; so this function sleeps for a part of
@@ -131,22 +137,6 @@ class MpiRanks : public Ranks {
     wait_for(std::span(requests).first(count));
   }
 
-  std::string ask(const std::string& question) override {
-    const std::lock_guard lock(asking_);
-    send_text(question, 0, kQuestion);
-    MPI_Status status;
-    wait_until([&] { return is_there(0, kAnswer, status); });
-    return receive_text(status);
-  }
-
-  bool answer(const std::function<std::string(const std::string&)>& reply) override {
-    MPI_Status status;
-    if (!is_there(MPI_ANY_SOURCE, kQuestion, status)) return false;
-    const std::string question = receive_text(status);
-    send_text(reply(question), status.MPI_SOURCE, kAnswer);
-    return true;
-  }
-
   bool end(bool success) override {
     constexpr auto kPatience = std::chrono::seconds(1);
     MPI_Request request;
@@ -172,31 +162,10 @@ class MpiRanks : public Ranks {
   }
 
  private:
-  static bool is_there(int from, int tag, MPI_Status& status) {
-    int found = 0;
-    MPI_Iprobe(from, tag, MPI_COMM_WORLD, &found, &status);
-    return found != 0;
-  }
-  static void send_text(const std::string& text, int to, int tag) {
-    MPI_Request request;
-    MPI_Isend(text.data(), static_cast<int>(text.size()), MPI_CHAR, to, tag, MPI_COMM_WORLD,
-              &request);
-    wait_for({&request, 1});
-  }
-  static std::string receive_text(const MPI_Status& status) {
-    int size = 0;
-    MPI_Get_count(&status, MPI_CHAR, &size);
-    std::string text(static_cast<std::size_t>(size), '\0');
-    MPI_Recv(text.data(), size, MPI_CHAR, status.MPI_SOURCE, status.MPI_TAG, MPI_COMM_WORLD,
-             MPI_STATUS_IGNORE);
-    return text;
-  }
-
   int rank_ = 0, size_ = 1;
   // Communicator of `end` alone: on MPI_COMM_WORLD, a rank that fails may have left a call
   // unfinished.
   MPI_Comm ends_ = MPI_COMM_NULL;
-  std::mutex asking_;
 };
 
 }  // namespace

@@ -12,6 +12,10 @@ namespace headcount {
 /// "several" if the launcher does not say how many. None if no launcher started this process.
 std::optional<std::string> launched_processes();
 
+/// Number of this process, from 0, among those that mpirun or srun started together; 0 if it was
+/// started alone.
+int launched_rank();
+
 /// The ranks among which this process is one. Throws Error if several processes were started
 /// together and this program was built without MPI.
 std::unique_ptr<Ranks> started_ranks();

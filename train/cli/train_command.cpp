@@ -334,7 +334,8 @@ Job begin(const CommandLine& line, const std::string& command, TrainOptions opti
     const std::filesystem::path out =
         line.has("out") ? std::filesystem::path(line.get("out")) : new_run_folder(options);
     const EarlierRun earlier = line.has("force") ? EarlierRun::replace : EarlierRun::keep;
-    folder.emplace(RunFolder::create(out, options, corpus.sha256, command, earlier));
+    folder.emplace(
+        RunFolder::create(lock_for_new_run(out, earlier), options, corpus.sha256, command));
   }
   if (writes) {
     tell(corpus.newlines_note);

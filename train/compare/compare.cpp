@@ -1,9 +1,7 @@
 #include "train/compare/compare.h"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "autograd/parallel.h"
 #include "data/built_in.h"
@@ -40,8 +38,6 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
                              Index vocabulary) {
   VariantResult result;
   result.spec = variant.spec;
-  result.attention = variant.attention;
-  result.trained_on = variant.trained_on;
   result.adjusted = chosen.candidate->adjusted;
   const ModelPlan& plan = chosen.candidate->options.model;
   const LanguageModel model(plan, vocabulary);
@@ -56,7 +52,7 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
                        kept.per_sequence, kept.block});
   }
   for (std::size_t i = 0; i < chosen.outcomes.size(); ++i) {
-    const RunOutcome& outcome = chosen.outcomes[i];
+    const RunStatus& outcome = chosen.outcomes[i];
     if (outcome.result) {
       result.runs.push_back(*outcome.result);
     } else {
@@ -71,14 +67,11 @@ VariantResult variant_result(const PlannedVariant& variant, const NeededRuns::Ch
 void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus& corpus,
           const ReadPassage& shown, VariantResult& result) {
   const auto finished = std::ranges::find_if(
-      chosen.outcomes, [](const RunOutcome& o) { return o.result.has_value(); });
+      chosen.outcomes, [](const RunStatus& o) { return o.result.has_value(); });
   if (finished == chosen.outcomes.end()) return;
-  const PlannedRun& run = chosen.first[finished - chosen.outcomes.begin()];
-  // A run of no steps saves no weights: it ends with those that it started from.
-  const std::filesystem::path weights =
-      run.options.steps > 0 ? run.folder : std::filesystem::path(run.options.init);
+  const RunPlan& run = chosen.first[finished - chosen.outcomes.begin()];
   try {
-    result.reading = read_passage(weights, passage, shown, corpus);
+    result.reading = read_passage(run.folder, passage, shown, corpus);
     result.reading->seed = run.options.seed;
   } catch (const Error& error) {
     result.no_reading = error.what();
@@ -103,17 +96,11 @@ void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>&
   for (const Index context : contexts) {
     stop_if_interrupted();
     std::vector<DecodeTimer> timers;
-    std::vector<std::size_t> timer_of;  // shared by variants that differ in weights only
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const auto same = std::ranges::find(result.variants, result.variants[i].attention,
-                                          &VariantResult::attention);
-      const auto first = static_cast<std::size_t>(same - result.variants.begin());
-      timer_of.push_back(first < i ? timer_of[first] : timers.size());
-      if (first == i) timers.emplace_back(chosen[i].model, vocabulary, context);
-    }
+    for (const TrainOptions& options : chosen)
+      timers.emplace_back(options.model, vocabulary, context);
     const std::vector<double> milliseconds = median_milliseconds(timers, kRounds);
     for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const double rate = 1e3 / milliseconds[timer_of[i]];
+      const double rate = 1e3 / milliseconds[i];
       result.variants[i].decode.push_back({context, rate});
       if (context == result.context) result.variants[i].decode_tokens_per_second = rate;
     }
@@ -173,42 +160,33 @@ void add_length(ComparisonResult& result, const PlannedVariant& reference) {
   if (too_long) result.too_long_warmup = options.warmup;
 }
 
-// Sums the time of all runs and counts the failures of needed runs.
-void count_runs(ComparisonResult& result, std::span<const RunOutcome> outcomes,
+// Sums the time of the needed runs and counts their failures.
+void count_runs(ComparisonResult& result, std::span<const RunStatus> statuses,
                 std::span<const Need> needs) {
-  for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    const RunOutcome& outcome = outcomes[i];
-    const bool needed = needs[i] == Need::now;
-    if (outcome.result && (needed || !outcome.reused))
-      result.hours += outcome.result->machine_seconds / 3600;
-    result.failed_runs += needed && !outcome.result;
-    result.diverged_runs += needed && outcome.diverged;
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    if (needs[i] != Need::now) continue;
+    const RunStatus& status = statuses[i];
+    if (status.result) result.hours += status.result->machine_seconds / 3600;
+    result.failed_runs += !status.result;
+    result.diverged_runs += status.diverged;
   }
 }
 
-// Marks the runs that other processes train; empty if there are none. Runs are dealt to shards like
-// cards: seed by seed, the longest first, including all seeds that may ever be added. So a shard
-// depends on no result.
-std::vector<bool> trained_elsewhere(const RunOrders& orders, const std::vector<PlannedRun>& runs,
-                                    Index vocabulary) {
-  if (orders.collect) return std::vector<bool>(runs.size(), true);
-  if (!orders.shard) return {};
-  const std::vector<double> work = work_of(runs, vocabulary);
-  std::vector<std::size_t> order(runs.size());
-  std::iota(order.begin(), order.end(), std::size_t{0});
-  std::ranges::stable_sort(
-      order, {}, [&](std::size_t run) { return std::pair(runs[run].options.seed, -work[run]); });
-  std::vector<bool> elsewhere(runs.size());
-  for (std::size_t i = 0; i < order.size(); ++i) {
-    const auto shard = static_cast<Index>(i) % orders.shard->count + 1;
-    elsewhere[order[i]] = shard != orders.shard->number;
-  }
-  return elsewhere;
+// Fills in program and machine of the first run that finished, or of this process if none has: a
+// comparison whose runs many processes trained has the same results in all of them.
+void add_machine(ComparisonResult& result, const Workers& workers) {
+  result.version = version_text();
+  result.machine = machine_text() + "; " + workers.text();
+  const auto first = std::ranges::find_if(
+      result.variants, [](const VariantResult& variant) { return !variant.runs.empty(); });
+  if (first == result.variants.end()) return;
+  result.version = first->runs.front().version;
+  result.machine = first->runs.front().machine;
 }
 
 // Adds what the runs of each variant gave, and the settings that all of them have.
 void add_variants(ComparisonResult& result, const ComparisonOptions& options,
-                  const NeededRuns& plan, std::span<const RunOutcome> outcomes,
+                  const NeededRuns& plan, std::span<const RunStatus> outcomes,
                   const std::vector<PlannedVariant>& variants, const Passage& passage,
                   const Corpus& corpus) {
   const Index vocabulary = corpus.vocabulary.size();
@@ -230,34 +208,7 @@ void add_variants(ComparisonResult& result, const ComparisonOptions& options,
   result.config = common_settings(chosen);
 }
 
-void require_all(const std::vector<PlannedRun>& runs, std::span<const RunOutcome> outcomes,
-                 std::span<const Need> needs) {
-  std::string first;
-  Index missing = 0;
-  for (std::size_t run = 0; run < runs.size(); ++run) {
-    if (needs[run] != Need::now || outcomes[run].ended) continue;
-    if (++missing == 1) first = runs[run].name;
-  }
-  if (missing == 0) return;
-  throw Error("`collect`: ", missing, " of ", std::ranges::count(needs, Need::now),
-              " runs have no result, the first is ", first,
-              "; run every `shard` (again), then collect again");
-}
-
 }  // namespace
-
-Shard Shard::parse(std::string_view text) {
-  Shard shard;
-  const char* const end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, shard.number);
-  const bool divided = first.ec == std::errc() && first.ptr != end && *first.ptr == '/';
-  const auto second = divided ? std::from_chars(first.ptr + 1, end, shard.count) : first;
-  const bool read = divided && second.ec == std::errc() && second.ptr == end;
-  if (!read || shard.number < 1 || shard.number > shard.count)
-    throw SettingError("`shard` must be I/N with I from 1 to N, for example 2/8; it is '", text,
-                       "'");
-  return shard;
-}
 
 std::string_view default_attentions(std::string_view data) {
   const BuiltInCorpus* const built_in = find_built_in(data);
@@ -278,11 +229,10 @@ void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
 }
 
 ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
-                         Ranks& ranks) {
+                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher) {
   // All candidates have the same text and context.
   const TrainOptions& common = variants.front().candidates.front().options;
-  const Index context = common.model->context, vocabulary = corpus.vocabulary.size();
+  const Index context = common.model->context;
   if (options.sweep) keep_for_tuning(corpus, tuning_characters(corpus));
   ComparisonResult result = described(corpus, common);
   result.command = orders.command;
@@ -298,29 +248,16 @@ ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orde
       variants, result.question, static_cast<std::size_t>(named - variants.begin()), orders.folder,
       orders.command,
       [&result](std::span<const RunResult> runs) { return why_open(result, runs); });
-  const auto needs = [&](std::span<const RunOutcome> ended) { return plan.needs(ended); };
-  const Workers workers = Workers::share(threads(), orders.jobs, plan.runs().size(), ranks.size());
-  const std::vector<bool> elsewhere = trained_elsewhere(orders, plan.runs(), vocabulary);
-  const std::vector<RunOutcome> outcomes = run_all({.runs = plan.runs(),
-                                                    .needs = needs,
-                                                    .corpus = corpus,
-                                                    .workers = workers,
-                                                    .again = orders.again,
-                                                    .elsewhere = elsewhere,
-                                                    .ranks = ranks},
-                                                   watcher);
+  RunQueue queue(
+      plan.runs(), [&](std::span<const RunStatus> statuses) { return plan.needs(statuses); },
+      corpus, orders.again, watcher);
+  const Workers workers = Workers::share(threads(), orders.jobs, queue.left());
+  queue.train(workers);
   stop_if_interrupted();
-  if (ranks.rank() > 0) return result;
-  std::vector<Need> needed = needs(outcomes);
-  if (orders.collect) require_all(plan.runs(), outcomes, needed);
-  for (std::size_t run = 0; orders.shard && run < needed.size(); ++run) {
-    if (elsewhere[run]) needed[run] = Need::no;
-  }
-  count_runs(result, outcomes, needed);
-  if (orders.shard) return result;
-  add_variants(result, options, plan, outcomes, variants, passage, corpus);
-  result.version = version_text();
-  result.machine = machine_text() + "; " + workers.text();
+  const std::vector<RunStatus>& statuses = queue.statuses();
+  count_runs(result, statuses, plan.needs(statuses));
+  add_variants(result, options, plan, statuses, variants, passage, corpus);
+  add_machine(result, workers);
   summarize(result);
   return result;
 }

@@ -8,18 +8,10 @@
 
 #include "data/corpus.h"
 #include "train/compare/comparison.h"
-#include "train/compare/runner.h"
+#include "train/compare/queue.h"
 #include "train/compare/variants.h"
 
 namespace headcount {
-
-/// Share of a comparison's runs that this process trains; other processes train the others.
-struct Shard {
-  Index number = 1, count = 1;  ///< number 1 ... count
-
-  /// Parses NUMBER/COUNT, such as "2/8". Throws SettingError.
-  static Shard parse(std::string_view text);
-};
 
 /// Default list of attentions for a comparison on the text `data`.
 std::string_view default_attentions(std::string_view data);
@@ -39,8 +31,6 @@ struct RunOrders {
   std::string command;           ///< the whole command line, for records
   Index jobs = 0;                ///< runs side by side; 0: as many as there are threads
   bool again = false;            ///< repeats finished runs too
-  std::optional<Shard> shard;    ///< trains this share of the runs only
-  bool collect = false;          ///< trains nothing; other processes have trained the runs
 };
 
 /// Throws DataError if the training text is too short for the sweep, and SettingError if the
@@ -52,12 +42,10 @@ void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
 /// Trains every variant with the same data in the same order, on as many seeds as it takes to
 /// answer the question, evaluates, and measures the decoding. With a sweep, the last tenth of the
 /// training text is kept from training, and each variant gets the value with the least loss on it,
-/// averaged over the first seeds. Ranks share the runs. Only rank 0 gets variants in the result; a
-/// shard gets none, only the counts of failures. Throws what run_all throws; Error if `collect`
-/// finds that a run is missing; InterruptedError after a caught signal, after which the same
-/// comparison resumes.
+/// averaged over the first seeds. Any number of processes may call this function for one folder:
+/// they share the runs (see RunQueue), and all get the same result. Throws what RunQueue throws,
+/// and InterruptedError after a caught signal, after which the same comparison resumes.
 ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher,
-                         Ranks& ranks = alone());
+                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher);
 
 }  // namespace headcount

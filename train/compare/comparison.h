@@ -121,14 +121,10 @@ struct SweptValue {
 
 /// One attention of a comparison.
 struct VariantResult {
-  std::string spec;      ///< as given, "gqa2"; "gqa2 converted" if both ways are compared
+  std::string spec;      ///< as given: "gqa2"
   std::string adjusted;  ///< settings by `match` or `sweep`, "ffn-dim 540, lr 0.001"; may be empty
   /// Name in tables and charts: "gqa2", or "gqa2 (lr 0.001)" if `match` or `sweep` set something.
   std::string label() const { return spec + (adjusted.empty() ? "" : " (" + adjusted + ")"); }
-
-  /// Training after conversion of a trained model, in percent of its steps; none if not converted.
-  std::optional<Index> trained_on;
-  std::string attention;  ///< spec without " converted"
 
   Index parameters = 0;
   double cache_bytes_per_token = 0;     ///< allocated for the context, divided by its tokens

@@ -7,22 +7,22 @@ namespace headcount {
 
 namespace {
 
-bool all_ended(std::span<const RunOutcome> outcomes) {
-  return std::ranges::all_of(outcomes, &RunOutcome::ended);
+bool all_ended(std::span<const RunStatus> outcomes) {
+  return std::ranges::all_of(outcomes, &RunStatus::ended);
 }
 
-std::optional<double> tuning_loss(std::span<const RunOutcome> outcomes) {
+std::optional<double> tuning_loss(std::span<const RunStatus> outcomes) {
   double sum = 0;
-  for (const RunOutcome& outcome : outcomes) {
+  for (const RunStatus& outcome : outcomes) {
     if (!outcome.result) return std::nullopt;
     sum += outcome.result->tuning_loss.value();
   }
   return sum / static_cast<double>(outcomes.size());
 }
 
-std::vector<RunResult> results(std::span<const RunOutcome> outcomes) {
+std::vector<RunResult> results(std::span<const RunStatus> outcomes) {
   std::vector<RunResult> all;
-  for (const RunOutcome& outcome : outcomes) {
+  for (const RunStatus& outcome : outcomes) {
     if (outcome.result) all.push_back(*outcome.result);
   }
   return all;
@@ -44,9 +44,9 @@ NeededRuns::NeededRuns(const std::vector<PlannedVariant>& variants, const Questi
     for (const Candidate& candidate : variant.candidates) {
       for (std::size_t seed = 1; seed <= seeds_; ++seed) {
         const std::string number = std::to_string(seed);
-        PlannedRun& run = runs_.emplace_back(
-            PlannedRun{candidate.name + ", seed " + number, candidate.options,
-                       folder / "runs" / candidate.folder / ("seed-" + number), command});
+        RunPlan& run = runs_.emplace_back(
+            RunPlan{candidate.name + ", seed " + number, candidate.options,
+                    folder / "runs" / candidate.folder / ("seed-" + number), command});
         run.options.seed = seed;
       }
     }
@@ -60,7 +60,7 @@ std::size_t NeededRuns::first_run(std::size_t variant, std::size_t candidate) co
 }
 
 std::optional<std::size_t> NeededRuns::best(std::size_t variant,
-                                            std::span<const RunOutcome> outcomes) const {
+                                            std::span<const RunStatus> outcomes) const {
   const std::size_t candidates = variants_[variant].candidates.size();
   if (candidates == 1) return first_run(variant, 0);
   std::optional<std::size_t> best;
@@ -77,7 +77,7 @@ std::optional<std::size_t> NeededRuns::best(std::size_t variant,
   return best;
 }
 
-void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outcomes,
+void NeededRuns::need_more(std::size_t variant, std::span<const RunStatus> outcomes,
                            std::vector<Need>& needs) const {
   const auto own = best(variant, outcomes), of_reference = best(reference_, outcomes);
   if (!of_reference) return;
@@ -126,7 +126,7 @@ void NeededRuns::need_more(std::size_t variant, std::span<const RunOutcome> outc
   for (std::size_t seed = first; seed < seeds_; ++seed) need(seed, Need::maybe);
 }
 
-std::vector<Need> NeededRuns::needs(std::span<const RunOutcome> outcomes) const {
+std::vector<Need> NeededRuns::needs(std::span<const RunStatus> outcomes) const {
   std::vector<Need> needs(runs_.size(), Need::no);
   for (std::size_t run = 0; run < needs.size(); ++run) {
     if (runs_[run].options.seed <= static_cast<std::uint64_t>(question_.seeds.first))
@@ -139,7 +139,7 @@ std::vector<Need> NeededRuns::needs(std::span<const RunOutcome> outcomes) const 
 }
 
 NeededRuns::Chosen NeededRuns::chosen(std::size_t variant,
-                                      std::span<const RunOutcome> outcomes) const {
+                                      std::span<const RunStatus> outcomes) const {
   const std::vector<Need> all = needs(outcomes);
   const std::size_t first = best(variant, outcomes).value();
   Chosen chosen{&variants_[variant].candidates[first / seeds_ - first_run(variant, 0) / seeds_],
@@ -152,7 +152,7 @@ NeededRuns::Chosen NeededRuns::chosen(std::size_t variant,
 }
 
 std::vector<std::optional<double>> NeededRuns::tuning_losses(
-    std::size_t variant, std::span<const RunOutcome> outcomes) const {
+    std::size_t variant, std::span<const RunStatus> outcomes) const {
   std::vector<std::optional<double>> losses;
   for (std::size_t i = 0; i < variants_[variant].candidates.size(); ++i) {
     losses.push_back(tuning_loss(of(outcomes, first_run(variant, i))

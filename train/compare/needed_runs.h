@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "train/compare/comparison.h"
-#include "train/compare/runner.h"
+#include "train/compare/queue.h"
 #include "train/compare/variants.h"
 #include "train/compare/verdict.h"
 
@@ -26,37 +26,37 @@ class NeededRuns {
              std::size_t reference, const std::filesystem::path& folder, const std::string& command,
              std::function<std::string(std::span<const RunResult>)> why_open = {});
 
-  const std::vector<PlannedRun>& runs() const { return runs_; }
+  const std::vector<RunPlan>& runs() const { return runs_; }
 
   /// Need of each run, given the outcomes so far. The first seeds (1 ... SeedRange::first) of all
   /// candidates are needed; after that, only runs of the best candidate of each attention. While a
   /// verdict is open and more seeds can decide it, one more seed of that attention and of the
   /// reference is needed. An attention is given up when as many of its runs, or of the reference's,
   /// failed as there are first seeds; if losses are compared, also when one of its runs diverged.
-  std::vector<Need> needs(std::span<const RunOutcome> outcomes) const;
+  std::vector<Need> needs(std::span<const RunStatus> outcomes) const;
 
   /// Candidate by which an attention is judged, with its runs.
   struct Chosen {
     const Candidate* candidate;
-    const PlannedRun* first;           ///< run of seed 1; those of seeds 2, 3, ... follow it
-    std::vector<RunOutcome> outcomes;  ///< outcomes of seeds 1, 2, ... as far as needed
+    const RunPlan* first;             ///< run of seed 1; those of seeds 2, 3, ... follow it
+    std::vector<RunStatus> outcomes;  ///< outcomes of seeds 1, 2, ... as far as needed
   };
   /// Chosen candidate of an attention. Call it when all needed runs have ended.
-  Chosen chosen(std::size_t variant, std::span<const RunOutcome> outcomes) const;
+  Chosen chosen(std::size_t variant, std::span<const RunStatus> outcomes) const;
   /// Tuning loss of each candidate of an attention: the mean over the first seeds (1 ...
   /// SeedRange::first), none if a run of these seeds failed. The candidate with the least is
   /// chosen. Call it when all needed runs have ended.
   std::vector<std::optional<double>> tuning_losses(std::size_t variant,
-                                                   std::span<const RunOutcome> outcomes) const;
+                                                   std::span<const RunStatus> outcomes) const;
 
  private:
   std::size_t first_run(std::size_t variant, std::size_t candidate) const;
-  std::span<const RunOutcome> of(std::span<const RunOutcome> outcomes, std::size_t first) const {
+  std::span<const RunStatus> of(std::span<const RunStatus> outcomes, std::size_t first) const {
     return outcomes.subspan(first, seeds_);
   }
   /// Index of the first run of the best candidate; none while that is unknown.
-  std::optional<std::size_t> best(std::size_t variant, std::span<const RunOutcome> outcomes) const;
-  void need_more(std::size_t variant, std::span<const RunOutcome> outcomes,
+  std::optional<std::size_t> best(std::size_t variant, std::span<const RunStatus> outcomes) const;
+  void need_more(std::size_t variant, std::span<const RunStatus> outcomes,
                  std::vector<Need>& needs) const;
 
   const std::vector<PlannedVariant>& variants_;
@@ -64,7 +64,7 @@ class NeededRuns {
   std::size_t reference_, seeds_;
   Judge judge_;
   std::function<std::string(std::span<const RunResult>)> why_open_;
-  std::vector<PlannedRun> runs_;  ///< by variant, candidate, seed
+  std::vector<RunPlan> runs_;  ///< by variant, candidate, seed
 };
 
 }  // namespace headcount

@@ -121,9 +121,7 @@ std::string why_beaten(const ComparisonResult& result) {
   const auto cost = [&](const VariantResult& v) { return middle_cost(v, question.metric); };
   const VariantResult* best = nullptr;
   for (const VariantResult& v : result.variants) {
-    // After a conversion, a model has been trained for more steps than the reference.
-    const bool alike = v.trained_on == than.trained_on;
-    if (!alike || v.cache_bytes_per_token >= than.cache_bytes_per_token) continue;
+    if (v.cache_bytes_per_token >= than.cache_bytes_per_token) continue;
     if (judge.verdict(deciding_costs(v, than), -*limit) != Verdict::enough) continue;
     if (best == nullptr || cost(v) < cost(*best)) best = &v;
   }

@@ -17,19 +17,19 @@ using nlohmann::json;
 
 namespace {
 
-fs::path result_file(const PlannedRun& run) { return run.folder / kResult; }
-fs::path unfinished_file(const PlannedRun& run) { return run.folder / kUnfinished; }
+fs::path result_file(const RunPlan& run) { return run.folder / kResult; }
+fs::path unfinished_file(const RunPlan& run) { return run.folder / kUnfinished; }
+fs::path failure_file(const RunPlan& run) { return run.folder / kFailed; }
 
 // Checksum of `result`, which does not contain it yet.
 std::string checksum(const json& result) { return sha256_hex(result.dump()); }
 
-[[noreturn]] void refuse_damaged(const PlannedRun& run, const fs::path& file,
-                                 const std::string& why) {
+[[noreturn]] void refuse_damaged(const RunPlan& run, const fs::path& file, const std::string& why) {
   throw DataError(file.string(), " is damaged (", why, "); remove ", run.folder.string(),
                   " to train that run again");
 }
 
-json read_object(const PlannedRun& run, const fs::path& file) {
+json read_object(const RunPlan& run, const fs::path& file) {
   try {
     json object = parse_json(read_file(file));
     if (object.is_object()) return object;
@@ -39,7 +39,7 @@ json read_object(const PlannedRun& run, const fs::path& file) {
   refuse_damaged(run, file, "it must be a JSON object");
 }
 
-json read_result(const PlannedRun& run) {
+json read_result(const RunPlan& run) {
   json result = read_object(run, result_file(run));
   const auto sum = result.find("sha256");
   if (sum == result.end())
@@ -50,7 +50,7 @@ json read_result(const PlannedRun& run) {
   return result;
 }
 
-RunRecord record_of(const PlannedRun& run) {
+RunRecord record_of(const RunPlan& run) {
   try {
     return read_run_record(run.folder);
   } catch (const DataError& error) {
@@ -65,22 +65,28 @@ bool is_no_part_of_identity(const std::string& name) {
          name == "eval-every" || name == "checkpoint-every" || name == "keep";
 }
 
-// Throws OtherRunError unless the finished run had the settings of `run`.
-void require_same_settings(const PlannedRun& run, const json& had) {
+// Throws OtherRunError unless `had`, the record of a run in the folder of `run`, has its basis and
+// its settings; `holds` begins the message.
+void require_same(const RunPlan& run, const json& had, const json& basis,
+                  const std::string& holds) {
   const auto refuse = [&](const std::string& what) {
-    throw OtherRunError(run.folder.string(), " holds a finished run ", what);
+    throw OtherRunError(run.folder.string(), holds, what);
   };
+  for (const auto& [key, value] : basis.items()) {
+    if (had.at(key) != value) refuse("on another text");
+  }
+  const json& settings = had.at("settings");
   const json now = to_json(run.options);
   for (const Setting& setting : training_settings()) {
     const std::string& name = setting.name;
     if (is_no_part_of_identity(name)) continue;
     const json unlisted = setting.traits.quiet ? setting.standard.value : json();
-    const json was = had.value(name, unlisted), is = now.value(name, unlisted);
+    const json was = settings.value(name, unlisted), is = now.value(name, unlisted);
     if (was == is) continue;
     if (was.is_null()) refuse("without " + name);
     refuse("with " + name + " " + was.dump() + (is.is_null() ? "" : ", not " + is.dump()));
   }
-  for (const auto& [name, value] : had.items()) {
+  for (const auto& [name, value] : settings.items()) {
     if (find_setting(training_settings(), name) == nullptr)
       refuse("with " + name + " " + value.dump());
   }
@@ -119,7 +125,14 @@ void read_numbers(const json& result, RunResult& r) {
 
 }  // namespace
 
-void write_run_result(const PlannedRun& run, const RunResult& r, const json& basis,
+json run_basis(const Corpus& corpus) {
+  // Beside the hash and not in the settings, which earlier versions recorded without `newlines`.
+  return {{"data_sha256", corpus.sha256 + (corpus.newlines_replaced ? ", unix" : "")},
+          {"train_characters", corpus.train.tokens.size()},
+          {"tuning_characters", corpus.tuning.tokens.size()}};
+}
+
+void write_run_result(const RunPlan& run, const RunResult& r, const json& basis,
                       const std::string& sharing) {
   // Stores the settings too, because config.json beside it may belong to another run by now.
   json result = numbers(r);
@@ -129,20 +142,19 @@ void write_run_result(const PlannedRun& run, const RunResult& r, const json& bas
   result["sha256"] = checksum(result);
   write_file_durably(result_file(run), result.dump(2) + "\n");
   erase(unfinished_file(run));
+  erase(failure_file(run));
 }
 
-std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basis) {
+namespace {
+
+// Result of `run` in its folder; none if the run has not finished.
+std::optional<RunResult> read_run_result(const RunPlan& run, const json& basis) {
   if (!is_there(result_file(run))) return std::nullopt;
   const json result = read_result(run);
   RunResult r;
   r.seed = run.options.seed;
   try {
-    for (const auto& [key, value] : basis.items()) {
-      if (result.at(key) == value) continue;
-      throw OtherRunError(run.folder.string(), " holds a finished run ",
-                          key == "init_sha256" ? "from other weights" : "on another text");
-    }
-    require_same_settings(run, result.at("settings"));
+    require_same(run, result, basis, " holds a finished run ");
     read_object(run, run.folder / "config.json");  // throws if it is damaged
     read_numbers(result, r);
     // The speed is that of the last start that trained steps; a start at the last step trains none.
@@ -157,17 +169,8 @@ std::optional<RunResult> read_run_result(const PlannedRun& run, const json& basi
   return r;
 }
 
-namespace {
-
-fs::path failure_file(const PlannedRun& run) { return run.folder / kFailed; }
-
-// Identity of a run that failed: settings and basis.
-json failed_run(const PlannedRun& run, const json& basis) {
-  return {{"settings", to_json(run.options)}, {"basis", basis}};
-}
-
-// Identity of an unfinished run: an equal one resumes to the same bits.
-json unfinished_run(const PlannedRun& run, const json& basis) {
+// Identity of a run that has not finished: an equal one resumes to the same bits, or fails alike.
+json identity_of(const RunPlan& run, const json& basis) {
   json settings = to_json(run.options);
   std::erase_if(settings.get_ref<json::object_t&>(),
                 [](const auto& setting) { return is_no_part_of_identity(setting.first); });
@@ -198,59 +201,62 @@ auto read_record(const fs::path& file, const json& identity, const char* key, co
 
 }  // namespace
 
-void forget_run(const PlannedRun& run) {
+void write_run_failure(const RunPlan& run, const RunStatus& status, const json& basis) {
+  try {
+    write_record(failure_file(run), identity_of(run, basis), "outcome",
+                 {{"failure", status.failure}, {"diverged", status.diverged}});
+  } catch (const WriteError&) {
+    return;
+  }
+}
+
+std::optional<RunStatus> read_run_status(const RunPlan& run, const json& basis) {
+  if (auto result = read_run_result(run, basis))
+    return RunStatus{true, std::move(result), "", false};
+  return read_record(
+      failure_file(run), identity_of(run, basis), "outcome", [](const json& outcome) {
+        return RunStatus{true, std::nullopt, outcome.at("failure"), outcome.at("diverged")};
+      });
+}
+
+void forget_run(const RunPlan& run) {
   for (const fs::path& file : {result_file(run), failure_file(run), unfinished_file(run)})
     erase(file);
 }
 
-void write_run_failure(const PlannedRun& run, const RunOutcome& outcome, const json& basis) {
+void forget_failure(const RunPlan& run) {
+  if (!is_there(failure_file(run))) return;
   try {
-    write_record(failure_file(run), failed_run(run, basis), "outcome", to_json(outcome));
-  } catch (const WriteError&) {
-    return;  // the process that collects finds that the run is missing
+    if (parse_json(read_file(failure_file(run))).at("outcome").at("diverged").get<bool>()) return;
+  } catch (const DataError&) {
+  } catch (const json::exception&) {
   }
+  erase(failure_file(run));
 }
 
-std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const json& basis) {
-  return read_record(failure_file(run), failed_run(run, basis), "outcome", outcome_from);
-}
-
-void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const json& basis) {
-  write_record(unfinished_file(run), unfinished_run(run, basis), "spent",
+void write_unfinished(const RunPlan& run, const TimeSpent& spent, const json& basis) {
+  write_record(unfinished_file(run), identity_of(run, basis), "spent",
                {{"machine_seconds", spent.machine_seconds},
                 {"steps", spent.steps},
                 {"step_seconds", spent.step_seconds}});
 }
 
-std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const json& basis) {
-  return read_record(
-      unfinished_file(run), unfinished_run(run, basis), "spent", [](const json& spent) {
-        return TimeSpent{spent.at("machine_seconds"), spent.at("steps"), spent.at("step_seconds")};
-      });
+std::optional<TimeSpent> read_unfinished(const RunPlan& run, const json& basis) {
+  return read_record(unfinished_file(run), identity_of(run, basis), "spent", [](const json& spent) {
+    return TimeSpent{spent.at("machine_seconds"), spent.at("steps"), spent.at("step_seconds")};
+  });
 }
 
-json to_json(const RunOutcome& outcome) {
-  json object = {{"failure", outcome.failure}, {"diverged", outcome.diverged}};
-  if (!outcome.result) return object;
-  const RunResult& r = *outcome.result;
-  object["result"] = numbers(r);
-  object["result"].update({{"seed", r.seed}, {"version", r.version}, {"machine", r.machine}});
-  return object;
-}
-
-RunOutcome outcome_from(const json& object) {
-  RunOutcome outcome;
-  outcome.ended = true;
-  outcome.failure = object.at("failure");
-  outcome.diverged = object.at("diverged");
-  if (!object.contains("result")) return outcome;
-  const json& result = object["result"];
-  RunResult& r = outcome.result.emplace();
-  read_numbers(result, r);
-  r.seed = result.at("seed");
-  r.version = result.at("version");
-  r.machine = result.at("machine");
-  return outcome;
+void require_same_run(const RunPlan& run, const json& basis) {
+  try {
+    json had = parse_json(read_file(unfinished_file(run)));
+    had.update(had.at("basis"));
+    require_same(run, had, basis, " is in use by another process for a run ");
+  } catch (const OtherRunError&) {
+    throw;
+  } catch (const DataError&) {  // not written yet, or finished by now
+  } catch (const json::exception&) {
+  }
 }
 
 }  // namespace headcount

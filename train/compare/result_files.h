@@ -1,42 +1,45 @@
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 
 #include "autograd/base/error.h"
 #include "train/compare/runner.h"
 
-/// result.json of a run of a comparison: its measurements, with a checksum. It exists once the run
-/// has finished.
+/// Files by which the processes of a comparison tell each other about a run: result.json, its
+/// measurements with a checksum, once it has finished; unfinished.json until then; failed.json, why
+/// it has no result. All functions take the `basis` of the run: see run_basis.
 
 namespace headcount {
 
-/// The folder holds a finished run other than the wanted one; the message names it and says what
-/// differs.
+/// The folder holds a run other than the wanted one; the message names it and says what differs.
 class OtherRunError : public DataError {
  public:
   using DataError::DataError;
 };
 
-/// Writes result.json of a finished run and removes unfinished.json. `basis` is what the result
-/// depends on besides the settings; `sharing` says how the machine was shared. Throws WriteError.
-void write_run_result(const PlannedRun& run, const RunResult& result, const nlohmann::json& basis,
+/// What results depend on besides settings: text, and how much of it is for training and tuning.
+nlohmann::json run_basis(const Corpus& corpus);
+
+/// Writes result.json of a finished run and removes unfinished.json and failed.json. `sharing` says
+/// how the machine was shared. Throws WriteError.
+void write_run_result(const RunPlan& run, const RunResult& result, const nlohmann::json& basis,
                       const std::string& sharing);
 
-/// Result of `run` by an earlier comparison; none if that did not finish it. Throws OtherRunError
-/// if that run had other settings or another basis, and DataError, naming the file, if the file is
-/// damaged.
-std::optional<RunResult> read_run_result(const PlannedRun& run, const nlohmann::json& basis);
+/// Writes failed.json. Does not throw: a folder that cannot be written is one reason why runs fail,
+/// and another process then finds out by itself.
+void write_run_failure(const RunPlan& run, const RunStatus& status, const nlohmann::json& basis);
+
+/// How `run` ended, by its result.json or by a failed.json of this version of the program; none if
+/// it has not ended. Throws OtherRunError if the folder holds a finished run of other settings or
+/// another basis, and DataError, naming the file, if the file is damaged.
+std::optional<RunStatus> read_run_status(const RunPlan& run, const nlohmann::json& basis);
 
 /// Erases what earlier comparisons recorded of `run`: a result, a failure, or time taken. Throws
 /// WriteError.
-void forget_run(const PlannedRun& run);
-
-/// Writes failed.json, the reason why a run has no result, for the process that collects the
-/// results of shards. Does not throw: a folder that cannot be written is one reason why runs fail.
-void write_run_failure(const PlannedRun& run, const RunOutcome& outcome,
-                       const nlohmann::json& basis);
-/// Reads failed.json; none if the folder has none of `run` with these settings and this basis.
-std::optional<RunOutcome> read_run_failure(const PlannedRun& run, const nlohmann::json& basis);
+void forget_run(const RunPlan& run);
+/// Erases failed.json, unless the run diverged, as it would again. Throws WriteError.
+void forget_failure(const RunPlan& run);
 
 /// Time that a run has taken so far. `steps` and `step_seconds` leave out evaluations and
 /// checkpoints.
@@ -48,15 +51,12 @@ struct TimeSpent {
 
 /// Writes unfinished.json of a run without a result yet: its identity and the time taken up to its
 /// newest checkpoint. Throws WriteError.
-void write_unfinished(const PlannedRun& run, const TimeSpent& spent, const nlohmann::json& basis);
+void write_unfinished(const RunPlan& run, const TimeSpent& spent, const nlohmann::json& basis);
 /// Reads unfinished.json, so that the run can resume; none unless an earlier comparison by this
 /// version left `run` with these settings and this basis.
-std::optional<TimeSpent> read_unfinished(const PlannedRun& run, const nlohmann::json& basis);
-
-/// Outcome of a run as JSON, for another process.
-nlohmann::json to_json(const RunOutcome& outcome);
-/// Outcome of a run that has ended, from what `to_json` returned. Throws nlohmann::json::exception
-/// for other JSON.
-RunOutcome outcome_from(const nlohmann::json& json);
+std::optional<TimeSpent> read_unfinished(const RunPlan& run, const nlohmann::json& basis);
+/// Throws OtherRunError if unfinished.json, which the process that holds the folder's lock has
+/// written, is of a run with other settings or another basis.
+void require_same_run(const RunPlan& run, const nlohmann::json& basis);
 
 }  // namespace headcount

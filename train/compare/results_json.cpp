@@ -218,8 +218,6 @@ std::vector<RunResult> read_runs_of(const Json& object) {
 
 // Adds to `object`, the figures of a variant, what stands behind them.
 void add_details(Json& object, const VariantResult& variant) {
-  object["attention"] = variant.attention;
-  if (variant.trained_on) object["trained_on_percent"] = *variant.trained_on;
   add_runs(object, variant);
   object["costs"] = array_of(variant.costs, [](const auto& of_seed) -> Json {
     return {{"seed", of_seed.first}, {"cost", of_seed.second}};
@@ -244,8 +242,6 @@ VariantResult read_variant(const Json& object) {
   VariantResult variant;
   variant.spec = object.at("spec");
   variant.adjusted = object.at("adjusted");
-  variant.attention = value_or(object, "attention", variant.spec);
-  variant.trained_on = optional_at<Index>(object, "trained_on_percent");
   variant.parameters = object.at("params");
   variant.cache_bytes_per_token = object.at("kv_cache_bytes_per_token");
   variant.runs = read_runs_of(object);

@@ -232,7 +232,7 @@ std::vector<PlannedVariant> plan_comparison(const Given& common,
                                             const Match& match, const std::optional<Sweep>& sweep,
                                             Index vocabulary) {
   std::vector<PlannedVariant> variants;
-  for (const AttentionSpec& spec : specs) variants.push_back({spec.text, {}, spec.text});
+  for (const AttentionSpec& spec : specs) variants.push_back({spec.text, {}});
   // Without a sweep, one round with the empty value.
   for (const std::string& value : sweep ? sweep->values : std::vector<std::string>{""}) {
     Index wanted_parameters = 0;

@@ -47,8 +47,6 @@ struct Candidate {
 struct PlannedVariant {
   std::string spec;
   std::vector<Candidate> candidates;  ///< one, or one per value of the sweep; all differ
-  std::string attention = spec;       ///< this and the next: see VariantResult
-  std::optional<Index> trained_on = {};
 };
 
 /// Plans every variant: the settings in its name, of the sweep and of the match take precedence

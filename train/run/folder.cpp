@@ -47,10 +47,9 @@ RunFolder::RunFolder(FolderLock lock, const TrainingState& state, Index keep)
   metrics_ = std::make_unique<DurableFile>(metrics, metrics_bytes_);
 }
 
-RunFolder RunFolder::create(fs::path path, const TrainOptions& options,
-                            const std::string& data_sha256, const std::string& command,
-                            EarlierRun earlier) {
-  FolderLock lock = lock_for_new_run(path, earlier);
+RunFolder RunFolder::create(FolderLock lock, const TrainOptions& options,
+                            const std::string& data_sha256, const std::string& command) {
+  const fs::path& path = lock.folder();
   // config.json is written last: a folder that has it can be resumed.
   record_start(path, {.data_sha256 = data_sha256, .seed = options.seed, .starts = {}}, 0,
                options.steps, command);

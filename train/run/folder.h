@@ -24,15 +24,14 @@ namespace headcount {
 /// and for a run of a comparison (train/compare/result_files.h):
 ///     result.json      what the run measured, once it has finished
 ///     unfinished.json  what the run is, until then
-///     failed.json      in a shard: why the run has no result
+///     failed.json      why the run has no result
 /// One process at a time writes the folder: see FolderLock.
 class RunFolder : public TrainingLog {
  public:
-  /// Creates the folder of a run that starts at step 0. Throws SettingError if it exists and is not
-  /// empty, unless it holds a run that is to be replaced. Throws LockedError, WriteError.
-  static RunFolder create(std::filesystem::path path, const TrainOptions& options,
-                          const std::string& data_sha256, const std::string& command,
-                          EarlierRun earlier);
+  /// Begins a run at step 0 in a folder without an earlier one: see lock_for_new_run. Throws
+  /// WriteError.
+  static RunFolder create(FolderLock lock, const TrainOptions& options,
+                          const std::string& data_sha256, const std::string& command);
 
   /// Continues a run from its newest checkpoint, whose training state is `state`. The caller locks
   /// the folder before it reads the state. `steps` may exceed the steps of the run; config.json

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -44,74 +43,45 @@ std::string holder(int file) {
   return whole ? read : "another process";
 }
 
-// Returns true if `path` still names the open file: its last holder may have removed it.
-bool is_named(int file, const fs::path& path) {
-  struct stat opened {
-  }, named{};
-  return fstat(file, &opened) == 0 && stat(path.c_str(), &named) == 0 &&
-         opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
-}
-
-// Closes the file and throws.
-template <class Failure>
-[[noreturn]] void fail(int file, const Failure& failure) {
-  close(file);
-  throw failure;
-}
-
 bool is_locked(int file, int operation) {
   std::size_t no_bytes = 0;
-  return !is_made_to_fail("flock", no_bytes) && flock(file, operation | LOCK_NB) == 0;
+  return !is_made_to_fail("flock", no_bytes) && flock(file, operation) == 0;
 }
 
-int lock(const fs::path& folder, FolderLock::Holders holders) {
-  make_folder(folder);
-  const fs::path path = folder / kLockFile;
-  while (true) {
-    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (file < 0) throw WriteError(path, errno);
-    const int kind = holders == FolderLock::Holders::one ? LOCK_EX : LOCK_SH;
-    if (!locks_are_used) return file;
-    if (is_locked(file, kind)) {
-      if (is_named(file, path)) return file;
-      close(file);
-      continue;
-    }
-    if (errno == EWOULDBLOCK) {
-      fail(file, LockedError(folder.string() + " is in use by " + holder(file) +
-                             "; wait until that ends, or name another folder"));
-    }
-    fail(
-        file,
-        Error(
-            "cannot lock " + folder.string() + ": " + std::generic_category().message(errno) +
-            "; this file system has no locks: name a folder on another one or, if no other process "
-            "writes to this one, set `lock` off"));
-  }
+int operation_of(FolderLock::Holders holders) {
+  if (holders == FolderLock::Holders::in_turn) return LOCK_EX;
+  return (holders == FolderLock::Holders::one ? LOCK_EX : LOCK_SH) | LOCK_NB;
+}
+
+std::shared_ptr<const int> opened(const fs::path& path) {
+  const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (file < 0) throw WriteError(path, errno);
+  return {new int(file), [](const int* open) {
+            close(*open);
+            delete open;
+          }};
 }
 
 }  // namespace
 
 void use_folder_locks(bool on) { locks_are_used = on; }
 
-FolderLock::FolderLock(fs::path folder, Holders holders)
-    : folder_(std::move(folder)), file_(lock(folder_, holders)) {
-  const std::string text = this_process();
-  if (ftruncate(file_, 0) != 0 || pwrite(file_, text.data(), text.size(), 0) < 0)
-    fail(file_, WriteError(folder_ / kLockFile, errno));
-}
-
-FolderLock::FolderLock(FolderLock&& other) noexcept
-    : folder_(std::move(other.folder_)), file_(std::exchange(other.file_, -1)) {}
-
-FolderLock::~FolderLock() {
-  if (file_ < 0) return;
-  // The last holder removes the file while it holds the lock alone. A process that has opened the
-  // file meanwhile finds that it has no name any more.
-  const fs::path path = folder_ / kLockFile;
-  const bool last = !locks_are_used || is_locked(file_, LOCK_EX);
-  if (last && is_named(file_, path)) unlink(path.c_str());
-  close(file_);
+FolderLock::FolderLock(fs::path folder, Holders holders) : folder_(std::move(folder)) {
+  make_folder(folder_);
+  file_ = opened(folder_ / kLockFile);
+  if (locks_are_used && !is_locked(*file_, operation_of(holders))) {
+    if (errno == EWOULDBLOCK) {
+      throw LockedError(folder_.string(), " is in use by ", holder(*file_),
+                        "; wait until that ends, or name another folder");
+    }
+    throw Error("cannot lock ", folder_.string(), ": ", std::generic_category().message(errno),
+                "; this file system has no locks: name a folder on another one or, if no other "
+                "process writes to this one, set `lock` off");
+  }
+  // One name would be wrong where several processes hold the lock.
+  const std::string text = holders == Holders::many ? "" : this_process();
+  if (ftruncate(*file_, 0) != 0 || pwrite(*file_, text.data(), text.size(), 0) < 0)
+    throw WriteError(folder_ / kLockFile, errno);
 }
 
 }  // namespace headcount

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <memory>
 
 #include "autograd/base/error.h"
 
@@ -20,27 +21,27 @@ class LockedError : public Error {
 /// off, nothing keeps two processes in one folder apart. Call it before other threads start.
 void use_folder_locks(bool on);
 
-/// Lock on a folder, exclusive or shared with all that ask for `many`: while it lives, no other
-/// process gets a lock that it excludes. The kernel releases it when the process ends, however it
-/// ends. On a network file system with locks it holds between machines. Readers need no lock.
-/// Source: flock(2).
+/// Lock on a folder, which no lock that excludes it can join. The kernel releases it when the last
+/// copy is gone or the process ends, however it ends. On a network file system with locks it holds
+/// between machines. Its file stays in the folder and locks nothing by itself. Readers need no
+/// lock. Source: flock(2).
 class FolderLock {
  public:
-  /// Processes that may hold locks on a folder at a time: one, or all that ask for `many`.
-  enum class Holders { one, many };
+  enum class Holders {
+    one,      ///< excludes all others
+    many,     ///< excludes all but those that ask for `many`
+    in_turn,  ///< as `one`, but waits for the others instead of throwing LockedError
+  };
 
   /// Locks a folder and creates it if it is absent. Throws LockedError; WriteError; Error if the
   /// file system has no locks and they were not switched off.
   explicit FolderLock(std::filesystem::path folder, Holders holders = Holders::one);
-  ~FolderLock();
-  FolderLock(FolderLock&& other) noexcept;
-  FolderLock& operator=(FolderLock&&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
 
  private:
   std::filesystem::path folder_;
-  int file_;  // -1 where the lock was moved away
+  std::shared_ptr<const int> file_;
 };
 
 }  // namespace headcount

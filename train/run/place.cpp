@@ -168,9 +168,14 @@ void check_place_of_results(const fs::path& folder, const std::string& command,
 FolderLock lock_for_new_run(const fs::path& path, EarlierRun earlier) {
   check_place(path, earlier);
   FolderLock lock(path);
-  check_place(path, earlier);  // again, now that no other process can change it
-  if (is_run(path)) remove_run(path);
+  make_room(lock, earlier);
   return lock;
+}
+
+void make_room(const FolderLock& folder, EarlierRun earlier) {
+  const fs::path& path = folder.folder();
+  check_place(path, earlier);
+  if (is_run(path)) remove_run(path);
 }
 
 }  // namespace headcount

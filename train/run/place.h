@@ -41,8 +41,10 @@ void check_place_of_results(const std::filesystem::path& folder, const std::stri
 enum class EarlierRun { keep, replace };
 
 /// Locks the folder of a run that starts at step 0, and creates it if it is absent. Throws
-/// SettingError if the folder is not empty, unless it holds a run that is to be replaced. Throws
-/// LockedError, WriteError.
+/// LockedError, WriteError, and what make_room throws.
 FolderLock lock_for_new_run(const std::filesystem::path& path, EarlierRun earlier);
+/// Removes an earlier run from a locked folder. Throws SettingError if the folder is not empty,
+/// unless it holds a run that is to be replaced. Throws WriteError.
+void make_room(const FolderLock& folder, EarlierRun earlier);
 
 }  // namespace headcount

@@ -236,42 +236,10 @@ export function answersAgainstDistance(r) {
       ...answersAxis }) };
 }
 
-// Loss of converted models against the training after conversion: a line per attention, and a level
-// line at the loss of training from random weights.
-export function conversions(r) {
-  const percents = [...new Set(r.variants.map((v) =>
-    v.trained_on_percent).filter(Number.isFinite))].sort((a, b) => a - b);
-  if (!percents.length) return null;
-  const lines = new Map(), styles = [...new Set(r.variants.map((v) => v.attention))];
-  for (const v of finished(r)) {
-    const half = v.val_loss_ci95 ?? NaN, y = v.val_loss_mean,
-      from = Number.isFinite(v.trained_on_percent);
-    const name = from ? v.attention : `${v.attention}, scratch`;
-    const point = (x) => ({ x, y, low: y - half, high: y + half,
-      hover: `${v.spec}: loss ${withInterval(numberText(y, 4), half, 4)}` });
-    const points = from ? [point(percents.indexOf(v.trained_on_percent))] : [point(0),
-      point(percents.length - 1)];
-    if (!lines.has(name)) lines.set(name, { name, style: styles.indexOf(v.attention), points: [] });
-    lines.get(name).points.push(...points);
-  }
-  const series = [...lines.values()], title = "Loss after conversion and further training";
-  const caption = "Each attention converted from the trained model, then trained further; the " +
-    "level line is the same attention trained from random weights for all steps.";
-  return { file: "conversions", title, caption, svg: chart({ kind: "lines", title, caption, series,
-    xTitle: "further training, share of the steps from scratch", yTitle: `loss, ${unitOf(r)}`,
-      y: logIfWide(series),
-    x: { label: (value) => Number.isInteger(value) && percents[value] !== undefined
-      ? `${percents[value]} %` : "" } }) };
-}
-
 // All charts that the results suffice for; first that of the verdict and that of its question.
 export function chartsOf(r) {
-  const scratch = { ...r, variants: r.variants.filter((v) =>
-    !Number.isFinite(v.trained_on_percent)) };
-  const [loss, answers] = [lossAgainstCache(scratch), answersAgainstCache(scratch)];
-  return [differences(r), conversions(r), ...(byAnswers(r) ? [answers, loss] : [loss, answers]),
-    caches(scratch),
-    trainingLoss(scratch), lossByPosition(scratch), answersAgainstDistance(scratch),
-      decodeSpeed(scratch)]
+  const [loss, answers] = [lossAgainstCache(r), answersAgainstCache(r)];
+  return [differences(r), ...(byAnswers(r) ? [answers, loss] : [loss, answers]), caches(r),
+    trainingLoss(r), lossByPosition(r), answersAgainstDistance(r), decodeSpeed(r)]
     .filter((drawn) => drawn !== null);
 }

@@ -109,7 +109,7 @@ const tableNote = (r) => `Loss in nats per ${onlyAnswers(r) ? "answer" : "charac
 // Link to the page that trains in a browser, in the same folder; "" if it cannot repeat the
 // comparison.
 function tryLink(r) {
-  if (r.variants.some((v) => v.adjusted || Number.isFinite(v.trained_on_percent))) return "";
+  if (r.variants.some((v) => v.adjusted)) return "";
   const asked = { settings: r.config, attentions: r.variants.map((v) => v.spec) };
   return `<p><a href="headcount.html#settings=${encodeURIComponent(JSON.stringify(asked))}">Try ` +
     `it</a>: train these ` +

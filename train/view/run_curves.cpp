@@ -73,18 +73,6 @@ RunCurves read_run(const std::string& folder) {
           .rows = read_metrics(path / "metrics.jsonl")};
 }
 
-// Returns true if the folder is that of a converted model which a comparison trained for no steps.
-bool has_no_steps(const std::string& folder) {
-  const fs::path config = fs::path(folder) / "config.json";
-  if (!is_there(config)) return false;
-  try {
-    const nlohmann::json settings = parse_json(read_file(config));
-    return settings.is_object() && settings.value("steps", nlohmann::json()) == 0;
-  } catch (const DataError&) {  // read_run says what is wrong with the file
-    return false;
-  }
-}
-
 // Throws SettingError if two paths name one folder.
 void require_different(const std::vector<std::string>& folders) {
   std::set<fs::path> seen;
@@ -153,11 +141,7 @@ std::optional<double> RunCurves::last(std::string_view key) const {
 std::vector<RunCurves> read_runs(const std::vector<std::string>& folders) {
   require_different(folders);
   std::vector<RunCurves> runs;
-  for (const std::string& folder : folders) {
-    if (!has_no_steps(folder)) runs.push_back(read_run(folder));
-  }
-  if (runs.empty())
-    throw DataError("'", folders.front(), "' is a run of no steps: it has no curve");
+  for (const std::string& folder : folders) runs.push_back(read_run(folder));
   name_by_difference(runs);
   return runs;
 }

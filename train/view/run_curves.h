@@ -30,9 +30,9 @@ struct RunCurves {
   std::optional<double> last(std::string_view key) const;
 };
 
-/// Reads the runs in these folders, at least one. Runs of no steps, which conversions have, are
-/// left out. Only whole lines of metrics.jsonl count, since a run may still be writing. Throws
-/// DataError that names the folder or the file, and SettingError for a folder that is named twice.
+/// Reads the runs in these folders, at least one. Only whole lines of metrics.jsonl count, since a
+/// run may still be writing. Throws DataError that names the folder or the file, and SettingError
+/// for a folder that is named twice.
 std::vector<RunCurves> read_runs(const std::vector<std::string>& folders);
 
 /// JSON {"runs": [...]} with each run's name, folder, size, newest values, settings, curve and

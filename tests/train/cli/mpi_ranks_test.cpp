@@ -29,8 +29,8 @@ void expect_launched(const Environment& variables, const std::optional<std::stri
 TEST(LaunchedProcesses, AreKnownFromEveryLauncher) {
   // A launcher may have started this test.
   Environment launcher;
-  for (const char* name :
-       {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "PMI_RANK", "SLURM_STEP_NUM_TASKS"}) {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "PMI_RANK",
+                           "SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"}) {
     if (const char* const value = std::getenv(name)) launcher[name] = value;
     unsetenv(name);
   }
@@ -41,6 +41,12 @@ TEST(LaunchedProcesses, AreKnownFromEveryLauncher) {
   expect_launched({{"PMIX_RANK", "0"}, {"SLURM_STEP_NUM_TASKS", "1"}}, "1");
   expect_launched({{"PMIX_RANK", "3"}}, "several");
   expect_launched({{"SLURM_STEP_NUM_TASKS", "8"}}, std::nullopt);  // srun --mpi=none
+  EXPECT_EQ(launched_rank(), 0);
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    setenv(name, "3", 1);
+    EXPECT_EQ(launched_rank(), 3) << name;
+    unsetenv(name);
+  }
   for (const auto& [name, value] : launcher) setenv(name.c_str(), value.c_str(), 1);
 }
 

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "train/compare/job_queue.h"
+#include "train/compare/queue.h"
 #include "train/compare/small_comparison.h"
 
 namespace headcount {
@@ -90,23 +90,29 @@ TEST(ComparisonRuns, TakesTheSameSeedsHoweverManyRunsGoSideBySide) {
 // An idle job begins a run that may be needed, and the end of another tells that it is not.
 TEST(ComparisonRuns, LeavesARunThatTurnsOutNotToBeNeeded) {
   struct : RunWatcher {
-    void update(const std::vector<PlannedRun>&, std::span<const RunOutcome>,
+    void update(const std::vector<RunPlan>&, std::span<const RunStatus>,
                 std::span<const Need>) override {}
     void step(std::size_t, const StepResult&) override {}
-    void finish(std::size_t, const RunOutcome&) override {}
+    void finish(std::size_t, const RunStatus&) override {}
   } watcher;
-  const Needs needs = [](std::span<const RunOutcome> outcomes) {
+  const Needs needs = [](std::span<const RunStatus> outcomes) {
     return std::vector{Need::now, outcomes[0].ended ? Need::no : Need::maybe};
   };
-  const PlannedRun run = {"", resolve_training(Given(training_settings())), "", ""};
-  const std::vector<PlannedRun> runs(2, run);
-  LocalQueue queue(runs, needs, std::vector<RunOutcome>(2), {}, {}, watcher);
-  EXPECT_EQ(queue.next(), 0u);
-  EXPECT_EQ(queue.next(), 1u);
+  const TemporaryFolder folder;
+  std::vector<RunPlan> runs;
+  for (const char* name : {"first", "second"})
+    runs.push_back({name, resolve_training(Given(training_settings())), folder.path() / name, ""});
+  const Corpus corpus;
+  RunQueue queue(runs, needs, corpus, false, watcher);
+  EXPECT_EQ(queue.left(), 2u);
+  const auto first = queue.next(), second = queue.next();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->run, 0u);
+  EXPECT_EQ(second->run, 1u);
   EXPECT_TRUE(queue.step(1, {}));
   queue.end(0, {});
   EXPECT_FALSE(queue.step(1, {}));
-  EXPECT_EQ(queue.next(), std::nullopt);
+  EXPECT_FALSE(queue.next());
 }
 
 TEST(ComparisonRuns, GoesOnAfterAKillWithTheSeedsThatWereAdded) {
@@ -200,8 +206,8 @@ TEST(ComparisonRuns, NamesTheFileOfARunThatIsDamaged) {
                  "a loop");
 }
 
-// Records are edited as if a program built otherwise, or another machine, had trained the first
-// runs.
+// Records are edited as if a program built otherwise, on another machine, had trained the first
+// runs: the results are those of that program, with the others noted.
 TEST(ComparisonRuns, SaysWhichRunsAnotherBuildOrMachineTrained) {
   const TrainFolder folder;
   ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
@@ -214,30 +220,31 @@ TEST(ComparisonRuns, SaysWhichRunsAnotherBuildOrMachineTrained) {
   }
   const ProgramResult more = compare(folder, "--attention mha,mqa --seeds 3 --out c");
   ASSERT_EQ(more.exit_code, 0) << more.err;
-  const std::string note =
-      "Trained by headcount 0.1.0, Clang 14.0.6, SSE2, on Pentium III; runs side by side: " +
-      std::to_string(kTwoThreads) +
-      ", threads of each: 1: mha, seed 1; mha, seed 2. Their training speed does not count.";
-  EXPECT_NE(more.out.find(note), std::string::npos) << more.out;
-  EXPECT_NE(folder.contents("c/report.html").find(note), std::string::npos);
   const json r = results(folder, "c");
-  EXPECT_EQ(r["notes"], json({note}));
-  EXPECT_EQ(r["trained_by_others"][0]["runs"], json({"mha, seed 1", "mha, seed 2"}));
-  EXPECT_EQ(r["trained_by_others"][0]["version"], "headcount 0.1.0, Clang 14.0.6, SSE2");
+  EXPECT_EQ(r["version"], "headcount 0.1.0, Clang 14.0.6, SSE2");
+  EXPECT_TRUE(r["machine"].get<std::string>().starts_with("Pentium III; runs side by side: "));
   EXPECT_EQ(r["variants"][0]["val_losses"].size(), 3u);
-  // The first two seeds were trained by another program, so there is no speed of this one.
-  ASSERT_EQ(compare(folder, "--attention mha --seeds 2 --out c --quiet").exit_code, 0);
-  EXPECT_TRUE(results(folder, "c")["variants"][0]["train_tokens_per_second"].is_null());
+  const json others = r["trained_by_others"];
+  ASSERT_EQ(others.size(), 1u);
+  EXPECT_EQ(others[0]["runs"], json({"mha, seed 3", "mqa, seed 1", "mqa, seed 2", "mqa, seed 3"}));
+  const std::string note =
+      "Trained by " + others[0]["version"].get<std::string>() + ", on " +
+      others[0]["machine"].get<std::string>() +
+      ": mha, seed 3; mqa, seed 1; mqa, seed 2; mqa, seed 3. Their training speed does not count.";
+  EXPECT_EQ(r["notes"], json({note}));
+  EXPECT_NE(more.out.find(note), std::string::npos) << more.out;
+  // All runs of mqa were trained by another program than that of the results.
+  EXPECT_TRUE(r["variants"][1]["train_tokens_per_second"].is_null());
 }
 
 TEST(ComparisonRuns, DoesNotMixSpeedsOfRunsThatSharedTheMachineOtherwise) {
   const TrainFolder folder;
-  const std::string flags = "--attention mha --seeds 2 --out c --quiet";
-  ASSERT_EQ(compare(folder, flags + " --jobs 1").exit_code, 0);
-  EXPECT_EQ(results(folder, "c")["notes"], json::array());
-  ASSERT_EQ(compare(folder, flags + " --jobs 1").exit_code, 0);
-  EXPECT_EQ(results(folder, "c")["notes"], json::array());
-  ASSERT_EQ(compare(folder, flags + " --jobs 2").exit_code, 0);
+  const std::string flags = "--attention mha --out c --quiet";
+  for (const std::string jobs : {"1", "2"}) {
+    ASSERT_EQ(compare(folder, flags + " --seeds 2 --jobs " + jobs).exit_code, 0);
+    EXPECT_EQ(results(folder, "c")["notes"], json::array()) << "nothing is trained by " << jobs;
+  }
+  ASSERT_EQ(compare(folder, flags + " --seeds 4 --jobs 2").exit_code, 0);
   EXPECT_EQ(results(folder, "c")["notes"].size(), 1u);
 }
 

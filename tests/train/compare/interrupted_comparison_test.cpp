@@ -112,21 +112,6 @@ TEST_F(InterruptedComparison, GoesOnAfterAKillFromTheCheckpointsThatItWasToldToS
   EXPECT_GE(from_step, 10);
 }
 
-TEST_F(InterruptedComparison, InAShardGoesOnToo) {
-  EXPECT_EQ(stopped("--out c --shard 1/2", SIGTERM), 143);
-  EXPECT_NE(folder_.contents("err").find("continue with headcount " + kStoppedOnce +
-                                         "--out c --shard 1/2\n"),
-            std::string::npos)
-      << folder_.contents("err");
-  EXPECT_EQ(folder_.headcount(kStoppedOnce + "--out c --collect").exit_code, kRuntime);
-  for (const std::string part : {"--shard 1/2", "--shard 2/2", "--collect"}) {
-    const ProgramResult result = folder_.headcount(kStoppedOnce + "--out c " + part);
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-  }
-  expect_whole();
-  expect_same_results();
-}
-
 TEST_F(InterruptedComparison, BeginsAnewWhereTheUnfinishedRunIsAnotherOne) {
   const std::string run = "c/runs/mha/seed-1";
   ASSERT_EQ(stopped("--jobs 1 --out c --lr 0.1", SIGTERM), 143);
@@ -177,20 +162,6 @@ TEST_F(InterruptedComparison, ByForceIsNamedWithoutItToGoOn) {
             std::string::npos)
       << folder_.contents("err");
   EXPECT_FALSE(folder_.has(old)) << "what goes on would take it for a result of its own";
-}
-
-TEST_F(InterruptedComparison, OfConversionsGoesOn) {
-  const std::string train = TrainFolder::train_line("--steps 40 --quiet --out run"),
-                    compare =
-                        "compare --init-from run --attention gqa1 --seeds 2 --threads 2 --quiet ";
-  ASSERT_EQ(folder_.headcount(train).exit_code, 0);
-  ASSERT_EQ(folder_.headcount(compare + "--out a").exit_code, 0);
-  ASSERT_EQ(folder_.signalled(compare + "--jobs 1 --out b", 9, SIGTERM), 143);
-  ASSERT_EQ(folder_.headcount(compare + "--out b").exit_code, 0);
-  auto a = without_timing(folder_.contents("a/results.json")),
-       b = without_timing(folder_.contents("b/results.json"));
-  for (auto* results : {&a, &b}) results->erase("command");
-  EXPECT_EQ(a, b);
 }
 
 }  // namespace

@@ -35,8 +35,8 @@ Question question(Index first, Index last) {
   return q;
 }
 
-RunOutcome outcome(const PlannedRun& run, const Losses& losses) {
-  RunOutcome outcome;
+RunStatus outcome(const RunPlan& run, const Losses& losses) {
+  RunStatus outcome;
   outcome.ended = true;
   const std::string name = run.name.substr(0, run.name.find(','));
   const double loss = losses.at(name)[run.options.seed - 1];
@@ -56,7 +56,7 @@ RunOutcome outcome(const PlannedRun& run, const Losses& losses) {
 // those that wait; `idle` trains those that may be needed too. Names of the needed runs.
 std::vector<std::string> taken(const NeededRuns& plan, const Losses& losses, bool last_first,
                                bool idle = false) {
-  std::vector<RunOutcome> outcomes(plan.runs().size());
+  std::vector<RunStatus> outcomes(plan.runs().size());
   for (;;) {
     const std::vector<Need> needs = plan.needs(outcomes);
     std::vector<std::size_t> waiting;
@@ -109,9 +109,9 @@ TEST(NeededRuns, AddsSeedsUntilEnoughOfThemAgreeAboutAnswers) {
   q.tolerance = 1;
   const NeededRuns plan(all, q, 0, "c", "");
   const auto runs_with = [&](double third) {
-    std::vector<RunOutcome> outcomes(plan.runs().size());
+    std::vector<RunStatus> outcomes(plan.runs().size());
     for (std::size_t i = 0; i < outcomes.size(); ++i) {
-      const PlannedRun& run = plan.runs()[i];
+      const RunPlan& run = plan.runs()[i];
       const bool mqa = run.name.starts_with("mqa");
       if (run.options.seed > 5) continue;
       outcomes[i].ended = true;
@@ -142,8 +142,8 @@ TEST(NeededRuns, TellsWhatEachCandidateIsChosenBy) {
                   {"mla/lr=2", "mla/lr=2", "", plain_options()}}});
   const NeededRuns plan(all, question(2, 2), 0, "c", "");
   const Losses losses = {{"mha", {1, 1}}, {"mla/lr=1", {2, 3}}, {"mla/lr=2", {1, kFailed}}};
-  std::vector<RunOutcome> outcomes;
-  for (const PlannedRun& run : plan.runs()) outcomes.push_back(outcome(run, losses));
+  std::vector<RunStatus> outcomes;
+  for (const RunPlan& run : plan.runs()) outcomes.push_back(outcome(run, losses));
   EXPECT_EQ(plan.tuning_losses(1, outcomes),
             (std::vector<std::optional<double>>{2.5, std::nullopt}));
   EXPECT_EQ(plan.chosen(1, outcomes).candidate->name, "mla/lr=1");
@@ -229,7 +229,7 @@ TEST(NeededRuns, NeverNeedsAgainWhatItDropped) {
   const NeededRuns plan(all, question(3, 8), 0, "c", "");
   for (unsigned order = 0; order < 100; ++order) {
     std::mt19937 random(order);
-    std::vector<RunOutcome> outcomes(plan.runs().size());
+    std::vector<RunStatus> outcomes(plan.runs().size());
     std::vector<Need> before(outcomes.size(), Need::no);
     std::vector<bool> dropped(outcomes.size());
     for (;;) {

@@ -260,7 +260,6 @@ ComparisonResult full_result() {
   r.machine = "here";
   r.sweep = "lr=1,2";
   for (VariantResult& v : r.variants) {
-    v.attention = v.spec;
     v.cache = {{{"k", 4, 8, 32, false, 0}, {"state", 1, 2, 0, true, 0}},
                {{"rows", 1, 8, 0, false, 4}}};
     v.notes = {"it is slow"};
@@ -278,8 +277,6 @@ ComparisonResult full_result() {
       run.curve_losses = {3, 2, run.validation_loss};
     }
   }
-  r.variants[1].spec += " converted";
-  r.variants[1].trained_on = 5;
   r.variants[3].adjusted = "lr 2";
   r.variants[3].diverged = {2};
   r.variants[3].no_reading = "it is gone";
@@ -319,8 +316,10 @@ TEST(ComparisonJson, OfEarlierVersionsIsRead) {
     const ComparisonResult read = read_results(json);
     const nlohmann::ordered_json again = comparison_json(read);
     for (std::size_t i = 0; i < read.variants.size(); ++i) {
-      for (const auto& [key, value] : json["variants"][i].items())
+      for (const auto& [key, value] : json["variants"][i].items()) {
+        if (key == "attention") continue;  // equals the spec
         EXPECT_EQ(again["variants"][i][key], value) << entry.path() << " " << key;
+      }
     }
     ++files;
   }

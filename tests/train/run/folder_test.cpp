@@ -31,7 +31,7 @@ class RunFolderOnABadDisk : public testing::Test {
   ~RunFolderOnABadDisk() override { before_system_call() = nullptr; }
 
   RunFolder new_run(const std::string& name) const {
-    return RunFolder::create(parent_.path() / name, options_, "hash", "command", EarlierRun::keep);
+    return RunFolder::create(FolderLock(parent_.path() / name), options_, "hash", "command");
   }
   void save(RunFolder& folder, Index step) const {
     StepResult result;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <optional>
 
 #include "models/checkpoint/durable.h"
 #include "train/run_program.h"
@@ -53,10 +54,19 @@ TEST(FolderLock, IsGivenToOneAtATime) {
       EXPECT_NE(message.find(" since 20"), std::string::npos) << message;
     }
   }
-  EXPECT_TRUE(fs::is_empty(folder));  // nothing of it stays behind
-  FolderLock lock(folder);
-  const FolderLock moved = std::move(lock);
+  // Copies share one lock.
+  std::optional<FolderLock> lock(folder);
+  const std::optional<FolderLock> copy = lock;
+  lock.reset();
   EXPECT_THROW(const FolderLock third(folder), LockedError);
+}
+
+TEST(FolderLock, IsSharedByThoseThatAskForMany) {
+  const TemporaryFolder folder;
+  std::optional first = FolderLock(folder.path(), FolderLock::Holders::many);
+  const FolderLock second(folder.path(), FolderLock::Holders::many);
+  first.reset();
+  EXPECT_THROW(const FolderLock alone(folder.path()), LockedError);
 }
 
 TEST(FolderLock, SaysWhatKeepsItFromLocking) {
@@ -96,11 +106,8 @@ TEST(FolderLock, OfAFileSystemWithoutLocksNamesTheSettingThatGoesOnWithout) {
       EXPECT_NE(message.find("set `lock` off"), std::string::npos) << message;
     }
     use_folder_locks(false);
-    {
-      const FolderLock lock(parent.path() / "run");
-      EXPECT_TRUE(fs::exists(parent.path() / "run" / kLockFile));  // it says who is there
-    }
-    EXPECT_FALSE(fs::exists(parent.path() / "run" / kLockFile));
+    const FolderLock lock(parent.path() / "run");
+    EXPECT_TRUE(fs::exists(parent.path() / "run" / kLockFile));  // it says who is there
   }
 }
 
@@ -134,15 +141,19 @@ TEST(TwoProcesses, CannotTrainInOneFolder) {
   EXPECT_TRUE(folder.has(std::string("run/") + kLockFile));
   const ProgramResult next = folder.train("--out run --force --quiet");
   EXPECT_EQ(next.exit_code, 0) << next.err;
-  EXPECT_FALSE(folder.has(std::string("run/") + kLockFile));
 }
 
-TEST(TwoProcesses, CannotCompareInOneFolder) {
+TEST(TwoProcesses, CannotCompareOtherThingsInOneFolder) {
   const TrainFolder folder;
   const std::string run = "c/runs/mha/seed-1";
   Running first(folder, kComparison + "--steps 20 --out c");
-  expect_refusal(folder.headcount(kComparison + "--lr 1e-2 --steps 3 --out c"), 1,
-                 {"c is in use by " + first.name()}, "a comparison");
+  expect_refusal(folder.headcount(kComparison + "--lr 1e-2 --steps 20 --out c"), kData,
+                 {run + " is in use by another process for a run with lr 0.001, not 0.01; name "
+                        "another folder with --out, or add --force"},
+                 "a comparison");
+  expect_refusal(folder.headcount(kComparison + "--steps 20 --out c --force"), 1,
+                 {"c is in use by another process; wait until that ends"},
+                 "a comparison that erases");
   expect_refusal(folder.headcount("train --quiet --resume " + run), 1,
                  {run + " is in use by " + first.name()}, "its run");
   first.stop();
