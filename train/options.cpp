@@ -232,8 +232,9 @@ TrainOptions resolve_training(const Given& given) {
   require_setting(own.least_learning_rate <= own.learning_rate,
                   "`min-lr` is greater than `lr`; lower `min-lr` or raise `lr`");
   constexpr auto kStep = static_cast<double>(kDropoutStep);
+  constexpr auto kSteps = static_cast<Index>(1 / kStep);
   require_setting(own.dropout == 0 || (own.dropout >= kStep && own.dropout <= 1 - kStep),
-                  "`dropout` must be 0, or 1/", 1 / kStep, " to 1 - 1/", 1 / kStep,
+                  "`dropout` must be 0, or 1/", kSteps, " to 1 - 1/", kSteps,
                   ": masks have 16 bits");
   // Each batch has a number of 32 bits, from which it is drawn.
   constexpr std::int64_t kMostBatches = std::numeric_limits<std::uint32_t>::max();
