@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -86,27 +87,25 @@ enum class RotaryLayout {
 };
 
 /// Cosines and sines of position * theta^(-2j/dim), one row of dim/2 each per position. Tables of
-/// equal sizes, as the layers of a model have them, share their numbers.
+/// equal sizes, as the layers of a model have them, share their numbers, which take no memory
+/// before they are first read.
 class RotaryTable {
  public:
+  struct Angles {
+    std::vector<Real> cosines, sines;  ///< [positions, dim / 2]
+    std::once_flag made;
+  };
   /// Table for positions 0 .. positions - 1. Throws ShapeError unless `dim` is even and at least 2.
   RotaryTable(Index dim, Index positions, double theta);
 
   Index dim() const { return dim_; }
   Index positions() const { return positions_; }
-  const Real* cosines(Index position) const { return row(angles_->cosines, position); }
-  const Real* sines(Index position) const { return row(angles_->sines, position); }
+  const Angles& angles() const;  ///< any thread may call it
 
  private:
-  struct Angles {
-    std::vector<Real> cosines, sines;
-  };
-  const Real* row(const std::vector<Real>& all, Index position) const {
-    return all.data() + position * (dim_ / 2);
-  }
-
   Index dim_, positions_;
-  std::shared_ptr<const Angles> angles_;
+  double theta_;
+  std::shared_ptr<Angles> angles_;
 };
 
 enum class Rotation { forward, inverse };

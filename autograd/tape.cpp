@@ -17,6 +17,15 @@ std::optional<std::string> non_finite(std::span<const Real> numbers) {
   return message_of("is ", *found, " at element ", found - numbers.begin());
 }
 
+DryCounts::OfOp DryCounts::sum() const {
+  OfOp all;
+  for (const OfOp& op : ops) {
+    all.of_cache += op.of_cache;
+    all.of_tokens += op.of_tokens;
+  }
+  return all;
+}
+
 const Shape& Var::shape() const {
   if (tape == nullptr) throw StaleVarError("a Var that belongs to no tape was used");
   return tape->node(*this).shape;
@@ -24,6 +33,7 @@ const Shape& Var::shape() const {
 
 std::span<const Real> Var::value() const {
   const Shape& s = shape();
+  if (tape->is_dry()) throw Error("a dry tape has shapes and no values");
   return {tape->value(*this), static_cast<std::size_t>(s.size())};
 }
 
@@ -62,8 +72,8 @@ Var Tape::constant(const Shape& shape, std::span<const Real> values) {
   }
   Node n;
   n.shape = shape;
-  n.value = arena_.take_reals(shape.size());
-  std::ranges::copy(values, n.value);
+  n.value = room_for(shape);
+  if (!is_dry()) std::ranges::copy(values, n.value);
   return push(n);
 }
 
@@ -78,7 +88,7 @@ Var Tape::parameter(ParameterId id) {
   Node n;
   n.op = Op::parameter;
   n.shape = parameters_->shape(id);
-  n.value = parameters_->slice(parameters_->values_, id).data();
+  if (!is_dry()) n.value = parameters_->slice(parameters_->values_, id).data();
   n.parameter = id;
   n.needs_gradient = gradients_to_ != nullptr;
   if (n.needs_gradient) n.gradient = parameters_->slice(gradients_to_->memory_, id).data();
@@ -99,7 +109,7 @@ Var Tape::record(Op op, const Shape& shape, std::span<const Var> inputs) {
     }
     profile_->begin_forward(op, nodes_.size(), inputs_size, shape.size());
   }
-  return push_op(op, shape, arena_.take_reals(shape.size()), inputs);
+  return push_op(op, shape, room_for(shape), inputs);
 }
 
 Var Tape::record_alias(Op op, const Shape& shape, Var input) {
@@ -113,11 +123,20 @@ Var Tape::push_op(Op op, const Shape& shape, Real* value, std::span<const Var> i
   n.shape = shape;
   n.value = value;
   for (const Var input : inputs) n.needs_gradient |= needs_gradient(input);
+  if (is_dry()) n.of_cache = inputs.empty() ? op == Op::read_rows : node(inputs.front()).of_cache;
   if (trap_) {
     inputs_.resize(nodes_.size());
     inputs_.emplace_back(inputs.begin(), inputs.end());
   }
   return push(n);
+}
+
+bool Tape::dry(Var y, Count macs) {
+  if (!is_dry()) return false;
+  const Node& n = node(y);
+  DryCounts::OfOp& counts = dry_->ops[static_cast<std::size_t>(n.op)];
+  (n.of_cache ? counts.of_cache : counts.of_tokens) += macs;
+  return true;
 }
 
 GradientSink Tape::gradient_sink(Var input) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "autograd/arena.h"
+#include "autograd/base/count.h"
 #include "autograd/op.h"
 #include "autograd/parameters.h"
 #include "autograd/profile.h"
@@ -52,6 +54,19 @@ struct GradientSink {
   }
 };
 
+/// Multiply-accumulates of a dry pass.
+struct DryCounts {
+  /// Those of one op: what it makes of cached rows alone, such as keys that are rebuilt, and the
+  /// rest.
+  struct OfOp {
+    Count of_cache, of_tokens;
+  };
+  std::array<OfOp, static_cast<std::size_t>(Op::count_)> ops = {};
+
+  const OfOp& operator[](Op op) const { return ops[static_cast<std::size_t>(op)]; }
+  OfOp sum() const;
+};
+
 /// Reverse-mode automatic differentiation. Construction order is the tape: nodes live in one
 /// vector, the inputs of a node have smaller indices, and `backward` is one loop from the end.
 ///
@@ -70,6 +85,10 @@ class Tape {
         gradients_to_(parameters == nullptr ? nullptr : &parameters->gradients_) {}
   /// A tape for a model that is only evaluated: its parameters are constants.
   explicit Tape(const ParameterStore& parameters) : parameters_(&parameters) {}
+  /// A dry tape: ops check shapes and add their multiply-accumulates to `counts`. Nothing is
+  /// computed, and no value has memory: reading one throws Error.
+  Tape(const ParameterStore& parameters, DryCounts& counts)
+      : parameters_(&parameters), dry_(&counts) {}
   Tape(const Tape&) = delete;
   Tape& operator=(const Tape&) = delete;
 
@@ -146,6 +165,10 @@ class Tape {
   /// Sets the vjp of `output` and, with the trap on, checks its value: call it last.
   template <class Vjp>
   void finish(Var output, const Vjp& vjp);
+  bool is_dry() const { return dry_ != nullptr; }
+  /// On a dry tape, adds the multiply-accumulates of the op that recorded y and returns true: the
+  /// op returns y without a value.
+  bool dry(Var y, Count macs = 0);
   bool needs_gradient(Var x) const { return node(x).needs_gradient; }
   Real* value(Var x) { return node(x).value; }
   /// Precision of `linear`: that of the parameters.
@@ -182,6 +205,7 @@ class Tape {
     ParameterId parameter;
     Op op = Op::leaf;
     bool needs_gradient = false;
+    bool of_cache = false;   // on a dry tape: made of cached rows alone
     bool first_use = false;  // of a parameter in this step; set if `on_complete_` waits for it
   };
   const Node& node(Var x) const;
@@ -192,7 +216,12 @@ class Tape {
   void trap(std::size_t index, std::span<const Real> numbers, const std::string& what) const;
   std::string describe(std::size_t index) const;
 
+  Real* room_for(const Shape& shape) {
+    return is_dry() ? nullptr : arena_.take_reals(shape.size());
+  }
+
   const ParameterStore* parameters_;
+  DryCounts* dry_ = nullptr;
   Gradients* gradients_to_ = nullptr;  // null: parameters are constants
   std::function<void(ParameterId)> on_complete_;
   std::vector<bool> used_;  // by parameter, since the last reset

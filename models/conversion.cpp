@@ -162,7 +162,7 @@ class LayerConversion {
   }
 
   Heads make_groups(const Heads& heads) {
-    const Index kv_heads = describe(new_).keeps.front().heads;
+    const Index kv_heads = cache_parts(new_).front().heads;
     const MatrixXd k = regrouped(heads.k, kv_heads), v = regrouped(heads.v, kv_heads);
     write("k_proj", k);
     write("v_proj", v);

@@ -16,20 +16,20 @@ Index layers_at(const ModelPlan& model, std::size_t place) {
   return first < model->layers ? (model->layers - 1 - first) / length + 1 : 0;
 }
 
-// Adds the costs of `layers` equal layers in which a query sees `held` keys.
-void add(Costs& sum, const AttentionCosts& one, Count layers, Count context, Count held) {
-  sum.parameters += layers * one.parameters;
-  sum.linear_macs_per_token += layers * one.linear_macs_per_token;
-  sum.prefill_attention_macs += layers * one.prefill_macs(context, held);
-  sum.decode_attention_macs += layers * one.decode_macs(held, context);
-  sum.decode_expansion_macs += layers * one.expansion_macs_per_key * one.tokens_read(held);
-  sum.cache_elements_per_token += layers * one.cache_elements_per_token;
-  if (one.pools()) {
-    sum.pooled_elements_per_token +=
-        static_cast<double>((layers * one.cache_elements_per_block).value()) /
-        static_cast<double>(one.block);
+// Adds what `layers` equal layers keep.
+void add_kept(Costs& sum, const AttentionPlan& plan, Count layers) {
+  for (const Kept& kept : cache_parts(plan)) {
+    const Count numbers = layers * kept.numbers();
+    if (kept.per_sequence) {
+      if (kept.block > 0) sum.open_block_elements += numbers;
+    } else if (kept.block > 0) {
+      sum.pooled_elements_per_token +=
+          static_cast<double>(numbers.value()) / static_cast<double>(kept.block);
+    } else {
+      sum.cache_elements_per_token += numbers;
+      if (plan.window > 0) sum.window_elements += numbers * plan.window;
+    }
   }
-  sum.open_block_elements += layers * one.open_block_elements;
 }
 
 // Adds one row for each form; layers with fewer forms count with their last form.
@@ -38,10 +38,9 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
   std::vector<std::vector<AttentionCosts>> cycle;
   std::size_t forms = 0, computed = 0;
   for (const AttentionPlan& attention : model->cycle) {
-    cycle.push_back(attention_costs(attention));
+    cycle.push_back(attention_costs(attention, context));
     forms = std::max(forms, cycle.back().size());
-    computed = std::max(computed, static_cast<std::size_t>(std::ranges::count(
-                                      cycle.back(), true, &AttentionCosts::computed)));
+    computed = std::max(computed, attention_forms(attention).size());
   }
   for (std::size_t form = 0; form < forms; ++form) {
     CostRow row;
@@ -51,15 +50,18 @@ void add_rows(std::vector<CostRow>& rows, const ModelPlan& model, Index context,
     std::string suffix;
     for (std::size_t place = 0; place < cycle.size(); ++place) {
       const AttentionPlan& attention = model->cycle[place];
-      const AttentionCosts& costs = cycle[place][std::min(form, cycle[place].size() - 1)];
-      const std::string own = costs.name.substr(attention.kind().name.size());
+      const AttentionCosts& one = cycle[place][std::min(form, cycle[place].size() - 1)];
+      const std::string own = one.name.substr(attention.kind().name.size());
       if (suffix.find(own) == std::string::npos) suffix += own;
-      add(row.costs, costs, layers_at(model, place), context, attention.cached_tokens(context));
-      if (attention.window > 0)
-        row.costs.window_elements +=
-            costs.cache_elements_per_token * attention.window * layers_at(model, place);
+      const Count layers = layers_at(model, place);
+      row.costs.parameters += layers * one.parameters;
+      row.costs.linear_macs_per_token += layers * one.linear_macs_per_token;
+      row.costs.prefill_attention_macs += layers * one.prefill_macs;
+      row.costs.decode_attention_macs += layers * one.decode_macs;
+      row.costs.decode_expansion_macs += layers * one.expansion_macs;
+      add_kept(row.costs, attention, layers);
       for (const CanonPart& part : canon_parts(*model, attention)) {
-        const Count weights = Count(part.channels) * part.taps * layers_at(model, place);
+        const Count weights = layers * part.channels * part.taps;
         row.costs.parameters += weights;
         row.costs.linear_macs_per_token += weights;
       }

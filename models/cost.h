@@ -8,10 +8,11 @@
 
 #include "autograd/row_cache.h"
 #include "models/plan.h"
+#include "nn/attention/costs.h"
 
 namespace headcount {
 
-/// Costs of the attention of all layers, counted from its sizes, and of their blocks' Canon layers.
+/// Costs of the attention of all layers (see attention_costs), and of their blocks' Canon layers.
 /// Layers that share another layer's cache store nothing, and a window limits the keys that are
 /// read and stored.
 struct Costs {

@@ -111,8 +111,11 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     if (const std::size_t writer = plan_->writers[place]; writer != place)
       memory = Memory::sharing(kept[writer], memory);
     memory.set_first_values(first_values);
+    const auto canon_state = [&](const char* name, Index channels) {
+      return memory.state(name, plan_->cycle[place].canon_taps - 1, channels);
+    };
     Var h = block.attention_norm(x);
-    if (block.canon_a) h = (*block.canon_a)(h, memory.state("canonA"));
+    if (block.canon_a) h = (*block.canon_a)(h, canon_state("canonA", plan_->dim));
     x = add(x, drop(block.attention->forward(h, memory)));
     if (layer == 0 && mixes_values(*plan_)) {
       first_values = memory.first_values();
@@ -120,11 +123,12 @@ Var LanguageModel::run(Tape& tape, std::span<const std::int32_t> tokens, Index s
     }
     if (block.mlp) {
       h = (*block.mlp_norm)(x);
-      if (block.canon_c) h = (*block.canon_c)(h, memory.state("canonC"));
+      if (block.canon_c) h = (*block.canon_c)(h, canon_state("canonC", plan_->dim));
       Mlp::Past past;
       if (plan_->cycle[place].canon.has('D')) {
-        if (plan_->activation == Activation::swiglu) past.gate = memory.state("canonD_gate");
-        past.up = memory.state("canonD_up");
+        if (plan_->activation == Activation::swiglu)
+          past.gate = canon_state("canonD_gate", plan_->ffn_dim);
+        past.up = canon_state("canonD_up", plan_->ffn_dim);
       }
       x = add(x, drop((*block.mlp)(h, past)));
     }
@@ -210,8 +214,8 @@ std::vector<LayerCache> LanguageModel::make_caches(const CacheOptions& options,
     const auto wanted = forms.find(attention.kind().name);
     if (wanted == forms.end()) return "";
     const auto has_it = [&](const AttentionPlan& other) {
-      const std::vector<AttentionForm> all = describe(other).forms;
-      return std::ranges::find(all, wanted->second, &AttentionForm::name) != all.end();
+      const std::vector<std::string_view> all = attention_forms(other);
+      return std::ranges::find(all, wanted->second) != all.end();
     };
     const auto of_kind_with_it = [&](const AttentionPlan& other) {
       return &other.kind() == &attention.kind() && has_it(other);

@@ -13,7 +13,7 @@
 
 namespace headcount {
 
-/// Name of the AttentionForm in which layers compute from their caches, by the name of their kind:
+/// Name of the form (see attention_forms) in which layers compute from their caches, by the name of their kind:
 /// {"mla", "absorbed"}.
 using FormOfKind = std::map<std::string, std::string, std::less<>>;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "autograd/base/text.h"
+#include "nn/attention/attention.h"
 
 namespace headcount {
 
@@ -57,10 +58,12 @@ const SettingList& own_settings() {
   return rows;
 }
 
-// Throws ShapeError unless the heads of a layer without output projection fill `dim`.
-void check_output(const AttentionPlan& a) {
-  const AttentionForm form = describe(a).forms.front();
-  const Index heads = form.heads_of_output(a.heads), width = form.head_output();
+// Throws ShapeError unless the layer can be made, and its heads fill `dim` if there is no output
+// projection.
+void check_layer(const AttentionPlan& a) {
+  cache_parts(a);
+  ParameterStore parameters;
+  const auto [heads, width, projection] = make_attention(parameters, "layer", a, {})->to_output();
   require_setting(a.output_projection || heads * width == a.dim,
                   "`output-projection` off needs heads that add up to `dim` ", a.dim, ", ", heads,
                   " heads of ", width, " do not");
@@ -95,15 +98,13 @@ std::size_t find_writer(const LayerSpec& part, const std::vector<AttentionPlan>&
 // Throws ShapeError unless the values of `layer` can be mixed with those of the first layer.
 void check_values(const AttentionPlan& first, const AttentionPlan& layer) {
   if (layer.value_residual == 0 || layer.shares()) return;
-  const AttentionDescription there = describe(first), here = describe(layer);
-  const Kept* const v = find_values(first, there);
-  require_setting(v != nullptr, "`value-residual` mixes in values of the first layer, but ",
+  const std::optional<Shape> v = values_to_mix(first);
+  require_setting(v.has_value(), "`value-residual` mixes in values of the first layer, but ",
                   first.kind().name, " keeps none");
-  const Kept& own = *find_values(layer, here);
+  const Shape own = *values_to_mix(layer);
   require_setting(
-      v->heads == own.heads && v->width == own.width,
-      "`value-residual` mixes values of equal shapes, but those of the first layer are ", v->heads,
-      " heads of ", v->width, ", not ", own.heads, " of ", own.width);
+      *v == own, "`value-residual` mixes values of equal shapes, but those of the first layer are ",
+      (*v)[2], " heads of ", (*v)[3], ", not ", own[2], " of ", own[3]);
 }
 
 // Adds the layers of one cycle to `model`.
@@ -116,7 +117,7 @@ void resolve_cycle(ResolvedModel& model, const std::vector<LayerSpec>& pattern, 
       model.writers.push_back(part.shares() ? find_writer(part, cycle) : cycle.size());
       cycle.push_back(part.shares() ? cycle[model.writers.back()].sharing()
                                     : resolve_part(part, given, place, scores));
-      check_output(cycle.back());
+      check_layer(cycle.back());
       check_values(cycle.front(), cycle.back());
     } catch (const ShapeError& error) {
       if (pattern.size() == 1) throw;

@@ -309,11 +309,11 @@ const SettingList& form_settings() {
   static const SettingList list = [] {
     SettingList all;
     for (const AttentionKind* kind : attention_kinds()) {
-      const std::vector<AttentionForm> forms =
-          describe(resolve_attention(*kind, Given(attention_settings()), {})).forms;
+      const std::vector<std::string_view> forms =
+          attention_forms(resolve_attention(*kind, Given(attention_settings()), {}));
       if (forms.size() < 2) continue;
       std::vector<std::string> names = {kAnyForm};
-      for (const AttentionForm& form : forms) names.push_back(form.name);
+      names.insert(names.end(), forms.begin(), forms.end());
       const Setting setting = {
           std::string(kind->name),
           "how to compute from the cache: expanded rebuilds the keys and values of each head, the "

@@ -26,6 +26,7 @@ Var unary(Op op, Var x, Forward forward, Derivative derivative) {
   Tape& tape = tape_of(x);
   const Index count = tape.shape(x).size();
   const Var y = tape.record(op, tape.shape(x), {x});
+  if (tape.dry(y)) return y;
   const Real* xv = tape.value(x);
   Real* const yv = tape.value(y);
   parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
@@ -51,6 +52,7 @@ Var gated(Op op, Var gate, Var x, Open open, Slope slope) {
           tape.shape(x), " must agree");
   const Index count = tape.shape(gate).size();
   const Var y = tape.record(op, tape.shape(gate), {gate, x});
+  if (tape.dry(y)) return y;
   const Real *gv = tape.value(gate), *xv = tape.value(x);
   Real* const yv = tape.value(y);
   parallel_chunks(count, kElementChunk, [=](Index begin, Index end) {
@@ -174,6 +176,7 @@ Var dropout(Var x, Real probability) {
   const Index count = tape.shape(x).size();
   const Dropout mask(probability, tape.next_random_key());
   const Var y = tape.record(Op::dropout, tape.shape(x), {x});
+  if (tape.dry(y)) return y;
   const Real* xv = tape.value(x);
   Real* yv = tape.value(y);
   static_assert(kElementChunk % 8 == 0, "multipliers start at multiples of 8");

@@ -28,6 +28,7 @@ Var elementwise(Op op, Var a, Var b, Forward forward, APart a_part, BPart b_part
   const Index width = tape.shape(b).size();
   const Index rows = width == 0 ? 0 : shape.size() / width;
   const Var y = tape.record(op, shape, {a, b});
+  if (tape.dry(y)) return y;
   // Threads share out the elements of the single row if shapes are equal, or the rows if b is
   // broadcast.
   const auto for_each = [rows, width](const auto& body) {
@@ -96,6 +97,7 @@ Var scale(Var x, Real factor) {
   Tape& tape = tape_of(x);
   const Index count = tape.shape(x).size();
   const Var y = tape.record(Op::scale, tape.shape(x), {x});
+  if (tape.dry(y)) return y;
   const Real* in = tape.value(x);
   Real* out = tape.value(y);
   parallel_for(count, kElementChunk, [=](Index i) { out[i] = factor * in[i]; });
@@ -112,6 +114,7 @@ Var sum(Var x) {
   Tape& tape = tape_of(x);
   const Index count = tape.shape(x).size();
   const Var y = tape.record(Op::sum, {}, {x});
+  if (tape.dry(y)) return y;
   const Real* const from = tape.value(x);
   double total = 0;
   for (Index i = 0; i < count; ++i) total += static_cast<double>(from[i]);

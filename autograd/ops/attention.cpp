@@ -95,7 +95,8 @@ class InputChecks {
   }
 
   void check_selection(const std::optional<Selection>& selection) const {
-    need(!selection || (selection->rows.rows != nullptr && selection->rows.most > 0),
+    need(!selection ||
+             ((tape_.is_dry() || selection->rows.rows != nullptr) && selection->rows.most > 0),
          "queries pick at least one row");
   }
 
@@ -344,6 +345,19 @@ void backward(Tape& tape, AttentionProblem p, Var q, const std::optional<Var>& s
         array(of_sinks.data() + b * p.heads, p.heads));
 }
 
+// Multiply-accumulates of scores and weighted sums if every query reads as many rows as the last
+// one: masked pairs count. One query reads those rows alone that it picks.
+Count count_pairs(const Shape& q, const Rows& values, const AttentionOptions& options) {
+  const auto read = [&](Index rows, Index window, const std::optional<Selection>& selection) {
+    if (window > 0) rows = std::min(rows, window);
+    return selection && q[1] == 1 ? std::min(rows, selection->rows.most) : rows;
+  };
+  Index rows = read(values.shape()[1], options.window, options.selection);
+  if (const std::optional<PooledRows>& pooled = options.pooled)
+    rows += read(pooled->values.shape()[1], 0, pooled->selection);
+  return Count(q.rows()) * (q.last() + values.width()) * rows;
+}
+
 }  // namespace
 
 // For each head, with f the factor of a row (scale and RowScale) and M the dropout multipliers:
@@ -364,6 +378,7 @@ Var attention(Var q, std::span<const Rows> keys, const Rows& values,
   if (options.log_gates != nullptr) add_input(*options.log_gates);
   if (options.sinks) inputs.push_back(*options.sinks);
   const Var y = tape.record(Op::attention, tape.shape(q).with_last(values.width()), inputs);
+  if (tape.is_dry() && tape.dry(y, count_pairs(tape.shape(q), values, options))) return y;
   const AttentionProblem p = make_problem(tape, q, keys, values, options);
   Real* const out = tape.value(y);
   attention_forward(tape, p, out);

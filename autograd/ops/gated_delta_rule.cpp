@@ -259,6 +259,7 @@ Var gated_delta_rule(Var q, Var k, Var v, Var g, Var beta, std::span<Real> state
   Tape& tape = tape_of(q);
   const DeltaProblem p = make_problem(tape, q, k, v, g, beta, state);
   const Var y = tape.record(Op::gated_delta_rule, tape.shape(v), {q, k, v, g, beta});
+  if (tape.dry(y, Count(3) * tape.shape(v).size() * p.dk)) return y;
   Real* const out = tape.value(y);
   const Index size = p.state_size(), heads = p.batch * p.heads;
   const bool trains = tape.needs_gradient(y);

@@ -19,6 +19,7 @@ Var matrix_product(Var a, Var b) {
   const Index batch = m * k == 0 ? 0 : left.size() / (m * k);
   const Index chunk = task_chunk(m * k * n);
   const Var y = tape.record(Op::matrix_product, left.with_last(n), {a, b});
+  if (tape.dry(y, Count(left.size()) * n)) return y;
   const Real *x = tape.value(a), *z = tape.value(b);
   Real* out = tape.value(y);
   parallel_for(batch, chunk, [=](Index i) {
@@ -56,6 +57,7 @@ Var linear(Var x, Var weight, std::optional<Var> bias) {
   }
   const Var y = bias ? tape.record(Op::linear, shape.with_last(out), {x, weight, *bias})
                      : tape.record(Op::linear, shape.with_last(out), {x, weight});
+  if (tape.dry(y, Count(shape.size()) * out)) return y;
   const ConstMatrix xm(tape.value(x), rows, in), wm(tape.value(weight), out, in);
   Real* const yv = tape.value(y);
   const Precision precision = tape.precision();
@@ -93,6 +95,7 @@ Var head_linear(Var x, Var weight, Index first, Index count, Stored stored) {
   const Index in = transposed ? r : count, out = transposed ? count : r;
   require(shape[3] == in, Op::head_linear, "heads must be ", in, " wide, got ", shape);
   const Var y = tape.record(Op::head_linear, shape.with_last(out), {x, weight});
+  if (tape.dry(y, Count(shape.size()) * out)) return y;
   const ConstMatrix xm(tape.value(x), rows, heads * in), wm(tape.value(weight), heads * block, r);
   Real* const yv = tape.value(y);
   const Index chunk = task_chunk(rows * in * out);
@@ -145,6 +148,7 @@ Var embedding(Var table, std::span<const std::int32_t> ids, const Shape& rows) {
   Shape result = rows;
   result.append(width);
   const Var y = tape.record(Op::embedding, result, {table});
+  if (tape.dry(y)) return y;
   const Real* from = tape.value(table);
   Real* to = tape.value(y);
   parallel_for(count, row_chunk(width), [=](Index row) {

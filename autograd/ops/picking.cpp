@@ -286,15 +286,18 @@ Picks pick_rows(Var q, const Rows& keys, Var weights, const PickOptions& options
             .tile = queries_per_product(shape[2]),
             .scratch = nullptr,
             .scratch_stride = 0};
+  const Shape scores = {p.batch, p.length, options.most};
+  const bool cached = keys.cache() != nullptr;
+  const Var y = cached ? tape.record(Op::pick_rows, scores, {q, weights})
+                       : tape.record(Op::pick_rows, scores, {q, weights, keys.x()});
+  const Index seen = options.window > 0 ? std::min(options.window, p.key_count) : p.key_count;
+  if (tape.dry(y, Count(p.batch * p.length * p.heads) * (p.width + 1) * seen))
+    return {y, {nullptr, options.most}};
   const Index threads_here = OnOneThread::active() ? 1 : threads();
   const Index stride = p.product_size();
   p.scratch = tape.scratch(threads_here * stride);
   p.scratch_stride = threads_here == 1 ? 0 : stride;
   auto* const rows = tape.scratch_of<std::int32_t>(p.batch * p.length * options.most);
-  const Shape scores = {p.batch, p.length, options.most};
-  const bool cached = keys.cache() != nullptr;
-  const Var y = cached ? tape.record(Op::pick_rows, scores, {q, weights})
-                       : tape.record(Op::pick_rows, scores, {q, weights, keys.x()});
   (p.length == 1 ? pick_newest : pick_all)(tape, p, rows, tape.value(y));
   tape.finish(y, [=, keys_x = keys.x()](Tape& t, const Real* dy) {
     const PickSinks sinks{.q = t.gradient_sink(q), .weights = t.gradient_sink(weights)};
@@ -311,8 +314,9 @@ Var index_loss(const Picks& picks, const Real* picked_weights) {
   require(shape.rank() == 3 && shape.last() == picks.rows.most, Op::index_loss,
           "wants the scores [B, T, most] of picked rows, got ", shape);
   const Index queries = shape.rows(), most = picks.rows.most;
-  const Real* const scores = tape.value(picks.scores);
   const Var y = tape.record(Op::index_loss, {}, {picks.scores});
+  if (tape.dry(y)) return y;
+  const Real* const scores = tape.value(picks.scores);
   Real* const differences = tape.scratch(queries * most);  // softmax(s) - p
   Real* const losses = tape.scratch(queries);
   parallel_for(queries, row_chunk(most), [=, rows = picks.rows.rows](Index i) {

@@ -60,7 +60,7 @@ void check(Tape& tape, Var x, Var gates, Var bias, PoolOver over, const OpenBloc
   const bool two = over == PoolOver::two_blocks;
   require(!two || xs[2] % 2 == 0, Op::pool_tokens,
           "wants a half of the channels for each of two blocks, got ", xs);
-  if (open.tokens < 0) return;
+  if (open.tokens < 0 || tape.is_dry()) return;
   const Index size = xs[0] * (bs[0] - 1) * xs[2], half = two ? xs[0] * bs[0] * xs[2] / 2 : 0;
   require(std::ssize(open.x) == size && std::ssize(open.gates) == size, Op::pool_tokens,
           "an open block must be [B, m - 1, D], for an input ", xs, " and a bias ", bs);
@@ -148,13 +148,21 @@ std::optional<Var> pool_tokens(Var x, Var gates, Var bias, PoolOver over, const 
                   .halves = over == PoolOver::two_blocks ? 2 : 1,
                   .before = tokens % block,
                   .first_row = tokens / block};
-  count_macs(shape.size());  // tokens of an open block are counted now, not with the row
   const Index blocks = p.blocks(), width = p.width();
+  const auto record = [&] {
+    return tape.record(Op::pool_tokens, {p.batch, blocks, width}, {x, gates, bias});
+  };
+  if (tape.is_dry()) {
+    const Var y = record();
+    tape.dry(y, shape.size());
+    return blocks > 0 ? std::optional(y) : std::nullopt;
+  }
+  count_macs(shape.size());  // tokens of an open block are counted now, not with the row
   if (blocks == 0) {
     if (p.continues()) remember(p);
     return std::nullopt;
   }
-  const Var y = tape.record(Op::pool_tokens, {p.batch, blocks, width}, {x, gates, bias});
+  const Var y = record();
   const Real* const yv = tape.value(y);
   Real* const greatest = tape.scratch(p.batch * blocks * width);
   Real* const inverse = tape.scratch(p.batch * blocks * width);

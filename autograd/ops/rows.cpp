@@ -26,10 +26,11 @@ namespace {
 // Rows row_of(b, i) of each sequence b for i < count, as a constant; zeros for row -1.
 template <class RowOf>
 Var copied(Tape& tape, const Rows& rows, Index count, const RowOf& row_of) {
-  const KeySlice slice(tape, rows);
   const Shape shape = rows.shape();
   const Index heads = shape[2], width = rows.width();
   const Var y = tape.record(Op::read_rows, {shape[0], count, heads, width}, {});
+  if (tape.dry(y)) return y;
+  const KeySlice slice(tape, rows);
   Real* const out = tape.value(y);
   parallel_for(shape[0] * count, row_chunk(heads * width), [&](Index place) {
     const Index b = place / count, row = row_of(b, place % count);

@@ -60,6 +60,7 @@ Var transpose(Var x, int first, int second) {
   }
   const Index width = to.last();
   const Var y = tape.record(Op::transpose, to, {x});
+  if (tape.dry(y)) return y;
   const Real* in = tape.value(x);
   Real* out = tape.value(y);
   parallel_for(to.rows(), row_chunk(width), [=](Index row) {
@@ -86,6 +87,7 @@ Var columns(Var x, Index begin, Index size) {
       Op::split, "columns ", begin, " to ", begin + size - 1, " are not in ", tape.shape(x));
   const Index width = tape.shape(x).last(), rows = tape.shape(x).rows();
   const Var y = tape.record(Op::split, tape.shape(x).with_last(size), {x});
+  if (tape.dry(y)) return y;
   const Real* in = tape.value(x) + begin;
   Real* out = tape.value(y);
   parallel_for(rows, row_chunk(size),
@@ -135,6 +137,7 @@ Var concat(Var a, Var b) {
   const Index rows = left.rows(), a_width = left.last(), b_width = right.last();
   const Index width = a_width + b_width;
   const Var y = tape.record(Op::concat, left.with_last(width), {a, b});
+  if (tape.dry(y)) return y;
   const Real *x = tape.value(a), *z = tape.value(b);
   Real* out = tape.value(y);
   parallel_for(rows, row_chunk(width), [=](Index row) {

@@ -15,6 +15,7 @@ Var softmax(Var x) {
   require(shape.rank() > 0 && shape.last() > 0, Op::softmax, "nothing to normalise in ", shape);
   const Index rows = shape.rows(), width = shape.last();
   const Var y = tape.record(Op::softmax, shape, {x});
+  if (tape.dry(y)) return y;
   const Real* xv = tape.value(x);
   Real* yv = tape.value(y);
   parallel_for(rows, row_chunk(width), [=](Index row) {
@@ -51,6 +52,7 @@ Var cross_entropy(Var logits, std::span<const std::int32_t> targets) {
   auto* const softmaxes = tape.scratch_of<RowSoftmax>(rows);
   const auto counted = static_cast<double>(rows - std::ranges::count(targets, kNoTarget));
   const Var y = tape.record(Op::cross_entropy, {}, {logits});
+  if (tape.dry(y)) return y;
   const Real* lv = tape.value(logits);
   parallel_for(rows, row_chunk(width), [=](Index row) {
     const auto in = array(lv + row * width, width);

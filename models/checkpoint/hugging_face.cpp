@@ -7,6 +7,7 @@
 
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "nn/attention/attention.h"
 
 namespace headcount {
 
@@ -58,7 +59,7 @@ const Family kQwen3 = {.model_type = "qwen3",
                        .kinds = "llama",
                        .keys = common_keys_and({{"head_dim", "head-dim", true}}),
                        .others = {"attention", "kv-heads", "tie-embeddings", "qk-norm"},
-                       .weights = {"q_proj", "k_proj", "v_proj", "o_proj", kQNorm, kKNorm},
+                       .weights = {"q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm"},
                        .constants = {{"attention_bias", false}, {"rms_norm_eps", 1e-6}}};
 const Family kDeepseek = {
     .model_type = "deepseek_v3",
@@ -101,6 +102,18 @@ bool lists(const std::vector<std::string_view>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// Names of the layer's matrices, norms and vectors.
+std::vector<std::string> weights_of(const AttentionPlan& attention) {
+  ParameterStore parameters;
+  make_attention(parameters, "", attention, {});
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const std::string name = parameters.name({i}).substr(1);
+    names.push_back(name.substr(0, std::min(name.rfind(".weight"), name.rfind(".bias"))));
+  }
+  return names;
+}
+
 bool is_of(const Family& family, const ModelPlan& model) {
   const Json& settings = model->settings;
   // A model without RoPE, with another RoPE layout, or without feed-forward layers belongs to no
@@ -113,8 +126,8 @@ bool is_of(const Family& family, const ModelPlan& model) {
   std::vector<std::string_view> listed = family.others;
   for (const Key& key : family.keys) listed.push_back(key.setting);
   return settings_beyond(settings, listed).empty() &&
-         std::ranges::all_of(describe(model->cycle.front()).forms.front().projections,
-                             [&](const Projection& p) { return lists(family.weights, p.name); });
+         std::ranges::all_of(weights_of(model->cycle.front()),
+                             [&](const std::string& name) { return lists(family.weights, name); });
 }
 
 // The family that a model belongs to, or null.
@@ -127,9 +140,7 @@ const Family* family_of(const ModelPlan& model) {
   return nullptr;
 }
 
-Index kept_heads(const ModelPlan& model) {
-  return describe(model->cycle.front()).keeps.front().heads;
-}
+Index kept_heads(const ModelPlan& model) { return cache_parts(model->cycle.front()).front().heads; }
 
 // Gives `model` the attention of the family whose KV cache has `kv_heads` heads. If there is none,
 // `model` gets the last attention of the family; resolving the model then reports what is wrong.

@@ -1,5 +1,6 @@
 #include "nn/attention/attention.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 
@@ -7,47 +8,40 @@
 
 namespace headcount {
 
-LayerWeights::LayerWeights(ParameterStore& parameters, const std::string& prefix,
-                           const AttentionPlan& plan, const WeightInit& init) {
-  const AttentionForm form = describe(plan).forms.front();
-  output_ = form.output;
-  for (const Projection& p : form.projections) {
-    const std::string name = prefix + "." + p.name;
-    const double deviation = p.name == output_ ? init.residual_deviation : init.deviation;
-    switch (p.form) {
-      case Projection::Form::matrix:
-        all_.emplace(p.name,
-                     Linear(parameters, name,
-                            {.in = p.in, .out = p.out, .bias = p.has_bias(plan.bias)}, deviation));
-        break;
-      case Projection::Form::norm:
-        all_.emplace(p.name, Norm(parameters, name, p.out, {.epsilon = plan.norm_epsilon}));
-        break;
-      case Projection::Form::layer_norm:
-        all_.emplace(p.name,
-                     Norm(parameters, name, p.out, {NormKind::layer, true, plan.norm_epsilon}));
-        break;
-      case Projection::Form::vector:
-        all_.emplace(p.name, parameters.add(name, {p.out}, p.start.value()));
-        break;
-      case Projection::Form::table:
-        all_.emplace(p.name,
-                     parameters.add(name, {p.in, p.out}, p.start.value(), MatrixRows::entries));
-        break;
-      case Projection::Form::convolution:
-        all_.emplace(p.name, ShortConvolution(parameters, name, p.out, p.in, deviation));
-        break;
-      case Projection::Form::canon:
-        all_.emplace(p.name, CanonLayer(parameters, name, p.out, p.in));
-        break;
-    }
+Linear LayerWeights::matrix(std::string_view name, Index in, Index out, std::string_view canon_part,
+                            std::optional<bool> bias) {
+  if (!canon_part.empty()) {
+    canon_parts_.emplace(canon_part, canon_channels_);
+    canon_channels_ += out;
   }
+  return {parameters_,
+          path(name),
+          {.in = in, .out = out, .bias = bias.value_or(plan_.bias)},
+          init_.deviation};
 }
 
-QueryProjection::QueryProjection(const LayerWeights& weights, const QueryLatent& latent)
-    : a_(weights.find<Linear>("q_a_proj")),
-      b_(weights.get<Linear>(a_ ? "q_b_proj" : "q_proj")),
-      norm_(weights.find<Norm>(latent.norm)),
+Norm LayerWeights::norm(std::string_view name, Index width, NormKind kind) {
+  return {parameters_, path(name), width, {kind, true, plan_.norm_epsilon}};
+}
+
+ParameterId LayerWeights::numbers(std::string_view name, const Shape& shape,
+                                  const Initializer& start) {
+  return parameters_.add(path(name), shape, start, MatrixRows::entries);
+}
+
+ShortConvolution LayerWeights::convolution(std::string_view name, Index channels, Index taps) {
+  return {parameters_, path(name), channels, taps, init_.deviation};
+}
+
+QueryProjection::QueryProjection(LayerWeights& weights, Index width, const QueryLatent& latent)
+    : a_(latent.rank == 0
+             ? std::nullopt
+             : std::optional(weights.matrix("q_a_proj", weights.plan().dim, latent.rank))),
+      norm_(latent.rank == 0 || !latent.normed
+                ? std::nullopt
+                : std::optional(weights.norm(latent.norm, latent.rank))),
+      b_(a_ ? weights.matrix("q_b_proj", latent.rank, width, "q")
+            : weights.matrix("q_proj", weights.plan().dim, width, "q")),
       factor_(latent.factor) {}
 
 Var QueryProjection::latent(Var x) const {
@@ -57,34 +51,38 @@ Var QueryProjection::latent(Var x) const {
   return factor_ != 1 ? scale(latent, static_cast<Real>(factor_)) : latent;
 }
 
-std::vector<Projection> QueryProjection::declare(Index dim, const QueryLatent& latent,
-                                                 Index width) {
-  if (latent.rank == 0) return {Projection{"q_proj", dim, width}.in_canon("q")};
-  std::vector<Projection> all = {{"q_a_proj", dim, latent.rank}};
-  if (latent.normed) all.push_back(Projection::norm(std::string(latent.norm), latent.rank));
-  all.push_back(Projection{"q_b_proj", latent.rank, width}.in_canon("q"));
-  return all;
-}
-
-Attention::Attention(const AttentionPlan& plan, const LayerWeights& weights, Index rotary_width)
-    : plan_(plan),
-      gate_proj_(weights.find<Linear>("gate_proj")),
-      output_(weights.output()),
-      sinks_(weights.find<ParameterId>("sinks")),
-      q_norm_(weights.find<Norm>(kQNorm)),
-      k_norm_(weights.find<Norm>(kKNorm)),
-      rope_key_norm_(weights.find<Norm>(kRopeKeyNorm)) {
+Attention::Attention(const AttentionPlan& plan, Index rotary_width, const Output& output)
+    : plan_(plan), to_output_(output) {
   if (plan.rotary && rotary_width > 0)
     rotary_.emplace(rotary_width, plan.max_positions, plan.rope_theta);
-  canon_ = weights.find<CanonLayer>("canonB");
-  if (!canon_) return;
-  const AttentionDescription description = describe(plan);
-  Index channel = 0;
-  for (const Projection& p : description.forms.front().projections) {
-    if (p.convolved.empty()) continue;
-    canon_parts_[p.convolved] = channel;
-    channel += p.out;
+}
+
+void Attention::add_qk_norms(LayerWeights& weights, const QkNorms& widths) {
+  if (!plan_.qk_norm) return;
+  q_norm_ = weights.norm("q_norm", widths.q);
+  if (widths.k > 0 && !(widths.k_is_cached && plan_.shares()))
+    k_norm_ = weights.norm("k_norm", widths.k);
+  if (widths.rope_key > 0 && !plan_.shares())
+    rope_key_norm_ = weights.norm("k_rope_norm", widths.rope_key);
+}
+
+void Attention::add_common(LayerWeights& weights) {
+  if (plan_.canon.has('B')) {
+    require_setting(weights.canon_channels_ > 0,
+                    "`canon` B convolves queries, keys and values, and ", plan_.kind().name,
+                    " has none for it; leave B out");
+    canon_.emplace(weights.parameters_, weights.path("canonB"), weights.canon_channels_,
+                   plan_.canon_taps);
+    canon_parts_ = weights.canon_parts_;
   }
+  if (plan_.sinks)  // as gpt-oss starts them
+    sinks_ = weights.numbers("sinks", {plan_.heads}, Initializer::normal(0.02));
+  const Index width = to_output_.heads * to_output_.width;
+  if (plan_.gate) gate_proj_ = weights.matrix("gate_proj", plan_.dim, width);
+  if (plan_.output_projection)
+    output_.emplace(weights.parameters_, weights.path(to_output_.projection),
+                    Linear::Size{.in = width, .out = plan_.dim, .bias = plan_.bias},
+                    weights.init_.residual_deviation);
 }
 
 Var Attention::convolved(std::string_view part, Var x, Memory& memory) const {
@@ -93,7 +91,9 @@ Var Attention::convolved(std::string_view part, Var x, Memory& memory) const {
                   "`canon` mixes tokens before attention; it has no key mask");
   const auto found = canon_parts_.find(part);
   require_setting(found != canon_parts_.end(), "the layer declares no part '", part, "' of canonB");
-  return (*canon_)(x, memory.state("canonB_" + found->first), found->second);
+  return (*canon_)(x,
+                   memory.state("canonB_" + found->first, plan_.canon_taps - 1, x.shape().last()),
+                   found->second);
 }
 
 Var Attention::rotate(Var x, const Memory& memory) const {
@@ -169,22 +169,23 @@ Var Attention::output(Var x, Var heads) const {
 
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,
                                           const AttentionPlan& plan, const WeightInit& init) {
-  return plan.kind().make(plan, LayerWeights(parameters, prefix, plan, init));
+  LayerWeights weights(parameters, prefix, plan, init);
+  return plan.kind().make(plan, weights);
 }
 
 LayerCache make_cache(const AttentionPlan& plan, const CacheOptions& options,
                       const std::vector<Kept>& of_block) {
-  AttentionDescription description = describe(plan);
-  const std::string known = joined(description.forms, &AttentionForm::name);
-  const auto is_wanted = [&](const AttentionForm& form) { return form.name == options.form; };
-  require_setting(options.form.empty() || std::ranges::any_of(description.forms, is_wanted),
+  const std::vector<std::string_view> forms = attention_forms(plan);
+  const std::string known = joined(forms);
+  require_setting(options.form.empty() || std::ranges::find(forms, options.form) != forms.end(),
                   plan.kind().name,
                   " with these settings cannot compute from its cache in the form ", options.form,
                   "; choose ", known.empty() ? "auto" : known);
   CacheOptions own = options;
   own.window = plan.window;
-  description.keeps.insert(description.keeps.end(), of_block.begin(), of_block.end());
-  return {std::move(description.keeps), own};
+  std::vector<Kept> keeps = cache_parts(plan);
+  keeps.insert(keeps.end(), of_block.begin(), of_block.end());
+  return {std::move(keeps), own};
 }
 
 Var split_heads(Var x, Index heads) {

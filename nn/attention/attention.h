@@ -1,80 +1,124 @@
 #pragma once
 
+#include <concepts>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 
-#include "nn/attention/kind.h"
+#include "nn/attention/costs.h"
 #include "nn/layers.h"
 
 namespace headcount {
 
-/// Weights of a layer, added to a store as its description lists them.
+/// Adds a layer's weights to a store, under the layer's prefix. The constructor of a layer names
+/// each of its weights once: here.
 class LayerWeights {
  public:
-  LayerWeights(ParameterStore& parameters, const std::string& prefix, const AttentionPlan& plan,
-               const WeightInit& init);
+  LayerWeights(ParameterStore& parameters, std::string prefix, const AttentionPlan& plan,
+               const WeightInit& init)
+      : parameters_(parameters), prefix_(std::move(prefix)), plan_(plan), init_(init) {}
 
-  /// Weights of that name, if the layer declares them. `Weights` is Linear, Norm, ShortConvolution,
-  /// CanonLayer, or ParameterId for a vector or a table.
-  template <class Weights>
-  std::optional<Weights> find(std::string_view name) const {
-    const auto found = all_.find(name);
-    if (found == all_.end()) return {};
-    return std::get<Weights>(found->second);
+  const AttentionPlan& plan() const { return plan_; }
+
+  /// `NAME.weight` [out, in] and, if `bias` (default: that of the layer), `NAME.bias` [out].
+  /// `canon_part` names its outputs as a part of Canon layer B, through which `forward` passes them
+  /// by `Attention::convolved`.
+  Linear matrix(std::string_view name, Index in, Index out, std::string_view canon_part = {},
+                std::optional<bool> bias = {});
+  /// `NAME.weight` [width], and of a LayerNorm `NAME.bias`.
+  Norm norm(std::string_view name, Index width, NormKind kind = NormKind::rms);
+  /// `NAME`: a vector, or a table of rows that are looked up.
+  ParameterId numbers(std::string_view name, const Shape& shape, const Initializer& start);
+  /// `NAME.weight` [channels, 1, taps]: causal convolution of each channel, without bias.
+  ShortConvolution convolution(std::string_view name, Index channels, Index taps);
+  /// The weights that `make` adds, which make cached rows and nothing else; none in a layer that
+  /// shares, which has no such weights.
+  template <std::invocable Make>
+  auto for_rows(const Make& make) -> std::optional<decltype(make())> {
+    if (plan_.shares()) return std::nullopt;
+    return make();
   }
-  /// Weights of that name. Throws ShapeError if the layer declares none.
-  template <class Weights>
-  Weights get(std::string_view name) const {
-    require_setting(all_.contains(name), "the layer declares no weights '", name, "'");
-    return *find<Weights>(name);
+  /// A matrix that makes cached rows and nothing else.
+  std::optional<Linear> row_matrix(std::string_view name, Index in, Index out,
+                                   std::string_view canon_part = {},
+                                   std::optional<bool> bias = {}) {
+    return for_rows([&] { return matrix(name, in, out, canon_part, bias); });
   }
-  /// The output projection, if there is one.
-  std::optional<Linear> output() const { return find<Linear>(output_); }
 
  private:
-  std::map<std::string, std::variant<Linear, Norm, ShortConvolution, CanonLayer, ParameterId>,
-           std::less<>>
-      all_;
-  std::string output_;
+  friend class Attention;
+  std::string path(std::string_view name) const { return prefix_ + "." + std::string(name); }
+
+  ParameterStore& parameters_;
+  std::string prefix_;
+  const AttentionPlan& plan_;
+  WeightInit init_;
+  std::map<std::string, Index, std::less<>> canon_parts_;  // their first channels
+  Index canon_channels_ = 0;
 };
 
-/// Makes queries, with a latent where the layer declares one.
+/// How a layer makes queries: by q_proj, or with a latent by q_a_proj, an RMSNorm, a factor and
+/// q_b_proj.
+struct QueryLatent {
+  Index rank = 0;  ///< width of the latent; 0: none
+  bool normed = true;
+  double factor = 1;
+  std::string_view norm = "q_a_layernorm";  ///< name of its norm
+};
+
+/// Makes queries `width` wide, all heads together; they are part "q" of Canon layer B.
 class QueryProjection {
  public:
-  explicit QueryProjection(const LayerWeights& weights, const QueryLatent& latent = {});
-  /// x [B, T, dim] -> [B, T, heads width]
+  QueryProjection(LayerWeights& weights, Index width, const QueryLatent& latent = {});
+  /// x [B, T, dim] -> [B, T, width]
   Var operator()(Var x) const { return of_latent(latent(x)); }
   /// What q_b_proj reads: the latent [B, T, rank], or x itself without one.
   Var latent(Var x) const;
   Var of_latent(Var latent) const { return b_(latent); }
 
-  /// Projections that a layer declares for queries `width` wide, all heads together.
-  static std::vector<Projection> declare(Index dim, const QueryLatent& latent, Index width);
-
  private:
   std::optional<Linear> a_;
-  Linear b_;
   std::optional<Norm> norm_;
+  Linear b_;
   double factor_;
+};
+
+/// Widths of the norms of `qk-norm`: that of a head, for weights that all heads share (Qwen3), or
+/// of all heads side by side, for weights of each head. 0: no such norm.
+struct QkNorms {
+  Index q, k;
+  Index rope_key = 0;       ///< of a rotary key that all heads share
+  bool k_is_cached = true;  ///< keys are normed before they are cached, not when they are read
 };
 
 /// Base class of attention layers, with the parameters and operations that all kinds have.
 class Attention {
  public:
+  /// The output projection, which reads `heads` heads of `width` numbers.
+  struct Output {
+    Index heads, width;
+    std::string_view projection = "o_proj";
+  };
   /// RoPE rotates the last `rotary_width` dimensions of a head; 0: none.
-  Attention(const AttentionPlan& plan, const LayerWeights& weights, Index rotary_width);
+  Attention(const AttentionPlan& plan, Index rotary_width, const Output& output);
+  const Output& to_output() const { return to_output_; }
   virtual ~Attention() = default;
 
   /// Output for the next T tokens of each sequence, after those in `memory`: x [B, T, dim] ->
-  /// [B, T, dim], or [B, T, heads v_dim] without output projection. Training, prefill and decoding
+  /// [B, T, dim], or [B, T, heads width] without output projection. Training, prefill and decoding
   /// take this one path.
   virtual Var forward(Var x, Memory& memory) const = 0;
 
+  /// Adds the weights that all kinds have, after the layer's own: Canon layer B, sinks, gate_proj
+  /// and the output projection. Throws ShapeError if the settings ask for what the layer lacks.
+  void add_common(LayerWeights& weights);
+
  protected:
+  /// Adds q_norm, k_norm and k_rope_norm if the plan has `qk-norm`.
+  void add_qk_norms(LayerWeights& weights, const QkNorms& widths);
   const AttentionPlan& plan() const { return plan_; }
   /// The outputs x [B, T, width] of a projection after Canon layer B, of which they are `part`; x
   /// itself without such a layer.
@@ -116,6 +160,7 @@ class Attention {
 
  private:
   AttentionPlan plan_;
+  Output to_output_;
   std::optional<Linear> gate_proj_, output_;
   std::optional<ParameterId> sinks_;
   std::optional<Norm> q_norm_, k_norm_, rope_key_norm_;
@@ -126,8 +171,10 @@ class Attention {
 
 /// AttentionKind::make for a kind whose layer has the constructor Layer(plan, weights).
 template <class Layer>
-std::unique_ptr<Attention> make_layer(const AttentionPlan& plan, const LayerWeights& weights) {
-  return std::make_unique<Layer>(plan, weights);
+std::unique_ptr<Attention> make_layer(const AttentionPlan& plan, LayerWeights& weights) {
+  auto layer = std::make_unique<Layer>(plan, weights);
+  layer->add_common(weights);
+  return layer;
 }
 /// Adds the layer's parameters to the store under `prefix` and returns the layer.
 std::unique_ptr<Attention> make_attention(ParameterStore& parameters, const std::string& prefix,

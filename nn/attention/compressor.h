@@ -12,7 +12,7 @@ namespace headcount {
 struct CompressorPlan {
   std::string weights = "compressor.";  ///< prefix of its weights' names
   std::string kept = {};                ///< prefix of its cache parts' names
-  Index dim = 0, width = 0;             ///< of x and of a row
+  Index width = 0;                      ///< of a row
   Index block = 1;                      ///< tokens that a row stands for
   PoolOver over = PoolOver::own_block;
 
@@ -29,15 +29,12 @@ struct CompressorPlan {
 class Compressor {
  public:
   /// A layer that shares has no such weights, and pools no rows.
-  Compressor(const LayerWeights& weights, CompressorPlan plan);
+  Compressor(LayerWeights& weights, CompressorPlan plan);
 
   const CompressorPlan& plan() const { return plan_; }
   /// Rows [B, blocks, width] of the blocks that the tokens x [B, T, dim] complete, if there are
   /// any. Tokens of a block that stays open are kept in `memory`.
   std::optional<Var> operator()(Var x, Memory& memory) const;
-
-  /// Adds the cached rows, the states of open blocks and the weights to `description`.
-  static void declare(const CompressorPlan& plan, AttentionDescription& description);
 
  private:
   CompressorPlan plan_;

@@ -18,15 +18,16 @@ namespace {
 
 class GatedDelta : public Attention {
  public:
-  GatedDelta(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, 0),
+  GatedDelta(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim"), "out_proj"}),
         s_(c),
-        in_proj_qkvz_(weights.get<Linear>("in_proj_qkvz")),
-        in_proj_ba_(weights.get<Linear>("in_proj_ba")),
-        norm_(weights.get<Norm>("norm")),
-        convolution_(weights.get<ShortConvolution>("conv1d")),
-        a_log_(weights.get<ParameterId>("A_log")),
-        dt_bias_(weights.get<ParameterId>("dt_bias")) {}
+        in_proj_qkvz_(weights.matrix("in_proj_qkvz", c.dim, 2 * s_.keys() + 2 * s_.values())),
+        in_proj_ba_(weights.matrix("in_proj_ba", c.dim, 2 * s_.value_heads)),
+        convolution_(weights.convolution("conv1d", 2 * s_.keys() + s_.values(), s_.taps)),
+        // Initial values as in transformers.
+        a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16))),
+        dt_bias_(weights.numbers("dt_bias", {s_.value_heads}, Initializer::ones())),
+        norm_(weights.norm("norm", s_.v_dim)) {}
 
   Var forward(Var x, Memory& memory) const override {
     Tape& tape = *x.tape;
@@ -37,7 +38,9 @@ class GatedDelta : public Attention {
         split(split_heads(in_proj_ba_(x), s_.key_heads), std::array{s_.group(), s_.group()});
     // One convolution over all channels, in three parts.
     const auto convolved = [&](Var part, Index first, Index heads, std::string_view inputs) {
-      return split_heads(convolution_(merge_heads(part), memory.state(inputs), first), heads);
+      const Var x_part = merge_heads(part);
+      const std::span<Real> past = memory.state(inputs, s_.taps - 1, x_part.shape().last());
+      return split_heads(convolution_(x_part, past, first), heads);
     };
     const Var q = convolved(qkvz[0], 0, s_.key_heads, "q_inputs");
     const Var k = convolved(qkvz[1], s_.keys(), s_.key_heads, "k_inputs");
@@ -52,30 +55,10 @@ class GatedDelta : public Attention {
  private:
   DeltaSizes s_;
   Linear in_proj_qkvz_, in_proj_ba_;
-  Norm norm_;
   ShortConvolution convolution_;
   ParameterId a_log_, dt_bias_;
+  Norm norm_;
 };
-
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  const DeltaSizes s(c);
-  return {
-      .keeps = delta_keeps(s),
-      .forms = {{
-          .projections = {{"in_proj_qkvz", c.dim, 2 * s.keys() + 2 * s.values()},
-                          {"in_proj_ba", c.dim, 2 * s.value_heads},
-                          Projection::convolution("conv1d", 2 * s.keys() + s.values(), s.taps),
-                          // Initial values as in transformers.
-                          Projection::vector("A_log", s.value_heads, Initializer::log_uniform(16)),
-                          Projection::vector("dt_bias", s.value_heads, Initializer::ones()),
-                          Projection::norm("norm", s.v_dim)},
-          .key_width = s.k_dim,
-          .value_width = s.v_dim,
-          .output_heads = s.value_heads,
-          .output = "out_proj",
-          .state_macs = delta_macs(s),
-      }}};
-}
 
 }  // namespace
 
@@ -107,16 +90,6 @@ void check_delta(const AttentionPlan& plan) {
   require_setting(plan.causal, name, " is recurrent and must be causal");
 }
 
-std::vector<Kept> delta_keeps(const DeltaSizes& s) {
-  const auto state = [](std::string name, Index heads, Index width) {
-    return Kept{.name = std::move(name), .heads = heads, .width = width, .per_sequence = true};
-  };
-  return {state("state", s.value_heads, s.k_dim * s.v_dim), state("q_inputs", s.taps - 1, s.keys()),
-          state("k_inputs", s.taps - 1, s.keys()), state("v_inputs", s.taps - 1, s.values())};
-}
-
-Count delta_macs(const DeltaSizes& s) { return 3 * Count(s.value_heads) * s.k_dim * s.v_dim; }
-
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
   require_setting(memory.key_mask().empty(),
                   "a layer with a state takes every token into it; it has no key mask");
@@ -124,7 +97,8 @@ Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory) {
   const Real epsilon = Real{1e-6} / width;  // transformers adds 1e-6 to the square of the length
   const Var unit_k = l2_norm(k, epsilon, 1 / std::sqrt(width));
   const Var scaled_q = l2_norm(q, epsilon, 1 / width);
-  return gated_delta_rule(scaled_q, unit_k, v, g, beta, memory.state("state"));
+  return gated_delta_rule(scaled_q, unit_k, v, g, beta,
+                          memory.state("state", v.shape()[2], q.shape().last() * v.shape().last()));
 }
 
 extern const AttentionKind kDelta = {
@@ -137,7 +111,6 @@ extern const AttentionKind kDelta = {
     .no_qk_norm = "it has no softmax, and its q and k have unit length without it",
     .settings = delta_settings,
     .check = check_delta,
-    .describe = describe_layer,
     .make = make_layer<GatedDelta>};
 
 }  // namespace headcount

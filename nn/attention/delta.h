@@ -19,10 +19,6 @@ struct DeltaSizes {
 SettingList delta_settings();
 /// Throws ShapeError that names settings which do not fit together.
 void check_delta(const AttentionPlan& plan);
-/// A state for each value head, and the last inputs of the convolutions over q, k and v.
-std::vector<Kept> delta_keeps(const DeltaSizes& sizes);
-/// Multiply-accumulates per token to read and update the states.
-Count delta_macs(const DeltaSizes& sizes);
 /// The delta rule on q and k of unit length, q divided by sqrt(d) besides. Throws ShapeError if
 /// there is a key mask.
 Var delta_rule(Var q, Var k, Var v, Var g, Var beta, Memory& memory);

@@ -14,12 +14,14 @@ namespace {
 
 class ForgettingAttention : public Attention {
  public:
-  ForgettingAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, 0),
-        q_proj_(weights.get<Linear>("q_proj")),
-        k_proj_(weights.find<Linear>("k_proj")),
-        v_proj_(weights.find<Linear>("v_proj")),
-        f_proj_(weights.find<Linear>("f_proj")) {}
+  ForgettingAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, 0, {c.heads, c.head_dim}),
+        q_proj_(weights.matrix("q_proj", c.dim, c.heads * c.head_dim, "q")),
+        k_proj_(weights.row_matrix("k_proj", c.dim, c.whole("kv-heads") * c.head_dim, "k")),
+        v_proj_(weights.row_matrix("v_proj", c.dim, c.whole("kv-heads") * c.head_dim, "v")),
+        f_proj_(weights.row_matrix("f_proj", c.dim, c.heads, {}, true)) {
+    add_qk_norms(weights, {c.heads * c.head_dim, c.whole("kv-heads") * c.head_dim});
+  }
 
   Var forward(Var x, Memory& memory) const override {
     const Index heads = plan().heads, groups = plan().whole("kv-heads");
@@ -31,8 +33,10 @@ class ForgettingAttention : public Attention {
     });
     const Rows v = memory.keep(
         "v", [&] { return mixed_values(part("v", split_heads((*v_proj_)(x), groups)), memory); });
+    // A score has the sum of many log gates, whose roundings would add up.
     const Rows gates = memory.keep(
-        "gates", [&] { return split_heads(scale(softplus(scale((*f_proj_)(x), -1)), -1), heads); });
+        "gates", [&] { return split_heads(scale(softplus(scale((*f_proj_)(x), -1)), -1), heads); },
+        Rounding::none);
     const Var q = normalize_for_scores(part("q", normed_queries(split_heads(q_proj_(x), heads))));
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
     o.log_gates = &gates;
@@ -44,26 +48,6 @@ class ForgettingAttention : public Attention {
   std::optional<Linear> k_proj_, v_proj_, f_proj_;  // none in a layer that shares
 };
 
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  using Role = Projection::Role;
-  const Index groups = c.whole("kv-heads"), queries = c.heads * c.head_dim,
-              keys = groups * c.head_dim;
-  AttentionForm form = {
-      .projections =
-          {Projection{"q_proj", c.dim, queries}.in_canon("q"),
-           Projection{"k_proj", c.dim, keys, Role::to_cache}.in_canon("k"),
-           Projection{"v_proj", c.dim, keys, Role::to_cache}.in_canon("v"),
-           {.name = "f_proj", .in = c.dim, .out = c.heads, .role = Role::to_cache, .biased = true}},
-      .key_width = c.head_dim,
-      .value_width = c.head_dim};
-  declare_qk_norm(c, form, {queries, keys});
-  // A score has the sum of many log gates, whose roundings would add up.
-  return {.keeps = {{"k", groups, c.head_dim},
-                    {"v", groups, c.head_dim},
-                    {.name = "gates", .heads = c.heads, .width = 1, .exact = true}},
-          .forms = {std::move(form)}};
-}
-
 }  // namespace
 
 extern const AttentionKind kFox = {
@@ -73,12 +57,10 @@ extern const AttentionKind kFox = {
         "positions",
     .numbers = {"kv-heads"},
     .rotates = false,
-    .mixes_values = true,
     .no_qk_norm = "",
     .norm_epsilon = 1e-5,  // as its authors have it
     .settings = [] { return SettingList{shared_setting("kv-heads", same_as("heads"))}; },
     .check = require_kv_heads,
-    .describe = describe_layer,
     .make = make_layer<ForgettingAttention>};
 
 }  // namespace headcount

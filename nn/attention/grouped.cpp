@@ -26,11 +26,16 @@ Index kv_heads(const AttentionPlan& c) {
 
 class GroupedAttention : public Attention {
  public:
-  GroupedAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.whole("rope-dim")),
-        q_proj_(weights),
-        k_proj_(weights.find<Linear>(ties_kv(c) ? "kv_proj" : "k_proj")),
-        v_proj_(weights.find<Linear>("v_proj")) {}
+  GroupedAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.whole("rope-dim"), {c.heads, c.head_dim}),
+        q_proj_(weights, c.heads * c.head_dim, {.rank = c.has("q-rank") ? c.whole("q-rank") : 0}) {
+    const auto rows = [&](const char* name, const char* part) {
+      return weights.row_matrix(name, c.dim, kv_heads(c) * c.head_dim, part);
+    };
+    k_proj_ = rows(ties_kv(c) ? "kv_proj" : "k_proj", "k");
+    if (!ties_kv(c)) v_proj_ = rows("v_proj", "v");
+    add_qk_norms(weights, {c.head_dim, c.head_dim});
+  }
 
   Var forward(Var x, Memory& memory) const override {
     const Index groups = kv_heads(plan());
@@ -60,25 +65,6 @@ class GroupedAttention : public Attention {
   std::optional<Linear> k_proj_, v_proj_;  // one kv_proj if tied; none in a layer that shares
 };
 
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Index groups = kv_heads(c), q_rank = c.has("q-rank") ? c.whole("q-rank") : 0;
-  AttentionDescription description;
-  AttentionForm form = {
-      .projections = QueryProjection::declare(c.dim, {.rank = q_rank}, c.heads * c.head_dim),
-      .key_width = c.head_dim,
-      .value_width = c.head_dim};
-  for (const std::string name : {"kv", "k", "v"}) {
-    if (ties_kv(c) != (name == "kv")) continue;
-    description.keeps.push_back({name, groups, c.head_dim});
-    form.projections.push_back(
-        Projection{name + "_proj", c.dim, groups * c.head_dim, Projection::Role::to_cache}.in_canon(
-            name == "kv" ? "k" : name));
-  }
-  declare_qk_norm(c, form, {c.head_dim, c.head_dim});
-  description.forms = {std::move(form)};
-  return description;
-}
-
 // Rows of all four kinds.
 SettingList settings() {
   return {shared_setting("rope-dim", same_as("head-dim")),
@@ -96,9 +82,7 @@ void check(const AttentionPlan& c) {
 // Adds to `kind` what the four kinds of this file have in common.
 constexpr AttentionKind grouped(AttentionKind kind) {
   kind.check = check;
-  kind.describe = describe_layer;
   kind.make = make_layer<GroupedAttention>;
-  kind.mixes_values = true;
   kind.no_qk_norm = "";
   return kind;
 }

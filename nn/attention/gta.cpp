@@ -12,11 +12,16 @@ namespace {
 
 class GroupedTiedAttention : public Attention {
  public:
-  GroupedTiedAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.whole("rope-dim")),
-        q_proj_(weights.get<Linear>("q_proj")),
-        kv_proj_(weights.find<Linear>("kv_proj")),
-        rope_proj_(weights.find<Linear>("k_rope_proj")) {}
+  GroupedTiedAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.whole("rope-dim"), {c.heads, c.head_dim}),
+        q_proj_(weights.matrix("q_proj", c.dim, c.heads * c.head_dim, "q")),
+        kv_proj_(weights.row_matrix("kv_proj", c.dim, c.whole("kv-heads") * c.head_dim, "kv")) {
+    const Index rope_dim = c.whole("rope-dim");
+    if (rope_dim > 0) rope_proj_ = weights.row_matrix("k_rope_proj", c.dim, rope_dim, "k_rope");
+    add_qk_norms(
+        weights,
+        {.q = c.head_dim, .k = c.head_dim - rope_dim, .rope_key = rope_dim, .k_is_cached = false});
+  }
 
   Var forward(Var x, Memory& memory) const override {
     const Index width = plan().head_dim, rope_dim = plan().whole("rope-dim");
@@ -42,25 +47,6 @@ class GroupedTiedAttention : public Attention {
   std::optional<Linear> kv_proj_, rope_proj_;  // none in a layer that shares
 };
 
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Index groups = c.whole("kv-heads"), rope_dim = c.whole("rope-dim");
-  AttentionForm form = {
-      .projections = {Projection{"q_proj", c.dim, c.heads * c.head_dim}.in_canon("q"),
-                      Projection{"kv_proj", c.dim, groups * c.head_dim, Projection::Role::to_cache}
-                          .in_canon("kv")},
-      .key_width = c.head_dim,
-      .value_width = c.head_dim};
-  std::vector<Kept> keeps = {{"state", groups, c.head_dim}};
-  if (rope_dim > 0) {
-    form.projections.push_back(
-        Projection{"k_rope_proj", c.dim, rope_dim, Projection::Role::to_cache}.in_canon("k_rope"));
-    keeps.push_back({"rope_key", 1, rope_dim});
-  }
-  declare_qk_norm(c, form,
-                  {c.head_dim, c.head_dim - rope_dim, rope_dim, Projection::Role::of_token});
-  return {std::move(keeps), {std::move(form)}};
-}
-
 void check(const AttentionPlan& c) {
   require_kv_heads(c);
   require_rotary_part(c, c.whole("rope-dim"));
@@ -81,7 +67,6 @@ extern const AttentionKind kGta = {
                              shared_setting("rope-dim", half_of_head())};
         },
     .check = check,
-    .describe = describe_layer,
     .make = make_layer<GroupedTiedAttention>};
 
 }  // namespace headcount

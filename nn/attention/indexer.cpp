@@ -2,37 +2,48 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 
 namespace headcount {
 
-Indexer::Indexer(const LayerWeights& weights, IndexerPlan plan)
-    : plan_(std::move(plan)),
-      q_proj_(weights.get<Linear>(plan_.q_proj)),
-      weights_proj_(weights.get<Linear>(plan_.weights_proj)) {}
+namespace {
+
+// Width of what the indexer's queries are made of.
+Index query_width(const AttentionPlan& c) {
+  return c.whole("q-rank") > 0 ? c.whole("q-rank") : c.dim;
+}
+
+}  // namespace
+
+Indexer::Indexer(LayerWeights& weights, const IndexerOptions& options)
+    : heads_(weights.plan().whole("index-heads")),
+      width_(weights.plan().whole("index-head-dim")),
+      topk_(weights.plan().whole("index-topk")),
+      tokens_(options.tokens),
+      window_(options.window),
+      loss_(weights.plan().number("index-loss")),
+      q_proj_(weights.matrix(options.q_proj, query_width(weights.plan()), heads_ * width_)),
+      weights_proj_(weights.matrix(options.weights_proj, weights.plan().dim, heads_)) {}
 
 Var Indexer::queries(Var latent) const {
-  return split_heads(q_proj_(latent.tape->detached(latent)), plan_.heads);
+  return split_heads(q_proj_(latent.tape->detached(latent)), heads_);
 }
 
-bool Indexer::learns(const Memory& memory) const {
-  return memory.losses() != nullptr && plan_.loss > 0;
-}
+bool Indexer::learns(const Memory& memory) const { return memory.losses() != nullptr && loss_ > 0; }
 
 std::optional<Picks> Indexer::pick(Var x, Var queries, const std::optional<Rows>& keys,
                                    const Memory& memory) const {
   const Var weights = weights_proj_(x.tape->detached(x));
   if (!keys) return std::nullopt;
   const Index rows = keys->shape()[1];
-  const Index seen = plan_.window > 0 ? std::min(plan_.window, rows) : rows;
-  if (seen <= plan_.topk && !learns(memory)) return std::nullopt;
-  const auto width = static_cast<double>(plan_.heads * plan_.width);
+  const Index seen = window_ > 0 ? std::min(window_, rows) : rows;
+  if (seen <= topk_ && !learns(memory)) return std::nullopt;
+  const auto width = static_cast<double>(heads_ * width_);
   return pick_rows(queries, *keys, weights,
                    {.scale = static_cast<Real>(1 / std::sqrt(width)),
-                    .most = std::min(plan_.topk, seen),
-                    .tokens = plan_.tokens,
+                    .most = std::min(topk_, seen),
+                    .tokens = tokens_,
                     .first_position = memory.first_position(),
-                    .window = plan_.window});
+                    .window = window_});
 }
 
 Selection Indexer::selection(const Picks& picks, const Memory& memory) const {
@@ -42,15 +53,7 @@ Selection Indexer::selection(const Picks& picks, const Memory& memory) const {
 
 void Indexer::learn(const Picks& picks, const Selection& selection, const Memory& memory) const {
   if (!learns(memory)) return;
-  memory.losses()->push_back(
-      scale(index_loss(picks, selection.weights), static_cast<Real>(plan_.loss)));
-}
-
-void Indexer::declare(const IndexerPlan& plan, AttentionForm& form) {
-  form.projections.push_back({plan.q_proj, plan.q_rank, plan.heads * plan.width});
-  form.projections.push_back({plan.weights_proj, plan.dim, plan.heads});
-  form.index_macs_per_pair = Count(plan.heads) * (plan.width + 1);
-  form.picks = plan.topk;
+  memory.losses()->push_back(scale(index_loss(picks, selection.weights), static_cast<Real>(loss_)));
 }
 
 SettingList index_settings(Index topk) {

@@ -12,15 +12,11 @@
 /// public interface.
 namespace headcount {
 
-/// Sizes of an indexer, and the names of its matrices.
-struct IndexerPlan {
-  std::string q_proj, weights_proj;
-  Index dim = 0, q_rank = 0;   ///< widths of x and of what `q_proj` reads
-  Index heads = 0, width = 0;  ///< of its queries; a key has one head
-  Index topk = 0;              ///< rows that a token reads
-  Index tokens = 1;            ///< that a row stands for
-  Index window = 0;            ///< rows that a token sees at most, the last ones; 0: all
-  double loss = 0;             ///< weight of the loss that trains it; 0: nothing trains it
+/// Names of an indexer's matrices, and the rows that it scores. Its sizes are settings.
+struct IndexerOptions {
+  std::string_view q_proj, weights_proj;
+  Index tokens = 1;  ///< that a row stands for
+  Index window = 0;  ///< rows that a token sees at most, the last ones; 0: all
 };
 
 /// Scores rows for each token, of which attention reads those with the greatest scores:
@@ -32,7 +28,7 @@ struct IndexerPlan {
 /// trains its indexer.
 class Indexer {
  public:
-  Indexer(const LayerWeights& weights, IndexerPlan plan);
+  Indexer(LayerWeights& weights, const IndexerOptions& options);
 
   /// Queries [B, T, heads, width], not rotated yet, from the latent c [B, T, q_rank].
   Var queries(Var latent) const;
@@ -46,13 +42,12 @@ class Indexer {
   /// after attention.
   void learn(const Picks& picks, const Selection& selection, const Memory& memory) const;
 
-  /// Adds the weights and the work of choosing to `form`.
-  static void declare(const IndexerPlan& plan, AttentionForm& form);
-
  private:
   bool learns(const Memory& memory) const;
 
-  IndexerPlan plan_;
+  Index heads_, width_;  // of its queries; a key has one head
+  Index topk_, tokens_, window_;
+  double loss_;
   Linear q_proj_, weights_proj_;
 };
 

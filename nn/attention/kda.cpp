@@ -16,27 +16,29 @@ namespace {
 
 class KimiDelta : public Attention {
  public:
-  KimiDelta(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, 0),
+  KimiDelta(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, 0, {c.whole("value-heads"), c.whole("v-dim")}),
         s_(c),
-        q_{weights, "q"},
-        k_{weights, "k"},
-        v_{weights, "v"},
-        f_a_(weights.get<Linear>("f_a_proj")),
-        f_b_(weights.get<Linear>("f_b_proj")),
-        g_a_(weights.get<Linear>("g_a_proj")),
-        g_b_(weights.get<Linear>("g_b_proj")),
-        b_(weights.get<Linear>("b_proj")),
-        norm_(weights.get<Norm>("o_norm")),
-        a_log_(weights.get<ParameterId>("A_log")),
-        dt_bias_(weights.get<ParameterId>("dt_bias")),
+        q_{weights, "q", s_.keys(), s_.taps},
+        k_{weights, "k", s_.keys(), s_.taps},
+        v_{weights, "v", s_.values(), s_.taps},
+        f_a_(weights.matrix("f_a_proj", c.dim, s_.v_dim)),
+        f_b_(weights.matrix("f_b_proj", s_.v_dim, s_.value_heads * s_.k_dim)),
+        g_a_(weights.matrix("g_a_proj", c.dim, s_.v_dim)),
+        g_b_(weights.matrix("g_b_proj", s_.v_dim, s_.values(), {}, c.on("gate-bias"))),
+        b_(weights.matrix("b_proj", c.dim, s_.value_heads)),
+        // Initial values as its authors have them.
+        a_log_(weights.numbers("A_log", {s_.value_heads}, Initializer::log_uniform(16, 1))),
+        dt_bias_(weights.numbers("dt_bias", {s_.value_heads * s_.k_dim},
+                                 Initializer::log_uniform_steps(0.1, 0.001))),
+        norm_(weights.norm("o_norm", s_.v_dim)),
         ones_(static_cast<std::size_t>(s_.value_heads * s_.k_dim), Real{1}) {}
 
   Var forward(Var x, Memory& memory) const override {
     Tape& tape = *x.tape;
-    const Var q = split_heads(q_(x, memory.state("q_inputs")), s_.key_heads);
-    const Var k = split_heads(k_(x, memory.state("k_inputs")), s_.key_heads);
-    const Var v = split_heads(v_(x, memory.state("v_inputs")), s_.value_heads);
+    const Var q = split_heads(q_(x, memory), s_.key_heads);
+    const Var k = split_heads(k_(x, memory), s_.key_heads);
+    const Var v = split_heads(v_(x, memory), s_.value_heads);
     // A_log of a head is that of all its channels.
     const Var rates = multiply(tape.constant({s_.k_dim, s_.value_heads}, ones_),
                                scale(exponential(tape.parameter(a_log_)), -1));
@@ -48,51 +50,29 @@ class KimiDelta : public Attention {
 
  private:
   struct Convolved {
-    Convolved(const LayerWeights& weights, const std::string& part)
-        : projection(weights.get<Linear>(part + "_proj")),
-          convolution(weights.get<ShortConvolution>(part + "_conv1d")) {}
-    Var operator()(Var x, std::span<Real> past) const { return convolution(projection(x), past); }
+    Convolved(LayerWeights& weights, const std::string& part, Index channels, Index taps)
+        : projection(weights.matrix(part + "_proj", weights.plan().dim, channels)),
+          convolution(weights.convolution(part + "_conv1d", channels, taps)),
+          inputs(part + "_inputs"),
+          before(taps - 1) {}
+    Var operator()(Var x, Memory& memory) const {
+      const Var y = projection(x);
+      return convolution(y, memory.state(inputs, before, y.shape().last()));
+    }
 
     Linear projection;
     ShortConvolution convolution;
+    std::string inputs;  // of the convolution, that the cache keeps
+    Index before;        // tokens of them
   };
 
   DeltaSizes s_;
   Convolved q_, k_, v_;
   Linear f_a_, f_b_, g_a_, g_b_, b_;
-  Norm norm_;
   ParameterId a_log_, dt_bias_;
+  Norm norm_;
   std::vector<Real> ones_;  // [value heads, k]
 };
-
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  const DeltaSizes s(c);
-  const Index channels = s.value_heads * s.k_dim;
-  // Initial values as its authors have them.
-  return {
-      .keeps = delta_keeps(s),
-      .forms = {{
-          .projections =
-              {{"q_proj", c.dim, s.keys()},
-               {"k_proj", c.dim, s.keys()},
-               {"v_proj", c.dim, s.values()},
-               Projection::convolution("q_conv1d", s.keys(), s.taps),
-               Projection::convolution("k_conv1d", s.keys(), s.taps),
-               Projection::convolution("v_conv1d", s.values(), s.taps),
-               {"f_a_proj", c.dim, s.v_dim},
-               {"f_b_proj", s.v_dim, channels},
-               {"g_a_proj", c.dim, s.v_dim},
-               {.name = "g_b_proj", .in = s.v_dim, .out = s.values(), .biased = c.on("gate-bias")},
-               {"b_proj", c.dim, s.value_heads},
-               Projection::vector("A_log", s.value_heads, Initializer::log_uniform(16, 1)),
-               Projection::vector("dt_bias", channels, Initializer::log_uniform_steps(0.1, 0.001)),
-               Projection::norm("o_norm", s.v_dim)},
-          .key_width = s.k_dim,
-          .value_width = s.v_dim,
-          .output_heads = s.value_heads,
-          .state_macs = delta_macs(s),
-      }}};
-}
 
 SettingList settings() {
   SettingList all = delta_settings();
@@ -114,7 +94,6 @@ extern const AttentionKind kKda = {
     .norm_epsilon = 1e-5,  // as its authors have it
     .settings = settings,
     .check = check_delta,
-    .describe = describe_layer,
     .make = make_layer<KimiDelta>};
 
 }  // namespace headcount

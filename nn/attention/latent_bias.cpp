@@ -10,12 +10,14 @@ namespace {
 
 class LatentBiasAttention : public Attention {
  public:
-  LatentBiasAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.head_dim),
-        q_proj_(weights.get<Linear>("q_proj")),
-        k_proj_(weights.get<Linear>("k_proj")),
-        v_proj_(weights.get<Linear>("v_proj")),
-        z_proj_(weights.get<Linear>("z_proj")) {}
+  LatentBiasAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.head_dim, {c.heads, c.head_dim}),
+        q_proj_(weights.matrix("q_proj", c.dim, c.heads * c.head_dim, "q")),
+        k_proj_(weights.matrix("k_proj", c.dim, c.heads * c.head_dim, "k")),
+        v_proj_(weights.matrix("v_proj", c.dim, c.heads * c.head_dim, "v")),
+        z_proj_(weights.matrix("z_proj", c.dim, c.heads * c.whole("latent-dim"), "z")) {
+    add_qk_norms(weights, {c.head_dim, c.head_dim});
+  }
 
   Var forward(Var x, Memory& memory) const override {
     const auto heads = [&](std::string_view part, const Linear& projection) {
@@ -33,21 +35,6 @@ class LatentBiasAttention : public Attention {
   Linear q_proj_, k_proj_, v_proj_, z_proj_;
 };
 
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Index width = c.heads * c.head_dim, latent_dim = c.whole("latent-dim"),
-              key_width = c.head_dim + latent_dim;
-  AttentionForm form = {
-      .projections = {Projection{"q_proj", c.dim, width}.in_canon("q"),
-                      Projection{"k_proj", c.dim, width}.in_canon("k"),
-                      Projection{"v_proj", c.dim, width}.in_canon("v"),
-                      Projection{"z_proj", c.dim, c.heads * latent_dim}.in_canon("z")},
-      .key_width = key_width,
-      .value_width = c.head_dim};
-  declare_qk_norm(c, form, {c.head_dim, c.head_dim, 0, Projection::Role::of_token});
-  return {.keeps = {{"k", c.heads, key_width}, {"v", c.heads, c.head_dim}},
-          .forms = {std::move(form)}};
-}
-
 SettingList settings() {
   return {{"latent-dim",
            "dimensions of z per head; the product z.z is added to q.k",
@@ -62,11 +49,9 @@ extern const AttentionKind kLatentBias = {
     .name = "latent-bias",
     .summary = "multi-head with scores q.k + z.z, where z is a projection of `latent-dim` per head",
     .numbers = {"latent-dim"},
-    .mixes_values = true,
     .no_qk_norm = "",
     .settings = settings,
     .check = require_rotary_heads,
-    .describe = describe_layer,
     .make = make_layer<LatentBiasAttention>};
 
 }  // namespace headcount

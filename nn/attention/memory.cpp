@@ -47,16 +47,17 @@ Memory Memory::sharing(const Memory& earlier, const Memory& own) {
   Memory memory = earlier;
   memory.shares_ = true;
   memory.cache_ = own.cache_;
+  memory.dry_ = own.dry_;
   memory.stats_ = own.stats_;
   memory.losses_ = own.losses_;
   return memory;
 }
 
 std::optional<Rows> Memory::find_shared(std::string_view name) const {
-  for (const auto& [kept, rows] : kept_) {
-    if (kept == name) return rows;
-  }
-  return std::nullopt;
+  const auto found = std::ranges::find(kept_, name, &std::pair<std::string, Rows>::first);
+  if (found == kept_.end()) return std::nullopt;
+  if (dry_ != nullptr) dry_->reads_other = true;
+  return found->second;
 }
 
 Rows Memory::shared(std::string_view name) const {
@@ -65,15 +66,21 @@ Rows Memory::shared(std::string_view name) const {
   return *rows;
 }
 
-Rows Memory::keep(std::string_view name, Var x) {
-  require_setting(!shares_, "a layer that shares keeps nothing, but it has '", name, "'");
-  kept_.emplace_back(name, store(name, x));
+Rows Memory::keep(std::string_view name, Var x, Rounding rounding) {
+  require_setting(!shares_ || dry_ != nullptr, "a layer that shares keeps nothing, but it has '",
+                  name, "'");
+  kept_.emplace_back(name, store(name, x, rounding));
   return kept_.back().second;
 }
 
-std::optional<Rows> Memory::keep_blocks(std::string_view name, Index tokens, std::optional<Var> x) {
+std::optional<Rows> Memory::keep_blocks(std::string_view name, Index tokens, Index width,
+                                        std::optional<Var> x) {
   const Index before = first_position_ / tokens, after = (first_position_ + tokens_) / tokens;
   std::optional<Rows> rows;
+  if (dry_ != nullptr) {
+    dry_->keeps.push_back({.name = std::string(name), .heads = 1, .width = width, .block = tokens});
+    if (dry_->decodes && after > 0) x = dry_->tape.record(Op::read_rows, {1, after, 1, width}, {});
+  }
   if (x && cache_ == nullptr) rows = Rows(*x);
   if (cache_ != nullptr && after > 0) {
     RowCache& all = cache_->rows(name);
@@ -87,7 +94,8 @@ std::optional<Rows> Memory::keep_blocks(std::string_view name, Index tokens, std
 // Several tokens that end beyond the cache read a copy of its rows and their own: in the cache, the
 // last ones overwrite rows that the first ones see. Tiles of keys begin in the copy where they do
 // in a whole text, so that weighted sums do not change; rows before the window are of other tokens.
-Rows Memory::store(std::string_view name, Var x) {
+Rows Memory::store(std::string_view name, Var x, Rounding rounding) {
+  if (dry_ != nullptr) return note(name, x, rounding);
   if (cache_ == nullptr) return Rows(x);
   RowCache& rows = cache_->rows(name);
   const Index begin = first_position_, end = begin + tokens_;
@@ -101,6 +109,17 @@ Rows Memory::store(std::string_view name, Var x) {
   write(name, x, all, begin, tokens_);
   rows.copy_tokens(all, std::max(begin, end - rows.capacity()), end);
   return {all, end};
+}
+
+Rows Memory::note(std::string_view name, Var x, Rounding rounding) {
+  const Index heads = x.shape()[2], width = x.shape()[3], tokens = first_position_ + tokens_;
+  dry_->keeps.push_back({.name = std::string(name),
+                         .heads = heads,
+                         .width = width,
+                         .exact = rounding == Rounding::none});
+  if (!dry_->decodes) return x;
+  const Index held = dry_->window > 0 ? std::min(dry_->window, tokens) : tokens;
+  return dry_->tape.record(Op::read_rows, {1, held, heads, width}, {});
 }
 
 // Writes rows [first, first + count) to `rows`, which the layer declares as `name`.
@@ -119,7 +138,14 @@ void Memory::write(std::string_view name, Var x, RowCache& rows, Index first, In
   }
 }
 
-std::span<Real> Memory::state(std::string_view name) {
+std::span<Real> Memory::state(std::string_view name, Index heads, Index width, Index block) {
+  if (dry_ != nullptr) {
+    dry_->keeps.push_back({.name = std::string(name),
+                           .heads = heads,
+                           .width = width,
+                           .per_sequence = true,
+                           .block = block});
+  }
   if (cache_ == nullptr) return {};
   const std::span<Real> numbers = cache_->state(name);
   if (first_position_ == 0) std::ranges::fill(numbers, Real{0});

@@ -25,14 +25,31 @@ struct Kept {
   /// Tokens that a row stands for, beyond a window, too; 0: one. With `per_sequence`, a state for
   /// the row of a block of so many that is still open.
   Index block = 0;
+
+  Index numbers() const { return heads * width; }
 };
+
+/// A dry pass of a layer (see Tape): its place in a text, and what the layer keeps.
+struct DryPass {
+  Tape& tape;
+  Index tokens = 1;          ///< of this pass
+  Index first_position = 0;  ///< tokens before them
+  bool decodes = false;      ///< rows come from a cache; otherwise from the tape
+  Index window = 0;          ///< tokens of which the cache holds rows; 0: all
+  std::string form = {};     ///< see CacheOptions
+  std::vector<Kept> keeps = {};
+  bool reads_other = false;  ///< set if the layer reads rows of the layer that it shares with
+};
+
+/// Rows that a cache of a type other than Real may round, or must not.
+enum class Rounding { by_type, none };
 
 /// Sizes and form of a cache.
 struct CacheOptions {
   Index sequences = 1;
   Index capacity = 0;                ///< tokens
   CacheType type = CacheType::real;  ///< of rows per token; states and exact rows are always Real
-  std::string form = {};             ///< name of an AttentionForm; empty: the layer chooses
+  std::string form = {};             ///< one of `attention_forms`; empty: the layer chooses
   /// Tokens of which rows are held at most; 0: all. `make_cache` sets it from the plan.
   Index window = 0;
 };
@@ -72,13 +89,14 @@ class LayerCache {
 };
 
 /// Interface through which a layer keeps rows of its tokens and reads those of earlier tokens. A
-/// layer computes the same function with either kind of memory:
+/// layer computes the same function with every kind of memory:
 ///
 ///     - for whole texts, in training and evaluation: there are no earlier tokens, and rows are
 ///       values on the tape, with gradients;
 ///     - for decoding: rows join those of earlier tokens in a cache. Cached rows come back in the
 ///       type they are stored in, without gradients, and without a copy unless several tokens end
-///       beyond a window.
+///       beyond a window;
+///     - for a dry pass: what is kept is noted, and rows have shapes alone.
 class Memory {
  public:
   /// Memory for whole texts. `key_mask` [B, T] is 1 where a token may be attended to; empty: 1
@@ -88,6 +106,9 @@ class Memory {
   /// Appends `tokens` tokens per sequence to `cache`: `keep` writes their rows. Its length stays.
   Memory(LayerCache& cache, Index tokens)
       : cache_(&cache), first_position_(cache.length()), tokens_(tokens) {}
+  /// Memory that notes in `pass` what is kept. The pass must outlive it.
+  explicit Memory(DryPass& pass)
+      : dry_(&pass), first_position_(pass.first_position), tokens_(pass.tokens) {}
   /// Memory for a layer that shares: it reads the rows that the layer of `earlier` has kept. What
   /// it keeps besides, the states of its convolutions, is in `own`.
   static Memory sharing(const Memory& earlier, const Memory& own);
@@ -96,26 +117,30 @@ class Memory {
   /// for `attention` with the layer's window; they live as long as this memory and those that share
   /// it. Throws ShapeError if the layer declares other rows under that name, if T is not the number
   /// of appended tokens, or if x needs a gradient, which a cache would lose.
-  Rows keep(std::string_view name, Var x);
+  Rows keep(std::string_view name, Var x, Rounding rounding = Rounding::by_type);
   /// Keeps the rows that `make` returns. A layer that shares has no projections to make rows with:
   /// it gets the rows of the earlier layer, and `make` is not called.
   template <std::invocable Make>
-  Rows keep(std::string_view name, const Make& make) {
-    return shares_ ? shared(name) : keep(name, make());
+  Rows keep(std::string_view name, const Make& make, Rounding rounding = Rounding::by_type) {
+    return shares_ ? shared(name) : keep(name, make(), rounding);
   }
 
-  /// Keeps the rows [B, blocks, heads, width] of the blocks of `tokens` tokens that these tokens
+  /// Keeps the rows [B, blocks, 1, width] of the blocks of `tokens` tokens that these tokens
   /// complete, which `make` returns if there are any, and returns them with those of earlier
   /// blocks: nothing if no block is complete. Otherwise as `keep`.
   template <std::invocable Make>
-  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, const Make& make) {
-    return shares_ ? find_shared(name) : keep_blocks(name, tokens, std::optional<Var>(make()));
+  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, Index width,
+                                  const Make& make) {
+    return shares_ ? find_shared(name)
+                   : keep_blocks(name, tokens, width, std::optional<Var>(make()));
   }
-  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, std::optional<Var> x);
+  std::optional<Rows> keep_blocks(std::string_view name, Index tokens, Index width,
+                                  std::optional<Var> x);
 
   /// State of each sequence [B, heads, width] after the earlier tokens, zero before the first one.
-  /// An op that computes these tokens overwrites it. Empty for whole texts.
-  std::span<Real> state(std::string_view name);
+  /// An op that computes these tokens overwrites it. Empty for whole texts. With `block`, it is for
+  /// the row of a block of so many tokens that is still open.
+  std::span<Real> state(std::string_view name, Index heads, Index width, Index block = 0);
 
   /// Values of these tokens [B, T, heads, width] in the model's first layer; none in that layer
   /// before it sets them.
@@ -128,18 +153,24 @@ class Memory {
   std::vector<Var>* losses() const { return losses_; }
 
   Index first_position() const { return first_position_; }
-  bool is_cached() const { return cache_ != nullptr; }
+  /// Returns true if rows come from a cache.
+  bool is_cached() const { return dry_ != nullptr ? dry_->decodes : cache_ != nullptr; }
   std::span<const std::uint8_t> key_mask() const { return key_mask_; }
   AttentionStats* stats() const { return stats_; }
-  std::string_view form() const { return cache_ == nullptr ? std::string_view() : cache_->form(); }
+  std::string_view form() const {
+    if (dry_ != nullptr) return dry_->form;
+    return cache_ == nullptr ? std::string_view() : cache_->form();
+  }
 
  private:
   Rows shared(std::string_view name) const;
   std::optional<Rows> find_shared(std::string_view name) const;
-  Rows store(std::string_view name, Var x);
+  Rows store(std::string_view name, Var x, Rounding rounding);
+  Rows note(std::string_view name, Var x, Rounding rounding);
   void write(std::string_view name, Var x, RowCache& rows, Index first, Index count) const;
 
   LayerCache* cache_ = nullptr;
+  DryPass* dry_ = nullptr;
   Index first_position_ = 0, tokens_ = 0;
   std::span<const std::uint8_t> key_mask_;
   AttentionStats* stats_ = nullptr;

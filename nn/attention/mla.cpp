@@ -74,31 +74,28 @@ bool can_absorb(const AttentionPlan& c) {
          !(c.bias && (kind == ScoreScale::Kind::row_norm || c.score_cap > 0 || c.sinks));
 }
 
-IndexerPlan indexer_plan(const AttentionPlan& c) {
-  const Index q_rank = c.whole("q-rank");
-  return {.q_proj = "indexer.wq_b",
-          .weights_proj = "indexer.weights_proj",
-          .dim = c.dim,
-          .q_rank = q_rank > 0 ? q_rank : c.dim,
-          .heads = c.whole("index-heads"),
-          .width = c.whole("index-head-dim"),
-          .topk = c.whole("index-topk"),
-          .window = c.window,
-          .loss = c.number("index-loss")};
-}
-
 class LatentAttention : public Attention {
  public:
-  LatentAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.whole("rope-dim")),
+  LatentAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.whole("rope-dim"), {c.heads, c.whole("v-dim")}),
         s_(c),
-        q_proj_(weights, mla_query_latent(c)),
-        kv_a_(weights.find<Linear>("kv_a_proj_with_mqa")),
-        kv_norm_(weights.find<Norm>("kv_a_layernorm")),
-        kv_b_(weights.get<Linear>("kv_b_proj")),
-        index_k_(weights.find<Linear>("indexer.wk")),
-        index_norm_(weights.find<Norm>("indexer.k_norm")) {
-    if (picks(c)) indexer_.emplace(weights, indexer_plan(c));
+        kv_a_(weights.row_matrix("kv_a_proj_with_mqa", c.dim, s_.kv_rank + s_.rope_dim, "kv")),
+        kv_b_(weights.matrix("kv_b_proj", s_.latent_width(), c.heads * (s_.nope_dim + s_.v_dim))),
+        q_proj_(weights, c.heads * (s_.nope_dim + s_.rope_dim), mla_query_latent(c)) {
+    if (c.on("latent-norm"))
+      kv_norm_ = weights.for_rows([&] { return weights.norm("kv_a_layernorm", s_.kv_rank); });
+    add_qk_norms(weights, {.q = s_.nope_dim + s_.rope_dim,
+                           .k = s_.nope_dim,
+                           .rope_key = s_.rope_dim,
+                           .k_is_cached = false});
+    if (!picks(c)) return;
+    indexer_.emplace(weights, IndexerOptions{.q_proj = "indexer.wq_b",
+                                             .weights_proj = "indexer.weights_proj",
+                                             .window = c.window});
+    const Index width = c.whole("index-head-dim");
+    index_k_ = weights.row_matrix("indexer.wk", c.dim, width);
+    index_norm_ =
+        weights.for_rows([&] { return weights.norm("indexer.k_norm", width, NormKind::layer); });
   }
 
   Var forward(Var x, Memory& memory) const override {
@@ -124,7 +121,7 @@ class LatentAttention : public Attention {
     const bool absorb =
         memory.form().empty() ? few_queries && can_absorb(plan()) : memory.form() == kAbsorbed;
     const Var y = absorb ? absorbed(q, latents, std::move(rope_key), o)
-                         : expanded(q, latents, std::move(rope_key), o);
+                         : expanded(q, latents, std::move(rope_key), o, memory);
     if (picks) indexer_->learn(*picks, *o.selection, memory);
     return output(x, y);
   }
@@ -145,9 +142,10 @@ class LatentAttention : public Attention {
   }
 
   // Attention with keys and values of each head, expanded from the latents.
-  Var expanded(Var q, Rows latents, std::vector<Rows> keys, AttentionOptions o) const {
+  Var expanded(Var q, Rows latents, std::vector<Rows> keys, AttentionOptions o,
+               const Memory& memory) const {
     Tape& tape = *q.tape;
-    if (o.selection && latents.cache() != nullptr && q.shape()[1] == 1) {
+    if (o.selection && memory.is_cached() && q.shape()[1] == 1) {
       const auto gathered = [&](const Rows& rows) -> Rows {
         return read_rows(tape, rows, o.selection->rows, 1);
       };
@@ -202,85 +200,50 @@ class LatentAttention : public Attention {
   }
 
   MlaSizes s_;
-  QueryProjection q_proj_;
   std::optional<Linear> kv_a_;  // none in a layer that shares another layer's cache
-  std::optional<Norm> kv_norm_;
   Linear kv_b_;
+  QueryProjection q_proj_;
+  std::optional<Norm> kv_norm_;
   std::optional<Linear> index_k_;  // of dsa, where it does not share
   std::optional<Norm> index_norm_;
   std::optional<Indexer> indexer_;  // of dsa
 };
 
-// Forms of MLA. As trained, kv_b_proj expands k and v. Absorbed, as in DeepSeek's inference code
-// and in decoding here, kv_b_proj is applied to queries and to sums of latents in every step: a
-// latent is key and value of its heads. Merged, which is only counted, kv_b_proj is multiplied into
-// the query and output projections once and for all: a bias of kv_b_proj moves to o_proj, and
-// weights of the norms disappear. If outputs of heads are gated, or there is no output projection,
-// the part of kv_b_proj that expands values stays.
-AttentionDescription describe_latents(const AttentionPlan& c) {
-  const MlaSizes s(c);
-  const Index latent = s.latent_width(), absorbed_width = latent + s.rope_dim;
-  using Role = Projection::Role;
-  AttentionDescription description;
-  // The cache stores the normed latent and the rotated key. There is no factor 2: k and v come from
-  // the same latent.
-  description.keeps = {{"latent", s.latents, latent}};
-  if (s.rope_dim > 0) description.keeps.push_back({"rope_key", 1, s.rope_dim});
-
-  const Projection kv_a =
-      Projection{"kv_a_proj_with_mqa", c.dim, s.kv_rank + s.rope_dim, Role::to_cache}.in_canon(
-          "kv");
-  const auto add_queries = [&](AttentionForm& form, const QueryLatent& queries, Index width) {
-    const auto all = QueryProjection::declare(c.dim, queries, c.heads * width);
-    form.projections.insert(form.projections.end(), all.begin(), all.end());
-  };
-  const auto with_kv_b = [&](AttentionForm form, Role role) {
-    form.projections = {kv_a, {"kv_b_proj", latent, c.heads * (s.nope_dim + s.v_dim), role}};
-    add_queries(form, mla_query_latent(c), s.nope_dim + s.rope_dim);
-    if (c.on("latent-norm"))
-      form.projections.push_back(Projection::norm("kv_a_layernorm", s.kv_rank, Role::to_cache));
-    declare_qk_norm(c, form, {s.nope_dim + s.rope_dim, s.nope_dim, s.rope_dim, Role::of_token});
-    return form;
-  };
-  description.forms = {with_kv_b({.name = std::string(kExpanded),
-                                  .key_width = s.nope_dim + s.rope_dim,
-                                  .value_width = s.v_dim},
-                                 Role::of_cache)};
-  if (!can_absorb(c)) return description;
-  description.forms.push_back(with_kv_b({.name = std::string(kAbsorbed),
-                                         .key_width = absorbed_width,
-                                         .value_width = latent,
-                                         .output_width = s.v_dim},
-                                        Role::of_token));
-  if (c.canon.has('B')) return description;  // it stands between the matrices to merge
-  AttentionForm merged = {
-      .name = "merged", .projections = {kv_a}, .key_width = absorbed_width, .value_width = latent};
-  add_queries(merged, {.rank = s.q_rank, .normed = false}, absorbed_width);
-  if (c.gate || !c.output_projection) {
-    merged.projections.push_back({"v_b_proj", latent, c.heads * s.v_dim});
-    merged.output_width = s.v_dim;
-  }
-  description.counted_forms = {std::move(merged)};
-  return description;
+// As trained, kv_b_proj expands k and v. Absorbed, as in DeepSeek's inference code and in decoding
+// here, kv_b_proj is applied to queries and to sums of latents in every step: a latent is key and
+// value of its heads.
+std::vector<std::string_view> forms(const AttentionPlan& c) {
+  if (!can_absorb(c)) return {kExpanded};
+  return {kExpanded, kAbsorbed};
 }
 
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  AttentionDescription description = describe_latents(c);
-  if (!picks(c)) return description;
-  using Role = Projection::Role;
-  const Index index_width = c.whole("index-head-dim");
-  description.keeps.push_back({"index_key", 1, index_width});
-  const auto add_indexer = [&](AttentionForm& form) {
-    Indexer::declare(indexer_plan(c), form);
-    form.projections.push_back({"indexer.wk", c.dim, index_width, Role::to_cache});
-    form.projections.push_back({.name = "indexer.k_norm",
-                                .out = index_width,
-                                .role = Role::to_cache,
-                                .form = Projection::Form::layer_norm});
+// Merged: kv_b_proj is multiplied into the query and output projections once and for all. Its bias
+// moves to o_proj, and weights of the norms disappear. If outputs of heads are gated, or there is
+// no output projection, the part of kv_b_proj that expands values stays. Canon layer B would stand
+// between the matrices to merge.
+std::optional<CountedForm> merged(const AttentionPlan& c) {
+  if (!can_absorb(c) || c.canon.has('B')) return std::nullopt;
+  const MlaSizes s(c);
+  CountedForm form;
+  form.name = "merged";
+  const auto add = [&](Index sign, Index in, Index heads, Index width, Index biases) {
+    const Count macs = Count(sign) * in * heads * width;
+    form.macs_per_token += macs;
+    form.parameters += macs + Count(sign) * (c.bias ? biases : 0);
   };
-  std::ranges::for_each(description.forms, add_indexer);
-  std::ranges::for_each(description.counted_forms, add_indexer);
-  return description;
+  const Index latent = s.latent_width(), query_in = s.q_rank > 0 ? s.q_rank : c.dim;
+  const bool keeps_values = c.gate || !c.output_projection;
+  add(-1, latent, c.heads, s.nope_dim + s.v_dim, c.heads * (s.nope_dim + s.v_dim));
+  add(-1, query_in, c.heads, s.nope_dim, c.heads * s.nope_dim);
+  add(1, query_in, c.heads, latent, c.heads * latent);
+  if (keeps_values) {
+    add(1, latent, c.heads, s.v_dim, c.heads * s.v_dim);  // v_b_proj
+  } else {
+    add(1, c.dim, c.heads, latent - s.v_dim, 0);  // o_proj
+  }
+  if (c.on("latent-norm") && !c.shares()) form.parameters += Count(-1) * s.kv_rank;
+  if (c.on("latent-norm")) form.parameters += Count(-1) * s.q_rank;
+  return form;
 }
 
 SettingList settings() {
@@ -326,7 +289,8 @@ extern const AttentionKind kMla = {
     .no_qk_norm = "",
     .settings = settings,
     .check = check,
-    .describe = describe_layer,
+    .forms = forms,
+    .counted = merged,
     .make = make_layer<LatentAttention>};
 extern const AttentionKind kDsa = {
     .name = "dsa",
@@ -340,7 +304,8 @@ extern const AttentionKind kDsa = {
           return together({settings(), index_settings(32)});
         },
     .check = check,
-    .describe = describe_layer,
+    .forms = forms,
+    .counted = merged,
     .notes =
         [](const AttentionPlan& c) { return index_notes(c, c.cached_tokens(c.max_positions)); },
     .make = make_layer<LatentAttention>};

@@ -50,9 +50,9 @@ std::string ScoreScale::text() const {
   return shortest_text(value);
 }
 
-AttentionPlan AttentionPlan::sharing() const {
+AttentionPlan AttentionPlan::sharing(bool shares) const {
   AttentionPlan plan = *this;
-  plan.shares_ = true;
+  plan.shares_ = shares;
   return plan;
 }
 

@@ -101,7 +101,7 @@ class AttentionPlan : public LayerSettings, public LayerPlace {
   /// settings. Brandon et al., "Reducing Transformer Key-Value Cache Size with Cross-Layer
   /// Attention" (2024).
   bool shares() const { return shares_; }
-  AttentionPlan sharing() const;  ///< a copy that shares
+  AttentionPlan sharing(bool shares = true) const;  ///< a copy that shares, or that does not
 
   /// Tokens that a cache holds after `context` tokens.
   Index cached_tokens(Index context) const {

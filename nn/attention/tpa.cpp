@@ -20,29 +20,34 @@ Var products(Tape& tape, const Rows& weights, const Rows& rows) {
 
 class TensorProductAttention : public Attention {
  public:
-  TensorProductAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.head_dim), q_(weights, "q"), k_(weights, "k"), v_(weights, "v") {}
+  TensorProductAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.head_dim, {c.heads, c.head_dim}),
+        q_(factors(weights, "q", c.whole("q-factors"))) {
+    const Index count = c.whole("kv-factors");
+    k_ = weights.for_rows([&] { return factors(weights, "k", count); });
+    v_ = weights.for_rows([&] { return factors(weights, "v", count); });
+  }
 
   Var forward(Var x, Memory& memory) const override {
     const Index kv_factors = plan().whole("kv-factors"), q_factors = plan().whole("q-factors");
     const auto rotated = [&](Var factor) { return rotate(factor, memory); };
     // a [B, T, 1, H count], with the 1 / count of the mean, and b [B, T, count, d].
     const auto a = [&](const std::string& name, const Factors& factors, Index count) {
-      const Var weights = convolved(name + "_a", (*factors.a_proj)(x), memory);
+      const Var weights = convolved(name + "_a", factors.a_proj(x), memory);
       return scale(split_heads(weights, 1), Real{1} / static_cast<Real>(count));
     };
     const auto b = [&](const std::string& name, const Factors& factors, Index count) {
-      return split_heads(convolved(name + "_b", (*factors.b_proj)(x), memory), count);
+      return split_heads(convolved(name + "_b", factors.b_proj(x), memory), count);
     };
     const auto keep = [&](const std::string& name, const auto& make_a, const auto& make_b) {
       const Rows weights = memory.keep(name + "_a", make_a);
       return products(*x.tape, weights, memory.keep(name + "_b", make_b));
     };
     const Var k = keep(
-        "k", [&] { return a("k", k_, kv_factors); },
-        [&] { return rotated(b("k", k_, kv_factors)); });
+        "k", [&] { return a("k", *k_, kv_factors); },
+        [&] { return rotated(b("k", *k_, kv_factors)); });
     const Var v = keep(
-        "v", [&] { return a("v", v_, kv_factors); }, [&] { return b("v", v_, kv_factors); });
+        "v", [&] { return a("v", *v_, kv_factors); }, [&] { return b("v", *v_, kv_factors); });
     const Var q = products(*x.tape, a("q", q_, q_factors), rotated(b("q", q_, q_factors)));
     return output(x, attention(normalize_for_scores(q), normalize_for_scores(k), v,
                                options(*x.tape, plan().head_dim, memory)));
@@ -50,42 +55,17 @@ class TensorProductAttention : public Attention {
 
  private:
   struct Factors {
-    std::optional<Linear> a_proj, b_proj;  // none for k and v in a layer that shares
-
-    Factors(const LayerWeights& weights, const std::string& name)
-        : a_proj(weights.find<Linear>(name + "_a_proj")),
-          b_proj(weights.find<Linear>(name + "_b_proj")) {}
+    Linear a_proj, b_proj;
   };
-
-  Factors q_, k_, v_;
-};
-
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Index kv_factors = c.whole("kv-factors"), q_factors = c.whole("q-factors");
-  using Role = Projection::Role;
-  AttentionDescription description;
-  AttentionForm form = {.key_width = c.head_dim, .value_width = c.head_dim};
-  const auto add = [&](const std::string& name, Index count, Role role) {
-    const auto part = [&](const std::string& factor, Index width) {
-      const std::string own_name = name + factor;
-      form.projections.push_back(
-          Projection{own_name + "_proj", c.dim, width, role}.in_canon(own_name));
-    };
-    part("_a", c.heads * count);
-    part("_b", count * c.head_dim);
-  };
-  add("q", q_factors, Role::of_token);
-  for (const std::string name : {"k", "v"}) {
-    add(name, kv_factors, Role::to_cache);
-    description.keeps.push_back({name + "_a", 1, c.heads * kv_factors});
-    description.keeps.push_back({name + "_b", kv_factors, c.head_dim});
+  static Factors factors(LayerWeights& weights, const std::string& name, Index count) {
+    const AttentionPlan& c = weights.plan();
+    return {weights.matrix(name + "_a_proj", c.dim, c.heads * count, name + "_a"),
+            weights.matrix(name + "_b_proj", c.dim, count * c.head_dim, name + "_b")};
   }
-  const Count product = Count(c.heads) * c.head_dim;  // of one pair of factors, all heads
-  form.macs_per_token = product * q_factors;
-  form.macs_per_kept = product * kv_factors * 2;
-  description.forms = {std::move(form)};
-  return description;
-}
+
+  Factors q_;
+  std::optional<Factors> k_, v_;  // none in a layer that shares
+};
 
 SettingList settings() {
   const WholeRange factors = {1, 1 << 20};  // at most the greatest width of a model
@@ -108,7 +88,6 @@ extern const AttentionKind kTpa = {
     .no_qk_norm = "RoPE rotates its factors before they make the key of a head",
     .settings = settings,
     .check = require_rotary_heads,
-    .describe = describe_layer,
     .make = make_layer<TensorProductAttention>};
 
 }  // namespace headcount

@@ -35,9 +35,8 @@ QueryLatent query_latent(const AttentionPlan& c) {
 }
 
 CompressorPlan compressor_plan(const AttentionPlan& c) {
-  return {.dim = c.dim,
-          .width = c.head_dim,
-          .block = compresses(c) ? c.whole("compress") : 0,
+  return {.width = c.head_dim,
+          .block = c.whole("compress"),
           .over = picks(c) ? PoolOver::two_blocks : PoolOver::own_block};
 }
 
@@ -49,31 +48,29 @@ CompressorPlan index_plan(const AttentionPlan& c) {
   return plan;
 }
 
-IndexerPlan indexer_plan(const AttentionPlan& c) {
-  const Index q_rank = c.whole("q-rank");
-  return {.q_proj = "compressor.indexer.q_b_proj",
-          .weights_proj = "compressor.indexer.scorer.weights_proj",
-          .dim = c.dim,
-          .q_rank = q_rank > 0 ? q_rank : c.dim,
-          .heads = c.whole("index-heads"),
-          .width = c.whole("index-head-dim"),
-          .topk = c.whole("index-topk"),
-          .tokens = c.whole("compress"),
-          .loss = c.number("index-loss")};
+Attention::Output output_of(const AttentionPlan& c) {
+  if (!c.output_projection) return {c.heads, c.head_dim};
+  return {c.whole("o-groups"), c.whole("o-rank"), "o_b_proj"};
 }
 
 class SharedRowAttention : public Attention {
  public:
-  SharedRowAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.whole("rope-dim")),
-        q_proj_(weights, query_latent(c)),
-        kv_proj_(weights.find<Linear>("kv_proj")),
-        kv_norm_(weights.find<Norm>("kv_norm")),
-        o_a_(weights.find<Linear>("o_a_proj")),
-        compressor_(weights, compressor_plan(c)) {
+  SharedRowAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.whole("rope-dim"), output_of(c)),
+        q_proj_(weights, c.heads * c.head_dim, query_latent(c)),
+        kv_proj_(weights.row_matrix("kv_proj", c.dim, c.head_dim, "kv")),
+        kv_norm_(weights.for_rows([&] { return weights.norm("kv_norm", c.head_dim); })) {
+    const Index groups = c.whole("o-groups");
+    if (c.output_projection)  // its bias would be a part of that of o_b_proj
+      o_a_ = weights.matrix("o_a_proj", c.heads / groups * c.head_dim, groups * c.whole("o-rank"),
+                            {}, false);
+    if (compresses(c)) compressor_.emplace(weights, compressor_plan(c));
     if (!picks(c)) return;
     index_compressor_.emplace(weights, index_plan(c));
-    indexer_.emplace(weights, indexer_plan(c));
+    indexer_.emplace(weights,
+                     IndexerOptions{.q_proj = "compressor.indexer.q_b_proj",
+                                    .weights_proj = "compressor.indexer.scorer.weights_proj",
+                                    .tokens = c.whole("compress")});
   }
 
   Var forward(Var x, Memory& memory) const override {
@@ -88,11 +85,11 @@ class SharedRowAttention : public Attention {
     const std::vector<Rows> k = normalize_for_scores(*x.tape, {kv});
     AttentionOptions o = options(*x.tape, plan().head_dim, memory);
     std::optional<Picks> picks;
-    if (compresses(plan())) {
+    if (compressor_) {
       require_setting(memory.key_mask().empty(),
                       "`compress` pools all tokens of a block; it has no key mask");
-      const std::optional<Rows> rows = rows_of(compressor_, x, memory);
-      if (rows) o.pooled = {.keys = *rows, .values = *rows, .tokens = compressor_.plan().block};
+      const std::optional<Rows> rows = rows_of(*compressor_, x, memory);
+      if (rows) o.pooled = {.keys = *rows, .values = *rows, .tokens = compressor_->plan().block};
       if (indexer_) picks = pick(x, latent, memory, o.pooled);
       if (rows) o.pooled->keys = normalize_for_scores(*x.tape, {o.pooled->values}).front();
     }
@@ -105,11 +102,12 @@ class SharedRowAttention : public Attention {
   // Rows of all blocks that are complete, if there are any.
   std::optional<Rows> rows_of(const Compressor& compressor, Var x, Memory& memory) const {
     const Index block = compressor.plan().block;
-    return memory.keep_blocks(compressor.plan().rows(), block, [&]() -> std::optional<Var> {
+    const auto make = [&]() -> std::optional<Var> {
       const std::optional<Var> rows = compressor(x, memory);
       if (!rows) return std::nullopt;
       return rotate_blocks(split_heads(*rows, 1), block, memory);
-    });
+    };
+    return memory.keep_blocks(compressor.plan().rows(), block, compressor.plan().width, make);
   }
 
   // Lets queries read those of the pooled rows that the indexer picks.
@@ -132,42 +130,11 @@ class SharedRowAttention : public Attention {
   QueryProjection q_proj_;
   std::optional<Linear> kv_proj_;  // none in a layer that shares
   std::optional<Norm> kv_norm_;
-  std::optional<Linear> o_a_;  // none without an output projection
-  Compressor compressor_;
+  std::optional<Linear> o_a_;                   // none without an output projection
+  std::optional<Compressor> compressor_;        // of hca and csa
   std::optional<Compressor> index_compressor_;  // of csa
   std::optional<Indexer> indexer_;              // of csa
 };
-
-void add_indexer(AttentionDescription& description, const AttentionPlan& c) {
-  Compressor::declare(index_plan(c), description);
-  Indexer::declare(indexer_plan(c), description.forms.front());
-}
-
-AttentionDescription describe_layer(const AttentionPlan& c) {
-  const Index groups = c.whole("o-groups"), rank = c.whole("o-rank");
-  using Role = Projection::Role;
-  AttentionForm form = {
-      .projections = QueryProjection::declare(c.dim, query_latent(c), c.heads * c.head_dim),
-      .key_width = c.head_dim,
-      .value_width = c.head_dim,
-      .output = "o_b_proj"};
-  form.projections.push_back(
-      Projection{"kv_proj", c.dim, c.head_dim, Role::to_cache}.in_canon("kv"));
-  form.projections.push_back(Projection::norm("kv_norm", c.head_dim, Role::to_cache));
-  if (c.output_projection) {
-    form.output_width = rank;
-    form.output_heads = groups;
-    // Its bias would be a part of that of o_b_proj.
-    form.projections.push_back({.name = "o_a_proj",
-                                .in = c.heads / groups * c.head_dim,
-                                .out = groups * rank,
-                                .biased = false});
-  }
-  AttentionDescription description = {.keeps = {{"kv", 1, c.head_dim}}, .forms = {std::move(form)}};
-  if (compresses(c)) Compressor::declare(compressor_plan(c), description);
-  if (picks(c)) add_indexer(description, c);
-  return description;
-}
 
 SettingList settings() {
   const Traits of_output = {.only_where = OnlyWhere{"output-projection", "on", "projects nothing"}};
@@ -206,7 +173,6 @@ void check(const AttentionPlan& c) {
 // Adds to `kind` what the kinds of this file have in common.
 constexpr AttentionKind with_shared_row(AttentionKind kind) {
   kind.check = check;
-  kind.describe = describe_layer;
   kind.make = make_layer<SharedRowAttention>;
   kind.no_qk_norm = "its queries and its row are normed without it";
   return kind;

@@ -47,6 +47,33 @@ TEST(OpCases, AreThereForEveryOpThatComputesAndRecordIt) {
   }
 }
 
+// Attention and picks are counted without the tiles that nobody sees, and as if nothing were masked
+// on a dry tape.
+TEST(OpCases, HaveTheirShapesAndTheirProductsOnADryTape) {
+  for (const Op op : ops_with_cases()) {
+    for (const OpCase& c : op_cases(op, CaseSize::tiny)) {
+      const ParameterStore none;
+      DryCounts counts;
+      Tape real, dry(none, counts);
+      std::vector<Var> inputs, shapes;
+      for (const CheckedInput& input : c.inputs) {
+        inputs.push_back(real.constant(input.shape, input.values));
+        shapes.push_back(dry.constant(input.shape, input.values));
+      }
+      const MacCounter counter;
+      const Var y = c.function(real, inputs), z = c.function(dry, shapes);
+      EXPECT_EQ(z.shape(), y.shape()) << c.name;
+      EXPECT_THROW(z.value(), Error) << c.name;
+      EXPECT_EQ(counts.sum().of_cache, 0) << c.name;
+      if (op == Op::attention || op == Op::pick_rows || op == Op::index_loss) {
+        EXPECT_GE(counts.sum().of_tokens.value(), counter.count()) << c.name;
+      } else {
+        EXPECT_EQ(counts.sum().of_tokens, counter.count()) << c.name;
+      }
+    }
+  }
+}
+
 TEST_P(GradientOfOp, EveryElementAgreesWithFiniteDifferences) {
   for (const OpCase& c : op_cases(GetParam(), CaseSize::tiny)) {
     const GradientReport report = check_gradients(c.function, c.inputs);

@@ -45,7 +45,7 @@ ModelPlan plan_of(const std::string& kind) {
 // The feed-forward width that gives every attention MHA's number of parameters.
 ModelPlan equal_size_plan(const std::string& kind) {
   const auto attention_parameters = [&](const std::string& name) {
-    return attention_costs(plan_of(name)->cycle.front()).front().parameters.value();
+    return attention_costs(plan_of(name)->cycle.front(), 1).front().parameters.value();
   };
   const Index width =
       kFfn + (attention_parameters("mha") - attention_parameters(kind)) / (3 * kDim);

@@ -24,9 +24,11 @@ std::vector<Product> pass_products(const LanguageModel& model, Index sequences) 
     products.push_back({rows, in, out, false, false, 1});  // dx = dy W
     products.push_back({out, in, rows, true, false, 1});   // dW = dy^T x
   }
-  const AttentionForm form = describe(a).forms.front();
-  if (form.state_macs) return products;  // a state is no product of matrices
-  const Index k_width = form.key_width, v_width = form.value_width;
+  if (!a.kind().attends) return products;  // a state is no product of matrices
+  const bool latent = a.has("nope-dim");
+  const Index k_width = latent ? a.whole("nope-dim") + a.whole("rope-dim")
+                               : a.head_dim + (a.has("latent-dim") ? a.whole("latent-dim") : 0);
+  const Index v_width = latent ? a.whole("v-dim") : a.head_dim;
   const Index t = plan->context, heads = sequences * a.heads * plan->layers;
   products.push_back({t, t, k_width, false, true, heads});   // q k^T
   products.push_back({t, v_width, t, false, false, heads});  // p v

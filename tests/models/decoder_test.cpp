@@ -129,7 +129,7 @@ const std::vector<LayerOptions>& layer_options() {
 
 bool has_option(const AttentionKind& kind, const std::pair<std::string, std::string>& option) {
   if ((option.first == "sinks" || option.first == "score-cap") && !kind.attends) return false;
-  if (option.first == "value-residual" && !kind.mixes_values) return false;
+  if (option.first == "value-residual" && !mixes_values(kind)) return false;
   if (option.first == "qk-norm" && !kind.no_qk_norm.empty()) return false;
   if (option.first == "canon" && option.second.find('B') != std::string::npos && !convolves(kind))
     return false;
@@ -161,8 +161,8 @@ TEST_P(DecodingOfKinds, EqualsForwardWithEachOptionInEveryFormAndTypeOfCache) {
     for (const auto& [name, value] : options) set(config, name, value);
     SCOPED_TRACE(config.values().dump());
     const auto model = make_model(config);
-    for (const AttentionForm& form : describe(model->plan()->cycle.front()).forms)
-      expect_decoding_equals_forward(config, {{GetParam(), form.name}});
+    for (const std::string_view form : attention_forms(model->plan()->cycle.front()))
+      expect_decoding_equals_forward(config, {{GetParam(), std::string(form)}});
     // Tolerances: up to 4.1 and 8.3 times the rounding of a row were measured, as in the test
     // below.
     for (const auto& [type, tolerance] : {std::pair{CacheType::bf16, 1.25 * 4.1 / 256},

@@ -192,10 +192,11 @@ inline double prefill_tolerance(double of_rounding) {
 // Returns true if an indexer leaves out some rows. With a cache that rounds, it may pick others.
 inline bool picks(const LanguageModel& model) {
   return std::ranges::any_of(model.plan()->cycle, [&](const AttentionPlan& attention) {
-    const AttentionCosts costs = attention_costs(attention).front();
+    if (!attention.has("index-topk")) return false;
     const Index context = model.plan()->context;
-    const Count rows = costs.pools() ? costs.blocks(context) : attention.cached_tokens(context);
-    return costs.picks && rows.value() > *costs.picks;
+    const Index rows = attention.has("compress") ? context / attention.whole("compress")
+                                                 : attention.cached_tokens(context);
+    return rows > attention.whole("index-topk");
   });
 }
 

@@ -157,10 +157,19 @@ TEST(KnownModels, HaveDeepSeekV4sPooledRows) {
     const AttentionPlan& attention = model->layer_attention(layer);
     const bool sparse = layer >= 2 && layer % 2 == 1;
     EXPECT_EQ(attention.kind().name, sparse ? "csa" : "hca") << layer;
-    const AttentionCosts costs = attention_costs(attention).front();
-    EXPECT_EQ(costs.cache_elements_per_block, (sparse ? 160 : 4) * Count(costs.block));
-    EXPECT_EQ(costs.cache_elements_per_token * attention.window, kWindow);
-    EXPECT_EQ(costs.open_block_elements, sparse ? kOpenCsa : kOpenHca);
+    Count of_block, window, open;
+    Index block = 0;
+    for (const Kept& kept : cache_parts(attention)) {
+      block = std::max(block, kept.block);
+      if (kept.block == 0) {
+        window += Count(kept.numbers()) * attention.window;
+      } else {
+        (kept.per_sequence ? open : of_block) += kept.numbers();
+      }
+    }
+    EXPECT_EQ(of_block, (sparse ? 160 : 4) * Count(block));
+    EXPECT_EQ(window, kWindow);
+    EXPECT_EQ(open, sparse ? kOpenCsa : kOpenHca);
     csa += sparse ? 1 : 0;
   }
   EXPECT_EQ(csa, 20);
@@ -231,7 +240,7 @@ TEST(KnownModels, HaveThePublishedSizes) {
     EXPECT_EQ(attention.kind().name, published.attention) << published.name;
     EXPECT_EQ(attention.heads, published.heads) << published.name;
     if (published.attention != "mla") {
-      EXPECT_EQ(describe(attention).keeps.front().heads, published.kv_heads) << published.name;
+      EXPECT_EQ(cache_parts(attention).front().heads, published.kv_heads) << published.name;
     }
     const CostRows rows = all_rows(with(known_model(published.name).settings), 1, 2);
     const CostRow& row = rows.at(published.attention);

@@ -82,15 +82,12 @@ void Reference::check_cache(const AttentionPlan& plan, const Attention& layer,
 // side by side. Later tokens do not see the first of the taps.
 void Reference::check_inputs(LayerCache& cache) {
   using Names = std::vector<std::string>;
-  Names of_canon;
-  for (const Kept& kept : cache.keeps()) {
-    if (kept.per_sequence) of_canon.push_back(kept.name);
-  }
-  for (const auto& [tensor, names] : {std::pair<std::string, Names>{"canonB", of_canon},
-                                      {"conv", {"q_inputs", "k_inputs", "v_inputs"}},
-                                      {"conv_q", {"q_inputs"}},
-                                      {"conv_k", {"k_inputs"}},
-                                      {"conv_v", {"v_inputs"}}}) {
+  for (const auto& [tensor, names] :
+       {std::pair<std::string, Names>{"canonB", {"canonB_q", "canonB_k", "canonB_v"}},
+        {"conv", {"q_inputs", "k_inputs", "v_inputs"}},
+        {"conv_q", {"q_inputs"}},
+        {"conv_k", {"k_inputs"}},
+        {"conv_v", {"v_inputs"}}}) {
     if (!file_.contains("cache." + tensor)) continue;
     const TensorView& expected = file_.at("cache." + tensor);
     const Index batch = expected.shape[0], channels = expected.shape[1], taps = expected.shape[2];

@@ -24,11 +24,6 @@ AttentionPlan as_gqa(const AttentionPlan& c) {
   return c.shares() ? gqa.sharing() : gqa;
 }
 
-void add_vector(AttentionDescription& description, const std::string& name, Index size) {
-  description.forms.front().projections.push_back(
-      Projection::vector(name, size, Initializer::ones()));
-}
-
 // A Llama's layer with a setting that nobody lists.
 const AttentionKind kSinking = [] {
   AttentionKind kind = attention_kind("gqa");
@@ -36,12 +31,8 @@ const AttentionKind kSinking = [] {
   kind.settings = [] {
     return together({gqa_kind().settings(), {{"drains", "a vector of scores", kOnOff, "off"}}});
   };
-  kind.describe = [](const AttentionPlan& c) {
-    AttentionDescription description = gqa_kind().describe(as_gqa(c));
-    if (c.on("drains")) add_vector(description, "drains", c.heads);
-    return description;
-  };
-  kind.make = [](const AttentionPlan& c, const LayerWeights& weights) {
+  kind.make = [](const AttentionPlan& c, LayerWeights& weights) {
+    if (c.on("drains")) weights.numbers("drains", {c.heads}, Initializer::ones());
     return gqa_kind().make(as_gqa(c), weights);
   };
   return kind;
@@ -51,10 +42,9 @@ const AttentionKind kSinking = [] {
 const AttentionKind kWeighed = [] {
   AttentionKind kind = attention_kind("gqa");
   kind.name = "weighed";
-  kind.describe = [](const AttentionPlan& c) {
-    AttentionDescription description = gqa_kind().describe(c);
-    add_vector(description, "ballast", c.heads);
-    return description;
+  kind.make = [](const AttentionPlan& c, LayerWeights& weights) {
+    weights.numbers("ballast", {c.heads}, Initializer::ones());
+    return gqa_kind().make(c, weights);
   };
   return kind;
 }();

@@ -110,7 +110,7 @@ bool foreign(const std::string& setting, const AttentionKind& kind) {
   constexpr std::array kOfScores = {"window", "score-scale", "score-cap",
                                     "causal", "padding",     "sinks"};
   if (!kind.attends && std::ranges::find(kOfScores, setting) != kOfScores.end()) return true;
-  if (setting == "value-residual" && !kind.mixes_values) return true;
+  if (setting == "value-residual" && !mixes_values(kind)) return true;
   if (setting == "qk-norm" && !kind.no_qk_norm.empty()) return true;
   if (setting.starts_with("canon") && !convolves(kind)) return true;
   return !find_setting(case_settings(), setting)->is_for(kind.name);

@@ -75,7 +75,7 @@ TEST(AttentionDefaults, HeadsShareTheWidth) {
 
 TEST(AttentionDefaults, KvHeadsAreAllOneOrHalf) {
   const auto kept_heads = [](const LayerConfig& c) {
-    return describe(resolved(c)).keeps.front().heads;
+    return cache_parts(resolved(c)).front().heads;
   };
   EXPECT_EQ(kept_heads(of_kind("mha")), 8);
   EXPECT_EQ(kept_heads(of_kind("mqa")), 1);
@@ -160,7 +160,9 @@ TEST(CacheElementsPerToken, FollowTheKindsFormula) {
   EXPECT_EQ(cache_elements(latent_bias), 8 * (32 + 32 + 10));
   LayerConfig fox = of_kind("fox");
   set(fox, "kv-heads", 2);
-  EXPECT_EQ(attention_costs(resolved(fox)).front().cache_elements_per_token, 2 * 2 * 32 + 8);
+  const KeptNumbers kept = kept_numbers(resolved(fox), 1);
+  EXPECT_EQ(kept.elements, 2 * 2 * 32);
+  EXPECT_EQ(kept.states, 8);
 }
 
 // DeepSeek-V3 caches 512 + 64 elements per token; Llama 3 8B has 8 KV heads of 128.

@@ -257,13 +257,12 @@ RC_GTEST_PROP(LatentBiasAttention, WithoutABiasIsMha, ()) {
 
 TEST(RotaryTable, OfEqualSizesIsOneForAllLayers) {
   const RotaryTable table(4, 9, 100), same(4, 9, 100);
-  EXPECT_EQ(table.cosines(3), same.cosines(3));
-  EXPECT_EQ(table.sines(3), same.sines(3));
+  EXPECT_EQ(&table.angles(), &same.angles());
   for (const RotaryTable& other :
        {RotaryTable(6, 9, 100), RotaryTable(4, 8, 100), RotaryTable(4, 9, 101)})
-    EXPECT_NE(table.cosines(3), other.cosines(3));
-  EXPECT_NEAR(static_cast<double>(table.cosines(3)[1]), std::cos(0.3), 1e-7);
-  EXPECT_NEAR(static_cast<double>(table.sines(3)[1]), std::sin(0.3), 1e-7);
+    EXPECT_NE(&table.angles(), &other.angles());
+  EXPECT_NEAR(static_cast<double>(table.angles().cosines[3 * 2 + 1]), std::cos(0.3), 1e-7);
+  EXPECT_NEAR(static_cast<double>(table.angles().sines[3 * 2 + 1]), std::sin(0.3), 1e-7);
 }
 
 }  // namespace

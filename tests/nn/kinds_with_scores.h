@@ -4,7 +4,7 @@
 #include <iterator>
 #include <vector>
 
-#include "nn/attention/kind.h"
+#include "nn/attention/costs.h"
 
 namespace headcount {
 
@@ -18,23 +18,31 @@ inline std::vector<const AttentionKind*> kinds_with_scores(bool scores = true) {
 
 /// Returns true if the kind offers its queries, keys and values to Canon layer B.
 inline bool convolves(const AttentionKind& kind) {
-  const AttentionPlan plan = resolve_attention(kind, Given(attention_settings()), {});
-  const AttentionDescription description = describe(plan);
-  return std::ranges::any_of(description.forms.front().projections,
-                             [](const Projection& p) { return !p.convolved.empty(); });
+  Given given(attention_settings());
+  given.put("canon", "B");
+  try {
+    cache_parts(resolve_attention(kind, given, {}));
+    return true;
+  } catch (const ShapeError&) {
+    return false;
+  }
+}
+
+/// Returns true if `value-residual` mixes the values of the kind.
+inline bool mixes_values(const AttentionKind& kind) {
+  return values_to_mix(resolve_attention(kind, Given(attention_settings()), {})).has_value();
 }
 
 /// Returns true if the kind pools rows over blocks of tokens.
 inline bool pools(const AttentionKind& kind) {
-  const AttentionPlan plan = resolve_attention(kind, Given(attention_settings()), {});
-  return std::ranges::any_of(describe(plan).keeps, [](const Kept& k) { return k.block > 0; });
+  return std::ranges::any_of(cache_parts(resolve_attention(kind, Given(attention_settings()), {})),
+                             [](const Kept& k) { return k.block > 0; });
 }
 
 /// Returns true if the kind pools rows or picks those that it reads: tokens up to the query must
 /// all be seen, and no others.
 inline bool sees_all_before(const AttentionKind& kind) {
-  const AttentionPlan plan = resolve_attention(kind, Given(attention_settings()), {});
-  return pools(kind) || describe(plan).forms.front().picks.has_value();
+  return pools(kind) || resolve_attention(kind, Given(attention_settings()), {}).has("index-topk");
 }
 
 }  // namespace headcount

@@ -171,24 +171,26 @@ LayerCache state_cache(CacheType type) {
           {.sequences = 3, .capacity = 8, .type = type}};
 }
 
-TEST(Memory, OfAWholeTextHasNoStateThatOutlivesIt) { EXPECT_TRUE(Memory().state("state").empty()); }
+TEST(Memory, OfAWholeTextHasNoStateThatOutlivesIt) {
+  EXPECT_TRUE(Memory().state("state", 2, 5).empty());
+}
 
 TEST(Memory, OfACacheHandsBackTheStateThatWasLeft) {
   LayerCache cache = state_cache(CacheType::int8);
-  const std::span<Real> first = Memory(cache, 1).state("state");
+  const std::span<Real> first = Memory(cache, 1).state("state", 2, 5);
   ASSERT_EQ(first.size(), 3u * 2 * 5);
   for (const Real x : first) EXPECT_EQ(x, 0);
   first[7] = Real{0.3};
   cache.set_length(1);
-  EXPECT_EQ(Memory(cache, 1).state("state")[7], Real{0.3});
+  EXPECT_EQ(Memory(cache, 1).state("state", 2, 5)[7], Real{0.3});
   cache.set_length(0);  // a new text
-  EXPECT_EQ(Memory(cache, 1).state("state")[7], 0);
+  EXPECT_EQ(Memory(cache, 1).state("state", 2, 5)[7], 0);
 }
 
 TEST(Memory, OfACacheRefusesAStateThatTheLayerDoesNotDeclare) {
   LayerCache cache = state_cache(CacheType::real);
-  EXPECT_THROW(Memory(cache, 1).state("k"), ShapeError);
-  EXPECT_THROW(Memory(cache, 1).state("s"), ShapeError);
+  EXPECT_THROW(Memory(cache, 1).state("k", 2, 3), ShapeError);
+  EXPECT_THROW(Memory(cache, 1).state("s", 2, 5), ShapeError);
   EXPECT_THROW(cache.rows("state"), ShapeError);
 }
 

@@ -13,11 +13,13 @@ namespace {
 
 class OwnAttention : public Attention {
  public:
-  OwnAttention(const AttentionPlan& c, const LayerWeights& weights)
-      : Attention(c, weights, c.whole("rope-dim")),
-        q_proj_(weights.get<Linear>("q_proj")),
-        kv_proj_(weights.get<Linear>("kv_proj")),
-        shared_proj_(weights.find<Linear>("shared_proj")) {}
+  OwnAttention(const AttentionPlan& c, LayerWeights& weights)
+      : Attention(c, c.whole("rope-dim"), {c.heads, c.head_dim}),
+        q_proj_(weights.matrix("q_proj", c.dim, c.heads * (c.head_dim + c.whole("rope-dim")))),
+        kv_proj_(weights.matrix("kv_proj", c.dim, c.whole("kv-heads") * c.head_dim)) {
+    const Index rope_dim = c.whole("rope-dim");
+    if (rope_dim > 0) shared_proj_ = weights.matrix("shared_proj", c.dim, rope_dim);
+  }
 
   Var forward(Var x, Memory& memory) const override {
     const Rows state = memory.keep("state", split_heads(kv_proj_(x), plan().whole("kv-heads")));
@@ -36,21 +38,6 @@ class OwnAttention : public Attention {
   std::optional<Linear> shared_proj_;
 };
 
-AttentionDescription describe_own(const AttentionPlan& c) {
-  const Index states = c.whole("kv-heads"), rope_dim = c.whole("rope-dim");
-  const Index key_width = c.head_dim + rope_dim;
-  AttentionForm form = {.projections = {{"q_proj", c.dim, c.heads * key_width},
-                                        {"kv_proj", c.dim, states * c.head_dim}},
-                        .key_width = key_width,
-                        .value_width = c.head_dim};
-  std::vector<Kept> keeps = {{"state", states, c.head_dim}};
-  if (rope_dim > 0) {
-    form.projections.push_back({"shared_proj", c.dim, rope_dim});
-    keeps.push_back({"shared", 1, rope_dim});
-  }
-  return {std::move(keeps), {std::move(form)}};
-}
-
 SettingList own_settings() {
   return {{"kv-heads", "states", WholeRange{1}, of_owner(1)},
           {"rope-dim", "width of the shared key", WholeRange{0}, of_owner(2)}};
@@ -66,7 +53,6 @@ const AttentionKind kOwn = {.name = "own",
                             .numbers = {"kv-heads", "rope-dim"},
                             .settings = own_settings,
                             .check = check_own,
-                            .describe = describe_own,
                             .make = make_layer<OwnAttention>};
 
 const bool registered = [] {

@@ -61,6 +61,21 @@ TEST(ScoreScaling, ByQkNormMakesScoresCosines) {
   }
 }
 
+struct Matrix {
+  std::string name;
+  Index rows;
+};
+
+std::vector<Matrix> matrices(const Layer& layer) {
+  std::vector<Matrix> all;
+  for (std::size_t i = 0; i < layer.store.size(); ++i) {
+    const std::string name = layer.store.name({i});
+    const Shape& shape = layer.store.shape({i});
+    if (shape.rank() == 2) all.push_back({name.substr(2, name.rfind('.') - 2), shape[0]});
+  }
+  return all;
+}
+
 TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
   for (const char* const scale : {"qk-norm", "row-norm"}) {
     for (const AttentionKind* kind : attention_kinds()) {
@@ -72,9 +87,8 @@ TEST(ScoreScaling, ByNormsDoesNotDependOnTheLengthOfQueries) {
       const Values x = normal_values(0, 9 * 12);
       const Values y = layer.forward(x, 1);
       std::string last;  // of the matrices that make queries
-      const AttentionDescription description = describe(layer.config);
-      for (const Projection& p : description.forms.front().projections)
-        if (p.name.starts_with("q_")) last = p.name;
+      for (const Matrix& m : matrices(layer))
+        if (m.name.starts_with("q_")) last = m.name;
       for (Real& w : layer.weight(last + ".weight")) w *= 3;
       EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << scale << ", " << kind->name;
     }
@@ -136,15 +150,14 @@ TEST(QkNorm, TakesTheLengthFromTheQueriesAndKeysOfEveryKind) {
           if (row >= first && row < first + rows) w[static_cast<std::size_t>(i)] *= 3;
         }
       };
-      const AttentionDescription description = describe(layer.config);
       std::string queries;
-      for (const Projection& p : description.forms.front().projections) {
-        if (p.name.starts_with("q_") && p.form == Projection::Form::matrix) queries = p.name;
-        if (p.name == "k_proj" || p.name == "k_rope_proj") lengthen(p.name, 0, p.out, p.out);
-        if (p.name == "kv_b_proj")  // keys and values of each head
-          lengthen(p.name, 0, get(layer.config, "nope-dim"), p.out / layer.config.heads);
-        if (p.name == "kv_a_proj_with_mqa")  // of the latent, then the rotary key
-          lengthen(p.name, get(layer.config, "kv-rank"), get(layer.config, "rope-dim"), p.out);
+      for (const auto& [name, out] : matrices(layer)) {
+        if (name.starts_with("q_")) queries = name;
+        if (name == "k_proj" || name == "k_rope_proj") lengthen(name, 0, out, out);
+        if (name == "kv_b_proj")  // keys and values of each head
+          lengthen(name, 0, get(layer.config, "nope-dim"), out / layer.config.heads);
+        if (name == "kv_a_proj_with_mqa")  // of the latent, then the rotary key
+          lengthen(name, get(layer.config, "kv-rank"), get(layer.config, "rope-dim"), out);
       }
       lengthen(queries, 0, 1, 1);
       EXPECT_LT(difference(y, layer.forward(x, 1)), kRounding) << kind->name;

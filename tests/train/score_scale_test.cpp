@@ -105,12 +105,14 @@ INSTANTIATE_TEST_SUITE_P(Registry, EntropyOfAttention, testing::ValuesIn(kinds_w
 // Row t is then uniform over its t + 1 keys, and the pooled rows of the blocks that are complete.
 TEST_P(EntropyOfAttention, OfAVanishingScaleIsThatOfUniformRows) {
   const TrainOptions options = options_with(GetParam()->name, "none");
-  const AttentionCosts costs = attention_costs(options.model->cycle.front()).front();
+  const AttentionPlan& layer = options.model->cycle.front();
+  const bool pools = layer.has("compress");
+  const auto picked = [&](Index rows) {
+    return layer.has("index-topk") ? std::min(rows, layer.whole("index-topk")) : rows;
+  };
   double expected = 0;
   for (Index t = 0; t < kScaleContext; ++t) {
-    const Index blocks = costs.blocks(t + 1).value();
-    const Index keys =
-        costs.tokens_read(t + 1).value() + std::min(blocks, costs.picks.value_or(blocks));
+    const Index keys = pools ? t + 1 + picked((t + 1) / layer.whole("compress")) : picked(t + 1);
     expected += std::log(static_cast<double>(keys)) / static_cast<double>(kScaleContext);
   }
   EXPECT_NEAR(with_scale("1e-9"), expected, 1e-5);

@@ -6,6 +6,7 @@
 #include "autograd/base/files.h"
 #include "autograd/base/json.h"
 #include "autograd/base/text.h"
+#include "nn/attention/costs.h"
 #include "train/cli/use_threads.h"
 #include "train/run/lock.h"
 
@@ -117,7 +118,7 @@ std::string reason(const Setting& setting, const std::vector<TrainOptions>& runs
 bool heeds_rope_dim(const TrainOptions& run) {
   return run.model->positions == Positions::rope ||
          std::ranges::any_of(run.model->cycle, [](const AttentionPlan& layer) {
-           return std::ranges::count(describe(layer).keeps, "rope_key", &Kept::name) > 0;
+           return std::ranges::count(cache_parts(layer), "rope_key", &Kept::name) > 0;
          });
 }
 

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "nn/attention/kind.h"
+
+/// What a layer keeps and multiplies. All of it is observed: the layer is built in a store without
+/// memory, and its `forward` runs on a dry tape.
+namespace headcount {
+
+/// Parts of the layer's cache, rows first. Throws ShapeError for a plan of which no layer can be
+/// made: one with `canon` B for a kind without parts to convolve, or one that shares a cache that
+/// its kind cannot share.
+std::vector<Kept> cache_parts(const AttentionPlan& plan);
+/// Shape [1, 1, heads, width] of a token's values that `value-residual` mixes; none if the layer
+/// passes no values through Attention::mixed_values.
+std::optional<Shape> values_to_mix(const AttentionPlan& plan);
+
+/// Size of one layer's cache for one sequence.
+struct KeptNumbers {
+  Count elements;
+  Count rows;    ///< an int8 cache stores one scale for each
+  Count states;  ///< further elements, stored as Real in a cache of any type: states, exact rows
+};
+/// Size of the cache after `context` tokens; with a window, at most that of the window's tokens.
+KeptNumbers kept_numbers(const AttentionPlan& plan, Index context);
+
+/// Costs of one form of a layer at a context; MACs are multiply-accumulates.
+struct AttentionCosts {
+  std::string name;             ///< the kind; forms after the first add their own: "mla-absorbed"
+  bool computed = true;         ///< false for AttentionKind::counted
+  Count parameters;             ///< biases and norms included
+  Count linear_macs_per_token;  ///< of projections, convolutions and factors
+  /// Scores and weighted sums of a prefill, or the updates of a state: the context times the rows
+  /// that a query sees at most, so that masked pairs count; and an indexer's scores.
+  Count prefill_macs;
+  Count decode_macs;     ///< the same of one token at the end of the context
+  Count expansion_macs;  ///< of that token, to rebuild keys and values from the cache
+};
+/// Costs of each form of the layer, a counted one last.
+std::vector<AttentionCosts> attention_costs(const AttentionPlan& plan, Index context);
+
+/// Sentences about a layer whose rows stand for blocks of tokens: what it keeps of them, and a
+/// warning if the context ends before a block does or if tokens leave the window before a row
+/// stands for them; and those of its kind.
+std::vector<std::string> attention_notes(const AttentionPlan& plan);
+
+}  // namespace headcount
