@@ -135,19 +135,13 @@ void add_comparison(Columns& columns, const ComparisonResult& result) {
                [&result](Variant v) { return or_null(fall_at_end(v, result)); });
 }
 
-void add_speeds(Columns& columns) {
+void add_speed_and_front(Columns& columns) {
   columns.measured("train tok/s", "train_tokens_per_second",
                    [](Variant v) { return or_null(v.train_tokens_per_second); });
-  // Programs also get decoding speed and Pareto front of an attention without a finished run.
-  const auto if_finished = [](Variant v, const Json& value) {
-    return cell_text(v.runs.empty() ? Json() : value, 0);
-  };
+  // Programs also get the Pareto front of an attention without a finished run.
   columns.add(
-      "decode tok/s", "decode_tokens_per_second",
-      [=](Variant v) { return if_finished(v, v.decode_tokens_per_second); },
-      [](Variant v) { return v.decode_tokens_per_second; });
-  columns.add(
-      "Pareto", "pareto", [=](Variant v) { return if_finished(v, v.pareto); },
+      "Pareto", "pareto",
+      [](Variant v) { return cell_text(v.runs.empty() ? Json() : Json(v.pareto), 0); },
       [](Variant v) { return v.pareto; });
 }
 
@@ -158,7 +152,7 @@ std::vector<Column<VariantResult>> comparison_columns(const ComparisonResult& re
   add_sizes(columns, result);
   add_losses(columns, result);
   add_comparison(columns, result);
-  add_speeds(columns);
+  add_speed_and_front(columns);
   return columns.take();
 }
 

@@ -6,7 +6,6 @@
 #include "autograd/parallel.h"
 #include "data/built_in.h"
 #include "models/cost.h"
-#include "train/compare/decode_speed.h"
 #include "train/compare/needed_runs.h"
 #include "train/compare/premises.h"
 #include "train/compare/reading.h"
@@ -83,28 +82,6 @@ void read(const Passage& passage, const NeededRuns::Chosen& chosen, const Corpus
 void stop_if_interrupted() {
   if (!interrupted()) return;
   throw InterruptedError(interrupt_signal(), "stopped; its runs are saved");
-}
-
-// Measures decoding at a few contexts and the model's own; at each, the variants take turns.
-void measure_decoding(ComparisonResult& result, const std::vector<TrainOptions>& chosen,
-                      Index vocabulary) {
-  constexpr int kRounds = 5;
-  std::vector<Index> contexts = {128, 512, 2048, 8192};
-  if (std::ranges::find(contexts, result.context) == contexts.end())
-    contexts.push_back(result.context);
-  std::ranges::sort(contexts);
-  for (const Index context : contexts) {
-    stop_if_interrupted();
-    std::vector<DecodeTimer> timers;
-    for (const TrainOptions& options : chosen)
-      timers.emplace_back(options.model, vocabulary, context);
-    const std::vector<double> milliseconds = median_milliseconds(timers, kRounds);
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
-      const double rate = 1e3 / milliseconds[i];
-      result.variants[i].decode.push_back({context, rate});
-      if (context == result.context) result.variants[i].decode_tokens_per_second = rate;
-    }
-  }
 }
 
 // Settings that are equal in all of `all`.
@@ -204,7 +181,6 @@ void add_variants(ComparisonResult& result, const ComparisonOptions& options,
     seeds = std::max(seeds, best.outcomes.size());
   }
   for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
-  measure_decoding(result, chosen, vocabulary);
   result.config = common_settings(chosen);
 }
 

@@ -40,7 +40,7 @@ void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
                          const std::vector<PlannedVariant>& variants);
 
 /// Trains every variant with the same data in the same order, on as many seeds as it takes to
-/// answer the question, evaluates, and measures the decoding. With a sweep, the last tenth of the
+/// answer the question, and evaluates. With a sweep, the last tenth of the
 /// training text is kept from training, and each variant gets the value with the least loss on it,
 /// averaged over the first seeds. Any number of processes may call this function for one folder:
 /// they share the runs (see RunQueue), and all get the same result. Throws what RunQueue throws,

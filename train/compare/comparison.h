@@ -78,12 +78,6 @@ struct RunResult {
   std::vector<double> curve_losses;  ///< training loss, mean since the point before
 };
 
-/// Decoding speed of one sequence, measured at the token that fills a context of `context` tokens.
-struct DecodeSpeed {
-  Index context = 0;
-  double tokens_per_second = 0;
-};
-
 /// Passage of the validation text on which the report shows attention maps.
 struct ReadPassage {
   Index number = 1;                     ///< number of the passage: see passage_to_read
@@ -133,7 +127,6 @@ struct VariantResult {
   std::vector<RunResult> runs;          ///< finished runs, by seed
   std::vector<std::string> failures;    ///< "seed 3: the loss became NaN at step 12; ..."
   std::vector<std::uint64_t> diverged;  ///< seeds whose loss became NaN or infinite
-  std::vector<DecodeSpeed> decode;      ///< by context; the model's own context among them
   std::optional<Reading> reading;       ///< of the first finished run
   std::string no_reading;               ///< reason why `reading` is absent
   std::vector<SweptValue> swept;        ///< every value of the sweep, in order; empty without one
@@ -149,7 +142,6 @@ struct VariantResult {
   std::optional<Estimate> answer_accuracy;  ///< as `loss`, where the corpus marks answers
   /// Median over the runs that this version trained on this machine; none without such a run.
   std::optional<double> train_tokens_per_second;
-  double decode_tokens_per_second = 0;  ///< at the model's context
   /// On the Pareto front: no other attention has less cache and no more loss, or less loss and no
   /// more cache. Losses are compared on the seeds that both have.
   bool pareto = false;

@@ -199,8 +199,7 @@ std::string results_table(const ComparisonResult& result) {
   keys.insert(keys.end(), {"val_loss_mean", "excess_over_entropy", "answer_accuracy_mean",
                            "learned", "paired_difference_mean"});
   if (result.question.metric == Metric::answers) keys.push_back("cost_median");
-  keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second",
-                           "decode_tokens_per_second", "pareto"});
+  keys.insert(keys.end(), {"verdict", "bits_per_character", "train_tokens_per_second", "pareto"});
   std::string text = text_table(selected(comparison_columns(result), keys), result.variants);
   for (const VariantResult& v : result.variants) {
     for (const std::string& failure : v.failures) text += v.label() + ", " + failure + "\n";

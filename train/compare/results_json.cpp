@@ -37,7 +37,6 @@ std::vector<std::string_view> keys_for_programs(std::string_view name) {
           "loss_falls_per_100_steps",
           "bits_per_character",
           "train_tokens_per_second",
-          "decode_tokens_per_second",
           "pareto"};
 }
 
@@ -222,9 +221,6 @@ void add_details(Json& object, const VariantResult& variant) {
   object["costs"] = array_of(variant.costs, [](const auto& of_seed) -> Json {
     return {{"seed", of_seed.first}, {"cost", of_seed.second}};
   });
-  object["decode"] = array_of(variant.decode, [](const DecodeSpeed& speed) -> Json {
-    return {{"context", speed.context}, {"tokens_per_second", speed.tokens_per_second}};
-  });
   object["failures"] = variant.failures;
   object["diverged"] = variant.diverged;
   object["sweep"] = array_of(variant.swept, [](const SweptValue& swept) -> Json {
@@ -254,11 +250,7 @@ VariantResult read_variant(const Json& object) {
   });
   variant.verdict = read_verdict(value_or<std::string>(object, "verdict", "open"));
   variant.train_tokens_per_second = optional_at<double>(object, "train_tokens_per_second");
-  variant.decode_tokens_per_second = value_or(object, "decode_tokens_per_second", 0.0);
   variant.pareto = value_or(object, "pareto", false);
-  variant.decode = read_array(object, "decode", [](const Json& speed) {
-    return DecodeSpeed{speed.at("context"), speed.at("tokens_per_second")};
-  });
   variant.failures = value_or(object, "failures", std::vector<std::string>());
   variant.diverged = value_or(object, "diverged", std::vector<std::uint64_t>());
   variant.swept = read_array(object, "sweep", [](const Json& swept) {

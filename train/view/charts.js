@@ -198,21 +198,6 @@ export function lossByPosition(r) {
       `${unitOf(r)}`, series }) };
 }
 
-export function decodeSpeed(r) {
-  const series = finished(r).filter((v) => v.decode?.length > 1).map((v) => ({ name: v.spec,
-    style: styleOf(r, v),
-    points: v.decode.map(({ context, tokens_per_second: speed }) => ({ x: context, y: speed,
-      hover: `${v.spec}, context ${numberText(context)}: ${numberText(speed)} tokens/s` })) }));
-  if (!series.length) return null;
-  const title = "Decoding speed against context";
-  const caption = "Decoding of one sequence, by the tokens that its cache already has. Higher " +
-    "is better.";
-  return { file: "decode_speed", title, caption, svg: chart({ kind: "lines", title, caption, series,
-    x: doubling,
-    xTitle: "tokens in the cache", y: { log: 10, label: (value) => numberText(value) },
-      yTitle: "tokens per second" }) };
-}
-
 export function answersAgainstDistance(r) {
   const series = finished(r).filter((v) => v.answers_by_distance?.some((seed) =>
     seed.length)).map((v) => {
@@ -240,6 +225,6 @@ export function answersAgainstDistance(r) {
 export function chartsOf(r) {
   const [loss, answers] = [lossAgainstCache(r), answersAgainstCache(r)];
   return [differences(r), ...(byAnswers(r) ? [answers, loss] : [loss, answers]), caches(r),
-    trainingLoss(r), lossByPosition(r), answersAgainstDistance(r), decodeSpeed(r)]
+    trainingLoss(r), lossByPosition(r), answersAgainstDistance(r)]
     .filter((drawn) => drawn !== null);
 }

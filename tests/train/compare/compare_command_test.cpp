@@ -30,7 +30,6 @@ TEST(CompareCommand, LeavesATableAndEverythingBehindIt) {
   // 1 layer, k and v of 2 heads, or of one, of 8 numbers of 4 bytes.
   EXPECT_EQ(r["variants"][0]["kv_cache_bytes_per_token"], 128);
   EXPECT_EQ(r["variants"][1]["kv_cache_bytes_per_token"], 64);
-  EXPECT_GT(r["variants"][0]["decode_tokens_per_second"], 0);
   EXPECT_EQ(r["command"],
             "headcount compare " + kSmallComparison + " --attention mha,mqa --seeds 2 --out c");
 }

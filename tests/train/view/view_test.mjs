@@ -49,7 +49,6 @@ function randomResults(count) {
       ...(answers ? { answer_accuracies: list(runs, random),
         answers_by_distance: list(runs, () => list(3, (k) => ({ from: 2 ** k, asked: 10,
           right: whole(0, 10) }))) } : {}),
-      decode: list(3, (k) => ({ context: 128 * 4 ** k, tokens_per_second: 100 + 1e4 * random() })),
       ...(random() < 0.8 ? { curves: list(runs, () => ({ steps: list(30, (k) => k + 1),
         losses: list(30, random) })),
         cache: list(whole(1, 4), () => [{ name: "k", heads: whole(1, 4), width: 8, window: whole(0,
@@ -97,7 +96,7 @@ for (const file of readdirSync(new URL(kept, folder)).filter((name) => name.ends
 }
 const five = chartsOf(JSON.parse(read(`${kept}shakespeare_context1024.json`)));
 assert.deepEqual(five.map(({ file }) => file), ["differences", "loss_against_cache",
-  "loss_by_position", "decode_speed"]);
+  "loss_by_position"]);
 assert.equal(five[0].svg.match(/class="dot/g).length, 15); // of five attentions, three seeds
 assert.ok(five[0].svg.includes("mha@32, seed 1: −"));
 assert.equal(five[1].svg.match(/class="front" d="M(\S+) /)[1],

@@ -1,4 +1,4 @@
-#include "train/compare/decode_speed.h"
+#include "bench/decode_timer.h"
 
 #include <chrono>
 #include <span>
