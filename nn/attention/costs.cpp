@@ -50,9 +50,10 @@ Observed observe(AttentionPlan plan, Index before = 0, Index tokens = 1, Reads r
   seen.parameters = parameters.element_count() - before_layer;
   seen.keeps = std::move(pass.keeps);
   if (const std::optional<Var>& values = memory.first_values()) seen.values = values->shape();
-  const auto states = std::ranges::stable_partition(
-      seen.keeps, [](const Kept& kept) { return !kept.per_sequence; });
-  require_setting(!plan.shares() || (pass.reads_other && states.begin() == seen.keeps.begin()),
+  // clang 14 lacks std::ranges::stable_partition.
+  const auto states = std::stable_partition(seen.keeps.begin(), seen.keeps.end(),
+                                            [](const Kept& kept) { return !kept.per_sequence; });
+  require_setting(!plan.shares() || (pass.reads_other && states == seen.keeps.begin()),
                   "a layer of ", plan.kind().name, " cannot share the cache of another layer");
   return seen;
 }

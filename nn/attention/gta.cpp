@@ -1,10 +1,10 @@
 #include "nn/attention/attention.h"
 
 /// Grouped-tied attention (Zadouri, Strauss and Dao, "Hardware-efficient attention for fast
-/// decoding", 2025): a group of query heads shares one state per token. The state is the value; the
-/// key is the first columns of the state, then one rotary key that all heads share.
+/// decoding", 2025): a group of query heads shares one row per token. The row is the value; the
+/// key is the first columns of the row, then one rotary key that all heads share.
 /// Parameters: q_proj [H d, dim], kv_proj [G d, dim], k_rope_proj [rope, dim], o_proj [dim, H d].
-/// `qk-norm` adds q_norm [d], k_norm [d - rope], which norms columns of the state when they are
+/// `qk-norm` adds q_norm [d], k_norm [d - rope], which norms columns of the row when they are
 /// read as keys, and k_rope_norm [rope].
 namespace headcount {
 
@@ -25,11 +25,11 @@ class GroupedTiedAttention : public Attention {
 
   Var forward(Var x, Memory& memory) const override {
     const Index width = plan().head_dim, rope_dim = plan().whole("rope-dim");
-    const Rows state = memory.keep("state", [&] {
+    const Rows row = memory.keep("state", [&] {
       return split_heads(convolved("kv", (*kv_proj_)(x), memory), plan().whole("kv-heads"));
     });
     std::vector<Rows> keys;
-    if (rope_dim < width) keys.push_back(normed_keys(*x.tape, state.columns(0, width - rope_dim)));
+    if (rope_dim < width) keys.push_back(normed_keys(*x.tape, row.columns(0, width - rope_dim)));
     if (rope_dim > 0) {
       keys.push_back(memory.keep("rope_key", [&] {
         const Var key = split_heads(convolved("k_rope", (*rope_proj_)(x), memory), 1);
@@ -39,7 +39,7 @@ class GroupedTiedAttention : public Attention {
     const Var heads = split_heads(convolved("q", q_proj_(x), memory), plan().heads);
     const Var q = normalize_for_scores(rotate(normed_queries(heads), memory));
     keys = normalize_for_scores(*x.tape, std::move(keys));
-    return output(x, attention(q, keys, state, options(*x.tape, width, memory)));
+    return output(x, attention(q, keys, row, options(*x.tape, width, memory)));
   }
 
  private:
