@@ -143,41 +143,50 @@ const SettingList& compare_settings() {
   return list;
 }
 
-ComparisonOptions read_comparison_options(const Given& given, std::string_view data) {
+ComparisonOptions read_comparison_options(const Given& given, const Given& common,
+                                          const Corpus& corpus) {
   ComparisonOptions options;
-  options.specs = parse_attention_specs(
-      given.has("attention") ? given.text("attention") : std::string(default_attentions(data)));
+  options.specs = parse_attention_specs(given.has("attention")
+                                            ? given.text("attention")
+                                            : std::string(default_attentions(common.text("data"))));
   Question& question = options.question;
-  if (given.has("seeds")) question.seeds = SeedRange::parse(given.text("seeds"));
   if (given.has("reference")) question.reference = given.text("reference");
-  if (given.has("metric")) question.metric = given.chosen("metric", kMetrics);
   if (given.has("tolerance")) question.tolerance = given.number("tolerance");
   question.intervals = given.on("intervals");
+  question.metric = given.has("metric") ? given.chosen("metric", kMetrics) : usual_metric(corpus);
+  question.seeds =
+      given.has("seeds") ? SeedRange::parse(given.text("seeds")) : usual_seeds(question);
+  if (question.seeds.last < 2 && question.intervals) {
+    throw UsageError("--seeds ", question.seeds.text(),
+                     " gives no confidence intervals; give 2 or more, or --intervals off");
+  }
   options.match = Match::parse(given.text("match"));
   if (given.has("sweep")) options.sweep = Sweep::parse(given.text("sweep"));
   options.passage = given.whole("sample");
   return options;
 }
 
-void write_results(const ComparisonResult& result, const fs::path& folder) {
-  const nlohmann::ordered_json results = comparison_json(result);
-  write_file_durably(folder / "results.json", results_text(results));
-  write_file_durably(folder / "results.csv", comparison_csv(result));
-  write_file_durably(folder / "report.html",
-                     report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
+// Folder and number of runs side by side. Throws if the folder has results of another command.
+RunOrders read_orders(const CommandLine& line, const Given& given, const Given& common,
+                      std::vector<std::string> arguments) {
+  RunOrders orders;
+  orders.folder = line.get("out", "runs/compare-" + fs::path(common.text("data")).stem().string());
+  check_place_of_results(
+      orders.folder, "headcount compare", "results.json", "variants", [](const fs::path& name) {
+        return name == "results.json" || name == "results.csv" || name == "report.html";
+      });
+  orders.jobs = given.whole("jobs");
+  orders.again = line.has("force");
+  std::erase(arguments, "--force");  // it would train finished runs again
+  orders.command = command_text("compare", arguments);
+  return orders;
 }
 
-// The command line without --force, with which it would train finished runs again.
-std::string command_without_force(std::vector<std::string> arguments) {
-  std::erase(arguments, "--force");
-  return command_text("compare", arguments);
-}
-
-ComparisonResult run_comparison(const ComparisonOptions& options, const RunOrders& orders,
-                                Corpus corpus, const std::vector<PlannedVariant>& variants,
+// Runs the comparison; errors say how to continue.
+ComparisonResult run_comparison(const ComparisonPlan& plan, const RunOrders& orders,
                                 RunWatcher& watcher) {
   try {
-    return compare(options, orders, std::move(corpus), variants, watcher);
+    return compare(plan, orders, watcher);
   } catch (const InterruptedError& error) {
     throw InterruptedError(error.signal(),
                            std::string(error.what()) + "; continue with " + orders.command);
@@ -207,22 +216,30 @@ Given common_settings(const CommandLine& line, const Given& flags) {
   return common;
 }
 
-// Writes and prints the results; returns the exit code. Processes that share the runs take turns:
-// each writes the same files.
-int tell_results(const CommandLine& line, const RunOrders& orders, const ComparisonResult& result) {
-  {
-    const FolderLock turn(orders.folder / "runs", FolderLock::Holders::in_turn);
-    write_results(result, orders.folder);
+// Throws UsageError for a flag that changes nothing in any run, and for an attention that differs
+// from a simpler one in name only.
+void refuse_without_effect(const CommandLine& line, const ComparisonPlan& plan) {
+  std::vector<TrainOptions> meant;
+  for (const PlannedVariant& variant : plan.variants) {
+    for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
+    refuse_idle(idle_setting(variant.spec, meant.back().model));
   }
-  if (line.has("json")) {
-    std::cout << results_text(comparison_json(result));
-  } else {
-    std::cout << as_flags(comparison_table(result)) << "report "
-              << (orders.folder / "report.html").string() << "\nverdict: " << verdict_text(result)
-              << '\n';
-  }
-  if (result.diverged_runs > 0) return 4;
-  return result.failed_runs > 0 ? 1 : 0;
+  refuse_foreign(line, meant);
+}
+
+// Processes that share the runs take turns: each writes the same files.
+void write_results(const ComparisonResult& result, const fs::path& folder) {
+  const FolderLock turn(folder / "runs", FolderLock::Holders::in_turn);
+  const nlohmann::ordered_json results = comparison_json(result);
+  write_file_durably(folder / "results.json", results_text(results));
+  write_file_durably(folder / "results.csv", comparison_csv(result));
+  write_file_durably(folder / "report.html",
+                     report_page({comparison_part(results, fs::exists(folder / kTrainingPage))}));
+}
+
+std::string results_for_people(const ComparisonResult& result, const fs::path& folder) {
+  return as_flags(comparison_table(result)) + "report " + (folder / "report.html").string() +
+         "\nverdict: " + verdict_text(result) + "\n";
 }
 
 }  // namespace
@@ -233,45 +250,26 @@ int compare_command(const std::vector<std::string>& arguments, Ranks& /*ranks*/)
   if (line.has("help")) return 0;
   const Given flags = flags_given(line, compare_settings());
   const Given common = common_settings(line, flags);
-  ComparisonOptions options = read_comparison_options(flags, common.text("data"));
-  RunOrders orders;
-  orders.jobs = flags.whole("jobs");
-  if (options.question.seeds.last < 2 && options.question.intervals) {
-    throw UsageError("--seeds ", options.question.seeds.text(),
-                     " gives no confidence intervals; give 2 or more, or --intervals off");
-  }
-  orders.folder = line.get("out", "runs/compare-" + fs::path(common.text("data")).stem().string());
-  check_place_of_results(
-      orders.folder, "headcount compare", "results.json", "variants", [](const fs::path& name) {
-        return name == "results.json" || name == "results.csv" || name == "report.html";
-      });
-  orders.command = command_without_force(arguments);
-  orders.again = line.has("force");
-
+  const RunOrders orders = read_orders(line, flags, common, arguments);
   require_fast(read_precision(common), "choose f32");
   const ProgressMode progress = use_run_settings(flags);
+
   Corpus corpus = named_by("data", [&] { return load_training_corpus(common); });
   tell(corpus.newlines_note);
-  if (!flags.has("metric")) options.question.metric = usual_metric(corpus);
-  if (!flags.has("seeds")) options.question.seeds = usual_seeds(options.question);
-  const std::vector<PlannedVariant> variants = plan_comparison(
-      common, options.specs, options.match, options.sweep, corpus.vocabulary.size());
-  require_answerable(options.question, options.specs, corpus);
-  require_enough_text(options, corpus, variants);
-  std::vector<TrainOptions> meant;
-  for (const PlannedVariant& variant : variants) {
-    for (const Candidate& candidate : variant.candidates) meant.push_back(candidate.options);
-    refuse_idle(idle_setting(variant.spec, variant.candidates.back().options.model));
-  }
-  refuse_foreign(line, meant);
+  ComparisonOptions options = read_comparison_options(flags, common, corpus);
+  const ComparisonPlan planned = plan(common, std::move(options), std::move(corpus));
+  refuse_without_effect(line, planned);
 
   catch_interrupts();  // from here on a signal must leave the runs' folders whole
   const FolderLock lock(orders.folder,
                         orders.again ? FolderLock::Holders::one : FolderLock::Holders::many);
   Board board(line.has("quiet") ? ProgressMode::never : progress);
-  const ComparisonResult result =
-      run_comparison(options, orders, std::move(corpus), variants, board);
-  return tell_results(line, orders, result);
+  const ComparisonResult result = run_comparison(planned, orders, board);
+  write_results(result, orders.folder);
+  std::cout << (line.has("json") ? results_text(comparison_json(result))
+                                 : results_for_people(result, orders.folder));
+  if (result.diverged_runs > 0) return 4;
+  return result.failed_runs > 0 ? 1 : 0;
 }
 
 }  // namespace headcount

@@ -19,9 +19,6 @@ namespace headcount {
 
 namespace {
 
-// Length of the slice by which a sweep chooses, the last tenth of the training text.
-Index tuning_characters(const Corpus& corpus) { return std::ssize(corpus.train.tokens) / 10; }
-
 // Tuning loss of one variant at each value of the sweep; candidates are in the order of the values.
 std::vector<SweptValue> swept(const Sweep& sweep, const PlannedVariant& variant,
                               const NeededRuns::Chosen& chosen,
@@ -98,43 +95,39 @@ nlohmann::ordered_json common_settings(const std::vector<TrainOptions>& all) {
   return common;
 }
 
-// Facts about a comparison that are known before any run. The tuning slice is already cut off
-// `corpus`.
-ComparisonResult described(const Corpus& corpus, const TrainOptions& common) {
+// Attention that the others are compared with: if none was named, the one with the largest cache.
+const PlannedVariant& reference_of(const ComparisonPlan& plan) {
+  return *std::ranges::find(plan.variants, plan.options.question.reference, &PlannedVariant::spec);
+}
+
+// Facts about a comparison that are known before any run.
+ComparisonResult described(const ComparisonPlan& plan, const RunOrders& orders) {
+  const Corpus& corpus = plan.corpus;
+  const PlannedVariant& reference = reference_of(plan);
+  const TrainOptions& options = reference.candidates.front().options;
   ComparisonResult result;
+  result.command = orders.command;
+  result.question = plan.options.question;
+  result.match = plan.options.match.text();
+  if (plan.options.sweep) result.sweep = plan.options.sweep->text();
   result.data = corpus.name;
   result.data_sha256 = corpus.sha256;
-  result.context = common.model->context;
+  result.context = options.model->context;
   if (corpus.stories_fit(result.context))
     result.entropy_per_character = corpus.entropy_per_character;
   result.longest_story = corpus.longest_story;
-  if (common.corpus.validation_characters > 0)
+  if (options.corpus.validation_characters > 0)
     result.evaluated_characters = std::ssize(corpus.validation.tokens);
   result.only_answers = corpus.only_answers;
   result.baselines = corpus.baselines;
   if (result.baselines) result.answer_chance = result.baselines->best();
   result.baseline_loss = baseline_loss(corpus);
-  return result;
-}
-
-// Question with its reference filled in: if none was named, the variant with the largest cache.
-Question settled(Question question, const std::vector<PlannedVariant>& variants) {
-  const auto cache_bytes = [](const PlannedVariant& variant) {
-    return kv_cache_bytes_per_token(variant.candidates.front().options.model);
-  };
-  if (question.reference.empty())
-    question.reference = std::ranges::max_element(variants, {}, cache_bytes)->spec;
-  return question;
-}
-
-// Records how long the reference is trained, and its warm-up if that is longer with every value of
-// a sweep.
-void add_length(ComparisonResult& result, const PlannedVariant& reference) {
-  const TrainOptions& options = reference.candidates.front().options;
+  result.passage = shown(plan.passage, corpus, plan.options.passage);
   result.steps = options.steps;
-  const bool too_long = std::ranges::all_of(
+  const bool too_long_warmup = std::ranges::all_of(
       reference.candidates, [](const Candidate& c) { return c.options.warmup > c.options.steps; });
-  if (too_long) result.too_long_warmup = options.warmup;
+  if (too_long_warmup) result.too_long_warmup = options.warmup;
+  return result;
 }
 
 // Sums the time of the needed runs and counts their failures.
@@ -162,26 +155,25 @@ void add_machine(ComparisonResult& result, const Workers& workers) {
 }
 
 // Adds what the runs of each variant gave, and the settings that all of them have.
-void add_variants(ComparisonResult& result, const ComparisonOptions& options,
-                  const NeededRuns& plan, std::span<const RunStatus> outcomes,
-                  const std::vector<PlannedVariant>& variants, const Passage& passage,
-                  const Corpus& corpus) {
-  const Index vocabulary = corpus.vocabulary.size();
-  std::vector<TrainOptions> chosen;
+void add_variants(ComparisonResult& result, const ComparisonPlan& plan, const NeededRuns& runs,
+                  std::span<const RunStatus> statuses) {
+  std::vector<TrainOptions> settings;
   std::size_t seeds = 0;
-  for (std::size_t i = 0; i < variants.size(); ++i) {
+  for (std::size_t i = 0; i < plan.variants.size(); ++i) {
     stop_if_interrupted();
-    const NeededRuns::Chosen best = plan.chosen(i, outcomes);
-    VariantResult& variant =
-        result.variants.emplace_back(variant_result(variants[i], best, vocabulary));
-    if (options.sweep)
-      variant.swept = swept(*options.sweep, variants[i], best, plan.tuning_losses(i, outcomes));
-    read(passage, best, corpus, result.passage, variant);
-    chosen.push_back(best.candidate->options);
-    seeds = std::max(seeds, best.outcomes.size());
+    const PlannedVariant& planned = plan.variants[i];
+    const NeededRuns::Chosen chosen = runs.chosen(i, statuses);
+    VariantResult& variant = result.variants.emplace_back(
+        variant_result(planned, chosen, plan.corpus.vocabulary.size()));
+    if (plan.options.sweep) {
+      variant.swept = swept(*plan.options.sweep, planned, chosen, runs.tuning_losses(i, statuses));
+    }
+    read(plan.passage, chosen, plan.corpus, result.passage, variant);
+    settings.push_back(chosen.candidate->options);
+    seeds = std::max(seeds, chosen.outcomes.size());
   }
   for (std::size_t seed = 1; seed <= seeds; ++seed) result.seeds.push_back(seed);
-  result.config = common_settings(chosen);
+  result.config = common_settings(settings);
 }
 
 }  // namespace
@@ -192,47 +184,48 @@ std::string_view default_attentions(std::string_view data) {
   return has_own ? built_in->attentions : "mha,gqa,mqa,mla";
 }
 
-void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
-                         const std::vector<PlannedVariant>& variants) {
-  const TrainOptions& common = variants.front().candidates.front().options;
-  const Index context = common.model->context, size = tuning_characters(corpus);
-  if (options.sweep && (size <= context || std::ssize(corpus.train.tokens) - size <= context)) {
-    throw DataError("`sweep` chooses by the last tenth of the training text, which has ", size,
-                    " characters; a context of ", context,
-                    " needs more: give a longer text or a shorter context");
+ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpus) {
+  std::vector<PlannedVariant> variants = plan_comparison(common, options.specs, options.match,
+                                                         options.sweep, corpus.vocabulary.size());
+  require_answerable(options.question, options.specs, corpus);
+  // All candidates have the same text and context.
+  const TrainOptions& any = variants.front().candidates.front().options;
+  const Index context = any.model->context;
+  if (options.sweep) {
+    const Index characters = std::ssize(corpus.train.tokens), tuning = characters / 10;
+    if (tuning <= context || characters - tuning <= context) {
+      throw DataError("`sweep` chooses by the last tenth of the training text, which has ", tuning,
+                      " characters; a context of ", context,
+                      " needs more: give a longer text or a shorter context");
+    }
+    keep_for_tuning(corpus, tuning);
   }
-  passage_to_read(corpus, common.corpus, options.passage, context);
+  Passage passage = passage_to_read(corpus, any.corpus, options.passage, context);
+  if (options.question.reference.empty()) {
+    const auto cache_bytes = [](const PlannedVariant& variant) {
+      return kv_cache_bytes_per_token(variant.candidates.front().options.model);
+    };
+    options.question.reference = std::ranges::max_element(variants, {}, cache_bytes)->spec;
+  }
+  return {std::move(options), std::move(variants), std::move(corpus), std::move(passage)};
 }
 
-ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher) {
-  // All candidates have the same text and context.
-  const TrainOptions& common = variants.front().candidates.front().options;
-  const Index context = common.model->context;
-  if (options.sweep) keep_for_tuning(corpus, tuning_characters(corpus));
-  ComparisonResult result = described(corpus, common);
-  result.command = orders.command;
-  result.match = options.match.text();
-  if (options.sweep) result.sweep = options.sweep->text();
-  const Passage passage = passage_to_read(corpus, common.corpus, options.passage, context);
-  result.passage = shown(passage, corpus, options.passage);
-  result.question = settled(options.question, variants);
-  const auto named = std::ranges::find(variants, result.question.reference, &PlannedVariant::spec);
-  add_length(result, *named);
-
-  const NeededRuns plan(
-      variants, result.question, static_cast<std::size_t>(named - variants.begin()), orders.folder,
-      orders.command,
-      [&result](std::span<const RunResult> runs) { return why_open(result, runs); });
+ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher) {
+  const ComparisonResult facts = described(plan, orders);
+  const auto reference = static_cast<std::size_t>(&reference_of(plan) - plan.variants.data());
+  const NeededRuns runs(
+      plan.variants, facts.question, reference, orders.folder, orders.command,
+      [&facts](std::span<const RunResult> finished) { return why_open(facts, finished); });
   RunQueue queue(
-      plan.runs(), [&](std::span<const RunStatus> statuses) { return plan.needs(statuses); },
-      corpus, orders.again, watcher);
+      runs.runs(), [&](std::span<const RunStatus> statuses) { return runs.needs(statuses); },
+      plan.corpus, orders.again, watcher);
   const Workers workers = Workers::share(threads(), orders.jobs, queue.left());
   queue.train(workers);
   stop_if_interrupted();
-  const std::vector<RunStatus>& statuses = queue.statuses();
-  count_runs(result, statuses, plan.needs(statuses));
-  add_variants(result, options, plan, statuses, variants, passage, corpus);
+
+  ComparisonResult result = facts;
+  count_runs(result, queue.statuses(), runs.needs(queue.statuses()));
+  add_variants(result, plan, runs, queue.statuses());
   add_machine(result, workers);
   summarize(result);
   return result;

@@ -33,19 +33,26 @@ struct RunOrders {
   bool again = false;            ///< repeats finished runs too
 };
 
-/// Throws DataError if the training text is too short for the sweep, and SettingError if the
-/// validation part has no passage of that number. `compare` needs both; call this before anything
-/// is written.
-void require_enough_text(const ComparisonOptions& options, const Corpus& corpus,
-                         const std::vector<PlannedVariant>& variants);
+/// A comparison that can start: all that can be refused before a run is trained has been.
+struct ComparisonPlan {
+  ComparisonOptions options;             ///< with the question's reference filled in
+  std::vector<PlannedVariant> variants;  ///< in the order of the attentions
+  Corpus corpus;  ///< in a sweep, with the slice for tuning losses, the last tenth of the training
+                  ///< text, cut off the training part
+  Passage passage;  ///< the one that the report shows
+};
+
+/// Plans the comparison of `options` with the settings `common` that all variants share. Throws
+/// SettingError, ShapeError and DataError for what no comparison can be made of: see
+/// plan_comparison, require_answerable and passage_to_read.
+ComparisonPlan plan(const Given& common, ComparisonOptions options, Corpus corpus);
 
 /// Trains every variant with the same data in the same order, on as many seeds as it takes to
-/// answer the question, and evaluates. With a sweep, the last tenth of the
-/// training text is kept from training, and each variant gets the value with the least loss on it,
-/// averaged over the first seeds. Any number of processes may call this function for one folder:
-/// they share the runs (see RunQueue), and all get the same result. Throws what RunQueue throws,
-/// and InterruptedError after a caught signal, after which the same comparison resumes.
-ComparisonResult compare(const ComparisonOptions& options, const RunOrders& orders, Corpus corpus,
-                         const std::vector<PlannedVariant>& variants, RunWatcher& watcher);
+/// answer the question, and judges them. In a sweep, each variant gets the value with the least
+/// loss on the tuning slice, averaged over the first seeds. Any number of processes may call this
+/// function for one folder: they share the runs (see RunQueue), and all get the same result. Throws
+/// what RunQueue throws, and InterruptedError after a caught signal, after which the same
+/// comparison resumes.
+ComparisonResult compare(const ComparisonPlan& plan, const RunOrders& orders, RunWatcher& watcher);
 
 }  // namespace headcount
